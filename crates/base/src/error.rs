@@ -1,0 +1,154 @@
+//! Errors whose kind tells the caller what to do.
+
+use std::time::Duration;
+use std::{error, fmt, result};
+
+use crate::ids::Timestamp;
+
+/// The result of a Carnet operation.
+pub type Result<T, E = Error> = result::Result<T, E>;
+
+/// What the caller can do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Another transaction committed first. Nothing was written: run the transaction again.
+    Conflict,
+    /// Whether the transaction committed is not known. Ask `outcome(start)` before trying again.
+    Unknown {
+        /// Names the transaction.
+        start: Timestamp,
+    },
+    /// The snapshot is older than what is still kept. Begin a new transaction.
+    TooOld,
+    /// There is no room for the work now. Nothing was done: come back after the given time.
+    Overloaded {
+        /// How long to wait before trying again.
+        retry_after: Duration,
+    },
+    /// The deadline passed. Nothing was written.
+    Timeout,
+    /// The call itself is wrong, and will be each time: change it.
+    Invalid,
+    /// The thing to be created is there already.
+    AlreadyExists,
+    /// Correct, but not built yet.
+    Unsupported,
+    /// The caller gave the transaction up.
+    Aborted,
+    /// The store cannot be reached or cannot be written now: look at the cause, then try again.
+    Unavailable,
+    /// Stored bytes are not what was written. Stop, and look at the file that the message names.
+    Corrupted,
+}
+
+impl ErrorKind {
+    /// Tells whether running the same transaction again can succeed and is safe.
+    #[must_use]
+    pub const fn is_retryable(self) -> bool {
+        matches!(self, Self::Conflict | Self::TooOld | Self::Overloaded { .. })
+    }
+}
+
+/// An error: its [kind](ErrorKind), a sentence that says what, where and what to do, and a cause.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// Makes an error of a kind, with a sentence for a person.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), source: None }
+    }
+
+    /// Adds the error that caused this one.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// Makes an [`ErrorKind::Invalid`].
+    #[must_use]
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// Makes an [`ErrorKind::Unsupported`]; `what` is named after "not supported yet: ".
+    #[must_use]
+    pub fn unsupported(what: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Unsupported, format!("not supported yet: {what}"))
+    }
+
+    /// Makes an [`ErrorKind::Corrupted`].
+    #[must_use]
+    pub fn corrupted(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corrupted, message)
+    }
+
+    /// Makes an [`ErrorKind::Unavailable`].
+    #[must_use]
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unavailable, message)
+    }
+
+    /// Makes an [`ErrorKind::Conflict`].
+    #[must_use]
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Conflict, message)
+    }
+
+    /// Makes an [`ErrorKind::Aborted`]: what a transaction's own code returns to give it up.
+    #[must_use]
+    pub fn aborted(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Aborted, message)
+    }
+
+    /// Returns what the caller can do.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Returns the sentence without its causes.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        let mut cause = error::Error::source(self);
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            // An `Error` has printed its own causes already.
+            cause = if error.is::<Self>() { None } else { error.source() };
+        }
+        Ok(())
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_names_every_cause_once() {
+        let disk = std::io::Error::other("no space left");
+        let inner = Error::unavailable("cannot write wal-7.log").with_source(disk);
+        let outer = Error::unavailable("the store stopped").with_source(inner);
+        assert_eq!(outer.to_string(), "the store stopped: cannot write wal-7.log: no space left");
+    }
+}

@@ -1,0 +1,26 @@
+//! What every Carnet crate shares: ids and timestamps, cell keys and their order, codecs, the
+//! doors through which time, randomness and threads enter, and error kinds. No I/O.
+//!
+//! Read [`cell`] first: it fixes the order in which every store keeps its cells.
+
+pub mod cell;
+pub mod clock;
+pub mod error;
+pub mod ids;
+pub mod key;
+pub mod murmur3;
+pub mod rng;
+pub mod serial;
+pub mod spawn;
+pub mod value;
+
+pub use bytes::Bytes;
+pub use cell::{CellKey, KeyRange, PartitionKey, Version};
+pub use clock::{Clock, Moment, SystemClock, WallTime};
+pub use error::{Error, ErrorKind, Result};
+pub use ids::{Epoch, TableId, Timestamp, Token};
+pub use num_bigint::BigInt;
+pub use rng::{Rng, SeededRng};
+pub use spawn::{Signal, Spawn, Step, ThreadSpawn, Worker, WorkerHandle};
+pub use uuid::Uuid;
+pub use value::{DataType, Value};

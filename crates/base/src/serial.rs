@@ -1,0 +1,1 @@
+//! A value's bytes, as Cassandra serializes it.

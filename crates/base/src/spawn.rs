@@ -1,0 +1,151 @@
+//! The door through which threads enter: background work is a [`Worker`] that somebody steps.
+//!
+//! In production [`ThreadSpawn`] gives each worker a thread of its own. A test or the simulator
+//! keeps the workers and steps them in an order drawn from its seed.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+use std::{fmt, thread};
+
+/// What a worker says after one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// There is more to do now.
+    Again,
+    /// There is nothing to do until the worker's [`Signal`] rings or the time has passed.
+    Idle(Option<Duration>),
+    /// The work has ended; the worker is not stepped again.
+    Done,
+}
+
+/// A piece of background work.
+pub trait Worker: Send + 'static {
+    /// Does a bounded piece of the work.
+    fn step(&mut self) -> Step;
+}
+
+/// Wakes an idle worker. Cheap to clone; ringing twice before it wakes counts once.
+#[derive(Clone, Default)]
+pub struct Signal(Arc<(Mutex<bool>, Condvar)>);
+
+impl Signal {
+    /// Makes a signal that has not rung.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Wakes the worker, or keeps it from sleeping next time.
+    pub fn ring(&self) {
+        let (rung, condvar) = &*self.0;
+        let mut rung = rung.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*rung {
+            *rung = true;
+            condvar.notify_one();
+        }
+    }
+
+    /// Waits until the signal rings or the time has passed, and resets it.
+    pub fn wait(&self, limit: Option<Duration>) {
+        let (lock, condvar) = &*self.0;
+        let mut rung = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        match limit {
+            None => {
+                while !*rung {
+                    rung = condvar.wait(rung).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+            Some(limit) => {
+                if !*rung {
+                    rung =
+                        condvar.wait_timeout(rung, limit).unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+        *rung = false;
+    }
+}
+
+impl fmt::Debug for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Signal")
+    }
+}
+
+/// Runs workers until they are done.
+pub trait Spawn: Send + Sync + 'static {
+    /// Takes over a worker; `signal` wakes it when it is idle.
+    fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle;
+}
+
+/// Waits for a worker's end when it is joined.
+#[derive(Debug)]
+pub struct WorkerHandle(Option<thread::JoinHandle<()>>);
+
+impl WorkerHandle {
+    /// A handle for a worker that somebody else steps: joining it returns at once.
+    #[must_use]
+    pub const fn detached() -> Self {
+        Self(None)
+    }
+
+    /// Waits until the worker is done. The caller has told it to end, and rung its signal.
+    pub fn join(mut self) {
+        if let Some(thread) = self.0.take() {
+            // A worker that panicked has stopped its store already; there is no more to say here.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Gives each worker a thread of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThreadSpawn;
+
+impl Spawn for ThreadSpawn {
+    fn spawn(&self, name: &str, signal: Signal, mut worker: Box<dyn Worker>) -> WorkerHandle {
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                loop {
+                    match worker.step() {
+                        Step::Again => {}
+                        Step::Idle(limit) => signal.wait(limit),
+                        Step::Done => return,
+                    }
+                }
+            })
+            .expect("the machine can start one more thread");
+        WorkerHandle(Some(thread))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    struct Countdown(Arc<AtomicU32>);
+
+    impl Worker for Countdown {
+        fn step(&mut self) -> Step {
+            match self.0.fetch_add(1, Ordering::SeqCst) {
+                0 => Step::Again,
+                1 => Step::Idle(None),
+                _ => Step::Done,
+            }
+        }
+    }
+
+    #[test]
+    fn an_idle_worker_goes_on_when_its_signal_rings() {
+        let steps = Arc::new(AtomicU32::new(0));
+        let signal = Signal::new();
+        let worker = Box::new(Countdown(Arc::clone(&steps)));
+        let handle = ThreadSpawn.spawn("countdown", signal.clone(), worker);
+        signal.ring();
+        handle.join();
+        assert_eq!(steps.load(Ordering::SeqCst), 3);
+    }
+}
