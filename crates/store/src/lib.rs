@@ -1,1 +1,35 @@
-//! placeholder
+//! The seam between transactions and whatever keeps the cells.
+//!
+//! A store is two traits. [`CellStore`] keeps versions of cells and finds the right one for a
+//! snapshot; [`CommitLog`] keeps the order: it hands out snapshots, decides commits and
+//! remembers them. They are apart because order lives in one small place while cells may lie
+//! anywhere: on a cluster the log is a table of its own behind a leader.
+//!
+//! What a commit *means* is not known here. The rules are a pure structure behind
+//! [`CommitOrder`], made by the crate above and handed to the log's owner, which runs it inside
+//! its critical section:
+//!
+//! ```text
+//!   txn       Transaction ── CommitRequest ──┐        Sequencer: CommitOrder
+//!   ─────────────────────────────────────────┼───────────────┼──────────────
+//!   store                        CommitLog::commit ── decide(request) → C
+//!   ─────────────────────────────────────────┼──────────────────────────────
+//!   a store                      cells + entry S → C, durable, then published
+//! ```
+//!
+//! [`MemoryStore`] is the smallest store that keeps every promise; `conformance` (a feature) is
+//! the suite that it and all others pass.
+
+mod cell_store;
+mod commit_log;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod context;
+mod memory;
+
+pub use cell_store::{At, CellStore, Page, PageLimit, RangeRequest};
+pub use commit_log::{
+    BeginKind, Begun, CommitLog, CommitOrder, CommitRequest, Outcome, ReadSet, Write,
+};
+pub use context::Context;
+pub use memory::MemoryStore;

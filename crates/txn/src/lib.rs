@@ -1,1 +1,54 @@
-//! placeholder
+//! Transactions over any store: the rules by which they see, conflict and commit.
+//!
+//! # The problem
+//!
+//! Cells are written blindly, in any order, under the *start* timestamp S of their transaction.
+//! Nothing about a cell says whether its transaction committed, or when. The order of commits
+//! lives in one small place, the commit table, as entries S → C.
+//!
+//! # The clock of one transaction
+//!
+//! ```text
+//!        R ≤ P                S                          C
+//!  ──────┬────────────────────┬──────────────────────────┬──────────────▶ one logical clock
+//!        │ snapshot: every    │ unique; names the        │ decided in one critical section:
+//!        │ commit ≤ R is      │ versions this            │ nobody committed in (R, C) what
+//!        │ resolved, visible  │ transaction writes       │ this one wrote or relied on
+//! ```
+//!
+//! A version (S, C) is visible at R iff C ≤ R. An undecided or aborted version is invisible: no
+//! reader ever waits for a live writer, or aborts one.
+//!
+//! # The rooms
+//!
+//! * [`Sequencer`] decides: the clock, the active snapshots, P, and the [conflict
+//!   state](conflict). A pure structure that the log's owner runs in its critical section.
+//! * [`reader`] finds the visible version of a cell, below all that are not.
+//! * [`Transaction`] buffers writes, lays them over what it reads, and remembers what it read.
+//! * [`Backoff`] says how long to wait before a transaction runs again.
+//!
+//! # Invariants
+//!
+//! * R is registered as active before it is released, and S is drawn after R.
+//! * The write-write check is made at every isolation level, for blind writes too: that per cell
+//!   the order of S is the order of C depends on it, and so does every reader.
+//! * A transaction whose R lies below the conflict state's low watermark is refused: what it
+//!   would have to be checked against is forgotten. R is compared, not S.
+//! * Reads are checked up to C, not up to the moment of checking: both are one critical section.
+//!
+//! # Deliberately absent
+//!
+//! Locks; waiting for other transactions; validating reads by reading again. Large transactions
+//! do not spill yet: their writes are buffered in memory.
+
+pub mod conflict;
+mod isolation;
+pub mod reader;
+mod retry;
+mod sequencer;
+mod transaction;
+
+pub use isolation::Isolation;
+pub use retry::Backoff;
+pub use sequencer::Sequencer;
+pub use transaction::{Entry, Transaction, TransactionPage};

@@ -1,0 +1,459 @@
+//! The suite that every store passes.
+//!
+//! A store's own test hands [`run`] a way to make an empty store whose commits [`PlainOrder`]
+//! decides. Each check is a promise of [`CellStore`] or [`CommitLog`], named by its function.
+
+use std::collections::{BTreeMap, HashSet};
+use std::future::Future;
+use std::ops::Bound;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Waker};
+use std::thread;
+
+use carnet_base::{
+    Bytes, CellKey, Error, ErrorKind, KeyRange, PartitionKey, Result, Rng, SeededRng, TableId,
+    Timestamp, Token, Version, block_on,
+};
+
+use crate::cell_store::{At, CellStore, PageLimit, RangeRequest};
+use crate::commit_log::{
+    BeginKind, Begun, CommitLog, CommitOrder, CommitRequest, Outcome, ReadSet, Write,
+};
+use crate::context::Context;
+
+const TABLE: TableId = TableId(1000);
+const NEIGHBOUR: TableId = TableId(1001);
+
+/// Runs every check, each on a store of its own.
+///
+/// # Panics
+///
+/// When the store breaks a promise.
+pub fn run<S: CellStore + CommitLog>(mut make: impl FnMut() -> S) {
+    a_commit_is_visible_from_its_timestamp_on(&make());
+    a_tombstone_hides_what_is_older_and_only_that(&make());
+    a_refused_commit_leaves_nothing(&make());
+    starts_are_unique_and_lie_above_their_snapshot(&make());
+    outcomes_tell_pending_committed_and_aborted_apart(&make());
+    a_dropped_commit_future_leaves_the_commit_in_force(&make());
+    ranges_keep_to_their_table_and_partition(&make());
+    pages_of_any_size_add_up_to_the_range(&make());
+    large_payloads_come_back_whole(&make());
+    concurrent_commits_are_all_published(make());
+    for seed in 0..8 {
+        random_histories_match_a_model(&make(), seed);
+    }
+}
+
+/// The plainest rules that make a store usable: first committer wins, nothing else is checked.
+#[derive(Debug, Default)]
+pub struct PlainOrder {
+    clock: u64,
+    bound: u64,
+    published: Timestamp,
+    pending: HashSet<Timestamp>,
+    last_commit: BTreeMap<CellKey, Timestamp>,
+}
+
+impl PlainOrder {
+    /// Starts a clock whose first timestamp lies above `consumed`.
+    #[must_use]
+    pub fn starting_above(consumed: Timestamp) -> Self {
+        let clock = consumed.get();
+        Self { clock, bound: clock, published: consumed, ..Self::default() }
+    }
+
+    fn next(&mut self) -> Result<Timestamp> {
+        if self.clock >= self.bound {
+            return Err(Error::unavailable("the test order was not given a bound"));
+        }
+        self.clock += 1;
+        Timestamp::new(self.clock).ok_or_else(|| Error::unavailable("the test clock has run out"))
+    }
+}
+
+impl CommitOrder for PlainOrder {
+    fn begin(&mut self, kind: BeginKind) -> Result<Begun> {
+        let start = match kind {
+            BeginKind::ReadOnly => None,
+            BeginKind::ReadWrite => Some(self.next()?),
+        };
+        self.pending.extend(start);
+        Ok(Begun { read: self.published, start })
+    }
+
+    fn end(&mut self, begun: Begun) {
+        if let Some(start) = begun.start {
+            self.pending.remove(&start);
+        }
+    }
+
+    fn decide(&mut self, request: &CommitRequest) -> Result<Timestamp> {
+        let beaten = |write: &&Write| {
+            self.last_commit.get(&write.key).is_some_and(|&commit| commit > request.read)
+        };
+        if request.writes.iter().any(|write| beaten(&write)) {
+            return Err(Error::conflict("a cell was written after the snapshot"));
+        }
+        let commit = self.next()?;
+        for write in &request.writes {
+            self.last_commit.insert(write.key.clone(), commit);
+        }
+        Ok(commit)
+    }
+
+    fn publish(&mut self, commit: Timestamp, start: Timestamp) {
+        assert!(commit > self.published, "commits are published in their order");
+        self.published = commit;
+        self.pending.remove(&start);
+    }
+
+    fn published(&self) -> Timestamp {
+        self.published
+    }
+
+    fn is_pending(&self, start: Timestamp) -> bool {
+        self.pending.contains(&start)
+    }
+
+    fn oldest_read(&self) -> Timestamp {
+        Timestamp::ZERO
+    }
+
+    fn headroom(&self) -> u64 {
+        self.bound - self.clock
+    }
+
+    fn extend(&mut self, bound: Timestamp) {
+        self.bound = self.bound.max(bound.get());
+    }
+}
+
+/// A store seen through the eyes of a transaction.
+struct Session<'a, S>(&'a S);
+
+impl<S: CellStore + CommitLog> Session<'_, S> {
+    fn begin(&self) -> Begun {
+        block_on(self.0.begin(&Context::unbounded(), BeginKind::ReadWrite)).expect("begins")
+    }
+
+    fn snapshot(&self) -> Timestamp {
+        let begun = block_on(self.0.begin(&Context::unbounded(), BeginKind::ReadOnly));
+        begun.expect("begins").read
+    }
+
+    fn commit(&self, begun: Begun, writes: Vec<Write>) -> Result<Timestamp> {
+        let result = block_on(self.0.commit(&Context::unbounded(), request(begun, writes)));
+        self.0.end(begun);
+        result
+    }
+
+    fn put(&self, key: &CellKey, payload: &'static str) -> Timestamp {
+        self.commit(self.begin(), vec![put(key, payload)]).expect("nobody else writes")
+    }
+
+    fn delete(&self, key: &CellKey) -> Timestamp {
+        let write = Write { key: key.clone(), payload: None };
+        self.commit(self.begin(), vec![write]).expect("nobody else writes")
+    }
+
+    /// Reads below each candidate that is not visible, as every reader must.
+    fn visible(&self, key: &CellKey, read: Timestamp) -> Option<Version> {
+        let mut at = At::snapshot(read);
+        loop {
+            let found = block_on(self.0.get(&Context::unbounded(), key, at)).expect("reads")?;
+            if self.is_visible(&found, read) {
+                return Some(found);
+            }
+            at = at.below(found.start);
+        }
+    }
+
+    fn is_visible(&self, version: &Version, read: Timestamp) -> bool {
+        if let Some(commit) = version.commit {
+            assert!(commit <= read, "a store passes over versions stamped above the snapshot");
+            return true;
+        }
+        let outcome = block_on(self.0.outcome(&Context::unbounded(), version.start));
+        matches!(outcome.expect("looks up"), Outcome::Committed(commit) if commit <= read)
+    }
+
+    fn read(&self, key: &CellKey, read: Timestamp) -> Option<Bytes> {
+        self.visible(key, read).and_then(|version| version.payload)
+    }
+
+    fn range(
+        &self,
+        range: &KeyRange,
+        read: Timestamp,
+        reverse: bool,
+        limit: PageLimit,
+    ) -> Vec<(CellKey, Bytes)> {
+        let mut rows = Vec::new();
+        let mut rest = Some(range.clone());
+        while let Some(range) = rest {
+            let request = RangeRequest { range: range.clone(), read, reverse, limit };
+            let page = block_on(self.0.range(&Context::unbounded(), &request)).expect("reads");
+            assert!(page.cells.len() <= limit.cells, "a page keeps to its limit");
+            for (key, version) in page.cells {
+                assert!(range.contains(&key), "a page keeps to its range");
+                let version = if self.is_visible(&version, read) {
+                    Some(version)
+                } else {
+                    self.visible(&key, read)
+                };
+                if let Some(payload) = version.and_then(|version| version.payload) {
+                    rows.push((key, payload));
+                }
+            }
+            assert_ne!(page.resume.as_ref(), Some(&range), "a page makes progress");
+            rest = page.resume;
+        }
+        rows
+    }
+}
+
+fn request(begun: Begun, writes: Vec<Write>) -> CommitRequest {
+    let start = begun.start.expect("begun to write");
+    CommitRequest { read: begun.read, start, reads: ReadSet::default(), writes }
+}
+
+fn cell(partition: &str, clustering: &str) -> CellKey {
+    let partition = PartitionKey::new(Bytes::copy_from_slice(partition.as_bytes()));
+    CellKey::new(TABLE, partition, Bytes::copy_from_slice(clustering.as_bytes()))
+}
+
+fn put(key: &CellKey, payload: &'static str) -> Write {
+    Write { key: key.clone(), payload: Some(Bytes::from_static(payload.as_bytes())) }
+}
+
+fn a_commit_is_visible_from_its_timestamp_on<S: CellStore + CommitLog>(store: &S) {
+    let session = Session(store);
+    let key = cell("p", "c");
+    let before = session.snapshot();
+    let first = session.put(&key, "one");
+    assert!(first > before && store.published() >= first);
+    let between = session.snapshot();
+    let second = session.put(&key, "two");
+    assert_eq!(session.read(&key, before), None);
+    assert_eq!(session.read(&key, between).as_deref(), Some(&b"one"[..]));
+    assert_eq!(session.read(&key, first).as_deref(), Some(&b"one"[..]));
+    assert_eq!(session.read(&key, second).as_deref(), Some(&b"two"[..]));
+    assert_eq!(session.read(&cell("p", "d"), second), None);
+}
+
+fn a_tombstone_hides_what_is_older_and_only_that<S: CellStore + CommitLog>(store: &S) {
+    let session = Session(store);
+    let key = cell("p", "c");
+    let put = session.put(&key, "one");
+    let deleted = session.delete(&key);
+    let again = session.put(&key, "two");
+    assert_eq!(session.read(&key, put).as_deref(), Some(&b"one"[..]));
+    assert_eq!(session.read(&key, deleted), None);
+    assert_eq!(session.read(&key, again).as_deref(), Some(&b"two"[..]));
+    let range = KeyRange::table(TABLE);
+    assert_eq!(session.range(&range, deleted, false, PageLimit::cells(10)), []);
+}
+
+fn a_refused_commit_leaves_nothing<S: CellStore + CommitLog>(store: &S) {
+    let session = Session(store);
+    let (contended, other) = (cell("p", "contended"), cell("p", "other"));
+    let loser = session.begin();
+    session.put(&contended, "winner");
+    let writes = vec![put(&other, "loser"), put(&contended, "loser")];
+    let refused = session.commit(loser, writes).expect_err("the other one was first");
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    let now = session.snapshot();
+    assert_eq!(session.read(&contended, now).as_deref(), Some(&b"winner"[..]));
+    assert_eq!(session.read(&other, now), None);
+    let start = loser.start.expect("begun to write");
+    let outcome = block_on(store.outcome(&Context::unbounded(), start)).expect("looks up");
+    assert_eq!(outcome, Outcome::Aborted);
+}
+
+fn starts_are_unique_and_lie_above_their_snapshot<S: CellStore + CommitLog>(store: &S) {
+    let session = Session(store);
+    let mut seen = HashSet::new();
+    for _ in 0..100 {
+        let begun = session.begin();
+        let start = begun.start.expect("begun to write");
+        assert!(begun.read < start && seen.insert(start));
+        let commit = session.commit(begun, vec![put(&cell("p", "c"), "x")]).expect("commits");
+        assert!(commit > start && seen.insert(commit), "C comes after S and is unique");
+        assert_eq!(session.snapshot(), store.published());
+    }
+}
+
+fn outcomes_tell_pending_committed_and_aborted_apart<S: CellStore + CommitLog>(store: &S) {
+    let session = Session(store);
+    let outcome = |begun: Begun| {
+        let start = begun.start.expect("begun to write");
+        block_on(store.outcome(&Context::unbounded(), start)).expect("looks up")
+    };
+    let (committed, given_up) = (session.begin(), session.begin());
+    assert_eq!(outcome(committed), Outcome::Pending);
+    let commit = session.commit(committed, vec![put(&cell("p", "c"), "x")]).expect("commits");
+    assert_eq!(outcome(committed), Outcome::Committed(commit));
+    assert_eq!(outcome(given_up), Outcome::Pending);
+    store.end(given_up);
+    assert_eq!(outcome(given_up), Outcome::Aborted);
+}
+
+fn a_dropped_commit_future_leaves_the_commit_in_force<S: CellStore + CommitLog>(store: &S) {
+    let session = Session(store);
+    let key = cell("p", "dropped");
+    let begun = session.begin();
+    {
+        let context = Context::unbounded();
+        let mut commit = pin!(store.commit(&context, request(begun, vec![put(&key, "kept")])));
+        // One poll decides it; whether it is durable by then is the store's affair.
+        let _ = commit.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()));
+    }
+    store.end(begun);
+    let later = session.put(&cell("p", "later"), "x");
+    assert_eq!(session.read(&key, later).as_deref(), Some(&b"kept"[..]));
+}
+
+fn ranges_keep_to_their_table_and_partition<S: CellStore + CommitLog>(store: &S) {
+    let session = Session(store);
+    let mut keys = Vec::new();
+    for partition in ["a", "b", "c", "d"] {
+        for clustering in ["", "1", "2", "3"] {
+            let key = cell(partition, clustering);
+            session.put(&key, "x");
+            keys.push(key);
+        }
+    }
+    let elsewhere = CellKey { table: NEIGHBOUR, ..cell("a", "1") };
+    session.put(&elsewhere, "x");
+    keys.sort();
+    let now = session.snapshot();
+    let limit = PageLimit::cells(100);
+    let found = |range: &KeyRange, reverse| -> Vec<CellKey> {
+        session.range(range, now, reverse, limit).into_iter().map(|(key, _)| key).collect()
+    };
+    assert_eq!(found(&KeyRange::table(TABLE), false), keys);
+    assert_eq!(found(&KeyRange::table(NEIGHBOUR), false), [elsewhere]);
+
+    let b = PartitionKey::new("b");
+    let middle = KeyRange::clustering(
+        TABLE,
+        &b,
+        Bound::Excluded(Bytes::from("1")),
+        Bound::Included(Bytes::from("3")),
+    );
+    assert_eq!(found(&middle, false), [cell("b", "2"), cell("b", "3")]);
+    assert_eq!(found(&middle, true), [cell("b", "3"), cell("b", "2")]);
+    assert_eq!(found(&KeyRange::partition(TABLE, &b), false).len(), 4);
+
+    let token = b.token();
+    let at_b = KeyRange::tokens(TABLE, Bound::Included(token), Bound::Included(token));
+    assert_eq!(found(&at_b, false).len(), 4);
+    let after_b = KeyRange::tokens(TABLE, Bound::Excluded(token), Bound::Unbounded);
+    let expected: Vec<_> =
+        keys.iter().filter(|key| key.partition.token() > token).cloned().collect();
+    assert_eq!(found(&after_b, false), expected);
+    let nothing = KeyRange::tokens(TABLE, Bound::Excluded(Token::MAX), Bound::Unbounded);
+    assert_eq!(found(&nothing, false), []);
+}
+
+fn pages_of_any_size_add_up_to_the_range<S: CellStore + CommitLog>(store: &S) {
+    let session = Session(store);
+    let keys: Vec<CellKey> = (0..50).map(|n| cell("wide", &format!("{n:04}"))).collect();
+    for chunk in keys.chunks(10) {
+        let writes = chunk.iter().map(|key| put(key, "0123456789")).collect();
+        session.commit(session.begin(), writes).expect("commits");
+    }
+    session.delete(&keys[7]);
+    session.delete(&keys[8]);
+    let now = session.snapshot();
+    let range = KeyRange::partition(TABLE, &keys[0].partition);
+    let whole = session.range(&range, now, false, PageLimit::cells(1000));
+    assert_eq!(whole.len(), 48);
+    for cells in [1, 2, 7, 48, 49] {
+        for bytes in [1, 100, 1 << 20] {
+            let limit = PageLimit { cells, bytes };
+            assert_eq!(session.range(&range, now, false, limit), whole);
+            let mut reversed = session.range(&range, now, true, limit);
+            reversed.reverse();
+            assert_eq!(reversed, whole);
+        }
+    }
+}
+
+fn large_payloads_come_back_whole<S: CellStore + CommitLog>(store: &S) {
+    let session = Session(store);
+    let key = cell("p", "large");
+    let payload: Bytes = (0..3_000_000u32).map(|n| n.to_le_bytes()[0] ^ 0x5a).collect();
+    let write = Write { key: key.clone(), payload: Some(payload.clone()) };
+    let commit = session.commit(session.begin(), vec![write]).expect("commits");
+    assert_eq!(session.read(&key, commit), Some(payload));
+}
+
+fn concurrent_commits_are_all_published<S: CellStore + CommitLog>(store: S) {
+    const THREADS: usize = 4;
+    const COMMITS: usize = 50;
+    let store = Arc::new(store);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let store = Arc::clone(&store);
+            scope.spawn(move || {
+                let session = Session(&*store);
+                for n in 0..COMMITS {
+                    let key = cell(&format!("p{thread}"), &format!("{n:04}"));
+                    let commit = session.put(&key, "x");
+                    let now = session.snapshot();
+                    assert!(now >= commit, "an acknowledged commit is visible at once");
+                    assert!(session.read(&key, now).is_some());
+                }
+            });
+        }
+    });
+    let session = Session(&*store);
+    let all =
+        session.range(&KeyRange::table(TABLE), store.published(), false, PageLimit::cells(64));
+    assert_eq!(all.len(), THREADS * COMMITS);
+}
+
+fn random_histories_match_a_model<S: CellStore + CommitLog>(store: &S, seed: u64) {
+    let session = Session(store);
+    let mut rng = SeededRng::new(seed);
+    let mut model: BTreeMap<CellKey, &'static str> = BTreeMap::new();
+    let mut past: Vec<(Timestamp, BTreeMap<CellKey, &'static str>)> = Vec::new();
+    let draw =
+        |rng: &mut SeededRng| cell(&format!("p{}", rng.below(4)), &format!("{:02}", rng.below(12)));
+    for _ in 0..120 {
+        let mut writes = BTreeMap::new();
+        for _ in 0..=rng.below(4) {
+            let key = draw(&mut rng);
+            let payload = ["a", "b", "c", ""][usize::try_from(rng.below(4)).expect("small")];
+            writes.insert(key, (!rng.chance(300)).then_some(payload));
+        }
+        for (key, payload) in &writes {
+            match payload {
+                Some(payload) => model.insert(key.clone(), payload),
+                None => model.remove(key),
+            };
+        }
+        let writes = writes
+            .into_iter()
+            .map(|(key, payload)| Write { key, payload: payload.map(Bytes::from) })
+            .collect();
+        let commit = session.commit(session.begin(), writes).expect("nobody else writes");
+        past.push((commit, model.clone()));
+    }
+    for (read, model) in past.iter().step_by(7) {
+        let limit = PageLimit::cells(1 + usize::try_from(rng.below(9)).expect("small"));
+        let expected: Vec<(CellKey, Bytes)> =
+            model.iter().map(|(key, payload)| (key.clone(), Bytes::from(*payload))).collect();
+        let found = session.range(&KeyRange::table(TABLE), *read, false, limit);
+        assert_eq!(found, expected, "seed {seed}, snapshot {read}");
+        let mut reversed = session.range(&KeyRange::table(TABLE), *read, true, limit);
+        reversed.reverse();
+        assert_eq!(reversed, expected, "seed {seed}, snapshot {read}, reversed");
+        let key = draw(&mut rng);
+        let expected = model.get(&key).copied().map(Bytes::from);
+        assert_eq!(session.read(&key, *read), expected, "seed {seed}, snapshot {read}");
+    }
+}

@@ -1,0 +1,61 @@
+//! What travels with every call.
+
+use carnet_base::{Error, ErrorKind, Moment, Result};
+
+/// What travels with every call to a store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context {
+    deadline: Option<Moment>,
+}
+
+impl Context {
+    /// A context without a deadline.
+    #[must_use]
+    pub const fn unbounded() -> Self {
+        Self { deadline: None }
+    }
+
+    /// A context whose calls give up at a moment of the store's clock.
+    #[must_use]
+    pub const fn until(deadline: Moment) -> Self {
+        Self { deadline: Some(deadline) }
+    }
+
+    /// Returns when calls give up.
+    #[must_use]
+    pub const fn deadline(&self) -> Option<Moment> {
+        self.deadline
+    }
+
+    /// Fails when the deadline has passed.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Timeout`].
+    pub fn check(&self, now: Moment) -> Result<()> {
+        match self.deadline {
+            Some(deadline) if now >= deadline => Err(Error::new(
+                ErrorKind::Timeout,
+                "the deadline passed before the call was done; nothing was written",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_reached_at_its_moment() {
+        let at = |ms| Moment(Duration::from_millis(ms));
+        let context = Context::until(at(5));
+        assert!(context.check(at(4)).is_ok());
+        let late = context.check(at(5)).expect_err("the deadline is now");
+        assert_eq!(late.kind(), ErrorKind::Timeout);
+        assert!(Context::unbounded().check(at(u64::MAX)).is_ok());
+    }
+}

@@ -1,0 +1,152 @@
+//! A store in memory that behaves like the least convenient one.
+//!
+//! Cells are written at S without a stamp, and the commit entry S → C lies in a map of its own,
+//! as on a cluster: whoever reads must look the outcome up. So the rules of reading are exercised
+//! by every test that uses this store, although it is only a map behind a mutex.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use carnet_base::{Bytes, CellKey, KeyRange, Result, Timestamp, Version};
+
+use crate::cell_store::{At, CellStore, Page, RangeRequest};
+use crate::commit_log::{BeginKind, Begun, CommitLog, CommitOrder, CommitRequest, Outcome};
+use crate::context::Context;
+
+/// A store in memory. Nothing survives it.
+pub struct MemoryStore {
+    state: Mutex<State>,
+}
+
+struct State {
+    order: Box<dyn CommitOrder>,
+    /// Versions by cell and start.
+    cells: BTreeMap<CellKey, BTreeMap<Timestamp, Stored>>,
+    /// The commit table: S → C.
+    entries: BTreeMap<Timestamp, Timestamp>,
+}
+
+struct Stored {
+    commit: Option<Timestamp>,
+    payload: Option<Bytes>,
+}
+
+impl MemoryStore {
+    /// Makes an empty store whose commits the given rules decide.
+    #[must_use]
+    pub fn new(mut order: Box<dyn CommitOrder>) -> Self {
+        order.extend(Timestamp::MAX);
+        Self {
+            state: Mutex::new(State { order, cells: BTreeMap::new(), entries: BTreeMap::new() }),
+        }
+    }
+
+    /// Writes every known commit timestamp into its versions, as a sweep does.
+    pub fn stamp(&self) {
+        let state = &mut *self.lock();
+        for versions in state.cells.values_mut() {
+            for (start, stored) in versions {
+                stored.commit = stored.commit.or_else(|| state.entries.get(start).copied());
+            }
+        }
+    }
+
+    /// Leaves versions of a transaction behind that never commits, as a client does that dies
+    /// between its writes and its commit.
+    pub fn leave_undecided(&self, start: Timestamp, key: CellKey, payload: Option<Bytes>) {
+        let stored = Stored { commit: None, payload };
+        self.lock().cells.entry(key).or_default().insert(start, stored);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn candidate(versions: &BTreeMap<Timestamp, Stored>, at: At) -> Option<Version> {
+        versions
+            .range((Bound::Unbounded, Bound::Excluded(at.below)))
+            .rev()
+            .map(|(&start, stored)| Version {
+                start,
+                commit: stored.commit,
+                payload: stored.payload.clone(),
+            })
+            .find(|version| at.admits(version))
+    }
+
+    fn page(&self, request: &RangeRequest) -> Page {
+        let mut page = Page::default();
+        let Some(bounds) = request.range.map_bounds() else { return page };
+        let at = At::snapshot(request.read);
+        let mut bytes = 0;
+        let mut add = |key: &CellKey, versions| -> Option<KeyRange> {
+            if let Some(version) = Self::candidate(versions, at) {
+                bytes += key.partition.bytes().len() + key.clustering.len();
+                bytes += version.payload.as_ref().map_or(0, Bytes::len);
+                page.cells.push((key.clone(), version));
+            }
+            let full = page.cells.len() >= request.limit.cells || bytes >= request.limit.bytes;
+            full.then(|| request.range.after(key.clone(), request.reverse))
+        };
+        let cells = self.cells.range(bounds);
+        let resume = if request.reverse {
+            cells.rev().find_map(|(key, versions)| add(key, versions))
+        } else {
+            cells.into_iter().find_map(|(key, versions)| add(key, versions))
+        };
+        page.resume = resume;
+        page
+    }
+
+    fn commit(&mut self, request: CommitRequest) -> Result<Timestamp> {
+        let commit = self.order.decide(&request)?;
+        for write in request.writes {
+            let stored = Stored { commit: None, payload: write.payload };
+            self.cells.entry(write.key).or_default().insert(request.start, stored);
+        }
+        self.entries.insert(request.start, commit);
+        self.order.publish(commit, request.start);
+        Ok(commit)
+    }
+}
+
+impl CellStore for MemoryStore {
+    async fn get(&self, _: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
+        let state = self.lock();
+        Ok(state.cells.get(key).and_then(|versions| State::candidate(versions, at)))
+    }
+
+    async fn range(&self, _: &Context, request: &RangeRequest) -> Result<Page> {
+        Ok(self.lock().page(request))
+    }
+}
+
+impl CommitLog for MemoryStore {
+    async fn begin(&self, _: &Context, kind: BeginKind) -> Result<Begun> {
+        self.lock().order.begin(kind)
+    }
+
+    fn end(&self, begun: Begun) {
+        self.lock().order.end(begun);
+    }
+
+    async fn commit(&self, _: &Context, request: CommitRequest) -> Result<Timestamp> {
+        self.lock().commit(request)
+    }
+
+    async fn outcome(&self, _: &Context, start: Timestamp) -> Result<Outcome> {
+        let state = self.lock();
+        Ok(match state.entries.get(&start) {
+            Some(&commit) => Outcome::Committed(commit),
+            None if state.order.is_pending(start) => Outcome::Pending,
+            None => Outcome::Aborted,
+        })
+    }
+
+    fn published(&self) -> Timestamp {
+        self.lock().order.published()
+    }
+}

@@ -1,0 +1,86 @@
+//! How long to wait before a transaction runs again.
+
+use std::time::Duration;
+
+use carnet_base::{Error, ErrorKind, Rng};
+
+/// The wait after the first conflict is drawn from zero to this.
+const FIRST_WAIT: Duration = Duration::from_micros(100);
+/// No wait after a conflict is longer than this.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+
+/// Exponential backoff with full jitter, so that those who collided do not collide again.
+///
+/// Source: Marc Brooker, "Exponential Backoff And Jitter", 2015.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    attempts: u32,
+    attempts_max: u32,
+}
+
+impl Backoff {
+    /// Allows a transaction to run that many times in all; at least once.
+    #[must_use]
+    pub fn attempts(attempts_max: u32) -> Self {
+        Self { attempts: 1, attempts_max: attempts_max.max(1) }
+    }
+
+    /// Returns how often the transaction has run.
+    #[must_use]
+    pub const fn made(&self) -> u32 {
+        self.attempts
+    }
+
+    /// Says how long to wait before the next run, or `None` when there should not be one.
+    pub fn after(&mut self, error: &Error, rng: &mut impl Rng) -> Option<Duration> {
+        if !error.kind().is_retryable() || self.attempts >= self.attempts_max {
+            return None;
+        }
+        let doublings = (self.attempts - 1).min(16);
+        self.attempts += 1;
+        let ceiling = (FIRST_WAIT * (1 << doublings)).min(LONGEST_WAIT);
+        let nanos = u64::try_from(ceiling.as_nanos()).unwrap_or(u64::MAX);
+        let wait = Duration::from_nanos(rng.below(nanos));
+        Some(match error.kind() {
+            ErrorKind::Overloaded { retry_after } => retry_after + wait,
+            _ => wait,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::SeededRng;
+
+    use super::*;
+
+    #[test]
+    fn waits_grow_and_end() {
+        let conflict = Error::conflict("beaten");
+        let mut backoff = Backoff::attempts(12);
+        let mut rng = SeededRng::new(1);
+        let mut waits = Vec::new();
+        while let Some(wait) = backoff.after(&conflict, &mut rng) {
+            waits.push(wait);
+        }
+        assert_eq!((waits.len(), backoff.made()), (11, 12));
+        assert!(waits[0] < FIRST_WAIT);
+        assert!(waits.iter().all(|wait| *wait < LONGEST_WAIT));
+        assert!(waits.iter().any(|wait| *wait > FIRST_WAIT * 8));
+    }
+
+    #[test]
+    fn only_what_can_succeed_is_run_again() {
+        let mut rng = SeededRng::new(1);
+        let unknown = Error::new(
+            ErrorKind::Unknown { start: carnet_base::Timestamp::ZERO },
+            "the store stopped",
+        );
+        for error in [unknown, Error::invalid("wrong"), Error::aborted("no such account")] {
+            assert_eq!(Backoff::attempts(9).after(&error, &mut rng), None);
+        }
+        let hint = Duration::from_secs(2);
+        let busy = Error::new(ErrorKind::Overloaded { retry_after: hint }, "busy");
+        assert!(Backoff::attempts(9).after(&busy, &mut rng).unwrap() >= hint);
+    }
+}

@@ -1,0 +1,374 @@
+//! One transaction: a snapshot, the writes laid over it, and a memory of what was read.
+
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use carnet_base::{Bytes, CellKey, Error, KeyRange, Result, Timestamp};
+use carnet_store::{
+    BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, PageLimit, RangeRequest,
+    ReadSet, Write,
+};
+
+use crate::isolation::Isolation;
+use crate::reader;
+
+/// The bytes of keys and payloads that one transaction may write. They are held in memory until
+/// the commit, and go to the log as one record.
+pub const WRITE_BYTES_MAX: usize = 64 << 20;
+
+/// A cell that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Names the version: the start of the transaction that wrote it, maybe this one.
+    pub start: Timestamp,
+    /// The row image or byte string.
+    pub payload: Bytes,
+}
+
+/// A page of cells that are there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransactionPage {
+    /// The cells, in the order asked for.
+    pub cells: Vec<(CellKey, Entry)>,
+    /// What is left of the range. A page may be short, even empty, and still have more.
+    pub resume: Option<KeyRange>,
+}
+
+/// A transaction. Cheap to clone: clones are handles of the same transaction.
+///
+/// When the last handle is dropped before a commit, the transaction is rolled back.
+pub struct Transaction<S: CellStore + CommitLog> {
+    inner: Arc<Inner<S>>,
+}
+
+impl<S: CellStore + CommitLog> Clone for Transaction<S> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+struct Inner<S: CellStore + CommitLog> {
+    store: Arc<S>,
+    context: Context,
+    isolation: Isolation,
+    begun: Begun,
+    state: Mutex<State>,
+    snapshot_held: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    closed: bool,
+    reads: ReadSet,
+    writes: BTreeMap<CellKey, Option<Bytes>>,
+    write_bytes: usize,
+}
+
+impl<S: CellStore + CommitLog> Transaction<S> {
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    ///
+    /// As [`CommitLog::begin`].
+    pub async fn begin(
+        store: Arc<S>,
+        context: Context,
+        kind: BeginKind,
+        isolation: Isolation,
+    ) -> Result<Self> {
+        let begun = store.begin(&context, kind).await?;
+        let inner = Inner {
+            store,
+            context,
+            isolation,
+            begun,
+            state: Mutex::default(),
+            snapshot_held: AtomicBool::new(true),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Returns R: the transaction sees every commit up to here, and none after.
+    #[must_use]
+    pub fn read_timestamp(&self) -> Timestamp {
+        self.inner.begun.read
+    }
+
+    /// Returns S, which names the transaction; a read-only one has none.
+    #[must_use]
+    pub fn start_timestamp(&self) -> Option<Timestamp> {
+        self.inner.begun.start
+    }
+
+    /// Returns the isolation level.
+    #[must_use]
+    pub fn isolation(&self) -> Isolation {
+        self.inner.isolation
+    }
+
+    /// Reads a cell.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the transaction has ended; else as the store's.
+    pub async fn get(&self, key: &CellKey) -> Result<Option<Entry>> {
+        let inner = &*self.inner;
+        {
+            let mut state = inner.open()?;
+            if let Some(payload) = state.writes.get(key) {
+                return Ok(inner.own(payload.as_ref()));
+            }
+            if inner.remembers_reads() {
+                state.reads.points.push(key.clone());
+            }
+        }
+        let version = reader::read(&*inner.store, &inner.context, key, inner.begun.read).await?;
+        Ok(version.and_then(|version| {
+            version.payload.map(|payload| Entry { start: version.start, payload })
+        }))
+    }
+
+    /// Reads a page of a range, with this transaction's own writes laid over it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transaction::get`].
+    pub async fn range(
+        &self,
+        range: &KeyRange,
+        reverse: bool,
+        limit: PageLimit,
+    ) -> Result<TransactionPage> {
+        let inner = &*self.inner;
+        drop(inner.open()?);
+        let read = inner.begun.read;
+        let request = RangeRequest { range: range.clone(), read, reverse, limit };
+        let page = inner.store.range(&inner.context, &request).await?;
+        let mut stored = Vec::with_capacity(page.cells.len());
+        for (key, candidate) in page.cells {
+            let version =
+                reader::resolve(&*inner.store, &inner.context, &key, candidate, read).await?;
+            let Some(version) = version else { continue };
+            if let Some(payload) = version.payload {
+                stored.push((key, Entry { start: version.start, payload }));
+            }
+        }
+        let covered = covered(range, page.resume.as_ref(), reverse);
+        let mut state = inner.open()?;
+        let merged = inner.overlay(&state.writes, stored, &covered, reverse);
+        if inner.remembers_reads() {
+            state.reads.ranges.push(covered);
+        }
+        Ok(cut(merged, page.resume, range, reverse, limit))
+    }
+
+    /// Writes a cell. Nobody else sees it before the commit.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the transaction has ended, only reads, or would grow beyond
+    /// [`WRITE_BYTES_MAX`].
+    pub fn put(&self, key: CellKey, payload: Bytes) -> Result<()> {
+        self.write(key, Some(payload))
+    }
+
+    /// Deletes a cell, whether it is there or not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transaction::put`].
+    pub fn delete(&self, key: CellKey) -> Result<()> {
+        self.write(key, None)
+    }
+
+    fn write(&self, key: CellKey, payload: Option<Bytes>) -> Result<()> {
+        if self.inner.begun.start.is_none() {
+            return Err(Error::invalid("this transaction only reads; begin one that may write"));
+        }
+        let mut state = self.inner.open()?;
+        let size = |payload: Option<&Bytes>| payload.map_or(0, Bytes::len);
+        let key_bytes = key.partition.bytes().len() + key.clustering.len();
+        let before = state.writes.get(&key).map_or(0, |old| key_bytes + size(old.as_ref()));
+        let after = state.write_bytes - before + key_bytes + size(payload.as_ref());
+        if after > WRITE_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "the transaction would write {after} bytes; at most {WRITE_BYTES_MAX} fit in one, \
+                 split it"
+            )));
+        }
+        state.write_bytes = after;
+        state.writes.insert(key, payload);
+        Ok(())
+    }
+
+    /// Makes the commit depend on a cell at every isolation level: schemas, for instance.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the transaction has ended.
+    pub fn guard_cell(&self, key: CellKey) -> Result<()> {
+        self.inner.open()?.reads.points.push(key);
+        Ok(())
+    }
+
+    /// Makes the commit depend on a range at every isolation level: ranges that it deletes.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the transaction has ended.
+    pub fn guard_range(&self, range: KeyRange) -> Result<()> {
+        self.inner.open()?.reads.ranges.push(range);
+        Ok(())
+    }
+
+    /// Commits, and returns the timestamp at which its writes are visible; a transaction that
+    /// wrote nothing returns its snapshot.
+    ///
+    /// Dropping the future leaves a commit that was decided in force.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` and `TooOld`: nothing was written, run the transaction again. `Unknown`: ask
+    /// for the outcome of the start. `Invalid`: the transaction has ended already.
+    pub async fn commit(&self) -> Result<Timestamp> {
+        let inner = &*self.inner;
+        let (reads, writes) = {
+            let mut state = inner.open()?;
+            state.closed = true;
+            (std::mem::take(&mut state.reads), std::mem::take(&mut state.writes))
+        };
+        let result = match inner.begun.start {
+            Some(start) if !writes.is_empty() => {
+                let writes =
+                    writes.into_iter().map(|(key, payload)| Write { key, payload }).collect();
+                let request = CommitRequest { read: inner.begun.read, start, reads, writes };
+                inner.store.commit(&inner.context, request).await
+            }
+            _ => Ok(inner.begun.read),
+        };
+        inner.release();
+        result
+    }
+
+    /// Gives the transaction up. What it wrote is forgotten.
+    pub fn rollback(&self) {
+        let mut state = self.inner.lock();
+        *state = State { closed: true, ..State::default() };
+        drop(state);
+        self.inner.release();
+    }
+}
+
+impl<S: CellStore + CommitLog> Inner<S> {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.lock();
+        if state.closed {
+            return Err(Error::invalid("the transaction has ended; begin a new one"));
+        }
+        Ok(state)
+    }
+
+    /// A snapshot alone is serializable: only writers have to remember.
+    const fn remembers_reads(&self) -> bool {
+        self.isolation.checks_reads() && self.begun.start.is_some()
+    }
+
+    fn own(&self, payload: Option<&Bytes>) -> Option<Entry> {
+        let start = self.begun.start?;
+        payload.map(|payload| Entry { start, payload: payload.clone() })
+    }
+
+    fn overlay(
+        &self,
+        writes: &BTreeMap<CellKey, Option<Bytes>>,
+        stored: Vec<(CellKey, Entry)>,
+        covered: &KeyRange,
+        reverse: bool,
+    ) -> Vec<(CellKey, Entry)> {
+        let own = covered.map_bounds().map(|bounds| writes.range(bounds));
+        let own = own.into_iter().flatten();
+        let own = own.map(|(key, payload)| (key.clone(), self.own(payload.as_ref())));
+        let mut own: Vec<(CellKey, Option<Entry>)> = own.collect();
+        if own.is_empty() {
+            return stored;
+        }
+        if reverse {
+            own.reverse();
+        }
+        let before = |a: &CellKey, b: &CellKey| if reverse { a > b } else { a < b };
+        merge(stored.into_iter().peekable(), own.into_iter().peekable(), before)
+    }
+
+    fn release(&self) {
+        if self.snapshot_held.swap(false, Ordering::AcqRel) {
+            self.store.end(self.begun);
+        }
+    }
+}
+
+impl<S: CellStore + CommitLog> Drop for Inner<S> {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// Merges stored cells and own writes, both in order; an own write hides the stored cell.
+fn merge(
+    mut stored: Peekable<impl Iterator<Item = (CellKey, Entry)>>,
+    mut own: Peekable<impl Iterator<Item = (CellKey, Option<Entry>)>>,
+    before: impl Fn(&CellKey, &CellKey) -> bool,
+) -> Vec<(CellKey, Entry)> {
+    let mut merged = Vec::new();
+    while let Some((key, entry)) = own.next() {
+        while let Some(cell) = stored.next_if(|(theirs, _)| before(theirs, &key)) {
+            merged.push(cell);
+        }
+        stored.next_if(|(theirs, _)| *theirs == key);
+        if let Some(entry) = entry {
+            merged.push((key, entry));
+        }
+    }
+    merged.extend(stored);
+    merged
+}
+
+/// The part of a range that a page has covered.
+fn covered(range: &KeyRange, rest: Option<&KeyRange>, reverse: bool) -> KeyRange {
+    use std::ops::Bound::{Excluded, Included, Unbounded};
+    let Some(rest) = rest else { return range.clone() };
+    let flip = |bound: &std::ops::Bound<CellKey>| match bound {
+        Included(key) => Excluded(key.clone()),
+        Excluded(key) => Included(key.clone()),
+        Unbounded => Unbounded,
+    };
+    let mut covered = range.clone();
+    if reverse {
+        covered.lower = flip(&rest.upper);
+    } else {
+        covered.upper = flip(&rest.lower);
+    }
+    covered
+}
+
+/// Keeps a page within its limit: own writes may have made it longer.
+fn cut(
+    mut cells: Vec<(CellKey, Entry)>,
+    resume: Option<KeyRange>,
+    range: &KeyRange,
+    reverse: bool,
+    limit: PageLimit,
+) -> TransactionPage {
+    let cells_max = limit.cells.max(1);
+    if cells.len() <= cells_max {
+        return TransactionPage { cells, resume };
+    }
+    cells.truncate(cells_max);
+    let resume = cells.last().map(|(key, _)| range.after(key.clone(), reverse));
+    TransactionPage { cells, resume }
+}
