@@ -61,6 +61,16 @@ impl fmt::Display for TableId {
     }
 }
 
+/// Names a column of a table for good: a dropped column's id is never given to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ColumnId(pub u16);
+
+impl fmt::Display for ColumnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// A partition's place in token order, as Cassandra's `Murmur3Partitioner` computes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub i64);

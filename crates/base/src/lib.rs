@@ -5,22 +5,35 @@
 
 pub mod cell;
 pub mod clock;
+pub mod commit_encoding;
 pub mod error;
 pub mod ids;
 pub mod key;
 pub mod murmur3;
+pub mod park;
+pub mod partition;
 pub mod rng;
+pub mod row;
 pub mod serial;
 pub mod spawn;
+pub mod text;
 pub mod value;
+pub mod var_long;
+
+#[cfg(test)]
+mod testing;
 
 pub use bytes::Bytes;
 pub use cell::{CellKey, KeyRange, PartitionKey, Version};
 pub use clock::{Clock, Moment, SystemClock, WallTime};
+pub use commit_encoding::{CommitCell, CommitEntry};
 pub use error::{Error, ErrorKind, Result};
-pub use ids::{Epoch, TableId, Timestamp, Token};
+pub use ids::{ColumnId, Epoch, TableId, Timestamp, Token};
+pub use key::Order;
 pub use num_bigint::BigInt;
+pub use park::block_on;
 pub use rng::{Rng, SeededRng};
+pub use row::{Column, Marker, RowImage};
 pub use spawn::{Signal, Spawn, Step, ThreadSpawn, Worker, WorkerHandle};
 pub use uuid::Uuid;
 pub use value::{DataType, Value};

@@ -1,0 +1,58 @@
+//! The commit table's encodings: where the outcome of a transaction is written, and as what.
+//!
+//! A commit table maps a transaction's start timestamp to its [`CommitEntry`]. Its place is a
+//! [`CommitCell`], a row and a column of a table that may be hashed by row. Two encodings come
+//! from AtlasDB, byte for byte:
+//!
+//! * [`v1`]: one row per transaction.
+//! * [`v2`], *tickets*: 16 rows per 25 million timestamps, spread over the ring; a column of one
+//!   to three bytes; the value is the commit timestamp less the start.
+//!
+//! `testdata/commit_table_vectors.json` holds golden vectors. An entry is written once and never
+//! changed; a cell without a value is a transaction in progress.
+//!
+//! Both decoders refuse a commit timestamp that is not above its start: nothing writes one.
+
+pub mod v1;
+pub mod v2;
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::ids::Timestamp;
+
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CommitEntry {
+    /// It committed at that timestamp, above its start.
+    Committed(Timestamp),
+    /// It did not and will not commit.
+    Aborted,
+}
+
+/// The place of a transaction's entry in a commit table.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommitCell {
+    /// The row: the partition key.
+    pub row: Bytes,
+    /// The column: the clustering key.
+    pub column: Bytes,
+}
+
+fn check_order(start: Timestamp, commit: Timestamp) -> Result<()> {
+    if start < commit {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "a commit entry: the commit timestamp {commit} is not above the start timestamp {start}"
+    )))
+}
+
+fn not_above(start: Timestamp) -> Error {
+    Error::corrupted(format!(
+        "a commit entry: the commit timestamp of start {start} is not above it"
+    ))
+}
+
+#[cfg(test)]
+mod tests;

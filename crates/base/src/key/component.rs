@@ -1,0 +1,234 @@
+//! One component of a clustering key, ascending; the essay in [`super`] has the table of bytes.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::value::{DataType, Value};
+
+/// Follows a zero byte of the value; sorts after the end, so that a prefix comes first.
+const ESCAPED: u8 = 0xff;
+/// Follows the zero byte that ends the value.
+const END: u8 = 0x00;
+
+const SIGNS: u64 = 0x8080_8080_8080_8080;
+
+/// Guesses how many bytes a value takes, generously but for long texts full of zeros.
+pub(super) fn len_hint(value: &Value) -> usize {
+    match value {
+        Value::Ascii(text) | Value::Text(text) => text.len() + 4,
+        Value::Blob(bytes) => bytes.len() + 4,
+        _ => 17,
+    }
+}
+
+/// Appends the ascending encoding of a value.
+pub(super) fn put(out: &mut BytesMut, value: &Value) -> Result<()> {
+    value.validate()?;
+    match value {
+        Value::Bigint(number) | Value::Timestamp(number) => {
+            out.put_u64(number.cast_unsigned() ^ (1 << 63));
+        }
+        Value::Int(number) => out.put_u32(number.cast_unsigned() ^ (1 << 31)),
+        Value::Smallint(number) => out.put_u16(number.cast_unsigned() ^ (1 << 15)),
+        Value::Tinyint(number) => out.put_u8(number.cast_unsigned() ^ (1 << 7)),
+        Value::Time(nanos) => out.put_i64(*nanos),
+        Value::Date(days) => out.put_u32(*days),
+        Value::Boolean(truth) => out.put_u8(u8::from(*truth)),
+        Value::Double(number) => out.put_u64(ordered_double(*number)),
+        Value::Float(number) => out.put_u32(ordered_float(*number)),
+        Value::Ascii(text) | Value::Text(text) => put_escaped(out, text.as_bytes()),
+        Value::Blob(bytes) => put_escaped(out, bytes),
+        Value::Inet(address) => put_inet(out, *address),
+        Value::Uuid(uuid) => {
+            let (high, low) = uuid.as_u64_pair();
+            out.put_u64(version_first(high));
+            out.put_u64(low);
+        }
+        Value::Timeuuid(uuid) => {
+            let (high, low) = uuid.as_u64_pair();
+            out.put_u64(version_first(high));
+            out.put_u64(low ^ SIGNS);
+        }
+        Value::Decimal { .. } | Value::Varint(_) => {
+            return Err(unsupported(value.data_type()));
+        }
+    }
+    Ok(())
+}
+
+/// Takes a value off the front of `rest`, each byte of it first combined with `mask`.
+pub(super) fn take(rest: &mut &[u8], data_type: DataType, mask: u8) -> Result<Value> {
+    let mut from = Reader { rest, mask };
+    let value = match data_type {
+        DataType::Bigint => Value::Bigint(from.u64()?.cast_signed() ^ i64::MIN),
+        DataType::Timestamp => Value::Timestamp(from.u64()?.cast_signed() ^ i64::MIN),
+        DataType::Int => Value::Int(from.u32()?.cast_signed() ^ i32::MIN),
+        DataType::Smallint => Value::Smallint(i16::from_be_bytes(from.array()?) ^ i16::MIN),
+        DataType::Tinyint => Value::Tinyint(i8::from_be_bytes(from.array()?) ^ i8::MIN),
+        DataType::Time => Value::Time(from.u64()?.cast_signed()),
+        DataType::Date => Value::Date(from.u32()?),
+        DataType::Boolean => match from.array()? {
+            [0] => Value::Boolean(false),
+            [1] => Value::Boolean(true),
+            _ => return Err(wrong(data_type)),
+        },
+        DataType::Double => Value::Double(double(from.u64()?)?),
+        DataType::Float => Value::Float(float(from.u32()?)?),
+        DataType::Ascii => Value::Ascii(from.text(data_type)?),
+        DataType::Text => Value::Text(from.text(data_type)?),
+        DataType::Blob => Value::Blob(Bytes::from(from.escaped(data_type)?)),
+        DataType::Inet => Value::Inet(from.inet()?),
+        DataType::Uuid => {
+            let high = version_back(from.u64()?);
+            Value::Uuid(Uuid::from_u64_pair(high, from.u64()?))
+        }
+        DataType::Timeuuid => {
+            let high = version_back(from.u64()?);
+            Value::Timeuuid(Uuid::from_u64_pair(high, from.u64()? ^ SIGNS))
+        }
+        DataType::Decimal | DataType::Varint => return Err(unsupported(data_type)),
+    };
+    value.validate().map_err(|error| wrong(data_type).with_source(error))?;
+    Ok(value)
+}
+
+fn put_escaped(out: &mut BytesMut, bytes: &[u8]) {
+    let mut runs = bytes.split(|byte| *byte == 0);
+    out.put_slice(runs.next().expect("split yields at least one run"));
+    for run in runs {
+        out.put_slice(&[0, ESCAPED]);
+        out.put_slice(run);
+    }
+    out.put_slice(&[0, END]);
+}
+
+fn put_inet(out: &mut BytesMut, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => {
+            out.put_slice(&address.octets());
+            out.put_u8(0);
+        }
+        IpAddr::V6(address) => {
+            let octets = address.octets();
+            out.put_slice(&octets[..4]);
+            out.put_u8(1);
+            out.put_slice(&octets[4..]);
+        }
+    }
+}
+
+/// Maps floats to integers that are ordered alike; every NaN becomes the largest one in use.
+const fn ordered_double(number: f64) -> u64 {
+    let bits = if number.is_nan() { f64::NAN.to_bits() } else { number.to_bits() };
+    if bits >> 63 == 0 { bits | (1 << 63) } else { !bits }
+}
+
+fn double(ordered: u64) -> Result<f64> {
+    let bits = if ordered >> 63 == 1 { ordered ^ (1 << 63) } else { !ordered };
+    let number = f64::from_bits(bits);
+    if ordered_double(number) == ordered { Ok(number) } else { Err(wrong(DataType::Double)) }
+}
+
+/// As [`ordered_double`].
+const fn ordered_float(number: f32) -> u32 {
+    let bits = if number.is_nan() { f32::NAN.to_bits() } else { number.to_bits() };
+    if bits >> 31 == 0 { bits | (1 << 31) } else { !bits }
+}
+
+fn float(ordered: u32) -> Result<f32> {
+    let bits = if ordered >> 31 == 1 { ordered ^ (1 << 31) } else { !ordered };
+    let number = f32::from_bits(bits);
+    if ordered_float(number) == ordered { Ok(number) } else { Err(wrong(DataType::Float)) }
+}
+
+/// Moves the version of a UUID's first half to the front, and with version 1 orders the rest by
+/// time: `low(32) mid(16) version(4) high(12)` becomes `version high mid low`.
+const fn version_first(half: u64) -> u64 {
+    let version = (half >> 12) & 0xf;
+    if version == 1 {
+        (half << 48) | ((half << 16) & 0xffff_0000_0000) | (half >> 32)
+    } else {
+        (version << 60) | ((half >> 16) << 12) | (half & 0xfff)
+    }
+}
+
+const fn version_back(ordered: u64) -> u64 {
+    let version = ordered >> 60;
+    if version == 1 {
+        (ordered << 32) | ((ordered >> 16) & 0xffff_0000) | (ordered >> 48)
+    } else {
+        ((ordered << 4 >> 16) << 16) | (version << 12) | (ordered & 0xfff)
+    }
+}
+
+struct Reader<'a, 'b> {
+    rest: &'a mut &'b [u8],
+    mask: u8,
+}
+
+impl Reader<'_, '_> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (taken, rest) = self
+            .rest
+            .split_first_chunk()
+            .ok_or_else(|| Error::corrupted("a clustering key ends too early"))?;
+        *self.rest = rest;
+        Ok(taken.map(|byte| byte ^ self.mask))
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    fn escaped(&mut self, data_type: DataType) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        loop {
+            // Whole runs at a time: zeros are rare.
+            let zero = self.mask;
+            let run = self.rest.iter().position(|byte| *byte == zero).unwrap_or(self.rest.len());
+            let (taken, rest) = self.rest.split_at(run);
+            bytes.extend(taken.iter().map(|byte| byte ^ self.mask));
+            *self.rest = rest;
+            match self.array()? {
+                [0, END] => return Ok(bytes),
+                [0, ESCAPED] => bytes.push(0),
+                _ => return Err(wrong(data_type)),
+            }
+        }
+    }
+
+    fn text(&mut self, data_type: DataType) -> Result<String> {
+        String::from_utf8(self.escaped(data_type)?)
+            .map_err(|error| wrong(data_type).with_source(error))
+    }
+
+    fn inet(&mut self) -> Result<IpAddr> {
+        let head: [u8; 4] = self.array()?;
+        match self.array()? {
+            [0] => Ok(IpAddr::V4(Ipv4Addr::from(head))),
+            [1] => {
+                let tail: [u8; 12] = self.array()?;
+                let mut octets = [0; 16];
+                octets[..4].copy_from_slice(&head);
+                octets[4..].copy_from_slice(&tail);
+                Ok(IpAddr::V6(Ipv6Addr::from(octets)))
+            }
+            _ => Err(wrong(DataType::Inet)),
+        }
+    }
+}
+
+fn wrong(data_type: DataType) -> Error {
+    Error::corrupted(format!("a clustering key holds no {data_type} where one must be"))
+}
+
+fn unsupported(data_type: DataType) -> Error {
+    Error::unsupported(format_args!("clustering columns of type {data_type}"))
+}

@@ -1,0 +1,106 @@
+//! Ranges of encoded clustering keys.
+
+use std::ops::Bound;
+
+use bytes::{Bytes, BytesMut};
+
+use super::{Order, encode, encode_into};
+use crate::error::{Error, Result};
+use crate::value::Value;
+
+/// The ends of a range of encoded clustering keys.
+pub type ByteBounds = (Bound<Bytes>, Bound<Bytes>);
+
+/// Returns the smallest byte string after every one that begins with `prefix`.
+///
+/// `None` means that there is none: the prefix is empty or nothing but 0xFF.
+#[must_use]
+pub fn prefix_successor(prefix: &[u8]) -> Option<Bytes> {
+    let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
+    let mut successor = BytesMut::from(&prefix[..=last]);
+    successor[last] += 1;
+    Some(successor.freeze())
+}
+
+/// Returns the range of all keys that begin with an encoded prefix.
+///
+/// The empty prefix gives every row of a partition, and not the cell of its static columns.
+#[must_use]
+pub fn prefix_range(prefix: &Bytes) -> ByteBounds {
+    (first_within(prefix), prefix_successor(prefix).map_or(Bound::Unbounded, Bound::Excluded))
+}
+
+/// Returns the range of all keys whose first components equal `equal` and whose next ones lie
+/// between two bounds, as `WHERE a = 1 AND (b, c) > (2, 3) AND b <= 4` asks.
+///
+/// A bound has one value or more; it compares as many components as it has, so that
+/// `Excluded([2])` as the lower bound leaves out every key with a 2 there. What is smaller is
+/// meant in the values' own order: on `DESC` columns the larger value gives the lower byte bound.
+/// Bounds that cross give a range that holds nothing.
+///
+/// # Errors
+///
+/// As [`encode`], and `Unsupported` where a bound compares `ASC` and `DESC` columns together:
+/// such keys do not lie side by side.
+pub fn slice(
+    orders: &[Order],
+    equal: &[Value],
+    lower: Bound<&[Value]>,
+    upper: Bound<&[Value]>,
+) -> Result<ByteBounds> {
+    let prefix = encode(equal, orders)?;
+    let compared = &orders[equal.len()..];
+    let order = common_order(compared, lower, upper)?;
+    let (first, last) = match order {
+        Order::Asc => (lower, upper),
+        Order::Desc => (upper, lower),
+    };
+    let extend = |values: &[Value]| -> Result<Bytes> {
+        let mut bytes = BytesMut::from(&prefix[..]);
+        encode_into(&mut bytes, values, compared)?;
+        Ok(bytes.freeze())
+    };
+    let first = match first {
+        Bound::Unbounded => first_within(&prefix),
+        Bound::Included(values) => Bound::Included(extend(values)?),
+        Bound::Excluded(values) => match prefix_successor(&extend(values)?) {
+            Some(successor) => Bound::Included(successor),
+            None => return Ok((Bound::Excluded(Bytes::new()), Bound::Excluded(Bytes::new()))),
+        },
+    };
+    let last = match last {
+        Bound::Unbounded => prefix_successor(&prefix),
+        Bound::Included(values) => prefix_successor(&extend(values)?),
+        Bound::Excluded(values) => Some(extend(values)?),
+    };
+    Ok((first, last.map_or(Bound::Unbounded, Bound::Excluded)))
+}
+
+fn first_within(prefix: &Bytes) -> Bound<Bytes> {
+    // The empty key names the static columns.
+    if prefix.is_empty() { Bound::Excluded(Bytes::new()) } else { Bound::Included(prefix.clone()) }
+}
+
+/// Returns the one order of all columns that the bounds compare.
+fn common_order(
+    compared: &[Order],
+    lower: Bound<&[Value]>,
+    upper: Bound<&[Value]>,
+) -> Result<Order> {
+    let len = |bound: Bound<&[Value]>| match bound {
+        Bound::Unbounded => Ok(0),
+        Bound::Included([]) | Bound::Excluded([]) => {
+            Err(Error::invalid("a bound of clustering columns needs a value"))
+        }
+        Bound::Included(values) | Bound::Excluded(values) => Ok(values.len()),
+    };
+    let longest = len(lower)?.max(len(upper)?);
+    let compared = &compared[..longest.min(compared.len())];
+    match compared {
+        [] => Ok(Order::Asc),
+        [first, others @ ..] if others.iter().all(|order| order == first) => Ok(*first),
+        _ => Err(Error::unsupported(
+            "comparing clustering columns of ascending and of descending order in one tuple",
+        )),
+    }
+}

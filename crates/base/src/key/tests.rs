@@ -1,0 +1,317 @@
+//! The encoding against Cassandra's comparators, and ranges against filters.
+
+use std::cmp::Ordering;
+use std::net::IpAddr;
+use std::ops::{Bound, RangeBounds};
+
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::strategy::ValueTree;
+use uuid::Uuid;
+
+use super::comparators::{compare, compare_tuples};
+use super::*;
+use crate::error::ErrorKind;
+use crate::testing;
+
+fn key_types() -> Vec<DataType> {
+    DataType::ALL.into_iter().filter(|data_type| data_type.is_key_type()).collect()
+}
+
+/// Bytes that meet each other often and hit what codecs treat specially.
+fn edgy_bytes(len: impl Into<proptest::collection::SizeRange>) -> BoxedStrategy<Vec<u8>> {
+    let byte = prop_oneof![
+        4 => select(vec![0x00_u8, 0x01, 0x02, 0x7f, 0x80, 0x81, 0xfe, 0xff]),
+        1 => any::<u8>(),
+    ];
+    vec(byte, len).boxed()
+}
+
+fn edgy<const N: usize>() -> BoxedStrategy<[u8; N]> {
+    edgy_bytes(N).prop_map(|bytes| bytes.try_into().unwrap()).boxed()
+}
+
+fn text() -> BoxedStrategy<String> {
+    let letter = prop_oneof![
+        4 => select(vec!['\0', '\u{1}', '\u{2}', 'a', 'b', '\u{7f}', '\u{80}', '\u{ff}', '\u{10ffff}']),
+        1 => any::<char>(),
+    ];
+    vec(letter, 0..6).prop_map(|letters| letters.into_iter().collect()).boxed()
+}
+
+fn uuid() -> BoxedStrategy<[u8; 16]> {
+    // Half of the values are of version 1, and halves of them often agree.
+    (edgy::<16>(), prop_oneof![Just(0x10_u8), any::<u8>()])
+        .prop_map(|(mut bytes, version)| {
+            bytes[6] = (bytes[6] & 0x0f) | (version & 0xf0);
+            bytes
+        })
+        .boxed()
+}
+
+fn value(data_type: DataType) -> BoxedStrategy<Value> {
+    match data_type {
+        DataType::Bigint => edgy().prop_map(|b| Value::Bigint(i64::from_be_bytes(b))).boxed(),
+        DataType::Timestamp => edgy().prop_map(|b| Value::Timestamp(i64::from_be_bytes(b))).boxed(),
+        DataType::Int => edgy().prop_map(|b| Value::Int(i32::from_be_bytes(b))).boxed(),
+        DataType::Smallint => edgy().prop_map(|b| Value::Smallint(i16::from_be_bytes(b))).boxed(),
+        DataType::Tinyint => edgy().prop_map(|b| Value::Tinyint(i8::from_be_bytes(b))).boxed(),
+        DataType::Date => edgy().prop_map(|b| Value::Date(u32::from_be_bytes(b))).boxed(),
+        DataType::Time => {
+            prop_oneof![0..3_i64, 0..crate::serial::DAY_NANOS].prop_map(Value::Time).boxed()
+        }
+        DataType::Boolean => any::<bool>().prop_map(Value::Boolean).boxed(),
+        DataType::Double => prop_oneof![
+            select(vec![0.0, -0.0, f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1.0]),
+            edgy().prop_map(f64::from_be_bytes),
+        ]
+        .prop_map(Value::Double)
+        .boxed(),
+        DataType::Float => prop_oneof![
+            select(vec![0.0, -0.0, f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0]),
+            edgy().prop_map(f32::from_be_bytes),
+        ]
+        .prop_map(Value::Float)
+        .boxed(),
+        DataType::Text => text().prop_map(Value::Text).boxed(),
+        DataType::Ascii => edgy_bytes(0..6)
+            .prop_map(|bytes| bytes.into_iter().map(|byte| char::from(byte & 0x7f)).collect())
+            .prop_map(Value::Ascii)
+            .boxed(),
+        DataType::Blob => edgy_bytes(0..6).prop_map(|b| Value::Blob(Bytes::from(b))).boxed(),
+        DataType::Inet => prop_oneof![
+            edgy::<4>().prop_map(IpAddr::from),
+            edgy::<16>().prop_map(IpAddr::from),
+            // An IPv6 address that begins with an IPv4 address that is drawn as well.
+            Just(IpAddr::from([0, 0, 0, 0])),
+            Just(IpAddr::from([0; 16])),
+        ]
+        .prop_map(Value::Inet)
+        .boxed(),
+        DataType::Uuid => uuid().prop_map(|b| Value::Uuid(Uuid::from_bytes(b))).boxed(),
+        DataType::Timeuuid => edgy::<16>()
+            .prop_map(|mut bytes| {
+                bytes[6] = (bytes[6] & 0x0f) | 0x10;
+                Value::Timeuuid(Uuid::from_bytes(bytes))
+            })
+            .boxed(),
+        DataType::Decimal | DataType::Varint => unreachable!("not a key type"),
+    }
+}
+
+/// A schema of up to four clustering columns.
+fn columns() -> impl Strategy<Value = (Vec<DataType>, Vec<Order>)> {
+    let order = select(vec![Order::Asc, Order::Desc]);
+    vec((select(key_types()), order), 1..=4).prop_map(|columns| columns.into_iter().unzip())
+}
+
+fn tuple(types: &[DataType]) -> Vec<BoxedStrategy<Value>> {
+    types.iter().map(|data_type| value(*data_type)).collect()
+}
+
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Double(number) if number.is_nan() => Value::Double(f64::NAN),
+        Value::Float(number) if number.is_nan() => Value::Float(f32::NAN),
+        other => other.clone(),
+    }
+}
+
+/// Equality that takes NaN for itself and tells −0.0 from 0.0.
+fn assert_same(decoded: &[Value], values: &[Value]) {
+    let bytes = |values: &[Value]| -> Vec<_> {
+        values.iter().map(|value| (value.data_type(), canonical(value).serialize())).collect()
+    };
+    assert_eq!(bytes(decoded), bytes(values));
+}
+
+fn check_pair(a: &[Value], b: &[Value], types: &[DataType], orders: &[Order]) {
+    let (left, right) = (encode(a, orders).unwrap(), encode(b, orders).unwrap());
+    assert_eq!(left.cmp(&right), compare_tuples(a, b, orders), "{a:?} and {b:?}, {orders:?}");
+    assert!(left.len() >= a.len(), "each component takes a byte");
+    assert!(left == right || !left.starts_with(&right), "{b:?} is a prefix of {a:?}");
+    assert_same(&decode(&left, types, orders).unwrap(), a);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn byte_order_of_one_value_is_cassandras(
+        (data_type, a, b) in select(key_types())
+            .prop_flat_map(|data_type| (Just(data_type), value(data_type), value(data_type))),
+    ) {
+        for order in [Order::Asc, Order::Desc] {
+            check_pair(std::slice::from_ref(&a), std::slice::from_ref(&b), &[data_type], &[order]);
+        }
+    }
+
+    #[test]
+    fn byte_order_of_tuples_is_cassandras(
+        (types, orders, a, b, shared) in columns().prop_flat_map(|(types, orders)| {
+            let (a, b) = (tuple(&types), tuple(&types));
+            let shared = 0..=types.len();
+            (Just(types), Just(orders), a, b, shared)
+        }),
+    ) {
+        // Tuples that share their first components are those where the later ones matter.
+        let b: Vec<_> = a[..shared].iter().chain(&b[shared..]).cloned().collect();
+        check_pair(&a, &b, &types, &orders);
+    }
+
+    #[test]
+    fn a_prefix_range_holds_exactly_the_keys_that_begin_alike(
+        (orders, a, b, len) in columns().prop_flat_map(|(types, orders)| {
+            let len = 0..=types.len();
+            (Just(orders), tuple(&types), tuple(&types), len)
+        }),
+        shared in 0..=4_usize,
+    ) {
+        let shared = shared.min(a.len());
+        let b: Vec<_> = a[..shared].iter().chain(&b[shared..]).cloned().collect();
+        let range = prefix_range(&encode(&a[..len], &orders).unwrap());
+        let begins_alike = compare_tuples(&a[..len], &b[..len], &orders) == Ordering::Equal;
+        prop_assert_eq!(range.contains(&encode(&b, &orders).unwrap()), begins_alike);
+        prop_assert!(!range.contains(&Bytes::new()), "the static columns' key is in the range");
+    }
+
+    #[test]
+    fn a_slice_holds_exactly_the_keys_between_its_bounds(
+        (order, types, low, high, key, equal) in (1..=3_usize, select(vec![Order::Asc, Order::Desc]))
+            .prop_flat_map(|(len, order)| (Just(order), vec(select(key_types()), len)))
+            .prop_flat_map(|(order, types)| {
+                let equal = 0..types.len();
+                let (low, high, key) = (tuple(&types), tuple(&types), tuple(&types));
+                (Just(order), Just(types), low, high, key, equal)
+            }),
+        kinds in (0..3_u8, 0..3_u8),
+        shared in 0..=3_usize,
+    ) {
+        // What comes before the slice is compared for equality; let it often be equal.
+        let key: Vec<_> = low[..shared.min(low.len())]
+            .iter().chain(&key[shared.min(low.len())..]).cloned().collect();
+        // Columns before the slice may be of another order.
+        let orders: Vec<_> = (0..types.len())
+            .map(|column| if column < equal { Order::Desc } else { order })
+            .collect();
+        let lower = make_bound(kinds.0, &low[equal..]);
+        let upper = make_bound(kinds.1, &high[equal..=equal]);
+        let range = slice(&orders, &low[..equal], lower, upper).unwrap();
+
+        let ascending = vec![Order::Asc; types.len()];
+        let against = |values: &[Value]| compare_tuples(&key[equal..equal + values.len()], values, &ascending);
+        let inside = compare_tuples(&key[..equal], &low[..equal], &ascending) == Ordering::Equal
+            && match lower {
+                Bound::Unbounded => true,
+                Bound::Included(values) => against(values) != Ordering::Less,
+                Bound::Excluded(values) => against(values) == Ordering::Greater,
+            }
+            && match upper {
+                Bound::Unbounded => true,
+                Bound::Included(values) => against(values) != Ordering::Greater,
+                Bound::Excluded(values) => against(values) == Ordering::Less,
+            };
+        prop_assert_eq!(range.contains(&encode(&key, &orders).unwrap()), inside);
+        prop_assert!(!range.contains(&Bytes::new()), "the static columns' key is in the range");
+    }
+}
+
+fn make_bound(kind: u8, values: &[Value]) -> Bound<&[Value]> {
+    match kind {
+        0 => Bound::Unbounded,
+        1 => Bound::Included(values),
+        _ => Bound::Excluded(values),
+    }
+}
+
+#[test]
+fn bytes_are_laid_out_as_the_essay_says() {
+    let orders = [Order::Asc, Order::Desc];
+    let key = encode(&[Value::Text("a".into()), Value::Int(3)], &orders).unwrap();
+    assert_eq!(&key[..], [0x61, 0, 0, 0x7f, 0xff, 0xff, 0xfc]);
+    let zeros = encode(&[Value::Blob(Bytes::from_static(b"a\0\0b"))], &orders).unwrap();
+    assert_eq!(&zeros[..], [b'a', 0, 0xff, 0, 0xff, b'b', 0, 0]);
+}
+
+#[test]
+fn the_comparators_know_the_traps() {
+    use Ordering::{Equal, Greater, Less};
+    let double = |a: f64, b: f64| compare(DataType::Double, &a.to_be_bytes(), &b.to_be_bytes());
+    assert_eq!(double(-0.0, 0.0), Less);
+    assert_eq!(double(f64::NAN, f64::INFINITY), Greater);
+    assert_eq!(double(f64::NAN, -f64::NAN), Equal);
+    let uuid = |text: &str| Uuid::parse_str(text).unwrap().into_bytes();
+    // A later version wins over larger bytes; a later time over a larger first byte.
+    let old = uuid("ffffffff-ffff-1fff-ffff-ffffffffffff");
+    let random = uuid("00000000-0000-4000-0000-000000000000");
+    assert_eq!(compare(DataType::Uuid, &old, &random), Less);
+    let early = uuid("ffffffff-0000-1000-8000-000000000000");
+    let late = uuid("00000000-0001-1000-8000-000000000000");
+    assert_eq!(compare(DataType::Uuid, &early, &late), Less);
+    // At one time, UUIDType takes 0x80 for larger than 0x7f and TimeUUIDType for smaller.
+    let (low, high) = (
+        uuid("00000000-0000-1000-7f00-000000000000"),
+        uuid("00000000-0000-1000-8000-000000000000"),
+    );
+    assert_eq!(compare(DataType::Uuid, &low, &high), Less);
+    assert_eq!(compare(DataType::Timeuuid, &low, &high), Greater);
+}
+
+#[test]
+fn successors_are_the_next_string_that_does_not_begin_alike() {
+    assert_eq!(prefix_successor(b"ab").as_deref(), Some(&b"ac"[..]));
+    assert_eq!(prefix_successor(b"a\xff\xff").as_deref(), Some(&b"b"[..]));
+    assert_eq!(prefix_successor(b"\xff\xff"), None);
+    assert_eq!(prefix_successor(b""), None);
+    // The descending empty text is nothing but 0xFF: nothing lies behind it.
+    let empty = [Value::Text(String::new())];
+    let (lower, upper) =
+        slice(&[Order::Desc], &[], Bound::Unbounded, Bound::Excluded(&empty)).unwrap();
+    assert!(matches!((lower, upper), (Bound::Excluded(a), Bound::Excluded(b)) if a == b));
+}
+
+#[test]
+fn what_cannot_be_a_key_is_refused() {
+    let kind = |values: &[Value], orders: &[Order]| encode(values, orders).unwrap_err().kind();
+    assert_eq!(kind(&[Value::Varint(1.into())], &[Order::Asc]), ErrorKind::Unsupported);
+    let decimal = Value::Decimal { unscaled: 1.into(), scale: 0 };
+    assert_eq!(kind(&[decimal], &[Order::Asc]), ErrorKind::Unsupported);
+    assert_eq!(kind(&[Value::Int(1)], &[]), ErrorKind::Invalid);
+    assert_eq!(kind(&[Value::Ascii("é".into())], &[Order::Asc]), ErrorKind::Invalid);
+    let orders = [Order::Asc, Order::Desc];
+    let values = [Value::Int(1), Value::Int(2)];
+    let mixed = slice(&orders, &[], Bound::Included(&values), Bound::Unbounded).unwrap_err();
+    assert_eq!(mixed.kind(), ErrorKind::Unsupported);
+    let empty = slice(&orders, &[], Bound::Included(&[]), Bound::Unbounded).unwrap_err();
+    assert_eq!(empty.kind(), ErrorKind::Invalid);
+    let many = slice(&orders, &values, Bound::Included(&values), Bound::Unbounded).unwrap_err();
+    assert_eq!(many.kind(), ErrorKind::Invalid);
+    assert!(
+        slice(&orders, &[values.clone(), values].concat(), Bound::Unbounded, Bound::Unbounded)
+            .is_err()
+    );
+}
+
+#[test]
+fn the_decoder_takes_only_what_the_encoder_writes() {
+    for data_type in key_types() {
+        let good = [value(data_type), value(data_type)];
+        let mut runner = proptest::test_runner::TestRunner::deterministic();
+        for order in [Order::Asc, Order::Desc] {
+            let samples: Vec<_> = (0..16)
+                .map(|_| {
+                    let drawn = good.new_tree(&mut runner).unwrap().current();
+                    encode(&drawn, &[order, Order::Asc]).unwrap()
+                })
+                .collect();
+            testing::fuzz(&samples, |bytes| {
+                let orders = [order, Order::Asc];
+                if let Ok(values) = decode(bytes, &[data_type, data_type], &orders) {
+                    assert_eq!(&encode(&values, &orders).unwrap()[..], bytes);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,502 @@
+//! The row image: what one version of a row holds, whole.
+//!
+//! A statement that sets one column of a row writes all of its columns again, so that a reader
+//! finds everything in the newest version it may see and merges nothing. What must survive that
+//! rewriting rides along: when a column expires, and which version really set it.
+//!
+//! ```text
+//! image    format        1 byte      1
+//!          schema        VAR_LONG    schema version that it was written under, 0 ..= 2³² − 1
+//!          flags         1 byte      0x01 a row marker is present
+//!                                    0x02 the marker expires
+//!          [expiry]      8 bytes     the marker's, where 0x02 is set
+//!          count         VAR_LONG    how many columns follow, 0 ..= 65 536
+//!          column × count, ascending by id, no id twice
+//!
+//! column   id            VAR_LONG    0 ..= 65 535
+//!          flags         1 byte      0x01 the column expires
+//!                                    0x02 an older version set it
+//!                                    0x04 reserved: the value is a collection
+//!          [expiry]      8 bytes     where 0x01 is set
+//!          [written]     VAR_LONG    start timestamp of the version that set it, where 0x02 is set
+//!          length        VAR_LONG    of the value, in bytes
+//!          value         length      as Cassandra serializes it
+//! ```
+//!
+//! An expiry is in seconds since 1970-01-01 UTC, two's complement, big-endian. `VAR_LONG` is
+//! [`crate::var_long`]. Nothing follows the last column. For example, version 3 of a schema, a row
+//! with a marker and `int` column 2 set to 7 by this very version:
+//!
+//! ```text
+//! 01  03  01  01   02  00  04  00 00 00 07
+//! fmt sch mrk cnt  id  flg len value
+//! ```
+//!
+//! * **Null is absent.** A row without a marker and without columns does not exist.
+//! * The marker is what `INSERT` leaves and `UPDATE` does not: a row with it lives on when its last
+//!   column is deleted.
+//! * An absent `written` means this version itself; filling it in early would need the start
+//!   timestamp before there is one.
+//! * Deliberately absent: a column's type (the schema of that version knows it), a checksum (the
+//!   block or log record around the image has one), and the commit timestamp (the version's stamp).
+//!
+//! Decoding checks everything above and copies no value: columns are slices of the image.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::error::{Error, Result};
+use crate::ids::{ColumnId, Timestamp};
+use crate::var_long;
+
+const FORMAT: u8 = 1;
+
+const MARKED: u8 = 0x01;
+const MARKER_EXPIRES: u8 = 0x02;
+
+const EXPIRES: u8 = 0x01;
+const WRITTEN_BEFORE: u8 = 0x02;
+const COLLECTION: u8 = 0x04;
+
+/// No column takes fewer bytes than this: id, flags, length.
+const COLUMN_LEN_MIN: usize = 3;
+
+/// The row marker: the row exists even without columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marker {
+    /// When the marker goes, in seconds since 1970-01-01 UTC; `None` is never.
+    pub expiry: Option<i64>,
+}
+
+/// One column of a row image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The value as Cassandra serializes it ([`crate::serial`]).
+    pub value: Bytes,
+    /// When the column goes, in seconds since 1970-01-01 UTC; `None` is never.
+    pub expiry: Option<i64>,
+    /// The start timestamp of the version that set the column; `None` is the version itself.
+    pub written: Option<Timestamp>,
+}
+
+impl Column {
+    /// A column set by this version, for good.
+    #[must_use]
+    pub fn new(value: impl Into<Bytes>) -> Self {
+        Self { value: value.into(), expiry: None, written: None }
+    }
+
+    /// Makes the column go at that many seconds since 1970-01-01 UTC.
+    #[must_use]
+    pub fn expiring(mut self, expiry: Option<i64>) -> Self {
+        self.expiry = expiry;
+        self
+    }
+}
+
+/// A whole row, or the static columns of a partition, in one version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowImage {
+    /// The version of the table's schema that the image was written under.
+    pub schema_version: u32,
+    /// The row marker, where the row has one.
+    pub marker: Option<Marker>,
+    /// Ascending by id, no id twice.
+    columns: Vec<(ColumnId, Column)>,
+}
+
+impl RowImage {
+    /// Makes an image without marker and columns.
+    #[must_use]
+    pub const fn new(schema_version: u32) -> Self {
+        Self { schema_version, marker: None, columns: Vec::new() }
+    }
+
+    /// Tells whether the row exists: it has a marker or a column.
+    ///
+    /// Judge expiry first: see [`RowImage::expire`].
+    #[must_use]
+    pub const fn is_live(&self) -> bool {
+        self.marker.is_some() || !self.columns.is_empty()
+    }
+
+    /// Returns the columns, ascending by id.
+    #[must_use]
+    pub fn columns(&self) -> &[(ColumnId, Column)] {
+        &self.columns
+    }
+
+    /// Returns a column; `None` is null.
+    #[must_use]
+    pub fn column(&self, id: ColumnId) -> Option<&Column> {
+        self.position(id).ok().map(|index| &self.columns[index].1)
+    }
+
+    /// Returns a column's serialized value; `None` is null.
+    #[must_use]
+    pub fn value(&self, id: ColumnId) -> Option<&Bytes> {
+        self.column(id).map(|column| &column.value)
+    }
+
+    /// Sets a column, and returns what it was.
+    pub fn set(&mut self, id: ColumnId, column: Column) -> Option<Column> {
+        match self.position(id) {
+            Ok(index) => Some(std::mem::replace(&mut self.columns[index].1, column)),
+            Err(index) => {
+                self.columns.insert(index, (id, column));
+                None
+            }
+        }
+    }
+
+    /// Sets a column to null, and returns what it was.
+    pub fn remove(&mut self, id: ColumnId) -> Option<Column> {
+        self.position(id).ok().map(|index| self.columns.remove(index).1)
+    }
+
+    /// Keeps the columns that the predicate is true of.
+    pub fn retain(&mut self, mut keep: impl FnMut(ColumnId, &Column) -> bool) {
+        self.columns.retain(|(id, column)| keep(*id, column));
+    }
+
+    fn position(&self, id: ColumnId) -> Result<usize, usize> {
+        self.columns.binary_search_by_key(&id, |(id, _)| *id)
+    }
+
+    /// Drops the marker and the columns whose time has come.
+    ///
+    /// `now` is in seconds since 1970-01-01 UTC. At its very second of expiry a column is gone.
+    pub fn expire(&mut self, now: i64) {
+        let is_gone = |expiry: Option<i64>| expiry.is_some_and(|expiry| expiry <= now);
+        self.marker.take_if(|marker| is_gone(marker.expiry));
+        self.columns.retain(|(_, column)| !is_gone(column.expiry));
+    }
+
+    /// Returns what the next version of the row begins with: all that this version, whose start
+    /// timestamp is `start`, holds, each column naming the version that set it.
+    ///
+    /// The statement then sets and removes its own columns. A row that the *same* transaction
+    /// wrote before is cloned instead: its columns are already set by "this version".
+    #[must_use]
+    pub fn carried_over(&self, start: Timestamp) -> Self {
+        let mut next = self.clone();
+        for (_, column) in &mut next.columns {
+            column.written.get_or_insert(start);
+        }
+        next
+    }
+
+    /// Lays this image over an older version of the same row: columns that only the older one has
+    /// are kept, each naming the version that set it, and so is the older marker.
+    ///
+    /// A statement that also sets columns to null uses [`RowImage::carried_over`]: here a column
+    /// that this image lacks is one that the statement does not mention.
+    #[must_use]
+    pub fn merged_over(self, older: &Self, older_start: Timestamp) -> Self {
+        let mut merged = older.carried_over(older_start);
+        merged.schema_version = self.schema_version;
+        merged.marker = self.marker.or(merged.marker);
+        for (id, column) in self.columns {
+            merged.set(id, column);
+        }
+        merged
+    }
+
+    /// Returns the image's bytes.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let values: usize = self.columns.iter().map(|(_, column)| column.value.len() + 24).sum();
+        let mut out = BytesMut::with_capacity(16 + values);
+        out.put_u8(FORMAT);
+        var_long::put(&mut out, i64::from(self.schema_version));
+        match self.marker {
+            None => out.put_u8(0),
+            Some(Marker { expiry: None }) => out.put_u8(MARKED),
+            Some(Marker { expiry: Some(expiry) }) => {
+                out.put_u8(MARKED | MARKER_EXPIRES);
+                out.put_i64(expiry);
+            }
+        }
+        put_len(&mut out, self.columns.len());
+        for (id, column) in &self.columns {
+            put_column(&mut out, *id, column);
+        }
+        out.freeze()
+    }
+
+    /// Reads an image that takes all of `bytes`; its values are slices of them.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` where the bytes are not an image; `Unsupported` where a later version of the
+    /// program wrote them.
+    pub fn decode(bytes: &Bytes) -> Result<Self> {
+        let mut rest = bytes.clone();
+        match take_u8(&mut rest)? {
+            FORMAT => {}
+            0 => return Err(Error::corrupted("row image: format 0")),
+            later => {
+                return Err(Error::unsupported(format_args!("row images of format {later}")));
+            }
+        }
+        let schema_version = u32::try_from(take_var_long(&mut rest)?)
+            .map_err(|_| Error::corrupted("row image: the schema version is out of range"))?;
+        let marker = take_marker(&mut rest)?;
+        let columns = take_columns(&mut rest)?;
+        if !rest.is_empty() {
+            return Err(Error::corrupted(format!(
+                "row image: {} bytes behind the last column",
+                rest.len()
+            )));
+        }
+        Ok(Self { schema_version, marker, columns })
+    }
+}
+
+fn put_len(out: &mut BytesMut, len: usize) {
+    var_long::put(out, i64::try_from(len).expect("no allocation is longer than i64::MAX"));
+}
+
+fn put_column(out: &mut BytesMut, id: ColumnId, column: &Column) {
+    var_long::put(out, i64::from(id.0));
+    let expires = if column.expiry.is_some() { EXPIRES } else { 0 };
+    let written_before = if column.written.is_some() { WRITTEN_BEFORE } else { 0 };
+    out.put_u8(expires | written_before);
+    if let Some(expiry) = column.expiry {
+        out.put_i64(expiry);
+    }
+    if let Some(written) = column.written {
+        var_long::put(out, written.get().cast_signed());
+    }
+    put_len(out, column.value.len());
+    out.put_slice(&column.value);
+}
+
+fn take_marker(rest: &mut Bytes) -> Result<Option<Marker>> {
+    match take_u8(rest)? {
+        0 => Ok(None),
+        MARKED => Ok(Some(Marker { expiry: None })),
+        flags if flags == MARKED | MARKER_EXPIRES => {
+            Ok(Some(Marker { expiry: Some(take_i64(rest)?) }))
+        }
+        flags => Err(Error::corrupted(format!("row image: row flags {flags:#04x}"))),
+    }
+}
+
+fn take_columns(rest: &mut Bytes) -> Result<Vec<(ColumnId, Column)>> {
+    let count = take_var_long(rest)?;
+    let count =
+        usize::try_from(count)
+            .ok()
+            .filter(|count| *count <= rest.len() / COLUMN_LEN_MIN)
+            .ok_or_else(|| Error::corrupted(format!("row image: {count} columns cannot follow")))?;
+    let mut columns: Vec<(ColumnId, Column)> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (id, column) = take_column(rest)?;
+        if columns.last().is_some_and(|(last, _)| *last >= id) {
+            return Err(Error::corrupted(format!("row image: column {id} is out of order")));
+        }
+        columns.push((id, column));
+    }
+    Ok(columns)
+}
+
+fn take_column(rest: &mut Bytes) -> Result<(ColumnId, Column)> {
+    let id = u16::try_from(take_var_long(rest)?)
+        .map_err(|_| Error::corrupted("row image: a column id is out of range"))?;
+    let flags = take_u8(rest)?;
+    if flags & COLLECTION != 0 {
+        return Err(Error::unsupported("collections in row images"));
+    }
+    if flags & !(EXPIRES | WRITTEN_BEFORE) != 0 {
+        return Err(Error::corrupted(format!("row image: flags {flags:#04x} of column {id}")));
+    }
+    let expiry = if flags & EXPIRES == 0 { None } else { Some(take_i64(rest)?) };
+    let written = if flags & WRITTEN_BEFORE == 0 { None } else { Some(take_timestamp(rest)?) };
+    let value = usize::try_from(take_var_long(rest)?)
+        .ok()
+        .filter(|len| *len <= rest.len())
+        .map(|len| rest.split_to(len))
+        .ok_or_else(truncated)?;
+    Ok((ColumnId(id), Column { value, expiry, written }))
+}
+
+fn take_timestamp(rest: &mut Bytes) -> Result<Timestamp> {
+    Timestamp::new(take_var_long(rest)?)
+        .ok_or_else(|| Error::corrupted("row image: a timestamp is out of range"))
+}
+
+fn take_u8(rest: &mut Bytes) -> Result<u8> {
+    rest.try_get_u8().map_err(|_| truncated())
+}
+
+fn take_i64(rest: &mut Bytes) -> Result<i64> {
+    rest.try_get_i64().map_err(|_| truncated())
+}
+
+fn take_var_long(rest: &mut Bytes) -> Result<u64> {
+    let mut left = rest.as_ref();
+    let value = var_long::take_unsigned(&mut left)?;
+    let taken = rest.len() - left.len();
+    rest.advance(taken);
+    Ok(value)
+}
+
+fn truncated() -> Error {
+    Error::corrupted("row image: the bytes end too early")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::{btree_map, vec};
+    use proptest::option;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::testing;
+
+    fn at(number: u64) -> Timestamp {
+        Timestamp::new(number).unwrap()
+    }
+
+    fn column() -> impl Strategy<Value = Column> {
+        let written = option::of((0..=Timestamp::MAX.get()).prop_map(at));
+        (vec(any::<u8>(), 0..300), option::of(any::<i64>()), written).prop_map(
+            |(value, expiry, written)| Column { value: Bytes::from(value), expiry, written },
+        )
+    }
+
+    fn image() -> impl Strategy<Value = RowImage> {
+        let marker = option::of(option::of(any::<i64>()).prop_map(|expiry| Marker { expiry }));
+        (any::<u32>(), marker, btree_map(any::<u16>(), column(), 0..8)).prop_map(
+            |(schema_version, marker, columns)| {
+                let mut image = RowImage::new(schema_version);
+                image.marker = marker;
+                for (id, column) in columns.into_iter().rev() {
+                    image.set(ColumnId(id), column);
+                }
+                image
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn images_round_trip(image in image()) {
+            let bytes = image.encode();
+            prop_assert_eq!(RowImage::decode(&bytes).unwrap(), image);
+            for cut in 0..bytes.len() {
+                prop_assert!(RowImage::decode(&bytes.slice(..cut)).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_laid_out_as_the_essay_says() {
+        let mut image = RowImage::new(3);
+        image.marker = Some(Marker::default());
+        image.set(ColumnId(2), Column::new(&b"\0\0\0\x07"[..]));
+        assert_eq!(&image.encode()[..], [1, 3, 1, 1, 2, 0, 4, 0, 0, 0, 7]);
+
+        image.marker = Some(Marker { expiry: Some(-2) });
+        let column =
+            Column { value: Bytes::from_static(b"x"), expiry: Some(5), written: Some(at(300)) };
+        image.set(ColumnId(200), column);
+        let head = [1, 3, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe, 2];
+        let first = [2, 0, 4, 0, 0, 0, 7];
+        let second = [0x80, 0xc8, 3, 0, 0, 0, 0, 0, 0, 0, 5, 0x81, 0x2c, 1, b'x'];
+        assert_eq!(image.encode(), [&head[..], &first, &second].concat());
+    }
+
+    #[test]
+    fn decoding_copies_no_value() {
+        let mut image = RowImage::new(0);
+        image.set(ColumnId(0), Column::new(vec![7; 100]));
+        let bytes = image.encode();
+        let value = RowImage::decode(&bytes).unwrap().value(ColumnId(0)).unwrap().clone();
+        assert!(bytes.as_ptr_range().contains(&value.as_ptr()));
+    }
+
+    #[test]
+    fn wrong_images_are_refused() {
+        let kind =
+            |bytes: &[u8]| RowImage::decode(&Bytes::copy_from_slice(bytes)).unwrap_err().kind();
+        assert_eq!(kind(&[]), ErrorKind::Corrupted);
+        assert_eq!(kind(&[0, 0, 0, 0]), ErrorKind::Corrupted);
+        assert_eq!(kind(&[2, 0, 0, 0]), ErrorKind::Unsupported);
+        assert_eq!(kind(&[1, 0, 0, 0, 0]), ErrorKind::Corrupted, "a byte too many");
+        assert_eq!(kind(&[1, 0, 2, 0]), ErrorKind::Corrupted, "an expiry of no marker");
+        assert_eq!(kind(&[1, 0, 0, 1, 2, 8, 0]), ErrorKind::Corrupted, "unknown flags");
+        assert_eq!(kind(&[1, 0, 0, 1, 2, 4, 0]), ErrorKind::Unsupported, "a collection");
+        assert_eq!(kind(&[1, 0, 0, 2, 2, 0, 0, 2, 0, 0]), ErrorKind::Corrupted, "an id twice");
+        assert_eq!(kind(&[1, 0, 0, 2, 2, 0, 0, 1, 0, 0]), ErrorKind::Corrupted, "out of order");
+        // Counts and lengths that nothing follows must not be believed.
+        let huge = var_long::encode(i64::MAX);
+        assert_eq!(kind(&[&[1, 0, 0][..], &huge].concat()), ErrorKind::Corrupted);
+        assert_eq!(kind(&[&[1, 0, 0, 1, 2, 0][..], &huge].concat()), ErrorKind::Corrupted);
+        assert_eq!(kind(&[&[1][..], &huge, &[0, 0]].concat()), ErrorKind::Corrupted);
+    }
+
+    #[test]
+    fn the_decoder_takes_only_what_the_encoder_writes() {
+        let mut image = RowImage::new(1);
+        image.marker = Some(Marker { expiry: Some(9) });
+        image.set(ColumnId(1), Column::new(&b"abc"[..]));
+        image.set(ColumnId(300), Column::new(&b"de"[..]).expiring(Some(77)));
+        let good = [image.encode(), image.carried_over(at(5)).encode(), RowImage::new(0).encode()];
+        testing::fuzz(&good, |bytes| {
+            if let Ok(image) = RowImage::decode(&Bytes::copy_from_slice(bytes)) {
+                assert_eq!(&image.encode()[..], bytes);
+            }
+        });
+    }
+
+    #[test]
+    fn a_row_lives_by_its_marker_or_its_columns() {
+        let mut image = RowImage::new(0);
+        assert!(!image.is_live());
+        image.set(ColumnId(1), Column::new("x"));
+        assert!(image.is_live());
+        image.remove(ColumnId(1));
+        assert!(!image.is_live());
+        image.marker = Some(Marker::default());
+        assert!(image.is_live());
+    }
+
+    #[test]
+    fn what_expires_is_gone_at_its_second() {
+        let mut image = RowImage::new(0);
+        image.marker = Some(Marker { expiry: Some(10) });
+        image.set(ColumnId(1), Column::new("x").expiring(Some(20)));
+        image.set(ColumnId(2), Column::new("y"));
+        image.expire(9);
+        assert_eq!((image.marker.is_some(), image.columns().len()), (true, 2));
+        image.expire(10);
+        assert_eq!((image.marker.is_some(), image.columns().len()), (false, 2));
+        image.expire(20);
+        assert_eq!(image.value(ColumnId(1)), None);
+        image.expire(i64::MAX);
+        assert!(image.is_live(), "what has no expiry stays");
+    }
+
+    #[test]
+    fn a_statement_keeps_the_columns_that_it_does_not_mention() {
+        let mut older = RowImage::new(1);
+        older.marker = Some(Marker::default());
+        older.set(ColumnId(1), Column::new("old 1"));
+        older.set(ColumnId(2), Column { written: Some(at(5)), ..Column::new("old 2") });
+        older.set(ColumnId(3), Column::new("old 3").expiring(Some(99)));
+        let mut update = RowImage::new(2);
+        update.set(ColumnId(1), Column::new("new 1"));
+        update.set(ColumnId(4), Column::new("new 4"));
+
+        let merged = update.merged_over(&older, at(10));
+        assert_eq!((merged.schema_version, merged.marker), (2, older.marker));
+        let written = |id| merged.column(ColumnId(id)).unwrap().written;
+        assert_eq!(merged.value(ColumnId(1)).unwrap(), "new 1");
+        assert_eq!([written(1), written(4)], [None, None], "set by the new version itself");
+        assert_eq!(written(2), Some(at(5)), "set by an older one still");
+        assert_eq!(written(3), Some(at(10)));
+        assert_eq!(merged.column(ColumnId(3)).unwrap().expiry, Some(99));
+    }
+}

@@ -1,0 +1,128 @@
+//! Values as text, as cqlsh prints them.
+
+use std::fmt::{self, Display, Formatter};
+
+use num_bigint::{BigInt, Sign};
+
+use super::calendar::Civil;
+use crate::value::Value;
+
+const DAY_MILLIS: i64 = 86_400_000;
+/// The years that are printed as dates.
+const YEARS: std::ops::RangeInclusive<i64> = 1..=9999;
+
+impl Display for Value {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ascii(text) | Self::Text(text) => f.write_str(text),
+            Self::Bigint(number) => number.fmt(f),
+            Self::Int(number) => number.fmt(f),
+            Self::Smallint(number) => number.fmt(f),
+            Self::Tinyint(number) => number.fmt(f),
+            Self::Varint(number) => number.fmt(f),
+            Self::Decimal { unscaled, scale } => decimal(f, unscaled, *scale),
+            Self::Double(number) => float(f, *number, number.is_finite()),
+            Self::Float(number) => float(f, *number, number.is_finite()),
+            Self::Boolean(true) => f.write_str("True"),
+            Self::Boolean(false) => f.write_str("False"),
+            Self::Uuid(uuid) | Self::Timeuuid(uuid) => uuid.hyphenated().fmt(f),
+            Self::Inet(address) => address.fmt(f),
+            Self::Blob(bytes) => write!(f, "0x{bytes:x}"),
+            Self::Timestamp(millis) => timestamp(f, *millis),
+            Self::Date(days) => date(f, *days),
+            Self::Time(nanos) => time_of_day(f, nanos.div_euclid(1_000_000_000))
+                .and_then(|()| write!(f, ".{:09}", nanos.rem_euclid(1_000_000_000))),
+        }
+    }
+}
+
+impl Value {
+    /// Returns the value as a term of CQL: its text, in quotes where the type asks for them.
+    #[must_use]
+    pub fn to_literal(&self) -> String {
+        match self {
+            Self::Ascii(text) | Self::Text(text) => format!("'{}'", text.replace('\'', "''")),
+            Self::Inet(_) | Self::Timestamp(_) | Self::Date(_) | Self::Time(_) => {
+                format!("'{self}'")
+            }
+            _ => self.to_string(),
+        }
+    }
+}
+
+/// Writes a float as Python does: plainly from 1e-4 and below 1e16, else with an exponent.
+fn float(
+    f: &mut Formatter<'_>,
+    number: impl Display + fmt::LowerExp,
+    is_finite: bool,
+) -> fmt::Result {
+    if !is_finite {
+        return f.write_str(match number.to_string().as_str() {
+            "inf" => "Infinity",
+            "-inf" => "-Infinity",
+            _ => "NaN",
+        });
+    }
+    let scientific = format!("{number:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    match exponent.parse::<i32>().unwrap_or(0) {
+        -4..16 => Display::fmt(&number, f),
+        exponent if exponent < 0 => write!(f, "{digits}e-{:02}", -exponent),
+        exponent => write!(f, "{digits}e+{exponent:02}"),
+    }
+}
+
+/// Writes a decimal as `java.math.BigDecimal.toString` and Python's `str` do.
+fn decimal(f: &mut Formatter<'_>, unscaled: &BigInt, scale: i32) -> fmt::Result {
+    let digits = unscaled.magnitude().to_string();
+    let scale = i64::from(scale);
+    let exponent = i64::try_from(digits.len()).unwrap_or(i64::MAX) - 1 - scale;
+    if unscaled.sign() == Sign::Minus {
+        f.write_str("-")?;
+    }
+    if scale >= 0 && exponent >= -6 {
+        let padded = if exponent < 0 {
+            // At most six zeros, so that one digit stands before the point.
+            "0".repeat(usize::try_from(-exponent).unwrap_or(0)) + &digits
+        } else {
+            digits
+        };
+        let behind = usize::try_from(scale).unwrap_or(0);
+        let (whole, fraction) = padded.split_at(padded.len() - behind);
+        return match fraction {
+            "" => f.write_str(whole),
+            _ => write!(f, "{whole}.{fraction}"),
+        };
+    }
+    let (first, others) = digits.split_at(1);
+    f.write_str(first)?;
+    if !others.is_empty() {
+        write!(f, ".{others}")?;
+    }
+    write!(f, "E{exponent:+}")
+}
+
+fn timestamp(f: &mut Formatter<'_>, millis: i64) -> fmt::Result {
+    let day = Civil::from_days(millis.div_euclid(DAY_MILLIS));
+    if !YEARS.contains(&day.year) {
+        return millis.fmt(f);
+    }
+    let millis = millis.rem_euclid(DAY_MILLIS);
+    civil(f, day)?;
+    f.write_str(" ")?;
+    time_of_day(f, millis / 1_000)?;
+    write!(f, ".{:03}000+0000", millis % 1_000)
+}
+
+fn date(f: &mut Formatter<'_>, days: u32) -> fmt::Result {
+    let day = Civil::from_days(i64::from(days) - (1 << 31));
+    if YEARS.contains(&day.year) { civil(f, day) } else { days.fmt(f) }
+}
+
+fn civil(f: &mut Formatter<'_>, day: Civil) -> fmt::Result {
+    write!(f, "{:04}-{:02}-{:02}", day.year, day.month, day.day)
+}
+
+fn time_of_day(f: &mut Formatter<'_>, seconds: i64) -> fmt::Result {
+    write!(f, "{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
