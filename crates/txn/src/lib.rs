@@ -51,4 +51,4 @@ mod transaction;
 pub use isolation::Isolation;
 pub use retry::Backoff;
 pub use sequencer::Sequencer;
-pub use transaction::{Entry, Transaction, TransactionPage};
+pub use transaction::{Entry, Transaction, TransactionPage, WRITE_BYTES_MAX};

@@ -302,7 +302,7 @@ impl<S: CellStore + CommitLog> Inner<S> {
             own.reverse();
         }
         let before = |a: &CellKey, b: &CellKey| if reverse { a > b } else { a < b };
-        merge(stored.into_iter().peekable(), own.into_iter().peekable(), before)
+        merge(stored.into_iter().peekable(), own.into_iter(), before)
     }
 
     fn release(&self) {
@@ -321,11 +321,11 @@ impl<S: CellStore + CommitLog> Drop for Inner<S> {
 /// Merges stored cells and own writes, both in order; an own write hides the stored cell.
 fn merge(
     mut stored: Peekable<impl Iterator<Item = (CellKey, Entry)>>,
-    mut own: Peekable<impl Iterator<Item = (CellKey, Option<Entry>)>>,
+    own: impl Iterator<Item = (CellKey, Option<Entry>)>,
     before: impl Fn(&CellKey, &CellKey) -> bool,
 ) -> Vec<(CellKey, Entry)> {
     let mut merged = Vec::new();
-    while let Some((key, entry)) = own.next() {
+    for (key, entry) in own {
         while let Some(cell) = stored.next_if(|(theirs, _)| before(theirs, &key)) {
             merged.push(cell);
         }
