@@ -11,6 +11,9 @@ use crate::context::Context;
 pub enum BeginKind {
     /// It will only read: it gets a snapshot and no start timestamp.
     ReadOnly,
+    /// It will only read, at a snapshot that was handed out before: the next page of a read, for
+    /// instance.
+    ReadOnlyAt(Timestamp),
     /// It may write.
     ReadWrite,
 }
@@ -75,7 +78,7 @@ pub trait CommitLog: Send + Sync + 'static {
     /// # Errors
     ///
     /// `Unavailable` when the log has stopped, `Overloaded` when it is out of timestamps for a
-    /// moment.
+    /// moment, `Invalid` for a snapshot that was not handed out yet.
     fn begin(
         &self,
         context: &Context,
@@ -120,11 +123,12 @@ pub trait CommitLog: Send + Sync + 'static {
 /// section in which it also reserves the commit's place in the log: the order of places and the
 /// order of commit timestamps are one.
 pub trait CommitOrder: Send + 'static {
-    /// Registers a snapshot at P and, for a writer, draws a start after it.
+    /// Registers a snapshot, at P unless the kind names one, and draws a writer's start after it.
     ///
     /// # Errors
     ///
-    /// `Overloaded` when the next timestamp would reach the bound.
+    /// `Overloaded` when the next timestamp would reach the bound; `Invalid` for a snapshot that
+    /// lies ahead of P.
     fn begin(&mut self, kind: BeginKind) -> Result<Begun>;
 
     /// Forgets a snapshot, and its start where that has not been decided.

@@ -35,6 +35,7 @@ pub fn run<S: CellStore + CommitLog>(mut make: impl FnMut() -> S) {
     a_tombstone_hides_what_is_older_and_only_that(&make());
     a_refused_commit_leaves_nothing(&make());
     starts_are_unique_and_lie_above_their_snapshot(&make());
+    a_snapshot_can_be_taken_up_again(&make());
     outcomes_tell_pending_committed_and_aborted_apart(&make());
     a_dropped_commit_future_leaves_the_commit_in_force(&make());
     ranges_keep_to_their_table_and_partition(&make());
@@ -77,6 +78,12 @@ impl CommitOrder for PlainOrder {
     fn begin(&mut self, kind: BeginKind) -> Result<Begun> {
         let start = match kind {
             BeginKind::ReadOnly => None,
+            BeginKind::ReadOnlyAt(read) if read <= self.published => {
+                return Ok(Begun { read, start: None });
+            }
+            BeginKind::ReadOnlyAt(read) => {
+                return Err(Error::invalid(format!("snapshot {read} lies ahead")));
+            }
             BeginKind::ReadWrite => Some(self.next()?),
         };
         self.pending.extend(start);
@@ -283,6 +290,20 @@ fn starts_are_unique_and_lie_above_their_snapshot<S: CellStore + CommitLog>(stor
         assert!(commit > start && seen.insert(commit), "C comes after S and is unique");
         assert_eq!(session.snapshot(), store.published());
     }
+}
+
+fn a_snapshot_can_be_taken_up_again<S: CellStore + CommitLog>(store: &S) {
+    let session = Session(store);
+    let key = cell("p", "c");
+    let begin_at = |read| block_on(store.begin(&Context::unbounded(), BeginKind::ReadOnlyAt(read)));
+    let first = session.put(&key, "one");
+    session.put(&key, "two");
+    let again = begin_at(first).expect("the snapshot was handed out");
+    assert_eq!(again, Begun { read: first, start: None });
+    assert_eq!(session.read(&key, again.read).as_deref(), Some(&b"one"[..]));
+    store.end(again);
+    let ahead = store.published().checked_add(1).expect("the clock has room");
+    assert_eq!(begin_at(ahead).expect_err("it lies ahead").kind(), ErrorKind::Invalid);
 }
 
 fn outcomes_tell_pending_committed_and_aborted_apart<S: CellStore + CommitLog>(store: &S) {

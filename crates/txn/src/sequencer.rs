@@ -101,9 +101,19 @@ fn refused(refusal: &Refusal, request: &CommitRequest) -> Error {
 
 impl CommitOrder for Sequencer {
     fn begin(&mut self, kind: BeginKind) -> Result<Begun> {
-        let read = self.published;
+        let mut read = self.published;
         let start = match kind {
             BeginKind::ReadOnly => None,
+            BeginKind::ReadOnlyAt(earlier) if earlier <= self.published => {
+                read = earlier;
+                None
+            }
+            BeginKind::ReadOnlyAt(ahead) => {
+                return Err(Error::invalid(format!(
+                    "snapshot {ahead} lies ahead of the last commit, {}: it was never handed out",
+                    self.published
+                )));
+            }
             BeginKind::ReadWrite => {
                 let start = self.next()?;
                 self.pending.insert(start);

@@ -1,0 +1,227 @@
+//! Drives the log: who writes, who syncs, and what that settles.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+use carnet_base::{Moment, Result, Signal, Step, Worker};
+
+use super::Core;
+use super::append::StopOnPanic;
+use crate::lock::lock;
+use crate::options::Durability;
+use crate::wal::{Item, Lsn, Writer};
+
+/// A writer writes for others at most so many times before it leaves the rest to the flusher.
+const ROUNDS_MAX: usize = 4;
+
+/// The log of an open engine.
+pub(super) struct Log {
+    pump: Mutex<Pump>,
+    /// Held from taking the unsynced segments until they are synced: otherwise a second one could
+    /// find nothing to sync and call durable what the first is still syncing.
+    syncing: Mutex<()>,
+    durable: AtomicU64,
+    /// The newest segment whose file is there, durably.
+    segment: AtomicU64,
+    /// Wakes the flusher.
+    pub(super) signal: Signal,
+    /// Set while the flusher sleeps until there is something to sync.
+    dozing: AtomicBool,
+}
+
+/// The writer, and the list that it swaps with the tail's.
+struct Pump {
+    writer: Writer,
+    items: Vec<Item>,
+}
+
+impl Log {
+    pub(super) fn new(writer: Writer) -> Self {
+        Self {
+            syncing: Mutex::new(()),
+            durable: AtomicU64::new(writer.written().0),
+            segment: AtomicU64::new(writer.segment()),
+            signal: Signal::new(),
+            dozing: AtomicBool::new(false),
+            pump: Mutex::new(Pump { writer, items: Vec::new() }),
+        }
+    }
+
+    /// Tells whether a segment's file is there, durably.
+    pub(super) fn has_segment(&self, number: u64) -> bool {
+        self.segment.load(Ordering::Acquire) >= number
+    }
+
+    fn durable(&self) -> Lsn {
+        Lsn(self.durable.load(Ordering::Acquire))
+    }
+
+    fn try_pump(&self) -> Option<MutexGuard<'_, Pump>> {
+        match self.pump.try_lock() {
+            Ok(pump) => Some(pump),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+impl Core {
+    /// Writes everything pending if no other thread is writing. That one will see what is pending
+    /// now: it looks again after it has let go of the writer.
+    pub(super) fn write_unless_busy(&self) {
+        for _ in 0..ROUNDS_MAX {
+            let Some(pump) = self.log.try_pump() else { return };
+            if self.write(pump).is_err() || lock(&self.order).tail.is_empty() {
+                return;
+            }
+        }
+        self.log.signal.ring();
+    }
+
+    /// Writes everything pending; returns whether that was anything.
+    fn write(&self, mut pump: MutexGuard<'_, Pump>) -> Result<bool> {
+        self.publication.check()?;
+        let stop = StopOnPanic(&self.publication, "the log's writer panicked");
+        let Pump { writer, items } = &mut *pump;
+        lock(&self.order).tail.take(items);
+        let busy = !items.is_empty();
+        let outcome = writer.write(items, self.log.durable());
+        std::mem::forget(stop);
+        if let Err(error) = outcome {
+            self.publication.stop(&error.to_string());
+            return Err(error);
+        }
+        let (written, segment) = (writer.written(), writer.segment());
+        drop(pump);
+        if self.log.segment.fetch_max(segment, Ordering::AcqRel) < segment {
+            self.flush_signal.ring();
+        }
+        if busy && !self.settles_when_synced() {
+            self.publication.settled(written);
+            if self.log.dozing.swap(false, Ordering::AcqRel) {
+                self.log.signal.ring();
+            }
+        }
+        Ok(busy)
+    }
+
+    /// Lets go of the log's writer. Whoever found it busy in the meantime went away and relies on
+    /// somebody to look again: the flusher.
+    fn release(&self, pump: MutexGuard<'_, Pump>) {
+        drop(pump);
+        self.look_again();
+    }
+
+    fn look_again(&self) {
+        if !lock(&self.order).tail.is_empty() {
+            self.log.signal.ring();
+        }
+    }
+
+    /// Syncs everything written; returns whether that was anything.
+    fn sync(&self) -> Result<bool> {
+        let _one = lock(&self.log.syncing);
+        self.publication.check()?;
+        let mut pump = lock(&self.log.pump);
+        let (segments, written) = (pump.writer.take_unsynced(), pump.writer.written());
+        self.release(pump);
+        for segment in &segments {
+            self.counters.log_syncs.fetch_add(1, Ordering::Relaxed);
+            if let Err(error) = segment.sync(&*self.disk) {
+                self.publication.stop(&error.to_string());
+                return Err(error);
+            }
+        }
+        if !segments.is_empty() {
+            self.log.durable.fetch_max(written.0, Ordering::AcqRel);
+            self.publication.settled(written);
+        }
+        Ok(!segments.is_empty())
+    }
+
+    /// Writes everything pending, and syncs it where that is what settles it.
+    pub(super) fn settle(&self) -> Result<bool> {
+        let wrote = self.write(lock(&self.log.pump))?;
+        self.look_again();
+        let synced = self.settles_when_synced() && self.sync()?;
+        Ok(wrote || synced)
+    }
+
+    /// Writes and syncs everything, then begins a segment whose header vouches for all of it, so
+    /// that whatever goes bad in a closed database is found.
+    pub(super) fn settle_for_good(&self) -> Result<()> {
+        self.write(lock(&self.log.pump))?;
+        self.sync()?;
+        if self.publication.resolved() == 0 {
+            // No record came since the segment was begun: its header vouches already.
+            return Ok(());
+        }
+        lock(&self.order).tail.rotate();
+        self.write(lock(&self.log.pump))?;
+        self.sync()?;
+        Ok(())
+    }
+}
+
+/// The flusher: writes and syncs whatever is pending when the device becomes free.
+pub(super) struct Flusher {
+    core: Arc<Core>,
+    synced: Moment,
+}
+
+impl Flusher {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        let synced = core.clock.now();
+        Self { core, synced }
+    }
+
+    /// Syncs when the interval is over; returns whether it did.
+    fn sync_when_due(&mut self) -> Result<bool> {
+        let Durability::Interval(interval) = self.core.options.durability else {
+            return Ok(false);
+        };
+        let now = self.core.clock.now();
+        if now.since(self.synced) < interval {
+            return Ok(false);
+        }
+        self.synced = now;
+        self.core.sync()
+    }
+
+    fn idle(&self) -> Step {
+        let Durability::Interval(interval) = self.core.options.durability else {
+            return Step::Idle(None);
+        };
+        // Set before the look: a write after the look finds it set, and rings.
+        self.core.log.dozing.store(true, Ordering::Release);
+        let pump = lock(&self.core.log.pump);
+        let unsynced = pump.writer.is_unsynced();
+        self.core.release(pump);
+        if !unsynced {
+            return Step::Idle(None);
+        }
+        self.core.log.dozing.store(false, Ordering::Release);
+        Step::Idle(Some(interval.saturating_sub(self.core.clock.now().since(self.synced))))
+    }
+}
+
+impl Worker for Flusher {
+    fn step(&mut self) -> Step {
+        let worked = self.core.settle().and_then(|wrote| Ok(self.sync_when_due()? || wrote));
+        match worked {
+            // The store has stopped, and everybody who waits was told.
+            Err(_) => Step::Done,
+            Ok(true) => Step::Again,
+            Ok(false) if self.core.closing.load(Ordering::Acquire) => Step::Done,
+            Ok(false) => self.idle(),
+        }
+    }
+}
+
+impl Drop for Flusher {
+    fn drop(&mut self) {
+        if !self.core.closing.load(Ordering::Acquire) {
+            self.core.publication.stop("the log's flusher ended");
+        }
+    }
+}

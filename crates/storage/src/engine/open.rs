@@ -1,0 +1,209 @@
+//! Opening: what the files say becomes memory, and what a crash left half done is cleared away.
+//!
+//! ```text
+//!  lock → manifest → remove orphans → open tables → replay the log, cut its torn end
+//!       → begin a fresh segment → start the workers
+//! ```
+//!
+//! A directory without a manifest is a new database only if nothing in it could be data: the
+//! manifest is made durable before the first record.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use carnet_base::{Clock, Error, Result, Signal, Spawn, Timestamp};
+
+use super::flush::{MemtableFlusher, SealedQueue};
+use super::log::{Flusher, Log};
+use super::publication::Publication;
+use super::view::View;
+use super::{Core, Engine, EntryCell, Order};
+use crate::codec::Decoder;
+use crate::disk::{Disk, During};
+use crate::manifest::{self, Manifest};
+use crate::memtable::{CELL_OVERHEAD_BYTES, Memtable};
+use crate::metrics::Counters;
+use crate::options::Options;
+use crate::sstable::{self, Cache, Table};
+use crate::wal::recovery::{self, Recovered};
+use crate::wal::segment::{self, HEADER_BYTES};
+use crate::wal::{Lsn, Record, Tail, Writer};
+
+impl Engine {
+    /// Opens the database in a directory, or makes one.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where another process has the directory, naming it, or where the disk fails;
+    /// `Corrupted` where files are missing or damaged, naming the file and the place;
+    /// `Unsupported` where a newer program wrote them; `Invalid` where the options make no sense.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        spawn: &dyn Spawn,
+        options: Options,
+        entry_cell: EntryCell,
+    ) -> Result<Self> {
+        check(&options)?;
+        let directory = disk.lock()?;
+        let counters = Arc::new(Counters::default());
+        let cache = sstable::new_cache(options.cache_bytes, options.block_bytes);
+        let manifest = load_or_create(&disk, &counters)?;
+        remove_orphans(&*disk, &manifest)?;
+        let tables = open_tables(&disk, &manifest, &cache, &counters)?;
+        let replayed = Replayed::read(&*disk, &manifest)?;
+        let Recovered { segment, base, cut_bytes } = replayed.recovered;
+        counters.recovered_records.store(replayed.records, std::sync::atomic::Ordering::Relaxed);
+        counters.recovered_cut_bytes.store(cut_bytes, std::sync::atomic::Ordering::Relaxed);
+        let writer = Writer::begin(Arc::clone(&disk), Arc::clone(&counters), segment, base)?;
+        let flushed = tables.iter().map(|table| table.statistics().commit_max).max();
+        let last_commit = replayed.last_commit.max(flushed.unwrap_or_default());
+        let active = Arc::new(replayed.memtable);
+        let settled = writer.written();
+        let log = Log::new(writer);
+        let flush_signal = Signal::new();
+        let signals = vec![log.signal.clone(), flush_signal.clone()];
+        let core = Arc::new(Core {
+            publication: Arc::new(Publication::new(last_commit, settled, signals)),
+            order: Mutex::new(Order {
+                tail: Tail::new(segment, settled),
+                active: Arc::clone(&active),
+                active_bytes: replayed.bytes,
+                last_commit,
+                closed: false,
+            }),
+            view: Mutex::new(Arc::new(View { active, sealed: Vec::new(), tables })),
+            log,
+            sealed: Mutex::new(SealedQueue::default()),
+            flush_signal,
+            flushing: Mutex::new(()),
+            manifest: Mutex::new(manifest),
+            closing: AtomicBool::new(false),
+            disk,
+            clock,
+            options,
+            entry_cell,
+            counters,
+            cache,
+        });
+        let flusher = Box::new(Flusher::new(Arc::clone(&core)));
+        let memtables = Box::new(MemtableFlusher(Arc::clone(&core)));
+        let workers = vec![
+            spawn.spawn("carnet-log", core.log.signal.clone(), flusher),
+            spawn.spawn("carnet-flush", core.flush_signal.clone(), memtables),
+        ];
+        Ok(Self { core, workers, closed: false, _directory: directory })
+    }
+}
+
+fn check(options: &Options) -> Result<()> {
+    let fp_chance = options.bloom_fp_chance;
+    if !(fp_chance > 0.0 && fp_chance < 1.0) {
+        return Err(Error::invalid(format!(
+            "bloom_fp_chance is {fp_chance}: it must lie between 0 and 1"
+        )));
+    }
+    if options.flush_bytes == 0 || options.block_bytes == 0 {
+        return Err(Error::invalid("flush_bytes and block_bytes must be at least 1"));
+    }
+    Ok(())
+}
+
+fn load_or_create(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Result<Manifest> {
+    // A process that was killed may have left names that are there but not durable yet.
+    disk.sync_dir().during("sync", &**disk, "")?;
+    if let Some(manifest) = Manifest::load(&**disk)? {
+        return Ok(manifest);
+    }
+    refuse_headless(&**disk)?;
+    let manifest = Manifest::empty();
+    let base = Lsn(manifest.first_lsn);
+    Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base)?;
+    manifest.store(&**disk)?;
+    Ok(manifest)
+}
+
+/// Refuses a directory that has data but no manifest.
+fn refuse_headless(disk: &dyn Disk) -> Result<()> {
+    for name in disk.list().during("list", disk, "")? {
+        let holds_data = match segment::number_in(&name) {
+            Some(number) => {
+                let file = disk.open(&name).during("open", disk, &name)?;
+                let len = file.len().during("open", disk, &name)?;
+                number != Manifest::empty().first_segment || len > HEADER_BYTES as u64
+            }
+            None => sstable::number_in(&name).is_some(),
+        };
+        if holds_data {
+            return Err(Error::corrupted(format!(
+                "{} is missing but {name} is there: restore it, or the whole directory from a \
+                 backup, or open an empty directory",
+                disk.path(manifest::FILE_NAME)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Removes what a crash left behind: files that the manifest does not name, or no longer needs.
+fn remove_orphans(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
+    for name in disk.list().during("list", disk, "")? {
+        let table = sstable::number_in(&name);
+        let temporary = name
+            .strip_suffix(".tmp")
+            .is_some_and(|name| name == manifest::FILE_NAME || sstable::number_in(name).is_some());
+        let unnamed =
+            table.is_some_and(|number| manifest.tables.iter().all(|table| table.number != number));
+        let flushed = segment::number_in(&name).is_some_and(|n| n < manifest.first_segment);
+        if temporary || unnamed || flushed {
+            disk.remove(&name).during("remove", disk, &name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens all tables, newest first.
+fn open_tables(
+    disk: &Arc<dyn Disk>,
+    manifest: &Manifest,
+    cache: &Arc<Cache>,
+    counters: &Arc<Counters>,
+) -> Result<Vec<Arc<Table>>> {
+    let open = |&built| {
+        let (disk, cache) = (Arc::clone(disk), Arc::clone(cache));
+        Ok(Arc::new(Table::open(disk, built, cache, Arc::clone(counters))?))
+    };
+    manifest.tables.iter().rev().map(open).collect()
+}
+
+/// The log, read back into a memtable.
+struct Replayed {
+    memtable: Memtable,
+    bytes: usize,
+    records: u64,
+    last_commit: Timestamp,
+    recovered: Recovered,
+}
+
+impl Replayed {
+    fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Self> {
+        let memtable = Memtable::new(manifest.first_segment);
+        let (mut bytes, mut records, mut last_commit) = (0, 0, Timestamp::ZERO);
+        let base = Lsn(manifest.first_lsn);
+        let recovered = recovery::recover(disk, manifest.first_segment, base, |record| {
+            let Record { lsn, start, commit, body, .. } = record;
+            let len = body.len();
+            let cells = Decoder::new(body).run().map_err(|error| {
+                let log = disk.path("wal-*.log");
+                Error::corrupted(format!("{log}: the record at LSN {lsn} makes no sense"))
+                    .with_source(error)
+            })?;
+            bytes += len + cells.len() * CELL_OVERHEAD_BYTES;
+            records += 1;
+            last_commit = commit;
+            memtable.insert(start, commit, cells);
+            Ok(())
+        })?;
+        Ok(Self { memtable, bytes, records, last_commit, recovered })
+    }
+}

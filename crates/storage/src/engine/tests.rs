@@ -1,0 +1,350 @@
+//! The order of reservation, insertion and publication, step by step.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use carnet_base::{
+    Error, ErrorKind, Moment, PartitionKey, Rng, SeededRng, Spawn, Step, SystemClock, TableId,
+    ThreadSpawn, WallTime, Worker, block_on,
+};
+
+use super::*;
+use crate::disk::sim::SimDisk;
+
+/// Keeps the workers so that the test steps them: the log's flusher first.
+#[derive(Default)]
+struct Stepped(Mutex<Vec<Box<dyn Worker>>>);
+
+impl Spawn for Stepped {
+    fn spawn(&self, _: &str, _: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
+        lock(&self.0).push(worker);
+        WorkerHandle::detached()
+    }
+}
+
+impl Stepped {
+    fn step(&self, worker: usize) -> Step {
+        lock(&self.0)[worker].step()
+    }
+}
+
+/// Writes down what is published.
+#[derive(Default)]
+struct Observed(Mutex<Vec<(u64, u64)>>);
+
+impl Publish for Observed {
+    fn publish(&self, start: Timestamp, commit: Timestamp) {
+        lock(&self.0).push((start.get(), commit.get()));
+    }
+}
+
+fn time(number: u64) -> Timestamp {
+    Timestamp::new(number).unwrap()
+}
+
+fn key(number: u64) -> CellKey {
+    CellKey::new(TableId(1), PartitionKey::new(number.to_be_bytes().to_vec()), "")
+}
+
+fn entry_cell() -> EntryCell {
+    Arc::new(|start, commit| {
+        let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
+        (CellKey::new(TableId(0), partition, ""), commit.get().to_be_bytes().to_vec().into())
+    })
+}
+
+fn open(disk: &SimDisk, spawn: &dyn Spawn, options: Options) -> Engine {
+    Engine::open(Arc::new(disk.clone()), Arc::new(SystemClock), spawn, options, entry_cell())
+        .unwrap()
+}
+
+fn prepared(engine: &Engine, commit: u64) -> Prepared {
+    let payload = Bytes::from(vec![7; 100]);
+    engine.prepare(time(commit - 1), vec![(key(commit), Some(payload))]).unwrap()
+}
+
+fn reserve(engine: &Engine, commit: u64) -> append::Reserved {
+    engine.reserve(prepared(engine, commit), || Ok::<_, Error>(time(commit))).unwrap()
+}
+
+fn poll(appended: &mut Appended) -> Poll<Result<Timestamp>> {
+    std::pin::pin!(appended).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_slow_insert_delays_visibility_and_nothing_else() {
+    for durability in [Durability::Always, Durability::None] {
+        let (disk, workers) = (SimDisk::new(1), Stepped::default());
+        let engine = open(&disk, &workers, Options { durability, ..Options::default() });
+        let observed = Arc::new(Observed::default());
+        assert!(engine.observe(Arc::clone(&observed) as _));
+        let slow = reserve(&engine, 10);
+        let mut quick = reserve(&engine, 20).insert();
+        workers.step(0);
+        assert!(poll(&mut quick).is_pending(), "an earlier commit is not inserted");
+        assert_eq!(engine.published(), Timestamp::ZERO);
+        assert_eq!(engine.metrics().log_writes, 1, "the log does not wait for inserts");
+        let mut slow = slow.insert();
+        assert!(matches!(poll(&mut slow), Poll::Ready(Ok(commit)) if commit == time(10)));
+        assert!(matches!(poll(&mut quick), Poll::Ready(Ok(commit)) if commit == time(20)));
+        assert_eq!(*lock(&observed.0), [(9, 10), (19, 20)]);
+    }
+}
+
+#[test]
+fn nothing_is_published_before_it_is_synced() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let engine = open(&disk, &workers, Options::default());
+    let mut appended: Vec<_> = (1..=10).map(|n| reserve(&engine, 10 * n).insert()).collect();
+    assert!(appended.iter_mut().all(|appended| poll(appended).is_pending()));
+    let syncs = disk.syncs();
+    workers.step(0);
+    assert!(appended.iter_mut().all(|appended| poll(appended).is_ready()));
+    let metrics = engine.metrics();
+    assert_eq!((metrics.log_writes, metrics.log_syncs), (1, 1), "ten commits share one sync");
+    assert_eq!(disk.syncs(), syncs + 1);
+}
+
+/// A clock that the test moves.
+#[derive(Default)]
+struct Moved(Mutex<Duration>);
+
+impl Clock for Moved {
+    fn now(&self) -> Moment {
+        Moment(*lock(&self.0))
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(0)
+    }
+}
+
+#[test]
+fn an_interval_acknowledges_what_is_written_and_syncs_when_it_is_over() {
+    let (disk, workers, clock) = (SimDisk::new(1), Stepped::default(), Arc::<Moved>::default());
+    let interval = Duration::from_millis(10);
+    let options = Options { durability: Durability::Interval(interval), ..Options::default() };
+    let shared = Arc::new(disk.clone());
+    let engine =
+        Engine::open(shared, Arc::clone(&clock) as _, &workers, options, entry_cell()).unwrap();
+    assert_eq!(workers.step(0), Step::Idle(None), "there is nothing to sync");
+    for round in 1..=2 {
+        let mut appended = reserve(&engine, 10 * round).insert();
+        assert!(poll(&mut appended).is_ready(), "the caller has written it");
+        engine.core.log.signal.wait(None);
+        assert_eq!(workers.step(0), Step::Idle(Some(interval)), "the sleeping flusher was woken");
+        assert_eq!(engine.metrics().log_syncs, round - 1);
+        *lock(&clock.0) += interval;
+        assert_eq!(workers.step(0), Step::Again);
+        assert_eq!(engine.metrics().log_syncs, round);
+        let crashed = disk.crash(&mut SeededRng::new(round));
+        assert_eq!(
+            open(&crashed, &Stepped::default(), Options::default()).published(),
+            time(10 * round)
+        );
+        assert_eq!(workers.step(0), Step::Idle(None));
+    }
+}
+
+#[test]
+fn a_commit_is_published_though_nobody_waits_for_it() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let engine = open(&disk, &workers, Options::default());
+    drop(reserve(&engine, 10).insert());
+    let mut second = reserve(&engine, 20).insert();
+    workers.step(0);
+    assert!(poll(&mut second).is_ready());
+    assert_eq!(engine.published(), time(20));
+}
+
+#[test]
+fn a_refused_decision_leaves_nothing() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let engine = open(&disk, &workers, Options::default());
+    let refused = engine.append(prepared(&engine, 10), || Err::<Timestamp, _>("no"));
+    assert!(matches!(refused, Err(AppendError::Refused("no"))));
+    drop(reserve(&engine, 20).insert());
+    let late = engine.append(prepared(&engine, 15), || Ok::<_, Error>(time(15)));
+    let late = Error::from(late.map(|_| ()).unwrap_err());
+    assert_eq!(late.kind(), ErrorKind::Invalid, "{late}");
+    engine.close().unwrap();
+    let workers = Stepped::default();
+    let engine = open(&disk, &workers, Options::default());
+    assert_eq!((engine.metrics().recovered_records, engine.published()), (1, time(20)));
+}
+
+#[test]
+fn a_writer_that_gives_up_after_its_reservation_stops_the_store() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let engine = open(&disk, &workers, Options::default());
+    let lost = reserve(&engine, 10);
+    let mut waiting = reserve(&engine, 20).insert();
+    assert!(poll(&mut waiting).is_pending());
+    drop(lost);
+    let Poll::Ready(Err(error)) = poll(&mut waiting) else { panic!("the waiter hangs") };
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("gave up"), "{error}");
+    let error = engine.append(prepared(&engine, 30), || Ok::<_, Error>(time(30)));
+    let error = Error::from(error.map(|_| ()).unwrap_err());
+    assert!(error.to_string().contains("gave up"), "{error}");
+    assert_eq!(workers.step(0), Step::Done);
+    assert_eq!(block_on(engine.get(&key(10), engine.published())).unwrap(), None);
+}
+
+#[test]
+fn a_failed_sync_is_not_asked_again() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let engine = open(&disk, &workers, Options::default());
+    let mut lost = reserve(&engine, 10).insert();
+    disk.fail_at(disk.operations() + 2, std::io::ErrorKind::Other);
+    assert_eq!(workers.step(0), Step::Done);
+    assert!(matches!(poll(&mut lost), Poll::Ready(Err(_))));
+    assert!(engine.close().is_err());
+    let after = disk.crash(&mut SeededRng::new(1));
+    let engine = open(&after, &Stepped::default(), Options::default());
+    assert!(engine.published() <= time(10));
+}
+
+#[test]
+fn a_memtable_is_flushed_only_when_all_of_it_is_published() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let engine = open(&disk, &workers, Options { flush_bytes: 1, ..Options::default() });
+    let slow = reserve(&engine, 10);
+    let quick = reserve(&engine, 20).insert();
+    workers.step(0);
+    assert_eq!(workers.step(1), Step::Idle(None), "a writer is still at it");
+    assert_eq!(engine.metrics().memtables_waiting, 1);
+    drop(slow.insert());
+    assert_eq!(workers.step(1), Step::Again);
+    assert_eq!((engine.metrics().memtables_waiting, engine.metrics().tables), (0, 1));
+    assert!(disk.contents("wal-00000001.log").is_none(), "the log's part is not needed any more");
+    drop(quick);
+    for commit in [10, 20] {
+        let found = block_on(engine.get(&key(commit), engine.published())).unwrap().unwrap();
+        assert_eq!(found.commit, Some(time(commit)));
+    }
+    let entry = entry_cell()(time(9), time(10)).0;
+    assert!(engine.commit_of(time(9)).is_none());
+    assert!(block_on(engine.get(&entry, Timestamp::MAX)).unwrap().is_some());
+}
+
+/// A flush that waits for the same commit as its owner once took the owner's waker away.
+#[test]
+fn a_waiting_flush_leaves_the_owner_its_waker() {
+    struct Count(AtomicU64);
+    impl std::task::Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let engine = open(&disk, &workers, Options::default());
+    let slow = reserve(&engine, 10);
+    let mut waiting = reserve(&engine, 20).insert();
+    let woken = Arc::new(Count(AtomicU64::new(0)));
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut context = Context::from_waker(&waker);
+    assert!(std::pin::pin!(&mut waiting).poll(&mut context).is_pending());
+    std::thread::scope(|scope| {
+        let flush = scope.spawn(|| engine.flush().unwrap());
+        while engine.metrics().log_syncs == 0 {
+            std::thread::yield_now();
+        }
+        // It has synced and is about to wait, or waits.
+        (0..1000).for_each(|_| std::thread::yield_now());
+        drop(slow.insert());
+        flush.join().unwrap();
+    });
+    assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+    assert!(poll(&mut waiting).is_ready());
+    assert_eq!(engine.metrics().tables, 1);
+}
+
+#[test]
+fn writers_are_held_back_while_memtables_wait() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let options = Options { flush_bytes: 1, memtables_waiting_max: 2, ..Options::default() };
+    let engine = open(&disk, &workers, options);
+    for commit in [10, 20, 30] {
+        drop(reserve(&engine, commit).insert());
+    }
+    let refused = engine.append(prepared(&engine, 40), || -> Result<Timestamp> {
+        panic!("the decision must not run")
+    });
+    let refused = Error::from(refused.map(|_| ()).unwrap_err());
+    assert!(matches!(refused.kind(), ErrorKind::Overloaded { .. }), "{refused}");
+    let mut ready = std::pin::pin!(engine.ready());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(ready.as_mut().poll(&mut context).is_pending());
+    workers.step(0);
+    workers.step(1);
+    assert!(matches!(ready.as_mut().poll(&mut context), Poll::Ready(Ok(()))));
+    drop(reserve(&engine, 40).insert());
+}
+
+/// Many threads with real workers: the order in the log is the order of commits (recovery refuses
+/// another one), publication follows it, and every acknowledged record is there after a crash.
+#[test]
+fn threads_share_syncs_and_one_order() {
+    for durability in [Durability::Always, Durability::None, Durability::Interval(Duration::ZERO)] {
+        let disk = SimDisk::new(1);
+        let options = Options { durability, flush_bytes: 50_000, ..Options::default() };
+        let engine = open(&disk, &ThreadSpawn, options.clone());
+        let observed = Arc::new(Observed::default());
+        assert!(engine.observe(Arc::clone(&observed) as _));
+        let clock = AtomicU64::new(1);
+        let acknowledged = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..20).for_each(|_| engine.flush().unwrap()));
+            for thread in 0..8 {
+                let (engine, clock, acknowledged) = (&engine, &clock, &acknowledged);
+                scope.spawn(move || {
+                    let mut rng = SeededRng::new(thread);
+                    for _ in 0..100 {
+                        let commit = write(engine, clock, &mut rng);
+                        assert!(engine.published() >= commit);
+                        lock(acknowledged).push(commit);
+                    }
+                });
+            }
+        });
+        let observed = lock(&observed.0).clone();
+        assert!(observed.is_sorted_by(|one, other| one.1 < other.1));
+        assert_eq!(observed.len(), 800);
+        let disk = match durability {
+            Durability::Always => disk.crash(&mut SeededRng::new(5)),
+            _ => disk.kill(),
+        };
+        drop(engine);
+        let engine = open(&disk, &Stepped::default(), options);
+        for &commit in lock(&acknowledged).iter() {
+            let found = block_on(engine.get(&key(commit.get()), engine.published())).unwrap();
+            assert_eq!(found.unwrap().commit, Some(commit), "{durability:?}");
+        }
+    }
+}
+
+/// Appends one record whose key is its commit timestamp's; returns once it is acknowledged.
+fn write(engine: &Engine, clock: &AtomicU64, rng: &mut SeededRng) -> Timestamp {
+    loop {
+        block_on(engine.ready()).unwrap();
+        // Only the thread that draws the last number before its decision gets to use it.
+        let guess = clock.fetch_add(2, Ordering::SeqCst) + 2;
+        let payload = Bytes::from(vec![1; usize::try_from(rng.below(300)).unwrap()]);
+        let cells = vec![(key(guess), Some(payload))];
+        let prepared = engine.prepare(time(guess - 1), cells).unwrap();
+        let decide = || match clock.load(Ordering::SeqCst) {
+            last if last == guess => Ok(time(guess)),
+            _ => Err(()),
+        };
+        match engine.append(prepared, decide) {
+            Ok(appended) => return block_on(appended).unwrap(),
+            Err(AppendError::Refused(())) => {}
+            Err(AppendError::Engine(error)) => {
+                assert!(matches!(error.kind(), ErrorKind::Overloaded { .. }), "{error}");
+            }
+        }
+    }
+}

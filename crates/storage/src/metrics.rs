@@ -1,0 +1,73 @@
+//! Counters of an engine.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// A snapshot of an engine's counters. Counters count from the engine's opening and never
+        /// fall; gauges say so.
+        ///
+        /// Write amplification so far is `(log_bytes + flush_bytes) / log_bytes`.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Metrics {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+        }
+
+        /// The counters themselves.
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: AtomicU64,)+
+        }
+
+        impl Counters {
+            pub(crate) fn snapshot(&self) -> Metrics {
+                Metrics { $($name: self.$name.load(Ordering::Relaxed),)+ }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Records that got a place in the log.
+    appends,
+    /// Cells in those records, tombstones included.
+    appended_cells,
+    /// Appends that were held back because too many memtables wait for their flush.
+    appends_overloaded,
+    /// Bytes written to the log, headers included.
+    log_bytes,
+    /// Writes to the log; `appends / log_writes` is the mean size of a group.
+    log_writes,
+    /// Syncs of the log.
+    log_syncs,
+    /// Records replayed from the log when the engine was opened.
+    recovered_records,
+    /// Bytes cut off the log's torn end when the engine was opened.
+    recovered_cut_bytes,
+    /// Memtables that became SSTables.
+    flushes,
+    /// Bytes of those SSTables.
+    flush_bytes,
+    /// Gauge: full memtables that wait for their flush.
+    memtables_waiting,
+    /// Gauge: SSTables.
+    tables,
+    /// Gauge: bytes of all SSTables.
+    table_bytes,
+    /// Point reads.
+    gets,
+    /// Pages of ranges.
+    pages,
+    /// Cells that pages passed over because they were deleted or newer than the snapshot.
+    page_cells_hidden,
+    /// Tables that a point read passed over thanks to their bloom filter.
+    bloom_negatives,
+    /// Blocks read from disk.
+    block_reads,
+    /// Blocks found in the cache.
+    block_hits,
+}
+
+pub(crate) fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Ordering::Relaxed);
+}

@@ -1,0 +1,54 @@
+//! The log: what was decided, in the order in which it was decided.
+//!
+//! ```text
+//!   wal-00000007.log                               wal-00000008.log
+//!   ┌────────┬──────────────┬────────┬────────┐    ┌────────┬────────
+//!   │segment │header  body  │ h  b   │ h  b   │    │segment │ h  b …
+//!   └────────┴──────────────┴────────┴────────┘    └────────┴────────
+//!   ↑ base LSN               ↑ LSN = base + place in the file
+//! ```
+//!
+//! A record's *LSN* is its place in the whole log, so that a header found anywhere else, from
+//! whatever former life of the bytes, is not a record. Places are reserved by [`Tail`] inside the
+//! critical section that also decides the commit: **the order of places is the order of commits**.
+//! [`Writer`] writes whatever is pending when it comes round, in one write for a segment.
+//!
+//! **The torn tail and corruption.** Pages that were not synced persist in any order, so that
+//! after a loss of power a valid record may follow a bad one. [`recovery`] cuts the log at the
+//! first bad record: nothing from there on was acknowledged as durable. But each header also
+//! says through which LSN the log was durable when it was written. If any header that is found
+//! behind the bad record says that the bad record was durable, then the bytes went bad *after*
+//! they were acknowledged. That is corruption: it is reported with its file and place, and never
+//! skipped. A cut is carried out, and synced, before anything new is written, and what is new
+//! goes to a fresh segment whose header vouches for all before it.
+//!
+//! Absent on purpose, for now: recycled segments, parallel copies into the log's buffer.
+
+pub(crate) mod record;
+pub(crate) mod recovery;
+pub(crate) mod segment;
+mod tail;
+mod writer;
+
+use std::fmt;
+
+pub(crate) use record::{Header, Record};
+pub(crate) use tail::{Item, Tail};
+pub(crate) use writer::Writer;
+
+/// A place in the whole log, in bytes from its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Lsn(pub(crate) u64);
+
+impl Lsn {
+    pub(crate) const fn after(self, bytes: u64) -> Self {
+        // 2^64 bytes of log are 500 years at a gigabyte a second.
+        Self(self.0.saturating_add(bytes))
+    }
+}
+
+impl fmt::Display for Lsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

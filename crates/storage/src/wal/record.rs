@@ -1,0 +1,90 @@
+//! A record: a fixed header and a body of cells.
+//!
+//! ```text
+//!  0  magic            u32   "CREC"
+//!  4  body length      u32
+//!  8  LSN              u64
+//! 16  start            u64
+//! 24  commit           u64
+//! 32  durable through  u64   every byte of the log below this LSN was synced already
+//! 40  body CRC32C      u32
+//! 44  header CRC32C    u32   of bytes 0..44
+//! ```
+//!
+//! Integers are little-endian.
+
+use bytes::{BufMut, Bytes};
+use carnet_base::Timestamp;
+
+use super::Lsn;
+
+/// How long a header is.
+pub(crate) const HEADER_BYTES: usize = 48;
+/// The longest body.
+pub(crate) const BODY_BYTES_MAX: usize = 256 << 20;
+const MAGIC: u32 = u32::from_le_bytes(*b"CREC");
+
+/// A record with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) lsn: Lsn,
+    pub(crate) start: Timestamp,
+    pub(crate) commit: Timestamp,
+    pub(crate) body: Bytes,
+    pub(crate) body_crc: u32,
+}
+
+impl Record {
+    /// How many bytes of the log a record with that body takes.
+    pub(crate) const fn len_with(body_len: usize) -> u64 {
+        (HEADER_BYTES + body_len) as u64
+    }
+
+    /// Appends header and body.
+    pub(crate) fn put(&self, durable: Lsn, out: &mut Vec<u8>) {
+        let at = out.len();
+        let len = u32::try_from(self.body.len()).expect("prepare() bounds a body far below 4 GiB");
+        out.put_u32_le(MAGIC);
+        out.put_u32_le(len);
+        out.put_u64_le(self.lsn.0);
+        out.put_u64_le(self.start.get());
+        out.put_u64_le(self.commit.get());
+        out.put_u64_le(durable.0);
+        out.put_u32_le(self.body_crc);
+        let crc = crc32c::crc32c(&out[at..]);
+        out.put_u32_le(crc);
+        out.put_slice(&self.body);
+    }
+}
+
+/// A header whose own checksum is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) lsn: Lsn,
+    pub(crate) start: Timestamp,
+    pub(crate) commit: Timestamp,
+    pub(crate) durable: Lsn,
+    pub(crate) body_len: usize,
+    pub(crate) body_crc: u32,
+}
+
+impl Header {
+    /// Reads a header at the front of `bytes`, or `None` where there is none.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let header: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
+        let u32_at = |at: usize| Some(u32::from_le_bytes(*header.get(at..)?.first_chunk()?));
+        let u64_at = |at: usize| Some(u64::from_le_bytes(*header.get(at..)?.first_chunk()?));
+        if u32_at(0)? != MAGIC || u32_at(44)? != crc32c::crc32c(&header[..44]) {
+            return None;
+        }
+        let body_len = usize::try_from(u32_at(4)?).ok()?;
+        (body_len <= BODY_BYTES_MAX).then_some(Self {
+            lsn: Lsn(u64_at(8)?),
+            start: Timestamp::new(u64_at(16)?)?,
+            commit: Timestamp::new(u64_at(24)?)?,
+            durable: Lsn(u64_at(32)?),
+            body_len,
+            body_crc: u32_at(40)?,
+        })
+    }
+}

@@ -1,0 +1,83 @@
+//! A segment: one file of the log.
+//!
+//! ```text
+//!  0  magic            8 bytes   "CARNTWAL"
+//!  8  format version   u32
+//! 12  segment number   u64
+//! 20  base LSN         u64       the LSN of this header's first byte
+//! 28  durable through  u64       every byte of the log below this LSN was synced already
+//! 36  CRC32C           u32       of bytes 0..36
+//! ```
+
+use bytes::BufMut;
+use carnet_base::{Error, Result};
+
+use super::Lsn;
+
+/// How long a segment's header is.
+pub(crate) const HEADER_BYTES: usize = 40;
+const MAGIC: &[u8; 8] = b"CARNTWAL";
+const VERSION: u32 = 1;
+
+/// Names a segment's file.
+pub(crate) fn file_name(number: u64) -> String {
+    format!("wal-{number:08}.log")
+}
+
+/// Returns the number in a segment's file name, or `None` for the name of anything else.
+pub(crate) fn number_in(name: &str) -> Option<u64> {
+    let number = name.strip_prefix("wal-")?.strip_suffix(".log")?.parse().ok()?;
+    (file_name(number) == name).then_some(number)
+}
+
+/// What a segment says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub(crate) number: u64,
+    pub(crate) base: Lsn,
+    pub(crate) durable: Lsn,
+}
+
+impl SegmentHeader {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER_BYTES);
+        out.put_slice(MAGIC);
+        out.put_u32_le(VERSION);
+        out.put_u64_le(self.number);
+        out.put_u64_le(self.base.0);
+        out.put_u64_le(self.durable.0);
+        let crc = crc32c::crc32c(&out);
+        out.put_u32_le(crc);
+        out
+    }
+
+    /// Reads the header at the front of the file at `path`, or `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for a later version of the format.
+    pub(crate) fn read(bytes: &[u8], path: &str) -> Result<Option<Self>> {
+        Ok(match Self::read_any(bytes) {
+            Some((VERSION, header)) => Some(header),
+            Some((version, _)) => {
+                return Err(Error::unsupported(format_args!(
+                    "version {version} of the log's format in {path}; this program reads version \
+                     {VERSION}, open the database with a newer one"
+                )));
+            }
+            None => None,
+        })
+    }
+
+    fn read_any(bytes: &[u8]) -> Option<(u32, Self)> {
+        let header: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
+        let u32_at = |at: usize| Some(u32::from_le_bytes(*header.get(at..)?.first_chunk()?));
+        let u64_at = |at: usize| Some(u64::from_le_bytes(*header.get(at..)?.first_chunk()?));
+        if !header.starts_with(MAGIC) || u32_at(36)? != crc32c::crc32c(&header[..36]) {
+            return None;
+        }
+        let header =
+            Self { number: u64_at(12)?, base: Lsn(u64_at(20)?), durable: Lsn(u64_at(28)?) };
+        Some((u32_at(8)?, header))
+    }
+}

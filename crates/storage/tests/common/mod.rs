@@ -1,0 +1,325 @@
+//! What the tests of the engine share: workers stepped by hand, a model, and a random workload.
+#![allow(dead_code, unreachable_pub, missing_docs, reason = "each test uses a part of it")]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use carnet_base::{
+    Bytes, CellKey, Error, KeyRange, PartitionKey, Result, Rng, SeededRng, Signal, Spawn, Step,
+    SystemClock, TableId, Timestamp, Version, Worker, WorkerHandle, block_on,
+};
+use carnet_storage::disk::Disk;
+use carnet_storage::disk::sim::SimDisk;
+use carnet_storage::{Appended, Engine, EntryCell, Options, PageLimit};
+
+pub fn time(number: u64) -> Timestamp {
+    Timestamp::new(number).unwrap()
+}
+
+/// Keeps the workers so that the test steps them.
+#[derive(Clone, Default)]
+pub struct Stepped(Arc<Mutex<Vec<Box<dyn Worker>>>>);
+
+impl Spawn for Stepped {
+    fn spawn(&self, _name: &str, _signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
+        self.0.lock().unwrap().push(worker);
+        WorkerHandle::detached()
+    }
+}
+
+impl Stepped {
+    /// Steps one worker once.
+    pub fn step(&self, worker: usize) {
+        let mut workers = self.0.lock().unwrap();
+        if worker < workers.len() && workers[worker].step() == Step::Done {
+            drop(workers.remove(worker));
+        }
+    }
+
+    /// Steps all workers until none has anything to do.
+    pub fn settle(&self) {
+        for _ in 0..2 {
+            self.0.lock().unwrap().retain_mut(|worker| {
+                loop {
+                    match worker.step() {
+                        Step::Again => {}
+                        Step::Idle(_) => break true,
+                        Step::Done => break false,
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// The table in which the tests record commits.
+pub const ENTRIES: TableId = TableId(9);
+
+pub fn entry_key(start: Timestamp) -> CellKey {
+    let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
+    CellKey::new(ENTRIES, partition, "")
+}
+
+pub fn entry_cell() -> EntryCell {
+    Arc::new(|start, commit| (entry_key(start), commit.get().to_be_bytes().to_vec().into()))
+}
+
+pub fn open_on(disk: &dyn Fn() -> Arc<dyn Disk>, options: Options) -> Result<(Engine, Stepped)> {
+    let workers = Stepped::default();
+    let engine = Engine::open(disk(), Arc::new(SystemClock), &workers, options, entry_cell())?;
+    Ok((engine, workers))
+}
+
+pub fn open(disk: &SimDisk, options: Options) -> Result<(Engine, Stepped)> {
+    open_on(&|| Arc::new(disk.clone()), options)
+}
+
+pub fn poll(appended: &mut Appended) -> Poll<Result<Timestamp>> {
+    pin!(appended).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+pub type Cells = BTreeMap<CellKey, Option<Bytes>>;
+
+/// Every record that got a place in the log, in order, and what is known of it.
+#[derive(Clone, Default)]
+pub struct Model {
+    pub records: Vec<(Timestamp, Timestamp, Cells)>,
+    pub acknowledged: Timestamp,
+    pub bound: Timestamp,
+}
+
+impl Model {
+    /// The cells visible at a snapshot.
+    pub fn at(&self, read: Timestamp) -> BTreeMap<CellKey, (Timestamp, Bytes)> {
+        let mut visible = BTreeMap::new();
+        for (_, commit, cells) in self.records.iter().filter(|(_, commit, _)| *commit <= read) {
+            for (key, payload) in cells {
+                match payload {
+                    Some(payload) => visible.insert(key.clone(), (*commit, payload.clone())),
+                    None => visible.remove(key),
+                };
+            }
+        }
+        visible
+    }
+
+    pub fn last_commit(&self) -> Timestamp {
+        self.records.last().map_or(Timestamp::ZERO, |(_, commit, _)| *commit)
+    }
+}
+
+/// How a workload goes.
+#[derive(Clone, Copy)]
+pub struct Mix {
+    pub tables: u64,
+    pub partitions: u64,
+    pub clusterings: u64,
+    pub payload_bytes: u64,
+}
+
+pub const SMALL: Mix = Mix { tables: 2, partitions: 6, clusterings: 4, payload_bytes: 3000 };
+
+pub fn random_key(mix: &Mix, rng: &mut SeededRng) -> CellKey {
+    let table = TableId(u32::try_from(rng.below(mix.tables)).unwrap());
+    let partition = PartitionKey::new(rng.below(mix.partitions).to_be_bytes()[6..].to_vec());
+    CellKey::new(table, partition, rng.below(mix.clusterings).to_be_bytes()[6..].to_vec())
+}
+
+pub fn random_cells(mix: &Mix, rng: &mut SeededRng) -> Cells {
+    let mut cells = Cells::new();
+    for _ in 0..=rng.below(4) {
+        let payload = rng.chance(800).then(|| {
+            let len = usize::try_from(rng.below(mix.payload_bytes)).unwrap();
+            let first = rng.next_u64();
+            // Half random, half not, so that blocks are compressed in part.
+            (0..len).map(|at| if at % 2 == 0 { (first >> (at % 60)) as u8 } else { 7 }).collect()
+        });
+        cells.insert(random_key(mix, rng), payload.map(|bytes: Vec<u8>| bytes.into()));
+    }
+    cells
+}
+
+/// Appends a random record; the model knows it once it has a place.
+pub fn append(
+    engine: &Engine,
+    model: &mut Model,
+    mix: &Mix,
+    rng: &mut SeededRng,
+) -> Result<Appended> {
+    let last = model.last_commit().max(engine.published()).get();
+    let (start, commit) = (time(last + 1), time(last + 2 + rng.below(3)));
+    let cells = random_cells(mix, rng);
+    let list = cells.iter().map(|(key, payload)| (key.clone(), payload.clone())).collect();
+    let prepared = engine.prepare(start, list)?;
+    let appended = engine.append(prepared, || {
+        model.records.push((start, commit, cells));
+        Ok::<_, Error>(commit)
+    })?;
+    Ok(appended)
+}
+
+/// Runs a workload until it ends or something fails; what was promised is in the model.
+pub fn run(
+    disk: &SimDisk,
+    options: &Options,
+    model: &mut Model,
+    mix: &Mix,
+    steps: u64,
+    rng: &mut SeededRng,
+) -> Result<()> {
+    let (mut engine, mut workers) = open(disk, options.clone())?;
+    let mut waiting: Vec<Appended> = Vec::new();
+    for _ in 0..steps {
+        match rng.below(100) {
+            0..45 => waiting.push(append(&engine, model, mix, rng)?),
+            45..80 => workers.step(0),
+            80..88 => workers.step(1),
+            88..92 => engine.flush()?,
+            92..95 => {
+                let bound = time(model.last_commit().get() + 1000);
+                engine.raise_bound(bound)?;
+                model.bound = model.bound.max(bound);
+            }
+            95..98 => {
+                let got = engine.published();
+                compare_at(&engine, model, got, rng)?;
+            }
+            _ => {
+                engine.close()?;
+                model.acknowledged = model.last_commit();
+                waiting.clear();
+                (engine, workers) = open(disk, options.clone())?;
+            }
+        }
+        waiting.retain_mut(|appended| match poll(appended) {
+            Poll::Ready(Ok(commit)) => {
+                model.acknowledged = model.acknowledged.max(commit);
+                false
+            }
+            Poll::Ready(Err(_)) => false,
+            Poll::Pending => true,
+        });
+    }
+    engine.close()?;
+    model.acknowledged = model.last_commit();
+    Ok(())
+}
+
+/// Reads a range page by page, with random limits.
+pub fn scan(
+    engine: &Engine,
+    range: &KeyRange,
+    read: Timestamp,
+    reverse: bool,
+    rng: &mut SeededRng,
+) -> Result<Vec<(CellKey, Version)>> {
+    let mut cells = Vec::new();
+    let mut rest = Some(range.clone());
+    while let Some(range) = rest {
+        let limit = PageLimit {
+            cells: usize::try_from(rng.below(12)).unwrap(),
+            bytes: usize::try_from(rng.below(20_000)).unwrap(),
+        };
+        let page = block_on(engine.range(&range, read, reverse, limit))?;
+        assert!(page.cells.len() <= limit.cells.max(1), "a page holds more than it may");
+        cells.extend(page.cells);
+        rest = page.resume;
+    }
+    Ok(cells)
+}
+
+/// Compares everything visible at a snapshot with the model: both ways, and point by point.
+pub fn compare_at(
+    engine: &Engine,
+    model: &Model,
+    read: Timestamp,
+    rng: &mut SeededRng,
+) -> Result<()> {
+    let expected = model.at(read);
+    let tables: BTreeSet<TableId> =
+        model.records.iter().flat_map(|(_, _, cells)| cells.keys().map(|key| key.table)).collect();
+    for table in tables {
+        let expected: Vec<_> = expected
+            .iter()
+            .filter(|(key, _)| key.table == table)
+            .map(|(key, (commit, payload))| (key.clone(), Some(*commit), Some(payload.clone())))
+            .collect();
+        for reverse in [false, true] {
+            let found = scan(engine, &KeyRange::table(table), read, reverse, rng)?;
+            let mut found: Vec<_> =
+                found.into_iter().map(|(key, v)| (key, v.commit, v.payload)).collect();
+            if reverse {
+                found.reverse();
+            }
+            if found != expected {
+                return Err(Error::corrupted(format!(
+                    "table {table} at {read}, reverse {reverse}: {} cells where {} are expected",
+                    found.len(),
+                    expected.len()
+                )));
+            }
+        }
+    }
+    for (start, commit, cells) in model.records.iter().filter(|(_, commit, _)| *commit <= read) {
+        for key in cells.keys() {
+            let found = block_on(engine.get(key, read))?.and_then(|version| version.payload);
+            if found.as_ref() != expected.get(key).map(|(_, payload)| payload) {
+                return Err(Error::corrupted(format!("{key:?} at {read} is not as expected")));
+            }
+        }
+        let recorded = match engine.commit_of(*start) {
+            Some(commit) => Some(commit),
+            None => block_on(engine.get(&entry_key(*start), Timestamp::MAX))?.and_then(|cell| {
+                Some(time(u64::from_be_bytes(cell.payload?[..].try_into().ok()?)))
+            }),
+        };
+        if recorded != Some(*commit) {
+            let message = format!("start {start} is recorded at {recorded:?}, not {commit}");
+            return Err(Error::corrupted(message));
+        }
+    }
+    Ok(())
+}
+
+/// Opens what a crash left and checks every promise; the model becomes what is really there.
+pub fn check_recovered(
+    disk: &SimDisk,
+    options: &Options,
+    model: &mut Model,
+    rng: &mut SeededRng,
+) -> Result<(), String> {
+    let (engine, _workers) = open(disk, options.clone()).map_err(|error| error.to_string())?;
+    let last = engine.published();
+    if last < model.acknowledged {
+        return Err(format!("commit {} was acknowledged, {last} is the last", model.acknowledged));
+    }
+    if engine.timestamp_bound() < model.bound {
+        return Err(format!("the bound {} was promised", model.bound));
+    }
+    let known = |(_, commit, _): &(Timestamp, Timestamp, Cells)| *commit == last;
+    if last != Timestamp::ZERO && !model.records.iter().any(known) {
+        return Err(format!("commit {last} was never made"));
+    }
+    model.records.retain(|(_, commit, _)| *commit <= last);
+    compare_at(&engine, model, last, rng).map_err(|error| format!("at {last}: {error}"))?;
+    let earlier = time(rng.below(last.get() + 1));
+    compare_at(&engine, model, earlier, rng).map_err(|error| format!("at {earlier}: {error}"))
+}
+
+/// A random part of a table.
+pub fn random_range(mix: &Mix, rng: &mut SeededRng) -> KeyRange {
+    let (left, right) = (random_key(mix, rng), random_key(mix, rng));
+    let table = left.table;
+    let right = CellKey { table, ..right };
+    let (low, high) = if left < right { (left, right) } else { (right, left) };
+    let bound = |key, rng: &mut SeededRng| match rng.below(5) {
+        0 => Bound::Unbounded,
+        1 | 2 => Bound::Included(key),
+        _ => Bound::Excluded(key),
+    };
+    KeyRange { table, lower: bound(low, rng), upper: bound(high, rng) }
+}

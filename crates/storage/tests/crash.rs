@@ -1,0 +1,133 @@
+//! Loss of power at every operation: what was acknowledged is there, each record whole or absent,
+//! and what is there is a prefix of the order of commits.
+#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
+
+mod common;
+
+use carnet_base::{ErrorKind, Rng, SeededRng};
+use carnet_storage::disk::sim::SimDisk;
+use carnet_storage::{Durability, Options};
+use common::{Mix, Model, SMALL, check_recovered, run};
+
+fn options(durability: Durability) -> Options {
+    Options {
+        durability,
+        flush_bytes: 30_000,
+        memtables_waiting_max: 50,
+        block_bytes: 1000,
+        cache_bytes: 10_000,
+        ..Options::default()
+    }
+}
+
+const STEPS: u64 = 100;
+
+/// Runs a workload until the power goes, then again on what is left, so many times.
+fn crash(
+    seed: u64,
+    durability: Durability,
+    rounds: u64,
+    halt: impl Fn(&SimDisk, &mut SeededRng),
+) -> Result<(), String> {
+    let mut rng = SeededRng::new(seed);
+    let options = options(durability);
+    let mut model = Model::default();
+    let mut disk = SimDisk::new(seed);
+    for round in 0..rounds {
+        halt(&disk, &mut rng);
+        let outcome = run(&disk, &options, &mut model, &SMALL, STEPS, &mut rng);
+        if let Err(error) = outcome
+            && error.kind() == ErrorKind::Corrupted
+        {
+            return Err(format!("round {round}: {error}"));
+        }
+        if durability != Durability::Always {
+            // Only the process's end is survived, but what is there must be a prefix.
+            model.acknowledged = carnet_base::Timestamp::ZERO;
+        }
+        disk = disk.crash(&mut rng);
+        check_recovered(&disk, &options, &mut model, &mut rng)
+            .map_err(|error| format!("round {round}: {error}"))?;
+        disk = disk.kill();
+    }
+    Ok(())
+}
+
+/// How many operations a workload of a seed has when nothing goes wrong.
+fn operations(seed: u64, mix: &Mix) -> u64 {
+    let disk = SimDisk::new(seed);
+    let options = options(Durability::Always);
+    run(&disk, &options, &mut Model::default(), mix, STEPS, &mut SeededRng::new(seed)).unwrap();
+    disk.operations()
+}
+
+#[test]
+fn at_every_operation_of_one_workload() {
+    let seed = 1;
+    let operations = operations(seed, &SMALL);
+    assert!(operations > 100, "the workload is too short to show anything");
+    for at in 1..=operations {
+        let outcome = crash(seed, Durability::Always, 1, |disk, _| disk.halt_at(at));
+        assert_eq!(outcome, Ok(()), "replay: seed {seed}, halt at operation {at}");
+    }
+}
+
+#[test]
+fn at_every_sync_of_one_workload() {
+    for at in 1..120 {
+        let outcome = crash(7, Durability::Always, 1, |disk, _| disk.halt_at_sync(at));
+        assert_eq!(outcome, Ok(()), "replay: seed 7, halt at sync {at}");
+    }
+}
+
+fn anywhere(disk: &SimDisk, rng: &mut SeededRng) {
+    disk.halt_at(1 + rng.below(250));
+}
+
+#[test]
+fn anywhere_in_hundreds_of_workloads() {
+    for seed in 100..400 {
+        let outcome = crash(seed, Durability::Always, 3, anywhere);
+        assert_eq!(outcome, Ok(()), "replay: seed {seed}, Always");
+    }
+}
+
+#[test]
+fn without_syncs_a_prefix_is_left() {
+    for seed in 1000..1200 {
+        let outcome = crash(seed, Durability::None, 3, anywhere);
+        assert_eq!(outcome, Ok(()), "replay: seed {seed}, None");
+    }
+}
+
+/// The harness finds a log that is not synced: the disk acknowledges its syncs and does nothing.
+#[test]
+fn a_log_without_syncs_is_found_out() {
+    let lost = (0..100)
+        .filter(|&seed| {
+            let halt = |disk: &SimDisk, rng: &mut SeededRng| {
+                disk.lie_about_syncs("wal-");
+                anywhere(disk, rng);
+            };
+            crash(seed, Durability::Always, 3, halt).is_err()
+        })
+        .count();
+    assert!(lost > 20, "only {lost} of 100 runs without syncs lost anything");
+}
+
+/// Likewise for tables and the manifest, whose syncs stand before the log's removal.
+#[test]
+fn tables_and_manifests_without_syncs_are_found_out() {
+    for prefix in ["sst-", "MANIFEST"] {
+        let lost = (0..200)
+            .filter(|&seed| {
+                let halt = |disk: &SimDisk, rng: &mut SeededRng| {
+                    disk.lie_about_syncs(prefix);
+                    anywhere(disk, rng);
+                };
+                crash(seed, Durability::Always, 3, halt).is_err()
+            })
+            .count();
+        assert!(lost > 10, "only {lost} of 200 runs without syncs of {prefix} lost anything");
+    }
+}

@@ -1,0 +1,260 @@
+//! Errors at every operation, full disks, and flipped bits in every byte.
+#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use carnet_base::{ErrorKind, KeyRange, Rng, SeededRng, TableId, Timestamp};
+use carnet_storage::disk::Disk;
+use carnet_storage::disk::sim::SimDisk;
+use carnet_storage::{Durability, Options};
+use common::{Mix, Model, append, check_recovered, compare_at, open, run, time};
+
+const MIX: Mix = Mix { tables: 2, partitions: 4, clusterings: 3, payload_bytes: 400 };
+
+fn options() -> Options {
+    Options { flush_bytes: 20_000, block_bytes: 500, cache_bytes: 2_000, ..Options::default() }
+}
+
+fn operations(seed: u64) -> u64 {
+    let disk = SimDisk::new(seed);
+    run(&disk, &options(), &mut Model::default(), &MIX, 80, &mut SeededRng::new(seed)).unwrap();
+    disk.operations()
+}
+
+/// Whatever operation fails, the next process finds what was acknowledged; also after power loss.
+fn with_trouble(seed: u64, trouble: impl Fn(&SimDisk)) -> Result<(), String> {
+    let mut rng = SeededRng::new(seed);
+    let disk = SimDisk::new(seed);
+    trouble(&disk);
+    let mut model = Model::default();
+    if let Err(error) = run(&disk, &options(), &mut model, &MIX, 80, &mut rng)
+        && error.kind() != ErrorKind::Unavailable
+    {
+        return Err(format!("{error} is no error of the disk"));
+    }
+    let crashed = disk.crash(&mut rng);
+    check_recovered(&crashed, &options(), &mut model.clone(), &mut rng)?;
+    check_recovered(&disk.kill(), &options(), &mut model, &mut rng)
+}
+
+#[test]
+fn an_error_at_any_operation_loses_nothing_acknowledged() {
+    for at in 1..=operations(5) {
+        let outcome = with_trouble(5, |disk| disk.fail_at(at, io::ErrorKind::Other));
+        assert_eq!(outcome, Ok(()), "replay: seed 5, error at operation {at}");
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up_at_any_operation_loses_nothing_acknowledged() {
+    for at in 1..=operations(6) {
+        let outcome = with_trouble(6, |disk| disk.full_from(at));
+        assert_eq!(outcome, Ok(()), "replay: seed 6, full from operation {at}");
+    }
+}
+
+#[test]
+fn a_full_disk_stops_writes_with_a_clear_error_and_reads_go_on() {
+    let mut rng = SeededRng::new(1);
+    let disk = SimDisk::new(1);
+    let mut model = Model::default();
+    let (engine, workers) = open(&disk, options()).unwrap();
+    drop(append(&engine, &mut model, &MIX, &mut rng).unwrap());
+    workers.settle();
+    let acknowledged = engine.published();
+    disk.full_from(disk.operations());
+    let lost = append(&engine, &mut model, &MIX, &mut rng).unwrap();
+    workers.settle();
+    let error = carnet_base::block_on(lost).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("free some space"), "{error}");
+    let error = append(&engine, &mut model, &MIX, &mut rng).unwrap_err();
+    assert!(error.to_string().contains("wal-00000001.log"), "the cause is named: {error}");
+    assert_eq!(engine.published(), acknowledged);
+    model.records.truncate(1);
+    compare_at(&engine, &model, acknowledged, &mut rng).unwrap();
+    assert!(engine.flush().is_err() && engine.close().is_err());
+}
+
+/// A small database: one table, and records in the log.
+fn small(close: bool) -> (BTreeMap<String, Vec<u8>>, Model) {
+    let mut rng = SeededRng::new(11);
+    let disk = SimDisk::new(11);
+    let mut model = Model::default();
+    let (engine, workers) = open(&disk, options()).unwrap();
+    for _ in 0..6 {
+        drop(append(&engine, &mut model, &MIX, &mut rng).unwrap());
+    }
+    workers.settle();
+    engine.flush().unwrap();
+    for _ in 0..5 {
+        drop(append(&engine, &mut model, &MIX, &mut rng).unwrap());
+        workers.settle();
+    }
+    let disk = if close {
+        engine.close().unwrap();
+        disk
+    } else {
+        disk.kill()
+    };
+    let names = disk.list().unwrap();
+    let files = names.into_iter().map(|name| (name.clone(), disk.contents(&name).unwrap()));
+    (files.collect(), model)
+}
+
+fn disk_of(files: &BTreeMap<String, Vec<u8>>) -> SimDisk {
+    let disk = SimDisk::new(1);
+    for (name, bytes) in files {
+        disk.plant(name, bytes.clone());
+    }
+    disk
+}
+
+/// Opens and reads everything. Damage must be reported, or leave the answers as they were: all of
+/// them, or (`or_prefix`) those of an earlier commit.
+fn detected_or_harmless(disk: &SimDisk, model: &Model, or_prefix: bool) -> Result<bool, String> {
+    let mut rng = SeededRng::new(1);
+    let (engine, _workers) = match open(disk, options()) {
+        Ok(opened) => opened,
+        Err(error) => return reported(&error),
+    };
+    let last = engine.published();
+    if last != model.last_commit() && !or_prefix {
+        return Err(format!("commits after {last} got lost"));
+    }
+    match compare_at(&engine, model, last, &mut rng) {
+        Ok(()) => Ok(false),
+        // The tests' own complaint names no file.
+        Err(error) if error.to_string().contains("simulated/") => reported(&error),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn reported(error: &carnet_base::Error) -> Result<bool, String> {
+    match error.kind() {
+        ErrorKind::Corrupted | ErrorKind::Unsupported
+            if error.to_string().contains("simulated/") =>
+        {
+            Ok(true)
+        }
+        _ => Err(format!("not a report of damage that names a file: {error}")),
+    }
+}
+
+fn flip_every_byte(close: bool) {
+    let (files, model) = small(close);
+    assert_eq!(detected_or_harmless(&disk_of(&files), &model, false), Ok(false));
+    let mut rng = SeededRng::new(4);
+    for (name, bytes) in &files {
+        let mut detected = 0;
+        for at in 0..bytes.len() {
+            let mut files = files.clone();
+            let bit = rng.below(8);
+            files.get_mut(name).unwrap()[at] ^= 1 << bit;
+            match detected_or_harmless(&disk_of(&files), &model, !close) {
+                Ok(found) => detected += usize::from(found),
+                Err(wrong) => panic!("{name} byte {at} bit {bit}: {wrong}"),
+            }
+        }
+        println!("{name}: {detected} of {} flips detected", bytes.len());
+        if name.starts_with("sst") || name == "MANIFEST" {
+            assert_eq!(detected, bytes.len(), "{name}: every byte matters");
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_anywhere_in_a_closed_database_is_found_or_harmless() {
+    flip_every_byte(true);
+}
+
+#[test]
+fn a_flipped_bit_anywhere_after_a_kill_is_found_or_leaves_a_prefix() {
+    flip_every_byte(false);
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let (files, _) = small(true);
+    for name in files.keys() {
+        let mut files = files.clone();
+        files.remove(name);
+        let newest_segment = files.keys().all(|other| other < name) && name.starts_with("wal");
+        match open(&disk_of(&files), options()) {
+            Ok(_) => assert!(newest_segment, "{name} is missed by nobody"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corrupted);
+                assert!(error.to_string().contains(&format!("{name} is missing")), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn random_and_shortened_files_never_panic_and_never_lie() {
+    let (files, model) = small(true);
+    let mut rng = SeededRng::new(8);
+    for round in 0..3000 {
+        let mut files = files.clone();
+        let victim = files.keys().nth(rng.below(files.len() as u64) as usize).unwrap().clone();
+        let bytes = files.get_mut(&victim).unwrap();
+        match rng.below(3) {
+            0 => bytes.truncate(rng.below(bytes.len() as u64) as usize),
+            1 => {
+                let from = rng.below(bytes.len() as u64) as usize;
+                bytes[from..].fill_with(|| rng.next_u64() as u8);
+            }
+            _ => *bytes = (0..rng.below(300)).map(|_| rng.next_u64() as u8).collect(),
+        }
+        if let Err(wrong) = detected_or_harmless(&disk_of(&files), &model, false) {
+            panic!("round {round}, {victim}: {wrong}");
+        }
+    }
+}
+
+#[test]
+fn a_second_opening_names_the_holder_and_what_to_do() {
+    let disk = SimDisk::new(1);
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    let error = open(&disk, options()).map(|_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("in use by process"), "{error}");
+    engine.close().unwrap();
+    open(&disk, options()).unwrap();
+}
+
+#[test]
+fn the_real_lock_names_directory_and_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = carnet_storage::disk::RealDisk::open(directory.path()).unwrap();
+    let held = disk.lock().unwrap();
+    let error = disk.lock().map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains(&std::process::id().to_string()), "{error}");
+    assert!(error.contains(&directory.path().display().to_string()), "{error}");
+    drop(held);
+    disk.lock().unwrap();
+}
+
+#[test]
+fn limits_and_options_are_refused_in_words() {
+    let disk = SimDisk::new(1);
+    let wrong = Options { bloom_fp_chance: 2.0, ..Options::default() };
+    assert_eq!(open(&disk, wrong).map(|_| ()).unwrap_err().kind(), ErrorKind::Invalid);
+    let (engine, _workers) =
+        open(&disk, Options { durability: Durability::None, ..options() }).unwrap();
+    let partition = carnet_base::PartitionKey::new(vec![0; 70_000]);
+    let key = carnet_base::CellKey::new(TableId(1), partition, "");
+    let error = engine.prepare(time(1), vec![(key, None)]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("70000 bytes is too long"), "{error}");
+    let foreign = KeyRange {
+        upper: std::ops::Bound::Included(common::entry_key(time(1))),
+        ..KeyRange::table(TableId(1))
+    };
+    let limit = carnet_storage::PageLimit { cells: 1, bytes: 1 };
+    let read = engine.range(&foreign, Timestamp::MAX, false, limit);
+    assert_eq!(carnet_base::block_on(read).unwrap_err().kind(), ErrorKind::Invalid);
+}
