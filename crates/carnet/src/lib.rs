@@ -1,1 +1,84 @@
-//! placeholder
+//! Carnet: a transactional wide-column database.
+//!
+//! Order lives in one small place, a commit table, so that everything else may be written in any
+//! order; readers still get strictly serializable transactions. This crate is what an application
+//! uses: open a [`Db`], make tables, run transactions.
+//!
+//! ```
+//! use carnet::{Db, Key, abort, record};
+//!
+//! record! {
+//!     /// An account of the bank.
+//!     #[derive(Debug, Clone, PartialEq)]
+//!     pub struct Account {
+//!         pub owner: String,
+//!         pub balance: i64,
+//!     }
+//! }
+//!
+//! # fn main() -> carnet::Result<()> {
+//! # let dir = tempfile::tempdir().expect("a temporary directory");
+//! # let path = dir.path().join("data");
+//! let db = Db::open(&path)?;
+//! let accounts = db.table::<Key<(i64,)>, Account>("bank.accounts")?;
+//! db.transact(|tx| {
+//!     accounts.put(tx, &Key((1,), ()), &Account { owner: "Ada".into(), balance: 10 })?;
+//!     accounts.put(tx, &Key((2,), ()), &Account { owner: "Bob".into(), balance: 0 })
+//! })?;
+//!
+//! // Runs again by itself when somebody else changes one of the accounts meanwhile.
+//! db.transact(|tx| {
+//!     let mut ada = accounts.get(tx, &Key((1,), ()))?.ok_or_else(|| abort!("no such account"))?;
+//!     let mut bob = accounts.get(tx, &Key((2,), ()))?.ok_or_else(|| abort!("no such account"))?;
+//!     ada.balance -= 4;
+//!     bob.balance += 4;
+//!     accounts.put(tx, &Key((1,), ()), &ada)?;
+//!     accounts.put(tx, &Key((2,), ()), &bob)
+//! })?;
+//!
+//! let snapshot = db.snapshot()?;
+//! let sum: i64 = accounts
+//!     .scan(&snapshot)
+//!     .map(|row| row.map(|(_, account)| account.balance))
+//!     .sum::<carnet::Result<i64>>()?;
+//! assert_eq!(sum, 10);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! * [`Db::transact`] and [`Db::run`] run a closure as a transaction, again when it conflicts.
+//! * [`Db::snapshot`] is a read-only view that never conflicts.
+//! * [`Table`] holds typed rows, [`RawTable`] ordered byte keys.
+//! * An [`Error`]'s [kind](ErrorKind) says what the caller can do.
+
+pub mod catalog;
+mod db;
+mod stores;
+pub mod table;
+mod timer;
+mod tx;
+
+pub use carnet_base as base;
+pub use carnet_base::{
+    Bytes, CellKey, DataType, Error, ErrorKind, KeyRange, PartitionKey, Result, Timestamp, Uuid,
+    Value, block_on,
+};
+pub use carnet_storage as storage;
+pub use carnet_store::{Outcome, PageLimit};
+pub use carnet_txn::{Entry, Isolation, TransactionPage};
+pub use db::{Builder, DEFAULT_ATTEMPTS_MAX, Db, Durability, Metrics, TransactionOptions};
+pub use table::{Key, RawTable, Record, Table};
+pub use tx::{Handle, Snapshot, SyncTx, Tx, WriteHandle};
+
+/// Makes the error with which a transaction's code gives it up; takes what `format!` takes.
+///
+/// ```
+/// let error = carnet::abort!("account {} is empty", 7);
+/// assert_eq!(error.kind(), carnet::ErrorKind::Aborted);
+/// ```
+#[macro_export]
+macro_rules! abort {
+    ($($message:tt)*) => {
+        $crate::Error::aborted(::std::format!($($message)*))
+    };
+}

@@ -1,0 +1,272 @@
+//! The catalogue: what keyspaces and tables there are.
+//!
+//! It is data like any other, in tables of the system's own, so that a change of schema is a
+//! transaction, survives like one, and is seen by a snapshot only if the snapshot is later:
+//!
+//! ```text
+//! system table    partition key    clustering key   payload
+//! keyspaces       (empty)          keyspace name    KeyspaceSchema, JSON
+//! tables          keyspace name    table name       TableSchema, JSON
+//! versions        (empty)          "schema"         empty: its version names the schema's state
+//!                                  "next_table"     the next table id, 4 bytes big-endian
+//! ```
+//!
+//! * Every transaction that uses a table reads the table's schema cell at its own snapshot and
+//!   *depends* on it, at every isolation level: a change of schema and a write under the old one
+//!   never both commit. Parsing is cached by the version of the cell.
+//! * Every change of schema writes the `schema` cell, so that changes conflict with each other.
+//! * Table ids and column ids are never used again: a dropped table's cells are unreachable. They
+//!   are not reclaimed yet.
+
+mod cache;
+mod schema;
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use carnet_base::{
+    Bytes, CellKey, DataType, Error, ErrorKind, KeyRange, PartitionKey, Result, TableId, Timestamp,
+};
+use carnet_store::PageLimit;
+
+pub(crate) use cache::SchemaCache;
+pub use schema::{ColumnKind, ColumnSchema, KeyspaceSchema, Order, TableKind, TableSchema};
+
+use crate::tx::Tx;
+
+// Id 1 is the commit table of the embedded store.
+const KEYSPACES: TableId = TableId(2);
+const TABLES: TableId = TableId(3);
+const VERSIONS: TableId = TableId(4);
+/// Ids below this are the system's.
+const FIRST_TABLE: u32 = 1000;
+
+const PAGE: PageLimit = PageLimit::cells(1000);
+
+fn system_cell(table: TableId, partition: &str, clustering: &str) -> CellKey {
+    let partition = PartitionKey::new(Bytes::copy_from_slice(partition.as_bytes()));
+    CellKey::new(table, partition, Bytes::copy_from_slice(clustering.as_bytes()))
+}
+
+/// Finds a keyspace.
+///
+/// # Errors
+///
+/// As [`Tx::get_cell`].
+pub async fn keyspace(tx: &Tx, name: &str) -> Result<Option<KeyspaceSchema>> {
+    let key = system_cell(KEYSPACES, "", name);
+    tx.guard_cell(key.clone())?;
+    tx.get_cell(&key).await?.map(|entry| KeyspaceSchema::decode(name, &entry.payload)).transpose()
+}
+
+/// Lists the keyspaces by name.
+///
+/// # Errors
+///
+/// As [`Tx::get_cell`].
+pub async fn keyspaces(tx: &Tx) -> Result<Vec<KeyspaceSchema>> {
+    let cells = all_cells(tx, KEYSPACES, "").await?;
+    cells.iter().map(|(name, payload)| KeyspaceSchema::decode(name, payload)).collect()
+}
+
+/// Adds a keyspace.
+///
+/// # Errors
+///
+/// `AlreadyExists`, `Invalid` for a name that is too long or empty; else as [`Tx::put_cell`].
+pub async fn create_keyspace(tx: &Tx, schema: &KeyspaceSchema) -> Result<()> {
+    schema::check_name("keyspace", &schema.name)?;
+    if keyspace(tx, &schema.name).await?.is_some() {
+        return Err(Error::new(
+            ErrorKind::AlreadyExists,
+            format!("keyspace {} exists already", schema.name),
+        ));
+    }
+    alter_keyspace(tx, schema)
+}
+
+/// Writes a keyspace's options anew.
+///
+/// # Errors
+///
+/// As [`Tx::put_cell`].
+pub fn alter_keyspace(tx: &Tx, schema: &KeyspaceSchema) -> Result<()> {
+    touch(tx)?;
+    tx.put_cell(system_cell(KEYSPACES, "", &schema.name), schema.encode())
+}
+
+/// Removes a keyspace and its tables.
+///
+/// # Errors
+///
+/// `Invalid` when it is not there; else as [`Tx::put_cell`].
+pub async fn drop_keyspace(tx: &Tx, name: &str) -> Result<()> {
+    if keyspace(tx, name).await?.is_none() {
+        return Err(no_keyspace(name));
+    }
+    let partition = system_cell(TABLES, name, "").partition;
+    tx.guard_range(KeyRange::partition(TABLES, &partition))?;
+    for table in tables(tx, name).await? {
+        tx.delete_cell(system_cell(TABLES, name, &table.name))?;
+    }
+    touch(tx)?;
+    tx.delete_cell(system_cell(KEYSPACES, "", name))
+}
+
+/// Finds a table. The transaction depends on what it finds, at every isolation level.
+///
+/// # Errors
+///
+/// As [`Tx::get_cell`].
+pub async fn table(tx: &Tx, keyspace: &str, name: &str) -> Result<Option<Arc<TableSchema>>> {
+    let key = system_cell(TABLES, keyspace, name);
+    tx.guard_cell(key.clone())?;
+    let Some(entry) = tx.get_cell(&key).await? else { return Ok(None) };
+    // What this transaction wrote itself may change again under the same start.
+    if Some(entry.start) == tx.start_timestamp() {
+        return TableSchema::decode(keyspace, name, &entry.payload)
+            .map(|table| Some(Arc::new(table)));
+    }
+    tx.schemas().parse(keyspace, name, &entry).map(Some)
+}
+
+/// Lists a keyspace's tables by name.
+///
+/// # Errors
+///
+/// As [`Tx::get_cell`].
+pub async fn tables(tx: &Tx, keyspace: &str) -> Result<Vec<TableSchema>> {
+    let cells = all_cells(tx, TABLES, keyspace).await?;
+    cells.iter().map(|(name, payload)| TableSchema::decode(keyspace, name, payload)).collect()
+}
+
+/// Adds a table under a fresh id, and returns it as it was stored.
+///
+/// # Errors
+///
+/// `AlreadyExists`; `Invalid` when the keyspace is not there or the columns make no table; else
+/// as [`Tx::put_cell`].
+pub async fn create_table(tx: &Tx, mut schema: TableSchema) -> Result<TableSchema> {
+    schema.check()?;
+    if keyspace(tx, &schema.keyspace).await?.is_none() {
+        return Err(no_keyspace(&schema.keyspace));
+    }
+    if table(tx, &schema.keyspace, &schema.name).await?.is_some() {
+        return Err(Error::new(
+            ErrorKind::AlreadyExists,
+            format!("table {}.{} exists already", schema.keyspace, schema.name),
+        ));
+    }
+    schema.id = next_table_id(tx).await?;
+    alter_table(tx, &schema)?;
+    Ok(schema)
+}
+
+/// Writes a table's schema anew. The caller has raised its version and kept its ids.
+///
+/// # Errors
+///
+/// `Invalid` when the columns make no table; else as [`Tx::put_cell`].
+pub fn alter_table(tx: &Tx, schema: &TableSchema) -> Result<()> {
+    schema.check()?;
+    touch(tx)?;
+    tx.put_cell(system_cell(TABLES, &schema.keyspace, &schema.name), schema.encode())
+}
+
+/// Removes a table. Its cells are unreachable from then on.
+///
+/// # Errors
+///
+/// `Invalid` when it is not there; else as [`Tx::put_cell`].
+pub async fn drop_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
+    if table(tx, keyspace, name).await?.is_none() {
+        return Err(no_table(keyspace, name));
+    }
+    touch(tx)?;
+    tx.delete_cell(system_cell(TABLES, keyspace, name))
+}
+
+/// Empties a table: it goes on under a fresh id, and its cells are unreachable from then on.
+///
+/// # Errors
+///
+/// `Invalid` when it is not there; else as [`Tx::put_cell`].
+pub async fn truncate_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
+    let found = table(tx, keyspace, name).await?;
+    let schema = found.ok_or_else(|| no_table(keyspace, name))?;
+    let mut schema = (*schema).clone();
+    schema.id = next_table_id(tx).await?;
+    schema.version += 1;
+    alter_table(tx, &schema)
+}
+
+/// Returns a timestamp that differs whenever the schema does.
+///
+/// # Errors
+///
+/// As [`Tx::get_cell`].
+pub async fn version(tx: &Tx) -> Result<Timestamp> {
+    let entry = tx.get_cell(&system_cell(VERSIONS, "", "schema")).await?;
+    Ok(entry.map_or(Timestamp::ZERO, |entry| entry.start))
+}
+
+/// The error for a keyspace that is not there.
+#[must_use]
+pub fn no_keyspace(name: &str) -> Error {
+    Error::invalid(format!("keyspace {name} does not exist; create it first"))
+}
+
+/// The error for a table that is not there.
+#[must_use]
+pub fn no_table(keyspace: &str, name: &str) -> Error {
+    Error::invalid(format!("table {keyspace}.{name} does not exist"))
+}
+
+/// Changes of schema conflict with each other here.
+fn touch(tx: &Tx) -> Result<()> {
+    tx.put_cell(system_cell(VERSIONS, "", "schema"), Bytes::new())
+}
+
+async fn next_table_id(tx: &Tx) -> Result<TableId> {
+    let key = system_cell(VERSIONS, "", "next_table");
+    let id = match tx.get_cell(&key).await? {
+        None => FIRST_TABLE,
+        Some(entry) => {
+            let bytes = entry.payload[..].try_into().map_err(|_| {
+                Error::corrupted("the catalogue's next table id does not have 4 bytes")
+            })?;
+            u32::from_be_bytes(bytes)
+        }
+    };
+    let next = id.checked_add(1).ok_or_else(|| {
+        Error::unsupported("more than 4 billion tables in the life of a database")
+    })?;
+    tx.put_cell(key, Bytes::copy_from_slice(&next.to_be_bytes()))?;
+    Ok(TableId(id))
+}
+
+async fn all_cells(tx: &Tx, table: TableId, partition: &str) -> Result<Vec<(String, Bytes)>> {
+    let partition = system_cell(table, partition, "").partition;
+    let range =
+        KeyRange::clustering(table, &partition, Bound::Excluded(Bytes::new()), Bound::Unbounded);
+    let mut found = Vec::new();
+    let mut rest = Some(range);
+    while let Some(range) = rest {
+        let page = tx.range_cells(&range, false, PAGE).await?;
+        for (key, entry) in page.cells {
+            let name = String::from_utf8(key.clustering.to_vec())
+                .map_err(|_| Error::corrupted("a name in the catalogue is not UTF-8"))?;
+            found.push((name, entry.payload));
+        }
+        rest = page.resume;
+    }
+    Ok(found)
+}
+
+/// Refuses a clustering column of a type that has no order-preserving codec.
+pub(crate) fn check_key_type(name: &str, data_type: DataType) -> Result<()> {
+    if data_type.is_key_type() {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!("column {name}: type {data_type} in a clustering key")))
+}

@@ -1,0 +1,55 @@
+//! The stores that a [`Db`](crate::Db) can lie on, behind one type.
+
+use carnet_base::{CellKey, Result, Timestamp, Version};
+use carnet_store::{
+    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, MemoryStore, Outcome, Page,
+    RangeRequest,
+};
+use carnet_store_local::LocalStore;
+
+/// One of the stores. An enum, since a trait whose methods return futures makes no trait object.
+pub(crate) enum AnyStore {
+    Local(LocalStore),
+    Memory(MemoryStore),
+}
+
+macro_rules! each {
+    ($self:ident, $store:ident => $call:expr) => {
+        match $self {
+            Self::Local($store) => $call,
+            Self::Memory($store) => $call,
+        }
+    };
+}
+
+impl CellStore for AnyStore {
+    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
+        each!(self, store => store.get(context, key, at).await)
+    }
+
+    async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
+        each!(self, store => store.range(context, request).await)
+    }
+}
+
+impl CommitLog for AnyStore {
+    async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
+        each!(self, store => store.begin(context, kind).await)
+    }
+
+    fn end(&self, begun: Begun) {
+        each!(self, store => store.end(begun));
+    }
+
+    async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
+        each!(self, store => store.commit(context, request).await)
+    }
+
+    async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
+        each!(self, store => store.outcome(context, start).await)
+    }
+
+    fn published(&self) -> Timestamp {
+        each!(self, store => store.published())
+    }
+}

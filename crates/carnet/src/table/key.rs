@@ -1,0 +1,84 @@
+//! Keys of typed tables.
+
+use carnet_base::{DataType, Error, Result, Value};
+
+use super::scalar::Scalar;
+
+/// The key of a row: the partition key, and the clustering key within the partition.
+///
+/// Both are tuples of [scalars](Scalar): `Key((sensor,), (time, sequence))`. A table with one row
+/// in a partition has the clustering key `()`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key<P, C = ()>(pub P, pub C);
+
+/// A tuple of scalars that is part of a key: none to four of them.
+pub trait KeyTuple: Sized + Send {
+    /// Their types.
+    const TYPES: &'static [DataType];
+
+    /// Returns them as values.
+    fn to_values(&self) -> Vec<Value>;
+
+    /// Takes them from values.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when they are of other types or another number.
+    fn from_values(values: Vec<Value>) -> Result<Self>;
+}
+
+macro_rules! key_tuple {
+    ($($name:ident),*) => {
+        impl<$($name: Scalar),*> KeyTuple for ($($name,)*) {
+            const TYPES: &'static [DataType] = &[$($name::TYPE),*];
+
+            #[allow(non_snake_case, reason = "the variables are named after their types")]
+            fn to_values(&self) -> Vec<Value> {
+                let ($($name,)*) = self;
+                vec![$($name.to_value()),*]
+            }
+
+            #[allow(unused_variables, unused_mut, reason = "the empty tuple takes nothing")]
+            fn from_values(values: Vec<Value>) -> Result<Self> {
+                let count = values.len();
+                let mut values = values.into_iter();
+                let wrong = || Error::invalid(format!("a key of {count} values, not of {}", Self::TYPES.len()));
+                let tuple = ($($name::from_value(values.next().ok_or_else(wrong)?)?,)*);
+                if values.next().is_some() { Err(wrong()) } else { Ok(tuple) }
+            }
+        }
+    };
+}
+
+key_tuple!();
+key_tuple!(A);
+key_tuple!(A, B);
+key_tuple!(A, B, C);
+key_tuple!(A, B, C, D);
+
+/// What a typed table is keyed by: always a [`Key`] of two tuples.
+pub trait TableKey: Sized + Send + 'static {
+    /// The partition key.
+    type Partition: KeyTuple;
+    /// The clustering key.
+    type Clustering: KeyTuple;
+
+    /// Takes the key apart.
+    fn parts(&self) -> (&Self::Partition, &Self::Clustering);
+
+    /// Puts a key together.
+    fn from_parts(partition: Self::Partition, clustering: Self::Clustering) -> Self;
+}
+
+impl<P: KeyTuple + 'static, C: KeyTuple + 'static> TableKey for Key<P, C> {
+    type Partition = P;
+    type Clustering = C;
+
+    fn parts(&self) -> (&P, &C) {
+        (&self.0, &self.1)
+    }
+
+    fn from_parts(partition: P, clustering: C) -> Self {
+        Self(partition, clustering)
+    }
+}

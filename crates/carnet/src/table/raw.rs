@@ -1,0 +1,283 @@
+//! Raw tables: ordered byte keys and byte strings, as users of an ordered key-value store expect.
+
+use std::collections::VecDeque;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use carnet_base::key::prefix_range;
+use carnet_base::{
+    Bytes, CellKey, Error, KeyRange, PartitionKey, Result, TableId, Token, block_on,
+};
+use carnet_store::PageLimit;
+
+use super::split_name;
+use super::typed::ensure;
+use crate::catalog::{self, TableKind, TableSchema};
+use crate::db::Db;
+use crate::tx::{Handle, Snapshot, SyncTx, Tx, WriteHandle};
+
+/// Cells in one read to the store, unless told otherwise.
+const DEFAULT_PAGE_CELLS: usize = 100;
+
+/// A table of byte strings under ordered byte keys. It is one partition.
+///
+/// ```
+/// # fn main() -> carnet::Result<()> {
+/// # let db = carnet::Db::builder().in_memory();
+/// let log = db.raw("log")?;
+/// db.transact(|tx| {
+///     for line in ["b/1", "a/1", "a/2"] {
+///         log.put(tx, line, "…")?;
+///     }
+///     Ok(())
+/// })?;
+/// let snapshot = db.snapshot()?;
+/// let keys: Vec<_> =
+///     log.prefix(&snapshot, "a/").rev().map(|cell| cell.map(|(key, _)| key)).collect::<Result<_, _>>()?;
+/// assert_eq!(keys, ["a/2", "a/1"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct RawTable {
+    shared: Arc<Names>,
+}
+
+#[derive(Debug)]
+struct Names {
+    keyspace: String,
+    name: String,
+}
+
+impl Db {
+    /// Opens a table of ordered byte keys, and makes it, and its keyspace, where it is not there.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the name is no name, or that of a table of rows.
+    pub fn raw(&self, name: &str) -> Result<RawTable> {
+        block_on(self.raw_async(name))
+    }
+
+    /// As [`Db::raw`], for asynchronous code.
+    ///
+    /// # Errors
+    ///
+    /// As [`Db::raw`].
+    pub async fn raw_async(&self, name: &str) -> Result<RawTable> {
+        let (keyspace, name) = split_name(name);
+        ensure(self, keyspace, name, &|uuid| {
+            Ok(TableSchema::new(keyspace, name, TableKind::Raw, uuid))
+        })
+        .await?;
+        let names = Names { keyspace: keyspace.to_owned(), name: name.to_owned() };
+        let table = RawTable { shared: Arc::new(names) };
+        table.id(&self.snapshot_async().await?).await?;
+        Ok(table)
+    }
+}
+
+impl RawTable {
+    /// Reads the bytes under a key.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tx::get_cell`].
+    pub fn get<'a, H: Handle>(
+        &self,
+        handle: &'a H,
+        key: impl AsRef<[u8]>,
+    ) -> H::Out<'a, Result<Option<Bytes>>> {
+        let table = self.clone();
+        let key = Bytes::copy_from_slice(key.as_ref());
+        let tx = handle.tx();
+        H::run(async move {
+            let cell = cell(table.id(tx).await?, key);
+            Ok(tx.get_cell(&cell).await?.map(|entry| entry.payload))
+        })
+    }
+
+    /// Puts bytes under a key.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tx::put_cell`].
+    pub fn put<'a, H: WriteHandle>(
+        &self,
+        handle: &'a H,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> H::Out<'a, Result<()>> {
+        let table = self.clone();
+        let key = Bytes::copy_from_slice(key.as_ref());
+        let value = Bytes::copy_from_slice(value.as_ref());
+        let tx = handle.tx();
+        H::run(async move { tx.put_cell(cell(table.id(tx).await?, key), value) })
+    }
+
+    /// Deletes a key, whether it is there or not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tx::delete_cell`].
+    pub fn delete<'a, H: WriteHandle>(
+        &self,
+        handle: &'a H,
+        key: impl AsRef<[u8]>,
+    ) -> H::Out<'a, Result<()>> {
+        let table = self.clone();
+        let key = Bytes::copy_from_slice(key.as_ref());
+        let tx = handle.tx();
+        H::run(async move { tx.delete_cell(cell(table.id(tx).await?, key)) })
+    }
+
+    /// Reads the keys of a range, in their order.
+    pub fn range<H: Handle, B: AsRef<[u8]>>(
+        &self,
+        handle: &H,
+        bounds: impl RangeBounds<B>,
+    ) -> RawRows<H> {
+        let bytes = |bound: Bound<&B>| bound.map(|key| Bytes::copy_from_slice(key.as_ref()));
+        let bounds = (bytes(bounds.start_bound()), bytes(bounds.end_bound()));
+        RawRows::new(handle.clone(), self.clone(), bounds)
+    }
+
+    /// Reads the keys that begin with a prefix, in their order.
+    pub fn prefix<H: Handle>(&self, handle: &H, prefix: impl AsRef<[u8]>) -> RawRows<H> {
+        let prefix = prefix.as_ref();
+        let bounds = if prefix.is_empty() {
+            (Bound::Unbounded, Bound::Unbounded)
+        } else {
+            prefix_range(&Bytes::copy_from_slice(prefix))
+        };
+        RawRows::new(handle.clone(), self.clone(), bounds)
+    }
+
+    async fn id(&self, tx: &Tx) -> Result<TableId> {
+        let Names { keyspace, name } = &*self.shared;
+        let schema = catalog::table(tx, keyspace, name)
+            .await?
+            .ok_or_else(|| catalog::no_table(keyspace, name))?;
+        if schema.kind != TableKind::Raw {
+            return Err(Error::invalid(format!(
+                "table {keyspace}.{name} holds rows, not raw bytes; open it with Db::table"
+            )));
+        }
+        Ok(schema.id)
+    }
+}
+
+fn partition() -> PartitionKey {
+    PartitionKey::with_token(Token::MIN, Bytes::new())
+}
+
+fn cell(table: TableId, key: Bytes) -> CellKey {
+    CellKey::new(table, partition(), key)
+}
+
+/// The cells of a range of a [`RawTable`], fetched a page at a time.
+///
+/// With a [`SyncTx`] or a [`Snapshot`] it is an iterator. With a [`Tx`], call
+/// [`RawRows::next_page`].
+#[must_use = "nothing is read before the first page is asked for"]
+pub struct RawRows<H> {
+    handle: H,
+    table: RawTable,
+    progress: Progress,
+    reverse: bool,
+    page_cells: usize,
+    buffer: VecDeque<(Bytes, Bytes)>,
+}
+
+enum Progress {
+    Start((Bound<Bytes>, Bound<Bytes>)),
+    Rest(KeyRange),
+    End,
+}
+
+impl<H: Handle> RawRows<H> {
+    fn new(handle: H, table: RawTable, bounds: (Bound<Bytes>, Bound<Bytes>)) -> Self {
+        Self {
+            handle,
+            table,
+            progress: Progress::Start(bounds),
+            reverse: false,
+            page_cells: DEFAULT_PAGE_CELLS,
+            buffer: VecDeque::new(),
+        }
+    }
+
+    /// Reads from the last key to the first.
+    pub fn rev(mut self) -> Self {
+        self.reverse = !self.reverse;
+        self
+    }
+
+    /// Sets how many cells are read at a time; at least 1.
+    pub fn page(mut self, cells: usize) -> Self {
+        self.page_cells = cells.max(1);
+        self
+    }
+
+    /// Reads the next page; an empty one is the end.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tx::range_cells`].
+    pub fn next_page(&mut self) -> H::Out<'_, Result<Vec<(Bytes, Bytes)>>>
+    where
+        H: Send,
+    {
+        H::run(self.fetch())
+    }
+
+    async fn fetch(&mut self) -> Result<Vec<(Bytes, Bytes)>> {
+        let tx = self.handle.tx().clone();
+        loop {
+            let range = match &self.progress {
+                Progress::Start((lower, upper)) => {
+                    let table = self.table.id(&tx).await?;
+                    KeyRange::clustering(table, &partition(), lower.clone(), upper.clone())
+                }
+                Progress::Rest(rest) => rest.clone(),
+                Progress::End => return Ok(Vec::new()),
+            };
+            let limit = PageLimit::cells(self.page_cells);
+            let page = tx.range_cells(&range, self.reverse, limit).await?;
+            self.progress = page.resume.map_or(Progress::End, Progress::Rest);
+            if !page.cells.is_empty() {
+                let cells = page.cells.into_iter();
+                return Ok(cells.map(|(key, entry)| (key.clustering, entry.payload)).collect());
+            }
+        }
+    }
+
+    fn next_cell(&mut self) -> Option<Result<(Bytes, Bytes)>> {
+        if self.buffer.is_empty() {
+            match block_on(self.fetch()) {
+                Ok(cells) => self.buffer.extend(cells),
+                Err(error) => {
+                    self.progress = Progress::End;
+                    return Some(Err(error));
+                }
+            }
+        }
+        self.buffer.pop_front().map(Ok)
+    }
+}
+
+impl Iterator for RawRows<SyncTx> {
+    type Item = Result<(Bytes, Bytes)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_cell()
+    }
+}
+
+impl Iterator for RawRows<Snapshot> {
+    type Item = Result<(Bytes, Bytes)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_cell()
+    }
+}

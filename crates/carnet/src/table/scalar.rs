@@ -1,0 +1,62 @@
+//! Rust types that are CQL scalars.
+
+use std::net::IpAddr;
+
+use carnet_base::{BigInt, Bytes, DataType, Error, Result, Uuid, Value, WallTime};
+
+/// A Rust type that is a CQL scalar.
+pub trait Scalar: Sized + Send {
+    /// The CQL type.
+    const TYPE: DataType;
+
+    /// Returns the CQL value.
+    fn to_value(&self) -> Value;
+
+    /// Takes a CQL value of [`Scalar::TYPE`].
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the value is of another type.
+    fn from_value(value: Value) -> Result<Self>;
+}
+
+macro_rules! scalar {
+    ($rust:ty, $variant:ident, $to:expr, $from:expr) => {
+        impl Scalar for $rust {
+            const TYPE: DataType = DataType::$variant;
+
+            fn to_value(&self) -> Value {
+                Value::$variant($to(self))
+            }
+
+            fn from_value(value: Value) -> Result<Self> {
+                match value {
+                    Value::$variant(inner) => Ok($from(inner)),
+                    other => Err(Error::invalid(format!(
+                        "a value of type {} where {} was expected",
+                        other.data_type(),
+                        DataType::$variant
+                    ))),
+                }
+            }
+        }
+    };
+}
+
+scalar!(i8, Tinyint, i8::clone, i8::from);
+scalar!(i16, Smallint, i16::clone, i16::from);
+scalar!(i32, Int, i32::clone, i32::from);
+scalar!(i64, Bigint, i64::clone, i64::from);
+scalar!(f32, Float, f32::clone, f32::from);
+scalar!(f64, Double, f64::clone, f64::from);
+scalar!(bool, Boolean, bool::clone, bool::from);
+scalar!(String, Text, String::clone, String::from);
+scalar!(Uuid, Uuid, Uuid::clone, Uuid::from);
+scalar!(IpAddr, Inet, IpAddr::clone, IpAddr::from);
+scalar!(Bytes, Blob, Bytes::clone, Bytes::from);
+scalar!(Vec<u8>, Blob, |bytes: &Vec<u8>| Bytes::copy_from_slice(bytes), Vec::from);
+scalar!(BigInt, Varint, BigInt::clone, BigInt::from);
+// CQL's timestamp counts milliseconds: the rest of a wall time is cut off.
+scalar!(WallTime, Timestamp, |time: &WallTime| time.millis(), |millis: i64| WallTime(
+    millis.saturating_mul(1000)
+));

@@ -1,0 +1,374 @@
+//! Typed tables.
+
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use carnet_base::key::{self, Order};
+use carnet_base::row::{Column, Marker, RowImage};
+use carnet_base::{
+    CellKey, ColumnId, DataType, Error, KeyRange, PartitionKey, Result, TableId, Uuid, Value,
+    block_on, partition,
+};
+use carnet_txn::Entry;
+
+use super::key::{KeyTuple, TableKey};
+use super::record::Record;
+use super::rows::Rows;
+use super::split_name;
+use crate::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
+use crate::db::Db;
+use crate::tx::{Handle, Tx, WriteHandle};
+
+/// A table of typed rows: keys `K`, a [`Key`](crate::Key) of two tuples, and records `V`.
+///
+/// Made by [`Db::table`]. It is a description, not a connection: clone it, and use it with any
+/// transaction of the same database.
+pub struct Table<K, V> {
+    shared: Arc<Shared>,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+struct Shared {
+    keyspace: String,
+    name: String,
+    /// How the last schema seen maps to the Rust types.
+    mapping: Mutex<Option<Arc<Mapping>>>,
+}
+
+/// How a schema maps to `K` and `V`.
+pub(super) struct Mapping {
+    schema: Arc<TableSchema>,
+    pub(super) table: TableId,
+    orders: Vec<Order>,
+    pub(super) has_clustering: bool,
+    columns: Vec<ColumnId>,
+    /// The table has columns that the record does not know: they are kept when it is written.
+    has_others: bool,
+}
+
+impl<K, V> Clone for Table<K, V> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), types: PhantomData }
+    }
+}
+
+impl Db {
+    /// Opens a table of typed rows, and makes it, and its keyspace, where it is not there.
+    ///
+    /// `name` is `table` or `keyspace.table`; without one the keyspace is
+    /// [`DEFAULT_KEYSPACE`](crate::table::DEFAULT_KEYSPACE). New key columns are called `p1`,
+    /// `p2` … and `c1`, `c2` …; in a table that is there already, made by CQL for instance, only
+    /// their types must fit.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when a table of that name has other key types or lacks a column of the record.
+    pub fn table<K: TableKey, V: Record>(&self, name: &str) -> Result<Table<K, V>> {
+        block_on(self.table_async(name))
+    }
+
+    /// As [`Db::table`], for asynchronous code.
+    ///
+    /// # Errors
+    ///
+    /// As [`Db::table`].
+    pub async fn table_async<K: TableKey, V: Record>(&self, name: &str) -> Result<Table<K, V>> {
+        let (keyspace, name) = split_name(name);
+        ensure(self, keyspace, name, &|uuid| new_schema::<K, V>(keyspace, name, uuid)).await?;
+        let shared = Shared {
+            keyspace: keyspace.to_owned(),
+            name: name.to_owned(),
+            mapping: Mutex::default(),
+        };
+        let table = Table { shared: Arc::new(shared), types: PhantomData };
+        table.mapping(&self.snapshot_async().await?).await?;
+        Ok(table)
+    }
+}
+
+/// Makes a table and its keyspace where they are not there.
+pub(super) async fn ensure(
+    db: &Db,
+    keyspace: &str,
+    name: &str,
+    schema: &(impl Fn(Uuid) -> Result<TableSchema> + Sync),
+) -> Result<()> {
+    let snapshot = db.snapshot_async().await?;
+    if catalog::table(&snapshot, keyspace, name).await?.is_some() {
+        return Ok(());
+    }
+    db.run(|tx| async move {
+        if catalog::table(&tx, keyspace, name).await?.is_some() {
+            return Ok(());
+        }
+        if catalog::keyspace(&tx, keyspace).await?.is_none() {
+            catalog::create_keyspace(&tx, &KeyspaceSchema::local(keyspace)).await?;
+        }
+        let start = tx.start_timestamp().map_or(0, |start| start.get());
+        let uuid = Uuid::from_u64_pair(start, u64::from(u32::MAX));
+        catalog::create_table(&tx, schema(uuid)?).await?;
+        Ok(())
+    })
+    .await
+}
+
+fn new_schema<K: TableKey, V: Record>(
+    keyspace: &str,
+    name: &str,
+    uuid: Uuid,
+) -> Result<TableSchema> {
+    let mut schema = TableSchema::new(keyspace, name, TableKind::Rows, uuid);
+    for (n, data_type) in K::Partition::TYPES.iter().enumerate() {
+        schema.add_column(&format!("p{}", n + 1), *data_type, ColumnKind::Partition)?;
+    }
+    for (n, data_type) in K::Clustering::TYPES.iter().enumerate() {
+        let kind = ColumnKind::Clustering(Order::Asc);
+        schema.add_column(&format!("c{}", n + 1), *data_type, kind)?;
+    }
+    for (name, data_type) in V::COLUMNS {
+        schema.add_column(name, *data_type, ColumnKind::Regular)?;
+    }
+    Ok(schema)
+}
+
+impl<K: TableKey, V: Record> Table<K, V> {
+    /// Reads a row.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tx::get_cell`]; `Invalid` when the table's schema no longer fits the types.
+    pub fn get<'a, H: Handle>(&self, handle: &'a H, key: &K) -> H::Out<'a, Result<Option<V>>> {
+        let table = self.clone();
+        let parts = Parts::of(key);
+        let tx = handle.tx();
+        H::run(async move {
+            let mapping = table.mapping(tx).await?;
+            let entry = tx.get_cell(&mapping.cell(&parts)?).await?;
+            Ok(entry.map(|entry| mapping.record(&entry)).transpose()?.flatten())
+        })
+    }
+
+    /// Writes a row, whole: what was there is replaced.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tx::put_cell`]; `Invalid` when the table's schema no longer fits the types.
+    pub fn put<'a, H: WriteHandle>(
+        &self,
+        handle: &'a H,
+        key: &K,
+        record: &V,
+    ) -> H::Out<'a, Result<()>> {
+        let table = self.clone();
+        let parts = Parts::of(key);
+        let columns = record.to_columns();
+        let tx = handle.tx();
+        H::run(async move {
+            let mapping = table.mapping(tx).await?;
+            let cell = mapping.cell(&parts)?;
+            let mut image = mapping.image(&columns);
+            if mapping.has_others
+                && let Some(entry) = tx.get_cell(&cell).await?
+            {
+                image = mapping.keep_others(image, &entry)?;
+            }
+            tx.put_cell(cell, image.encode())
+        })
+    }
+
+    /// Deletes a row, whether it is there or not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Table::put`].
+    pub fn delete<'a, H: WriteHandle>(&self, handle: &'a H, key: &K) -> H::Out<'a, Result<()>> {
+        let table = self.clone();
+        let parts = Parts::of(key);
+        let tx = handle.tx();
+        H::run(async move {
+            let mapping = table.mapping(tx).await?;
+            tx.delete_cell(mapping.cell(&parts)?)
+        })
+    }
+
+    /// Reads the rows of a partition whose clustering keys lie in a range, in their order.
+    pub fn range<H: Handle>(
+        &self,
+        handle: &H,
+        partition: &K::Partition,
+        bounds: impl RangeBounds<K::Clustering>,
+    ) -> Rows<H, K, V> {
+        let values = |bound: Bound<&K::Clustering>| bound.map(K::Clustering::to_values);
+        let span = Span::Partition {
+            partition: partition.to_values(),
+            lower: values(bounds.start_bound()),
+            upper: values(bounds.end_bound()),
+        };
+        Rows::new(handle.clone(), self.clone(), span)
+    }
+
+    /// Reads every row of the table: partitions in token order, rows in clustering order.
+    pub fn scan<H: Handle>(&self, handle: &H) -> Rows<H, K, V> {
+        Rows::new(handle.clone(), self.clone(), Span::Table)
+    }
+
+    pub(super) async fn mapping(&self, tx: &Tx) -> Result<Arc<Mapping>> {
+        let shared = &*self.shared;
+        let schema = catalog::table(tx, &shared.keyspace, &shared.name)
+            .await?
+            .ok_or_else(|| catalog::no_table(&shared.keyspace, &shared.name))?;
+        let mut cached = shared.mapping.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mapping) = &*cached
+            && Arc::ptr_eq(&mapping.schema, &schema)
+        {
+            return Ok(Arc::clone(mapping));
+        }
+        let mapping = Arc::new(Mapping::new::<K, V>(schema)?);
+        *cached = Some(Arc::clone(&mapping));
+        Ok(mapping)
+    }
+}
+
+/// The rows that are asked for, before the schema is known.
+pub(super) enum Span {
+    Table,
+    Partition { partition: Vec<Value>, lower: Bound<Vec<Value>>, upper: Bound<Vec<Value>> },
+}
+
+/// A key as values, so that no future holds the caller's key.
+struct Parts {
+    partition: Vec<Value>,
+    clustering: Vec<Value>,
+}
+
+impl Parts {
+    fn of<K: TableKey>(key: &K) -> Self {
+        let (partition, clustering) = key.parts();
+        Self { partition: partition.to_values(), clustering: clustering.to_values() }
+    }
+}
+
+impl Mapping {
+    fn new<K: TableKey, V: Record>(schema: Arc<TableSchema>) -> Result<Self> {
+        let misfit = |what: String| {
+            Error::invalid(format!(
+                "table {}.{} does not fit the Rust types: {what}",
+                schema.keyspace, schema.name
+            ))
+        };
+        let types = |columns: &mut dyn Iterator<Item = &catalog::ColumnSchema>| -> Vec<DataType> {
+            columns.map(|column| column.data_type).collect()
+        };
+        let partition = types(&mut schema.partition_key());
+        let clustering = types(&mut schema.clustering_key());
+        if schema.kind != TableKind::Rows
+            || partition != K::Partition::TYPES
+            || clustering != K::Clustering::TYPES
+        {
+            return Err(misfit(format!(
+                "its key is {partition:?}, {clustering:?}, not {:?}, {:?}",
+                K::Partition::TYPES,
+                K::Clustering::TYPES
+            )));
+        }
+        let mut columns = Vec::new();
+        for (name, data_type) in V::COLUMNS {
+            match schema.regular().find(|column| column.name == *name) {
+                Some(column) if column.data_type == *data_type => columns.push(column.id),
+                Some(column) => {
+                    return Err(misfit(format!(
+                        "column {name} is {}, not {data_type}",
+                        column.data_type
+                    )));
+                }
+                None => return Err(misfit(format!("it has no column {name}"))),
+            }
+        }
+        Ok(Self {
+            table: schema.id,
+            orders: schema.clustering_orders(),
+            has_clustering: !clustering.is_empty(),
+            has_others: schema.regular().count() > columns.len(),
+            columns,
+            schema,
+        })
+    }
+
+    fn cell(&self, parts: &Parts) -> Result<CellKey> {
+        let partition = partition::encode(&parts.partition)?;
+        let clustering = key::encode(&parts.clustering, &self.orders)?;
+        Ok(CellKey::new(self.table, partition, clustering))
+    }
+
+    pub(super) fn range(&self, span: &Span) -> Result<KeyRange> {
+        let Span::Partition { partition, lower, upper } = span else {
+            return Ok(KeyRange::table(self.table));
+        };
+        let partition = partition::encode(partition)?;
+        if !self.has_clustering {
+            return Ok(KeyRange::partition(self.table, &partition));
+        }
+        let slice = |bound: &Bound<Vec<Value>>| bound.as_ref().map(Vec::clone);
+        let (lower, upper) = (slice(lower), slice(upper));
+        let (lower, upper) = key::slice(
+            &self.orders,
+            &[],
+            lower.as_ref().map(Vec::as_slice),
+            upper.as_ref().map(Vec::as_slice),
+        )?;
+        Ok(KeyRange::clustering(self.table, &partition, lower, upper))
+    }
+
+    fn image(&self, columns: &[Option<Value>]) -> RowImage {
+        let mut image = RowImage::new(self.schema.version);
+        image.marker = Some(Marker::default());
+        for (id, value) in self.columns.iter().zip(columns) {
+            if let Some(value) = value {
+                image.set(*id, Column::new(value.serialize()));
+            }
+        }
+        image
+    }
+
+    fn keep_others(&self, image: RowImage, entry: &Entry) -> Result<RowImage> {
+        let mut older = RowImage::decode(&entry.payload)?;
+        older.retain(|id, _| !self.columns.contains(&id));
+        Ok(image.merged_over(&older, entry.start))
+    }
+
+    fn record<V: Record>(&self, entry: &Entry) -> Result<Option<V>> {
+        let image = RowImage::decode(&entry.payload)?;
+        if !image.is_live() {
+            return Ok(None);
+        }
+        let columns = V::COLUMNS
+            .iter()
+            .zip(&self.columns)
+            .map(|((_, data_type), id)| {
+                image.value(*id).map(|bytes| data_type.deserialize(bytes)).transpose()
+            })
+            .collect::<Result<_>>()?;
+        V::from_columns(columns).map(Some)
+    }
+
+    /// Returns the row in a cell, or `None` for the cell of the static columns.
+    pub(super) fn row<K: TableKey, V: Record>(
+        &self,
+        cell: &CellKey,
+        entry: &Entry,
+    ) -> Result<Option<(K, V)>> {
+        if self.has_clustering && cell.clustering.is_empty() {
+            return Ok(None);
+        }
+        let Some(record) = self.record(entry)? else { return Ok(None) };
+        let partition = partition_values::<K>(&cell.partition)?;
+        let clustering = key::decode(&cell.clustering, K::Clustering::TYPES, &self.orders)?;
+        let clustering = K::Clustering::from_values(clustering)?;
+        Ok(Some((K::from_parts(partition, clustering), record)))
+    }
+}
+
+fn partition_values<K: TableKey>(key: &PartitionKey) -> Result<K::Partition> {
+    K::Partition::from_values(partition::decode(K::Partition::TYPES, key.bytes())?)
+}

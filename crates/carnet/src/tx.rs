@@ -1,0 +1,268 @@
+//! Transactions as the façade hands them out: one handle for asynchronous code, one for
+//! synchronous code, and a read-only snapshot.
+//!
+//! Every call that touches data is written once, against [`Handle`]: on a [`Tx`] it returns a
+//! future, on a [`SyncTx`] or a [`Snapshot`] the result itself.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
+
+use carnet_base::{Bytes, CellKey, ErrorKind, KeyRange, Result, Timestamp, block_on};
+use carnet_store::PageLimit;
+use carnet_txn::{Entry, Isolation, Transaction, TransactionPage};
+
+use crate::catalog::SchemaCache;
+use crate::stores::AnyStore;
+
+/// A transaction for asynchronous code. Cheap to clone: clones are handles of the same one.
+///
+/// When the last handle is dropped before a commit, the transaction is rolled back.
+#[derive(Clone)]
+pub struct Tx {
+    transaction: Transaction<AnyStore>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    schemas: Arc<SchemaCache>,
+    /// The last error that running the transaction again would get over, whatever its code made
+    /// of it.
+    retryable: Mutex<Option<ErrorKind>>,
+}
+
+impl Tx {
+    pub(crate) fn new(transaction: Transaction<AnyStore>, schemas: Arc<SchemaCache>) -> Self {
+        let shared = Arc::new(Shared { schemas, retryable: Mutex::default() });
+        Self { transaction, shared }
+    }
+
+    /// Returns the snapshot: the transaction sees every commit up to here, and none after.
+    #[must_use]
+    pub fn read_timestamp(&self) -> Timestamp {
+        self.transaction.read_timestamp()
+    }
+
+    /// Returns the start, which names the transaction for [`crate::Db::outcome`]; a read-only
+    /// one has none.
+    #[must_use]
+    pub fn start_timestamp(&self) -> Option<Timestamp> {
+        self.transaction.start_timestamp()
+    }
+
+    /// Returns the isolation level.
+    #[must_use]
+    pub fn isolation(&self) -> Isolation {
+        self.transaction.isolation()
+    }
+
+    /// Reads a cell. Most callers want a [`crate::Table`] or a [`crate::RawTable`] instead.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the transaction has ended; `Unavailable` or `Corrupted` as the store's.
+    pub async fn get_cell(&self, key: &CellKey) -> Result<Option<Entry>> {
+        self.note(self.transaction.get(key).await)
+    }
+
+    /// Reads a page of a range of cells.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tx::get_cell`].
+    pub async fn range_cells(
+        &self,
+        range: &KeyRange,
+        reverse: bool,
+        limit: PageLimit,
+    ) -> Result<TransactionPage> {
+        self.note(self.transaction.range(range, reverse, limit).await)
+    }
+
+    /// Writes a cell.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the transaction has ended, only reads, or has grown too large.
+    pub fn put_cell(&self, key: CellKey, payload: Bytes) -> Result<()> {
+        self.transaction.put(key, payload)
+    }
+
+    /// Deletes a cell.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tx::put_cell`].
+    pub fn delete_cell(&self, key: CellKey) -> Result<()> {
+        self.transaction.delete(key)
+    }
+
+    /// Makes the commit depend on a cell at every isolation level.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the transaction has ended.
+    pub fn guard_cell(&self, key: CellKey) -> Result<()> {
+        self.transaction.guard_cell(key)
+    }
+
+    /// Makes the commit depend on a range of cells at every isolation level.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the transaction has ended.
+    pub fn guard_range(&self, range: KeyRange) -> Result<()> {
+        self.transaction.guard_range(range)
+    }
+
+    /// Commits, and returns the timestamp at which the writes are visible.
+    ///
+    /// Dropping the future leaves a commit that was decided in force.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` or `TooOld`: nothing was written, run the transaction again. `Unknown`: ask
+    /// [`crate::Db::outcome`].
+    pub async fn commit(&self) -> Result<Timestamp> {
+        self.note(self.transaction.commit().await)
+    }
+
+    /// Gives the transaction up.
+    pub fn rollback(&self) {
+        self.transaction.rollback();
+    }
+
+    pub(crate) fn schemas(&self) -> &SchemaCache {
+        &self.shared.schemas
+    }
+
+    /// Tells whether a call failed in a way that running the transaction again gets over.
+    pub(crate) fn retryable(&self) -> Option<ErrorKind> {
+        *self.shared.retryable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result
+            && error.kind().is_retryable()
+        {
+            let mut retryable =
+                self.shared.retryable.lock().unwrap_or_else(PoisonError::into_inner);
+            *retryable = Some(error.kind());
+        }
+        result
+    }
+}
+
+/// A transaction for synchronous code. Its calls wait on the calling thread.
+#[derive(Clone)]
+pub struct SyncTx(Tx);
+
+impl SyncTx {
+    pub(crate) const fn new(tx: Tx) -> Self {
+        Self(tx)
+    }
+
+    /// Commits, and returns the timestamp at which the writes are visible.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tx::commit`].
+    pub fn commit(&self) -> Result<Timestamp> {
+        block_on(self.0.commit())
+    }
+
+    /// Gives the transaction up.
+    pub fn rollback(&self) {
+        self.0.rollback();
+    }
+
+    /// Returns the same transaction for asynchronous code.
+    #[must_use]
+    pub const fn as_async(&self) -> &Tx {
+        &self.0
+    }
+}
+
+/// A read-only view of one moment. It never blocks, never aborts and never retries.
+#[derive(Clone)]
+pub struct Snapshot(Tx);
+
+impl Snapshot {
+    pub(crate) const fn new(tx: Tx) -> Self {
+        Self(tx)
+    }
+
+    /// Returns the moment: every commit up to here is visible, and none after.
+    #[must_use]
+    pub fn read_timestamp(&self) -> Timestamp {
+        self.0.read_timestamp()
+    }
+
+    /// Returns the same snapshot for asynchronous code.
+    #[must_use]
+    pub const fn as_async(&self) -> &Tx {
+        &self.0
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Tx {}
+    impl Sealed for super::SyncTx {}
+    impl Sealed for super::Snapshot {}
+}
+
+/// What data is read through: a [`Tx`], a [`SyncTx`] or a [`Snapshot`].
+pub trait Handle: sealed::Sealed + Clone {
+    /// What a call returns: the result itself, or a future of it.
+    type Out<'a, T: Send + 'a>;
+
+    /// Returns the transaction.
+    fn tx(&self) -> &Tx;
+
+    /// Runs a call the way this handle does.
+    fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> Self::Out<'a, T>;
+}
+
+/// What data is written through: a [`Tx`] or a [`SyncTx`].
+pub trait WriteHandle: Handle {}
+
+impl Handle for Tx {
+    type Out<'a, T: Send + 'a> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+    fn tx(&self) -> &Tx {
+        self
+    }
+
+    fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> Self::Out<'a, T> {
+        Box::pin(call)
+    }
+}
+
+impl Handle for SyncTx {
+    type Out<'a, T: Send + 'a> = T;
+
+    fn tx(&self) -> &Tx {
+        &self.0
+    }
+
+    fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> T {
+        block_on(call)
+    }
+}
+
+impl Handle for Snapshot {
+    type Out<'a, T: Send + 'a> = T;
+
+    fn tx(&self) -> &Tx {
+        &self.0
+    }
+
+    fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> T {
+        block_on(call)
+    }
+}
+
+impl WriteHandle for Tx {}
+impl WriteHandle for SyncTx {}

@@ -1,0 +1,315 @@
+//! The façade as an application uses it, on each store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use carnet::catalog::{self, ColumnKind};
+use carnet::{
+    DataType, Db, Durability, ErrorKind, Isolation, Key, Outcome, Result, abort, block_on, record,
+};
+
+record! {
+    /// A row with a column that may be null.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Reading {
+        celsius: f64,
+        note: Option<String>,
+    }
+}
+
+record! {
+    #[derive(Clone, Debug, PartialEq)]
+    struct Account {
+        balance: i64,
+    }
+}
+
+type Readings = Key<(String,), (i64, i32)>;
+
+/// Runs a test on the memory store and on the embedded one; the guard keeps its directory.
+fn on_each_store(test: impl Fn(Db)) {
+    test(Db::builder().in_memory());
+    let dir = tempfile::tempdir().unwrap();
+    test(Db::builder().durability(Durability::None).open(dir.path().join("db")).unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    test(Db::builder().flush_bytes(5_000).open(dir.path().join("db")).unwrap());
+}
+
+fn reading(n: i64) -> Reading {
+    let note = (n % 2 == 0).then(|| format!("reading {n}"));
+    Reading { celsius: f64::from(i32::try_from(n).unwrap()) / 2.0, note }
+}
+
+fn key(sensor: &str, time: i64) -> Readings {
+    Key((sensor.to_owned(),), (time, 7))
+}
+
+#[test]
+fn rows_come_back_as_they_were_put() {
+    on_each_store(|db| {
+        let table = db.table::<Readings, Reading>("lab.readings").unwrap();
+        db.transact(|tx| {
+            table.put(tx, &key("a", 1), &reading(1))?;
+            table.put(tx, &key("a", 2), &reading(2))
+        })
+        .unwrap();
+        let snapshot = db.snapshot().unwrap();
+        assert_eq!(table.get(&snapshot, &key("a", 1)).unwrap(), Some(reading(1)));
+        assert_eq!(table.get(&snapshot, &key("a", 2)).unwrap(), Some(reading(2)));
+        assert_eq!(table.get(&snapshot, &key("b", 1)).unwrap(), None);
+        db.transact(|tx| table.delete(tx, &key("a", 1))).unwrap();
+        assert_eq!(table.get(&snapshot, &key("a", 1)).unwrap(), Some(reading(1)), "still there");
+        assert_eq!(table.get(&db.snapshot().unwrap(), &key("a", 1)).unwrap(), None);
+    });
+}
+
+#[test]
+fn ranges_run_both_ways_in_pages_and_can_be_resumed() {
+    on_each_store(|db| {
+        let table = db.table::<Readings, Reading>("readings").unwrap();
+        for sensor in ["a", "b"] {
+            db.transact(|tx| {
+                for time in -50..50 {
+                    table.put(tx, &key(sensor, time), &reading(time))?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        }
+        let snapshot = db.snapshot().unwrap();
+        let sensor = ("b".to_owned(),);
+        let times = |rows: Vec<(Readings, Reading)>| -> Vec<i64> {
+            rows.into_iter().map(|(key, _)| key.1.0).collect()
+        };
+        for page in [1, 3, 100] {
+            let rows = table.range(&snapshot, &sensor, (-3, 0)..=(2, 99)).page(page);
+            assert_eq!(times(rows.collect::<Result<_>>().unwrap()), [-3, -2, -1, 0, 1, 2]);
+            let rows = table.range(&snapshot, &sensor, (46, 7)..).rev().page(page);
+            assert_eq!(times(rows.collect::<Result<_>>().unwrap()), [49, 48, 47, 46]);
+        }
+        let mut first = table.range(&snapshot, &sensor, ..).rev().page(60);
+        assert_eq!(times(first.next_page().unwrap())[59], -10);
+        let resume = first.resume().expect("forty rows are left");
+        let rest = table.range(&snapshot, &sensor, ..).rev().resume_from(resume);
+        assert_eq!(times(rest.collect::<Result<_>>().unwrap()).len(), 40);
+        assert_eq!(table.scan(&snapshot).count(), 200);
+    });
+}
+
+#[test]
+fn a_transaction_sees_its_own_writes_in_ranges() {
+    on_each_store(|db| {
+        let table = db.raw("t").unwrap();
+        db.transact(|tx| {
+            table.put(tx, "a", "1")?;
+            table.put(tx, "b", "2")
+        })
+        .unwrap();
+        let tx = db.begin().unwrap();
+        table.put(&tx, "c", "3").unwrap();
+        table.delete(&tx, "a").unwrap();
+        let keys: Vec<_> = table.prefix(&tx, "").map(|cell| cell.unwrap().0).collect();
+        assert_eq!(keys, ["b", "c"]);
+        tx.rollback();
+        assert_eq!(table.prefix(&db.snapshot().unwrap(), "").count(), 2);
+    });
+}
+
+#[test]
+fn concurrent_transfers_keep_the_sum() {
+    const ACCOUNTS: i64 = 8;
+    on_each_store(|db| {
+        let accounts = db.table::<Key<(i64,)>, Account>("accounts").unwrap();
+        db.transact(|tx| {
+            for id in 0..ACCOUNTS {
+                accounts.put(tx, &Key((id,), ()), &Account { balance: 100 })?;
+            }
+            Ok(())
+        })
+        .unwrap();
+        let runs = AtomicU32::new(0);
+        thread::scope(|scope| {
+            for worker in 0..4i64 {
+                let (db, accounts, runs) = (&db, &accounts, &runs);
+                scope.spawn(move || {
+                    for n in 0..50 {
+                        let from = Key(((worker + n) % ACCOUNTS,), ());
+                        let to = Key(((worker * 3 + n * 5 + 1) % ACCOUNTS,), ());
+                        let moved = db.transact(|tx| {
+                            runs.fetch_add(1, Ordering::Relaxed);
+                            let missing = || abort!("an account is missing");
+                            let mut source = accounts.get(tx, &from)?.ok_or_else(missing)?;
+                            source.balance -= 10;
+                            if source.balance < 0 {
+                                return Err(abort!("not covered"));
+                            }
+                            accounts.put(tx, &from, &source)?;
+                            let mut target = accounts.get(tx, &to)?.ok_or_else(missing)?;
+                            target.balance += 10;
+                            accounts.put(tx, &to, &target)
+                        });
+                        if let Err(error) = moved {
+                            assert_eq!(error.kind(), ErrorKind::Aborted, "{error}");
+                        }
+                    }
+                });
+            }
+        });
+        let sum: i64 =
+            accounts.scan(&db.snapshot().unwrap()).map(|row| row.unwrap().1.balance).sum();
+        assert_eq!(sum, ACCOUNTS * 100);
+        assert!(runs.load(Ordering::Relaxed) >= 200);
+    });
+}
+
+#[test]
+fn asynchronous_code_retries_as_well() {
+    on_each_store(|db| {
+        let counter = db.raw("counter").unwrap();
+        let done = Arc::new(AtomicU32::new(0));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                let (db, counter, done) = (&db, &counter, Arc::clone(&done));
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        block_on(db.run(|tx| {
+                            let counter = counter.clone();
+                            async move {
+                                let seen = counter.get(&tx, "n").await?;
+                                let seen: u32 = seen.map_or(0, |bytes| {
+                                    String::from_utf8_lossy(&bytes).parse().unwrap()
+                                });
+                                counter.put(&tx, "n", (seen + 1).to_string()).await
+                            }
+                        }))
+                        .unwrap();
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let total = counter.get(&db.snapshot().unwrap(), "n").unwrap();
+        assert_eq!(total.as_deref(), Some(&b"80"[..]));
+    });
+}
+
+#[test]
+fn isolation_levels_differ_by_what_they_check() {
+    on_each_store(|db| {
+        let table = db.raw("doctors").unwrap();
+        for (isolation, refused) in
+            [(Isolation::Snapshot, false), (Isolation::StrictSerializable, true)]
+        {
+            let options = db.transaction().isolation(isolation);
+            let (first, second) = (options.begin().unwrap(), options.begin().unwrap());
+            assert_eq!(table.get(&first, "bob").unwrap(), table.get(&second, "alice").unwrap());
+            table.put(&first, "alice", "").unwrap();
+            table.put(&second, "bob", "").unwrap();
+            first.commit().unwrap();
+            assert_eq!(second.commit().is_err_and(|e| e.kind() == ErrorKind::Conflict), refused);
+            db.transact(|tx| {
+                table.delete(tx, "alice")?;
+                table.delete(tx, "bob")
+            })
+            .unwrap();
+        }
+    });
+}
+
+#[test]
+fn outcomes_name_every_end_of_a_transaction() {
+    on_each_store(|db| {
+        let table = db.raw("t").unwrap();
+        let tx = db.begin().unwrap();
+        let start = tx.as_async().start_timestamp().unwrap();
+        assert_eq!(db.outcome(start).unwrap(), Outcome::Pending);
+        table.put(&tx, "k", "v").unwrap();
+        let commit = tx.commit().unwrap();
+        assert_eq!(db.outcome(start).unwrap(), Outcome::Committed(commit));
+        db.flush().unwrap();
+        assert_eq!(db.outcome(start).unwrap(), Outcome::Committed(commit));
+        let dropped = db.begin().unwrap();
+        let start = dropped.as_async().start_timestamp().unwrap();
+        drop(dropped);
+        assert_eq!(db.outcome(start).unwrap(), Outcome::Aborted);
+    });
+}
+
+#[test]
+fn a_change_of_schema_and_a_write_under_the_old_one_never_both_commit() {
+    on_each_store(|db| {
+        let table = db.table::<Key<(i64,)>, Account>("accounts").unwrap();
+        let writer = db.transaction().isolation(Isolation::Snapshot).begin().unwrap();
+        table.put(&writer, &Key((1,), ()), &Account { balance: 1 }).unwrap();
+        block_on(db.run(|tx| async move {
+            let schema = catalog::table(&tx, "main", "accounts").await?.expect("it is there");
+            let mut schema = (*schema).clone();
+            schema.version += 1;
+            schema.add_column("owner", DataType::Text, ColumnKind::Regular)?;
+            catalog::alter_table(&tx, &schema)
+        }))
+        .unwrap();
+        assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        // The record does not know the new column, and still writes and reads its own.
+        db.transact(|tx| table.put(tx, &Key((1,), ()), &Account { balance: 2 })).unwrap();
+        let found = table.get(&db.snapshot().unwrap(), &Key((1,), ())).unwrap();
+        assert_eq!(found, Some(Account { balance: 2 }));
+    });
+}
+
+#[test]
+fn tables_of_other_types_are_refused_by_name() {
+    on_each_store(|db| {
+        db.table::<Key<(i64,)>, Account>("accounts").unwrap();
+        let error = db.table::<Key<(String,)>, Account>("accounts").err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.message().contains("main.accounts"), "{error}");
+        assert_eq!(db.raw("accounts").err().unwrap().kind(), ErrorKind::Invalid);
+        assert_eq!(db.raw("a-b").err().unwrap().kind(), ErrorKind::Invalid);
+    });
+}
+
+#[test]
+fn a_deadline_ends_a_transaction() {
+    on_each_store(|db| {
+        let Some(_) = db.metrics() else { return };
+        let table = db.raw("t").unwrap();
+        let options = db.transaction().timeout(Duration::ZERO);
+        let late = options.transact(|tx| table.put(tx, "k", "v"));
+        assert_eq!(late.unwrap_err().kind(), ErrorKind::Timeout);
+    });
+}
+
+#[test]
+fn a_url_of_a_store_that_is_not_built_says_so() {
+    let error = Db::open("cassandra://host/keyspace").err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn everything_is_there_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let start = {
+        let db = Db::open(&path).unwrap();
+        let held = Db::open(&path).err().expect("one process owns a directory");
+        assert_eq!(held.kind(), ErrorKind::Unavailable);
+        let table = db.table::<Readings, Reading>("lab.readings").unwrap();
+        let tx = db.begin().unwrap();
+        table.put(&tx, &key("a", 1), &reading(1)).unwrap();
+        tx.commit().unwrap();
+        tx.as_async().start_timestamp().unwrap()
+    };
+    for _ in 0..3 {
+        let db = Db::open(&path).unwrap();
+        let table = db.table::<Readings, Reading>("lab.readings").unwrap();
+        let snapshot = db.snapshot().unwrap();
+        assert_eq!(table.get(&snapshot, &key("a", 1)).unwrap(), Some(reading(1)));
+        assert!(matches!(db.outcome(start).unwrap(), Outcome::Committed(_)));
+        let tx = db.begin().unwrap();
+        assert!(tx.as_async().start_timestamp().unwrap() > start, "no start is used twice");
+        db.transact(|tx| table.put(tx, &key("a", 2), &reading(2))).unwrap();
+    }
+}

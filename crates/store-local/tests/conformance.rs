@@ -1,0 +1,35 @@
+//! The local store passes the suite, also when every commit is followed by a flush.
+
+use std::sync::Arc;
+
+use carnet_base::{SystemClock, ThreadSpawn, Timestamp};
+use carnet_storage::Options;
+use carnet_storage::disk::RealDisk;
+use carnet_store::CommitOrder;
+use carnet_store::conformance::{PlainOrder, run};
+use carnet_store_local::LocalStore;
+
+fn order(first: Timestamp) -> Box<dyn CommitOrder> {
+    Box::new(PlainOrder::starting_above(first))
+}
+
+fn run_with(options: &Options) {
+    let dirs = tempfile::tempdir().unwrap();
+    let mut count = 0;
+    run(|| {
+        count += 1;
+        let disk = RealDisk::open(dirs.path().join(format!("{count}"))).unwrap();
+        let (clock, spawn) = (Arc::new(SystemClock), Arc::new(ThreadSpawn));
+        LocalStore::open(Arc::new(disk), clock, spawn, options.clone(), order).unwrap()
+    });
+}
+
+#[test]
+fn the_local_store_conforms() {
+    run_with(&Options::default());
+}
+
+#[test]
+fn the_local_store_conforms_when_it_flushes_all_the_time() {
+    run_with(&Options { flush_bytes: 2_000, ..Options::default() });
+}
