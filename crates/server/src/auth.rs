@@ -1,0 +1,272 @@
+//! Who may connect: users, Argon2 hashes of their passwords, and SASL PLAIN.
+//!
+//! The password file has a line for each user, `name:hash`, where the hash is a PHC string as
+//! [`hash_password`] makes it (`$argon2id$v=19$m=…,t=…,p=…$salt$hash`). Empty lines and those that
+//! begin with `#` are skipped.
+//!
+//! **What a stranger can do.** Argon2 is slow and takes memory on purpose, so a flood of log-ins is
+//! an attack of its own: a fixed number of verifications runs at a time, a fixed number waits, the
+//! rest is told to come back. An unknown user costs as much as a wrong password, and looks the
+//! same. A failed log-in ends the connection.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use argon2::{Argon2, Params};
+use bytes::Bytes;
+use carnet_base::{Error, Result};
+use tokio::sync::Semaphore;
+use tokio::task;
+
+use crate::protocol::ProtocolError;
+
+/// The authenticator that clients are told: every driver answers it with SASL PLAIN.
+pub(crate) const CLASS: &str = "org.apache.cassandra.auth.PasswordAuthenticator";
+
+/// How many verifications run at a time.
+const RUNNING_MAX: usize = 2;
+/// How many verifications run or wait.
+const WAITING_MAX: usize = 256;
+/// The most memory that one hash may ask for, in KiB. [`RUNNING_MAX`] times this is the bound.
+const HASH_MEMORY_KIB_MAX: u32 = 64 << 10;
+/// The most passes over that memory.
+const HASH_PASSES_MAX: u32 = 16;
+
+/// Makes a hash for a line of the password file, with Argon2id and a fresh salt.
+///
+/// # Errors
+///
+/// Unavailable, where the machine gives no random numbers.
+pub fn hash_password(password: &str) -> Result<String> {
+    hash_with(&Argon2::default(), password)
+}
+
+fn hash_with(argon2: &Argon2<'_>, password: &str) -> Result<String> {
+    match argon2.hash_password(password.as_bytes()) {
+        Ok(hash) => Ok(hash.to_string()),
+        Err(e) => Err(Error::unavailable(format!("cannot hash the password: {e}"))),
+    }
+}
+
+/// Knows the users, and verifies their passwords.
+#[derive(Debug)]
+pub struct Authenticator {
+    users: HashMap<String, Arc<str>>,
+    /// A real user's hash, for verifying the passwords of users that do not exist.
+    decoy: Arc<str>,
+    running: Semaphore,
+    waiting: Semaphore,
+}
+
+/// Why a client is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// There is no such user, or the password is wrong.
+    Wrong,
+    /// Too many others are asking.
+    Busy,
+}
+
+impl Authenticator {
+    /// Reads the text of a password file.
+    ///
+    /// # Errors
+    ///
+    /// Invalid, naming the line, where it is no user and hash, names a user twice, or holds a hash
+    /// that would take too long or too much memory; or where there is no user at all.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut users = HashMap::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let wrong =
+                |why: String| Error::invalid(format!("passwords, line {}: {why}", number + 1));
+            let (user, hash) =
+                line.split_once(':').ok_or_else(|| wrong("expected name:hash".into()))?;
+            check_hash(hash).map_err(wrong)?;
+            if users.insert(user.to_owned(), Arc::from(hash)).is_some() {
+                return Err(wrong(format!("user {user:?} is there twice")));
+            }
+        }
+        let Some(decoy) = users.values().next().cloned() else {
+            return Err(Error::invalid(
+                "the password file names no user: add a line name:hash, or listen on loopback \
+                 without one",
+            ));
+        };
+        let running = Semaphore::new(RUNNING_MAX);
+        let waiting = Semaphore::new(WAITING_MAX);
+        Ok(Self { users, decoy, running, waiting })
+    }
+
+    /// Verifies a password. Runs on a thread of its own, as it takes tens of milliseconds.
+    pub(crate) async fn verify(&self, credentials: Credentials) -> Result<String, Refusal> {
+        let _waiting = self.waiting.try_acquire().map_err(|_| Refusal::Busy)?;
+        let _running = self.running.acquire().await.map_err(|_| Refusal::Busy)?;
+        let known = self.users.get(&credentials.user).map(Arc::clone);
+        let is_known = known.is_some();
+        let hash = known.unwrap_or_else(|| Arc::clone(&self.decoy));
+        let password = credentials.password;
+        let right = task::spawn_blocking(move || matches(&hash, &password)).await.unwrap_or(false);
+        if right && is_known { Ok(credentials.user) } else { Err(Refusal::Wrong) }
+    }
+}
+
+fn check_hash(hash: &str) -> std::result::Result<(), String> {
+    let parsed = PasswordHash::new(hash).map_err(|e| format!("the hash cannot be read: {e}"))?;
+    if !parsed.algorithm.as_str().starts_with("argon2") {
+        return Err(format!("{} is not supported: use argon2id", parsed.algorithm));
+    }
+    if parsed.hash.is_none() || parsed.salt.is_none() {
+        return Err("the hash has no salt or no output".into());
+    }
+    let params = Params::try_from(&parsed).map_err(|e| format!("the hash cannot be read: {e}"))?;
+    if params.m_cost() > HASH_MEMORY_KIB_MAX || params.t_cost() > HASH_PASSES_MAX {
+        return Err(format!(
+            "the hash takes {} KiB and {} passes; {HASH_MEMORY_KIB_MAX} and {HASH_PASSES_MAX} are \
+             allowed",
+            params.m_cost(),
+            params.t_cost()
+        ));
+    }
+    Ok(())
+}
+
+/// Tells whether a password is that of a hash. The comparison takes the same time wherever the two
+/// differ.
+fn matches(hash: &str, password: &[u8]) -> bool {
+    PasswordHash::new(hash)
+        .is_ok_and(|hash| Argon2::default().verify_password(password, &hash).is_ok())
+}
+
+/// What a client says to be. Not `Debug`: passwords are not for logs.
+pub(crate) struct Credentials {
+    pub(crate) user: String,
+    password: Vec<u8>,
+}
+
+impl Credentials {
+    /// Reads a token of SASL PLAIN (RFC 4616): `authorize-as NUL user NUL password`.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where it has other parts, or asks to act as another user.
+    pub(crate) fn parse(token: Option<&Bytes>) -> Result<Self, ProtocolError> {
+        let malformed =
+            || ProtocolError::malformed("the SASL PLAIN token should be NUL, user, NUL, password");
+        let mut parts = token.ok_or_else(malformed)?.split(|byte| *byte == 0);
+        let (Some(act_as), Some(user), Some(password), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(malformed());
+        };
+        if !act_as.is_empty() && act_as != user {
+            return Err(ProtocolError::malformed("nobody may act as another user"));
+        }
+        let user = std::str::from_utf8(user).map_err(|_| malformed())?.to_owned();
+        Ok(Self { user, password: password.to_vec() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use argon2::{Algorithm, Version};
+    use carnet_base::{Rng, SeededRng};
+
+    use super::*;
+
+    /// Cheap hashes: these tests are not about their strength.
+    fn hash(password: &str) -> String {
+        let params = Params::new(8, 1, 1, None).unwrap();
+        hash_with(&Argon2::new(Algorithm::Argon2id, Version::V0x13, params), password).unwrap()
+    }
+
+    fn credentials(token: &'static [u8]) -> Credentials {
+        Credentials::parse(Some(&Bytes::from_static(token))).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_right_password_of_a_known_user_opens() {
+        let text = format!("# users\n\nann:{}\nbob:{}\n", hash("one"), hash("two"));
+        let authenticator = Authenticator::parse(&text).unwrap();
+        let verify = |token| authenticator.verify(credentials(token));
+        assert_eq!(verify(b"\0ann\0one").await, Ok("ann".into()));
+        assert_eq!(verify(b"ann\0ann\0one").await, Ok("ann".into()));
+        assert_eq!(verify(b"\0ann\0two").await, Err(Refusal::Wrong));
+        assert_eq!(verify(b"\0ann\0").await, Err(Refusal::Wrong));
+    }
+
+    #[tokio::test]
+    async fn the_decoys_password_opens_nothing() {
+        let authenticator = Authenticator::parse(&format!("ann:{}", hash("one"))).unwrap();
+        let answer = authenticator.verify(credentials(b"\0eve\0one")).await;
+        assert_eq!(answer, Err(Refusal::Wrong));
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_logins_is_bounded() {
+        let authenticator = Authenticator::parse(&format!("ann:{}", hash("one"))).unwrap();
+        let held = authenticator.running.acquire_many(2).await.unwrap();
+        let waiting = authenticator.waiting.acquire_many(256).await.unwrap();
+        let answer = authenticator.verify(credentials(b"\0ann\0one")).await;
+        assert_eq!(answer, Err(Refusal::Busy));
+        drop(waiting);
+        let verify = authenticator.verify(credentials(b"\0ann\0one"));
+        let mut verify = std::pin::pin!(verify);
+        let early = tokio::time::timeout(Duration::from_millis(20), &mut verify).await;
+        assert!(early.is_err(), "more verifications run than are allowed");
+        drop(held);
+        assert_eq!(verify.await, Ok("ann".into()));
+    }
+
+    #[test]
+    fn a_password_file_that_is_wrong_says_where() {
+        let error = |text: &str| Authenticator::parse(text).unwrap_err().to_string();
+        assert!(error("# nobody\n").contains("names no user"));
+        assert!(error("\nann").contains("line 2: expected name:hash"));
+        assert!(error("ann:secret").contains("line 1: the hash cannot be read"));
+        let one = hash("one");
+        assert!(error(&format!("ann:{one}\nann:{one}")).contains("twice"));
+        let greedy = one.replace("m=8", "m=1048576");
+        assert!(error(&format!("ann:{greedy}")).contains("1048576 KiB"), "{greedy}");
+    }
+
+    #[test]
+    fn tokens_of_other_shapes_are_refused() {
+        let parse = |token: &'static [u8]| Credentials::parse(Some(&Bytes::from_static(token)));
+        for token in
+            [&b""[..], b"ann", b"\0ann", b"\0ann\0one\0more", b"eve\0ann\0one", b"\0\xff\0x"]
+        {
+            assert!(parse(token).is_err(), "{token:?}");
+        }
+        assert!(Credentials::parse(None).is_err());
+    }
+
+    #[test]
+    fn noise_opens_nothing() {
+        for seed in 0..20_000 {
+            let mut rng = SeededRng::new(seed);
+            let mut token = b"\0ann\0one".to_vec();
+            for _ in 0..=rng.below(4) {
+                let at = usize::try_from(rng.below(token.len() as u64)).unwrap();
+                token[at] = if rng.chance(300) { 0 } else { rng.next_u64().to_be_bytes()[0] };
+            }
+            if let Ok(credentials) = Credentials::parse(Some(&Bytes::from(token))) {
+                let parts = credentials.user.len() + credentials.password.len();
+                assert!(parts <= 6, "seed {seed}: more came out than went in");
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_hash_is_one_that_can_be_read() {
+        let line = format!("ann:{}", hash_password("one").unwrap());
+        assert!(Authenticator::parse(&line).is_ok());
+    }
+}

@@ -1,0 +1,515 @@
+//! Moves a connection's bytes, and runs its statements.
+//!
+//! One task per connection turns this wheel; each statement is a task of its own:
+//!
+//! ```text
+//!   ┌▶ take frames ▶ decide ▶ start statements, queue answers ▶ wait for any of ──┐
+//!   │     bytes to read · room to write · a statement's end · an event · a drain  │
+//!   └─────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! **Backpressure.** Nothing is read while too many statements are under way, too many bytes wait
+//! to be sent, or a password is being verified: the client's bytes stay in the kernel, and in the
+//! end with the client.
+//!
+//! **Ends.** A client that goes takes its statements with it. One that broke the protocol, and one
+//! that the server drains, gets the answers to what is under way first; then the server says that
+//! it has said everything, and reads on for a moment, as closing a socket with unread bytes would
+//! destroy the last answer on its way. A client that stalls in the middle of a request, of its
+//! greeting, or of reading answers, is cut off.
+
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use std::{future, io, panic};
+
+use bytes::{Bytes, BytesMut};
+use carnet_base::Clock;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{broadcast, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::{debug, error, warn};
+
+use super::state::{Action, Connection, Job};
+use crate::auth::{Authenticator, Refusal};
+use crate::backend::{Answer, Backend, Client, Outcome};
+use crate::events::SchemaEvents;
+use crate::failure::{Failure, FailureKind};
+use crate::listener::Limits;
+use crate::metrics::Metrics;
+use crate::protocol::budget::ByteBudget;
+use crate::protocol::decoder::{Decoded, FrameDecoder};
+use crate::protocol::encoder::{Encoding, FrameEncoder};
+use crate::protocol::error::{ErrorCode, ErrorResponse};
+use crate::protocol::request::Statement;
+use crate::protocol::response::{MetadataForm, Response};
+use crate::protocol::types::{Consistency, SchemaChange};
+
+/// How long a body may be before the client has said who it is.
+const GREETING_BODY_MAX: usize = 64 << 10;
+/// How much room is made for a read.
+const READ_LEN: usize = 16 << 10;
+/// How much room an idle connection keeps for its next requests.
+const KEPT_LEN_MAX: usize = 64 << 10;
+/// How long, and how many bytes, the server reads on after its last word.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 1 << 20;
+
+/// What all connections of a server share.
+pub(crate) struct Shared<B> {
+    pub(crate) backend: B,
+    pub(crate) authenticator: Option<Arc<Authenticator>>,
+    pub(crate) limits: Limits,
+    pub(crate) budget: ByteBudget,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) events: SchemaEvents,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// Serves a client until one of the two has had enough.
+pub(crate) async fn serve<B: Backend>(
+    shared: Arc<Shared<B>>,
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    drain: watch::Receiver<bool>,
+) {
+    let driver = Driver::new(shared, peer);
+    match driver.run(&mut stream, drain).await {
+        Ok(()) => linger(&mut stream).await,
+        Err(e) => debug!(%peer, error = %e, "connection ended"),
+    }
+}
+
+/// Says that nothing more comes, and reads what the client still sends.
+async fn linger(stream: &mut TcpStream) {
+    let drained = async {
+        stream.shutdown().await?;
+        let mut thrown_away = BytesMut::with_capacity(READ_LEN);
+        let mut left = LINGER_BYTES;
+        loop {
+            thrown_away.clear();
+            match stream.read_buf(&mut thrown_away).await? {
+                0 => return io::Result::Ok(()),
+                read => left = left.saturating_sub(read),
+            }
+            if left == 0 {
+                return Ok(());
+            }
+        }
+    };
+    // Whether the client takes the hint makes no difference any more.
+    let _ = timeout(LINGER, drained).await;
+}
+
+/// What a task of the connection comes back with.
+enum Done {
+    Answered(Bytes),
+    Verified { stream: i16, answer: Result<String, Refusal> },
+}
+
+struct Driver<B: Backend> {
+    shared: Arc<Shared<B>>,
+    peer: SocketAddr,
+    connection: Connection,
+    decoder: FrameDecoder,
+    inbox: BytesMut,
+    encoder: FrameEncoder,
+    running: JoinSet<Done>,
+    session: Option<Arc<B::Session>>,
+    events: Option<broadcast::Receiver<SchemaChange>>,
+    /// When the client must have said who it is.
+    greeting_deadline: Instant,
+    /// When the last bytes came.
+    read_at: Instant,
+    /// When the last bytes went, or the first of those that wait were queued.
+    written_at: Instant,
+}
+
+impl<B: Backend> Driver<B> {
+    fn new(shared: Arc<Shared<B>>, peer: SocketAddr) -> Self {
+        let now = Instant::now();
+        Self {
+            peer,
+            connection: Connection::new(shared.authenticator.is_some()),
+            decoder: FrameDecoder::new(
+                shared.budget.clone(),
+                GREETING_BODY_MAX.min(shared.limits.body_bytes_max),
+            ),
+            inbox: BytesMut::new(),
+            encoder: FrameEncoder::new(),
+            running: JoinSet::new(),
+            session: None,
+            events: None,
+            greeting_deadline: now + shared.limits.greeting_timeout,
+            read_at: now,
+            written_at: now,
+            shared,
+        }
+    }
+
+    /// Turns the wheel until everything is said.
+    async fn run(
+        mut self,
+        stream: &mut TcpStream,
+        mut drain: watch::Receiver<bool>,
+    ) -> io::Result<()> {
+        let (mut reader, mut writer) = stream.split();
+        loop {
+            if *drain.borrow_and_update() {
+                self.connection.close();
+            }
+            self.take_frames();
+            self.encoder.seal();
+            if self.connection.is_closing() && self.running.is_empty() && self.encoder.is_empty() {
+                return Ok(());
+            }
+            let (reads, writes, deadline) =
+                (self.reads(), !self.encoder.is_empty(), self.deadline());
+            if reads {
+                make_room(&mut self.inbox);
+            }
+            tokio::select! {
+                read = reader.read_buf(&mut self.inbox), if reads => self.received(read?)?,
+                sent = writer.write_buf(self.encoder.out()), if writes => self.sent(sent?),
+                Some(done) = self.running.join_next() => {
+                    self.finished(done);
+                    while let Some(done) = self.running.try_join_next() {
+                        self.finished(done);
+                    }
+                }
+                event = next_event(&mut self.events) => self.tell(event),
+                // An error says that the server is gone, which is a drain too.
+                _ = drain.changed(), if !self.connection.is_closing() => self.connection.close(),
+                what = passed(deadline) => {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+                }
+            }
+        }
+    }
+
+    /// Whether there is room for more requests.
+    fn takes_requests(&self) -> bool {
+        self.connection.takes_frames()
+            && self.running.len() < self.shared.limits.requests_per_connection_max
+            && self.encoder.len() < self.shared.limits.unsent_bytes_max
+    }
+
+    /// Whether more bytes are wanted. Those that are here already come first.
+    fn reads(&self) -> bool {
+        self.takes_requests()
+    }
+
+    fn received(&mut self, len: usize) -> io::Result<()> {
+        if len == 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the client has gone"));
+        }
+        self.shared.metrics.received_bytes.add(len as u64);
+        self.read_at = Instant::now();
+        Ok(())
+    }
+
+    fn sent(&mut self, len: usize) {
+        self.shared.metrics.sent_bytes.add(len as u64);
+        self.written_at = Instant::now();
+        self.encoder.shrink();
+    }
+
+    /// The moment at which patience ends, and with what.
+    fn deadline(&self) -> Option<(Instant, &'static str)> {
+        let limits = &self.shared.limits;
+        let greeting = self.connection.is_greeting().then_some(self.greeting_deadline);
+        let reading = (self.reads() && self.decoder.is_mid_frame(&self.inbox))
+            .then_some(self.read_at + limits.stall_timeout);
+        let writing = (!self.encoder.is_empty()).then_some(self.written_at + limits.stall_timeout);
+        [
+            greeting.map(|at| (at, "the client did not say who it is in time")),
+            reading.map(|at| (at, "the client stopped in the middle of a request")),
+            writing.map(|at| (at, "the client does not read its answers")),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Takes every request that is complete, as long as there is room.
+    fn take_frames(&mut self) {
+        while self.takes_requests() {
+            let actions = match self.decoder.next(&mut self.inbox) {
+                Ok(None) => return,
+                Ok(Some(Decoded::Frame(frame))) => {
+                    self.shared.metrics.requests.of(frame.header.opcode).add(1);
+                    self.connection.step(frame)
+                }
+                Ok(Some(Decoded::Shed(header))) => {
+                    self.shared.metrics.requests_shed.add(1);
+                    self.connection.shed(header)
+                }
+                Err(e) => {
+                    debug!(peer = %self.peer, error = %e, "not the native protocol");
+                    self.connection.broken(&e)
+                }
+            };
+            self.act(actions);
+        }
+    }
+
+    fn act(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Send { stream, response } => self.send(stream, &response),
+                Action::Negotiated(encoding) => {
+                    self.decoder.negotiated(encoding.version, encoding.lz4);
+                    self.encoder.negotiated(encoding);
+                }
+                Action::Verify { stream, credentials } => {
+                    let authenticator = self.shared.authenticator.as_ref().map(Arc::clone);
+                    self.running.spawn(async move {
+                        let answer = match authenticator {
+                            Some(authenticator) => authenticator.verify(credentials).await,
+                            None => Err(Refusal::Wrong),
+                        };
+                        Done::Verified { stream, answer }
+                    });
+                }
+                Action::Open { user, version, options } => {
+                    self.decoder.set_body_max(self.shared.limits.body_bytes_max);
+                    let client = Client { address: self.peer, user, version, options };
+                    self.session = Some(Arc::new(self.shared.backend.open(client)));
+                }
+                Action::Run(job) => self.start(job),
+                Action::Subscribe => self.events = Some(self.shared.events.subscribe()),
+            }
+        }
+    }
+
+    fn start(&mut self, job: Job) {
+        // A statement comes after STARTUP, which opened the session.
+        let Some(session) = self.session.as_ref().map(Arc::clone) else { return };
+        let shared = Arc::clone(&self.shared);
+        let encoding = self.connection.encoding();
+        self.running
+            .spawn(async move { Done::Answered(answer(&shared, &session, encoding, job).await) });
+    }
+
+    fn finished(&mut self, done: Result<Done, tokio::task::JoinError>) {
+        match done {
+            Ok(Done::Answered(frame)) => self.push(&frame),
+            Ok(Done::Verified { stream, answer }) => {
+                if answer.is_err() {
+                    self.shared.metrics.logins_refused.add(1);
+                    warn!(peer = %self.peer, "log-in refused");
+                }
+                let actions = self.connection.verified(stream, answer);
+                self.act(actions);
+            }
+            // Statements catch their panics, and are cancelled with their connection only.
+            Err(e) => {
+                error!(peer = %self.peer, error = %e, "a connection's task broke");
+                self.connection.close();
+            }
+        }
+    }
+
+    fn tell(&mut self, event: Result<SchemaChange, broadcast::error::RecvError>) {
+        match event {
+            Ok(change) => {
+                self.shared.metrics.events.add(1);
+                self.send(-1, &Response::SchemaEvent(change));
+            }
+            // It missed changes. A driver that connects again reads the whole schema.
+            Err(broadcast::error::RecvError::Lagged(missed)) => {
+                warn!(peer = %self.peer, missed, "too far behind the schema's changes");
+                self.connection.close();
+            }
+            Err(broadcast::error::RecvError::Closed) => self.events = None,
+        }
+    }
+
+    fn send(&mut self, stream: i16, response: &Response) {
+        let frame = encode(&self.shared.metrics, self.connection.encoding(), stream, response, &[]);
+        self.push(&frame);
+    }
+
+    fn push(&mut self, frame: &[u8]) {
+        if self.encoder.is_empty() {
+            self.written_at = Instant::now();
+        }
+        self.encoder.push(frame);
+    }
+}
+
+/// Makes room for a read. What a long request took is given back once it is answered.
+fn make_room(inbox: &mut BytesMut) {
+    inbox.reserve(READ_LEN);
+    if inbox.is_empty() && inbox.capacity() > KEPT_LEN_MAX {
+        *inbox = BytesMut::with_capacity(READ_LEN);
+    }
+}
+
+/// Waits for the next schema change; forever, where the client has not registered.
+async fn next_event(
+    events: &mut Option<broadcast::Receiver<SchemaChange>>,
+) -> Result<SchemaChange, broadcast::error::RecvError> {
+    match events {
+        Some(events) => events.recv().await,
+        None => future::pending().await,
+    }
+}
+
+/// Waits until a deadline passes; forever, where there is none.
+async fn passed(deadline: Option<(Instant, &'static str)>) -> &'static str {
+    match deadline {
+        Some((at, what)) => {
+            sleep_until(at).await;
+            what
+        }
+        None => future::pending().await,
+    }
+}
+
+/// Runs a statement, and encodes its answer.
+async fn answer<B: Backend>(
+    shared: &Shared<B>,
+    session: &B::Session,
+    encoding: Encoding,
+    job: Job,
+) -> Bytes {
+    let Job { stream, opcode, statement, tracing, charge } = job;
+    let _in_flight = shared.metrics.requests_in_flight.enter();
+    let started = shared.clock.now();
+    let (response, mut warnings) = respond(shared, session, statement).await;
+    if tracing {
+        warnings.push("not supported yet: tracing; the statement ran without".into());
+    }
+    if let Response::SchemaChange(change) = &response {
+        shared.events.publish(change.clone());
+    }
+    let frame = encode(&shared.metrics, encoding, stream, &response, &warnings);
+    drop(charge);
+    let took = shared.clock.now().since(started);
+    shared.metrics.request_duration.of(opcode).record(took);
+    frame
+}
+
+/// Encodes a response; one that the protocol has no room for becomes an error.
+fn encode(
+    metrics: &Metrics,
+    encoding: Encoding,
+    stream: i16,
+    response: &Response,
+    warnings: &[String],
+) -> Bytes {
+    if let Response::Error(e) = response {
+        metrics.errors.of(e.code(encoding.version)).add(1);
+    }
+    encoding.frame(stream, response, warnings).unwrap_or_else(|oversize| {
+        metrics.errors.of(ErrorCode::Invalid).add(1);
+        let why = format!("{oversize}: ask for fewer rows or columns at a time");
+        let instead = Response::Error(ErrorResponse::plain(ErrorCode::Invalid, why));
+        encoding.frame(stream, &instead, &[]).expect("a short error fits")
+    })
+}
+
+/// Runs a statement.
+async fn respond<B: Backend>(
+    shared: &Shared<B>,
+    session: &B::Session,
+    statement: Statement,
+) -> (Response, Vec<String>) {
+    let consistency = consistency_of(&statement);
+    let answer = unless_panicked(run(&shared.backend, session, statement)).await;
+    match answer.unwrap_or_else(|| Err(panicked())) {
+        Ok(answer) => answer,
+        Err(failure) => {
+            if failure.kind == FailureKind::Server {
+                error!(error = %failure, "a statement failed by the server's fault");
+            }
+            (Response::Error(failure.into_response(consistency)), Vec::new())
+        }
+    }
+}
+
+const fn consistency_of(statement: &Statement) -> Consistency {
+    match statement {
+        Statement::Query { params, .. } | Statement::Execute { params, .. } => params.consistency,
+        Statement::Batch(batch) => batch.params.consistency,
+        Statement::Prepare { .. } => Consistency::Quorum,
+    }
+}
+
+async fn run<B: Backend>(
+    backend: &B,
+    session: &B::Session,
+    statement: Statement,
+) -> Result<(Response, Vec<String>), Failure> {
+    match statement {
+        Statement::Query { text, params } => {
+            let skip = params.skip_metadata;
+            backend.query(session, &text, params).await.map(|answer| response(answer, skip, None))
+        }
+        Statement::Execute { id, result_id, params } => {
+            let skip = params.skip_metadata;
+            let answer = backend.execute(session, &id, params).await?;
+            Ok(response(answer, skip, result_id.as_deref()))
+        }
+        Statement::Prepare { text, keyspace } => {
+            let prepared = backend.prepare(session, &text, keyspace.as_deref()).await?;
+            Ok((Response::Prepared(prepared), Vec::new()))
+        }
+        Statement::Batch(batch) => {
+            backend.batch(session, batch).await.map(|answer| response(answer, false, None))
+        }
+    }
+}
+
+fn response(answer: Answer, skip: bool, known: Option<&[u8]>) -> (Response, Vec<String>) {
+    let response = match answer.outcome {
+        Outcome::Void => Response::Void,
+        Outcome::Rows(rows) => {
+            let form = MetadataForm::choose(skip, known, &rows.columns);
+            Response::Rows(rows, form)
+        }
+        Outcome::SetKeyspace(keyspace) => Response::SetKeyspace(keyspace),
+        Outcome::SchemaChange(change) => Response::SchemaChange(change),
+    };
+    (response, answer.warnings)
+}
+
+fn panicked() -> Failure {
+    Failure::new(FailureKind::Server, "the server failed at this statement; its log says where")
+}
+
+/// Runs a future to its end, or to its panic: one statement's fault is not the connection's.
+async fn unless_panicked<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    future::poll_fn(|context| {
+        // After a panic the future is not polled again, so nobody sees what it left behind.
+        let polled = panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+        polled.map_or(Poll::Ready(None), |polled| polled.map(Some))
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_keeps_little_memory() {
+        let mut inbox = BytesMut::zeroed(16 << 20);
+        let body = inbox.split().freeze();
+        make_room(&mut inbox);
+        assert!(inbox.capacity() <= KEPT_LEN_MAX, "while the request runs");
+        drop(body);
+        let mut inbox = BytesMut::zeroed(16 << 20);
+        drop(inbox.split());
+        make_room(&mut inbox);
+        assert!(inbox.capacity() <= KEPT_LEN_MAX, "the request's memory is not taken back");
+        assert!(inbox.capacity() >= READ_LEN);
+    }
+}

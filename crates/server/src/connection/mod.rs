@@ -1,0 +1,6 @@
+//! One client's connection: [`state`] decides, [`driver`] moves bytes and runs statements.
+
+mod driver;
+mod state;
+
+pub(crate) use driver::{Shared, serve};

@@ -1,0 +1,377 @@
+//! What a connection may do next: a state machine without I/O.
+//!
+//! ```text
+//!              STARTUP, nobody asked            AUTH_RESPONSE       right
+//!   Greeting ───────────────────────▶ Ready ◀──────────────── Verifying ◀─── Asked
+//!      │                               │          │ wrong                      ▲
+//!      │ STARTUP, passwords            │          ▼                            │
+//!      └───────────────────────────────┼──▶ … ────────────────────────────────┘
+//!                                      ▼
+//!            anything that breaks the protocol ▶ Closing
+//! ```
+//!
+//! OPTIONS is answered in every phase, as some drivers ask after STARTUP and all use it as a
+//! heartbeat. Statements are handed out to run side by side; the machine never waits for one.
+//!
+//! The version is that of the first frame, and fixed by STARTUP. A frame of a version that is not
+//! spoken here is answered on stream 0, in the highest version that is: this is where drivers look
+//! before they connect again with a lower one.
+
+use crate::auth::{self, Credentials, Refusal};
+use crate::protocol::budget::Charge;
+use crate::protocol::encoder::Encoding;
+use crate::protocol::error::{ErrorCode, ErrorResponse};
+use crate::protocol::frame::{Frame, RequestHeader, flags};
+use crate::protocol::request::{Request, Statement};
+use crate::protocol::response::Response;
+use crate::protocol::types::EventType;
+use crate::protocol::{Opcode, ProtocolError, Version};
+
+/// What the driver has to do, in this order.
+pub(super) enum Action {
+    /// Send a response.
+    Send { stream: i16, response: Response },
+    /// Read and write in the negotiated way from here on.
+    Negotiated(Encoding),
+    /// Verify a password; [`Connection::verified`] takes the answer.
+    Verify { stream: i16, credentials: Credentials },
+    /// Open the backend's session.
+    Open { user: Option<String>, version: Version, options: Vec<(String, String)> },
+    /// Run a statement and send its response.
+    Run(Job),
+    /// Send schema changes from here on.
+    Subscribe,
+}
+
+/// A statement to be run.
+pub(super) struct Job {
+    pub(super) stream: i16,
+    pub(super) opcode: Opcode,
+    pub(super) statement: Statement,
+    /// The client asked for a trace, which it does not get.
+    pub(super) tracing: bool,
+    /// What the request takes of the server's budget until it is answered.
+    pub(super) charge: Charge,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Greeting,
+    Asked,
+    Verifying,
+    Ready,
+    Closing,
+}
+
+/// The state of one connection.
+pub(super) struct Connection {
+    phase: Phase,
+    asks_passwords: bool,
+    encoding: Encoding,
+    /// Kept from STARTUP until the session is opened.
+    options: Vec<(String, String)>,
+}
+
+impl Connection {
+    pub(super) const fn new(asks_passwords: bool) -> Self {
+        Self {
+            phase: Phase::Greeting,
+            asks_passwords,
+            encoding: Encoding { version: Version::HIGHEST, lz4: false },
+            options: Vec::new(),
+        }
+    }
+
+    /// How responses are encoded now.
+    pub(super) const fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// Whether another frame may be taken: not while a password is verified, and not after the end.
+    pub(super) fn takes_frames(&self) -> bool {
+        !matches!(self.phase, Phase::Verifying | Phase::Closing)
+    }
+
+    /// Whether the client has still to say who it is.
+    pub(super) fn is_greeting(&self) -> bool {
+        matches!(self.phase, Phase::Greeting | Phase::Asked | Phase::Verifying)
+    }
+
+    /// Whether the connection ends once everything is sent.
+    pub(super) fn is_closing(&self) -> bool {
+        self.phase == Phase::Closing
+    }
+
+    /// Ends the connection once everything under way is answered.
+    pub(super) const fn close(&mut self) {
+        self.phase = Phase::Closing;
+    }
+
+    /// Takes a frame.
+    pub(super) fn step(&mut self, frame: Frame) -> Vec<Action> {
+        let RequestHeader { version, stream, opcode, .. } = frame.header;
+        if self.phase == Phase::Greeting {
+            self.encoding.version = version;
+        }
+        let request = match Request::decode(&frame) {
+            Ok(request) => request,
+            Err(e) => return self.refuse(stream, &e),
+        };
+        match (request, self.phase) {
+            (Request::Options, _) => vec![Action::Send { stream, response: supported() }],
+            (Request::Startup(options), Phase::Greeting) => self.startup(stream, options),
+            (Request::AuthResponse(token), Phase::Asked) => {
+                match Credentials::parse(token.as_ref()) {
+                    Ok(credentials) => {
+                        self.phase = Phase::Verifying;
+                        vec![Action::Verify { stream, credentials }]
+                    }
+                    Err(e) => self.refuse(stream, &e),
+                }
+            }
+            (Request::Register(types), Phase::Ready) => {
+                let mut actions = Vec::new();
+                if types.contains(&EventType::Schema) {
+                    actions.push(Action::Subscribe);
+                }
+                actions.push(Action::Send { stream, response: Response::Ready });
+                actions
+            }
+            (Request::Statement(statement), Phase::Ready) => {
+                let tracing = frame.header.has(flags::TRACING);
+                let charge = frame.charge;
+                vec![Action::Run(Job { stream, opcode, statement, tracing, charge })]
+            }
+            (_, phase) => {
+                let why = match phase {
+                    Phase::Greeting => "the first request is STARTUP or OPTIONS",
+                    Phase::Asked | Phase::Verifying => "the next request is AUTH_RESPONSE",
+                    Phase::Ready | Phase::Closing => "the connection has started already",
+                };
+                let why = format!("{} cannot be asked now: {why}", opcode.name());
+                self.refuse(stream, &ProtocolError::malformed(why))
+            }
+        }
+    }
+
+    fn startup(&mut self, stream: i16, options: Vec<(String, String)>) -> Vec<Action> {
+        let compression = options.iter().find(|(name, _)| name == "COMPRESSION");
+        match compression.map(|(_, value)| value.to_ascii_lowercase()).as_deref() {
+            None | Some("") => {}
+            Some("lz4") => self.encoding.lz4 = true,
+            Some(other) => {
+                let why = format!("compression {other:?} is not supported: use lz4 or none");
+                return self.refuse(stream, &ProtocolError::malformed(why));
+            }
+        }
+        self.options = options;
+        let negotiated = Action::Negotiated(self.encoding);
+        if self.asks_passwords {
+            self.phase = Phase::Asked;
+            let response = Response::Authenticate(auth::CLASS);
+            vec![Action::Send { stream, response }, negotiated]
+        } else {
+            let open = self.open(None);
+            vec![Action::Send { stream, response: Response::Ready }, negotiated, open]
+        }
+    }
+
+    fn open(&mut self, user: Option<String>) -> Action {
+        self.phase = Phase::Ready;
+        let options = std::mem::take(&mut self.options);
+        Action::Open { user, version: self.encoding.version, options }
+    }
+
+    /// Takes the answer to [`Action::Verify`].
+    pub(super) fn verified(&mut self, stream: i16, answer: Result<String, Refusal>) -> Vec<Action> {
+        let (code, why) = match answer {
+            Ok(user) => {
+                let open = self.open(Some(user));
+                return vec![open, Action::Send { stream, response: Response::AuthSuccess }];
+            }
+            Err(Refusal::Wrong) => (ErrorCode::Authentication, "the user or the password is wrong"),
+            Err(Refusal::Busy) => (ErrorCode::Overloaded, "too many log-ins at a time: try again"),
+        };
+        self.end(stream, ErrorResponse::plain(code, why))
+    }
+
+    /// Takes bytes that are no frame. They belong to no stream.
+    pub(super) fn broken(&mut self, error: &ProtocolError) -> Vec<Action> {
+        if matches!(error, ProtocolError::UnsupportedVersion(_)) {
+            self.encoding.version = Version::HIGHEST;
+        }
+        self.refuse(0, error)
+    }
+
+    /// Takes the header of a frame that there was no room for.
+    pub(super) fn shed(&mut self, header: RequestHeader) -> Vec<Action> {
+        if self.phase == Phase::Greeting {
+            self.encoding.version = header.version;
+        }
+        let why = "the server holds too many bytes of requests already: try again later";
+        let response = Response::Error(ErrorResponse::plain(ErrorCode::Overloaded, why));
+        vec![Action::Send { stream: header.stream, response }]
+    }
+
+    fn refuse(&mut self, stream: i16, error: &ProtocolError) -> Vec<Action> {
+        self.end(stream, ErrorResponse::plain(ErrorCode::Protocol, error.to_string()))
+    }
+
+    fn end(&mut self, stream: i16, error: ErrorResponse) -> Vec<Action> {
+        self.close();
+        vec![Action::Send { stream, response: Response::Error(error) }]
+    }
+}
+
+/// What STARTUP understands. Nothing of Scylla's, which would promise shards.
+fn supported() -> Response {
+    Response::Supported(vec![
+        ("CQL_VERSION", vec!["3.4.7"]),
+        ("COMPRESSION", vec!["lz4"]),
+        ("PROTOCOL_VERSIONS", vec!["4/v4", "5/v5"]),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::{BufMut, Bytes};
+
+    use super::*;
+    use crate::protocol::budget::ByteBudget;
+
+    fn frame(version: Version, opcode: Opcode, body: &[u8]) -> Frame {
+        let header = RequestHeader { version, flags: 0, stream: 9, opcode, body_len: body.len() };
+        let charge = ByteBudget::new(body.len()).charge(body.len()).unwrap();
+        Frame { header, body: Bytes::copy_from_slice(body), charge }
+    }
+
+    fn startup(version: Version, options: &[(&str, &str)]) -> Frame {
+        let mut body = Vec::new();
+        body.put_u16(u16::try_from(options.len()).unwrap());
+        for text in options.iter().flat_map(|(name, value)| [name, value]) {
+            body.put_u16(u16::try_from(text.len()).unwrap());
+            body.put_slice(text.as_bytes());
+        }
+        frame(version, Opcode::Startup, &body)
+    }
+
+    /// A line for each action, to be read as a story.
+    fn story(actions: Vec<Action>) -> Vec<String> {
+        let tell = |action| match action {
+            Action::Send { stream, response: Response::Error(e) } => {
+                format!("{stream}: {:?}: {}", e.code(Version::V4), e.message)
+            }
+            Action::Send { stream, response } => format!("{stream}: {}", response.opcode().name()),
+            Action::Negotiated(encoding) => {
+                format!("negotiated {:?} lz4={}", encoding.version, encoding.lz4)
+            }
+            Action::Verify { credentials, .. } => format!("verify {}", credentials.user),
+            Action::Open { user, .. } => format!("open {user:?}"),
+            Action::Run(job) => format!("run {}", job.opcode.name()),
+            Action::Subscribe => "subscribe".into(),
+        };
+        actions.into_iter().map(tell).collect()
+    }
+
+    const QUERY: &[u8] = b"\0\0\0\x01q\0\x01\0";
+
+    #[test]
+    fn without_passwords_startup_makes_ready() {
+        let mut connection = Connection::new(false);
+        assert!(connection.is_greeting());
+        let options = [("CQL_VERSION", "4.0.0"), ("DRIVER_CONFIG", "{}"), ("COMPRESSION", "LZ4")];
+        let actions = story(connection.step(startup(Version::V5, &options)));
+        // Ready is sent in the old framing, what follows in the new one.
+        assert_eq!(actions, ["9: READY", "negotiated V5 lz4=true", "open None"]);
+        let options = connection.step(frame(Version::V5, Opcode::Options, b""));
+        assert_eq!(story(options), ["9: SUPPORTED"]);
+        let register = b"\0\x01\0\x0dSCHEMA_CHANGE";
+        let actions = story(connection.step(frame(Version::V5, Opcode::Register, register)));
+        assert_eq!(actions, ["subscribe", "9: READY"]);
+    }
+
+    #[test]
+    fn with_passwords_statements_wait_for_the_right_one() {
+        let mut connection = Connection::new(true);
+        let actions = story(connection.step(startup(Version::V4, &[("CQL_VERSION", "3.0.0")])));
+        assert_eq!(actions, ["9: AUTHENTICATE", "negotiated V4 lz4=false"]);
+        let token = b"\0\0\0\x08\0ann\0one";
+        let actions = story(connection.step(frame(Version::V4, Opcode::AuthResponse, token)));
+        assert_eq!(actions, ["verify ann"]);
+        assert!(!connection.takes_frames(), "nothing is run before the answer");
+        let actions = story(connection.verified(9, Ok("ann".into())));
+        assert_eq!(actions, ["open Some(\"ann\")", "9: AUTH_SUCCESS"]);
+        let actions = story(connection.step(frame(Version::V4, Opcode::Query, QUERY)));
+        assert_eq!(actions, ["run QUERY"]);
+    }
+
+    #[test]
+    fn a_wrong_password_ends_the_connection() {
+        for refusal in [Refusal::Wrong, Refusal::Busy] {
+            let mut connection = Connection::new(true);
+            connection.step(startup(Version::V4, &[]));
+            let token = b"\0\0\0\x08\0ann\0one";
+            connection.step(frame(Version::V4, Opcode::AuthResponse, token));
+            let actions = story(connection.verified(9, Err(refusal)));
+            assert_eq!(actions.len(), 1);
+            assert!(connection.is_closing());
+        }
+    }
+
+    #[test]
+    fn requests_out_of_turn_end_the_connection() {
+        let refused = |passwords, before: &[Opcode], opcode, body: &[u8]| {
+            let mut connection = Connection::new(passwords);
+            for _ in before {
+                connection.step(startup(Version::V4, &[]));
+            }
+            let actions = story(connection.step(frame(Version::V4, opcode, body)));
+            assert!(connection.is_closing(), "{actions:?}");
+            assert!(!connection.takes_frames());
+            actions.concat()
+        };
+        let early = refused(false, &[], Opcode::Query, QUERY);
+        assert!(early.contains("QUERY cannot be asked now: the first request is STARTUP"));
+        let unasked = refused(true, &[Opcode::Startup], Opcode::Query, QUERY);
+        assert!(unasked.contains("the next request is AUTH_RESPONSE"));
+        let token = b"\0\0\0\x08\0ann\0one";
+        let nobody_asked = refused(false, &[Opcode::Startup], Opcode::AuthResponse, token);
+        assert!(nobody_asked.contains("started already"));
+        let twice = refused(false, &[Opcode::Startup], Opcode::Startup, b"\0\0");
+        assert!(twice.contains("started already"));
+        let malformed =
+            refused(false, &[Opcode::Startup], Opcode::Query, b"\0\0\0\x01\xff\0\x01\0");
+        assert!(malformed.starts_with("9: Protocol"), "on the request's stream: {malformed}");
+    }
+
+    #[test]
+    fn another_compression_is_refused() {
+        let mut connection = Connection::new(false);
+        let actions = story(connection.step(startup(Version::V4, &[("COMPRESSION", "snappy")])));
+        assert!(actions.concat().contains("use lz4 or none"));
+        assert!(connection.is_closing());
+    }
+
+    #[test]
+    fn an_unknown_version_is_answered_on_stream_zero_in_the_highest() {
+        let mut connection = Connection::new(false);
+        connection.step(frame(Version::V4, Opcode::Options, b""));
+        let actions = story(connection.broken(&ProtocolError::UnsupportedVersion(66)));
+        assert!(
+            actions[0].starts_with("0: Protocol: Invalid or unsupported protocol version (66); "),
+            "{actions:?}"
+        );
+        assert_eq!(connection.encoding().version, Version::V5);
+        assert!(connection.is_closing());
+    }
+
+    #[test]
+    fn what_is_shed_can_be_tried_again_on_the_same_connection() {
+        let mut connection = Connection::new(false);
+        connection.step(startup(Version::V4, &[]));
+        let header = frame(Version::V4, Opcode::Query, QUERY).header;
+        let actions = story(connection.shed(header));
+        assert!(actions[0].starts_with("9: Overloaded"));
+        assert!(connection.takes_frames());
+    }
+}

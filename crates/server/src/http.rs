@@ -1,0 +1,194 @@
+//! The port for monitors: `/livez`, `/readyz`, `/metrics`.
+//!
+//! | path | 200 | otherwise |
+//! | --- | --- | --- |
+//! | `/livez` | the process answers | |
+//! | `/readyz` | statements can be run | 503 with the reason: draining, or what the backend says |
+//! | `/metrics` | figures in Prometheus' text format | |
+//!
+//! HTTP/1.1 with one request per connection, GET and HEAD only: three static answers need no more.
+//! The head of a request is bounded in bytes and time, and so is the number of connections.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::backend::Backend;
+use crate::connection::Shared;
+use crate::listener::pause_after;
+
+const CONNECTIONS_MAX: usize = 64;
+const HEAD_LEN_MAX: usize = 8 << 10;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// An answer.
+#[derive(Debug, PartialEq, Eq)]
+struct Reply {
+    status: &'static str,
+    content_type: &'static str,
+    body: String,
+}
+
+impl Reply {
+    fn text(status: &'static str, body: impl Into<String>) -> Self {
+        let body = format!("{}\n", body.into());
+        Self { status, content_type: "text/plain; charset=utf-8", body }
+    }
+}
+
+/// What a request asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked<'a> {
+    path: &'a str,
+    /// HEAD: the answer's head only.
+    head_only: bool,
+}
+
+/// Reads the first line of a request.
+fn parse(head: &[u8]) -> Result<Asked<'_>, Reply> {
+    let line = head.split(|byte| *byte == b'\r' || *byte == b'\n').next().unwrap_or_default();
+    let mut words = std::str::from_utf8(line).unwrap_or_default().split(' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(Reply::text("400 Bad Request", "this is not HTTP"));
+    };
+    if !version.starts_with("HTTP/1.") {
+        return Err(Reply::text("505 HTTP Version Not Supported", "use HTTP/1.1"));
+    }
+    let path = target.split('?').next().unwrap_or_default();
+    match method {
+        "GET" | "HEAD" => Ok(Asked { path, head_only: method == "HEAD" }),
+        _ => Err(Reply::text("405 Method Not Allowed", "use GET or HEAD")),
+    }
+}
+
+fn reply<B: Backend>(shared: &Shared<B>, draining: bool, path: &str) -> Reply {
+    match path {
+        "/livez" => Reply::text("200 OK", "ok"),
+        "/readyz" if draining => Reply::text("503 Service Unavailable", "draining"),
+        "/readyz" => match shared.backend.readiness() {
+            Ok(()) => Reply::text("200 OK", "ok"),
+            Err(failure) => Reply::text("503 Service Unavailable", failure.message),
+        },
+        "/metrics" => {
+            let mut body = shared.metrics.render(shared.budget.used());
+            shared.backend.append_metrics(&mut body);
+            let content_type = "text/plain; version=0.0.4; charset=utf-8";
+            Reply { status: "200 OK", content_type, body }
+        }
+        _ => Reply::text("404 Not Found", "there are /livez, /readyz and /metrics"),
+    }
+}
+
+/// Answers monitors until it is dropped, also while the server drains.
+pub(crate) async fn serve<B: Backend>(
+    shared: Arc<Shared<B>>,
+    listener: TcpListener,
+    draining: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => {
+                let stream = match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(e) => {
+                        pause_after(&e).await;
+                        continue;
+                    }
+                };
+                let (shared, draining) = (Arc::clone(&shared), draining.clone());
+                connections.spawn(async move {
+                    // A monitor that goes away or stalls gets no answer, and needs none.
+                    let _ = timeout(REQUEST_TIMEOUT, answer(&shared, stream, draining)).await;
+                });
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn answer<B: Backend>(
+    shared: &Shared<B>,
+    mut stream: TcpStream,
+    draining: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let mut head = BytesMut::with_capacity(1024);
+    let complete = loop {
+        if head.windows(4).any(|end| end == b"\r\n\r\n") {
+            break true;
+        }
+        if head.len() >= HEAD_LEN_MAX {
+            break false;
+        }
+        if stream.read_buf(&mut head).await? == 0 {
+            return Ok(());
+        }
+    };
+    let (reply, head_only) = if complete {
+        match parse(&head) {
+            Ok(asked) => (reply(shared, *draining.borrow(), asked.path), asked.head_only),
+            Err(reply) => (reply, false),
+        }
+    } else {
+        (
+            Reply::text("431 Request Header Fields Too Large", "the request's head is too long"),
+            false,
+        )
+    };
+    let mut out = format!(
+        "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        reply.status,
+        reply.content_type,
+        reply.body.len()
+    );
+    if !head_only {
+        out.push_str(&reply.body);
+    }
+    stream.write_all(out.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::{Rng, SeededRng};
+
+    use super::*;
+
+    #[test]
+    fn the_first_line_says_what_is_asked() {
+        let asked = parse(b"GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        assert_eq!(asked, Asked { path: "/metrics", head_only: false });
+        assert!(parse(b"HEAD /livez HTTP/1.0\r\n\r\n").unwrap().head_only);
+        let status = |head: &[u8]| parse(head).unwrap_err().status;
+        assert_eq!(status(b"POST / HTTP/1.1\r\n\r\n"), "405 Method Not Allowed");
+        assert_eq!(status(b"GET / HTTP/2\r\n\r\n"), "505 HTTP Version Not Supported");
+        for broken in [&b""[..], b"\r\n\r\n", b"GET /\r\n\r\n", b"\xff\xfe x y\r\n\r\n", b"a b c d"]
+        {
+            assert_eq!(status(broken), "400 Bad Request", "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn noise_is_answered_too() {
+        for seed in 0..20_000 {
+            let mut rng = SeededRng::new(seed);
+            let mut head = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".to_vec();
+            for _ in 0..rng.below(8) {
+                let at = usize::try_from(rng.below(head.len() as u64)).unwrap();
+                head[at] = rng.next_u64().to_be_bytes()[0];
+            }
+            // Neither answer is wrong for noise; a panic would be.
+            let len = parse(&head).map_or_else(|reply| reply.body.len(), |asked| asked.path.len());
+            assert!(len < 64, "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The ports, the limits, and the drain.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use carnet_base::{Clock, Error, Result};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use crate::auth::Authenticator;
+use crate::backend::Backend;
+use crate::connection::{self, Shared};
+use crate::events::SchemaEvents;
+use crate::http;
+use crate::metrics::Metrics;
+use crate::protocol::budget::ByteBudget;
+
+/// Where a server listens, and how much it takes on.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The address for CQL; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// The address for `/livez`, `/readyz` and `/metrics`, `None` for no such port. It asks nobody
+    /// for a password: what it tells is health and counts.
+    pub http: Option<SocketAddr>,
+    /// How much the server takes on.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// Listens for CQL there, without HTTP, with the default limits.
+    #[must_use]
+    pub fn new(listen: SocketAddr) -> Self {
+        Self { listen, http: None, limits: Limits::default() }
+    }
+}
+
+/// How much a server takes on. The defaults suit a machine with a few GiB.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// CQL connections at a time; more are closed at once. Each may hold
+    /// [`unsent_bytes_max`](Self::unsent_bytes_max) of answers. Default: 4096.
+    pub connections_max: usize,
+    /// The longest body of a request, in bytes, compressed and not. A larger one ends the
+    /// connection. Default: 16 MiB, as Cassandra's.
+    pub body_bytes_max: usize,
+    /// The bytes of all requests that are not answered yet, on all connections. What does not fit
+    /// is refused as overloaded. More lets more large requests in; less bounds memory better.
+    /// Default: 256 MiB.
+    pub request_bytes_max: usize,
+    /// Statements under way on one connection; further ones wait unread. Default: 1024.
+    pub requests_per_connection_max: usize,
+    /// Bytes of answers that wait to be sent on one connection; while there are more, nothing is
+    /// read from it. Default: 1 MiB.
+    pub unsent_bytes_max: usize,
+    /// How long a client may take to say who it is. Default: 10 s.
+    pub greeting_timeout: Duration,
+    /// How long a client may stop in the middle of a request, or not read its answers.
+    /// Default: 30 s.
+    pub stall_timeout: Duration,
+    /// How long a drain waits for requests under way, before it cuts them off. Default: 10 s.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 4096,
+            body_bytes_max: 16 << 20,
+            request_bytes_max: 256 << 20,
+            requests_per_connection_max: 1024,
+            unsent_bytes_max: 1 << 20,
+            greeting_timeout: Duration::from_secs(10),
+            stall_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A server that has its ports and serves nobody yet.
+pub struct Server<B: Backend> {
+    shared: Arc<Shared<B>>,
+    listener: TcpListener,
+    http: Option<TcpListener>,
+}
+
+impl<B: Backend> Server<B> {
+    /// Opens the ports.
+    ///
+    /// # Errors
+    ///
+    /// Invalid, where the address for CQL can be reached from other machines and there is no
+    /// `authenticator`; unavailable, where a port cannot be had.
+    pub async fn bind(
+        config: Config,
+        backend: B,
+        authenticator: Option<Authenticator>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        // A name's IPv4 address may come as an IPv6 one.
+        let is_loopback = config.listen.ip().to_canonical().is_loopback();
+        if !is_loopback && authenticator.is_none() {
+            return Err(Error::invalid(format!(
+                "refusing to listen on {} without passwords: everybody who reaches this machine \
+                 could read and write the database; name a password file, or listen on 127.0.0.1",
+                config.listen
+            )));
+        }
+        let listener = bind(config.listen, "CQL").await?;
+        let http = match config.http {
+            Some(address) => Some(bind(address, "HTTP").await?),
+            None => None,
+        };
+        let shared = Arc::new(Shared {
+            backend,
+            authenticator: authenticator.map(Arc::new),
+            budget: ByteBudget::new(config.limits.request_bytes_max),
+            limits: config.limits,
+            metrics: Arc::new(Metrics::default()),
+            events: SchemaEvents::new(),
+            clock,
+        });
+        Ok(Self { shared, listener, http })
+    }
+
+    /// Returns the address for CQL, with the port that was picked.
+    ///
+    /// # Errors
+    ///
+    /// Unavailable, where the system does not know it.
+    pub fn local_addr(&self) -> Result<SocketAddr> {
+        address(&self.listener)
+    }
+
+    /// Returns the address for HTTP, with the port that was picked.
+    ///
+    /// # Errors
+    ///
+    /// Unavailable, where the system does not know it.
+    pub fn http_addr(&self) -> Result<Option<SocketAddr>> {
+        self.http.as_ref().map(address).transpose()
+    }
+
+    /// Returns where to tell schema changes that are made beside the server.
+    #[must_use]
+    pub fn schema_events(&self) -> SchemaEvents {
+        self.shared.events.clone()
+    }
+
+    /// Returns the server's figures.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.shared.metrics)
+    }
+
+    /// Serves until `shutdown` is ready, then drains: takes no more connections and no more
+    /// requests, answers those under way, and returns.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let Self { shared, listener, http } = self;
+        let (drain, draining) = watch::channel(false);
+        let mut http_server = JoinSet::new();
+        if let Some(http) = http {
+            http_server.spawn(http::serve(Arc::clone(&shared), http, draining.clone()));
+        }
+        let mut connections = JoinSet::new();
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) => {
+                        admit(&shared, &mut connections, stream, peer, &draining);
+                    }
+                    Err(e) => pause_after(&e).await,
+                },
+                Some(_) = connections.join_next() => {}
+            }
+        }
+        drop(listener);
+        info!(connections = connections.len(), "draining");
+        // The receivers are in this function's own tasks: that there is none is no error.
+        let _ = drain.send(true);
+        let all = async { while connections.join_next().await.is_some() {} };
+        if timeout(shared.limits.drain_timeout, all).await.is_err() {
+            warn!(connections = connections.len(), "cut off: they did not end in time");
+        }
+    }
+}
+
+/// Starts serving a client, where there is room.
+fn admit<B: Backend>(
+    shared: &Arc<Shared<B>>,
+    connections: &mut JoinSet<()>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    draining: &watch::Receiver<bool>,
+) {
+    if connections.len() >= shared.limits.connections_max {
+        shared.metrics.connections_refused.add(1);
+        warn!(%peer, "too many connections");
+        return;
+    }
+    shared.metrics.connections_accepted.add(1);
+    // Without it small answers would wait for acknowledgements. Where it cannot be set, they do.
+    let _ = stream.set_nodelay(true);
+    let (shared, draining) = (Arc::clone(shared), draining.clone());
+    connections.spawn(async move {
+        let metrics = Arc::clone(&shared.metrics);
+        let _open = metrics.connections.enter();
+        connection::serve(shared, stream, peer, draining).await;
+    });
+}
+
+/// Waits before the next attempt: the usual reason is that there are too many open files, which
+/// trying at once again does not mend.
+#[expect(clippy::disallowed_methods, reason = "the server owns a runtime")]
+pub(crate) async fn pause_after(e: &io::Error) {
+    warn!(error = %e, "cannot accept a connection");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+async fn bind(address: SocketAddr, what: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|e| {
+        Error::unavailable(format!("cannot listen for {what} on {address}")).with_source(e)
+    })
+}
+
+fn address(listener: &TcpListener) -> Result<SocketAddr> {
+    listener
+        .local_addr()
+        .map_err(|e| Error::unavailable("the port's address is not known").with_source(e))
+}

@@ -1,0 +1,274 @@
+//! The server's figures, in Prometheus' text format.
+//!
+//! Every figure is a field of [`Metrics`], which says what it means; [`Metrics::render`] gives it
+//! its name. Counters only grow, gauges move both ways; durations are in seconds.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::protocol::Opcode;
+use crate::protocol::error::ErrorCode;
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to it.
+    pub fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Returns it.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A number of things that are there now.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicI64);
+
+impl Gauge {
+    /// Counts one thing until the guard is dropped.
+    #[must_use]
+    pub fn enter(&self) -> GaugeGuard<'_> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        GaugeGuard(self)
+    }
+
+    /// Returns how many there are.
+    #[must_use]
+    pub fn get(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One thing that a [`Gauge`] counts.
+#[derive(Debug)]
+pub struct GaugeGuard<'a>(&'a Gauge);
+
+impl Drop for GaugeGuard<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The upper ends of a histogram's buckets, in microseconds, with their names in seconds.
+const BUCKETS: [(u64, &str); 16] = [
+    (50, "0.00005"),
+    (100, "0.0001"),
+    (250, "0.00025"),
+    (500, "0.0005"),
+    (1_000, "0.001"),
+    (2_500, "0.0025"),
+    (5_000, "0.005"),
+    (10_000, "0.01"),
+    (25_000, "0.025"),
+    (50_000, "0.05"),
+    (100_000, "0.1"),
+    (250_000, "0.25"),
+    (500_000, "0.5"),
+    (1_000_000, "1"),
+    (2_500_000, "2.5"),
+    (10_000_000, "10"),
+];
+
+/// How long things took.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    /// One more than there are buckets: the last one has no end.
+    counts: [Counter; BUCKETS.len() + 1],
+    sum_micros: Counter,
+}
+
+impl Histogram {
+    /// Counts one thing.
+    pub fn record(&self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.counts[BUCKETS.partition_point(|(end, _)| *end < micros)].add(1);
+        self.sum_micros.add(micros);
+    }
+
+    fn render(&self, out: &mut String, name: &str, label: &str) {
+        let mut below = 0;
+        let ends = BUCKETS.iter().map(|(_, end)| *end).chain(["+Inf"]);
+        for (count, end) in self.counts.iter().zip(ends) {
+            below += count.get();
+            line(out, &format!("{name}_bucket{{{label},le=\"{end}\"}}"), below);
+        }
+        let sum = Duration::from_micros(self.sum_micros.get()).as_secs_f64();
+        line(out, &format!("{name}_sum{{{label}}}"), sum);
+        line(out, &format!("{name}_count{{{label}}}"), below);
+    }
+}
+
+/// What the server counts.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    /// CQL connections that are open.
+    pub connections: Gauge,
+    /// CQL connections that were accepted.
+    pub connections_accepted: Counter,
+    /// CQL connections that were closed at once, as there were too many.
+    pub connections_refused: Counter,
+    /// Requests that were understood, by what they ask for.
+    pub requests: PerRequest<Counter>,
+    /// How long requests took from their last byte to their answer's encoding, by what they ask
+    /// for. Requests that the connection answers by itself are not timed.
+    pub request_duration: PerRequest<Histogram>,
+    /// Statements under way.
+    pub requests_in_flight: Gauge,
+    /// Requests that were refused unread, as too many bytes were in flight.
+    pub requests_shed: Counter,
+    /// Errors sent, by code.
+    pub errors: PerError,
+    /// Log-ins that were refused.
+    pub logins_refused: Counter,
+    /// Bytes received on CQL connections.
+    pub received_bytes: Counter,
+    /// Bytes sent on CQL connections.
+    pub sent_bytes: Counter,
+    /// Schema changes told to registered connections, counted once for each connection.
+    pub events: Counter,
+}
+
+/// One of something for each request opcode.
+#[derive(Debug, Default)]
+pub struct PerRequest<T>([T; Opcode::REQUESTS.len()]);
+
+impl<T> PerRequest<T> {
+    /// Returns that of an opcode. All opcodes of responses share the last one; none is asked for.
+    #[must_use]
+    pub fn of(&self, opcode: Opcode) -> &T {
+        let at = Opcode::REQUESTS.iter().position(|known| *known == opcode);
+        &self.0[at.unwrap_or(self.0.len() - 1)]
+    }
+}
+
+/// A counter for each error code.
+#[derive(Debug, Default)]
+pub struct PerError([Counter; ErrorCode::ALL.len()]);
+
+impl PerError {
+    /// Returns the counter of a code.
+    #[must_use]
+    pub fn of(&self, code: ErrorCode) -> &Counter {
+        let at = ErrorCode::ALL.iter().position(|known| *known == code);
+        &self.0[at.unwrap_or(0)]
+    }
+}
+
+fn line(out: &mut String, name: &str, value: impl std::fmt::Display) {
+    writeln!(out, "{name} {value}").expect("a string can be written to");
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}")
+        .expect("a string can be written to");
+}
+
+impl Metrics {
+    /// Writes every figure. `request_bytes` is how much of the byte budget is taken.
+    #[must_use]
+    pub fn render(&self, request_bytes: usize) -> String {
+        let mut out = String::new();
+        let out = &mut out;
+        let gauge = |out: &mut String, name: &str, help: &str, value: i64| {
+            head(out, name, "gauge", help);
+            line(out, name, value);
+        };
+        let counter = |out: &mut String, name: &str, help: &str, counter: &Counter| {
+            head(out, name, "counter", help);
+            line(out, name, counter.get());
+        };
+
+        let help = "CQL connections that are open.";
+        gauge(out, "carnet_server_connections", help, self.connections.get());
+        let help = "CQL connections accepted.";
+        counter(out, "carnet_server_connections_accepted_total", help, &self.connections_accepted);
+        let help = "CQL connections closed at once, as there were too many.";
+        counter(out, "carnet_server_connections_refused_total", help, &self.connections_refused);
+
+        let name = "carnet_server_requests_total";
+        head(out, name, "counter", "Requests understood, by opcode.");
+        for opcode in Opcode::REQUESTS {
+            line(out, &format!("{name}{{{}}}", label(opcode)), self.requests.of(opcode).get());
+        }
+        let name = "carnet_server_request_duration_seconds";
+        head(out, name, "histogram", "From a statement's last byte to its answer's encoding.");
+        for opcode in [Opcode::Query, Opcode::Prepare, Opcode::Execute, Opcode::Batch] {
+            self.request_duration.of(opcode).render(out, name, &label(opcode));
+        }
+        let help = "Statements under way.";
+        gauge(out, "carnet_server_requests_in_flight", help, self.requests_in_flight.get());
+        let help = "Bytes of requests that are not answered yet.";
+        let bytes = i64::try_from(request_bytes).unwrap_or(i64::MAX);
+        gauge(out, "carnet_server_request_bytes_in_flight", help, bytes);
+        let help = "Requests refused unread, as too many bytes were in flight.";
+        counter(out, "carnet_server_requests_shed_total", help, &self.requests_shed);
+
+        let name = "carnet_server_errors_total";
+        head(out, name, "counter", "Errors sent, by code.");
+        for code in ErrorCode::ALL {
+            let count = self.errors.of(code).get();
+            line(out, &format!("{name}{{code=\"{}\"}}", code.name()), count);
+        }
+        let help = "Log-ins refused.";
+        counter(out, "carnet_server_logins_refused_total", help, &self.logins_refused);
+        let help = "Bytes received on CQL connections.";
+        counter(out, "carnet_server_received_bytes_total", help, &self.received_bytes);
+        let help = "Bytes sent on CQL connections.";
+        counter(out, "carnet_server_sent_bytes_total", help, &self.sent_bytes);
+        let help = "Schema changes told, once for each connection.";
+        counter(out, "carnet_server_events_total", help, &self.events);
+        std::mem::take(out)
+    }
+}
+
+fn label(opcode: Opcode) -> String {
+    format!("opcode=\"{}\"", opcode.name().to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_counts_upwards() {
+        let histogram = Histogram::default();
+        for micros in [50, 51, 900, 20_000_000] {
+            histogram.record(Duration::from_micros(micros));
+        }
+        let mut out = String::new();
+        histogram.render(&mut out, "h", "a=\"b\"");
+        assert!(out.contains("h_bucket{a=\"b\",le=\"0.00005\"} 1\n"), "{out}");
+        assert!(out.contains("h_bucket{a=\"b\",le=\"0.0001\"} 2\n"), "{out}");
+        assert!(out.contains("h_bucket{a=\"b\",le=\"0.001\"} 3\n"), "{out}");
+        assert!(out.contains("h_bucket{a=\"b\",le=\"10\"} 3\n"), "{out}");
+        assert!(out.contains("h_bucket{a=\"b\",le=\"+Inf\"} 4\n"), "{out}");
+        assert!(out.contains("h_sum{a=\"b\"} 20.001001\n"), "{out}");
+    }
+
+    #[test]
+    fn every_figure_has_help_and_a_type() {
+        let metrics = Metrics::default();
+        metrics.requests.of(Opcode::Batch).add(3);
+        metrics.errors.of(ErrorCode::Syntax).add(2);
+        let text = metrics.render(42);
+        assert!(text.contains("carnet_server_requests_total{opcode=\"batch\"} 3\n"));
+        assert!(text.contains("carnet_server_errors_total{code=\"syntax\"} 2\n"));
+        assert!(text.contains("carnet_server_request_bytes_in_flight 42\n"));
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let family = ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|end| name.strip_suffix(end))
+                .unwrap_or(name);
+            assert!(text.contains(&format!("# HELP {family} ")), "{family}");
+            assert!(text.contains(&format!("# TYPE {family} ")), "{family}");
+        }
+    }
+}

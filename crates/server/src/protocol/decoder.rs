@@ -1,0 +1,249 @@
+//! Finds the requests in the bytes of a connection.
+//!
+//! The decoder is handed everything that has arrived and not been understood yet, and takes whole
+//! requests from the front. It keeps at most one unfinished request, and remembers of it only what
+//! has arrived:
+//!
+//! ```text
+//!   plain     inbox ──────────────────────────▶ Header ─▶ Body ─▶ a frame
+//!                                                  │
+//!                                                  └────▶ Skip ─▶ "shed"
+//!   segments  inbox ─▶ segment ─▶ whole: frames, one after the other
+//!                                 part:  collected until the frame that it begins is complete
+//! ```
+//!
+//! A connection begins plain. v5 changes to segments after STARTUP, for good.
+//!
+//! A frame whose body does not fit the [`ByteBudget`] is *shed*: its bytes are thrown away as they
+//! come, so that it costs no memory, and the client is told to come back later.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use super::budget::{ByteBudget, Charge};
+use super::frame::{Frame, HEADER_LEN, RESPONSE_BIT, RequestHeader, flags};
+use super::segment::{self, Segment};
+use super::{ProtocolError, Version, compression};
+
+type Result<T> = std::result::Result<T, ProtocolError>;
+
+/// What came out of the bytes.
+#[derive(Debug)]
+pub enum Decoded {
+    /// A request.
+    Frame(Frame),
+    /// A request that was thrown away, because the server holds too many bytes already.
+    Shed(RequestHeader),
+}
+
+/// Takes requests from the bytes of one connection.
+#[derive(Debug)]
+pub struct FrameDecoder {
+    budget: ByteBudget,
+    body_max: usize,
+    version: Option<Version>,
+    lz4: bool,
+    /// The request under way.
+    partial: Partial,
+    /// Frames of a whole segment that were not taken yet.
+    segment: Bytes,
+    /// Parts of a frame that is longer than a segment.
+    collected: BytesMut,
+    segmented: bool,
+}
+
+/// How far the request under way has come.
+#[derive(Debug)]
+enum Partial {
+    Header,
+    Body(RequestHeader, Charge),
+    Skip { header: RequestHeader, left: usize },
+}
+
+impl FrameDecoder {
+    /// Starts a connection: plain frames of any version, with bodies of at most `body_max` bytes.
+    #[must_use]
+    pub fn new(budget: ByteBudget, body_max: usize) -> Self {
+        Self {
+            budget,
+            body_max,
+            version: None,
+            lz4: false,
+            partial: Partial::Header,
+            segment: Bytes::new(),
+            collected: BytesMut::new(),
+            segmented: false,
+        }
+    }
+
+    /// Takes what STARTUP settled: the version, and whether bodies (v4) or segments (v5) may be
+    /// compressed. From here on v5 comes in segments.
+    pub const fn negotiated(&mut self, version: Version, lz4: bool) {
+        self.version = Some(version);
+        self.lz4 = lz4;
+        self.segmented = matches!(version, Version::V5);
+    }
+
+    /// Allows bodies of another length: more, once the client has said who it is.
+    pub const fn set_body_max(&mut self, body_max: usize) {
+        self.body_max = body_max;
+    }
+
+    /// Tells whether a request has begun and not ended.
+    #[must_use]
+    pub fn is_mid_frame(&self, inbox: &BytesMut) -> bool {
+        !inbox.is_empty() || !self.collected.is_empty() || !matches!(self.partial, Partial::Header)
+    }
+
+    /// Takes the next request, or `None` until more bytes arrive.
+    ///
+    /// # Errors
+    ///
+    /// [`ProtocolError`], after which nothing that follows has a meaning.
+    pub fn next(&mut self, inbox: &mut BytesMut) -> Result<Option<Decoded>> {
+        if self.segmented { self.next_in_segments(inbox) } else { self.next_plain(inbox) }
+    }
+
+    fn next_plain(&mut self, inbox: &mut BytesMut) -> Result<Option<Decoded>> {
+        if matches!(self.partial, Partial::Header) {
+            let Some(header) = self.parse_header(inbox)? else { return Ok(None) };
+            inbox.advance(HEADER_LEN);
+            self.begin(header);
+        }
+        match &mut self.partial {
+            Partial::Skip { header, left } => {
+                let skipped = inbox.len().min(*left);
+                inbox.advance(skipped);
+                *left -= skipped;
+                let shed = (*left == 0).then_some(*header);
+                Ok(shed.map(|header| self.shed(header)))
+            }
+            Partial::Body(header, _) if inbox.len() < header.body_len => Ok(None),
+            Partial::Body(header, _) => {
+                let body = inbox.split_to(header.body_len).freeze();
+                self.complete(body)
+            }
+            Partial::Header => Ok(None),
+        }
+    }
+
+    fn next_in_segments(&mut self, inbox: &mut BytesMut) -> Result<Option<Decoded>> {
+        loop {
+            if !self.segment.is_empty() {
+                return self.next_of_whole().map(Some);
+            }
+            let Some(Segment { payload, whole }) = segment::take(inbox, self.lz4)? else {
+                return Ok(None);
+            };
+            if whole {
+                if !self.collected.is_empty() || !matches!(self.partial, Partial::Header) {
+                    return Err(ProtocolError::malformed(
+                        "a segment of whole frames came between the parts of a long one",
+                    ));
+                }
+                self.segment = payload;
+            } else if let Some(decoded) = self.collect(&payload)? {
+                return Ok(Some(decoded));
+            }
+        }
+    }
+
+    /// Takes the next frame of a segment that holds whole ones.
+    fn next_of_whole(&mut self) -> Result<Decoded> {
+        let cut = || ProtocolError::malformed("a segment of whole frames ends within one");
+        let header = self.parse_header(&self.segment)?.ok_or_else(cut)?;
+        self.segment.advance(HEADER_LEN);
+        if self.segment.len() < header.body_len {
+            return Err(cut());
+        }
+        let body = self.segment.split_to(header.body_len);
+        self.begin(header);
+        match self.partial {
+            Partial::Skip { header, .. } => Ok(self.shed(header)),
+            _ => self.complete(body)?.ok_or_else(cut),
+        }
+    }
+
+    /// Adds a part to the frame under way.
+    fn collect(&mut self, mut part: &[u8]) -> Result<Option<Decoded>> {
+        if matches!(self.partial, Partial::Header) {
+            let missing = HEADER_LEN - self.collected.len();
+            let (head, rest) = part.split_at(missing.min(part.len()));
+            self.collected.extend_from_slice(head);
+            let Some(header) = self.parse_header(&self.collected)? else { return Ok(None) };
+            self.collected.clear();
+            self.begin(header);
+            part = rest;
+        }
+        let left = match &mut self.partial {
+            Partial::Skip { left, .. } => {
+                left.checked_sub(part.len()).inspect(|rest| *left = *rest)
+            }
+            Partial::Body(header, _) => {
+                self.collected.extend_from_slice(part);
+                header.body_len.checked_sub(self.collected.len())
+            }
+            Partial::Header => None,
+        };
+        match (left, &self.partial) {
+            (None, _) => Err(ProtocolError::malformed("a long frame ends within its last segment")),
+            (Some(0), Partial::Skip { header, .. }) => {
+                let header = *header;
+                Ok(Some(self.shed(header)))
+            }
+            (Some(0), _) => {
+                let body = std::mem::take(&mut self.collected).freeze();
+                self.complete(body)
+            }
+            (Some(_), _) => Ok(None),
+        }
+    }
+
+    fn parse_header(&self, bytes: &[u8]) -> Result<Option<RequestHeader>> {
+        if let (Some(agreed), Some(&first)) = (self.version, bytes.first())
+            && first & !RESPONSE_BIT != agreed.number()
+        {
+            return Err(ProtocolError::malformed(format!(
+                "a frame of version {first} on a connection that speaks version {}",
+                agreed.number()
+            )));
+        }
+        RequestHeader::parse(bytes, self.body_max)
+    }
+
+    fn begin(&mut self, header: RequestHeader) {
+        self.partial = match self.budget.charge(header.body_len) {
+            Some(charge) => Partial::Body(header, charge),
+            None => Partial::Skip { header, left: header.body_len },
+        };
+    }
+
+    fn shed(&mut self, header: RequestHeader) -> Decoded {
+        self.partial = Partial::Header;
+        Decoded::Shed(header)
+    }
+
+    fn complete(&mut self, body: Bytes) -> Result<Option<Decoded>> {
+        let Partial::Body(header, charge) = std::mem::replace(&mut self.partial, Partial::Header)
+        else {
+            return Ok(None);
+        };
+        // v5 compresses segments, and ignores the flag.
+        if header.version >= Version::V5 || !header.has(flags::COMPRESSION) {
+            return Ok(Some(Decoded::Frame(Frame { header, body, charge })));
+        }
+        if !self.lz4 {
+            return Err(ProtocolError::malformed(
+                "a compressed body, though STARTUP settled no compression",
+            ));
+        }
+        let (len, block) = compression::split_prefixed(&body, self.body_max)?;
+        drop(charge);
+        let Some(charge) = self.budget.charge(len) else { return Ok(Some(Decoded::Shed(header))) };
+        let body = compression::decompress(&block, len)?;
+        Ok(Some(Decoded::Frame(Frame { header, body, charge })))
+    }
+}
+
+#[cfg(test)]
+#[path = "decoder_tests.rs"]
+mod tests;

@@ -1,0 +1,191 @@
+use bytes::BufMut;
+
+use super::*;
+use crate::protocol::Opcode;
+
+const MIB: usize = 1 << 20;
+
+fn plain(version: u8, stream: i16, body: &[u8]) -> Vec<u8> {
+    let mut out = vec![version, 0];
+    out.put_i16(stream);
+    out.put_u8(Opcode::Query as u8);
+    out.put_i32(i32::try_from(body.len()).unwrap());
+    out.put_slice(body);
+    out
+}
+
+fn decoder(budget: usize) -> FrameDecoder {
+    FrameDecoder::new(ByteBudget::new(budget), MIB)
+}
+
+fn v5_decoder(budget: usize, lz4: bool) -> FrameDecoder {
+    let mut decoder = decoder(budget);
+    decoder.negotiated(Version::V5, lz4);
+    decoder
+}
+
+/// Feeds the bytes in pieces, and returns the streams and bodies of the frames.
+fn decode(decoder: &mut FrameDecoder, bytes: &[u8], piece: usize) -> Vec<(i16, Bytes)> {
+    let mut inbox = BytesMut::new();
+    let mut frames = Vec::new();
+    for piece in bytes.chunks(piece) {
+        inbox.extend_from_slice(piece);
+        while let Some(decoded) = decoder.next(&mut inbox).unwrap() {
+            match decoded {
+                Decoded::Frame(frame) => frames.push((frame.header.stream, frame.body)),
+                Decoded::Shed(header) => frames.push((-header.stream, Bytes::new())),
+            }
+        }
+    }
+    assert!(!decoder.is_mid_frame(&inbox));
+    frames
+}
+
+#[test]
+fn plain_frames_come_out_however_they_are_cut() {
+    let bytes = [plain(4, 1, b"abc"), plain(4, 2, b""), plain(4, 3, &[7; 1000])].concat();
+    for piece in [1, 2, 9, 100, 10_000] {
+        let frames = decode(&mut decoder(MIB), &bytes, piece);
+        let want = [
+            (1, Bytes::from_static(b"abc")),
+            (2, Bytes::new()),
+            (3, Bytes::from_static(&[7; 1000])),
+        ];
+        assert_eq!(frames, want);
+    }
+}
+
+#[test]
+fn segments_hold_several_frames_or_a_part_of_one() {
+    for lz4 in [false, true] {
+        let long = vec![9; 300_000];
+        let mut bytes = BytesMut::new();
+        let pair = [plain(5, 1, b"abc"), plain(5, 2, b"d")].concat();
+        segment::put(&mut bytes, &pair, true, lz4);
+        let long_frame = plain(5, 3, &long);
+        // The first part is shorter than a header.
+        segment::put(&mut bytes, &long_frame[..4], false, lz4);
+        for part in long_frame[4..].chunks(segment::PAYLOAD_LEN_MAX) {
+            segment::put(&mut bytes, part, false, lz4);
+        }
+        segment::put(&mut bytes, &plain(5, 4, b"e"), true, lz4);
+        for piece in [7, 1 << 20] {
+            let frames = decode(&mut v5_decoder(MIB, lz4), &bytes, piece);
+            let want = [
+                (1, Bytes::from_static(b"abc")),
+                (2, Bytes::from_static(b"d")),
+                (3, Bytes::from(long.clone())),
+                (4, Bytes::from_static(b"e")),
+            ];
+            assert_eq!(frames, want);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_the_budget_is_shed_and_costs_no_memory() {
+    let mut bytes = plain(4, 1, &[0; 5000]);
+    bytes.extend(plain(4, 2, b"small"));
+    let mut plain_decoder = decoder(100);
+    let mut inbox = BytesMut::new();
+    let mut most = 0;
+    let mut found = Vec::new();
+    for piece in bytes.chunks(64) {
+        inbox.extend_from_slice(piece);
+        while let Some(decoded) = plain_decoder.next(&mut inbox).unwrap() {
+            found.push(match decoded {
+                Decoded::Frame(frame) => ("frame", frame.header.stream),
+                Decoded::Shed(header) => ("shed", header.stream),
+            });
+        }
+        most = most.max(inbox.len());
+    }
+    assert_eq!(found, [("shed", 1), ("frame", 2)]);
+    assert!(most < 64, "{most} bytes were kept");
+
+    let mut segments = BytesMut::new();
+    let long = plain(5, 1, &vec![0; 200_000]);
+    for part in long.chunks(segment::PAYLOAD_LEN_MAX) {
+        segment::put(&mut segments, part, false, false);
+    }
+    segment::put(&mut segments, &[plain(5, 2, &[0; 200]), plain(5, 3, b"s")].concat(), true, false);
+    let mut decoder = v5_decoder(100, false);
+    let frames = decode(&mut decoder, &segments, 1000);
+    assert_eq!(frames, [(-1, Bytes::new()), (-2, Bytes::new()), (3, Bytes::from_static(b"s"))]);
+    assert_eq!(decoder.collected.capacity(), 9.max(decoder.collected.capacity().min(64)));
+}
+
+#[test]
+fn the_budget_is_held_until_the_frame_is_dropped() {
+    let budget = ByteBudget::new(100);
+    let mut decoder = FrameDecoder::new(budget.clone(), MIB);
+    let mut inbox = BytesMut::from(&plain(4, 1, &[0; 80])[..40]);
+    assert!(decoder.next(&mut inbox).unwrap().is_none());
+    assert_eq!(budget.used(), 80, "charged by the header");
+    inbox.extend_from_slice(&plain(4, 1, &[0; 80])[40..]);
+    let frame = decoder.next(&mut inbox).unwrap();
+    assert_eq!(budget.used(), 80);
+    drop(frame);
+    assert_eq!(budget.used(), 0);
+    assert!(decoder.next(&mut BytesMut::from(&plain(4, 1, &[0; 80])[..40])).unwrap().is_none());
+    drop(decoder);
+    assert_eq!(budget.used(), 0, "a connection that ends gives its bytes back");
+}
+
+#[test]
+fn v4_bodies_are_decompressed_only_after_startup_said_so() {
+    let body = b"select ".repeat(200);
+    let compressed = compression::compress_prefixed(&body).unwrap();
+    let mut bytes = plain(4, 1, &compressed);
+    bytes[1] = flags::COMPRESSION;
+    let mut negotiated = decoder(MIB);
+    negotiated.negotiated(Version::V4, true);
+    assert_eq!(decode(&mut negotiated, &bytes, 100), [(1, Bytes::from(body))]);
+    let error = decoder(MIB).next(&mut BytesMut::from(&bytes[..])).unwrap_err();
+    assert!(error.to_string().contains("no compression"));
+    // The same bytes, with a budget for their compressed form only.
+    let mut small = decoder(compressed.len());
+    small.negotiated(Version::V4, true);
+    assert_eq!(decode(&mut small, &bytes, 100), [(-1, Bytes::new())]);
+}
+
+#[test]
+fn segments_that_break_the_rules_are_refused() {
+    let refused = |pieces: &[(&[u8], bool)]| {
+        let mut bytes = BytesMut::new();
+        for (payload, whole) in pieces {
+            segment::put(&mut bytes, payload, *whole, false);
+        }
+        let mut decoder = v5_decoder(MIB, false);
+        loop {
+            match decoder.next(&mut bytes) {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("taken: {pieces:?}"),
+                Err(e) => return e.to_string(),
+            }
+        }
+    };
+    let frame = plain(5, 1, b"abc");
+    assert!(refused(&[(&frame[..11], true)]).contains("ends within one"));
+    assert!(refused(&[(&frame[..5], true)]).contains("ends within one"));
+    assert!(refused(&[(&frame[..11], false), (&frame, true)]).contains("between the parts"));
+    assert!(refused(&[(&frame[..3], false), (&frame, true)]).contains("between the parts"));
+    assert!(refused(&[(&[&frame[..], b"x"].concat(), false)]).contains("last segment"));
+    assert!(refused(&[(&plain(4, 1, b""), true)]).contains("version 4"));
+}
+
+#[test]
+fn a_connection_keeps_its_version() {
+    let mut decoder = decoder(MIB);
+    decoder.negotiated(Version::V4, false);
+    let error = decoder.next(&mut BytesMut::from(&plain(5, 1, b"")[..])).unwrap_err();
+    assert!(error.to_string().contains("speaks version 4"));
+}
+
+#[test]
+fn a_body_above_the_limit_is_refused_by_its_header() {
+    let mut header = plain(4, 1, b"");
+    header[5..9].copy_from_slice(&(1 << 20 | 1_i32).to_be_bytes());
+    let error = decoder(usize::MAX).next(&mut BytesMut::from(&header[..])).unwrap_err();
+    assert!(error.to_string().contains("1048577 bytes; 1048576"), "{error}");
+}

@@ -1,0 +1,197 @@
+//! Wraps responses for the wire.
+
+use bytes::{Bytes, BytesMut};
+
+use super::frame::{HEADER_LEN, flags, put_response_header};
+use super::response::Response;
+use super::segment::{self, PAYLOAD_LEN_MAX};
+use super::writer::Oversize;
+use super::{Version, compression};
+
+/// How much memory an idle connection keeps for its next answers, in bytes.
+const KEPT_LEN_MAX: usize = 64 << 10;
+
+/// How the frames of a connection are written: what STARTUP settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encoding {
+    /// The protocol's version.
+    pub version: Version,
+    /// Whether bodies (v4) or segments (v5) may be compressed.
+    pub lz4: bool,
+}
+
+impl Encoding {
+    /// Encodes a response as a frame.
+    ///
+    /// # Errors
+    ///
+    /// [`Oversize`] where the protocol has no room for it.
+    pub fn frame(
+        self,
+        stream: i16,
+        response: &Response,
+        warnings: &[String],
+    ) -> Result<Bytes, Oversize> {
+        let mut body = response.encode(self.version, warnings)?;
+        let mut bits = if warnings.is_empty() { 0 } else { flags::WARNING };
+        if self.lz4
+            && self.version < Version::V5
+            && let Some(compressed) = compression::compress_prefixed(&body)
+        {
+            body = compressed;
+            bits |= flags::COMPRESSION;
+        }
+        let mut frame = BytesMut::with_capacity(HEADER_LEN + body.len());
+        let opcode = response.opcode();
+        put_response_header(&mut frame, self.version, bits, stream, opcode, body.len());
+        frame.extend_from_slice(&body);
+        Ok(frame.freeze())
+    }
+}
+
+/// Collects the frames of one connection into bytes to be sent.
+///
+/// In v5 frames wait until [`FrameEncoder::seal`], so that many small ones share a segment, a
+/// checksum and a system call.
+#[derive(Debug, Default)]
+pub struct FrameEncoder {
+    segmented: bool,
+    lz4: bool,
+    unsealed: BytesMut,
+    out: BytesMut,
+}
+
+impl FrameEncoder {
+    /// Starts a connection: plain frames.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Wraps what is pushed from here on in segments, if the version has them.
+    pub fn negotiated(&mut self, encoding: Encoding) {
+        self.segmented = encoding.version >= Version::V5;
+        self.lz4 = encoding.lz4;
+    }
+
+    /// Adds a frame.
+    pub fn push(&mut self, frame: &[u8]) {
+        if !self.segmented {
+            self.out.extend_from_slice(frame);
+            return;
+        }
+        if self.unsealed.len() + frame.len() > PAYLOAD_LEN_MAX {
+            self.seal();
+        }
+        if frame.len() <= PAYLOAD_LEN_MAX {
+            self.unsealed.extend_from_slice(frame);
+        } else {
+            for part in frame.chunks(PAYLOAD_LEN_MAX) {
+                segment::put(&mut self.out, part, false, self.lz4);
+            }
+        }
+    }
+
+    /// Closes the segment under way.
+    pub fn seal(&mut self) {
+        if !self.unsealed.is_empty() {
+            segment::put(&mut self.out, &self.unsealed, true, self.lz4);
+            self.unsealed.clear();
+        }
+    }
+
+    /// Returns the bytes to be sent; who sends some takes them from the front.
+    ///
+    /// Frames that are not sealed yet are not among them.
+    pub const fn out(&mut self) -> &mut BytesMut {
+        &mut self.out
+    }
+
+    /// Gives back the memory of long answers, once they are sent.
+    pub fn shrink(&mut self) {
+        for buffer in [&mut self.out, &mut self.unsealed] {
+            if buffer.is_empty() && buffer.capacity() > KEPT_LEN_MAX {
+                *buffer = BytesMut::new();
+            }
+        }
+    }
+
+    /// Returns how many bytes wait, sealed or not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.out.len() + self.unsealed.len()
+    }
+
+    /// Tells whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::segment::Segment;
+
+    fn encoder(lz4: bool) -> FrameEncoder {
+        let mut encoder = FrameEncoder::new();
+        encoder.negotiated(Encoding { version: Version::V5, lz4 });
+        encoder
+    }
+
+    fn segments(encoder: &mut FrameEncoder, lz4: bool) -> Vec<Segment> {
+        encoder.seal();
+        let out = encoder.out();
+        std::iter::from_fn(|| segment::take(out, lz4).unwrap()).collect()
+    }
+
+    #[test]
+    fn small_frames_share_a_segment() {
+        for lz4 in [false, true] {
+            let mut encoder = encoder(lz4);
+            for _ in 0..3 {
+                encoder.push(&[7; 1000]);
+            }
+            let segments = segments(&mut encoder, lz4);
+            assert_eq!(segments.len(), 1);
+            assert!(segments[0].whole);
+            assert_eq!(segments[0].payload, vec![7; 3000]);
+            assert!(encoder.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_long_frame_is_split_and_keeps_its_place() {
+        let mut encoder = encoder(false);
+        encoder.push(&[1; 10]);
+        encoder.push(&[2; PAYLOAD_LEN_MAX + 1]);
+        encoder.push(&[3; 10]);
+        let found: Vec<(u8, usize, bool)> = segments(&mut encoder, false)
+            .iter()
+            .map(|segment| (segment.payload[0], segment.payload.len(), segment.whole))
+            .collect();
+        let want = [(1, 10, true), (2, PAYLOAD_LEN_MAX, false), (2, 1, false), (3, 10, true)];
+        assert_eq!(found, want);
+    }
+
+    #[test]
+    fn an_idle_connection_keeps_little_memory() {
+        let mut encoder = encoder(false);
+        encoder.push(&vec![1; PAYLOAD_LEN_MAX]);
+        encoder.seal();
+        encoder.out().clear();
+        encoder.shrink();
+        assert!(encoder.out.capacity() + encoder.unsealed.capacity() <= 2 * KEPT_LEN_MAX);
+    }
+
+    #[test]
+    fn v4_compresses_bodies_that_are_worth_it() {
+        let encoding = Encoding { version: Version::V4, lz4: true };
+        let long = encoding.frame(1, &Response::SetKeyspace("k".repeat(5000)), &[]).unwrap();
+        assert_eq!(long[1], flags::COMPRESSION);
+        assert!(long.len() < 200);
+        let short = encoding.frame(1, &Response::Void, &[]).unwrap();
+        assert_eq!(short[..], [0x84, 0, 0, 1, 8, 0, 0, 0, 4, 0, 0, 0, 1]);
+    }
+}

@@ -1,0 +1,259 @@
+//! Reads the protocol's notations from a body, without trusting a single length.
+
+use bytes::{Buf, Bytes};
+
+use super::ProtocolError;
+use super::types::BoundValue;
+
+type Result<T> = std::result::Result<T, ProtocolError>;
+
+/// A cursor over a body.
+///
+/// Every method takes the name of what it reads, for the sentence of the error. Bytes left over at
+/// the end are nobody's business: the protocol lets later versions append fields.
+#[derive(Debug)]
+pub struct Reader(Bytes);
+
+impl Reader {
+    /// Starts at the first byte of a body.
+    #[must_use]
+    pub const fn new(body: Bytes) -> Self {
+        Self(body)
+    }
+
+    /// Takes that many bytes, as a slice of the body.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where fewer are left.
+    pub fn take(&mut self, len: usize, what: &str) -> Result<Bytes> {
+        if len > self.0.len() {
+            return Err(ProtocolError::malformed(format!(
+                "{what} should have {len} bytes, and {} are left in the body",
+                self.0.len()
+            )));
+        }
+        Ok(self.0.split_to(len))
+    }
+
+    fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
+        let Some(&bytes) = self.0.first_chunk::<N>() else {
+            return Err(ProtocolError::malformed(format!(
+                "{what} takes {N} bytes, and {} are left in the body",
+                self.0.len()
+            )));
+        };
+        self.0.advance(N);
+        Ok(bytes)
+    }
+
+    /// Reads a `[byte]`.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where the body has ended.
+    pub fn byte(&mut self, what: &str) -> Result<u8> {
+        self.array(what).map(u8::from_be_bytes)
+    }
+
+    /// Reads a `[short]`.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where the body ends within it.
+    pub fn short(&mut self, what: &str) -> Result<u16> {
+        self.array(what).map(u16::from_be_bytes)
+    }
+
+    /// Reads an `[int]`.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where the body ends within it.
+    pub fn int(&mut self, what: &str) -> Result<i32> {
+        self.array(what).map(i32::from_be_bytes)
+    }
+
+    /// Reads a `[long]`.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where the body ends within it.
+    pub fn long(&mut self, what: &str) -> Result<i64> {
+        self.array(what).map(i64::from_be_bytes)
+    }
+
+    /// Reads a `[string]`.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where it is longer than the body, or no UTF-8.
+    pub fn string(&mut self, what: &str) -> Result<String> {
+        let len = self.short(what)?;
+        let bytes = self.take(usize::from(len), what)?;
+        utf8(&bytes, what)
+    }
+
+    /// Reads a `[long string]`.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where its length is negative, it is longer than the body, or no UTF-8.
+    pub fn long_string(&mut self, what: &str) -> Result<String> {
+        let announced = self.int(what)?;
+        let len = usize::try_from(announced).map_err(|_| negative(what, announced))?;
+        let bytes = self.take(len, what)?;
+        utf8(&bytes, what)
+    }
+
+    /// Reads a `[string list]`.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where one of its strings is.
+    pub fn string_list(&mut self, what: &str) -> Result<Vec<String>> {
+        self.list(2, what, |reader| reader.string(what))
+    }
+
+    /// Reads a `[string map]`, as pairs in the order in which they were sent.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where one of its strings is.
+    pub fn string_map(&mut self, what: &str) -> Result<Vec<(String, String)>> {
+        self.list(4, what, |reader| Ok((reader.string(what)?, reader.string(what)?)))
+    }
+
+    /// Skips a `[bytes map]`.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where one of its keys or values is.
+    pub fn skip_bytes_map(&mut self, what: &str) -> Result<()> {
+        for _ in 0..self.short(what)? {
+            self.string(what)?;
+            self.bytes(what)?;
+        }
+        Ok(())
+    }
+
+    /// Reads `[bytes]`; any negative length is null.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where they are longer than the body.
+    pub fn bytes(&mut self, what: &str) -> Result<Option<Bytes>> {
+        match usize::try_from(self.int(what)?) {
+            Ok(len) => self.take(len, what).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Reads `[short bytes]`.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where they are longer than the body.
+    pub fn short_bytes(&mut self, what: &str) -> Result<Bytes> {
+        let len = self.short(what)?;
+        self.take(usize::from(len), what)
+    }
+
+    /// Reads a `[value]`: −1 is null, −2 leaves the column as it is.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where its length is below −2 or beyond the body.
+    pub fn value(&mut self, what: &str) -> Result<BoundValue> {
+        match self.int(what)? {
+            -1 => Ok(BoundValue::Null),
+            -2 => Ok(BoundValue::Unset),
+            announced => {
+                let len = usize::try_from(announced).map_err(|_| negative(what, announced))?;
+                self.take(len, what).map(BoundValue::Bytes)
+            }
+        }
+    }
+
+    /// Reads a `[short]` and that many items, each of at least `item_len_min` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Malformed, where an item is.
+    pub fn list<T>(
+        &mut self,
+        item_len_min: usize,
+        what: &str,
+        mut item: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let count = usize::from(self.short(what)?);
+        // A count costs the sender two bytes; room is made only for items that can still come.
+        if count > self.0.len() / item_len_min.max(1) {
+            return Err(ProtocolError::malformed(format!(
+                "{what}: {count} items do not fit the {} bytes left in the body",
+                self.0.len()
+            )));
+        }
+        let mut items = Vec::with_capacity(count);
+        for _ in 0..count {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+}
+
+fn negative(what: &str, announced: i32) -> ProtocolError {
+    ProtocolError::malformed(format!("{what} cannot have {announced} bytes"))
+}
+
+fn utf8(bytes: &[u8], what: &str) -> Result<String> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(e) => Err(ProtocolError::malformed(format!("{what} is not UTF-8: {e}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader(bytes: &'static [u8]) -> Reader {
+        Reader::new(Bytes::from_static(bytes))
+    }
+
+    #[test]
+    fn values_tell_null_from_unset_from_empty() {
+        let mut reader = reader(b"\xff\xff\xff\xff\xff\xff\xff\xfe\0\0\0\0\0\0\0\x01x");
+        assert_eq!(reader.value("v"), Ok(BoundValue::Null));
+        assert_eq!(reader.value("v"), Ok(BoundValue::Unset));
+        assert_eq!(reader.value("v"), Ok(BoundValue::Bytes(Bytes::new())));
+        assert_eq!(reader.value("v"), Ok(BoundValue::Bytes(Bytes::from_static(b"x"))));
+        assert!(reader.value("v").is_err(), "the body has ended");
+    }
+
+    #[test]
+    fn lengths_below_null_and_beyond_the_body_are_refused() {
+        let message = reader(b"\xff\xff\xff\xfd").value("a value").unwrap_err().to_string();
+        assert_eq!(message, "a value cannot have -3 bytes");
+        let message = reader(b"\x7f\xff\xff\xff..").long_string("the text").unwrap_err();
+        assert!(message.to_string().contains("2147483647 bytes, and 2 are left"));
+        assert!(reader(b"\x80\0\0\0").long_string("the text").is_err());
+        assert!(reader(b"\0\x05abc").string("a name").is_err());
+    }
+
+    #[test]
+    fn a_list_makes_room_only_for_what_can_come() {
+        let message = reader(b"\xff\xff\0\0\0\0").string_map("options").unwrap_err().to_string();
+        assert_eq!(message, "options: 65535 items do not fit the 4 bytes left in the body");
+        assert_eq!(
+            reader(b"\0\x01\0\x01a\0\0").string_map("m").unwrap(),
+            [("a".into(), "".into())]
+        );
+    }
+
+    #[test]
+    fn text_must_be_utf8() {
+        let message = reader(b"\0\x02\xc3\x28").string("a name").unwrap_err().to_string();
+        assert!(message.starts_with("a name is not UTF-8"), "{message}");
+    }
+}

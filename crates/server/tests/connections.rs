@@ -1,0 +1,434 @@
+//! What a client may rely on, and what it cannot do to the server.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use carnet_base::{ErrorKind, SystemClock};
+use carnet_server::protocol::Opcode;
+use carnet_server::{
+    Authenticator, ChangeTarget, ChangeType, Config, Limits, SchemaChange, Server,
+};
+use support::{
+    AUTH_SUCCESS, AUTHENTICATE, Client, ERROR, EVENT, OPTIONS, PASSWORDS, QUERY, READY, RESULT,
+    Running, SUPPORTED, frame, get, http, pause, toy::Toy,
+};
+
+mod support;
+
+const PROTOCOL: i32 = 0x000a;
+const OVERLOADED: i32 = 0x1001;
+
+fn limits() -> Limits {
+    Limits::default()
+}
+
+#[tokio::test]
+async fn the_server_listens_beyond_loopback_only_with_passwords() {
+    let bind = async |address: &str, passwords: Option<&str>| {
+        let config = Config::new(address.parse().unwrap());
+        let authenticator = passwords.map(|text| Authenticator::parse(text).unwrap());
+        Server::bind(config, Toy::default(), authenticator, Arc::new(SystemClock)).await
+    };
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:9042", "[::ffff:192.0.2.1]:9042"] {
+        let Err(error) = bind(address, None).await else { panic!("listens on {address}") };
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.message().contains("without passwords"), "{error}");
+    }
+    assert!(bind("127.0.0.1:0", None).await.is_ok());
+    assert!(bind("0.0.0.0:0", Some(PASSWORDS)).await.is_ok());
+}
+
+#[test]
+fn an_unsupported_version_is_answered_on_stream_zero_in_the_highest() {
+    let server = Running::start();
+    for number in [66, 65, 3, 6] {
+        let mut client = Client::connect(server.address, 5);
+        // On stream 7, as some drivers do.
+        client.send_bytes(&frame(number, 7, OPTIONS, 0, b""));
+        let response = client.receive();
+        assert_eq!((response.version, response.stream), (5, 0));
+        let start = format!("Invalid or unsupported protocol version ({number}); ");
+        response.assert_error(PROTOCOL, &start);
+        assert!(response.error().1.starts_with(&start));
+        client.assert_closed();
+    }
+    server.client(4).query(1, "warn");
+}
+
+#[test]
+fn what_breaks_the_protocol_ends_that_connection_and_no_other() {
+    let server = Running::start();
+    let mut bystander = server.client(4);
+    let mut negative = frame(4, 1, QUERY, 0, b"");
+    negative[5] = 0xff;
+    let mut oversize = frame(4, 1, QUERY, 0, b"");
+    oversize[5..].copy_from_slice(&(16 << 20 | 1_i32).to_be_bytes());
+    let not_utf8 = frame(4, 1, QUERY, 0, b"\0\0\0\x02\xc3\x28\0\x01\0");
+    let beyond = frame(4, 1, QUERY, 0, b"\x7f\xff\xff\xffx");
+    let response = frame(4 | 0x80, 1, RESULT, 0, b"");
+    for (bytes, words) in [
+        (negative, "cannot have -"),
+        (oversize, "16777217 bytes; 16777216 are allowed"),
+        (not_utf8, "UTF-8"),
+        (beyond, "2147483647 bytes"),
+        (response, "requests, not responses"),
+    ] {
+        let mut client = server.client(4);
+        client.send_bytes(&bytes);
+        client.receive().assert_error(PROTOCOL, words);
+        client.assert_closed();
+    }
+    let mut client = server.client(5);
+    client.send_bytes(&[0; 64]);
+    client.receive().assert_error(PROTOCOL, "checksum");
+    client.assert_closed();
+    bystander.query(1, "warn");
+    assert_eq!(bystander.receive().opcode, RESULT);
+}
+
+#[test]
+fn a_stranger_may_send_small_bodies_only() {
+    let server = Running::start();
+    let mut client = Client::connect(server.address, 4);
+    client.send_bytes(&frame(4, 0, OPTIONS, 0, &[0; 65_537])[..9]);
+    client.receive().assert_error(PROTOCOL, "65536 are allowed");
+    client.assert_closed();
+}
+
+#[test]
+fn requests_run_side_by_side_and_are_answered_as_they_finish() {
+    let server = Running::start();
+    for version in [4, 5] {
+        let mut client = server.client(version);
+        client.query(1, "sleep 300");
+        client.query(2, "warn");
+        client.send(3, OPTIONS, 0, b"");
+        let mut streams: Vec<i16> = (0..3).map(|_| client.receive().stream).collect();
+        assert_eq!(streams.pop(), Some(1), "the slow one is last");
+        streams.sort_unstable();
+        assert_eq!(streams, [2, 3]);
+    }
+}
+
+#[test]
+fn a_connection_has_a_number_of_requests_under_way_and_the_rest_waits() {
+    let limits = Limits { requests_per_connection_max: 2, ..limits() };
+    let server = Running::with(limits, None);
+    let mut client = server.client(4);
+    for stream in 1..=4 {
+        client.query(stream, "sleep 200");
+    }
+    client.query(5, "warn");
+    pause(Duration::from_millis(100));
+    assert_eq!(server.metrics.requests_in_flight.get(), 2);
+    let streams: Vec<i16> = (0..5).map(|_| client.receive().stream).collect();
+    assert!(!streams[..2].contains(&5), "the fast one waited for room: {streams:?}");
+}
+
+#[test]
+fn answers_that_are_not_read_stop_the_reading_of_requests() {
+    let limits = Limits { unsent_bytes_max: 64 << 10, requests_per_connection_max: 4, ..limits() };
+    let server = Running::with(limits, None);
+    let mut client = server.client(4);
+    let sent = 500;
+    for stream in 0..sent {
+        client.query(stream, "blob 100000");
+    }
+    let taken = || server.metrics.requests.of(Opcode::Query).get();
+    let mut before = 0;
+    server.eventually("the server stops reading", |_| {
+        pause(Duration::from_millis(100));
+        std::mem::replace(&mut before, taken()) == taken()
+    });
+    // What the kernel buffers is a few MiB of these 50.
+    assert!(taken() < 250, "{} requests were taken", taken());
+    for _ in 0..sent {
+        assert_eq!(client.receive().opcode, RESULT);
+    }
+    assert_eq!(taken(), 500);
+}
+
+#[test]
+fn a_client_that_stalls_is_cut_off() {
+    let stall_timeout = Duration::from_millis(200);
+    let limits = Limits { stall_timeout, greeting_timeout: stall_timeout, ..limits() };
+    let server = Running::with(limits, None);
+    let silent = Client::connect(server.address, 4);
+    let mut half_a_request = server.client(4);
+    half_a_request.send_bytes(&frame(4, 1, QUERY, 0, &[0; 100])[..50]);
+    let mut half_a_segment = server.client(5);
+    half_a_segment.send_bytes(&[1, 2, 3]);
+    let mut not_reading = server.client(4);
+    for stream in 0..200 {
+        not_reading.query(stream, "blob 100000");
+    }
+    let mut idle = server.client(4);
+    server.eventually("the four are cut off", |metrics| metrics.connections.get() == 1);
+    for mut client in [silent, half_a_request, half_a_segment] {
+        client.assert_closed();
+    }
+    // Between requests a client may be silent as long as it likes.
+    idle.query(1, "warn");
+    assert_eq!(idle.receive().opcode, RESULT);
+}
+
+#[test]
+fn bytes_beyond_the_servers_budget_are_refused_and_the_connection_goes_on() {
+    let limits = Limits { request_bytes_max: 10_000, ..limits() };
+    let server = Running::with(limits, None);
+    for version in [4, 5] {
+        let mut client = server.client(version);
+        client.query(1, &"x".repeat(200_000));
+        let response = client.receive();
+        assert_eq!(response.stream, 1);
+        response.assert_error(OVERLOADED, "try again later");
+        client.query(2, "warn");
+        assert_eq!(client.receive().opcode, RESULT);
+    }
+    assert_eq!(server.metrics.requests_shed.get(), 2);
+}
+
+#[test]
+fn a_request_holds_its_bytes_until_it_is_answered() {
+    let limits = Limits { request_bytes_max: 10_000, ..limits() };
+    let server = Running::with(limits, None);
+    let (mut first, mut second) = (server.client(4), server.client(4));
+    let padding = " ".repeat(6000);
+    first.query(1, &format!("sleep 300{padding}"));
+    server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
+    let warn = format!("warn{padding}");
+    second.query(1, &warn);
+    second.receive().assert_error(OVERLOADED, "try again later");
+    assert_eq!(first.receive().opcode, RESULT);
+    second.query(1, &warn);
+    assert_eq!(second.receive().opcode, RESULT);
+}
+
+#[test]
+fn a_client_that_is_still_sending_gets_the_last_answer() {
+    let server = Running::start();
+    let mut client = server.client(4);
+    client.send_bytes(&frame(4, 1, QUERY, 0, &vec![0; 17 << 20])[..9]);
+    // A socket that is closed while bytes come refuses them, and may take the answer with it.
+    for _ in 0..5 {
+        pause(Duration::from_millis(50));
+        client.send_bytes(&[0; 1000]);
+    }
+    client.receive().assert_error(PROTOCOL, "are allowed");
+    client.assert_closed();
+}
+
+#[test]
+fn only_the_right_password_opens() {
+    let server = Running::with(limits(), Some(PASSWORDS));
+    let greet = |version| {
+        let mut client = Client::connect(server.address, version);
+        client.startup(&[]);
+        assert_eq!(client.receive().opcode, AUTHENTICATE);
+        client.settle(false);
+        client
+    };
+    for version in [4, 5] {
+        let mut right = greet(version);
+        right.log_in("ann", "one");
+        assert_eq!(right.receive().opcode, AUTH_SUCCESS);
+        right.query(2, "whoami");
+        let answer = right.receive();
+        assert!(answer.body.windows(3).any(|bytes| bytes == b"ann"), "{answer:?}");
+
+        for (user, password) in [("ann", "two"), ("eve", "one"), ("ann", "")] {
+            let mut wrong = greet(version);
+            wrong.log_in(user, password);
+            wrong.receive().assert_error(0x0100, "the user or the password is wrong");
+            wrong.assert_closed();
+        }
+        let mut unasked = greet(version);
+        unasked.query(1, "whoami");
+        unasked.receive().assert_error(PROTOCOL, "AUTH_RESPONSE");
+        unasked.assert_closed();
+    }
+    assert_eq!(server.metrics.logins_refused.get(), 6);
+}
+
+#[test]
+fn a_statement_that_panics_fails_alone() {
+    let server = Running::start();
+    let mut client = server.client(4);
+    client.query(1, "sleep 100");
+    client.query(2, "panic");
+    let response = client.receive();
+    assert_eq!(response.stream, 2);
+    response.assert_error(0x0000, "the server failed");
+    assert_eq!(client.receive().stream, 1);
+    assert_eq!(server.metrics.requests_in_flight.get(), 0);
+}
+
+#[test]
+fn a_client_that_goes_takes_its_statements_with_it() {
+    let server = Running::start();
+    let mut client = server.client(4);
+    client.query(1, "sleep 60000");
+    server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
+    drop(client);
+    server.eventually("it is dropped", |metrics| metrics.requests_in_flight.get() == 0);
+}
+
+#[test]
+fn a_drain_answers_what_is_under_way_and_takes_nothing_more() {
+    let mut server = Running::start();
+    let mut busy = server.client(5);
+    let mut idle = server.client(4);
+    busy.query(1, "sleep 500");
+    server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
+    assert_eq!(get(server.http, "/readyz").0, "HTTP/1.1 200 OK");
+    server.shut_down();
+    idle.assert_closed();
+    let (status, why) = get(server.http, "/readyz");
+    assert_eq!((status.as_str(), why.trim()), ("HTTP/1.1 503 Service Unavailable", "draining"));
+    assert_eq!(get(server.http, "/livez").0, "HTTP/1.1 200 OK");
+    assert!(TcpStream::connect(server.address).is_err(), "nobody is let in");
+    busy.query(2, "warn");
+    let response = busy.receive();
+    assert_eq!((response.stream, response.opcode), (1, RESULT));
+    busy.assert_closed();
+    server.join();
+}
+
+#[test]
+fn a_drain_ends_in_time() {
+    let limits = Limits { drain_timeout: Duration::from_millis(200), ..limits() };
+    let mut server = Running::with(limits, None);
+    let mut client = server.client(4);
+    client.query(1, "sleep 60000");
+    server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
+    server.shut_down();
+    server.join();
+    client.assert_closed();
+}
+
+#[test]
+fn there_is_room_for_a_number_of_connections() {
+    let server = Running::with(Limits { connections_max: 2, ..limits() }, None);
+    let first = server.client(4);
+    let _second = server.client(4);
+    Client::connect(server.address, 4).assert_closed();
+    assert_eq!(server.metrics.connections_refused.get(), 1);
+    drop(first);
+    server.eventually("there is room again", |metrics| metrics.connections.get() == 1);
+    server.client(4);
+}
+
+#[test]
+fn schema_changes_are_told_to_those_that_registered() {
+    let server = Running::start();
+    let mut registered = server.client(5);
+    registered.register();
+    let mut other = server.client(4);
+    other.query(3, "create table demo.kv");
+    let result = other.receive();
+    assert_eq!((result.stream, result.opcode), (3, RESULT));
+    let event = registered.receive();
+    assert_eq!((event.stream, event.opcode), (-1, EVENT));
+    assert_eq!(event.body, b"\0\x0dSCHEMA_CHANGE\0\x07CREATED\0\x05TABLE\0\x04demo\0\x02kv"[..]);
+
+    let beside = SchemaChange {
+        change: ChangeType::Dropped,
+        keyspace: "demo".into(),
+        target: ChangeTarget::Keyspace,
+    };
+    server.events.publish(beside);
+    assert!(registered.receive().body.ends_with(b"\0\x07DROPPED\0\x08KEYSPACE\0\x04demo"));
+    other.query(4, "warn");
+    assert_eq!(other.receive().stream, 4, "no event was sent to a connection that did not ask");
+}
+
+#[test]
+fn options_are_told_before_and_after_startup() {
+    let server = Running::start();
+    for version in [4, 5] {
+        let mut client = Client::connect(server.address, version);
+        client.send(0, OPTIONS, 0, b"");
+        let before = client.receive();
+        assert_eq!((before.opcode, before.version), (SUPPORTED, version));
+        assert!(!before.body.windows(6).any(|bytes| bytes == b"SCYLLA"));
+        client.startup(&[("DRIVER_NAME", "x"), ("CLIENT_ID", "y"), ("COMPRESSION", "lz4")]);
+        assert_eq!(client.receive().opcode, READY);
+        client.settle(true);
+        client.send(0, OPTIONS, 0, b"");
+        assert_eq!(client.receive().body, before.body);
+        // Long enough for several segments and for compression.
+        client.query(1, "blob 300000");
+        let blob = client.receive();
+        assert_eq!(blob.opcode, RESULT);
+        assert!(blob.body.ends_with(&[b'b'; 300_000]));
+    }
+}
+
+#[test]
+fn warnings_come_with_the_result() {
+    let server = Running::start();
+    let mut client = server.client(4);
+    client.query(1, "warn");
+    let response = client.receive();
+    assert_eq!((response.opcode, response.flags), (RESULT, 0x08));
+    assert!(response.body.starts_with(b"\0\x01\0\x07careful"));
+    client.query_with_flags(2, 0x02, "use demo");
+    let traced = client.receive();
+    assert!(traced.body.starts_with(b"\0\x01\0"), "a trace that is not there is said so");
+    assert!(traced.body.windows(7).any(|bytes| bytes == b"tracing"));
+}
+
+#[test]
+fn a_custom_payload_is_skipped() {
+    let server = Running::start();
+    let mut client = server.client(4);
+    let body = b"\0\x01\0\x01k\0\0\0\x01v\0\0\0\x08use demo\0\x01\0";
+    client.send(1, QUERY, 0x04, body);
+    assert_eq!(client.receive().body, b"\0\0\0\x03\0\x04demo"[..]);
+}
+
+#[test]
+fn retryable_and_unknown_outcomes_have_codes_of_their_own() {
+    let server = Running::start();
+    for (version, unknown) in [(4, 0x1100), (5, 0x1700)] {
+        let mut client = server.client(version);
+        client.query(1, "conflict");
+        client.receive().assert_error(OVERLOADED, "aborted, safe to retry: row 7");
+        client.query(1, "unknown");
+        client.receive().assert_error(unknown, "ask outcome(7)");
+        client.query(1, "insert into demo.kv (k, v) values (?, ?)");
+        client.receive().assert_error(0x2200, "prepare it first");
+        client.query(1, "what");
+        client.receive().assert_error(0x2000, "no such statement");
+    }
+}
+
+#[test]
+fn the_http_port_tells_health_and_figures() {
+    let server = Running::start();
+    let mut client = server.client(4);
+    client.query(1, "warn");
+    client.receive();
+    assert_eq!(get(server.http, "/livez"), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
+    let (_, figures) = get(server.http, "/metrics");
+    assert!(figures.contains("\ncarnet_server_connections 1\n"), "{figures}");
+    assert!(figures.contains("\ncarnet_server_requests_total{opcode=\"query\"} 1\n"));
+    assert!(figures.contains("_duration_seconds_count{opcode=\"query\"} 1\n"));
+    assert!(figures.ends_with("toy_rows 0\n"), "the backend's come last");
+    assert_eq!(get(server.http, "/else").0, "HTTP/1.1 404 Not Found");
+    let (status, body) = http(server.http, "HEAD /livez HTTP/1.1\r\n\r\n");
+    assert_eq!((status.as_str(), body.as_str()), ("HTTP/1.1 200 OK", ""));
+    let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(8192 - 16));
+    assert_eq!(http(server.http, &long).0, "HTTP/1.1 431 Request Header Fields Too Large");
+}
+
+#[test]
+fn errors_are_counted_by_code() {
+    let server = Running::start();
+    let mut client = server.client(4);
+    client.query(1, "what");
+    assert_eq!(client.receive().opcode, ERROR);
+    let (_, figures) = get(server.http, "/metrics");
+    assert!(figures.contains("\ncarnet_server_errors_total{code=\"syntax\"} 1\n"), "{figures}");
+}

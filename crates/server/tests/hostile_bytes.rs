@@ -1,0 +1,213 @@
+//! Whatever bytes come: no panic, and no more memory than they can justify.
+//!
+//! Every input is drawn from a seed of its own, which a failure prints:
+//! `CARNET_SEED=<seed> cargo test -p carnet-server --test hostile_bytes` replays that input alone.
+
+#![expect(clippy::unwrap_used, reason = "these are the tests' own hands")]
+
+use std::alloc::System;
+use std::panic;
+
+use bytes::{Bytes, BytesMut};
+use carnet_base::{Rng, SeededRng};
+use carnet_server::Request;
+use carnet_server::protocol::budget::ByteBudget;
+use carnet_server::protocol::decoder::{Decoded, FrameDecoder};
+use carnet_server::protocol::frame::{Frame, RequestHeader};
+use carnet_server::protocol::segment::{self, PAYLOAD_LEN_MAX};
+use carnet_server::protocol::{Opcode, Version, compression};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const BODY_MAX: usize = 1 << 20;
+const INPUTS: u64 = 100_000;
+
+/// What decoding may allocate in all, for that many bytes of input (or of what they expand to).
+///
+/// The largest multiple is a list's: four bytes of a body can be an item of 48 in memory. The
+/// constant pays for errors' sentences.
+fn allowance(len: usize) -> usize {
+    32 * len + 4096
+}
+
+const RECORDINGS: [(&[u8], Version, bool); 5] = [
+    (include_bytes!("recorded/python-v4-session.bin"), Version::V4, false),
+    (include_bytes!("recorded/python-v4-lz4-session.bin"), Version::V4, true),
+    (include_bytes!("recorded/python-v5-session.bin"), Version::V5, false),
+    (include_bytes!("recorded/python-v5-control.bin"), Version::V5, false),
+    (include_bytes!("recorded/python-v5-lz4-session.bin"), Version::V5, true),
+];
+
+/// One input: what a client could send.
+struct Corpus {
+    recordings: Vec<(Vec<u8>, Version, bool)>,
+    frames: Vec<(RequestHeader, Bytes)>,
+}
+
+impl Corpus {
+    fn new() -> Self {
+        let mut frames = Vec::new();
+        for (recording, version, lz4) in RECORDINGS {
+            decode(recording, None, version, lz4, &mut |frame| {
+                frames.push((frame.header, frame.body.slice(..frame.body.len().min(4000))));
+            });
+        }
+        assert!(frames.len() > 100, "{} requests", frames.len());
+        let recordings = RECORDINGS.map(|(bytes, version, lz4)| (bytes.to_vec(), version, lz4));
+        Self { recordings: recordings.to_vec(), frames }
+    }
+}
+
+/// Feeds bytes to a decoder until they end or break a rule.
+fn decode(
+    bytes: &[u8],
+    negotiated: Option<(Version, bool)>,
+    version: Version,
+    lz4: bool,
+    take: &mut dyn FnMut(Frame),
+) {
+    let mut decoder = FrameDecoder::new(ByteBudget::new(4 * BODY_MAX), BODY_MAX);
+    if let Some((version, lz4)) = negotiated {
+        decoder.negotiated(version, lz4);
+    }
+    let mut inbox = BytesMut::from(bytes);
+    while let Ok(Some(decoded)) = decoder.next(&mut inbox) {
+        if let Decoded::Frame(frame) = decoded {
+            if frame.header.opcode == Opcode::Startup {
+                decoder.negotiated(version, lz4);
+            }
+            take(frame);
+        }
+    }
+}
+
+fn index(rng: &mut SeededRng, len: usize) -> usize {
+    usize::try_from(rng.below(len as u64)).unwrap()
+}
+
+fn byte(rng: &mut SeededRng) -> u8 {
+    const TELLING: [u8; 6] = [0x00, 0x01, 0x7f, 0x80, 0xfe, 0xff];
+    if rng.chance(500) { TELLING[index(rng, 6)] } else { rng.next_u64().to_be_bytes()[0] }
+}
+
+/// Changes a few bytes: overwrites, removes, repeats, cuts.
+fn mutate(rng: &mut SeededRng, bytes: &mut Vec<u8>) {
+    for _ in 0..=rng.below(6) {
+        if bytes.is_empty() {
+            bytes.push(byte(rng));
+        }
+        let at = index(rng, bytes.len());
+        match rng.below(8) {
+            0..=3 => bytes[at] = byte(rng),
+            4 => {
+                let value = byte(rng);
+                let end = (at + 4).min(bytes.len());
+                bytes[at..end].fill(value);
+            }
+            5 => {
+                bytes.remove(at);
+            }
+            6 => {
+                let end = (at + 1 + index(rng, 16)).min(bytes.len());
+                let copied = bytes[at..end].to_vec();
+                bytes.splice(at..at, copied);
+            }
+            _ => bytes.truncate(at),
+        }
+    }
+}
+
+fn read(frame: &Frame) {
+    // What comes out is not the question here.
+    let _ = Request::decode(frame);
+}
+
+/// Makes an input of the seed, decodes it, and returns how much it could justify to allocate.
+fn attack(corpus: &Corpus, seed: u64) -> (usize, impl FnOnce()) {
+    let mut rng = SeededRng::new(seed);
+    let kind = rng.below(5);
+    let (mut bytes, version, lz4) = corpus.recordings[index(&mut rng, 5)].clone();
+    let (mut header, body) = corpus.frames[index(&mut rng, corpus.frames.len())].clone();
+    let mut negotiated = None;
+    match kind {
+        // A whole connection, from its greeting on.
+        0 => mutate(&mut rng, &mut bytes),
+        // Noise.
+        1 => {
+            bytes = (0..rng.below(2000)).map(|_| byte(&mut rng)).collect();
+            if rng.chance(800) {
+                negotiated = Some((version, lz4));
+            }
+        }
+        // Frames that are wrong in segments that are right.
+        2 => {
+            let mut frames = vec![5, 0, 0, 1, header.opcode as u8];
+            frames.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+            frames.extend_from_slice(&body);
+            mutate(&mut rng, &mut frames);
+            let mut out = BytesMut::new();
+            let part_len = 1 + index(&mut rng, frames.len().clamp(1, PAYLOAD_LEN_MAX));
+            let whole = rng.chance(500);
+            for part in frames.chunks(if whole { PAYLOAD_LEN_MAX } else { part_len }) {
+                segment::put(&mut out, part, whole, lz4);
+            }
+            bytes = out.to_vec();
+            negotiated = Some((Version::V5, lz4));
+        }
+        // A body that is wrong in a frame that is right.
+        3 => {
+            bytes = body.to_vec();
+            mutate(&mut rng, &mut bytes);
+            if rng.chance(300) {
+                header.opcode = Opcode::REQUESTS[index(&mut rng, 8)];
+                header.version = if rng.chance(500) { Version::V4 } else { Version::V5 };
+                header.flags = byte(&mut rng);
+            }
+            header.body_len = bytes.len();
+        }
+        // An lz4 block.
+        _ => {
+            bytes = compression::compress(&b"lz4 ".repeat(1 + index(&mut rng, 2000)))
+                .unwrap_or_else(|| b"short".to_vec());
+            mutate(&mut rng, &mut bytes);
+        }
+    }
+    let expanded = if lz4 || kind == 4 { (bytes.len() * 255 + 64).min(4 * BODY_MAX) } else { 0 };
+    let claimed = index(&mut rng, 1 << 20);
+    let justified = allowance(bytes.len() + expanded);
+    let run = move || match kind {
+        0..=2 => decode(&bytes, negotiated, version, lz4, &mut |frame| read(&frame)),
+        3 => {
+            let charge = ByteBudget::new(bytes.len()).charge(bytes.len()).unwrap();
+            read(&Frame { header, body: Bytes::from(bytes), charge });
+        }
+        _ => {
+            let _ = compression::decompress(&bytes, claimed);
+        }
+    };
+    (justified, run)
+}
+
+/// The only test of this file, as the allocator counts for the whole process.
+#[test]
+fn hostile_bytes_do_no_harm() {
+    let corpus = Corpus::new();
+    let seeds = match std::env::var("CARNET_SEED") {
+        Ok(seed) => seed.parse().unwrap()..=seed.parse().unwrap(),
+        Err(_) => 1..=INPUTS,
+    };
+    for seed in seeds {
+        let (justified, run) = attack(&corpus, seed);
+        let region = Region::new(ALLOCATOR);
+        let panicked = panic::catch_unwind(panic::AssertUnwindSafe(run)).is_err();
+        let allocated = region.change().bytes_allocated;
+        let replay = format!("replay with CARNET_SEED={seed}");
+        assert!(!panicked, "a decoder panicked; {replay}");
+        assert!(
+            allocated <= justified,
+            "{allocated} bytes were allocated where {justified} are justified; {replay}"
+        );
+    }
+}

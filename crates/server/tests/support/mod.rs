@@ -1,0 +1,296 @@
+//! A server on the toy backend, and a client that speaks the protocol byte by byte.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![expect(clippy::unwrap_used, reason = "these are the tests' own hands")]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use carnet_base::SystemClock;
+use carnet_server::protocol::compression;
+use carnet_server::protocol::segment::{self, PAYLOAD_LEN_MAX};
+use carnet_server::{Authenticator, Config, Limits, Metrics, SchemaEvents, Server};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub(crate) mod toy;
+
+pub(crate) const ERROR: u8 = 0x00;
+pub(crate) const STARTUP: u8 = 0x01;
+pub(crate) const READY: u8 = 0x02;
+pub(crate) const AUTHENTICATE: u8 = 0x03;
+pub(crate) const OPTIONS: u8 = 0x05;
+pub(crate) const SUPPORTED: u8 = 0x06;
+pub(crate) const QUERY: u8 = 0x07;
+pub(crate) const RESULT: u8 = 0x08;
+pub(crate) const PREPARE: u8 = 0x09;
+pub(crate) const EXECUTE: u8 = 0x0a;
+pub(crate) const REGISTER: u8 = 0x0b;
+pub(crate) const EVENT: u8 = 0x0c;
+pub(crate) const AUTH_RESPONSE: u8 = 0x0f;
+pub(crate) const AUTH_SUCCESS: u8 = 0x10;
+
+/// A user `ann` with the password `one`, and a hash that is cheap to verify.
+pub(crate) const PASSWORDS: &str =
+    "ann:$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$d17tMH7Q1CdaUEKQ4nz7hOTfxJW0p6Muqb0f8nJuJAE";
+
+/// A server that runs until it is dropped or drained.
+pub(crate) struct Running {
+    runtime: Runtime,
+    pub(crate) address: SocketAddr,
+    pub(crate) http: SocketAddr,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) events: SchemaEvents,
+    shutdown: Option<oneshot::Sender<()>>,
+    served: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    pub(crate) fn start() -> Self {
+        Self::with(Limits::default(), None)
+    }
+
+    pub(crate) fn with(limits: Limits, passwords: Option<&str>) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+        let config = Config { listen: loopback, http: Some(loopback), limits };
+        let authenticator = passwords.map(|text| Authenticator::parse(text).unwrap());
+        let clock = Arc::new(SystemClock);
+        let server = Server::bind(config, toy::Toy::default(), authenticator, clock);
+        let server = runtime.block_on(server).unwrap();
+        let address = server.local_addr().unwrap();
+        let http = server.http_addr().unwrap().unwrap();
+        let (metrics, events) = (server.metrics(), server.schema_events());
+        let (shutdown, asked) = oneshot::channel();
+        let served = runtime.spawn(server.run(async {
+            let _ = asked.await;
+        }));
+        let (shutdown, served) = (Some(shutdown), Some(served));
+        Self { runtime, address, http, metrics, events, shutdown, served }
+    }
+
+    /// Asks the server to drain, and returns at once.
+    pub(crate) fn shut_down(&mut self) {
+        self.shutdown.take().unwrap().send(()).unwrap();
+    }
+
+    /// Waits until the server has drained.
+    pub(crate) fn join(&mut self) {
+        self.runtime.block_on(self.served.take().unwrap()).unwrap();
+    }
+
+    /// Waits until something is so, for at most ten seconds.
+    pub(crate) fn eventually(&self, what: &str, mut is_so: impl FnMut(&Metrics) -> bool) {
+        for _ in 0..1000 {
+            if is_so(&self.metrics) {
+                return;
+            }
+            pause(Duration::from_millis(10));
+        }
+        panic!("never happened: {what}");
+    }
+
+    pub(crate) fn client(&self, version: u8) -> Client {
+        let mut client = Client::connect(self.address, version);
+        client.startup(&[]);
+        assert_eq!(client.receive().opcode, READY);
+        client.settle(false);
+        client
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test waits for the wall clock")]
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// A response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Response {
+    pub(crate) version: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: i16,
+    pub(crate) opcode: u8,
+    pub(crate) body: Bytes,
+}
+
+impl Response {
+    /// Reads an error's code and sentence.
+    pub(crate) fn error(&self) -> (i32, String) {
+        assert_eq!(self.opcode, ERROR, "{self:?}");
+        let mut body = self.body.clone();
+        let code = body.get_i32();
+        let len = usize::from(body.get_u16());
+        (code, String::from_utf8(body[..len].to_vec()).unwrap())
+    }
+
+    pub(crate) fn assert_error(&self, code: i32, words: &str) {
+        let (found, message) = self.error();
+        assert_eq!(found, code, "{message}");
+        assert!(message.contains(words), "{message:?} does not say {words:?}");
+    }
+}
+
+/// A connection, seen from the client's side.
+pub(crate) struct Client {
+    pub(crate) tcp: TcpStream,
+    version: u8,
+    segmented: bool,
+    lz4: bool,
+    received: BytesMut,
+    frames: BytesMut,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr, version: u8) -> Self {
+        let tcp = TcpStream::connect(address).unwrap();
+        tcp.set_nodelay(true).unwrap();
+        tcp.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let (received, frames) = (BytesMut::new(), BytesMut::new());
+        Self { tcp, version, segmented: false, lz4: false, received, frames }
+    }
+
+    /// Goes on as STARTUP settled it.
+    pub(crate) fn settle(&mut self, lz4: bool) {
+        self.segmented = self.version == 5;
+        self.lz4 = lz4;
+    }
+
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        self.tcp.write_all(bytes).unwrap();
+    }
+
+    pub(crate) fn send(&mut self, stream: i16, opcode: u8, flags: u8, body: &[u8]) {
+        let frame = frame(self.version, stream, opcode, flags, body);
+        if !self.segmented {
+            return self.send_bytes(&frame);
+        }
+        let mut out = BytesMut::new();
+        let whole = frame.len() <= PAYLOAD_LEN_MAX;
+        for part in frame.chunks(PAYLOAD_LEN_MAX) {
+            segment::put(&mut out, part, whole, self.lz4);
+        }
+        self.send_bytes(&out);
+    }
+
+    pub(crate) fn startup(&mut self, options: &[(&str, &str)]) {
+        let mut body = Vec::new();
+        let all = [("CQL_VERSION", "3.0.0")];
+        let all = all.iter().chain(options);
+        body.put_u16(u16::try_from(1 + options.len()).unwrap());
+        for text in all.flat_map(|(name, value)| [name, value]) {
+            put_string(&mut body, text);
+        }
+        self.send(0, STARTUP, 0, &body);
+    }
+
+    pub(crate) fn query(&mut self, stream: i16, text: &str) {
+        self.query_with_flags(stream, 0, text);
+    }
+
+    pub(crate) fn query_with_flags(&mut self, stream: i16, flags: u8, text: &str) {
+        let mut body = Vec::new();
+        body.put_i32(i32::try_from(text.len()).unwrap());
+        body.put_slice(text.as_bytes());
+        body.put_u16(1);
+        body.put_slice(if self.version == 5 { &[0; 4] } else { &[0] });
+        self.send(stream, QUERY, flags, &body);
+    }
+
+    pub(crate) fn log_in(&mut self, user: &str, password: &str) {
+        let token = format!("\0{user}\0{password}");
+        let mut body = Vec::new();
+        body.put_i32(i32::try_from(token.len()).unwrap());
+        body.put_slice(token.as_bytes());
+        self.send(1, AUTH_RESPONSE, 0, &body);
+    }
+
+    pub(crate) fn register(&mut self) {
+        self.send(1, REGISTER, 0, b"\0\x01\0\x0dSCHEMA_CHANGE");
+        assert_eq!(self.receive().opcode, READY);
+    }
+
+    /// Receives the next response.
+    pub(crate) fn receive(&mut self) -> Response {
+        self.try_receive().expect("the server closed the connection")
+    }
+
+    /// Receives the next response, `None` where the server has closed the connection.
+    pub(crate) fn try_receive(&mut self) -> Option<Response> {
+        loop {
+            if let Some(response) = self.take() {
+                return Some(response);
+            }
+            let mut buffer = [0; 65_536];
+            match self.tcp.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(len) => self.received.extend_from_slice(&buffer[..len]),
+                Err(e) if e.kind() == ErrorKind::ConnectionReset => return None,
+                Err(e) => panic!("{e}"),
+            }
+        }
+    }
+
+    fn take(&mut self) -> Option<Response> {
+        if self.segmented {
+            while let Some(segment) = segment::take(&mut self.received, self.lz4).unwrap() {
+                self.frames.extend_from_slice(&segment.payload);
+            }
+        } else {
+            self.frames.unsplit(self.received.split());
+        }
+        let header = self.frames.get(..9)?;
+        let len = usize::try_from(u32::from_be_bytes(header[5..].try_into().unwrap())).unwrap();
+        if self.frames.len() < 9 + len {
+            return None;
+        }
+        let mut head = self.frames.split_to(9);
+        let (direction, flags) = (head.get_u8(), head.get_u8());
+        assert_eq!(direction & 0x80, 0x80, "a response");
+        let (stream, opcode) = (head.get_i16(), head.get_u8());
+        let mut body = self.frames.split_to(len).freeze();
+        if flags & 1 != 0 {
+            let (len, block) = compression::split_prefixed(&body, 1 << 28).unwrap();
+            body = compression::decompress(&block, len).unwrap();
+        }
+        Some(Response { version: direction & 0x7f, flags, stream, opcode, body })
+    }
+
+    /// Checks that the server has closed the connection after everything that was received.
+    pub(crate) fn assert_closed(&mut self) {
+        assert_eq!(self.try_receive(), None);
+    }
+}
+
+pub(crate) fn frame(version: u8, stream: i16, opcode: u8, flags: u8, body: &[u8]) -> Vec<u8> {
+    let mut out = vec![version, flags];
+    out.put_i16(stream);
+    out.put_u8(opcode);
+    out.put_i32(i32::try_from(body.len()).unwrap());
+    out.put_slice(body);
+    out
+}
+
+pub(crate) fn put_string(out: &mut Vec<u8>, text: &str) {
+    out.put_u16(u16::try_from(text.len()).unwrap());
+    out.put_slice(text.as_bytes());
+}
+
+/// Asks the HTTP port, and returns the status line and the body.
+pub(crate) fn http(address: SocketAddr, request: &str) -> (String, String) {
+    let mut tcp = TcpStream::connect(address).unwrap();
+    tcp.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    tcp.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    tcp.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.lines().next().unwrap().to_owned(), body.to_owned())
+}
+
+pub(crate) fn get(address: SocketAddr, path: &str) -> (String, String) {
+    http(address, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+}

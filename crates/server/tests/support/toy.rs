@@ -1,0 +1,265 @@
+//! A backend of a dozen fixed statements, enough for a stock driver to connect and for each of the
+//! server's promises to be tried. It shows what a [`Backend`] has to do, and no more.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use carnet_base::{DataType, murmur3};
+use carnet_server::{
+    Answer, Backend, Batch, BatchStatement, BoundValue, BoundValues, ChangeTarget, ChangeType,
+    Client, ColumnSpec, ColumnType, Columns, Failure, FailureKind, Outcome, Prepared, QueryParams,
+    Rows, SchemaChange,
+};
+
+/// One table `demo.kv (k int PRIMARY KEY, v text)`, and some system tables.
+#[derive(Default)]
+pub(crate) struct Toy {
+    rows: Mutex<BTreeMap<i32, Option<Bytes>>>,
+    prepared: Mutex<HashMap<Bytes, String>>,
+}
+
+/// A connection's keyspace and user.
+pub(crate) struct Session {
+    keyspace: Mutex<Option<String>>,
+    user: Option<String>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const INSERT: &str = "insert into demo.kv (k, v) values (?, ?)";
+const SELECT_ONE: &str = "select v from demo.kv where k = ?";
+const SELECT_ALL: &str = "select k, v from demo.kv";
+
+fn kv(names: &[&str]) -> Columns {
+    let spec = |name: &&str| {
+        let data_type = if *name == "k" { DataType::Int } else { DataType::Text };
+        ColumnSpec::new("demo", "kv", *name, data_type)
+    };
+    Columns::new(names.iter().map(spec).collect())
+}
+
+fn rows(columns: Columns, rows: Vec<Vec<Option<Bytes>>>) -> Outcome {
+    Outcome::Rows(Rows { columns, rows, paging_state: None })
+}
+
+fn text(text: &str) -> Option<Bytes> {
+    Some(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+fn missing_values() -> Failure {
+    Failure::invalid("the statement has markers, and no values came: prepare it first")
+}
+
+/// The row that drivers begin with.
+fn local() -> Outcome {
+    let set = || ColumnType::set(DataType::Text);
+    let tokens = [&[0, 0, 0, 1, 0, 0, 0, 1][..], b"0"].concat();
+    let columns: [(&str, ColumnType, Option<Bytes>); 15] = [
+        ("key", DataType::Text.into(), text("local")),
+        ("bootstrapped", DataType::Text.into(), text("COMPLETED")),
+        ("broadcast_address", DataType::Inet.into(), Some(Bytes::from_static(&[127, 0, 0, 1]))),
+        ("cluster_name", DataType::Text.into(), text("toy")),
+        ("cql_version", DataType::Text.into(), text("3.4.7")),
+        ("data_center", DataType::Text.into(), text("dc1")),
+        ("host_id", DataType::Uuid.into(), Some(Bytes::from_static(&[7; 16]))),
+        ("listen_address", DataType::Inet.into(), Some(Bytes::from_static(&[127, 0, 0, 1]))),
+        ("native_protocol_version", DataType::Text.into(), text("5")),
+        ("partitioner", DataType::Text.into(), text("org.apache.cassandra.dht.Murmur3Partitioner")),
+        ("rack", DataType::Text.into(), text("rack1")),
+        ("release_version", DataType::Text.into(), text("5.0.0-toy")),
+        ("rpc_address", DataType::Inet.into(), Some(Bytes::from_static(&[127, 0, 0, 1]))),
+        ("schema_version", DataType::Uuid.into(), Some(Bytes::from_static(&[8; 16]))),
+        ("tokens", set(), Some(Bytes::from(tokens))),
+    ];
+    let mut specs = Vec::new();
+    let mut row = Vec::new();
+    for (name, column_type, value) in columns {
+        specs.push(ColumnSpec::new("system", "local", name, column_type));
+        row.push(value);
+    }
+    rows(Columns::new(specs), vec![row])
+}
+
+impl Toy {
+    fn insert(&self, values: &[BoundValue]) -> Result<Outcome, Failure> {
+        let [BoundValue::Bytes(key), value] = values else { return Err(missing_values()) };
+        let key = key.as_ref().try_into().map_err(|_| Failure::invalid("k is an int"))?;
+        let mut rows = lock(&self.rows);
+        let old = rows.entry(i32::from_be_bytes(key)).or_default();
+        match value {
+            BoundValue::Bytes(value) => *old = Some(value.clone()),
+            BoundValue::Null => *old = None,
+            BoundValue::Unset => {}
+        }
+        Ok(Outcome::Void)
+    }
+
+    fn select_one(&self, values: &[BoundValue]) -> Result<Outcome, Failure> {
+        let [BoundValue::Bytes(key)] = values else { return Err(missing_values()) };
+        let key = key.as_ref().try_into().map_err(|_| Failure::invalid("k is an int"))?;
+        let found = lock(&self.rows).get(&i32::from_be_bytes(key)).cloned();
+        Ok(rows(kv(&["v"]), found.into_iter().map(|value| vec![value]).collect()))
+    }
+
+    /// A page begins after the key that the paging state holds.
+    fn select_all(&self, params: &QueryParams) -> Result<Outcome, Failure> {
+        let after = match &params.paging_state {
+            None => i32::MIN,
+            Some(state) => i32::from_be_bytes(
+                state.as_ref().try_into().map_err(|_| Failure::invalid("a broken paging state"))?,
+            ),
+        };
+        let page = params.page_size.map_or(usize::MAX, |size| size as usize);
+        let all = lock(&self.rows);
+        let mut left = all.range(after..).skip(usize::from(params.paging_state.is_some()));
+        let taken: Vec<_> = left.by_ref().take(page).collect();
+        let last = taken.last().map(|(key, _)| Bytes::copy_from_slice(&key.to_be_bytes()));
+        let rows = taken
+            .into_iter()
+            .map(|(key, value)| {
+                vec![Some(Bytes::copy_from_slice(&key.to_be_bytes())), value.clone()]
+            })
+            .collect();
+        let paging_state = left.next().and(last);
+        Ok(Outcome::Rows(Rows { columns: kv(&["k", "v"]), rows, paging_state }))
+    }
+
+    async fn run(
+        &self,
+        session: &Session,
+        statement: &str,
+        params: &QueryParams,
+    ) -> Result<Answer, Failure> {
+        let statement = normalize(statement);
+        let (verb, rest) = statement.split_once(' ').unwrap_or((&statement, ""));
+        let number = || rest.parse().map_err(|_| Failure::syntax("expected a number"));
+        let values: &[BoundValue] = match &params.values {
+            BoundValues::Positional(values) => values,
+            BoundValues::Named(_) => return Err(Failure::invalid("not supported yet: names")),
+        };
+        let outcome = match (verb, statement.as_str()) {
+            (_, INSERT) => self.insert(values)?,
+            (_, SELECT_ONE) => self.select_one(values)?,
+            (_, SELECT_ALL) => self.select_all(params)?,
+            ("select", s) if s.contains(" from system.local") => local(),
+            ("select", s) if s.contains(" from system") => rows(
+                Columns::new(vec![ColumnSpec::new("system", "x", "x", DataType::Text)]),
+                vec![],
+            ),
+            ("use", _) => {
+                *lock(&session.keyspace) = Some(rest.to_owned());
+                Outcome::SetKeyspace(rest.to_owned())
+            }
+            ("create", _) => Outcome::SchemaChange(SchemaChange {
+                change: ChangeType::Created,
+                keyspace: "demo".into(),
+                target: ChangeTarget::Table("kv".into()),
+            }),
+            ("whoami", _) => {
+                let keyspace = lock(&session.keyspace).clone();
+                let column = |name| ColumnSpec::new("toy", "session", name, DataType::Text);
+                let columns = Columns::new(vec![column("user"), column("keyspace")]);
+                let value = |value: Option<&str>| value.and_then(text);
+                rows(
+                    columns,
+                    vec![vec![value(session.user.as_deref()), value(keyspace.as_deref())]],
+                )
+            }
+            ("sleep", _) => {
+                sleep(Duration::from_millis(number()?)).await;
+                Outcome::Void
+            }
+            ("blob", _) => {
+                let len = usize::try_from(number()?).unwrap_or(0);
+                let columns = Columns::new(vec![ColumnSpec::new("toy", "t", "b", DataType::Blob)]);
+                rows(columns, vec![vec![Some(Bytes::from(vec![b'b'; len]))]])
+            }
+            ("warn", _) => {
+                return Ok(Answer { outcome: Outcome::Void, warnings: vec!["careful".into()] });
+            }
+            ("conflict", _) => return Err(Failure::new(FailureKind::Conflict, "row 7")),
+            ("unknown", _) => return Err(Failure::new(FailureKind::Unknown, "ask outcome(7)")),
+            ("panic", _) => panic!("as asked"),
+            _ => return Err(Failure::syntax(format!("no such statement: {statement}"))),
+        };
+        Ok(outcome.into())
+    }
+}
+
+fn normalize(statement: &str) -> String {
+    let words: Vec<&str> = statement.trim().trim_end_matches(';').split_whitespace().collect();
+    words.join(" ").to_lowercase()
+}
+
+#[expect(clippy::disallowed_methods, reason = "a statement that takes its time")]
+async fn sleep(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+impl Backend for Toy {
+    type Session = Session;
+
+    fn open(&self, client: Client) -> Session {
+        Session { keyspace: Mutex::new(None), user: client.user }
+    }
+
+    async fn query(
+        &self,
+        session: &Session,
+        text: &str,
+        params: QueryParams,
+    ) -> Result<Answer, Failure> {
+        self.run(session, text, &params).await
+    }
+
+    async fn prepare(
+        &self,
+        _session: &Session,
+        text: &str,
+        _keyspace: Option<&str>,
+    ) -> Result<Prepared, Failure> {
+        let statement = normalize(text);
+        let (markers, partition_key, result) = match statement.as_str() {
+            INSERT => (kv(&["k", "v"]), vec![0], Columns::none()),
+            SELECT_ONE => (kv(&["k"]), vec![0], kv(&["v"])),
+            SELECT_ALL => (Columns::none(), Vec::new(), kv(&["k", "v"])),
+            _ => return Err(Failure::syntax(format!("no such statement: {statement}"))),
+        };
+        let id = Bytes::copy_from_slice(&murmur3::token(statement.as_bytes()).0.to_be_bytes());
+        lock(&self.prepared).insert(id.clone(), statement);
+        Ok(Prepared { id, markers, partition_key, result })
+    }
+
+    async fn execute(
+        &self,
+        session: &Session,
+        id: &Bytes,
+        params: QueryParams,
+    ) -> Result<Answer, Failure> {
+        let statement = lock(&self.prepared).get(id).cloned();
+        let statement = statement.ok_or_else(|| Failure::unprepared(id.clone()))?;
+        self.run(session, &statement, &params).await
+    }
+
+    async fn batch(&self, session: &Session, batch: Batch) -> Result<Answer, Failure> {
+        for item in batch.items {
+            let values = BoundValues::Positional(item.values);
+            let params = QueryParams { values, ..batch.params.clone() };
+            match item.statement {
+                BatchStatement::Text(text) => self.query(session, &text, params).await?,
+                BatchStatement::Prepared(id) => self.execute(session, &id, params).await?,
+            };
+        }
+        Ok(Outcome::Void.into())
+    }
+
+    fn append_metrics(&self, out: &mut String) {
+        out.push_str("# HELP toy_rows Rows.\n# TYPE toy_rows gauge\ntoy_rows ");
+        out.push_str(&lock(&self.rows).len().to_string());
+        out.push('\n');
+    }
+}
