@@ -1,7 +1,8 @@
 //! Text forms of values: as a person reads them, and as literals and CSV fields give them.
 //!
 //! `Display` of a [`Value`](crate::Value) is what cqlsh prints, and
-//! [`DataType::parse_text`](crate::DataType::parse_text) reads that back, together with the other forms that Cassandra accepts in string literals:
+//! [`DataType::parse_text`](crate::DataType::parse_text) reads that back, together with the other
+//! forms that Cassandra accepts in string literals:
 //!
 //! | type | printed | also read |
 //! | --- | --- | --- |

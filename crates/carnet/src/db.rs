@@ -166,7 +166,7 @@ impl Builder {
         let store = LocalStore::open(
             disk,
             Arc::clone(&self.clock),
-            Arc::clone(&self.spawn),
+            &*self.spawn,
             self.storage.clone(),
             order,
         )?;
@@ -258,7 +258,6 @@ impl Db {
     }
 
     /// Returns the settings of one transaction.
-    #[must_use]
     pub fn transaction(&self) -> TransactionOptions<'_> {
         TransactionOptions {
             db: self,

@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn waits_end_in_the_order_of_their_moments() {
-        let clock = Arc::new(SystemClock);
-        let timer = Timer::new(clock.clone(), Arc::new(ThreadSpawn));
+        let clock = SystemClock;
+        let timer = Timer::new(Arc::new(SystemClock), Arc::new(ThreadSpawn));
         let before = clock.now();
         let long = timer.wait(Duration::from_millis(30));
         block_on(timer.wait(Duration::from_millis(10)));

@@ -1,5 +1,7 @@
 //! The façade as an application uses it, on each store.
 
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;

@@ -12,7 +12,8 @@
 //! | room | what it holds |
 //! | --- | --- |
 //! | [`protocol`] | bytes to requests, responses to bytes; no I/O |
-//! | [`backend`] | what runs statements: a trait, so that this crate knows nothing of CQL |
+//! | [`backend`] | what runs statements: a trait, so that the protocol is tested without CQL |
+//! | [`executor`] | the backend that runs CQL |
 //! | [`failure`] | how a statement fails, and which of the protocol's errors that is |
 //! | `connection` | a state machine without I/O, and the driver that moves its bytes |
 //! | [`auth`] | users, password hashes, SASL PLAIN |
@@ -42,6 +43,7 @@ pub mod auth;
 pub mod backend;
 mod connection;
 pub mod events;
+pub mod executor;
 pub mod failure;
 pub mod http;
 pub mod listener;
@@ -51,6 +53,7 @@ pub mod protocol;
 pub use auth::{Authenticator, hash_password};
 pub use backend::{Answer, Backend, Client, Outcome};
 pub use events::SchemaEvents;
+pub use executor::CqlBackend;
 pub use failure::{Failure, FailureKind};
 pub use listener::{Config, Limits, Server};
 pub use metrics::Metrics;

@@ -13,6 +13,20 @@ macro_rules! counters {
             $($(#[doc = $doc])+ pub $name: u64,)+
         }
 
+        impl Metrics {
+            /// Hands out every counter: its name, what it counts, `counter` or `gauge`, its value.
+            pub fn each(&self, mut take: impl FnMut(&str, &str, &str, u64)) {
+                $({
+                    let help = concat!($($doc),+).trim();
+                    let (kind, help) = match help.strip_prefix("Gauge: ") {
+                        Some(help) => ("gauge", help),
+                        None => ("counter", help),
+                    };
+                    take(stringify!($name), help, kind, self.$name);
+                })+
+            }
+        }
+
         /// The counters themselves.
         #[derive(Debug, Default)]
         pub(crate) struct Counters {

@@ -7,7 +7,7 @@ mod common;
 use carnet_base::{ErrorKind, Rng, SeededRng};
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{Durability, Options};
-use common::{Mix, Model, SMALL, check_recovered, run};
+use common::{Mix, Model, SMALL, append, check_recovered, open, run};
 
 fn options(durability: Durability) -> Options {
     Options {
@@ -41,11 +41,17 @@ fn crash(
         {
             return Err(format!("round {round}: {error}"));
         }
+        if round + 1 < rounds && rng.chance(500) {
+            // Only the process ends, and the next one loses its power soon: what one has written
+            // and the other relied on must have been synced by the other.
+            disk = disk.kill();
+            continue;
+        }
+        disk = disk.crash(&mut rng);
         if durability != Durability::Always {
             // Only the process's end is survived, but what is there must be a prefix.
             model.acknowledged = carnet_base::Timestamp::ZERO;
         }
-        disk = disk.crash(&mut rng);
         check_recovered(&disk, &options, &mut model, &mut rng)
             .map_err(|error| format!("round {round}: {error}"))?;
         disk = disk.kill();
@@ -81,7 +87,8 @@ fn at_every_sync_of_one_workload() {
 }
 
 fn anywhere(disk: &SimDisk, rng: &mut SeededRng) {
-    disk.halt_at(1 + rng.below(250));
+    let within = [30, 250][rng.below(2) as usize];
+    disk.halt_at(disk.operations() + 1 + rng.below(within));
 }
 
 #[test]
@@ -97,6 +104,44 @@ fn without_syncs_a_prefix_is_left() {
     for seed in 1000..1200 {
         let outcome = crash(seed, Durability::None, 3, anywhere);
         assert_eq!(outcome, Ok(()), "replay: seed {seed}, None");
+    }
+}
+
+/// A process is killed at every operation of a flush, and the next one loses its power at every
+/// operation of its opening: it must not have built on names that were not durable yet.
+#[test]
+fn killed_while_flushing_then_without_power_while_opening() {
+    let flushed = |halt: Option<u64>| {
+        let mut rng = SeededRng::new(3);
+        let disk = SimDisk::new(3);
+        let mut model = Model::default();
+        let (engine, workers) = open(&disk, options(Durability::Always)).unwrap();
+        for _ in 0..3 {
+            drop(append(&engine, &mut model, &SMALL, &mut rng).unwrap());
+        }
+        workers.settle();
+        model.acknowledged = engine.published();
+        let before = disk.operations();
+        disk.halt_at(before + halt.unwrap_or(u64::MAX / 2));
+        let _ = engine.flush();
+        (disk.kill(), model, disk.operations() - before)
+    };
+    let (_, _, operations) = flushed(None);
+    assert!(operations > 10);
+    for killed_at in 1..=operations {
+        let (killed, model, _) = flushed(Some(killed_at));
+        for halted_at in 1..=25 {
+            let disk = killed.kill();
+            disk.halt_at(disk.operations() + halted_at);
+            drop(open(&disk, options(Durability::Always)));
+            for seed in 0..6 {
+                let mut rng = SeededRng::new(seed);
+                let left = disk.crash(&mut rng);
+                let (options, mut model) = (options(Durability::Always), model.clone());
+                let outcome = check_recovered(&left, &options, &mut model, &mut rng);
+                assert_eq!(outcome, Ok(()), "killed at {killed_at}, halted at {halted_at}, {seed}");
+            }
+        }
     }
 }
 

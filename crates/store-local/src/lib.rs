@@ -75,14 +75,14 @@ impl LocalStore {
     pub fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
-        spawn: Arc<dyn Spawn>,
+        spawn: &dyn Spawn,
         options: Options,
         order: impl FnOnce(Timestamp) -> Box<dyn CommitOrder>,
     ) -> Result<Self> {
         let engine = Engine::open(
             disk,
             Arc::clone(&clock),
-            &*spawn,
+            spawn,
             options,
             Arc::new(commit_table::entry_cell),
         )?;

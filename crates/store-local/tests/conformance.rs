@@ -19,8 +19,8 @@ fn run_with(options: &Options) {
     run(|| {
         count += 1;
         let disk = RealDisk::open(dirs.path().join(format!("{count}"))).unwrap();
-        let (clock, spawn) = (Arc::new(SystemClock), Arc::new(ThreadSpawn));
-        LocalStore::open(Arc::new(disk), clock, spawn, options.clone(), order).unwrap()
+        let clock = Arc::new(SystemClock);
+        LocalStore::open(Arc::new(disk), clock, &ThreadSpawn, options.clone(), order).unwrap()
     });
 }
 

@@ -38,6 +38,22 @@ pub fn prefix_range(prefix: &Bytes) -> ByteBounds {
 /// meant in the values' own order: on `DESC` columns the larger value gives the lower byte bound.
 /// Bounds that cross give a range that holds nothing.
 ///
+/// ```
+/// use std::ops::{Bound, RangeBounds};
+///
+/// use carnet_base::key::{encode, slice};
+/// use carnet_base::{Order, Value};
+///
+/// // PRIMARY KEY (p, a, b) WITH CLUSTERING ORDER BY (a ASC, b DESC): a = 1 AND b > 5
+/// let orders = [Order::Asc, Order::Desc];
+/// let five = [Value::Int(5)];
+/// let range = slice(&orders, &[Value::Int(1)], Bound::Excluded(&five), Bound::Unbounded)?;
+/// assert!(range.contains(&encode(&[Value::Int(1), Value::Int(6)], &orders)?));
+/// assert!(!range.contains(&encode(&[Value::Int(1), Value::Int(5)], &orders)?));
+/// assert!(!range.contains(&encode(&[Value::Int(2), Value::Int(6)], &orders)?));
+/// # Ok::<(), carnet_base::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// As [`encode`], and `Unsupported` where a bound compares `ASC` and `DESC` columns together:

@@ -14,8 +14,11 @@ const TABLES_MAX: usize = 4096;
 /// Parsed schemas. What is here is never stale: a version never changes.
 #[derive(Default)]
 pub(crate) struct SchemaCache {
-    parsed: Mutex<HashMap<String, HashMap<String, (Timestamp, Arc<TableSchema>)>>>,
+    parsed: Mutex<HashMap<String, Tables>>,
 }
+
+/// A keyspace's tables by name, each with the start of the version it was parsed from.
+type Tables = HashMap<String, (Timestamp, Arc<TableSchema>)>;
 
 impl SchemaCache {
     pub(crate) fn parse(

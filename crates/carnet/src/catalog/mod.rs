@@ -213,7 +213,7 @@ pub async fn version(tx: &Tx) -> Result<Timestamp> {
 /// The error for a keyspace that is not there.
 #[must_use]
 pub fn no_keyspace(name: &str) -> Error {
-    Error::invalid(format!("keyspace {name} does not exist; create it first"))
+    Error::invalid(format!("keyspace {name} does not exist"))
 }
 
 /// The error for a table that is not there.

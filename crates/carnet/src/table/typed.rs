@@ -105,7 +105,7 @@ pub(super) async fn ensure(
         if catalog::keyspace(&tx, keyspace).await?.is_none() {
             catalog::create_keyspace(&tx, &KeyspaceSchema::local(keyspace)).await?;
         }
-        let start = tx.start_timestamp().map_or(0, |start| start.get());
+        let start = tx.start_timestamp().map_or(0, carnet_base::Timestamp::get);
         let uuid = Uuid::from_u64_pair(start, u64::from(u32::MAX));
         catalog::create_table(&tx, schema(uuid)?).await?;
         Ok(())

@@ -9,12 +9,14 @@
 //! * a failed sync drops what it was asked to sync, and a second one that "succeeds" does not
 //!   bring it back, as Linux does.
 //!
+//! It also stalls, so that a test can look at what goes on meanwhile.
+//!
 //! Every operation is counted, so that a test can first run to the end, ask how many there were,
 //! and then stop the power at each of them.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use carnet_base::{Result, Rng, SeededRng};
 
@@ -26,7 +28,12 @@ const SECTOR: usize = 512;
 
 /// A simulated directory. Clones share it.
 #[derive(Clone)]
-pub struct SimDisk(Arc<Mutex<State>>);
+pub struct SimDisk(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    resumed: Condvar,
+}
 
 #[derive(Clone)]
 struct State {
@@ -38,6 +45,8 @@ struct State {
     syncs: u64,
     trouble: Trouble,
     locked: bool,
+    held: bool,
+    waiting: usize,
     rng: SeededRng,
 }
 
@@ -92,65 +101,72 @@ impl SimDisk {
     /// Makes an empty disk. The seed decides how much of a failed operation has happened.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(State {
-            files: Vec::new(),
-            names: BTreeMap::new(),
-            synced_names: BTreeMap::new(),
-            unsynced_names: Vec::new(),
-            operations: 0,
-            syncs: 0,
-            trouble: Trouble::default(),
-            locked: false,
-            rng: SeededRng::new(seed),
-        })))
+        Self::restarted(Vec::new(), BTreeMap::new(), SeededRng::new(seed))
     }
 
     /// Returns how many operations there were, reads included.
     #[must_use]
     pub fn operations(&self) -> u64 {
-        lock(&self.0).operations
+        lock(&self.0.state).operations
     }
 
     /// Returns how many syncs there were, of files and of the directory.
     #[must_use]
     pub fn syncs(&self) -> u64 {
-        lock(&self.0).syncs
+        lock(&self.0.state).syncs
     }
 
     /// Makes one operation fail: the `operation`-th since the disk was made, counted from 1.
     pub fn fail_at(&self, operation: u64, error: io::ErrorKind) {
-        lock(&self.0).trouble.fail_at = Some((operation, error));
+        lock(&self.0.state).trouble.fail_at = Some((operation, error));
     }
 
     /// Lets no file grow and none be made from an operation on: the disk is full.
     pub fn full_from(&self, operation: u64) {
-        lock(&self.0).trouble.full_from = Some(operation);
+        lock(&self.0.state).trouble.full_from = Some(operation);
     }
 
     /// Stops the power in the middle of an operation: it and all after it fail.
     pub fn halt_at(&self, operation: u64) {
-        lock(&self.0).trouble.halt_at = Some(operation);
+        lock(&self.0.state).trouble.halt_at = Some(operation);
     }
 
     /// Stops the power in the middle of the `sync`-th sync, counted from 1.
     pub fn halt_at_sync(&self, sync: u64) {
-        lock(&self.0).trouble.halt_at_sync = Some(sync);
+        lock(&self.0.state).trouble.halt_at_sync = Some(sync);
     }
 
     /// Stops the power now.
     pub fn halt(&self) {
-        lock(&self.0).trouble.halted = true;
+        lock(&self.0.state).trouble.halted = true;
+    }
+
+    /// Lets no operation begin until [`SimDisk::resume`]: the device has stalled.
+    pub fn hold(&self) {
+        lock(&self.0.state).held = true;
+    }
+
+    /// Lets all operations go on.
+    pub fn resume(&self) {
+        lock(&self.0.state).held = false;
+        self.0.resumed.notify_all();
+    }
+
+    /// Returns how many operations wait for a stalled device.
+    #[must_use]
+    pub fn held_operations(&self) -> usize {
+        lock(&self.0.state).waiting
     }
 
     /// From now on acknowledges syncs of files whose names begin so without doing them.
     pub fn lie_about_syncs(&self, prefix: &str) {
-        lock(&self.0).trouble.unsynced_prefix = Some(prefix.to_owned());
+        lock(&self.0.state).trouble.unsynced_prefix = Some(prefix.to_owned());
     }
 
     /// Returns one of the disks that a loss of power could leave, unlocked and without trouble.
     #[must_use]
     pub fn crash(&self, rng: &mut dyn Rng) -> Self {
-        let state = lock(&self.0);
+        let state = lock(&self.0.state);
         let names = state.surviving_names(rng);
         let files = state.files.iter().map(|file| file.crash(rng)).collect();
         Self::restarted(files, names, SeededRng::new(rng.next_u64()))
@@ -160,23 +176,23 @@ impl SimDisk {
     /// written is there, synced or not, and it may still be lost to a loss of power.
     #[must_use]
     pub fn kill(&self) -> Self {
-        let mut state = lock(&self.0).clone();
+        let mut state = lock(&self.0.state).clone();
         state.trouble = Trouble::default();
-        state.locked = false;
-        Self(Arc::new(Mutex::new(state)))
+        (state.locked, state.held, state.waiting) = (false, false, 0);
+        Self::with(state)
     }
 
     /// Returns a file's bytes, synced or not.
     #[must_use]
     pub fn contents(&self, name: &str) -> Option<Vec<u8>> {
-        let state = lock(&self.0);
+        let state = lock(&self.0.state);
         state.names.get(name).map(|&file| state.files[file].current.clone())
     }
 
     /// Replaces a file's bytes, durably, as bit rot or a person would. It makes the file if need
     /// be, and counts as no operation.
     pub fn plant(&self, name: &str, bytes: Vec<u8>) {
-        let mut state = lock(&self.0);
+        let mut state = lock(&self.0.state);
         let file = state.files.len();
         state.files.push(Content { synced: bytes.clone(), current: bytes, unsynced: Vec::new() });
         state.names.insert(name.to_owned(), file);
@@ -184,7 +200,7 @@ impl SimDisk {
     }
 
     fn restarted(files: Vec<Content>, names: BTreeMap<String, usize>, rng: SeededRng) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self::with(State {
             files,
             synced_names: names.clone(),
             names,
@@ -193,8 +209,25 @@ impl SimDisk {
             syncs: 0,
             trouble: Trouble::default(),
             locked: false,
+            held: false,
+            waiting: 0,
             rng,
-        })))
+        })
+    }
+
+    fn with(state: State) -> Self {
+        Self(Arc::new(Shared { state: Mutex::new(state), resumed: Condvar::new() }))
+    }
+
+    /// Takes the disk for one operation, once it is not held.
+    fn enter(&self) -> MutexGuard<'_, State> {
+        let mut state = lock(&self.0.state);
+        state.waiting += 1;
+        while state.held {
+            state = self.0.resumed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.waiting -= 1;
+        state
     }
 }
 
@@ -350,7 +383,7 @@ fn place(offset: u64) -> io::Result<usize> {
 
 impl Disk for SimDisk {
     fn lock(&self) -> Result<DirectoryLock> {
-        let mut state = lock(&self.0);
+        let mut state = lock(&self.0.state);
         if state.locked {
             return Err(real::held("simulated", "0"));
         }
@@ -359,7 +392,7 @@ impl Disk for SimDisk {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        lock(&self.0).atomically(Kind::Write, |state| {
+        self.enter().atomically(Kind::Write, |state| {
             let file = state.files.len();
             state.files.push(Content::default());
             let change = NameChange::Create { name: name.to_owned(), file };
@@ -370,14 +403,14 @@ impl Disk for SimDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        lock(&self.0).atomically(Kind::Read, |state| {
+        self.enter().atomically(Kind::Read, |state| {
             let file = state.find(name)?;
             Ok(Arc::new(SimFile { disk: self.clone(), name: name.to_owned(), file }) as _)
         })
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        lock(&self.0).atomically(Kind::Write, |state| {
+        self.enter().atomically(Kind::Write, |state| {
             let file = state.find(from)?;
             let change = NameChange::Rename { from: from.to_owned(), to: to.to_owned(), file };
             change.apply(&mut state.names);
@@ -388,7 +421,7 @@ impl Disk for SimDisk {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         // A full disk lets go of files.
-        lock(&self.0).atomically(Kind::Read, |state| {
+        self.enter().atomically(Kind::Read, |state| {
             state.find(name)?;
             let change = NameChange::Remove { name: name.to_owned() };
             change.apply(&mut state.names);
@@ -398,11 +431,11 @@ impl Disk for SimDisk {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        lock(&self.0).atomically(Kind::Read, |state| Ok(state.names.keys().cloned().collect()))
+        self.enter().atomically(Kind::Read, |state| Ok(state.names.keys().cloned().collect()))
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        lock(&self.0).atomically(Kind::Sync, |state| {
+        self.enter().atomically(Kind::Sync, |state| {
             state.unsynced_names.clear();
             state.synced_names.clone_from(&state.names);
             Ok(())
@@ -418,7 +451,7 @@ struct Unlock(SimDisk);
 
 impl Drop for Unlock {
     fn drop(&mut self) {
-        lock(&self.0.0).locked = false;
+        lock(&self.0.0.state).locked = false;
     }
 }
 
@@ -430,7 +463,7 @@ struct SimFile {
 
 impl File for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        lock(&self.disk.0).atomically(Kind::Read, |state| {
+        self.disk.enter().atomically(Kind::Read, |state| {
             let content = &state.files[self.file].current;
             let rest = content.get(place(offset)?..).unwrap_or_default();
             let read = rest.len().min(buffer.len());
@@ -440,7 +473,7 @@ impl File for SimFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let mut state = lock(&self.disk.0);
+        let mut state = self.disk.enter();
         let offset = place(offset)?;
         let (written, outcome) = match state.begin(Kind::Write) {
             Fate::Succeeds => (bytes.len(), Ok(())),
@@ -456,7 +489,7 @@ impl File for SimFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let mut state = lock(&self.disk.0);
+        let mut state = self.disk.enter();
         let fate = state.begin(Kind::Sync);
         let halted = state.trouble.halted;
         let lies =
@@ -478,14 +511,14 @@ impl File for SimFile {
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        lock(&self.disk.0).atomically(Kind::Write, |state| {
+        self.disk.enter().atomically(Kind::Write, |state| {
             state.files[self.file].change(Change::Truncate(place(len)?));
             Ok(())
         })
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(lock(&self.disk.0).files[self.file].current.len() as u64)
+        Ok(lock(&self.disk.0.state).files[self.file].current.len() as u64)
     }
 }
 

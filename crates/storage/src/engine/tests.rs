@@ -230,6 +230,27 @@ fn a_memtable_is_flushed_only_when_all_of_it_is_published() {
     assert!(block_on(engine.get(&entry, Timestamp::MAX)).unwrap().is_some());
 }
 
+/// While one caller is in the middle of its write, another finds the log busy and goes away; the
+/// first one writes for it. No flusher takes part.
+#[test]
+fn whoever_writes_looks_again_before_it_leaves() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let options = Options { durability: Durability::None, ..Options::default() };
+    let engine = open(&disk, &workers, options);
+    disk.hold();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| reserve(&engine, 10).insert());
+        while disk.held_operations() == 0 {
+            std::thread::yield_now();
+        }
+        let mut second = reserve(&engine, 20).insert();
+        assert!(poll(&mut second).is_pending(), "and its caller's thread is free meanwhile");
+        disk.resume();
+        assert!(poll(&mut first.join().unwrap()).is_ready());
+        assert!(poll(&mut second).is_ready(), "nobody wrote the second record");
+    });
+}
+
 /// A flush that waits for the same commit as its owner once took the owner's waker away.
 #[test]
 fn a_waiting_flush_leaves_the_owner_its_waker() {

@@ -172,6 +172,12 @@ pub fn run(
     rng: &mut SeededRng,
 ) -> Result<()> {
     let (mut engine, mut workers) = open(disk, options.clone())?;
+    let found = engine.published();
+    if found < model.acknowledged {
+        let promised = model.acknowledged;
+        return Err(Error::corrupted(format!("{promised} was acknowledged, {found} is the last")));
+    }
+    model.records.retain(|(_, commit, _)| *commit <= found);
     let mut waiting: Vec<Appended> = Vec::new();
     for _ in 0..steps {
         match rng.below(100) {

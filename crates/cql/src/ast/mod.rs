@@ -1,0 +1,34 @@
+//! The syntax tree: what a statement says, before any name in it is resolved.
+//!
+//! Names are folded to lower case unless they were quoted. Positions point into the text and do
+//! not take part in comparisons. `Display` of every node is CQL that is read back as an equal
+//! node.
+
+mod ddl;
+mod describe;
+mod markers;
+mod name;
+mod relation;
+mod select;
+mod statement;
+mod term;
+mod transaction;
+mod types;
+mod write;
+
+pub use ddl::{
+    AlterKeyspace, AlterTable, ColumnDefinition, CreateKeyspace, CreateTable, DropKeyspace,
+    DropTable, OptionValue, Options, PrimaryKey, TableChange,
+};
+pub use describe::{Describe, DescribeTarget};
+pub use markers::{BindRole, BindSite};
+pub use name::{Name, TableName};
+pub use relation::{CompareOp, InValues, Relation};
+pub use select::{Ordering, Select, SelectItem, Selection};
+pub use statement::{Batch, BatchKind, Statement, Unsupported};
+pub use term::{
+    Arguments, ArithmeticOp, BindMarker, FunctionCall, FunctionName, Literal, Reference, Term,
+};
+pub use transaction::{Body, Condition, Extension, Let, Transaction, TransactionResult};
+pub use types::TypeName;
+pub use write::{Assignment, Attribute, Delete, Guard, Insert, Update, Using, Write};

@@ -1,0 +1,92 @@
+//! Constants as values of the type that they are used as.
+
+use carnet::base::{BigInt, Bytes};
+use carnet::{DataType, Value};
+
+use crate::ast::Literal;
+use crate::exec::CqlError;
+
+/// Serializes a constant as a type; `None` is null.
+pub(crate) fn serialize(
+    literal: &Literal,
+    data_type: DataType,
+    what: &str,
+) -> Result<Option<Bytes>, CqlError> {
+    let value = match literal {
+        Literal::Null => return Ok(None),
+        Literal::Boolean(value) if data_type == DataType::Boolean => Value::Boolean(*value),
+        Literal::Integer(digits) => integer(digits, data_type).ok_or_else(|| {
+            CqlError::invalid(format!("{what}: {digits} is not a value of type {data_type}"))
+        })?,
+        Literal::Float(text) if is_fractional(data_type) => parse(data_type, text, what)?,
+        Literal::String(text) if takes_strings(data_type) => parse(data_type, text, what)?,
+        Literal::Blob(bytes) if data_type == DataType::Blob => {
+            Value::Blob(Bytes::copy_from_slice(bytes))
+        }
+        Literal::Uuid(uuid) if data_type == DataType::Uuid => Value::Uuid(*uuid),
+        Literal::Uuid(uuid) if data_type == DataType::Timeuuid => Value::Timeuuid(*uuid),
+        Literal::Duration(_) => return Err(CqlError::unsupported("durations as values")),
+        other => {
+            return Err(CqlError::invalid(format!(
+                "{what}: {} is not a value of type {data_type}",
+                crate::ast::Term::Literal(other.clone())
+            )));
+        }
+    };
+    value.validate().map_err(|error| CqlError::invalid(format!("{what}: {}", error.message())))?;
+    Ok(Some(value.serialize()))
+}
+
+fn parse(data_type: DataType, text: &str, what: &str) -> Result<Value, CqlError> {
+    data_type
+        .parse_text(text)
+        .map_err(|error| CqlError::invalid(format!("{what}: {}", error.message())))
+}
+
+fn integer(digits: &str, data_type: DataType) -> Option<Value> {
+    Some(match data_type {
+        DataType::Tinyint => Value::Tinyint(digits.parse().ok()?),
+        DataType::Smallint => Value::Smallint(digits.parse().ok()?),
+        DataType::Int => Value::Int(digits.parse().ok()?),
+        DataType::Bigint => Value::Bigint(digits.parse().ok()?),
+        DataType::Timestamp => Value::Timestamp(digits.parse().ok()?),
+        DataType::Date => Value::Date(digits.parse().ok()?),
+        DataType::Time => Value::Time(digits.parse().ok()?),
+        DataType::Varint => Value::Varint(digits.parse::<BigInt>().ok()?),
+        DataType::Decimal => Value::Decimal { unscaled: digits.parse::<BigInt>().ok()?, scale: 0 },
+        DataType::Float => Value::Float(digits.parse().ok()?),
+        DataType::Double => Value::Double(digits.parse().ok()?),
+        _ => return None,
+    })
+}
+
+const fn is_fractional(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Float | DataType::Double | DataType::Decimal)
+}
+
+const fn takes_strings(data_type: DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Ascii
+            | DataType::Text
+            | DataType::Inet
+            | DataType::Timestamp
+            | DataType::Date
+            | DataType::Time
+    )
+}
+
+/// Returns the type that a constant has where nothing says otherwise.
+pub(crate) fn natural_type(literal: &Literal) -> Option<DataType> {
+    Some(match literal {
+        Literal::Null | Literal::Duration(_) => return None,
+        Literal::Boolean(_) => DataType::Boolean,
+        Literal::Integer(digits) if digits.parse::<i32>().is_ok() => DataType::Int,
+        Literal::Integer(digits) if digits.parse::<i64>().is_ok() => DataType::Bigint,
+        Literal::Integer(_) => DataType::Varint,
+        Literal::Float(_) => DataType::Double,
+        Literal::String(_) => DataType::Text,
+        Literal::Blob(_) => DataType::Blob,
+        Literal::Uuid(_) => DataType::Uuid,
+    })
+}

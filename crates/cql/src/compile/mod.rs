@@ -1,0 +1,96 @@
+//! From a syntax tree and the tables' schemas to a plan that only needs values.
+//!
+//! Compiling resolves names, settles the type of every term and bind marker, and decides how the
+//! rows of a statement are found. It reads nothing and changes nothing, so a plan is made once for
+//! a prepared statement and used until one of its tables changes.
+
+mod function;
+mod list;
+mod literal;
+mod number;
+mod operand;
+mod relation;
+mod select;
+mod system;
+mod transaction;
+mod r#where;
+mod write;
+
+use carnet::DataType;
+use carnet::catalog::TableSchema;
+
+use crate::ast::BindMarker;
+use crate::exec::CqlError;
+use crate::result::{ColumnSpec, ResultType};
+
+pub(crate) use number::{calculate, compare};
+pub(crate) use operand::{Environment, Evaluated, Operand};
+pub(crate) use relation::Filter;
+pub(crate) use select::{Aggregate, Output, SelectPlan, limit_value, star_order};
+pub(crate) use transaction::{ResultPlan, Tables, TransactionPlan, table_key};
+pub(crate) use write::{Change, GuardPlan, WritePlan, WriteTarget, refuse_batch_using};
+
+/// What a `LET` reads: its name, and names and types of its columns.
+type LetColumns = (String, Vec<(String, DataType)>);
+
+/// Compiles the parts of one statement.
+#[derive(Default)]
+pub(crate) struct Compiler<'a> {
+    /// The markers found so far, by their index.
+    markers: Vec<Option<ColumnSpec>>,
+    /// The table of the part that is being compiled.
+    table: Option<&'a TableSchema>,
+    /// Whether a name may be a column of that table.
+    in_row: bool,
+    lets: Vec<LetColumns>,
+}
+
+impl<'a> Compiler<'a> {
+    /// Turns to a table; names are not columns of it until [`Compiler::within_row`].
+    fn enter(&mut self, table: &'a TableSchema) {
+        self.table = Some(table);
+        self.in_row = false;
+    }
+
+    /// Compiles something in which names are columns of the table.
+    fn within_row<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
+        self.in_row = true;
+        let compiled = compile(self);
+        self.in_row = false;
+        compiled
+    }
+
+    fn row_table(&self) -> Option<&'a TableSchema> {
+        self.table.filter(|_| self.in_row)
+    }
+
+    fn find_let(&self, name: &str) -> Option<(usize, &[(String, DataType)])> {
+        let found = self.lets.iter().position(|(known, _)| known == name)?;
+        Some((found, &self.lets[found].1))
+    }
+
+    fn type_marker(&mut self, marker: &BindMarker, what: &str, result_type: impl Into<ResultType>) {
+        let index = usize::from(marker.index);
+        if self.markers.len() <= index {
+            self.markers.resize(index + 1, None);
+        }
+        let (keyspace, table) = self
+            .table
+            .map_or(Default::default(), |table| (table.keyspace.clone(), table.name.clone()));
+        let name = marker.name.clone().unwrap_or_else(|| what.to_owned());
+        self.markers[index] =
+            Some(ColumnSpec { keyspace, table, name, result_type: result_type.into() });
+    }
+
+    /// Returns the markers by their index.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when one stands where no value is expected.
+    pub(crate) fn finish(self, count: usize) -> Result<Vec<ColumnSpec>, CqlError> {
+        let mut markers = self.markers;
+        markers.resize(count, None);
+        let typed: Option<Vec<ColumnSpec>> = markers.into_iter().collect();
+        typed.ok_or_else(|| CqlError::unsupported("a bind marker in such a place"))
+    }
+}

@@ -1,0 +1,177 @@
+//! Arithmetic and order of values.
+
+use std::cmp::Ordering;
+
+use carnet::base::BigInt;
+use carnet::base::key::{self, Order};
+use carnet::{DataType, Value};
+
+use crate::ast::ArithmeticOp;
+use crate::exec::CqlError;
+
+/// Compares two values of one type, as Cassandra's comparator for the type does.
+pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
+    match (a, b) {
+        (Value::Varint(a), Value::Varint(b)) => a.cmp(b),
+        (
+            Value::Decimal { unscaled: a, scale: a_scale },
+            Value::Decimal { unscaled: b, scale: b_scale },
+        ) => compare_decimals(a, *a_scale, b, *b_scale),
+        _ => {
+            let bytes = |value: &Value| {
+                key::encode(std::slice::from_ref(value), &[Order::Asc]).unwrap_or_default()
+            };
+            bytes(a).cmp(&bytes(b))
+        }
+    }
+}
+
+/// Compares decimals without writing out the zeros of a large difference in scale.
+fn compare_decimals(a: &BigInt, a_scale: i32, b: &BigInt, b_scale: i32) -> Ordering {
+    let sign = a.sign().cmp(&b.sign());
+    if sign != Ordering::Equal || *a == BigInt::ZERO {
+        return sign;
+    }
+    // Digits before the point say most; only numbers of like size are scaled alike.
+    let magnitude = |n: &BigInt, scale: i32| {
+        i64::try_from(n.magnitude().to_string().len()).unwrap_or(i64::MAX) - i64::from(scale)
+    };
+    let by_size = magnitude(a, a_scale).cmp(&magnitude(b, b_scale));
+    if by_size != Ordering::Equal {
+        return if *a < BigInt::ZERO { by_size.reverse() } else { by_size };
+    }
+    let difference = a_scale.abs_diff(b_scale);
+    let power = BigInt::from(10).pow(difference);
+    if a_scale < b_scale { (a * power).cmp(b) } else { a.cmp(&(b * power)) }
+}
+
+/// Calculates `a op b`; both are numbers of one type, and so is the result.
+pub(crate) fn calculate(a: &Value, op: ArithmeticOp, b: &Value) -> Result<Value, CqlError> {
+    macro_rules! integers {
+        ($variant:ident, $a:expr, $b:expr) => {{
+            let result = match op {
+                ArithmeticOp::Add => $a.checked_add(*$b),
+                ArithmeticOp::Subtract => $a.checked_sub(*$b),
+                ArithmeticOp::Multiply => $a.checked_mul(*$b),
+                ArithmeticOp::Divide => $a.checked_div(*$b),
+                ArithmeticOp::Remainder => $a.checked_rem(*$b),
+            };
+            Value::$variant(result.ok_or_else(|| failed(a, op, b))?)
+        }};
+    }
+    macro_rules! floats {
+        ($variant:ident, $a:expr, $b:expr) => {
+            Value::$variant(match op {
+                ArithmeticOp::Add => $a + $b,
+                ArithmeticOp::Subtract => $a - $b,
+                ArithmeticOp::Multiply => $a * $b,
+                ArithmeticOp::Divide => $a / $b,
+                ArithmeticOp::Remainder => $a % $b,
+            })
+        };
+    }
+    Ok(match (a, b) {
+        (Value::Tinyint(x), Value::Tinyint(y)) => integers!(Tinyint, x, y),
+        (Value::Smallint(x), Value::Smallint(y)) => integers!(Smallint, x, y),
+        (Value::Int(x), Value::Int(y)) => integers!(Int, x, y),
+        (Value::Bigint(x), Value::Bigint(y)) => integers!(Bigint, x, y),
+        (Value::Float(x), Value::Float(y)) => floats!(Float, x, y),
+        (Value::Double(x), Value::Double(y)) => floats!(Double, x, y),
+        (Value::Varint(x), Value::Varint(y)) => Value::Varint(match op {
+            ArithmeticOp::Add => x + y,
+            ArithmeticOp::Subtract => x - y,
+            ArithmeticOp::Multiply => x * y,
+            ArithmeticOp::Divide | ArithmeticOp::Remainder if *y == BigInt::from(0) => {
+                return Err(failed(a, op, b));
+            }
+            ArithmeticOp::Divide => x / y,
+            ArithmeticOp::Remainder => x % y,
+        }),
+        (Value::Decimal { .. }, Value::Decimal { .. }) => {
+            return Err(CqlError::unsupported("arithmetic on decimals"));
+        }
+        _ => {
+            return Err(CqlError::invalid(format!(
+                "{} is no arithmetic on values of type {}",
+                op.symbol(),
+                a.data_type()
+            )));
+        }
+    })
+}
+
+fn failed(a: &Value, op: ArithmeticOp, b: &Value) -> CqlError {
+    CqlError::invalid(format!(
+        "{a} {} {b} is outside of the range of type {}",
+        op.symbol(),
+        a.data_type()
+    ))
+}
+
+/// Tells whether a type is a number.
+pub(crate) const fn is_number(data_type: DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Tinyint
+            | DataType::Smallint
+            | DataType::Int
+            | DataType::Bigint
+            | DataType::Varint
+            | DataType::Float
+            | DataType::Double
+            | DataType::Decimal
+    )
+}
+
+/// Converts a number to another type of number.
+pub(crate) fn convert(value: Value, data_type: DataType) -> Result<Value, CqlError> {
+    if value.data_type() == data_type {
+        return Ok(value);
+    }
+    let text = value.to_string();
+    data_type.parse_text(&text).map_err(|_| {
+        CqlError::invalid(format!(
+            "{text}, of type {}, is not a value of type {data_type}",
+            value.data_type()
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decimal(unscaled: i64, scale: i32) -> Value {
+        Value::Decimal { unscaled: BigInt::from(unscaled), scale }
+    }
+
+    #[test]
+    fn decimals_compare_by_their_number_not_their_digits() {
+        let ordered = [
+            decimal(-1, -2_000_000_000),
+            decimal(-15, 1),
+            decimal(-1, 0),
+            decimal(0, 7),
+            decimal(1, 2_000_000_000),
+            decimal(99, 2),
+            decimal(1, 0),
+            decimal(11, 1),
+            decimal(1, -1),
+        ];
+        for (n, a) in ordered.iter().enumerate() {
+            for (m, b) in ordered.iter().enumerate() {
+                assert_eq!(compare(a, b), n.cmp(&m), "{a:?} {b:?}");
+            }
+        }
+        assert_eq!(compare(&decimal(10, 1), &decimal(1, 0)), Ordering::Equal);
+    }
+
+    #[test]
+    fn integers_never_wrap() {
+        let max = Value::Int(i32::MAX);
+        assert!(calculate(&max, ArithmeticOp::Add, &Value::Int(1)).is_err());
+        assert!(calculate(&max, ArithmeticOp::Divide, &Value::Int(0)).is_err());
+        let sum = calculate(&Value::Int(2), ArithmeticOp::Add, &Value::Int(3));
+        assert_eq!(sum, Ok(Value::Int(5)));
+    }
+}

@@ -1,0 +1,355 @@
+//! Terms with their types, and their evaluation.
+//!
+//! Compiling a term settles its type, so that a bind marker gets one and a constant is serialized
+//! once; evaluating it needs the values of the markers, the row, and what `LET`s have read.
+
+use carnet::base::{Bytes, WallTime};
+use carnet::{DataType, Value};
+
+use super::function::Function;
+use super::number;
+use crate::ast::{Arguments, ArithmeticOp, FunctionCall, Literal, Reference, Term};
+use crate::compile::{Compiler, literal};
+use crate::exec::{Bound, CqlError, Uuids};
+
+/// A term with its type.
+#[derive(Clone, Debug)]
+pub(crate) struct Operand {
+    pub(crate) data_type: DataType,
+    /// What it is used for, for messages: a column's name.
+    what: String,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// Serialized; `None` is null.
+    Constant(Option<Bytes>),
+    Marker(u16),
+    /// A column of the row, by its place among the table's columns.
+    Column(usize),
+    /// A column that a `LET` read.
+    Let {
+        read: usize,
+        column: usize,
+    },
+    Call(Function, Vec<Operand>),
+    /// Operands are converted to the type of the whole.
+    Arithmetic(Box<Operand>, Vec<(ArithmeticOp, Operand)>),
+}
+
+/// What an operand stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Evaluated {
+    Bytes(Bytes),
+    Null,
+    /// The client left the marker without a value.
+    Unset,
+}
+
+/// What operands are evaluated with.
+#[derive(Clone, Copy)]
+pub(crate) struct Environment<'a> {
+    /// The values of the markers, by their index.
+    pub(crate) bound: &'a [Bound],
+    pub(crate) now: WallTime,
+    pub(crate) uuids: &'a Uuids,
+    /// The columns of the row, in the order of the table's columns.
+    pub(crate) row: Option<&'a [Option<Bytes>]>,
+    /// What each `LET` read; `None` is no row.
+    pub(crate) lets: &'a [Option<Vec<Option<Bytes>>>],
+}
+
+impl<'a> Environment<'a> {
+    /// The same, with a row.
+    pub(crate) const fn with_row(self, row: &'a [Option<Bytes>]) -> Self {
+        Self { row: Some(row), ..self }
+    }
+}
+
+impl Operand {
+    /// A column of the row.
+    pub(crate) fn column(position: usize, data_type: DataType, what: &str) -> Self {
+        Self { data_type, what: what.to_owned(), source: Source::Column(position) }
+    }
+
+    /// Evaluates to bytes that are a value of the operand's type.
+    pub(crate) fn evaluate(&self, environment: &Environment<'_>) -> Result<Evaluated, CqlError> {
+        let found = match &self.source {
+            Source::Constant(bytes) => bytes.clone(),
+            Source::Marker(index) => return self.evaluate_marker(*index, environment),
+            Source::Column(position) => environment
+                .row
+                .and_then(|row| row.get(*position))
+                .ok_or_else(|| CqlError::invalid(format!("{} stands where no row is", self.what)))?
+                .clone(),
+            Source::Let { read, column } => {
+                let row = environment.lets.get(*read).and_then(Option::as_ref);
+                row.and_then(|row| row[*column].clone())
+            }
+            Source::Call(function, arguments) => {
+                let mut values = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    values.push(argument.value(environment)?);
+                }
+                function.call(&values, environment)?.map(|value| value.serialize())
+            }
+            Source::Arithmetic(first, rest) => {
+                self.calculate(first, rest, environment)?.map(|value| value.serialize())
+            }
+        };
+        Ok(found.map_or(Evaluated::Null, Evaluated::Bytes))
+    }
+
+    /// Evaluates to a value; `None` is null. A marker must have a value.
+    pub(crate) fn value(&self, environment: &Environment<'_>) -> Result<Option<Value>, CqlError> {
+        match self.evaluate(environment)? {
+            Evaluated::Bytes(bytes) => {
+                let value = self.data_type.deserialize(&bytes);
+                value.map(Some).map_err(|error| self.wrong(error.message()))
+            }
+            Evaluated::Null => Ok(None),
+            Evaluated::Unset => Err(self.wrong("it was left unset, and cannot be here")),
+        }
+    }
+
+    /// Evaluates to a value that is not null.
+    pub(crate) fn required(&self, environment: &Environment<'_>) -> Result<Value, CqlError> {
+        self.value(environment)?.ok_or_else(|| self.wrong("it is null, and cannot be here"))
+    }
+
+    fn evaluate_marker(
+        &self,
+        index: u16,
+        environment: &Environment<'_>,
+    ) -> Result<Evaluated, CqlError> {
+        match environment.bound.get(usize::from(index)) {
+            None => Err(self.wrong("no value was sent for its bind marker")),
+            Some(Bound::Null) => Ok(Evaluated::Null),
+            Some(Bound::Unset) => Ok(Evaluated::Unset),
+            Some(Bound::Bytes(bytes)) => {
+                self.data_type.deserialize(bytes).map_err(|error| self.wrong(error.message()))?;
+                Ok(Evaluated::Bytes(bytes.clone()))
+            }
+        }
+    }
+
+    fn calculate(
+        &self,
+        first: &Self,
+        rest: &[(ArithmeticOp, Self)],
+        environment: &Environment<'_>,
+    ) -> Result<Option<Value>, CqlError> {
+        let operand = |operand: &Self| -> Result<Option<Value>, CqlError> {
+            let value = operand.value(environment)?;
+            value.map(|value| number::convert(value, self.data_type)).transpose()
+        };
+        let Some(mut result) = operand(first)? else { return Ok(None) };
+        for (op, next) in rest {
+            let Some(next) = operand(next)? else { return Ok(None) };
+            result = number::calculate(&result, *op, &next)?;
+        }
+        Ok(Some(result))
+    }
+
+    fn wrong(&self, why: &str) -> CqlError {
+        CqlError::invalid(format!("{}: {why}", self.what))
+    }
+}
+
+impl Compiler<'_> {
+    /// Compiles a term that is used as a value of a type.
+    pub(crate) fn operand(
+        &mut self,
+        term: &Term,
+        data_type: DataType,
+        what: &str,
+    ) -> Result<Operand, CqlError> {
+        let source = match term {
+            Term::Literal(constant) => {
+                Source::Constant(literal::serialize(constant, data_type, what)?)
+            }
+            Term::Marker(marker) => {
+                self.type_marker(marker, what, data_type);
+                Source::Marker(marker.index)
+            }
+            Term::Reference(reference) => {
+                let found = self.reference(reference)?;
+                return fits(found, data_type, what);
+            }
+            Term::Call(call) => {
+                let found = self.call(call)?;
+                return fits(found, data_type, what);
+            }
+            Term::Hint(type_name, inner) => {
+                let Some(hinted) = type_name.data_type() else {
+                    return Err(CqlError::unsupported(format!("values of type {type_name}")));
+                };
+                let found = self.operand(inner, hinted, what)?;
+                return fits(found, data_type, what);
+            }
+            Term::Negate(inner) => {
+                let zero = Literal::Integer("0".to_owned());
+                let zero = Term::Literal(zero);
+                let rest = [(ArithmeticOp::Subtract, (**inner).clone())];
+                return self.arithmetic(&zero, &rest, data_type, what);
+            }
+            Term::Arithmetic { first, rest } => {
+                return self.arithmetic(first, rest, data_type, what);
+            }
+            Term::Cast(..) => return Err(CqlError::unsupported("CAST")),
+            Term::List(_) | Term::Set(_) | Term::Map(_) => {
+                return Err(CqlError::unsupported("collections as values"));
+            }
+            Term::Fields(_) => return Err(CqlError::unsupported("user-defined types as values")),
+            Term::Tuple(_) => return Err(CqlError::unsupported("tuples as values")),
+        };
+        Ok(Operand { data_type, what: what.to_owned(), source })
+    }
+
+    /// Compiles a term whose type nothing around it says.
+    pub(crate) fn untyped_operand(&mut self, term: &Term, what: &str) -> Result<Operand, CqlError> {
+        match term {
+            Term::Reference(reference) => self.reference(reference),
+            Term::Call(call) => self.call(call),
+            term => match self.type_of(term)? {
+                Some(data_type) => self.operand(term, data_type, what),
+                None => Err(CqlError::invalid(format!(
+                    "the type of {term} cannot be told; write (type) before it"
+                ))),
+            },
+        }
+    }
+
+    /// Finds a term's type without compiling it; a marker and null have none of their own.
+    pub(crate) fn type_of(&mut self, term: &Term) -> Result<Option<DataType>, CqlError> {
+        Ok(match term {
+            Term::Literal(constant) => literal::natural_type(constant),
+            Term::Reference(reference) => Some(self.reference(reference)?.data_type),
+            Term::Call(call) => Function::result_type(call)?,
+            Term::Hint(type_name, _) => type_name.data_type(),
+            Term::Negate(inner) => self.type_of(inner)?,
+            Term::Arithmetic { first, rest } => {
+                // A constant takes the type of what it is added to.
+                let mut constant = None;
+                for term in std::iter::once(&**first).chain(rest.iter().map(|(_, term)| term)) {
+                    match (self.type_of(term)?, matches!(term, Term::Literal(_))) {
+                        (Some(data_type), false) => return Ok(Some(data_type)),
+                        (found, _) => constant = constant.or(found),
+                    }
+                }
+                constant
+            }
+            _ => None,
+        })
+    }
+
+    fn arithmetic(
+        &mut self,
+        first: &Term,
+        rest: &[(ArithmeticOp, Term)],
+        data_type: DataType,
+        what: &str,
+    ) -> Result<Operand, CqlError> {
+        if !number::is_number(data_type) {
+            return Err(CqlError::invalid(format!(
+                "{what} is of type {data_type}, which cannot be calculated with"
+            )));
+        }
+        let mut part = |term: &Term| -> Result<Operand, CqlError> {
+            match term {
+                // Another type of number is converted when it is calculated with.
+                Term::Reference(reference) => {
+                    let found = self.reference(reference)?;
+                    if number::is_number(found.data_type) {
+                        return Ok(found);
+                    }
+                    fits(found, data_type, what)
+                }
+                term => self.operand(term, data_type, what),
+            }
+        };
+        let first = part(first)?;
+        let rest = rest
+            .iter()
+            .map(|(op, term)| Ok((*op, part(term)?)))
+            .collect::<Result<_, CqlError>>()?;
+        let source = Source::Arithmetic(Box::new(first), rest);
+        Ok(Operand { data_type, what: what.to_owned(), source })
+    }
+
+    fn reference(&self, reference: &Reference) -> Result<Operand, CqlError> {
+        let name = reference.name.as_str();
+        // Where names are columns, a bare one is a column before it is a LET.
+        let is_column = reference.field.is_none()
+            && self.row_table().is_some_and(|table| table.column(name).is_some());
+        if let Some((read, columns)) = self.find_let(name).filter(|_| !is_column) {
+            let Some(field) = &reference.field else {
+                return Err(CqlError::invalid(format!(
+                    "{name} is a whole row; name a column of it, as in {name}.column"
+                )));
+            };
+            let column = columns.iter().position(|(name, _)| name == field.as_str());
+            let Some(column) = column else {
+                return Err(CqlError::invalid(format!(
+                    "LET {name} does not read a column {}",
+                    field.as_str()
+                )));
+            };
+            let source = Source::Let { read, column };
+            let what = format!("{name}.{}", field.as_str());
+            return Ok(Operand { data_type: columns[column].1, what, source });
+        }
+        if reference.field.is_some() {
+            return Err(CqlError::invalid(format!("no LET is named {name}")));
+        }
+        let Some(table) = self.row_table() else {
+            return Err(CqlError::invalid(format!(
+                "{name} stands where a value is expected; strings are written in single quotes"
+            )));
+        };
+        let position = table.columns.iter().position(|column| column.name == name);
+        let Some(position) = position else {
+            return Err(CqlError::invalid(format!("table {} has no column {name}", table.name)));
+        };
+        Ok(Operand::column(position, table.columns[position].data_type, name))
+    }
+
+    fn call(&mut self, call: &FunctionCall) -> Result<Operand, CqlError> {
+        let function = Function::find(call)?;
+        let Arguments::Terms(terms) = &call.arguments else {
+            return Err(CqlError::invalid("* is an argument of count only"));
+        };
+        let mut arguments = Vec::with_capacity(terms.len());
+        for term in terms {
+            arguments.push(match function.argument_type() {
+                Some(data_type) if !matches!(term, Term::Reference(_) | Term::Call(_)) => {
+                    self.operand(term, data_type, call.function.name.as_str())?
+                }
+                _ => self.untyped_operand(term, call.function.name.as_str())?,
+            });
+        }
+        function.check(&arguments)?;
+        Ok(Operand {
+            data_type: function.returns(),
+            what: call.function.name.text.clone(),
+            source: Source::Call(function, arguments),
+        })
+    }
+}
+
+fn fits(found: Operand, data_type: DataType, what: &str) -> Result<Operand, CqlError> {
+    let same = found.data_type == data_type
+        || matches!(
+            (found.data_type, data_type),
+            // The bytes of these are bytes of those.
+            (DataType::Timeuuid, DataType::Uuid) | (DataType::Ascii, DataType::Text)
+        );
+    if !same {
+        return Err(CqlError::invalid(format!(
+            "{what} is of type {data_type}, and {} is of type {}",
+            found.what, found.data_type
+        )));
+    }
+    Ok(Operand { data_type, ..found })
+}

@@ -1,0 +1,274 @@
+//! One relation of a `WHERE` or `IF`, resolved; and its truth for a row.
+
+use std::cmp::Ordering;
+
+use carnet::base::Bytes;
+use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
+use carnet::{DataType, Value};
+
+use super::list::List;
+use super::number::compare;
+use super::operand::{Environment, Operand};
+use crate::ast::{Arguments, CompareOp, InValues, Name, Relation, Term};
+use crate::compile::Compiler;
+use crate::exec::CqlError;
+
+/// A relation whose names are resolved to places among the table's columns.
+#[derive(Clone, Debug)]
+pub(super) enum Resolved {
+    Compare(usize, CompareOp, Operand),
+    In(usize, List),
+    CompareTuple(Vec<usize>, CompareOp, Vec<Operand>),
+    InTuple(Vec<usize>, Vec<Vec<Operand>>),
+    Token(CompareOp, TokenOperand),
+}
+
+/// What a token is compared with.
+#[derive(Clone, Debug)]
+pub(super) enum TokenOperand {
+    Number(Operand),
+    /// `token(value, …)`: that of a partition key.
+    Of(Vec<Operand>),
+}
+
+impl Compiler<'_> {
+    pub(super) fn relation(
+        &mut self,
+        table: &TableSchema,
+        relation: &Relation,
+    ) -> Result<Resolved, CqlError> {
+        match relation {
+            Relation::Compare { column, op, value } => {
+                let (position, found) = find(table, column)?;
+                let operand = self.operand(value, found.data_type, &found.name)?;
+                Ok(Resolved::Compare(position, *op, operand))
+            }
+            Relation::In { column, values } => {
+                let (position, found) = find(table, column)?;
+                Ok(Resolved::In(position, self.list(values, found.data_type, &found.name)?))
+            }
+            Relation::CompareTuple { columns, op, value } => {
+                let positions = clustering_run(table, columns)?;
+                let operands = self.tuple(table, &positions, value)?;
+                Ok(Resolved::CompareTuple(positions, *op, operands))
+            }
+            Relation::InTuple { columns, values } => {
+                let positions = clustering_run(table, columns)?;
+                let InValues::List(tuples) = values else {
+                    return Err(CqlError::unsupported("a bind marker for a list of tuples"));
+                };
+                let tuples = tuples
+                    .iter()
+                    .map(|tuple| self.tuple(table, &positions, tuple))
+                    .collect::<Result<_, _>>()?;
+                Ok(Resolved::InTuple(positions, tuples))
+            }
+            Relation::Token { columns, op, value } => self.token(table, columns, *op, value),
+            Relation::IsNotNull(_) => Err(CqlError::unsupported("IS NOT NULL in WHERE")),
+            Relation::Contains { .. } => Err(CqlError::unsupported("CONTAINS")),
+            Relation::Like { .. } => Err(CqlError::unsupported("LIKE")),
+            Relation::Element { .. } => Err(CqlError::unsupported("elements of collections")),
+        }
+    }
+
+    fn tuple(
+        &mut self,
+        table: &TableSchema,
+        positions: &[usize],
+        value: &Term,
+    ) -> Result<Vec<Operand>, CqlError> {
+        let Term::Tuple(terms) = value else {
+            return Err(CqlError::unsupported("a bind marker for a tuple"));
+        };
+        if terms.len() > positions.len() || terms.is_empty() {
+            return Err(CqlError::invalid(format!(
+                "{} values are compared with {} columns",
+                terms.len(),
+                positions.len()
+            )));
+        }
+        let operand = |(position, term): (&usize, &Term)| {
+            let column = &table.columns[*position];
+            self.operand(term, column.data_type, &column.name)
+        };
+        positions.iter().zip(terms).map(operand).collect()
+    }
+
+    fn token(
+        &mut self,
+        table: &TableSchema,
+        columns: &[Name],
+        op: CompareOp,
+        value: &Term,
+    ) -> Result<Resolved, CqlError> {
+        let is_key = table
+            .partition_key()
+            .map(|column| &column.name)
+            .eq(columns.iter().map(|name| &name.text));
+        if !is_key {
+            return Err(CqlError::invalid(
+                "token() takes the columns of the partition key, in their order",
+            ));
+        }
+        let operand = match value {
+            Term::Call(call) if call.function.name.as_str() == "token" => {
+                let Arguments::Terms(terms) = &call.arguments else {
+                    return Err(CqlError::invalid("token(*) is no token"));
+                };
+                if terms.len() != columns.len() {
+                    return Err(CqlError::invalid(format!(
+                        "token() of {} values, of a partition key of {} columns",
+                        terms.len(),
+                        columns.len()
+                    )));
+                }
+                let key = table.partition_key().zip(terms);
+                let parts =
+                    key.map(|(column, term)| self.operand(term, column.data_type, &column.name));
+                TokenOperand::Of(parts.collect::<Result<_, _>>()?)
+            }
+            value => TokenOperand::Number(self.operand(
+                value,
+                DataType::Bigint,
+                "partition key token",
+            )?),
+        };
+        Ok(Resolved::Token(op, operand))
+    }
+}
+
+pub(super) fn find<'t>(
+    table: &'t TableSchema,
+    name: &Name,
+) -> Result<(usize, &'t ColumnSchema), CqlError> {
+    let position = table.columns.iter().position(|column| column.name == name.text);
+    position.map(|position| (position, &table.columns[position])).ok_or_else(|| {
+        CqlError::invalid(format!(
+            "table {}.{} has no column {}",
+            table.keyspace, table.name, name.text
+        ))
+    })
+}
+
+fn clustering_run(table: &TableSchema, columns: &[Name]) -> Result<Vec<usize>, CqlError> {
+    let positions: Vec<usize> = columns
+        .iter()
+        .map(|name| find(table, name).map(|(position, _)| position))
+        .collect::<Result<_, _>>()?;
+    let clustering: Vec<usize> = (0..table.columns.len())
+        .filter(|position| matches!(table.columns[*position].kind, ColumnKind::Clustering(_)))
+        .collect();
+    if clustering.windows(positions.len()).any(|run| run == positions) {
+        return Ok(positions);
+    }
+    Err(CqlError::invalid(
+        "a tuple is compared with clustering columns that follow each other, in their order",
+    ))
+}
+
+/// A relation that is judged row by row.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter(pub(super) Resolved);
+
+impl Filter {
+    /// Tells whether a row satisfies it. A comparison with null is false.
+    pub(crate) fn holds(
+        &self,
+        table: &TableSchema,
+        row: &[Option<Bytes>],
+        environment: &Environment<'_>,
+    ) -> Result<bool, CqlError> {
+        let value = |position: &usize| -> Result<Option<Value>, CqlError> {
+            let bytes = row[*position].as_ref();
+            let data_type = table.columns[*position].data_type;
+            Ok(bytes.map(|bytes| data_type.deserialize(bytes)).transpose()?)
+        };
+        Ok(match &self.0 {
+            Resolved::Compare(position, op, operand) => {
+                let (found, wanted) = (value(position)?, operand.value(environment)?);
+                holds_for(found.as_ref(), *op, wanted.as_ref())
+            }
+            Resolved::In(position, list) => {
+                let wanted = list.values(environment)?;
+                let found = value(position)?;
+                found.is_some_and(|found| {
+                    wanted.iter().any(|wanted| compare(&found, wanted).is_eq())
+                })
+            }
+            Resolved::CompareTuple(positions, op, operands) => {
+                let mut ordering = Ordering::Equal;
+                for (position, operand) in positions.iter().zip(operands) {
+                    let Some(found) = value(position)? else { return Ok(false) };
+                    ordering = ordering.then(compare(&found, &operand.required(environment)?));
+                }
+                satisfies(ordering, *op)
+            }
+            Resolved::InTuple(positions, tuples) => {
+                for tuple in tuples {
+                    let mut same = true;
+                    for (position, operand) in positions.iter().zip(tuple) {
+                        let Some(found) = value(position)? else { return Ok(false) };
+                        same &= compare(&found, &operand.required(environment)?).is_eq();
+                    }
+                    if same {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+            Resolved::Token(..) => {
+                return Err(CqlError::unsupported("token() beside the whole partition key"));
+            }
+        })
+    }
+
+    /// As [`Filter::holds`], for `IF`: there null equals null, and differs from all else.
+    pub(crate) fn condition_holds(
+        &self,
+        table: &TableSchema,
+        row: &[Option<Bytes>],
+        environment: &Environment<'_>,
+    ) -> Result<bool, CqlError> {
+        if let Resolved::Compare(position, op, operand) = &self.0 {
+            let found = row[*position].is_some();
+            let wanted = operand.value(environment)?.is_some();
+            match (found, wanted, op) {
+                (true, true, _) => {}
+                (false, false, CompareOp::Equal) => return Ok(true),
+                (found, wanted, CompareOp::NotEqual) => return Ok(found != wanted),
+                _ => return Ok(false),
+            }
+        }
+        self.holds(table, row, environment)
+    }
+
+    /// Returns the columns that it judges.
+    pub(crate) fn positions(&self) -> &[usize] {
+        match &self.0 {
+            Resolved::Compare(position, ..) | Resolved::In(position, _) => {
+                std::slice::from_ref(position)
+            }
+            Resolved::CompareTuple(positions, ..) | Resolved::InTuple(positions, _) => positions,
+            Resolved::Token(..) => &[],
+        }
+    }
+}
+
+/// Tells whether `found op wanted`; with null it never does.
+pub(crate) fn holds_for(found: Option<&Value>, op: CompareOp, wanted: Option<&Value>) -> bool {
+    match (found, wanted) {
+        (Some(found), Some(wanted)) => satisfies(compare(found, wanted), op),
+        _ => false,
+    }
+}
+
+const fn satisfies(ordering: Ordering, op: CompareOp) -> bool {
+    match op {
+        CompareOp::Equal => ordering.is_eq(),
+        CompareOp::NotEqual => ordering.is_ne(),
+        CompareOp::Less => ordering.is_lt(),
+        CompareOp::LessOrEqual => ordering.is_le(),
+        CompareOp::Greater => ordering.is_gt(),
+        CompareOp::GreaterOrEqual => ordering.is_ge(),
+    }
+}

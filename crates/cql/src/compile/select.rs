@@ -1,0 +1,357 @@
+//! `SELECT`: what is read, and what of it is returned.
+
+use std::sync::Arc;
+
+use carnet::base::key::Order;
+use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
+use carnet::{DataType, Value};
+
+use super::number;
+use super::operand::Operand;
+use super::relation::find;
+use super::r#where::{LIMIT_TYPE, Where};
+use crate::ast::{Arguments, FunctionCall, Ordering, Select, SelectItem, Selection, Term};
+use crate::compile::Compiler;
+use crate::exec::CqlError;
+use crate::result::ColumnSpec;
+
+/// A compiled `SELECT` on a table of the user's.
+#[derive(Clone, Debug)]
+pub(crate) struct SelectPlan {
+    pub(crate) table: Arc<TableSchema>,
+    pub(crate) filter: Where,
+    pub(crate) columns: Vec<ColumnSpec>,
+    pub(crate) outputs: Vec<Output>,
+    /// One row is returned, made of all that are read.
+    pub(crate) aggregates: bool,
+    pub(crate) reverse: bool,
+    /// One row of each partition, of its key and static columns.
+    pub(crate) distinct: bool,
+    pub(crate) limit: Option<Operand>,
+    pub(crate) per_partition_limit: Option<Operand>,
+}
+
+/// One column of the result.
+#[derive(Clone, Debug)]
+pub(crate) enum Output {
+    /// A column of the table, by its place.
+    Column(usize),
+    /// A value calculated from the row.
+    Operand(Operand),
+    /// The partition's token.
+    Token,
+    Aggregate(Aggregate),
+}
+
+/// What is gathered from all rows.
+#[derive(Clone, Debug)]
+pub(crate) enum Aggregate {
+    /// How many rows, or how many in which a column is not null.
+    Count(Option<usize>),
+    Min(usize),
+    Max(usize),
+    Sum(usize, DataType),
+    Avg(usize, DataType),
+    /// A column beside aggregates: that of the first row.
+    First(usize),
+}
+
+impl<'a> Compiler<'a> {
+    /// Compiles a `SELECT`.
+    pub(crate) fn select(
+        &mut self,
+        select: &Select,
+        table: &'a Arc<TableSchema>,
+    ) -> Result<SelectPlan, CqlError> {
+        refuse_unbuilt(select)?;
+        self.enter(table);
+        let (columns, outputs) = match &select.selection {
+            Selection::All if select.distinct => {
+                return Err(CqlError::invalid(
+                    "SELECT DISTINCT names partition key and static columns, not *",
+                ));
+            }
+            Selection::All => all_columns(table),
+            Selection::Items(items) => self.within_row(|compiler| compiler.items(items, table))?,
+        };
+        let filter = self.filter(table, &select.filter)?;
+        let reverse = order(table, &select.order_by, &filter)?;
+        if filter.needs_filtering() && !select.allow_filtering {
+            return Err(CqlError::invalid(
+                "Cannot execute this query as it might involve data filtering and thus may have \
+                 unpredictable performance. If you want to execute this query despite the \
+                 performance unpredictability, use ALLOW FILTERING",
+            ));
+        }
+        let aggregates = outputs.iter().any(|output| matches!(output, Output::Aggregate(_)));
+        let outputs = if aggregates { gather(outputs)? } else { outputs };
+        if select.distinct {
+            check_distinct(table, &outputs, &filter)?;
+        }
+        let mut limit = |term: &Option<Term>, what| {
+            term.as_ref().map(|term| self.operand(term, LIMIT_TYPE, what)).transpose()
+        };
+        Ok(SelectPlan {
+            per_partition_limit: limit(&select.per_partition_limit, "[per_partition_limit]")?,
+            limit: limit(&select.limit, "[limit]")?,
+            table: Arc::clone(table),
+            filter,
+            columns,
+            outputs,
+            aggregates,
+            reverse,
+            distinct: select.distinct,
+        })
+    }
+
+    fn items(
+        &mut self,
+        items: &[SelectItem],
+        table: &TableSchema,
+    ) -> Result<(Vec<ColumnSpec>, Vec<Output>), CqlError> {
+        let mut columns = Vec::with_capacity(items.len());
+        let mut outputs = Vec::with_capacity(items.len());
+        for item in items {
+            let (name, data_type, output) = self.item(&item.term, table)?;
+            let name = item.alias.as_ref().map_or(name, |alias| alias.text.clone());
+            columns.push(spec(table, name, data_type));
+            outputs.push(output);
+        }
+        Ok((columns, outputs))
+    }
+
+    fn item(
+        &mut self,
+        term: &Term,
+        table: &TableSchema,
+    ) -> Result<(String, DataType, Output), CqlError> {
+        match term {
+            Term::Reference(reference) if reference.field.is_none() => {
+                let (position, column) = find(table, &reference.name)?;
+                Ok((column.name.clone(), column.data_type, Output::Column(position)))
+            }
+            Term::Call(call) => {
+                if let Some(found) = aggregate(call, table)? {
+                    return Ok(found);
+                }
+                match call.function.name.as_str() {
+                    "token" => token(call, table),
+                    name @ ("writetime" | "maxwritetime" | "ttl") => {
+                        Err(CqlError::unsupported(name))
+                    }
+                    name => {
+                        let operand = self.untyped_operand(term, name)?;
+                        let shown = format!("system.{term}");
+                        Ok((shown, operand.data_type, Output::Operand(operand)))
+                    }
+                }
+            }
+            Term::Cast(..) => Err(CqlError::unsupported("CAST")),
+            term => {
+                let operand = self.untyped_operand(term, "a selected term")?;
+                Ok((term.to_string(), operand.data_type, Output::Operand(operand)))
+            }
+        }
+    }
+}
+
+fn refuse_unbuilt(select: &Select) -> Result<(), CqlError> {
+    if !select.group_by.is_empty() {
+        return Err(CqlError::unsupported("GROUP BY"));
+    }
+    if select.bypass_cache {
+        return Err(CqlError::unsupported("BYPASS CACHE"));
+    }
+    if select.timeout.is_some() {
+        return Err(CqlError::unsupported("USING TIMEOUT"));
+    }
+    Ok(())
+}
+
+fn spec(table: &TableSchema, name: String, data_type: DataType) -> ColumnSpec {
+    ColumnSpec {
+        keyspace: table.keyspace.clone(),
+        table: table.name.clone(),
+        name,
+        result_type: data_type.into(),
+    }
+}
+
+/// Returns the places of a table's columns as `*` lists them: the key, then static columns by
+/// name, then the others by name.
+pub(crate) fn star_order(table: &TableSchema) -> Vec<usize> {
+    let rank = |column: &ColumnSchema| match column.kind {
+        ColumnKind::Partition => 0,
+        ColumnKind::Clustering(_) => 1,
+        ColumnKind::Static => 2,
+        ColumnKind::Regular => 3,
+    };
+    let mut positions: Vec<usize> = (0..table.columns.len()).collect();
+    positions.sort_by_key(|position| {
+        let column = &table.columns[*position];
+        let name = if rank(column) < 2 { "" } else { column.name.as_str() };
+        (rank(column), name)
+    });
+    positions
+}
+
+fn all_columns(table: &TableSchema) -> (Vec<ColumnSpec>, Vec<Output>) {
+    let positions = star_order(table);
+    let columns = positions.iter().map(|position| {
+        let column = &table.columns[*position];
+        spec(table, column.name.clone(), column.data_type)
+    });
+    (columns.collect(), positions.iter().copied().map(Output::Column).collect())
+}
+
+fn aggregate(
+    call: &FunctionCall,
+    table: &TableSchema,
+) -> Result<Option<(String, DataType, Output)>, CqlError> {
+    let name = call.function.name.as_str();
+    if !matches!(name, "count" | "min" | "max" | "sum" | "avg") {
+        return Ok(None);
+    }
+    let terms = match &call.arguments {
+        Arguments::Star if name == "count" => {
+            let count = Output::Aggregate(Aggregate::Count(None));
+            return Ok(Some(("count".to_owned(), DataType::Bigint, count)));
+        }
+        Arguments::Star => return Err(CqlError::invalid(format!("{name}(*): name a column"))),
+        Arguments::Terms(terms) => terms,
+    };
+    if let ("count", [Term::Literal(_)]) = (name, terms.as_slice()) {
+        let count = Output::Aggregate(Aggregate::Count(None));
+        return Ok(Some(("count".to_owned(), DataType::Bigint, count)));
+    }
+    let [Term::Reference(reference)] = terms.as_slice() else {
+        return Err(CqlError::unsupported(format!("{name}() of anything but a column")));
+    };
+    let (position, column) = find(table, &reference.name)?;
+    let data_type = column.data_type;
+    if matches!(name, "sum" | "avg")
+        && (!number::is_number(data_type) || data_type == DataType::Decimal)
+    {
+        return Err(if data_type == DataType::Decimal {
+            CqlError::unsupported(format!("{name}() of decimals"))
+        } else {
+            CqlError::invalid(format!("{name}() of a column of type {data_type}"))
+        });
+    }
+    let (result, aggregate) = match name {
+        "count" => (DataType::Bigint, Aggregate::Count(Some(position))),
+        "min" => (data_type, Aggregate::Min(position)),
+        "max" => (data_type, Aggregate::Max(position)),
+        "sum" => (data_type, Aggregate::Sum(position, data_type)),
+        _ => (data_type, Aggregate::Avg(position, data_type)),
+    };
+    let shown = format!("system.{name}({})", column.name);
+    Ok(Some((shown, result, Output::Aggregate(aggregate))))
+}
+
+fn token(call: &FunctionCall, table: &TableSchema) -> Result<(String, DataType, Output), CqlError> {
+    let Arguments::Terms(terms) = &call.arguments else {
+        return Err(CqlError::invalid("token(*) is no token"));
+    };
+    let names: Option<Vec<&str>> = terms
+        .iter()
+        .map(|term| match term {
+            Term::Reference(reference) if reference.field.is_none() => {
+                Some(reference.name.as_str())
+            }
+            _ => None,
+        })
+        .collect();
+    let Some(names) = names else {
+        return Err(CqlError::unsupported("token() of values in a selection"));
+    };
+    if !table.partition_key().map(|column| column.name.as_str()).eq(names.iter().copied()) {
+        return Err(CqlError::invalid(
+            "token() takes the columns of the partition key, in their order",
+        ));
+    }
+    let shown = format!("system.token({})", names.join(", "));
+    Ok((shown, DataType::Bigint, Output::Token))
+}
+
+/// Columns beside aggregates are those of the first row, as in Cassandra.
+fn gather(outputs: Vec<Output>) -> Result<Vec<Output>, CqlError> {
+    outputs
+        .into_iter()
+        .map(|output| match output {
+            Output::Column(position) => Ok(Output::Aggregate(Aggregate::First(position))),
+            output @ Output::Aggregate(_) => Ok(output),
+            _ => Err(CqlError::unsupported("functions of a row beside aggregates")),
+        })
+        .collect()
+}
+
+fn check_distinct(table: &TableSchema, outputs: &[Output], filter: &Where) -> Result<(), CqlError> {
+    let allowed = outputs.iter().all(|output| match output {
+        Output::Column(position) => {
+            matches!(table.columns[*position].kind, ColumnKind::Partition | ColumnKind::Static)
+        }
+        Output::Token => true,
+        _ => false,
+    });
+    if !allowed {
+        return Err(CqlError::invalid(
+            "SELECT DISTINCT names partition key and static columns only",
+        ));
+    }
+    if filter.restricts_clustering() || filter.needs_filtering() {
+        return Err(CqlError::invalid(
+            "SELECT DISTINCT can be restricted by the partition key only",
+        ));
+    }
+    Ok(())
+}
+
+/// Tells whether the rows are read backwards.
+fn order(table: &TableSchema, order_by: &[Ordering], filter: &Where) -> Result<bool, CqlError> {
+    if order_by.is_empty() {
+        return Ok(false);
+    }
+    if !filter.names_partitions() {
+        return Err(CqlError::invalid(
+            "ORDER BY needs the partition key: rows have an order within a partition only",
+        ));
+    }
+    if !filter.names_one_partition() {
+        return Err(CqlError::unsupported("ORDER BY with IN on the partition key"));
+    }
+    let mut backwards = Vec::new();
+    let mut clustering = table.clustering_key();
+    for asked in order_by {
+        let Some(column) = clustering.next().filter(|column| column.name == asked.column.text)
+        else {
+            return Err(CqlError::invalid(format!(
+                "ORDER BY {}: the order is that of the clustering columns, from the first on",
+                asked.column.text
+            )));
+        };
+        backwards.push((column.kind == ColumnKind::Clustering(Order::Desc)) != asked.descending);
+    }
+    if backwards.windows(2).any(|pair| pair[0] != pair[1]) {
+        return Err(CqlError::invalid(
+            "ORDER BY: either all columns in the table's order, or all in the opposite one",
+        ));
+    }
+    Ok(backwards.first() == Some(&true))
+}
+
+/// Evaluates a limit.
+pub(crate) fn limit_value(
+    limit: Option<&Operand>,
+    environment: &super::operand::Environment<'_>,
+) -> Result<Option<u32>, CqlError> {
+    use super::operand::Evaluated;
+    let Some(limit) = limit else { return Ok(None) };
+    if limit.evaluate(environment)? == Evaluated::Unset {
+        return Ok(None);
+    }
+    match limit.required(environment)? {
+        Value::Int(limit) if limit > 0 => Ok(u32::try_from(limit).ok()),
+        _ => Err(CqlError::invalid("LIMIT must be strictly positive")),
+    }
+}

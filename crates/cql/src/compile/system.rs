@@ -1,0 +1,120 @@
+//! `SELECT` on the system's own tables, whose rows are made when they are asked for.
+
+use carnet::DataType;
+
+use super::list::List;
+use super::operand::Operand;
+use super::r#where::LIMIT_TYPE;
+use crate::ast::{Arguments, CompareOp, Relation, Select, Selection, Term};
+use crate::compile::Compiler;
+use crate::exec::CqlError;
+use crate::result::{ColumnSpec, ResultType};
+use crate::system::SystemTable;
+
+/// A compiled `SELECT` on a system table.
+pub(crate) struct SystemPlan {
+    pub(crate) columns: Vec<ColumnSpec>,
+    /// Columns by their places; `None` where rows are counted.
+    pub(crate) outputs: Option<Vec<usize>>,
+    /// Each column, by its place, is one of the values.
+    pub(crate) filters: Vec<(usize, List)>,
+    pub(crate) limit: Option<Operand>,
+}
+
+impl Compiler<'_> {
+    /// Compiles a `SELECT` on a system table.
+    pub(crate) fn system_select(
+        &mut self,
+        select: &Select,
+        table: &'static SystemTable,
+    ) -> Result<SystemPlan, CqlError> {
+        if !select.order_by.is_empty() || !select.group_by.is_empty() || select.distinct {
+            return Err(CqlError::unsupported("ORDER BY, GROUP BY or DISTINCT on system tables"));
+        }
+        let (columns, outputs) = match &select.selection {
+            Selection::All => (table.specs(), Some((0..table.columns.len()).collect())),
+            Selection::Items(items) => {
+                let mut columns = Vec::new();
+                let mut outputs = Vec::new();
+                for item in items {
+                    let mut column = match &item.term {
+                        Term::Reference(reference) if reference.field.is_none() => {
+                            let (position, column) = find(table, reference.name.as_str())?;
+                            outputs.push(position);
+                            table.spec(column)
+                        }
+                        Term::Call(call)
+                            if call.function.name.as_str() == "count"
+                                && matches!(call.arguments, Arguments::Star)
+                                && items.len() == 1 =>
+                        {
+                            count_column(table)
+                        }
+                        other => {
+                            return Err(CqlError::unsupported(format!(
+                                "{other} of a system table"
+                            )));
+                        }
+                    };
+                    if let Some(alias) = &item.alias {
+                        column.name.clone_from(&alias.text);
+                    }
+                    columns.push(column);
+                }
+                let outputs = (!outputs.is_empty()).then_some(outputs);
+                (columns, outputs)
+            }
+        };
+        let filters = select.filter.iter().map(|relation| self.system_filter(relation, table));
+        let filters = filters.collect::<Result<_, _>>()?;
+        let limit = select.limit.as_ref();
+        let limit = limit.map(|term| self.operand(term, LIMIT_TYPE, "[limit]")).transpose()?;
+        Ok(SystemPlan { columns, outputs, filters, limit })
+    }
+
+    fn system_filter(
+        &mut self,
+        relation: &Relation,
+        table: &SystemTable,
+    ) -> Result<(usize, List), CqlError> {
+        let (column, list) = match relation {
+            Relation::Compare { column, op: CompareOp::Equal, value } => (column, Ok(value)),
+            Relation::In { column, values } => (column, Err(values)),
+            _ => {
+                return Err(CqlError::unsupported("anything but = and IN on system tables"));
+            }
+        };
+        let (position, found) = find(table, column.as_str())?;
+        let ResultType::Scalar(data_type) = found.result_type else {
+            return Err(CqlError::unsupported(format!("a condition on {}", found.name)));
+        };
+        let list = match list {
+            Ok(value) => List::Each(vec![self.operand(value, data_type, found.name)?]),
+            Err(values) => self.list(values, data_type, found.name)?,
+        };
+        // The markers belong to this table, which has no schema in the catalogue.
+        for marker in self.markers.iter_mut().flatten() {
+            marker.keyspace = table.keyspace.to_owned();
+            marker.table = table.name.to_owned();
+        }
+        Ok((position, list))
+    }
+}
+
+fn find<'t>(
+    table: &'t SystemTable,
+    name: &str,
+) -> Result<(usize, &'t crate::system::SystemColumn), CqlError> {
+    table.column(name).ok_or_else(|| {
+        CqlError::invalid(format!("table {}.{} has no column {name}", table.keyspace, table.name))
+    })
+}
+
+fn count_column(table: &SystemTable) -> ColumnSpec {
+    ColumnSpec {
+        keyspace: table.keyspace.to_owned(),
+        table: table.name.to_owned(),
+        name: "count".to_owned(),
+        result_type: DataType::Bigint.into(),
+    }
+}

@@ -1,0 +1,301 @@
+//! `BEGIN TRANSACTION`: reads under names, a condition on them, and writes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use carnet::DataType;
+use carnet::catalog::TableSchema;
+
+use super::Environment;
+use super::list::List;
+use super::operand::Operand;
+use super::relation::holds_for;
+use super::select::SelectPlan;
+use super::write::{GuardPlan, WritePlan};
+use crate::ast::{
+    Body, CompareOp, Condition, Select, SelectItem, TableName, Term, Transaction,
+    TransactionResult, Write,
+};
+use crate::compile::Compiler;
+use crate::exec::CqlError;
+use crate::result::{ColumnSpec, ResultType};
+
+/// A compiled transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct TransactionPlan {
+    pub(crate) lets: Vec<SelectPlan>,
+    pub(crate) result: ResultPlan,
+    pub(crate) body: BodyPlan,
+}
+
+/// What the client gets.
+#[derive(Clone, Debug)]
+pub(crate) enum ResultPlan {
+    /// Whether the writes were applied.
+    Applied,
+    Select(Box<SelectPlan>),
+    /// One row of what `LET`s have read.
+    Items(Vec<ColumnSpec>, Vec<Operand>),
+}
+
+/// What is written.
+#[derive(Clone, Debug)]
+pub(crate) struct BodyPlan {
+    pub(crate) condition: Option<ConditionPlan>,
+    pub(crate) then: Vec<WritePlan>,
+    pub(crate) otherwise: Vec<WritePlan>,
+}
+
+/// A compiled condition.
+#[derive(Clone, Debug)]
+pub(crate) enum ConditionPlan {
+    And(Vec<Self>),
+    Or(Vec<Self>),
+    Compare(Operand, CompareOp, Operand),
+    In(Operand, List),
+    /// Whether a `LET` found no row.
+    NoRow {
+        read: usize,
+        negated: bool,
+    },
+    Null {
+        operand: Operand,
+        negated: bool,
+    },
+}
+
+impl ConditionPlan {
+    /// Tells whether it holds. A comparison with null is false.
+    pub(crate) fn holds(&self, environment: &Environment<'_>) -> Result<bool, CqlError> {
+        Ok(match self {
+            Self::And(parts) => {
+                for part in parts {
+                    if !part.holds(environment)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            Self::Or(parts) => {
+                for part in parts {
+                    if part.holds(environment)? {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+            Self::Compare(left, op, right) => {
+                let (left, right) = (left.value(environment)?, right.value(environment)?);
+                holds_for(left.as_ref(), *op, right.as_ref())
+            }
+            Self::In(operand, list) => {
+                let found = operand.value(environment)?;
+                let wanted = list.values(environment)?;
+                wanted
+                    .iter()
+                    .any(|wanted| holds_for(found.as_ref(), CompareOp::Equal, Some(wanted)))
+            }
+            Self::NoRow { read, negated } => environment.lets[*read].is_none() != *negated,
+            Self::Null { operand, negated } => operand.value(environment)?.is_none() != *negated,
+        })
+    }
+}
+
+/// Finds a table's schema for the compiler.
+pub(crate) type Tables = HashMap<(Option<String>, String), Arc<TableSchema>>;
+
+/// The key under which [`Tables`] keeps a table.
+pub(crate) fn table_key(name: &TableName) -> (Option<String>, String) {
+    (name.keyspace.as_ref().map(|keyspace| keyspace.text.clone()), name.table.text.clone())
+}
+
+fn table<'t>(tables: &'t Tables, name: &TableName) -> Result<&'t Arc<TableSchema>, CqlError> {
+    tables
+        .get(&table_key(name))
+        .ok_or_else(|| CqlError::invalid(format!("table {name} does not exist")))
+}
+
+impl<'a> Compiler<'a> {
+    /// Compiles a transaction.
+    pub(crate) fn transaction(
+        &mut self,
+        transaction: &Transaction,
+        tables: &'a Tables,
+    ) -> Result<TransactionPlan, CqlError> {
+        let mut lets = Vec::with_capacity(transaction.lets.len());
+        for read in &transaction.lets {
+            let name = &read.name.text;
+            if self.find_let(name).is_some() {
+                return Err(CqlError::invalid(format!("LET {name} is there twice")));
+            }
+            let plan = self.let_select(name, &read.select, tables)?;
+            let columns = plan.columns.iter().filter_map(|column| match &column.result_type {
+                ResultType::Scalar(data_type) => Some((column.name.clone(), *data_type)),
+                _ => None,
+            });
+            self.lets.push((name.clone(), columns.collect()));
+            lets.push(plan);
+        }
+        let result = match &transaction.result {
+            None => ResultPlan::Applied,
+            Some(TransactionResult::Select(select)) => {
+                let plan = self.select(select, table(tables, &select.from)?)?;
+                ResultPlan::Select(Box::new(plan))
+            }
+            Some(TransactionResult::Items(items)) => self.result_items(items)?,
+        };
+        let body = self.body(&transaction.body, tables)?;
+        if lets.is_empty()
+            && matches!(result, ResultPlan::Applied)
+            && body.then.is_empty()
+            && body.otherwise.is_empty()
+        {
+            return Err(CqlError::invalid("the transaction neither reads nor writes"));
+        }
+        Ok(TransactionPlan { lets, result, body })
+    }
+
+    fn let_select(
+        &mut self,
+        name: &str,
+        select: &Select,
+        tables: &'a Tables,
+    ) -> Result<SelectPlan, CqlError> {
+        let refuse = |why: &str| Err(CqlError::invalid(format!("LET {name}: {why}")));
+        if !select.order_by.is_empty() {
+            return refuse("ORDER BY has no place in it");
+        }
+        let plan = self.select(select, table(tables, &select.from)?)?;
+        if plan.aggregates {
+            return refuse("aggregates have no place in it");
+        }
+        let limits_to_one = matches!(
+            &select.limit,
+            Some(Term::Literal(crate::ast::Literal::Integer(digits))) if digits == "1"
+        );
+        let one_row =
+            plan.filter.names_one_partition() && (plan.filter.names_rows() || limits_to_one);
+        if !one_row {
+            return refuse("name one row by its whole primary key, or a partition with LIMIT 1");
+        }
+        Ok(plan)
+    }
+
+    fn result_items(&mut self, items: &[SelectItem]) -> Result<ResultPlan, CqlError> {
+        let mut columns = Vec::new();
+        let mut operands = Vec::new();
+        self.table = None;
+        for item in items {
+            let shown = item.alias.as_ref().map(|alias| alias.text.clone());
+            if let Some((read, fields)) = self.whole_row(&item.term) {
+                for (column, (field, data_type)) in fields.into_iter().enumerate() {
+                    let name = format!("{}.{field}", self.lets[read].0);
+                    columns.push(unnamed(name, data_type));
+                    let reference = crate::ast::Reference {
+                        name: crate::ast::Name::new(self.lets[read].0.clone()),
+                        field: Some(crate::ast::Name::new(self.lets[read].1[column].0.clone())),
+                    };
+                    let term = Term::Reference(reference);
+                    operands.push(self.untyped_operand(&term, &field)?);
+                }
+                continue;
+            }
+            let operand = self.untyped_operand(&item.term, "a selected term")?;
+            let name = shown.unwrap_or_else(|| item.term.to_string());
+            columns.push(unnamed(name, operand.data_type));
+            operands.push(operand);
+        }
+        Ok(ResultPlan::Items(columns, operands))
+    }
+
+    /// Finds the columns of a `LET` that is named as a whole.
+    fn whole_row(&self, term: &Term) -> Option<(usize, Vec<(String, DataType)>)> {
+        match term {
+            Term::Reference(reference) if reference.field.is_none() => self
+                .find_let(reference.name.as_str())
+                .map(|(read, columns)| (read, columns.to_vec())),
+            _ => None,
+        }
+    }
+
+    fn body(&mut self, body: &Body, tables: &'a Tables) -> Result<BodyPlan, CqlError> {
+        Ok(match body {
+            Body::Plain(writes) => BodyPlan {
+                condition: None,
+                then: self.writes(writes, tables)?,
+                otherwise: Vec::new(),
+            },
+            Body::If { condition, then, otherwise } => {
+                self.table = None;
+                BodyPlan {
+                    condition: Some(self.transaction_condition(condition)?),
+                    then: self.writes(then, tables)?,
+                    otherwise: self.writes(otherwise.as_deref().unwrap_or(&[]), tables)?,
+                }
+            }
+        })
+    }
+
+    fn writes(&mut self, writes: &[Write], tables: &'a Tables) -> Result<Vec<WritePlan>, CqlError> {
+        let mut plans = Vec::with_capacity(writes.len());
+        for write in writes {
+            let plan = self.write(write, table(tables, write.table())?)?;
+            if !matches!(plan.guard, GuardPlan::Always) {
+                return Err(CqlError::invalid(
+                    "a statement of a transaction has no IF of its own; use the transaction's",
+                ));
+            }
+            plans.push(plan);
+        }
+        Ok(plans)
+    }
+
+    fn transaction_condition(&mut self, condition: &Condition) -> Result<ConditionPlan, CqlError> {
+        Ok(match condition {
+            Condition::And(parts) => ConditionPlan::And(self.conditions(parts)?),
+            Condition::Or(parts) => ConditionPlan::Or(self.conditions(parts)?),
+            Condition::Compare(left, op, right) => {
+                let is_typed = |term: &Term| !matches!(term, Term::Literal(_) | Term::Marker(_));
+                let data_type = match (is_typed(left), is_typed(right)) {
+                    (true, _) | (false, false) => self.type_of(left)?,
+                    (false, true) => self.type_of(right)?,
+                };
+                let Some(data_type) = data_type else {
+                    return Err(CqlError::invalid(format!(
+                        "the type of {left} {} {right} cannot be told",
+                        op.symbol()
+                    )));
+                };
+                // A marker is called after what it is compared with.
+                let compiled = self.operand(left, data_type, &right.to_string())?;
+                let right = self.operand(right, data_type, &left.to_string())?;
+                ConditionPlan::Compare(compiled, *op, right)
+            }
+            Condition::In(term, values) => {
+                let operand = self.untyped_operand(term, &term.to_string())?;
+                let list = self.list(values, operand.data_type, &term.to_string())?;
+                ConditionPlan::In(operand, list)
+            }
+            Condition::IsNull { term, negated } => match self.whole_row(term) {
+                Some((read, _)) => ConditionPlan::NoRow { read, negated: *negated },
+                None => ConditionPlan::Null {
+                    operand: self.untyped_operand(term, &term.to_string())?,
+                    negated: *negated,
+                },
+            },
+        })
+    }
+
+    fn conditions(&mut self, parts: &[Condition]) -> Result<Vec<ConditionPlan>, CqlError> {
+        parts.iter().map(|part| self.transaction_condition(part)).collect()
+    }
+}
+
+fn unnamed(name: String, data_type: DataType) -> ColumnSpec {
+    ColumnSpec {
+        keyspace: String::new(),
+        table: String::new(),
+        name,
+        result_type: data_type.into(),
+    }
+}

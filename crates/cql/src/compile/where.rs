@@ -1,0 +1,458 @@
+//! `WHERE`: which of its relations lead to the rows, and which are judged row by row.
+//!
+//! The partition key, when each of its columns is given, names partitions; `token()` a span of
+//! them. Within a partition a run of the clustering columns, from the first on, narrows the rows
+//! down: columns given by `=` or `IN`, then at most one compared by order:
+//!
+//! ```text
+//!   PRIMARY KEY ((p), a, b, c)
+//!   p = 1 AND a = 2 AND b > 3 AND c = 4     →  partition 1, rows from (2, 3) to (2, ∞); c is a filter
+//! ```
+//!
+//! Whatever does not lead to rows is a filter, and needs `ALLOW FILTERING`.
+
+use std::ops::Bound;
+
+use carnet::base::key::{self, Order};
+use carnet::base::{Bytes, Token, partition};
+use carnet::catalog::{ColumnKind, TableSchema};
+use carnet::{DataType, PartitionKey, Value};
+
+use super::list::List;
+use super::operand::{Environment, Operand};
+use super::relation::{Filter, Resolved, TokenOperand};
+use crate::ast::{CompareOp, Relation};
+use crate::compile::Compiler;
+use crate::exec::{Access, Clustering, CqlError, Partitions};
+
+/// No statement reads more partitions or spans than this.
+const TARGETS_MAX: usize = 10_000;
+
+/// A compiled `WHERE`.
+#[derive(Clone, Debug)]
+pub(crate) struct Where {
+    partitions: PartitionPlan,
+    clustering: Vec<Step>,
+    pub(crate) filters: Vec<Filter>,
+    orders: Vec<Order>,
+}
+
+#[derive(Clone, Debug)]
+enum PartitionPlan {
+    /// Values for each column of the key.
+    Keys(Vec<Each>),
+    Tokens(Vec<(CompareOp, TokenOperand)>),
+}
+
+#[derive(Clone, Debug)]
+enum Each {
+    One(Operand),
+    List(List),
+}
+
+/// How one or more clustering columns narrow the rows down.
+#[derive(Clone, Debug)]
+enum Step {
+    Each(Each),
+    Tuples(usize, Vec<Vec<Operand>>),
+    /// The last step.
+    Slice {
+        lower: Option<(CompareOp, Vec<Operand>)>,
+        upper: Option<(CompareOp, Vec<Operand>)>,
+    },
+}
+
+impl Compiler<'_> {
+    pub(super) fn filter(
+        &mut self,
+        table: &TableSchema,
+        relations: &[Relation],
+    ) -> Result<Where, CqlError> {
+        let mut resolved = Vec::with_capacity(relations.len());
+        for relation in relations {
+            let relation = self.relation(table, relation)?;
+            if matches!(
+                relation,
+                Resolved::Compare(_, CompareOp::NotEqual, _)
+                    | Resolved::CompareTuple(_, CompareOp::NotEqual, _)
+            ) {
+                return Err(CqlError::unsupported("!= in WHERE"));
+            }
+            resolved.push(relation);
+        }
+        check_once(table, &resolved)?;
+        let partitions = plan_partitions(table, &mut resolved)?;
+        let clustering = match partitions {
+            PartitionPlan::Keys(_) => plan_clustering(table, &mut resolved),
+            PartitionPlan::Tokens(_) => Vec::new(),
+        };
+        Ok(Where {
+            partitions,
+            clustering,
+            filters: resolved.into_iter().map(Filter).collect(),
+            orders: table.clustering_orders(),
+        })
+    }
+}
+
+/// Refuses a column that is given twice, as Cassandra does.
+fn check_once(table: &TableSchema, resolved: &[Resolved]) -> Result<(), CqlError> {
+    for (position, column) in table.columns.iter().enumerate() {
+        let (mut equal, mut lower, mut upper) = (0, 0, 0);
+        for relation in resolved {
+            match relation {
+                Resolved::Compare(found, op, _) if *found == position => match op {
+                    CompareOp::Less | CompareOp::LessOrEqual => upper += 1,
+                    CompareOp::Greater | CompareOp::GreaterOrEqual => lower += 1,
+                    _ => equal += 1,
+                },
+                Resolved::In(found, _) if *found == position => equal += 1,
+                _ => {}
+            }
+        }
+        if equal > 1 || lower > 1 || upper > 1 || (equal == 1 && lower + upper > 0) {
+            return Err(CqlError::invalid(format!("column {} is restricted twice", column.name)));
+        }
+    }
+    Ok(())
+}
+
+fn positions(table: &TableSchema, wanted: impl Fn(ColumnKind) -> bool) -> Vec<usize> {
+    (0..table.columns.len()).filter(|at| wanted(table.columns[*at].kind)).collect()
+}
+
+/// Takes the relation that gives a column's values out of the list.
+fn take_each(resolved: &mut Vec<Resolved>, position: usize) -> Option<Each> {
+    let found = resolved.iter().position(|relation| match relation {
+        Resolved::Compare(at, CompareOp::Equal, _) | Resolved::In(at, _) => *at == position,
+        _ => false,
+    })?;
+    match resolved.remove(found) {
+        Resolved::Compare(_, _, operand) => Some(Each::One(operand)),
+        Resolved::In(_, list) => Some(Each::List(list)),
+        _ => None,
+    }
+}
+
+fn plan_partitions(
+    table: &TableSchema,
+    resolved: &mut Vec<Resolved>,
+) -> Result<PartitionPlan, CqlError> {
+    let key = positions(table, |kind| kind == ColumnKind::Partition);
+    let is_given = |position: &usize| {
+        resolved.iter().any(|relation| match relation {
+            Resolved::Compare(at, CompareOp::Equal, _) | Resolved::In(at, _) => at == position,
+            _ => false,
+        })
+    };
+    let has_tokens = resolved.iter().any(|relation| matches!(relation, Resolved::Token(..)));
+    if key.iter().all(is_given) {
+        if has_tokens {
+            return Err(CqlError::unsupported("token() beside the whole partition key"));
+        }
+        let each = key.iter().filter_map(|position| take_each(resolved, *position));
+        return Ok(PartitionPlan::Keys(each.collect()));
+    }
+    let (tokens, rest) =
+        resolved.drain(..).partition(|relation| matches!(relation, Resolved::Token(..)));
+    *resolved = rest;
+    let tokens: Vec<Resolved> = tokens;
+    let bounds = tokens.into_iter().filter_map(|relation| match relation {
+        Resolved::Token(op, operand) => Some((op, operand)),
+        _ => None,
+    });
+    Ok(PartitionPlan::Tokens(bounds.collect()))
+}
+
+fn plan_clustering(table: &TableSchema, resolved: &mut Vec<Resolved>) -> Vec<Step> {
+    let columns = positions(table, |kind| matches!(kind, ColumnKind::Clustering(_)));
+    let mut steps = Vec::new();
+    let mut next = 0;
+    while let Some(&position) = columns.get(next) {
+        if let Some(each) = take_each(resolved, position) {
+            steps.push(Step::Each(each));
+            next += 1;
+        } else if let Some((count, tuples)) = take_tuples(resolved, position) {
+            steps.push(Step::Tuples(count, tuples));
+            next += count;
+        } else {
+            steps.extend(take_slice(resolved, position));
+            break;
+        }
+    }
+    steps
+}
+
+fn take_tuples(
+    resolved: &mut Vec<Resolved>,
+    position: usize,
+) -> Option<(usize, Vec<Vec<Operand>>)> {
+    let found = resolved.iter().position(|relation| match relation {
+        Resolved::CompareTuple(at, CompareOp::Equal, operands) => {
+            at[0] == position && at.len() == operands.len()
+        }
+        Resolved::InTuple(at, tuples) => {
+            at[0] == position && tuples.iter().all(|tuple| tuple.len() == at.len())
+        }
+        _ => false,
+    })?;
+    match resolved.remove(found) {
+        Resolved::CompareTuple(at, _, operands) => Some((at.len(), vec![operands])),
+        Resolved::InTuple(at, tuples) => Some((at.len(), tuples)),
+        _ => None,
+    }
+}
+
+fn take_slice(resolved: &mut Vec<Resolved>, position: usize) -> Option<Step> {
+    let mut take = |wanted: [CompareOp; 2]| {
+        let found = resolved.iter().position(|relation| match relation {
+            Resolved::Compare(at, op, _) => *at == position && wanted.contains(op),
+            Resolved::CompareTuple(at, op, _) => at[0] == position && wanted.contains(op),
+            _ => false,
+        })?;
+        match resolved.remove(found) {
+            Resolved::Compare(_, op, operand) => Some((op, vec![operand])),
+            Resolved::CompareTuple(_, op, operands) => Some((op, operands)),
+            _ => None,
+        }
+    };
+    let lower = take([CompareOp::Greater, CompareOp::GreaterOrEqual]);
+    let upper = take([CompareOp::Less, CompareOp::LessOrEqual]);
+    (lower.is_some() || upper.is_some()).then_some(Step::Slice { lower, upper })
+}
+
+impl Where {
+    /// Tells whether rows are found only by looking at others.
+    pub(crate) fn needs_filtering(&self) -> bool {
+        !self.filters.is_empty()
+    }
+
+    /// Tells whether the partition key is given, by `=` or `IN`.
+    pub(crate) const fn names_partitions(&self) -> bool {
+        matches!(self.partitions, PartitionPlan::Keys(_))
+    }
+
+    /// Tells whether one partition is given, by `=` on each column of its key.
+    pub(crate) fn names_one_partition(&self) -> bool {
+        match &self.partitions {
+            PartitionPlan::Keys(each) => each.iter().all(|each| matches!(each, Each::One(_))),
+            PartitionPlan::Tokens(_) => false,
+        }
+    }
+
+    /// Tells whether every clustering column is given, by `=` or `IN`.
+    pub(crate) fn names_rows(&self) -> bool {
+        let given: usize = self
+            .clustering
+            .iter()
+            .map(|step| match step {
+                Step::Each(_) => 1,
+                Step::Tuples(count, _) => *count,
+                Step::Slice { .. } => 0,
+            })
+            .sum();
+        self.names_partitions() && given == self.orders.len()
+    }
+
+    /// Tells whether any clustering column leads to rows.
+    pub(crate) fn restricts_clustering(&self) -> bool {
+        !self.clustering.is_empty()
+    }
+
+    /// Evaluates to what is read.
+    pub(crate) fn access(
+        &self,
+        table: &TableSchema,
+        reverse: bool,
+        environment: &Environment<'_>,
+    ) -> Result<Access, CqlError> {
+        Ok(Access {
+            table: table.id,
+            partitions: self.partitions(environment)?,
+            clustering: self.clustering(environment)?,
+            reverse,
+            has_clustering: !self.orders.is_empty(),
+            has_statics: table.statics().next().is_some(),
+        })
+    }
+
+    /// Evaluates to the partitions that are given.
+    pub(crate) fn partitions(&self, environment: &Environment<'_>) -> Result<Partitions, CqlError> {
+        match &self.partitions {
+            PartitionPlan::Keys(each) => {
+                let mut keys = vec![Vec::new()];
+                for each in each {
+                    keys = product(keys, &each.values(environment)?)?;
+                }
+                let keys = keys.iter().map(|values| partition::encode(values));
+                let mut keys: Vec<PartitionKey> = keys.collect::<Result<_, _>>()?;
+                keys.sort_unstable();
+                keys.dedup();
+                Ok(Partitions::Keys(keys))
+            }
+            PartitionPlan::Tokens(bounds) => {
+                let (mut lower, mut upper) = (Bound::Unbounded, Bound::Unbounded);
+                for (op, operand) in bounds {
+                    let token = operand.token(environment)?;
+                    match op {
+                        CompareOp::Greater => lower = later(lower, Bound::Excluded(token)),
+                        CompareOp::GreaterOrEqual => lower = later(lower, Bound::Included(token)),
+                        // The smallest token as an upper bound means the end of the ring.
+                        CompareOp::Less | CompareOp::LessOrEqual if token == Token::MIN => {}
+                        CompareOp::Less => upper = earlier(upper, Bound::Excluded(token)),
+                        CompareOp::LessOrEqual => upper = earlier(upper, Bound::Included(token)),
+                        CompareOp::Equal | CompareOp::NotEqual => {
+                            lower = later(lower, Bound::Included(token));
+                            upper = earlier(upper, Bound::Included(token));
+                        }
+                    }
+                }
+                Ok(Partitions::Tokens(lower, upper))
+            }
+        }
+    }
+
+    /// Evaluates to the rows within each partition.
+    pub(crate) fn clustering(&self, environment: &Environment<'_>) -> Result<Clustering, CqlError> {
+        let mut prefixes = vec![Vec::new()];
+        for step in &self.clustering {
+            match step {
+                Step::Each(each) => prefixes = product(prefixes, &each.values(environment)?)?,
+                Step::Tuples(_, tuples) => {
+                    let tuples = tuples
+                        .iter()
+                        .map(|tuple| required(tuple, environment))
+                        .collect::<Result<Vec<_>, _>>()?;
+                    prefixes = join(&prefixes, &tuples)?;
+                }
+                Step::Slice { lower, upper } => {
+                    let lower = bound(lower.as_ref(), environment)?;
+                    let upper = bound(upper.as_ref(), environment)?;
+                    return self.spans(&prefixes, lower.as_ref(), upper.as_ref());
+                }
+            }
+        }
+        if self.names_partitions()
+            && prefixes.first().is_none_or(|one| one.len() == self.orders.len())
+        {
+            let cells = prefixes.iter().map(|values| key::encode(values, &self.orders));
+            let mut cells: Vec<Bytes> = cells.collect::<Result<_, _>>()?;
+            cells.sort_unstable();
+            cells.dedup();
+            return Ok(Clustering::Cells(cells));
+        }
+        if self.clustering.is_empty() {
+            return Ok(Clustering::All);
+        }
+        self.spans(&prefixes, Bound::Unbounded, Bound::Unbounded)
+    }
+
+    fn spans(
+        &self,
+        prefixes: &[Vec<Value>],
+        lower: Bound<&Vec<Value>>,
+        upper: Bound<&Vec<Value>>,
+    ) -> Result<Clustering, CqlError> {
+        let (lower, upper) = (lower.map(Vec::as_slice), upper.map(Vec::as_slice));
+        let spans = prefixes.iter().map(|prefix| key::slice(&self.orders, prefix, lower, upper));
+        let mut spans: Vec<key::ByteBounds> = spans.collect::<Result<_, _>>()?;
+        let first = |bounds: &key::ByteBounds| match &bounds.0 {
+            Bound::Included(bytes) | Bound::Excluded(bytes) => bytes.clone(),
+            Bound::Unbounded => Bytes::new(),
+        };
+        spans.sort_by_cached_key(first);
+        spans.dedup();
+        Ok(Clustering::Spans(spans))
+    }
+}
+
+impl Each {
+    fn values(&self, environment: &Environment<'_>) -> Result<Vec<Value>, CqlError> {
+        match self {
+            Self::One(operand) => Ok(vec![operand.required(environment)?]),
+            Self::List(list) => list.values(environment),
+        }
+    }
+}
+
+impl TokenOperand {
+    fn token(&self, environment: &Environment<'_>) -> Result<Token, CqlError> {
+        match self {
+            Self::Number(operand) => match operand.required(environment)? {
+                Value::Bigint(token) => Ok(Token(token)),
+                other => Err(CqlError::invalid(format!(
+                    "a token is of type bigint, not {}",
+                    other.data_type()
+                ))),
+            },
+            Self::Of(parts) => Ok(partition::encode(&required(parts, environment)?)?.token()),
+        }
+    }
+}
+
+fn required(operands: &[Operand], environment: &Environment<'_>) -> Result<Vec<Value>, CqlError> {
+    operands.iter().map(|operand| operand.required(environment)).collect()
+}
+
+fn bound(
+    bound: Option<&(CompareOp, Vec<Operand>)>,
+    environment: &Environment<'_>,
+) -> Result<Bound<Vec<Value>>, CqlError> {
+    let Some((op, operands)) = bound else { return Ok(Bound::Unbounded) };
+    let values = required(operands, environment)?;
+    Ok(match op {
+        CompareOp::GreaterOrEqual | CompareOp::LessOrEqual => Bound::Included(values),
+        _ => Bound::Excluded(values),
+    })
+}
+
+fn product(prefixes: Vec<Vec<Value>>, values: &[Value]) -> Result<Vec<Vec<Value>>, CqlError> {
+    if let [value] = values {
+        let mut prefixes = prefixes;
+        for prefix in &mut prefixes {
+            prefix.push(value.clone());
+        }
+        return Ok(prefixes);
+    }
+    let tails: Vec<Vec<Value>> = values.iter().map(|value| vec![value.clone()]).collect();
+    join(&prefixes, &tails)
+}
+
+fn join(prefixes: &[Vec<Value>], tails: &[Vec<Value>]) -> Result<Vec<Vec<Value>>, CqlError> {
+    if prefixes.len().saturating_mul(tails.len()) > TARGETS_MAX {
+        return Err(CqlError::invalid(format!(
+            "the lists behind IN name {} × {} keys; at most {TARGETS_MAX} fit in one statement",
+            prefixes.len(),
+            tails.len()
+        )));
+    }
+    let joined = prefixes
+        .iter()
+        .flat_map(|prefix| tails.iter().map(|tail| [prefix.as_slice(), tail].concat()));
+    Ok(joined.collect())
+}
+
+fn later(a: Bound<Token>, b: Bound<Token>) -> Bound<Token> {
+    match (a, b) {
+        (Bound::Unbounded, bound) | (bound, Bound::Unbounded) => bound,
+        (Bound::Excluded(x), Bound::Included(y)) if y > x => b,
+        (Bound::Excluded(_), Bound::Included(_)) => a,
+        (Bound::Included(x) | Bound::Excluded(x), Bound::Included(y) | Bound::Excluded(y)) => {
+            if y >= x { b } else { a }
+        }
+    }
+}
+
+fn earlier(a: Bound<Token>, b: Bound<Token>) -> Bound<Token> {
+    match (a, b) {
+        (Bound::Unbounded, bound) | (bound, Bound::Unbounded) => bound,
+        (Bound::Excluded(x), Bound::Included(y)) if y < x => b,
+        (Bound::Excluded(_), Bound::Included(_)) => a,
+        (Bound::Included(x) | Bound::Excluded(x), Bound::Included(y) | Bound::Excluded(y)) => {
+            if y <= x { b } else { a }
+        }
+    }
+}
+
+/// The type of a limit's marker.
+pub(super) const LIMIT_TYPE: DataType = DataType::Int;

@@ -1,0 +1,297 @@
+//! `INSERT`, `UPDATE` and `DELETE`: which rows change, and how.
+
+use std::sync::Arc;
+
+use carnet::catalog::{ColumnKind, TableSchema};
+
+use super::operand::Operand;
+use super::relation::{Filter, Resolved, find};
+use super::r#where::Where;
+use crate::ast::{
+    Assignment, Attribute, Delete, Guard, Insert, Name, Relation, Update, Using, Write,
+};
+use crate::compile::Compiler;
+use crate::exec::CqlError;
+
+/// A compiled statement that changes rows.
+#[derive(Clone, Debug)]
+pub(crate) struct WritePlan {
+    pub(crate) table: Arc<TableSchema>,
+    pub(crate) target: WriteTarget,
+    pub(crate) change: Change,
+    pub(crate) guard: GuardPlan,
+}
+
+/// Which rows change.
+#[derive(Clone, Debug)]
+pub(crate) enum WriteTarget {
+    /// One row, by the values of its key; without clustering values, static columns only.
+    Key { partition: Vec<Operand>, clustering: Option<Vec<Operand>> },
+    /// Rows that a `WHERE` names.
+    Where(Where),
+}
+
+/// How rows change.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    /// Columns, by their places, are set.
+    Set {
+        columns: Vec<(usize, Operand)>,
+        /// The row exists from then on, whatever its columns.
+        marker: bool,
+    },
+    /// Columns become null.
+    Clear(Vec<usize>),
+    /// Rows go.
+    Delete,
+}
+
+/// The `IF` of the statement.
+#[derive(Clone, Debug)]
+pub(crate) enum GuardPlan {
+    Always,
+    NotExists,
+    Exists,
+    Columns(Vec<Filter>),
+}
+
+impl WritePlan {
+    /// Tells whether only static columns change.
+    pub(crate) fn is_static_only(&self) -> bool {
+        let is_static = |position: &usize| self.table.columns[*position].kind == ColumnKind::Static;
+        match &self.change {
+            Change::Set { columns, marker } => {
+                let statics = columns.iter().all(|(position, _)| is_static(position));
+                match &self.target {
+                    WriteTarget::Key { clustering, .. } => clustering.is_none(),
+                    WriteTarget::Where(filter) => {
+                        statics && !marker && !filter.restricts_clustering()
+                    }
+                }
+            }
+            Change::Clear(columns) => {
+                columns.iter().all(is_static)
+                    && !matches!(&self.target, WriteTarget::Where(filter) if filter.restricts_clustering())
+            }
+            Change::Delete => false,
+        }
+    }
+}
+
+impl<'a> Compiler<'a> {
+    /// Compiles a statement that changes rows.
+    pub(crate) fn write(
+        &mut self,
+        write: &Write,
+        table: &'a Arc<TableSchema>,
+    ) -> Result<WritePlan, CqlError> {
+        self.enter(table);
+        refuse_using(write.using())?;
+        match write {
+            Write::Insert(insert) => self.insert(insert, table),
+            Write::Update(update) => self.update(update, table),
+            Write::Delete(delete) => self.delete(delete, table),
+        }
+    }
+
+    fn insert(&mut self, insert: &Insert, table: &Arc<TableSchema>) -> Result<WritePlan, CqlError> {
+        if insert.columns.len() != insert.values.len() {
+            return Err(CqlError::invalid(format!(
+                "{} columns and {} values",
+                insert.columns.len(),
+                insert.values.len()
+            )));
+        }
+        let mut given: Vec<Option<Operand>> = vec![None; table.columns.len()];
+        for (name, term) in insert.columns.iter().zip(&insert.values) {
+            let (position, column) = find(table, name)?;
+            let operand = self.operand(term, column.data_type, &column.name)?;
+            if given[position].replace(operand).is_some() {
+                return Err(CqlError::invalid(format!("column {} is given twice", column.name)));
+            }
+        }
+        let mut key = |kind: fn(ColumnKind) -> bool| -> Vec<(String, Option<Operand>)> {
+            let columns = table.columns.iter().enumerate().filter(|(_, column)| kind(column.kind));
+            columns.map(|(at, column)| (column.name.clone(), given[at].take())).collect()
+        };
+        let partition = whole(key(|kind| kind == ColumnKind::Partition))?;
+        let clustering = key(|kind| matches!(kind, ColumnKind::Clustering(_)));
+        let columns: Vec<(usize, Operand)> = given
+            .into_iter()
+            .enumerate()
+            .filter_map(|(at, operand)| operand.map(|operand| (at, operand)))
+            .collect();
+        let statics_only = !columns.is_empty()
+            && columns.iter().all(|(at, _)| table.columns[*at].kind == ColumnKind::Static);
+        let names_no_row =
+            !clustering.is_empty() && clustering.iter().all(|(_, operand)| operand.is_none());
+        let clustering = if names_no_row && statics_only { None } else { Some(whole(clustering)?) };
+        let guard = if insert.if_not_exists { GuardPlan::NotExists } else { GuardPlan::Always };
+        Ok(WritePlan {
+            table: Arc::clone(table),
+            change: Change::Set { columns, marker: clustering.is_some() },
+            target: WriteTarget::Key { partition, clustering },
+            guard,
+        })
+    }
+
+    fn update(&mut self, update: &Update, table: &Arc<TableSchema>) -> Result<WritePlan, CqlError> {
+        let mut columns: Vec<(usize, Operand)> = Vec::new();
+        for assignment in &update.assignments {
+            let (name, term) = match assignment {
+                Assignment::Column(name, term) => (name, term),
+                Assignment::Element(..) => {
+                    return Err(CqlError::unsupported("elements of collections"));
+                }
+                Assignment::Field(..) => {
+                    return Err(CqlError::unsupported("fields of user-defined types"));
+                }
+            };
+            let (position, column) = settable(table, name)?;
+            let operand =
+                self.within_row(|compiler| compiler.operand(term, column.data_type, &column.name))?;
+            if columns.iter().any(|(known, _)| *known == position) {
+                return Err(CqlError::invalid(format!("column {} is set twice", column.name)));
+            }
+            columns.push((position, operand));
+        }
+        let filter = self.filter(table, &update.filter)?;
+        let change = Change::Set { columns, marker: false };
+        let guard = self.guard(&update.guard, table)?;
+        let plan = WritePlan {
+            table: Arc::clone(table),
+            target: WriteTarget::Where(filter),
+            change,
+            guard,
+        };
+        plan.check_names_rows("UPDATE")?;
+        Ok(plan)
+    }
+
+    fn delete(&mut self, delete: &Delete, table: &Arc<TableSchema>) -> Result<WritePlan, CqlError> {
+        let columns = delete.columns.iter().map(|name| settable(table, name).map(|found| found.0));
+        let columns: Vec<usize> = columns.collect::<Result<_, _>>()?;
+        let filter = self.filter(table, &delete.filter)?;
+        let guard = self.guard(&delete.guard, table)?;
+        let is_range = columns.is_empty();
+        let change = if is_range { Change::Delete } else { Change::Clear(columns) };
+        let plan = WritePlan {
+            table: Arc::clone(table),
+            target: WriteTarget::Where(filter),
+            change,
+            guard,
+        };
+        if is_range && matches!(plan.guard, GuardPlan::Always) {
+            plan.check_names_partitions("DELETE")?;
+        } else {
+            plan.check_names_rows("DELETE")?;
+        }
+        Ok(plan)
+    }
+
+    fn guard(&mut self, guard: &Guard, table: &TableSchema) -> Result<GuardPlan, CqlError> {
+        Ok(match guard {
+            Guard::Always => GuardPlan::Always,
+            Guard::Exists => GuardPlan::Exists,
+            Guard::Columns(relations) => {
+                let filters = relations.iter().map(|relation| self.condition(relation, table));
+                GuardPlan::Columns(filters.collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    fn condition(&mut self, relation: &Relation, table: &TableSchema) -> Result<Filter, CqlError> {
+        let resolved = self.relation(table, relation)?;
+        match &resolved {
+            Resolved::Compare(position, ..) | Resolved::In(position, _) => {
+                let column = &table.columns[*position];
+                if matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_)) {
+                    return Err(CqlError::invalid(format!(
+                        "IF judges columns outside the primary key; {} is part of it",
+                        column.name
+                    )));
+                }
+            }
+            _ => return Err(CqlError::unsupported("tuples in IF")),
+        }
+        Ok(Filter(resolved))
+    }
+}
+
+impl WritePlan {
+    fn check_names_partitions(&self, statement: &str) -> Result<(), CqlError> {
+        let WriteTarget::Where(filter) = &self.target else { return Ok(()) };
+        if !filter.names_partitions() {
+            let missing: Vec<&str> =
+                self.table.partition_key().map(|column| column.name.as_str()).collect();
+            return Err(CqlError::invalid(format!(
+                "{statement} needs each column of the partition key ({}) with = or IN",
+                missing.join(", ")
+            )));
+        }
+        if filter.needs_filtering() {
+            return Err(CqlError::invalid(format!(
+                "{statement}: WHERE restricts columns that do not lead to rows; only the primary \
+                 key, from its first column on, does"
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_names_rows(&self, statement: &str) -> Result<(), CqlError> {
+        self.check_names_partitions(statement)?;
+        let WriteTarget::Where(filter) = &self.target else { return Ok(()) };
+        if filter.names_rows() || self.is_static_only() {
+            return Ok(());
+        }
+        let missing: Vec<&str> =
+            self.table.clustering_key().map(|column| column.name.as_str()).collect();
+        Err(CqlError::invalid(format!(
+            "{statement} needs each clustering column ({}) with = or IN",
+            missing.join(", ")
+        )))
+    }
+}
+
+fn whole(columns: Vec<(String, Option<Operand>)>) -> Result<Vec<Operand>, CqlError> {
+    let given = columns.into_iter().map(|(name, operand)| {
+        operand.ok_or_else(|| {
+            CqlError::invalid(format!("column {name} of the primary key is missing"))
+        })
+    });
+    given.collect()
+}
+
+fn settable<'t>(
+    table: &'t TableSchema,
+    name: &Name,
+) -> Result<(usize, &'t carnet::catalog::ColumnSchema), CqlError> {
+    let (position, column) = find(table, name)?;
+    if matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_)) {
+        return Err(CqlError::invalid(format!(
+            "column {} is part of the primary key: it names the row, and cannot be changed",
+            column.name
+        )));
+    }
+    Ok((position, column))
+}
+
+fn refuse_using(using: &Using) -> Result<(), CqlError> {
+    if using.get(Attribute::Timestamp).is_some() {
+        return Err(CqlError::invalid(
+            "USING TIMESTAMP is refused: the order of writes is that of their transactions",
+        ));
+    }
+    if using.get(Attribute::Ttl).is_some() {
+        return Err(CqlError::unsupported("USING TTL"));
+    }
+    if using.get(Attribute::Timeout).is_some() {
+        return Err(CqlError::unsupported("USING TIMEOUT"));
+    }
+    Ok(())
+}
+
+/// Refuses what a batch may not say for all its statements.
+pub(crate) fn refuse_batch_using(using: &Using) -> Result<(), CqlError> {
+    refuse_using(using)
+}

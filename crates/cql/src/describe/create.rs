@@ -1,0 +1,105 @@
+//! The statements that make keyspaces and tables, as text.
+
+use carnet::base::Order;
+use carnet::catalog::ColumnKind;
+
+use crate::ast::{Literal, Name};
+use crate::system::{KeyspaceView, TableView, map_of, short_class};
+
+/// Writes `CREATE KEYSPACE`.
+pub(super) fn keyspace(keyspace: &KeyspaceView) -> String {
+    let name = Name::new(&keyspace.name);
+    if keyspace.is_virtual {
+        let structure = format!("VIRTUAL KEYSPACE {name};");
+        return virtual_comment(&format!("Keyspace {name} is a virtual keyspace"), &structure);
+    }
+    let class = keyspace.replication.get_key_value("class");
+    let class = class.map(|(key, class)| (key, short_class(class).to_owned()));
+    let first = class.iter().map(|(key, class)| (*key, class));
+    let others = keyspace.replication.iter().filter(|(key, _)| *key != "class");
+    let replication = map_of(first.chain(others));
+    let durable_writes = keyspace.durable_writes;
+    // The two spaces are Cassandra's.
+    format!(
+        "CREATE KEYSPACE {name} WITH replication = {replication}  \
+         AND durable_writes = {durable_writes};"
+    )
+}
+
+/// Writes `CREATE TABLE`, with its id where `internals` are wanted.
+pub(super) fn table(table: &TableView, internals: bool) -> String {
+    let name = format!("{}.{}", Name::new(&table.keyspace), Name::new(&table.name));
+    let keyword = if table.is_virtual { "VIRTUAL" } else { "CREATE" };
+    let lines = definition_lines(table).join(",\n    ");
+    let options = options(table, internals).join("\n    AND ");
+    let text = format!("{keyword} TABLE {name} (\n    {lines}\n) WITH {options};");
+    if table.is_virtual {
+        return virtual_comment(&format!("Table {name} is a virtual table"), &text);
+    }
+    text
+}
+
+fn virtual_comment(what: &str, structure: &str) -> String {
+    format!(
+        "/*\nWarning: {what} and cannot be recreated with CQL.\n\
+         Structure, for reference:\n{structure}\n*/"
+    )
+}
+
+/// Writes the columns, and the key unless it stands with its only column.
+fn definition_lines(table: &TableView) -> Vec<String> {
+    let has_short_key = table.partition_key().count() == 1 && table.clustering_key().count() == 0;
+    let mut lines: Vec<_> = table
+        .columns
+        .iter()
+        .map(|column| {
+            let behind = match column.kind {
+                ColumnKind::Static => " static",
+                ColumnKind::Partition if has_short_key => " PRIMARY KEY",
+                _ => "",
+            };
+            format!("{} {}{behind}", Name::new(&column.name), column.type_name)
+        })
+        .collect();
+    if !has_short_key {
+        lines.push(primary_key(table));
+    }
+    lines
+}
+
+fn primary_key(table: &TableView) -> String {
+    let partition: Vec<_> = table.partition_key().map(|column| quoted(&column.name)).collect();
+    let mut key = vec![match &partition[..] {
+        [only] => only.clone(),
+        _ => format!("({})", partition.join(", ")),
+    }];
+    key.extend(table.clustering_key().map(|(column, _)| quoted(&column.name)));
+    format!("PRIMARY KEY ({})", key.join(", "))
+}
+
+fn options(table: &TableView, internals: bool) -> Vec<String> {
+    let mut options = Vec::new();
+    if internals {
+        options.push(format!("ID = {}", table.uuid));
+    }
+    let order: Vec<_> = table
+        .clustering_key()
+        .map(|(column, order)| {
+            let order = if order == Order::Desc { "DESC" } else { "ASC" };
+            format!("{} {order}", quoted(&column.name))
+        })
+        .collect();
+    if !order.is_empty() {
+        options.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
+    }
+    if table.is_virtual {
+        options.push(format!("comment = {}", Literal::String(table.comment.clone())));
+    } else {
+        options.extend(table.options.terms().map(|(name, term)| format!("{name} = {term}")));
+    }
+    options
+}
+
+fn quoted(name: &str) -> String {
+    Name::new(name).to_string()
+}

@@ -1,0 +1,248 @@
+//! `DESCRIBE`: the schema as text, and lists of names.
+//!
+//! cqlsh sends the statement to the server and prints what comes back. Columns, their names and
+//! the text are Cassandra 5.0's:
+//!
+//! | statement | columns |
+//! | --- | --- |
+//! | `KEYSPACES`, `TABLES`, `TYPES`, `FUNCTIONS`, `AGGREGATES` | `keyspace_name`, `type`, `name` |
+//! | `SCHEMA`, `KEYSPACE`, `TABLE`, a bare name | those and `create_statement` |
+//! | `CLUSTER` | `cluster`, `partitioner`, `snitch`; `range_ownership` where a keyspace is in use |
+//!
+//! A `create_statement` is read back by [`parse`](crate::parse), unless its keyspace is virtual:
+//! then it is a comment, because nobody can create that. Names are quoted where CQL needs it, in
+//! every column. Lists are in alphabetical order, capitals or not.
+//!
+//! Indexes, materialized views, user-defined types, functions and aggregates are not built yet;
+//! there are none, which is what describing one says.
+
+mod create;
+
+#[cfg(test)]
+mod tests;
+
+use carnet::base::Bytes;
+use carnet::{DataType, Error, Result, Tx};
+
+use crate::ast::{Describe, DescribeTarget, Name, TableName};
+use crate::result::{ColumnSpec, ResultType, Rows};
+use crate::system::{
+    self, Cell, KeyspaceView, NodeInfo, PARTITIONER, TOKEN, TableView, is_system_keyspace,
+};
+
+/// Answers a `DESCRIBE`. `current` is the keyspace in use.
+///
+/// # Errors
+///
+/// `Invalid` when what is described is not there, or no keyspace is given and none in use; else
+/// as [`Tx::get_cell`].
+pub async fn describe(
+    tx: &Tx,
+    node: &NodeInfo,
+    statement: &Describe,
+    current: Option<&str>,
+) -> Result<Rows> {
+    let scope = Scope { tx, current, internals: statement.internals };
+    match &statement.target {
+        DescribeTarget::Cluster => Ok(cluster(node, current)),
+        DescribeTarget::Schema { full } => scope.schema(*full).await,
+        DescribeTarget::Keyspaces => scope.keyspaces().await,
+        DescribeTarget::Keyspace { only, name } => scope.keyspace(name.as_ref(), *only).await,
+        DescribeTarget::Tables => scope.tables().await,
+        DescribeTarget::Table(name) => scope.table(name).await,
+        DescribeTarget::Types | DescribeTarget::Functions | DescribeTarget::Aggregates => scope
+            .listed_keyspaces()
+            .await
+            .map(|_| Rows { columns: columns(&LIST), ..Rows::default() }),
+        DescribeTarget::Index(name) => {
+            scope.missing(name, "Table for existing index '{}' not found in '{}'").await
+        }
+        DescribeTarget::View(name) => {
+            scope.missing(name, "Materialized view '{}' not found in '{}'").await
+        }
+        DescribeTarget::Type(name) => {
+            scope.missing(name, "User defined type '{}' not found in '{}'").await
+        }
+        DescribeTarget::Function(name) => {
+            scope.missing(name, "User defined function '{}' not found in '{}'").await
+        }
+        DescribeTarget::Aggregate(name) => {
+            scope.missing(name, "User defined aggregate '{}' not found in '{}'").await
+        }
+        DescribeTarget::Any(name) => scope.any(name).await,
+    }
+}
+
+const LIST: [&str; 3] = ["keyspace_name", "type", "name"];
+const ELEMENT: [&str; 4] = ["keyspace_name", "type", "name", "create_statement"];
+
+/// What a statement is answered from.
+struct Scope<'a> {
+    tx: &'a Tx,
+    current: Option<&'a str>,
+    internals: bool,
+}
+
+impl Scope<'_> {
+    async fn schema(&self, full: bool) -> Result<Rows> {
+        let mut keyspaces = all(self.tx).await?;
+        keyspaces.retain(|keyspace| full || !is_system_keyspace(&keyspace.name));
+        let rows = keyspaces.iter().flat_map(|keyspace| self.elements(keyspace, false));
+        Ok(elements(rows.collect()))
+    }
+
+    async fn keyspaces(&self) -> Result<Rows> {
+        let keyspaces = all(self.tx).await?;
+        Ok(list(keyspaces.iter().map(keyspace_entry).collect()))
+    }
+
+    async fn keyspace(&self, name: Option<&Name>, only: bool) -> Result<Rows> {
+        let keyspace = self.named(name.map(Name::as_str)).await?;
+        Ok(elements(self.elements(&keyspace, only)))
+    }
+
+    async fn tables(&self) -> Result<Rows> {
+        let keyspaces = self.listed_keyspaces().await?;
+        let tables = keyspaces.iter().flat_map(|keyspace| &keyspace.tables);
+        Ok(list(tables.map(table_entry).collect()))
+    }
+
+    async fn table(&self, name: &TableName) -> Result<Rows> {
+        let keyspace = self.named(name.keyspace.as_ref().map(Name::as_str)).await?;
+        let wanted = name.table.as_str();
+        let table = keyspace.tables.iter().find(|table| table.name == wanted).ok_or_else(|| {
+            Error::invalid(format!("Table '{wanted}' not found in keyspace '{}'", keyspace.name))
+        })?;
+        Ok(elements(vec![self.table_element(table)]))
+    }
+
+    /// Describes a keyspace, else a table of the keyspace in use.
+    async fn any(&self, name: &TableName) -> Result<Rows> {
+        let wanted = name.table.as_str();
+        let keyspace = match &name.keyspace {
+            Some(keyspace) => keyspace.as_str(),
+            None => {
+                if let Some(mut keyspace) = system::keyspace(self.tx, wanted).await? {
+                    sort(&mut keyspace.tables, |table| &table.name);
+                    return Ok(elements(self.elements(&keyspace, false)));
+                }
+                self.current.unwrap_or(wanted)
+            }
+        };
+        let keyspace = self.named(Some(keyspace)).await?;
+        let table = keyspace.tables.iter().find(|table| table.name == wanted).ok_or_else(|| {
+            Error::invalid(format!("'{wanted}' not found in keyspace '{}'", keyspace.name))
+        })?;
+        Ok(elements(vec![self.table_element(table)]))
+    }
+
+    /// Says that something is not there of which there is none.
+    async fn missing(&self, name: &TableName, message: &str) -> Result<Rows> {
+        let keyspace = self.named(name.keyspace.as_ref().map(Name::as_str)).await?;
+        let message = message.replacen("{}", name.table.as_str(), 1);
+        Err(Error::invalid(message.replacen("{}", &keyspace.name, 1)))
+    }
+
+    /// Returns the keyspace in use, or all of them.
+    async fn listed_keyspaces(&self) -> Result<Vec<KeyspaceView>> {
+        match self.current {
+            Some(name) => Ok(vec![self.named(Some(name)).await?]),
+            None => all(self.tx).await,
+        }
+    }
+
+    /// Finds a keyspace by its name, or else the one in use.
+    async fn named(&self, name: Option<&str>) -> Result<KeyspaceView> {
+        let name = name
+            .or(self.current)
+            .ok_or_else(|| Error::invalid("No keyspace specified and no current keyspace"))?;
+        let mut keyspace = system::keyspace(self.tx, name)
+            .await?
+            .ok_or_else(|| Error::invalid(format!("'{name}' not found in keyspaces")))?;
+        sort(&mut keyspace.tables, |table| &table.name);
+        Ok(keyspace)
+    }
+
+    fn elements(&self, keyspace: &KeyspaceView, only: bool) -> Vec<[String; 4]> {
+        let [name, kind, own_name] = keyspace_entry(keyspace);
+        let own = [name, kind, own_name, create::keyspace(keyspace)];
+        let tables = keyspace.tables.iter().filter(|_| !only);
+        std::iter::once(own).chain(tables.map(|table| self.table_element(table))).collect()
+    }
+
+    fn table_element(&self, table: &TableView) -> [String; 4] {
+        let [keyspace, kind, name] = table_entry(table);
+        [keyspace, kind, name, create::table(table, self.internals)]
+    }
+}
+
+/// Lists all keyspaces and their tables in the order in which they are printed.
+async fn all(tx: &Tx) -> Result<Vec<KeyspaceView>> {
+    let mut keyspaces = system::all(tx).await?;
+    sort(&mut keyspaces, |keyspace| &keyspace.name);
+    for keyspace in &mut keyspaces {
+        sort(&mut keyspace.tables, |table| &table.name);
+    }
+    Ok(keyspaces)
+}
+
+fn sort<T>(items: &mut [T], name: impl Fn(&T) -> &String) {
+    items.sort_by_cached_key(|item| (name(item).to_lowercase(), name(item).clone()));
+}
+
+fn keyspace_entry(keyspace: &KeyspaceView) -> [String; 3] {
+    let name = Name::new(&keyspace.name).to_string();
+    [name.clone(), "keyspace".to_owned(), name]
+}
+
+fn table_entry(table: &TableView) -> [String; 3] {
+    let [keyspace, name] = [&table.keyspace, &table.name].map(|name| Name::new(name).to_string());
+    [keyspace, "table".to_owned(), name]
+}
+
+fn list(entries: Vec<[String; 3]>) -> Rows {
+    Rows { columns: columns(&LIST), rows: texts(entries), paging_state: None }
+}
+
+fn elements(entries: Vec<[String; 4]>) -> Rows {
+    Rows { columns: columns(&ELEMENT), rows: texts(entries), paging_state: None }
+}
+
+fn texts<const N: usize>(entries: Vec<[String; N]>) -> Vec<Vec<Cell>> {
+    let row = |entry: [String; N]| entry.into_iter().map(|text| Some(Bytes::from(text))).collect();
+    entries.into_iter().map(row).collect()
+}
+
+fn columns(names: &[&str]) -> Vec<ColumnSpec> {
+    names.iter().map(|name| column(name, DataType::Text.into())).collect()
+}
+
+fn column(name: &str, result_type: ResultType) -> ColumnSpec {
+    ColumnSpec {
+        keyspace: "system".to_owned(),
+        table: "describe".to_owned(),
+        name: name.to_owned(),
+        result_type,
+    }
+}
+
+fn cluster(node: &NodeInfo, current: Option<&str>) -> Rows {
+    let partitioner = PARTITIONER.rsplit('.').next().unwrap_or(PARTITIONER);
+    let mut columns = columns(&["cluster", "partitioner", "snitch"]);
+    let mut row: Vec<_> =
+        [&node.cluster_name, partitioner, "SimpleSnitch"].into_iter().map(system::text).collect();
+    if current.is_some_and(|keyspace| !is_system_keyspace(keyspace)) {
+        let text = || Box::new(ResultType::from(DataType::Text));
+        let owners = ResultType::List(text());
+        columns.push(column("range_ownership", ResultType::Map(text(), Box::new(owners))));
+        row.push(Some(ownership(node)));
+    }
+    Rows { columns, rows: vec![row], paging_state: None }
+}
+
+/// Maps the end of each range of tokens to the nodes that own it: one range, one node.
+fn ownership(node: &NodeInfo) -> Bytes {
+    let owner = std::net::SocketAddr::new(node.address, node.port).to_string();
+    let owners = system::texts([owner.as_str()].into_iter()).unwrap_or_default();
+    system::collection(1, [TOKEN.as_bytes(), &owners].into_iter())
+}

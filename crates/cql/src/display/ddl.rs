@@ -1,0 +1,152 @@
+//! Keyspaces and tables.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::{clause, join, when};
+use crate::ast::{
+    AlterKeyspace, AlterTable, ColumnDefinition, CreateKeyspace, CreateTable, DropKeyspace,
+    DropTable, Literal, Name, OptionValue, PrimaryKey, TableChange,
+};
+
+const IF_NOT_EXISTS: &str = " IF NOT EXISTS";
+const IF_EXISTS: &str = " IF EXISTS";
+
+impl Display for OptionValue {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Literal(literal) => literal.fmt(f),
+            Self::Map(pairs) => {
+                f.write_str("{")?;
+                join(f, pairs.iter().map(|(key, value)| Entry(key, value)), ", ")?;
+                f.write_str("}")
+            }
+        }
+    }
+}
+
+/// `key: value`.
+struct Entry<'a>(&'a Literal, &'a Literal);
+
+impl Display for Entry<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0, self.1)
+    }
+}
+
+/// `name = value`.
+struct Property<'a>(&'a Name, &'a OptionValue);
+
+impl Display for Property<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}", self.0, self.1)
+    }
+}
+
+fn properties(options: &[(Name, OptionValue)]) -> impl Iterator<Item = Property<'_>> {
+    options.iter().map(|(name, value)| Property(name, value))
+}
+
+impl Display for CreateKeyspace {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let condition = when(self.if_not_exists, IF_NOT_EXISTS);
+        write!(f, "CREATE KEYSPACE{condition} {} WITH ", self.name)?;
+        join(f, properties(&self.options), " AND ")
+    }
+}
+
+impl Display for AlterKeyspace {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "ALTER KEYSPACE{} {} WITH ", when(self.if_exists, IF_EXISTS), self.name)?;
+        join(f, properties(&self.options), " AND ")
+    }
+}
+
+impl Display for DropKeyspace {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "DROP KEYSPACE{} {}", when(self.if_exists, IF_EXISTS), self.name)
+    }
+}
+
+impl Display for ColumnDefinition {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", self.name, self.type_name, when(self.is_static, " STATIC"))
+    }
+}
+
+impl Display for PrimaryKey {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("PRIMARY KEY (")?;
+        if let [only] = &self.partition[..] {
+            only.fmt(f)?;
+        } else {
+            f.write_str("(")?;
+            join(f, &self.partition, ", ")?;
+            f.write_str(")")?;
+        }
+        self.clustering.iter().try_for_each(|column| write!(f, ", {column}"))?;
+        f.write_str(")")
+    }
+}
+
+impl Display for CreateTable {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "CREATE TABLE{} {} (", when(self.if_not_exists, IF_NOT_EXISTS), self.table)?;
+        self.columns.iter().try_for_each(|column| write!(f, "{column}, "))?;
+        write!(f, "{})", self.key)?;
+        let mut before = "WITH";
+        if !self.clustering_order.is_empty() {
+            f.write_str(" WITH CLUSTERING ORDER BY (")?;
+            join(f, &self.clustering_order, ", ")?;
+            f.write_str(")")?;
+            before = "AND";
+        }
+        for property in properties(&self.options) {
+            write!(f, " {before} {property}")?;
+            before = "AND";
+        }
+        Ok(())
+    }
+}
+
+impl Display for AlterTable {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "ALTER TABLE{} {} ", when(self.if_exists, IF_EXISTS), self.table)?;
+        match &self.change {
+            TableChange::Add { if_not_exists, columns } => {
+                write!(f, "ADD{} (", when(*if_not_exists, IF_NOT_EXISTS))?;
+                join(f, columns, ", ")?;
+                f.write_str(")")
+            }
+            TableChange::Drop { if_exists, columns, timestamp } => {
+                write!(f, "DROP{} (", when(*if_exists, IF_EXISTS))?;
+                join(f, columns, ", ")?;
+                f.write_str(")")?;
+                clause(f, "USING TIMESTAMP", timestamp.as_ref())
+            }
+            TableChange::Rename { if_exists, columns } => {
+                write!(f, "RENAME{} ", when(*if_exists, IF_EXISTS))?;
+                join(f, columns.iter().map(|(old, new)| Rename(old, new)), " AND ")
+            }
+            TableChange::Type(column, type_name) => write!(f, "ALTER {column} TYPE {type_name}"),
+            TableChange::Options(options) => {
+                f.write_str("WITH ")?;
+                join(f, properties(options), " AND ")
+            }
+        }
+    }
+}
+
+/// `old TO new`.
+struct Rename<'a>(&'a Name, &'a Name);
+
+impl Display for Rename<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} TO {}", self.0, self.1)
+    }
+}
+
+impl Display for DropTable {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "DROP TABLE{} {}", when(self.if_exists, IF_EXISTS), self.table)
+    }
+}

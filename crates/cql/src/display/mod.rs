@@ -1,0 +1,121 @@
+//! Trees into text: `Display` of every node of the tree is CQL that is read back as an equal node.
+//!
+//! Keywords are upper case, names as short as they can be, one space between words, no line
+//! breaks: what logs, `DESCRIBE` and error messages show.
+
+mod ddl;
+mod describe;
+mod dml;
+mod term;
+mod transaction;
+
+use std::fmt::{self, Display, Formatter};
+
+use crate::ast::Statement;
+use crate::ast::{Name, TableName, TypeName};
+use crate::base::DataType;
+use crate::keyword::is_plain;
+
+/// Writes things with something between them.
+fn join<T: Display>(
+    f: &mut Formatter<'_>,
+    things: impl IntoIterator<Item = T>,
+    between: &str,
+) -> fmt::Result {
+    for (at, thing) in things.into_iter().enumerate() {
+        if at > 0 {
+            f.write_str(between)?;
+        }
+        thing.fmt(f)?;
+    }
+    Ok(())
+}
+
+/// Writes a keyword and something behind it, if there is something.
+fn clause<T: Display>(f: &mut Formatter<'_>, keyword: &str, thing: Option<&T>) -> fmt::Result {
+    thing.map_or(Ok(()), |thing| write!(f, " {keyword} {thing}"))
+}
+
+/// Something that is written only sometimes.
+fn when(condition: bool, text: &'static str) -> &'static str {
+    if condition { text } else { "" }
+}
+
+/// Writes a string in single quotes.
+fn write_string(f: &mut Formatter<'_>, text: &str) -> fmt::Result {
+    write!(f, "'{}'", text.replace('\'', "''"))
+}
+
+/// Writes a name in double quotes, needed or not.
+fn write_quoted(f: &mut Formatter<'_>, name: &str) -> fmt::Result {
+    write!(f, "\"{}\"", name.replace('"', "\"\""))
+}
+
+impl Display for Name {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if is_plain(&self.text) { f.write_str(&self.text) } else { write_quoted(f, &self.text) }
+    }
+}
+
+impl Display for TableName {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.keyspace {
+            Some(keyspace) => write!(f, "{keyspace}.{}", self.table),
+            None => write!(f, "{}", self.table),
+        }
+    }
+}
+
+impl Display for TypeName {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Native(data_type) => f.write_str(data_type.name()),
+            Self::Counter => f.write_str("counter"),
+            Self::Duration => f.write_str("duration"),
+            Self::Frozen(inner) => write!(f, "frozen<{inner}>"),
+            Self::List(element) => write!(f, "list<{element}>"),
+            Self::Set(element) => write!(f, "set<{element}>"),
+            Self::Map(key, value) => write!(f, "map<{key}, {value}>"),
+            Self::Tuple(types) => {
+                f.write_str("tuple<")?;
+                join(f, types, ", ")?;
+                f.write_str(">")
+            }
+            Self::Vector(element, dimensions) => write!(f, "vector<{element}, {dimensions}>"),
+            Self::UserDefined(name) => write_user_type(f, name),
+            Self::Custom(class) => write_string(f, class),
+        }
+    }
+}
+
+/// Tells whether a name without quotes is that of a type which users do not define.
+fn is_type(name: &str) -> bool {
+    DataType::from_name(name).is_some() || matches!(name, "counter" | "duration")
+}
+
+/// Quotes a user-defined type whose name would be read as another type's.
+fn write_user_type(f: &mut Formatter<'_>, name: &TableName) -> fmt::Result {
+    let text = name.table.text.as_str();
+    if name.keyspace.is_none() && is_type(text) { write_quoted(f, text) } else { name.fmt(f) }
+}
+
+impl Display for Statement {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Select(select) => select.fmt(f),
+            Self::Write(write) => write.fmt(f),
+            Self::Batch(batch) => batch.fmt(f),
+            Self::Transaction(transaction) => transaction.fmt(f),
+            Self::Use(keyspace) => write!(f, "USE {keyspace}"),
+            Self::CreateKeyspace(create) => create.fmt(f),
+            Self::AlterKeyspace(alter) => alter.fmt(f),
+            Self::DropKeyspace(drop) => drop.fmt(f),
+            Self::CreateTable(create) => create.fmt(f),
+            Self::AlterTable(alter) => alter.fmt(f),
+            Self::DropTable(drop) => drop.fmt(f),
+            Self::Truncate(table) => write!(f, "TRUNCATE {table}"),
+            Self::Describe(describe) => describe.fmt(f),
+            Self::Unsupported(unsupported) => f.write_str(&unsupported.text),
+        }
+    }
+}

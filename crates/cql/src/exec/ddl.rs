@@ -1,0 +1,361 @@
+//! Changes of the schema. Each is a transaction, as all else.
+
+use std::collections::BTreeMap;
+
+use carnet::Tx;
+use carnet::Uuid;
+use carnet::base::key::Order;
+use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
+
+use super::{CqlError, CqlErrorKind, Executor, Run, Session};
+use crate::ast::{
+    AlterKeyspace, AlterTable, ColumnDefinition, CreateKeyspace, CreateTable, DropKeyspace,
+    DropTable, Literal, Name, OptionValue, Options, Statement, TableChange, TableName, Term,
+};
+use crate::result::{ChangeKind, Response, SchemaChange};
+use crate::system;
+
+impl Executor {
+    pub(super) async fn ddl(
+        &self,
+        statement: &Statement,
+        run: &Run<'_>,
+    ) -> Result<Response, CqlError> {
+        let transaction = self.shared.db.transaction();
+        let change = transaction
+            .try_run(|tx| async move { change(&tx, statement, run.keyspace.as_deref()).await })
+            .await?;
+        Ok(change.map_or(Response::Void, Response::SchemaChange))
+    }
+
+    pub(super) async fn use_keyspace(
+        &self,
+        session: &Session,
+        name: &str,
+    ) -> Result<Response, CqlError> {
+        if !system::is_system_keyspace(name) {
+            let tx = self.shared.db.snapshot_async().await?;
+            if catalog::keyspace(&tx, name).await?.is_none() {
+                return Err(CqlError::invalid(format!("Keyspace '{name}' does not exist")));
+            }
+        }
+        session.set_keyspace(name);
+        Ok(Response::SetKeyspace(name.to_owned()))
+    }
+
+    pub(super) fn refuse_system(&self, table: &TableName, run: &Run<'_>) -> Result<(), CqlError> {
+        let keyspace = table.keyspace.as_ref().map(Name::as_str).or(run.keyspace.as_deref());
+        keyspace.map_or(Ok(()), refuse_system)
+    }
+}
+
+fn refuse_system(keyspace: &str) -> Result<(), CqlError> {
+    if system::is_system_keyspace(keyspace) {
+        return Err(CqlError::invalid(format!(
+            "keyspace {keyspace} is the system's: it is read only"
+        )));
+    }
+    Ok(())
+}
+
+async fn change(
+    tx: &Tx,
+    statement: &Statement,
+    keyspace: Option<&str>,
+) -> Result<Option<SchemaChange>, CqlError> {
+    match statement {
+        Statement::CreateKeyspace(create) => create_keyspace(tx, create).await,
+        Statement::AlterKeyspace(alter) => alter_keyspace(tx, alter).await,
+        Statement::DropKeyspace(drop) => drop_keyspace(tx, drop).await,
+        Statement::CreateTable(create) => create_table(tx, create, keyspace).await,
+        Statement::AlterTable(alter) => alter_table(tx, alter, keyspace).await,
+        Statement::DropTable(drop) => drop_table(tx, drop, keyspace).await,
+        Statement::Truncate(table) => truncate(tx, table, keyspace).await,
+        other => Err(CqlError::unsupported(other)),
+    }
+}
+
+fn changed(kind: ChangeKind, keyspace: &str, table: Option<&str>) -> Option<SchemaChange> {
+    let table = table.map(str::to_owned);
+    Some(SchemaChange { kind, keyspace: keyspace.to_owned(), table })
+}
+
+async fn create_keyspace(
+    tx: &Tx,
+    create: &CreateKeyspace,
+) -> Result<Option<SchemaChange>, CqlError> {
+    let name = create.name.as_str();
+    refuse_system(name)?;
+    if catalog::keyspace(tx, name).await?.is_some() {
+        if create.if_not_exists {
+            return Ok(None);
+        }
+        return Err(already_exists(name, None));
+    }
+    let mut schema = KeyspaceSchema {
+        name: name.to_owned(),
+        replication: BTreeMap::new(),
+        durable_writes: true,
+    };
+    set_keyspace_options(&mut schema, &create.options)?;
+    if !schema.replication.contains_key("class") {
+        return Err(CqlError::invalid(
+            "Missing mandatory option 'replication' with a 'class', as in WITH replication = \
+             {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        ));
+    }
+    catalog::create_keyspace(tx, &schema).await?;
+    Ok(changed(ChangeKind::Created, name, None))
+}
+
+async fn alter_keyspace(tx: &Tx, alter: &AlterKeyspace) -> Result<Option<SchemaChange>, CqlError> {
+    let name = alter.name.as_str();
+    refuse_system(name)?;
+    let Some(mut schema) = catalog::keyspace(tx, name).await? else {
+        if alter.if_exists {
+            return Ok(None);
+        }
+        return Err(catalog::no_keyspace(name).into());
+    };
+    set_keyspace_options(&mut schema, &alter.options)?;
+    catalog::alter_keyspace(tx, &schema)?;
+    Ok(changed(ChangeKind::Updated, name, None))
+}
+
+fn set_keyspace_options(schema: &mut KeyspaceSchema, options: &Options) -> Result<(), CqlError> {
+    for (name, value) in options {
+        match (name.as_str(), value) {
+            ("replication", OptionValue::Map(entries)) => {
+                schema.replication =
+                    entries.iter().map(|(key, value)| (plain(key), plain(value))).collect();
+            }
+            ("durable_writes", OptionValue::Literal(Literal::Boolean(value))) => {
+                schema.durable_writes = *value;
+            }
+            (name, _) => {
+                return Err(CqlError::invalid(format!(
+                    "keyspace option {name}: only replication, a map, and durable_writes, true or \
+                     false, are known"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn drop_keyspace(tx: &Tx, drop: &DropKeyspace) -> Result<Option<SchemaChange>, CqlError> {
+    let name = drop.name.as_str();
+    refuse_system(name)?;
+    if drop.if_exists && catalog::keyspace(tx, name).await?.is_none() {
+        return Ok(None);
+    }
+    catalog::drop_keyspace(tx, name).await?;
+    Ok(changed(ChangeKind::Dropped, name, None))
+}
+
+/// Returns the keyspace and name of a table that DDL names.
+fn place<'n>(
+    table: &'n TableName,
+    keyspace: Option<&'n str>,
+) -> Result<(&'n str, &'n str), CqlError> {
+    let keyspace = table.keyspace.as_ref().map(Name::as_str).or(keyspace).ok_or_else(|| {
+        CqlError::invalid(format!(
+            "No keyspace has been specified. USE a keyspace, or explicitly specify \
+             keyspace.tablename (table {})",
+            table.table.text
+        ))
+    })?;
+    refuse_system(keyspace)?;
+    Ok((keyspace, table.table.as_str()))
+}
+
+async fn create_table(
+    tx: &Tx,
+    create: &CreateTable,
+    keyspace: Option<&str>,
+) -> Result<Option<SchemaChange>, CqlError> {
+    let (keyspace, name) = place(&create.table, keyspace)?;
+    if catalog::keyspace(tx, keyspace).await?.is_none() {
+        return Err(catalog::no_keyspace(keyspace).into());
+    }
+    if catalog::table(tx, keyspace, name).await?.is_some() {
+        if create.if_not_exists {
+            return Ok(None);
+        }
+        return Err(already_exists(keyspace, Some(name)));
+    }
+    let start = tx.start_timestamp().map_or(0, carnet::Timestamp::get);
+    // Drivers only compare it. The start is unique; a transaction creates few tables.
+    let uuid = Uuid::from_u64_pair(0x1000 | (start << 16), catalog_salt(keyspace, name));
+    let mut schema = TableSchema::new(keyspace, name, TableKind::Rows, uuid);
+    add_columns(&mut schema, create)?;
+    set_table_options(&mut schema, &create.options)?;
+    catalog::create_table(tx, schema).await?;
+    Ok(changed(ChangeKind::Created, keyspace, Some(name)))
+}
+
+fn catalog_salt(keyspace: &str, name: &str) -> u64 {
+    let hash = carnet::base::murmur3::token(format!("{keyspace}.{name}").as_bytes());
+    (hash.0.cast_unsigned() >> 2) | (0b10 << 62)
+}
+
+fn add_columns(schema: &mut TableSchema, create: &CreateTable) -> Result<(), CqlError> {
+    for (n, column) in create.columns.iter().enumerate() {
+        let name = &column.name.text;
+        if create.columns[..n].iter().any(|earlier| earlier.name.text == *name) {
+            return Err(CqlError::invalid(format!("column {name} is there twice")));
+        }
+    }
+    let definition = |name: &Name| {
+        create.columns.iter().find(|column| column.name.text == name.text).ok_or_else(|| {
+            CqlError::invalid(format!("PRIMARY KEY names {}, which is no column", name.text))
+        })
+    };
+    for name in &create.key.partition {
+        add_column(schema, definition(name)?, ColumnKind::Partition)?;
+    }
+    let orders = clustering_orders(create)?;
+    for (name, order) in create.key.clustering.iter().zip(orders) {
+        add_column(schema, definition(name)?, ColumnKind::Clustering(order))?;
+    }
+    for column in &create.columns {
+        let is_key = |name: &&Name| name.text == column.name.text;
+        if create.key.partition.iter().chain(&create.key.clustering).any(|name| is_key(&name)) {
+            if column.is_static {
+                return Err(CqlError::invalid(format!(
+                    "static column {} cannot be part of the primary key",
+                    column.name.text
+                )));
+            }
+            continue;
+        }
+        let kind = if column.is_static { ColumnKind::Static } else { ColumnKind::Regular };
+        add_column(schema, column, kind)?;
+    }
+    Ok(())
+}
+
+fn add_column(
+    schema: &mut TableSchema,
+    column: &ColumnDefinition,
+    kind: ColumnKind,
+) -> Result<(), CqlError> {
+    let Some(data_type) = column.type_name.data_type() else {
+        return Err(CqlError::unsupported(format!(
+            "column {}: type {}",
+            column.name.text, column.type_name
+        )));
+    };
+    Ok(schema.add_column(&column.name.text, data_type, kind)?)
+}
+
+fn clustering_orders(create: &CreateTable) -> Result<Vec<Order>, CqlError> {
+    let key = &create.key.clustering;
+    let given = &create.clustering_order;
+    if given.is_empty() {
+        return Ok(vec![Order::Asc; key.len()]);
+    }
+    let names = given.iter().map(|ordering| &ordering.column.text);
+    if !names.eq(key.iter().map(|name| &name.text)) {
+        return Err(CqlError::invalid(
+            "CLUSTERING ORDER BY names each clustering column, in the order of the primary key",
+        ));
+    }
+    let order = |descending| if descending { Order::Desc } else { Order::Asc };
+    Ok(given.iter().map(|ordering| order(ordering.descending)).collect())
+}
+
+fn set_table_options(schema: &mut TableSchema, options: &Options) -> Result<(), CqlError> {
+    for (name, value) in options {
+        let name = name.as_str();
+        let text = system::check_option(name, value)?;
+        if name == "default_time_to_live" && text != "0" {
+            return Err(CqlError::unsupported("default_time_to_live other than 0"));
+        }
+        schema.options.insert(name.to_owned(), text);
+    }
+    Ok(())
+}
+
+/// Returns a constant's text without quotes.
+fn plain(literal: &Literal) -> String {
+    match literal {
+        Literal::String(text) => text.clone(),
+        other => Term::Literal(other.clone()).to_string(),
+    }
+}
+
+async fn alter_table(
+    tx: &Tx,
+    alter: &AlterTable,
+    keyspace: Option<&str>,
+) -> Result<Option<SchemaChange>, CqlError> {
+    let (keyspace, name) = place(&alter.table, keyspace)?;
+    let Some(schema) = catalog::table(tx, keyspace, name).await? else {
+        if alter.if_exists {
+            return Ok(None);
+        }
+        return Err(catalog::no_table(keyspace, name).into());
+    };
+    let mut schema = (*schema).clone();
+    match &alter.change {
+        TableChange::Add { if_not_exists, columns } => {
+            let before = schema.columns.len();
+            for column in columns {
+                if schema.column(&column.name.text).is_some() && *if_not_exists {
+                    continue;
+                }
+                let is_static = column.is_static;
+                let kind = if is_static { ColumnKind::Static } else { ColumnKind::Regular };
+                add_column(&mut schema, column, kind)?;
+            }
+            if schema.columns.len() == before {
+                return Ok(None);
+            }
+        }
+        TableChange::Options(options) => set_table_options(&mut schema, options)?,
+        TableChange::Drop { .. } => return Err(CqlError::unsupported("ALTER TABLE … DROP")),
+        TableChange::Rename { .. } => return Err(CqlError::unsupported("ALTER TABLE … RENAME")),
+        TableChange::Type(..) => {
+            return Err(CqlError::invalid("Altering column types is no longer supported"));
+        }
+    }
+    schema.version += 1;
+    catalog::alter_table(tx, &schema)?;
+    Ok(changed(ChangeKind::Updated, keyspace, Some(name)))
+}
+
+async fn drop_table(
+    tx: &Tx,
+    drop: &DropTable,
+    keyspace: Option<&str>,
+) -> Result<Option<SchemaChange>, CqlError> {
+    let (keyspace, name) = place(&drop.table, keyspace)?;
+    if drop.if_exists && catalog::table(tx, keyspace, name).await?.is_none() {
+        return Ok(None);
+    }
+    catalog::drop_table(tx, keyspace, name).await?;
+    Ok(changed(ChangeKind::Dropped, keyspace, Some(name)))
+}
+
+async fn truncate(
+    tx: &Tx,
+    table: &TableName,
+    keyspace: Option<&str>,
+) -> Result<Option<SchemaChange>, CqlError> {
+    let (keyspace, name) = place(table, keyspace)?;
+    catalog::truncate_table(tx, keyspace, name).await?;
+    Ok(None)
+}
+
+fn already_exists(keyspace: &str, table: Option<&str>) -> CqlError {
+    let what = match table {
+        Some(table) => format!("table {keyspace}.{table}"),
+        None => format!("keyspace {keyspace}"),
+    };
+    let kind = CqlErrorKind::AlreadyExists {
+        keyspace: keyspace.to_owned(),
+        table: table.map(str::to_owned),
+    };
+    CqlError::new(kind, format!("{what} exists already"))
+}

@@ -1,0 +1,19 @@
+//! Answers `DESCRIBE`.
+
+use super::{CqlError, Executor, Run};
+use crate::ast::Describe;
+use crate::describe;
+use crate::result::Response;
+
+impl Executor {
+    pub(super) async fn describe(
+        &self,
+        statement: &Describe,
+        run: &Run<'_>,
+    ) -> Result<Response, CqlError> {
+        let tx = self.shared.db.snapshot_async().await?;
+        let current = run.keyspace.as_deref();
+        let rows = describe::describe(&tx, &self.shared.node, statement, current).await?;
+        Ok(Response::Rows(rows))
+    }
+}

@@ -1,0 +1,463 @@
+//! Runs statements, each as a transaction.
+//!
+//! ```text
+//!   text ── parse ─▶ syntax tree ── compile, with the tables' schemas ─▶ plan ── run in a Tx ─▶ Response
+//!                        └───────── kept in a prepared statement ────────┘
+//! ```
+//!
+//! * A `SELECT` reads one snapshot. Its pages do, too: the paging state names the snapshot.
+//! * A statement that writes runs in a transaction of its own, again when it conflicts; so does a
+//!   batch, and `BEGIN TRANSACTION`. Whatever it reads on its way (rows whose other columns it
+//!   keeps, conditions, `LET`s) is read in that transaction, so what it decided by holds when it
+//!   commits.
+//! * The schema of each table is read in that transaction as well. A plan made under another
+//!   version of a schema is made anew.
+
+mod condition;
+mod ddl;
+mod describe;
+mod error;
+mod paging;
+mod parameters;
+mod prepared;
+mod row;
+mod scan;
+mod select;
+mod system;
+mod transaction;
+mod uuids;
+mod write;
+
+use std::sync::Arc;
+
+use carnet::base::SeededRng;
+use carnet::catalog::{self, TableSchema};
+use carnet::{Db, Timestamp, Tx};
+
+pub use error::{CqlError, CqlErrorKind};
+pub use parameters::{BatchItem, Bound, Parameters, Session, Values};
+pub use prepared::Prepared;
+pub(crate) use scan::{Access, Clustering, Partitions};
+pub(crate) use uuids::Uuids;
+
+use crate::ast::{BatchKind, Statement, TableName, Write};
+use crate::compile::{Compiler, Environment, SelectPlan, Tables, TransactionPlan, WritePlan};
+use crate::result::{ColumnSpec, Response};
+use crate::system::NodeInfo;
+use paging::PagingState;
+use prepared::{Cache, Statements};
+
+/// Runs CQL on a database. Cheap to clone.
+#[derive(Clone)]
+pub struct Executor {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    db: Db,
+    node: NodeInfo,
+    uuids: Uuids,
+    prepared: Cache,
+}
+
+/// What a statement is run with, beside the transaction.
+struct Run<'a> {
+    parameters: &'a Parameters,
+    bound: Vec<Bound>,
+    keyspace: Option<String>,
+}
+
+/// A plan for the tables that it was made for.
+enum Plan {
+    Select(SelectPlan),
+    Writes(Vec<WritePlan>),
+    Transaction(TransactionPlan),
+}
+
+impl Executor {
+    /// Makes an executor for a database, at a node that says of itself what `node` says.
+    #[must_use]
+    pub fn new(db: Db, node: NodeInfo) -> Self {
+        let uuids = Uuids::new(SeededRng::from_entropy());
+        Self { shared: Arc::new(Shared { db, node, uuids, prepared: Cache::default() }) }
+    }
+
+    /// Returns the database.
+    #[must_use]
+    pub fn db(&self) -> &Db {
+        &self.shared.db
+    }
+
+    /// Runs a statement given as text, with values for its markers.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is wrong with the text, the names in it or the values; or that the database
+    /// could not run it.
+    pub async fn query(
+        &self,
+        session: &Session,
+        text: &str,
+        parameters: &Parameters,
+    ) -> Result<Response, CqlError> {
+        let statements = Statements::parse(text)?;
+        let keyspace = parameters.keyspace.clone().or_else(|| session.keyspace());
+        self.run(session, &statements, keyspace, parameters).await
+    }
+
+    /// Reads a statement once, and settles the types of its markers and result.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::query`].
+    pub async fn prepare(
+        &self,
+        session: &Session,
+        text: &str,
+        keyspace: Option<&str>,
+    ) -> Result<Arc<Prepared>, CqlError> {
+        let statements = Statements::parse(text)?;
+        let keyspace = keyspace.map(str::to_owned).or_else(|| session.keyspace());
+        let tx = self.shared.db.snapshot_async().await?;
+        let described = self.describe_plan(&tx, &statements, keyspace.as_deref()).await?;
+        let prepared = Prepared::new(text, keyspace, statements, described);
+        Ok(self.shared.prepared.keep(prepared))
+    }
+
+    /// Finds a prepared statement; the client prepares it again where it is not there.
+    #[must_use]
+    pub fn prepared(&self, id: &[u8]) -> Option<Arc<Prepared>> {
+        self.shared.prepared.find(id)
+    }
+
+    /// Runs a prepared statement.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::query`].
+    pub async fn execute(
+        &self,
+        session: &Session,
+        prepared: &Prepared,
+        parameters: &Parameters,
+    ) -> Result<Response, CqlError> {
+        let keyspace = prepared.keyspace.clone();
+        self.run(session, &prepared.statements, keyspace, parameters).await
+    }
+
+    /// Runs statements that change rows, as one transaction.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::query`]; `Invalid` for a statement that does not change rows.
+    pub async fn batch(
+        &self,
+        session: &Session,
+        kind: BatchKind,
+        items: Vec<BatchItem>,
+        parameters: &Parameters,
+    ) -> Result<Response, CqlError> {
+        if kind == BatchKind::Counter {
+            return Err(CqlError::unsupported("counter batches"));
+        }
+        let mut parts = Vec::with_capacity(items.len());
+        for item in items {
+            let (statements, keyspace, values) = match item {
+                BatchItem::Text { text, values } => {
+                    let keyspace = parameters.keyspace.clone().or_else(|| session.keyspace());
+                    (Arc::new(Statements::parse(&text)?), keyspace, values)
+                }
+                BatchItem::Prepared { prepared, values } => {
+                    (Arc::clone(&prepared.statements), prepared.keyspace.clone(), values)
+                }
+            };
+            if !matches!(statements.parsed.statement, Statement::Write(_)) {
+                return Err(CqlError::invalid(
+                    "a batch holds INSERT, UPDATE and DELETE statements only",
+                ));
+            }
+            let bound = values.resolve(&statements.parsed.markers)?;
+            parts.push((statements, keyspace, bound));
+        }
+        let run = self.shared.db.transaction();
+        run.try_run(|tx| {
+            let parts = &parts;
+            async move {
+                let mut writes = Vec::with_capacity(parts.len());
+                for (statements, keyspace, bound) in parts {
+                    let plan = self.plan(&tx, statements, keyspace.as_deref()).await?;
+                    writes.push((plan, self.environment(bound)));
+                }
+                let writes: Vec<(&WritePlan, Environment<'_>)> = writes
+                    .iter()
+                    .flat_map(|(plan, environment)| {
+                        match &**plan {
+                            Plan::Writes(plans) => plans.as_slice(),
+                            _ => &[],
+                        }
+                        .iter()
+                        .map(|plan| (plan, *environment))
+                    })
+                    .collect();
+                write::run(&tx, &writes).await
+            }
+        })
+        .await
+    }
+
+    async fn run(
+        &self,
+        session: &Session,
+        statements: &Statements,
+        keyspace: Option<String>,
+        parameters: &Parameters,
+    ) -> Result<Response, CqlError> {
+        let parsed = &statements.parsed;
+        let bound = parameters.values.resolve(&parsed.markers)?;
+        let run = Run { parameters, bound, keyspace };
+        match &parsed.statement {
+            Statement::Select(select) if self.is_system(&select.from, &run) => {
+                self.system_select(select, &run).await
+            }
+            Statement::Select(_) => self.select(statements, &run).await,
+            Statement::Write(write) => {
+                self.refuse_system(write.table(), &run)?;
+                self.write(statements, &run).await
+            }
+            Statement::Batch(batch) => {
+                if batch.kind == BatchKind::Counter {
+                    return Err(CqlError::unsupported("counter batches"));
+                }
+                self.write(statements, &run).await
+            }
+            Statement::Transaction(_) => self.transaction(statements, &run).await,
+            Statement::Use(name) => self.use_keyspace(session, &name.text).await,
+            Statement::Describe(describe) => self.describe(describe, &run).await,
+            Statement::Unsupported(unsupported) => Err(CqlError::unsupported(&unsupported.what)),
+            ddl => self.ddl(ddl, &run).await,
+        }
+    }
+
+    async fn select(&self, statements: &Statements, run: &Run<'_>) -> Result<Response, CqlError> {
+        let db = &self.shared.db;
+        let snapshot = match &run.parameters.paging_state {
+            None => db.snapshot_async().await?,
+            Some(state) => db.snapshot_at(PagingState::snapshot_of(state)?).await?,
+        };
+        let plan = self.plan(&snapshot, statements, run.keyspace.as_deref()).await?;
+        let Plan::Select(plan) = &*plan else { return Ok(Response::Void) };
+        let state = run.parameters.paging_state.as_ref();
+        let state = state.map(|state| PagingState::decode(plan.table.id, state)).transpose()?;
+        let environment = self.environment(&run.bound);
+        let rows =
+            select::run(&snapshot, plan, &environment, run.parameters, state.as_ref()).await?;
+        Ok(Response::Rows(rows))
+    }
+
+    async fn write(&self, statements: &Statements, run: &Run<'_>) -> Result<Response, CqlError> {
+        let transaction = self.shared.db.transaction();
+        transaction
+            .try_run(|tx| async move {
+                let plan = self.plan(&tx, statements, run.keyspace.as_deref()).await?;
+                let Plan::Writes(plans) = &*plan else { return Ok(Response::Void) };
+                let environment = self.environment(&run.bound);
+                let writes: Vec<_> = plans.iter().map(|plan| (plan, environment)).collect();
+                write::run(&tx, &writes).await
+            })
+            .await
+    }
+
+    async fn transaction(
+        &self,
+        statements: &Statements,
+        run: &Run<'_>,
+    ) -> Result<Response, CqlError> {
+        let transaction = self.shared.db.transaction();
+        transaction
+            .try_run(|tx| async move {
+                let plan = self.plan(&tx, statements, run.keyspace.as_deref()).await?;
+                let Plan::Transaction(plan) = &*plan else { return Ok(Response::Void) };
+                let environment = self.environment(&run.bound);
+                transaction::run(&tx, plan, &environment, run.parameters).await
+            })
+            .await
+    }
+
+    fn environment<'a>(&'a self, bound: &'a [Bound]) -> Environment<'a> {
+        Environment {
+            bound,
+            now: self.shared.db.wall_time(),
+            uuids: &self.shared.uuids,
+            row: None,
+            lets: &[],
+        }
+    }
+
+    /// Returns the plan of a statement for the schemas that a transaction sees.
+    async fn plan(
+        &self,
+        tx: &Tx,
+        statements: &Statements,
+        keyspace: Option<&str>,
+    ) -> Result<Arc<Plan>, CqlError> {
+        let tables = self.tables(tx, &statements.parsed.statement, keyspace).await?;
+        if let Some(plan) = statements.cached_plan(&tables) {
+            return Ok(plan);
+        }
+        let mut compiler = Compiler::default();
+        let plan = compile(&mut compiler, &statements.parsed.statement, &tables)?;
+        compiler.finish(statements.parsed.markers.len())?;
+        Ok(statements.keep_plan(tables, plan))
+    }
+
+    /// Returns a statement's markers and, where it returns rows, their columns.
+    async fn describe_plan(
+        &self,
+        tx: &Tx,
+        statements: &Statements,
+        keyspace: Option<&str>,
+    ) -> Result<prepared::Described, CqlError> {
+        let statement = &statements.parsed.statement;
+        let count = statements.parsed.markers.len();
+        if let Statement::Select(select) = statement
+            && let Some(table) = self.find_system(&select.from, keyspace)
+        {
+            return system::describe(select, table, count);
+        }
+        if !matches!(
+            statement,
+            Statement::Select(_)
+                | Statement::Write(_)
+                | Statement::Batch(_)
+                | Statement::Transaction(_)
+        ) {
+            return Ok(prepared::Described::default());
+        }
+        let tables = self.tables(tx, statement, keyspace).await?;
+        let mut compiler = Compiler::default();
+        let plan = compile(&mut compiler, statement, &tables)?;
+        let markers = compiler.finish(count)?;
+        let result = match &plan {
+            Plan::Select(plan) => plan.columns.clone(),
+            Plan::Writes(_) => Vec::new(),
+            Plan::Transaction(plan) => transaction::result_columns(plan),
+        };
+        let partition_key = partition_key_markers(&markers, &tables);
+        Ok(prepared::Described { markers, partition_key, result })
+    }
+
+    /// Reads the schemas of a statement's tables, in the transaction that will use them.
+    async fn tables(
+        &self,
+        tx: &Tx,
+        statement: &Statement,
+        keyspace: Option<&str>,
+    ) -> Result<Tables, CqlError> {
+        let mut tables = Tables::new();
+        for name in table_names(statement) {
+            let schema = find_table(tx, name, keyspace).await?;
+            tables.insert(crate::compile::table_key(name), schema);
+        }
+        Ok(tables)
+    }
+}
+
+fn compile<'a>(
+    compiler: &mut Compiler<'a>,
+    statement: &Statement,
+    tables: &'a Tables,
+) -> Result<Plan, CqlError> {
+    let table = |name: &TableName| {
+        tables
+            .get(&crate::compile::table_key(name))
+            .ok_or_else(|| CqlError::invalid(format!("table {name} does not exist")))
+    };
+    let write =
+        |compiler: &mut Compiler<'a>, write: &Write| compiler.write(write, table(write.table())?);
+    Ok(match statement {
+        Statement::Select(select) => Plan::Select(compiler.select(select, table(&select.from)?)?),
+        Statement::Write(one) => Plan::Writes(vec![write(compiler, one)?]),
+        Statement::Batch(batch) => {
+            crate::compile::refuse_batch_using(&batch.using)?;
+            let writes = batch.writes.iter().map(|one| write(compiler, one));
+            Plan::Writes(writes.collect::<Result<_, _>>()?)
+        }
+        Statement::Transaction(transaction) => {
+            Plan::Transaction(compiler.transaction(transaction, tables)?)
+        }
+        _ => return Err(CqlError::invalid("the statement has no plan")),
+    })
+}
+
+/// Returns the tables that a statement reads and changes.
+fn table_names(statement: &Statement) -> Vec<&TableName> {
+    use crate::ast::TransactionResult;
+    match statement {
+        Statement::Select(select) => vec![&select.from],
+        Statement::Write(write) => vec![write.table()],
+        Statement::Batch(batch) => batch.writes.iter().map(Write::table).collect(),
+        Statement::Transaction(transaction) => {
+            let lets = transaction.lets.iter().map(|read| &read.select.from);
+            let result = match &transaction.result {
+                Some(TransactionResult::Select(select)) => Some(&select.from),
+                _ => None,
+            };
+            lets.chain(result).chain(transaction.writes().map(Write::table)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+async fn find_table(
+    tx: &Tx,
+    name: &TableName,
+    keyspace: Option<&str>,
+) -> Result<Arc<TableSchema>, CqlError> {
+    let keyspace = name.keyspace.as_ref().map(|keyspace| keyspace.text.as_str()).or(keyspace);
+    let Some(keyspace) = keyspace else {
+        return Err(CqlError::invalid(format!(
+            "No keyspace has been specified. USE a keyspace, or explicitly specify \
+             keyspace.tablename (table {})",
+            name.table.text
+        )));
+    };
+    let table = &name.table.text;
+    if crate::system::is_system_keyspace(keyspace) {
+        return Err(CqlError::unsupported(format!(
+            "system table {keyspace}.{table} in a statement other than SELECT"
+        )));
+    }
+    let found = catalog::table(tx, keyspace, table).await?;
+    let schema = found
+        .ok_or_else(|| CqlError::invalid(format!("table {keyspace}.{table} does not exist")))?;
+    if schema.kind == catalog::TableKind::Raw {
+        return Err(CqlError::unsupported(format!(
+            "raw table {keyspace}.{table} through CQL; it holds bytes without columns"
+        )));
+    }
+    Ok(schema)
+}
+
+/// Returns the markers that give the partition key of a statement's one table, if each of its
+/// columns has one: drivers find the owner of a row by them.
+fn partition_key_markers(markers: &[ColumnSpec], tables: &Tables) -> Vec<u16> {
+    let mut schemas: Vec<&Arc<TableSchema>> = tables.values().collect();
+    schemas.dedup_by_key(|schema| schema.id);
+    let [schema] = schemas.as_slice() else { return Vec::new() };
+    let indexes: Option<Vec<u16>> = schema
+        .partition_key()
+        .map(|column| {
+            let index = markers.iter().position(|marker| {
+                marker.name == column.name && marker.result_type == column.data_type.into()
+            })?;
+            u16::try_from(index).ok()
+        })
+        .collect();
+    indexes.unwrap_or_default()
+}
+
+impl PagingState {
+    fn snapshot_of(bytes: &carnet::Bytes) -> Result<Timestamp, CqlError> {
+        Ok(Self::decode(carnet::base::TableId(0), bytes)?.snapshot)
+    }
+}

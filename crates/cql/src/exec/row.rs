@@ -1,0 +1,52 @@
+//! Rows as columns: what a cell's key and images say, column by column.
+
+use carnet::base::{Bytes, key, partition};
+use carnet::catalog::{ColumnKind, TableSchema};
+use carnet::{CellKey, Result};
+
+use super::scan::StoredRow;
+
+/// Returns a row's columns in Cassandra's serialization, in the order of the table's columns.
+pub(crate) fn columns(table: &TableSchema, row: &StoredRow) -> Result<Vec<Option<Bytes>>> {
+    let mut columns = key_columns(table, &row.key)?;
+    for (column, slot) in table.columns.iter().zip(&mut columns) {
+        *slot = match column.kind {
+            ColumnKind::Regular => {
+                row.image.as_ref().and_then(|image| image.value(column.id)).cloned()
+            }
+            ColumnKind::Static => {
+                row.statics.as_ref().and_then(|statics| statics.value(column.id)).cloned()
+            }
+            ColumnKind::Partition | ColumnKind::Clustering(_) => continue,
+        };
+    }
+    Ok(columns)
+}
+
+/// Returns the columns of a key; the others are null.
+fn key_columns(table: &TableSchema, cell: &CellKey) -> Result<Vec<Option<Bytes>>> {
+    let types: Vec<_> = table.partition_key().map(|column| column.data_type).collect();
+    let mut partition = match types.as_slice() {
+        // A key of one column is that column's bytes.
+        [_] => vec![cell.partition.bytes().clone()],
+        types => {
+            let values = partition::decode(types, cell.partition.bytes())?;
+            values.iter().map(carnet::Value::serialize).collect()
+        }
+    }
+    .into_iter();
+    let mut clustering = if cell.clustering.is_empty() {
+        Vec::new()
+    } else {
+        let types: Vec<_> = table.clustering_key().map(|column| column.data_type).collect();
+        let values = key::decode(&cell.clustering, &types, &table.clustering_orders())?;
+        values.iter().map(carnet::Value::serialize).collect()
+    }
+    .into_iter();
+    let columns = table.columns.iter().map(|column| match column.kind {
+        ColumnKind::Partition => partition.next(),
+        ColumnKind::Clustering(_) => clustering.next(),
+        ColumnKind::Static | ColumnKind::Regular => None,
+    });
+    Ok(columns.collect())
+}

@@ -1,0 +1,284 @@
+//! Runs a `SELECT`.
+
+use carnet::base::{BigInt, Bytes};
+use carnet::{CellKey, DataType, Tx, Value};
+
+use super::paging::PagingState;
+use super::row;
+use super::scan::{Scan, StoredRow};
+use super::{CqlError, Parameters};
+use crate::ast::ArithmeticOp;
+use crate::compile::{self, Aggregate, Environment, Evaluated, Output, SelectPlan};
+use crate::result::Rows;
+
+/// A page ends before it holds more bytes than this, whatever its number of rows.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+/// A result that is not asked for in pages may hold this many bytes.
+const UNPAGED_BYTES_MAX: usize = 64 << 20;
+
+/// How much of a result one call returns.
+#[derive(Clone, Copy)]
+struct PageBounds {
+    rows: usize,
+    bytes: usize,
+    is_paged: bool,
+}
+
+impl PageBounds {
+    fn new(parameters: &Parameters) -> Self {
+        match parameters.page_rows {
+            Some(rows) => Self { rows: rows.max(1), bytes: PAGE_BYTES_MAX, is_paged: true },
+            None => Self { rows: usize::MAX, bytes: UNPAGED_BYTES_MAX, is_paged: false },
+        }
+    }
+}
+
+/// Runs a `SELECT` in a transaction, from the row behind `state` on.
+pub(crate) async fn run(
+    tx: &Tx,
+    plan: &SelectPlan,
+    environment: &Environment<'_>,
+    parameters: &Parameters,
+    state: Option<&PagingState>,
+) -> Result<Rows, CqlError> {
+    let mut reader = Reader::new(tx, plan, environment, state).await?;
+    let columns = plan.columns.clone();
+    if plan.aggregates {
+        let row = aggregate(&mut reader, plan).await?;
+        return Ok(Rows { columns, rows: vec![row], paging_state: None });
+    }
+    let bounds = PageBounds::new(parameters);
+    let mut rows = Vec::new();
+    let mut bytes = 0;
+    let mut paging_state = None;
+    while let Some((key, found)) = reader.next().await? {
+        let row = project(plan, &key, &found, environment)?;
+        bytes += row.iter().map(|value| value.as_ref().map_or(0, Bytes::len) + 4).sum::<usize>();
+        rows.push(row);
+        let is_full = rows.len() >= bounds.rows || bytes >= bounds.bytes;
+        if is_full && !bounds.is_paged {
+            return Err(CqlError::invalid(format!(
+                "the result is larger than {UNPAGED_BYTES_MAX} bytes; ask for it in pages, or \
+                 restrict it with WHERE or LIMIT"
+            )));
+        }
+        if is_full {
+            let state = reader.state(key);
+            // A page that happens to end with the last row says so.
+            if reader.next().await?.is_some() {
+                paging_state = Some(state.encode());
+            }
+            break;
+        }
+    }
+    Ok(Rows { columns, rows, paging_state })
+}
+
+/// Reads the rows that satisfy a `SELECT`, within its limits.
+struct Reader<'a> {
+    scan: Scan<'a>,
+    plan: &'a SelectPlan,
+    environment: Environment<'a>,
+    snapshot: carnet::Timestamp,
+    remaining: Option<u32>,
+    per_partition: Option<u32>,
+    last: Option<CellKey>,
+    in_partition: u32,
+}
+
+impl<'a> Reader<'a> {
+    async fn new(
+        tx: &'a Tx,
+        plan: &'a SelectPlan,
+        environment: &Environment<'a>,
+        state: Option<&PagingState>,
+    ) -> Result<Self, CqlError> {
+        let access = plan.filter.access(&plan.table, plan.reverse, environment)?;
+        let limit = compile::limit_value(plan.limit.as_ref(), environment)?;
+        let per_partition = if plan.distinct {
+            Some(1)
+        } else {
+            compile::limit_value(plan.per_partition_limit.as_ref(), environment)?
+        };
+        Ok(Self {
+            scan: Scan::new(tx, access, state.map(|state| &state.last)).await?,
+            plan,
+            environment: *environment,
+            snapshot: tx.read_timestamp(),
+            remaining: state.map_or(limit, |state| state.remaining),
+            per_partition,
+            last: state.map(|state| state.last.clone()),
+            in_partition: state.map_or(0, |state| state.in_partition),
+        })
+    }
+
+    /// Returns the next row that satisfies the statement.
+    async fn next(&mut self) -> Result<Option<(CellKey, Vec<Option<Bytes>>)>, CqlError> {
+        if self.remaining == Some(0) {
+            return Ok(None);
+        }
+        while let Some(stored) = self.scan.next().await? {
+            if self.is_beyond_partition_limit(&stored) {
+                self.scan.skip_partition();
+                continue;
+            }
+            let columns = row::columns(&self.plan.table, &stored)?;
+            if !self.satisfies(&columns)? {
+                continue;
+            }
+            let same =
+                self.last.as_ref().is_some_and(|last| last.partition == stored.key.partition);
+            self.in_partition = if same { self.in_partition + 1 } else { 1 };
+            self.last = Some(stored.key.clone());
+            self.remaining = self.remaining.map(|remaining| remaining - 1);
+            return Ok(Some((stored.key, columns)));
+        }
+        Ok(None)
+    }
+
+    fn is_beyond_partition_limit(&self, stored: &StoredRow) -> bool {
+        let same = self.last.as_ref().is_some_and(|last| last.partition == stored.key.partition);
+        same && self.per_partition.is_some_and(|limit| self.in_partition >= limit)
+    }
+
+    fn satisfies(&self, columns: &[Option<Bytes>]) -> Result<bool, CqlError> {
+        for filter in &self.plan.filter.filters {
+            if !filter.holds(&self.plan.table, columns, &self.environment)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn state(&self, last: CellKey) -> PagingState {
+        PagingState {
+            snapshot: self.snapshot,
+            remaining: self.remaining,
+            in_partition: self.in_partition,
+            last,
+        }
+    }
+}
+
+fn project(
+    plan: &SelectPlan,
+    key: &CellKey,
+    columns: &[Option<Bytes>],
+    environment: &Environment<'_>,
+) -> Result<Vec<Option<Bytes>>, CqlError> {
+    let environment = environment.with_row(columns);
+    let value = |output: &Output| {
+        Ok(match output {
+            Output::Column(position) => columns[*position].clone(),
+            Output::Operand(operand) => match operand.evaluate(&environment)? {
+                Evaluated::Bytes(bytes) => Some(bytes),
+                Evaluated::Null | Evaluated::Unset => None,
+            },
+            Output::Token => Some(Value::Bigint(key.partition.token().0).serialize()),
+            Output::Aggregate(_) => None,
+        })
+    };
+    plan.outputs.iter().map(value).collect()
+}
+
+/// What has been gathered for one output.
+#[derive(Default)]
+struct Gathered {
+    count: i64,
+    value: Option<Value>,
+}
+
+async fn aggregate(
+    reader: &mut Reader<'_>,
+    plan: &SelectPlan,
+) -> Result<Vec<Option<Bytes>>, CqlError> {
+    let mut gathered: Vec<Gathered> = plan.outputs.iter().map(|_| Gathered::default()).collect();
+    let mut is_first = true;
+    while let Some((_, columns)) = reader.next().await? {
+        for (output, slot) in plan.outputs.iter().zip(&mut gathered) {
+            if let Output::Aggregate(aggregate) = output {
+                gather(aggregate, slot, plan, &columns, is_first)?;
+            }
+        }
+        is_first = false;
+    }
+    plan.outputs.iter().zip(gathered).map(|(output, slot)| conclude(output, slot)).collect()
+}
+
+fn gather(
+    aggregate: &Aggregate,
+    slot: &mut Gathered,
+    plan: &SelectPlan,
+    columns: &[Option<Bytes>],
+    is_first: bool,
+) -> Result<(), CqlError> {
+    let (Aggregate::Count(Some(position))
+    | Aggregate::Min(position)
+    | Aggregate::Max(position)
+    | Aggregate::First(position)
+    | Aggregate::Sum(position, _)
+    | Aggregate::Avg(position, _)) = aggregate
+    else {
+        slot.count += 1;
+        return Ok(());
+    };
+    let Some(bytes) = &columns[*position] else { return Ok(()) };
+    let value = plan.table.columns[*position].data_type.deserialize(bytes)?;
+    slot.count += 1;
+    let keep = |keep_new: bool, old: Value, new: Value| if keep_new { new } else { old };
+    slot.value = match (slot.value.take(), aggregate) {
+        (old, Aggregate::First(_)) => old.or_else(|| is_first.then_some(value)),
+        (None, Aggregate::Avg(..)) => Some(widen(value)),
+        (None, _) => Some(value),
+        (Some(old), Aggregate::Min(_)) => {
+            Some(keep(compile::compare(&value, &old).is_lt(), old, value))
+        }
+        (Some(old), Aggregate::Max(_)) => {
+            Some(keep(compile::compare(&value, &old).is_gt(), old, value))
+        }
+        (Some(old), Aggregate::Avg(..)) => {
+            Some(compile::calculate(&old, ArithmeticOp::Add, &widen(value))?)
+        }
+        (Some(old), Aggregate::Sum(..)) => {
+            Some(compile::calculate(&old, ArithmeticOp::Add, &value)?)
+        }
+        (old, Aggregate::Count(_)) => old,
+    };
+    Ok(())
+}
+
+/// Makes an integer one that no sum outgrows.
+fn widen(value: Value) -> Value {
+    let integer = match value {
+        Value::Tinyint(n) => BigInt::from(n),
+        Value::Smallint(n) => BigInt::from(n),
+        Value::Int(n) => BigInt::from(n),
+        Value::Bigint(n) => BigInt::from(n),
+        other => return other,
+    };
+    Value::Varint(integer)
+}
+
+fn conclude(output: &Output, slot: Gathered) -> Result<Option<Bytes>, CqlError> {
+    let Output::Aggregate(aggregate) = output else { return Ok(None) };
+    let value = match aggregate {
+        Aggregate::Count(_) => Some(Value::Bigint(slot.count)),
+        Aggregate::Min(_) | Aggregate::Max(_) | Aggregate::First(_) => slot.value,
+        Aggregate::Sum(_, data_type) => Some(slot.value.map_or_else(|| zero(*data_type), Ok)?),
+        Aggregate::Avg(_, data_type) => match slot.value {
+            None => Some(zero(*data_type)?),
+            Some(sum) => Some(average(&sum, slot.count, *data_type)?),
+        },
+    };
+    Ok(value.map(|value| value.serialize()))
+}
+
+fn zero(data_type: DataType) -> Result<Value, CqlError> {
+    Ok(data_type.parse_text("0")?)
+}
+
+fn average(sum: &Value, count: i64, data_type: DataType) -> Result<Value, CqlError> {
+    let count = sum.data_type().parse_text(&count.to_string())?;
+    let average = compile::calculate(sum, ArithmeticOp::Divide, &count)?;
+    Ok(data_type.parse_text(&average.to_string())?)
+}

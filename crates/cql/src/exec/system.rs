@@ -1,0 +1,83 @@
+//! Runs a `SELECT` on the system's own tables.
+
+use carnet::Value;
+use carnet::base::Bytes;
+
+use super::prepared::Described;
+use super::{CqlError, Executor, Run};
+use crate::ast::{Name, Select, TableName};
+use crate::compile::{Compiler, limit_value};
+use crate::result::{Response, Rows};
+use crate::system::{self, SystemTable};
+
+impl Executor {
+    pub(super) fn is_system(&self, table: &TableName, run: &Run<'_>) -> bool {
+        let keyspace = table.keyspace.as_ref().map(Name::as_str).or(run.keyspace.as_deref());
+        keyspace.is_some_and(system::is_system_keyspace)
+    }
+
+    pub(super) fn find_system(
+        &self,
+        table: &TableName,
+        keyspace: Option<&str>,
+    ) -> Option<&'static SystemTable> {
+        let keyspace = table.keyspace.as_ref().map(Name::as_str).or(keyspace)?;
+        system::find(keyspace, table.table.as_str())
+    }
+
+    pub(super) async fn system_select(
+        &self,
+        select: &Select,
+        run: &Run<'_>,
+    ) -> Result<Response, CqlError> {
+        let Some(table) = self.find_system(&select.from, run.keyspace.as_deref()) else {
+            return Err(CqlError::invalid(format!("table {} does not exist", select.from)));
+        };
+        let mut compiler = Compiler::default();
+        let plan = compiler.system_select(select, table)?;
+        let environment = self.environment(&run.bound);
+        let mut wanted = Vec::with_capacity(plan.filters.len());
+        for (position, list) in &plan.filters {
+            let values = list.values(&environment)?;
+            let values: Vec<Bytes> = values.iter().map(Value::serialize).collect();
+            wanted.push((*position, values));
+        }
+        let limit = limit_value(plan.limit.as_ref(), &environment)?;
+        let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+
+        let tx = self.shared.db.snapshot_async().await?;
+        let found = system::rows(table, &tx, &self.shared.node).await?;
+        let satisfies = |row: &Vec<Option<Bytes>>| {
+            wanted.iter().all(|(position, values)| {
+                row[*position].as_ref().is_some_and(|value| values.contains(value))
+            })
+        };
+        let found = found.into_iter().filter(satisfies);
+        let rows = match &plan.outputs {
+            None => {
+                let count = i64::try_from(found.count()).unwrap_or(i64::MAX);
+                vec![vec![Some(Value::Bigint(count).serialize())]]
+            }
+            Some(outputs) => {
+                let project = |row: Vec<Option<Bytes>>| {
+                    outputs.iter().map(|position| row[*position].clone()).collect()
+                };
+                found.take(limit).map(project).collect()
+            }
+        };
+        // There are few of them: a page size does not matter.
+        Ok(Response::Rows(Rows { columns: plan.columns, rows, paging_state: None }))
+    }
+}
+
+/// Settles the markers and columns of a `SELECT` on a system table.
+pub(super) fn describe(
+    select: &Select,
+    table: &'static SystemTable,
+    markers: usize,
+) -> Result<Described, CqlError> {
+    let mut compiler = Compiler::default();
+    let plan = compiler.system_select(select, table)?;
+    let markers = compiler.finish(markers)?;
+    Ok(Described { markers, partition_key: Vec::new(), result: plan.columns })
+}

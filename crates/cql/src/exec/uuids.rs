@@ -1,0 +1,77 @@
+//! Fresh UUIDs.
+
+use std::sync::{Mutex, PoisonError};
+
+use carnet::Uuid;
+use carnet::base::{Rng, SeededRng, WallTime};
+
+/// Hundreds of nanoseconds between 1582-10-15, where version 1 counts from, and 1970-01-01.
+const GREGORIAN_TICKS: u64 = 0x01b2_1dd2_1381_4000;
+
+/// Makes UUIDs: random ones, and time-based ones that are unique and rise within the process.
+pub(crate) struct Uuids(Mutex<State>);
+
+struct State {
+    rng: SeededRng,
+    last_ticks: u64,
+    /// Stands for the network card's address; its multicast bit says that it is none.
+    node: u64,
+}
+
+impl Uuids {
+    pub(crate) fn new(mut rng: SeededRng) -> Self {
+        let node = rng.next_u64();
+        Self(Mutex::new(State { rng, last_ticks: 0, node }))
+    }
+
+    pub(crate) fn random(&self) -> Uuid {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (high, low) = (state.rng.next_u64(), state.rng.next_u64());
+        let version_4 = (high & !0xf000) | 0x4000;
+        Uuid::from_u64_pair(version_4, (low & !(0b11 << 62)) | (0b10 << 62))
+    }
+
+    pub(crate) fn time_based(&self, now: WallTime) -> Uuid {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ticks = GREGORIAN_TICKS.saturating_add_signed(now.0.saturating_mul(10));
+        state.last_ticks = ticks.max(state.last_ticks + 1) & ((1 << 60) - 1);
+        let ticks = state.last_ticks;
+        let time_low = (ticks & 0xffff_ffff) << 32;
+        let time_mid = ((ticks >> 32) & 0xffff) << 16;
+        let version_1 = 0x1000 | (ticks >> 48);
+        let node = (state.node & !(0b11 << 62)) | (0b10 << 62) | (1 << 40);
+        Uuid::from_u64_pair(time_low | time_mid | version_1, node)
+    }
+
+    /// Returns the time of a version 1 UUID in milliseconds since 1970-01-01.
+    pub(crate) fn millis(uuid: Uuid) -> i64 {
+        let (high, _) = uuid.as_u64_pair();
+        let ticks = ((high & 0x0fff) << 48) | (((high >> 16) & 0xffff) << 32) | (high >> 32);
+        let since = ticks.cast_signed() - GREGORIAN_TICKS.cast_signed();
+        since.div_euclid(10_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_based_uuids_rise_and_tell_their_time() {
+        let uuids = Uuids::new(SeededRng::new(3));
+        let now = WallTime(1_700_000_000_123_456);
+        let made: Vec<Uuid> = (0..1000).map(|_| uuids.time_based(now)).collect();
+        assert!(made.windows(2).all(|pair| pair[0] != pair[1]));
+        assert!(made.iter().all(|uuid| uuid.get_version_num() == 1));
+        assert_eq!(Uuids::millis(made[0]), now.millis());
+        let earlier = uuids.time_based(WallTime(0));
+        assert!(Uuids::millis(earlier) >= now.millis(), "a clock that goes back is not followed");
+    }
+
+    #[test]
+    fn random_uuids_say_that_they_are() {
+        let uuids = Uuids::new(SeededRng::new(3));
+        assert_eq!(uuids.random().get_version_num(), 4);
+        assert_ne!(uuids.random(), uuids.random());
+    }
+}

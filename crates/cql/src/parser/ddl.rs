@@ -1,0 +1,230 @@
+//! Keyspaces and tables.
+
+use super::{Parse, Parser};
+use crate::ast::{
+    AlterKeyspace, AlterTable, ColumnDefinition, CreateKeyspace, CreateTable, DropKeyspace,
+    DropTable, Literal, Name, Options, Ordering, PrimaryKey, Statement, TableChange, TableName,
+};
+use crate::error::Failure;
+use crate::lexer::TokenKind;
+
+impl Parser<'_> {
+    /// Reads `CREATE KEYSPACE` behind these words.
+    pub(super) fn create_keyspace(&mut self) -> Parse<Statement> {
+        let if_not_exists = self.eat_if_not_exists()?;
+        let name = self.name("a keyspace")?;
+        self.expect_word("WITH")?;
+        let options = self.options()?;
+        Ok(Statement::CreateKeyspace(CreateKeyspace { if_not_exists, name, options }))
+    }
+
+    /// Reads `ALTER KEYSPACE` behind these words.
+    pub(super) fn alter_keyspace(&mut self) -> Parse<Statement> {
+        let if_exists = self.eat_if_exists()?;
+        let name = self.name("a keyspace")?;
+        self.expect_word("WITH")?;
+        let options = self.options()?;
+        Ok(Statement::AlterKeyspace(AlterKeyspace { if_exists, name, options }))
+    }
+
+    /// Reads `DROP KEYSPACE` behind these words.
+    pub(super) fn drop_keyspace(&mut self) -> Parse<Statement> {
+        let if_exists = self.eat_if_exists()?;
+        let name = self.name("a keyspace")?;
+        Ok(Statement::DropKeyspace(DropKeyspace { if_exists, name }))
+    }
+
+    /// Reads `DROP TABLE` behind these words.
+    pub(super) fn drop_table(&mut self) -> Parse<Statement> {
+        let if_exists = self.eat_if_exists()?;
+        let table = self.table_name("a table")?;
+        Ok(Statement::DropTable(DropTable { if_exists, table }))
+    }
+
+    /// Reads `CREATE TABLE` behind these words.
+    pub(super) fn create_table(&mut self) -> Parse<Statement> {
+        let if_not_exists = self.eat_if_not_exists()?;
+        let table = self.table_name("a table")?;
+        if self.is_word("LIKE") {
+            return Err(self.unsupported("CREATE TABLE … LIKE"));
+        }
+        let (columns, key) = self.table_columns(&table)?;
+        let mut create = CreateTable {
+            if_not_exists,
+            table,
+            columns,
+            key,
+            clustering_order: Vec::new(),
+            options: Options::new(),
+        };
+        if self.eat_word("WITH") {
+            self.table_options(&mut create)?;
+        }
+        Ok(Statement::CreateTable(create))
+    }
+
+    fn table_columns(&mut self, table: &TableName) -> Parse<(Vec<ColumnDefinition>, PrimaryKey)> {
+        self.expect_symbol("(")?;
+        let (mut columns, mut key) = (Vec::new(), None);
+        loop {
+            let at = self.at();
+            let found = if self.eat_words(&["PRIMARY", "KEY"]) {
+                Some(self.primary_key()?)
+            } else {
+                let column = self.column_definition()?;
+                let is_key = self.eat_words(&["PRIMARY", "KEY"]);
+                let partition = vec![column.name.clone()];
+                columns.push(column);
+                is_key.then_some(PrimaryKey { partition, clustering: Vec::new() })
+            };
+            if found.is_some() && key.is_some() {
+                return Err(Failure::invalid(at, "a table has one PRIMARY KEY, this is another"));
+            }
+            key = key.or(found);
+            if self.eat_symbol(")") {
+                break;
+            }
+            if !self.eat_symbol(",") {
+                return Err(self.expected(", or )"));
+            }
+            // Cassandra takes a comma behind the last column.
+            if self.eat_symbol(")") {
+                break;
+            }
+        }
+        let no_key = || Failure::invalid(table.table.at.0, "a table needs a PRIMARY KEY");
+        Ok((columns, key.ok_or_else(no_key)?))
+    }
+
+    /// Reads `name type [STATIC]`.
+    fn column_definition(&mut self) -> Parse<ColumnDefinition> {
+        let name = self.name("a column or PRIMARY KEY")?;
+        let type_name = self.type_name()?;
+        let is_static = self.eat_word("STATIC");
+        if self.is_words(&["MASKED", "WITH"]) {
+            return Err(self.unsupported("MASKED WITH, a mask over a column's data"));
+        }
+        if self.is_word("CHECK") {
+            return Err(self.unsupported("CHECK, a constraint on a column"));
+        }
+        Ok(ColumnDefinition { name, type_name, is_static })
+    }
+
+    /// Reads `((a, b), c)`, `(a, b)` or `(a)`.
+    fn primary_key(&mut self) -> Parse<PrimaryKey> {
+        self.expect_symbol("(")?;
+        let partition =
+            if self.eat_symbol("(") { self.column_names()? } else { vec![self.name("a column")?] };
+        let mut clustering = Vec::new();
+        while self.eat_symbol(",") {
+            clustering.push(self.name("a column")?);
+        }
+        self.expect_symbol(")")?;
+        Ok(PrimaryKey { partition, clustering })
+    }
+
+    /// Reads a new table's options behind `WITH`.
+    fn table_options(&mut self, create: &mut CreateTable) -> Parse<()> {
+        loop {
+            if self.is_words(&["COMPACT", "STORAGE"]) {
+                let message = "COMPACT STORAGE has gone from CQL: leave it out";
+                return Err(Failure::invalid(self.at(), message));
+            }
+            if self.eat_words(&["CLUSTERING", "ORDER", "BY"]) {
+                self.expect_symbol("(")?;
+                create.clustering_order.extend(self.comma_separated(Self::clustering_order)?);
+                self.expect_symbol(")")?;
+            } else {
+                self.option(&mut create.options)?;
+            }
+            if !self.eat_word("AND") {
+                return Ok(());
+            }
+        }
+    }
+
+    fn clustering_order(&mut self) -> Parse<Ordering> {
+        let column = self.name("a column")?;
+        let descending = self.eat_word("DESC");
+        if !descending {
+            self.expect_word("ASC").map_err(|_| self.expected("ASC or DESC"))?;
+        }
+        Ok(Ordering { column, descending })
+    }
+
+    /// Reads `ALTER TABLE` behind these words.
+    pub(super) fn alter_table(&mut self) -> Parse<Statement> {
+        let if_exists = self.eat_if_exists()?;
+        let table = self.table_name("a table")?;
+        let change = self.table_change()?;
+        Ok(Statement::AlterTable(AlterTable { if_exists, table, change }))
+    }
+
+    fn table_change(&mut self) -> Parse<TableChange> {
+        if self.eat_word("ADD") {
+            let if_not_exists = self.eat_if_not_exists()?;
+            let columns = self.one_or_more(Self::column_definition)?;
+            Ok(TableChange::Add { if_not_exists, columns })
+        } else if self.is_words(&["DROP", "COMPACT", "STORAGE"]) {
+            Err(Failure::invalid(self.at(), "no table has COMPACT STORAGE"))
+        } else if self.eat_word("DROP") {
+            self.drop_columns()
+        } else if self.eat_word("RENAME") {
+            let if_exists = self.eat_if_exists()?;
+            self.rename_columns().map(|columns| TableChange::Rename { if_exists, columns })
+        } else if self.eat_word("ALTER") {
+            self.eat_if_exists()?;
+            let column = self.name("a column")?;
+            let newer = [&["MASKED"][..], &["CHECK"], &["DROP", "MASKED"], &["DROP", "CHECK"]];
+            if let Some(words) = newer.into_iter().find(|words| self.is_words(words)) {
+                let what = format!("ALTER TABLE … ALTER … {}", words.join(" "));
+                return Err(self.unsupported(&what));
+            }
+            self.expect_word("TYPE")?;
+            Ok(TableChange::Type(column, self.type_name()?))
+        } else if self.eat_word("WITH") {
+            self.options().map(TableChange::Options)
+        } else {
+            Err(self.expected("ADD, DROP, RENAME, ALTER or WITH"))
+        }
+    }
+
+    fn drop_columns(&mut self) -> Parse<TableChange> {
+        let if_exists = self.eat_if_exists()?;
+        let columns = self.one_or_more(|parser| parser.name("a column"))?;
+        let mut timestamp = None;
+        if self.eat_words(&["USING", "TIMESTAMP"]) {
+            let token = self.peek();
+            if token.kind != TokenKind::Integer {
+                return Err(self.expected("microseconds"));
+            }
+            self.advance();
+            timestamp = Some(Literal::Integer(self.text_of(token).to_owned()));
+        }
+        Ok(TableChange::Drop { if_exists, columns, timestamp })
+    }
+
+    /// Reads `old TO new AND …`.
+    fn rename_columns(&mut self) -> Parse<Vec<(Name, Name)>> {
+        let mut renames = Vec::new();
+        loop {
+            let old = self.name("a column")?;
+            self.expect_word("TO")?;
+            renames.push((old, self.name("a column")?));
+            if !self.eat_word("AND") {
+                return Ok(renames);
+            }
+        }
+    }
+
+    /// Reads one thing, or several in parentheses with commas between them.
+    fn one_or_more<T>(&mut self, one: impl FnMut(&mut Self) -> Parse<T>) -> Parse<Vec<T>> {
+        let mut one = one;
+        if !self.eat_symbol("(") {
+            return Ok(vec![one(self)?]);
+        }
+        let all = self.comma_separated(one)?;
+        self.expect_symbol(")")?;
+        Ok(all)
+    }
+}

@@ -1,0 +1,342 @@
+//! Tokens into a syntax tree, by recursive descent.
+//!
+//! One file for each family of statements; every one adds methods to [`Parser`], which holds the
+//! tokens and the place in them. The helpers here (`eat…` takes something if it is there,
+//! `expect…` fails if it is not) make the methods read like the grammar.
+//!
+//! CQL decides by its next token almost everywhere. Where it does not, a bounded look ahead over
+//! the tokens decides (a type hint against parentheses, a tuple against a relation in parentheses,
+//! a condition against a term), and never a second attempt at a whole production: that is what
+//! keeps the time proportional to the text.
+
+mod batch;
+mod condition;
+mod ddl;
+mod describe;
+mod name;
+mod options;
+mod relation;
+mod select;
+mod statement;
+mod term;
+mod transaction;
+mod types;
+mod unsupported;
+mod write;
+
+use crate::ast::{BindMarker, Statement};
+use crate::error::{Failure, ParseError};
+use crate::lexer::{Lexer, Token, TokenKind, shorten};
+use crate::position::Position;
+
+/// How deep terms, types and conditions may be nested. Chosen so that the parser, `Display` and
+/// `Drop` get by with 1 MiB of stack in a debug build (a thread usually has 2 MiB).
+pub const NESTING_MAX: usize = 64;
+
+/// How many bind markers a statement may have: the native protocol counts values in 16 bits.
+pub const MARKERS_MAX: usize = 65_535;
+
+/// The longest statement that [`Limits::default`] takes.
+pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
+
+/// What a caller lets a statement be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest statement. A list of one-digit numbers takes about 100 times its bytes in
+    /// memory while it is parsed, other texts far less.
+    /// Default: [`STATEMENT_BYTES_MAX`].
+    pub statement_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { statement_bytes_max: STATEMENT_BYTES_MAX }
+    }
+}
+
+/// A statement and its bind markers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parsed {
+    /// The statement.
+    pub statement: Statement,
+    /// Its bind markers, in the order of the text; [`BindMarker::index`] points in here.
+    pub markers: Vec<Marker>,
+}
+
+/// A bind marker as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// Its name, where it is `:name`; in lower case unless it was quoted.
+    pub name: Option<String>,
+    /// Where it was read.
+    pub at: Position,
+}
+
+/// Reads one statement, with or without a semicolon behind it.
+///
+/// # Errors
+///
+/// The first mistake in the text, or that the text is longer than the limit.
+pub fn parse(text: &str, limits: &Limits) -> Result<Parsed, ParseError> {
+    Parser::new(text, limits)
+        .and_then(|mut parser| {
+            let statement = parser.whole_statement()?;
+            Ok(Parsed { statement, markers: parser.markers })
+        })
+        .map_err(|failure| failure.locate(text))
+}
+
+type Parse<T> = Result<T, Failure>;
+
+/// Whether a bare name is a term here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    /// It is a column or a `LET`.
+    Allowed,
+    /// Only values are terms.
+    Refused,
+}
+
+/// The tokens of a text and a place in them.
+struct Parser<'t> {
+    text: &'t str,
+    /// Ends with [`TokenKind::End`].
+    tokens: Vec<Token>,
+    next: usize,
+    /// Why the tokens end before the text does. It comes up when the parser gets there, so that
+    /// the first mistake in the text wins.
+    unread: Option<Failure>,
+    markers: Vec<Marker>,
+    depth: usize,
+    names: Names,
+}
+
+impl<'t> Parser<'t> {
+    fn new(text: &'t str, limits: &Limits) -> Parse<Self> {
+        if text.len() > limits.statement_bytes_max {
+            let (bytes, bytes_max) = (text.len(), limits.statement_bytes_max);
+            let message = format!(
+                "the statement has {bytes} bytes, more than the {bytes_max} that are allowed"
+            );
+            return Err(Failure::invalid(0, message));
+        }
+        let mut parser = Self {
+            text,
+            tokens: Vec::new(),
+            next: 0,
+            unread: None,
+            markers: Vec::new(),
+            depth: 0,
+            names: Names::Refused,
+        };
+        parser.read_tokens();
+        Ok(parser)
+    }
+
+    fn read_tokens(&mut self) {
+        let mut lexer = Lexer::new(self.text);
+        loop {
+            let token = match lexer.next() {
+                Ok(token) => token,
+                Err(error) => {
+                    self.unread = Some(error.failure);
+                    Token { kind: TokenKind::End, start: self.text.len(), end: self.text.len() }
+                }
+            };
+            self.tokens.push(token);
+            if token.kind == TokenKind::End {
+                return;
+            }
+        }
+    }
+
+    /// Returns the token that is `ahead` of the next one; behind the end, the end.
+    fn peek_at(&self, ahead: usize) -> Token {
+        let last = self.tokens.len() - 1;
+        self.tokens[(self.next + ahead).min(last)]
+    }
+
+    fn peek(&self) -> Token {
+        self.peek_at(0)
+    }
+
+    fn advance(&mut self) -> Token {
+        let token = self.peek();
+        if token.kind != TokenKind::End {
+            self.next += 1;
+        }
+        token
+    }
+
+    fn text_of(&self, token: Token) -> &'t str {
+        &self.text[token.start..token.end]
+    }
+
+    /// Returns where the next token begins.
+    fn at(&self) -> usize {
+        self.peek().start
+    }
+
+    fn position(&self) -> Position {
+        Position(self.at())
+    }
+
+    fn is_word_at(&self, ahead: usize, word: &str) -> bool {
+        let token = self.peek_at(ahead);
+        token.kind == TokenKind::Word && self.text_of(token).eq_ignore_ascii_case(word)
+    }
+
+    /// Tells whether the next tokens are these words.
+    fn is_words(&self, words: &[&str]) -> bool {
+        words.iter().enumerate().all(|(ahead, word)| self.is_word_at(ahead, word))
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        self.is_word_at(0, word)
+    }
+
+    fn is_symbol_at(&self, ahead: usize, symbol: &'static str) -> bool {
+        self.peek_at(ahead).kind == TokenKind::Symbol(symbol)
+    }
+
+    fn is_symbol(&self, symbol: &'static str) -> bool {
+        self.is_symbol_at(0, symbol)
+    }
+
+    fn eat_words(&mut self, words: &[&str]) -> bool {
+        let is_there = self.is_words(words);
+        if is_there {
+            self.next += words.len();
+        }
+        is_there
+    }
+
+    fn eat_word(&mut self, word: &str) -> bool {
+        self.eat_words(&[word])
+    }
+
+    fn eat_symbol(&mut self, symbol: &'static str) -> bool {
+        let is_there = self.is_symbol(symbol);
+        if is_there {
+            self.next += 1;
+        }
+        is_there
+    }
+
+    fn expect_word(&mut self, word: &str) -> Parse<()> {
+        if self.eat_word(word) { Ok(()) } else { Err(self.expected(word)) }
+    }
+
+    /// Takes these words; once the first is there, the others must be.
+    fn expect_words(&mut self, words: &[&str]) -> Parse<()> {
+        words.iter().try_for_each(|word| self.expect_word(word))
+    }
+
+    fn expect_symbol(&mut self, symbol: &'static str) -> Parse<()> {
+        if self.eat_symbol(symbol) { Ok(()) } else { Err(self.expected(symbol)) }
+    }
+
+    /// Takes `IF NOT EXISTS` if it is there.
+    fn eat_if_not_exists(&mut self) -> Parse<bool> {
+        let is_there = self.eat_word("IF");
+        if is_there {
+            self.expect_words(&["NOT", "EXISTS"])?;
+        }
+        Ok(is_there)
+    }
+
+    /// Takes `IF EXISTS` if it is there.
+    fn eat_if_exists(&mut self) -> Parse<bool> {
+        let is_there = self.eat_word("IF");
+        if is_there {
+            self.expect_word("EXISTS")?;
+        }
+        Ok(is_there)
+    }
+
+    /// Reads one thing or several with commas between them.
+    fn comma_separated<T>(&mut self, mut one: impl FnMut(&mut Self) -> Parse<T>) -> Parse<Vec<T>> {
+        let mut all = vec![one(self)?];
+        while self.eat_symbol(",") {
+            all.push(one(self)?);
+        }
+        Ok(all)
+    }
+
+    /// Reads things with commas between them, perhaps none, up to a closing symbol.
+    fn comma_separated_until<T>(
+        &mut self,
+        close: &'static str,
+        one: impl FnMut(&mut Self) -> Parse<T>,
+    ) -> Parse<Vec<T>> {
+        if self.eat_symbol(close) {
+            return Ok(Vec::new());
+        }
+        let all = self.comma_separated(one)?;
+        self.expect_symbol(close)?;
+        Ok(all)
+    }
+
+    /// Reads something one level deeper.
+    fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
+        if self.depth == NESTING_MAX {
+            let message = format!("nested more than {NESTING_MAX} levels deep");
+            return Err(self.unread_or(Failure::invalid(self.at(), message)));
+        }
+        self.depth += 1;
+        let result = parse(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Reads something with or without bare names as terms.
+    fn with_names<T>(
+        &mut self,
+        names: Names,
+        parse: impl FnOnce(&mut Self) -> Parse<T>,
+    ) -> Parse<T> {
+        let before = std::mem::replace(&mut self.names, names);
+        let result = parse(self);
+        self.names = before;
+        result
+    }
+
+    /// Says that the next token is not what it should be.
+    fn expected(&self, what: &str) -> Failure {
+        let found = self.shown_next();
+        self.unread_or(Failure::syntax(self.at(), format!("expected {what}, found {found}")))
+    }
+
+    fn unsupported(&self, what: &str) -> Failure {
+        Failure::unsupported(self.at(), what)
+    }
+
+    /// Prefers the reason why there are no more tokens.
+    fn unread_or(&self, failure: Failure) -> Failure {
+        match &self.unread {
+            Some(unread) if self.peek().kind == TokenKind::End => unread.clone(),
+            _ => failure,
+        }
+    }
+
+    /// Names the next token in a message.
+    fn shown_next(&self) -> String {
+        let token = self.peek();
+        match token.kind {
+            TokenKind::End => "the end of the statement".to_owned(),
+            TokenKind::DollarString => "a $$ string".to_owned(),
+            _ => shorten(self.text_of(token)),
+        }
+    }
+
+    /// Counts a bind marker.
+    fn new_marker(&mut self, name: Option<String>, at: Position) -> Parse<BindMarker> {
+        let index = u16::try_from(self.markers.len()).ok().filter(|index| *index != u16::MAX);
+        let Some(index) = index else {
+            let message = format!("more than {MARKERS_MAX} bind markers");
+            return Err(Failure::invalid(at.0, message));
+        };
+        self.markers.push(Marker { name: name.clone(), at });
+        Ok(BindMarker { index, name, at })
+    }
+}

@@ -1,0 +1,107 @@
+//! `SELECT`.
+
+use super::{Names, Parse, Parser};
+use crate::ast::{Ordering, Select, SelectItem, Selection};
+use crate::lexer::TokenKind;
+
+impl Parser<'_> {
+    pub(super) fn select(&mut self) -> Parse<Select> {
+        self.expect_word("SELECT")?;
+        let (distinct, selection) = self.select_clause()?;
+        self.select_from(distinct, selection)
+    }
+
+    /// Reads what stands between `SELECT` and `FROM`.
+    pub(super) fn select_clause(&mut self) -> Parse<(bool, Selection)> {
+        if self.is_prefix("JSON") {
+            return Err(self.unsupported("SELECT JSON"));
+        }
+        let distinct = self.is_prefix("DISTINCT");
+        if distinct {
+            self.advance();
+        }
+        let selection = if self.eat_symbol("*") {
+            Selection::All
+        } else {
+            Selection::Items(self.comma_separated(Self::select_item)?)
+        };
+        Ok((distinct, selection))
+    }
+
+    /// Tells `DISTINCT a` from `distinct` and `distinct AS a`, the name of a column.
+    fn is_prefix(&self, word: &str) -> bool {
+        let is_name = match self.peek_at(1).kind {
+            TokenKind::Word => self.is_word_at(1, "FROM") || self.is_word_at(1, "AS"),
+            TokenKind::Symbol(symbol) => matches!(symbol, "," | "." | ")" | "+" | "/" | "%" | ";"),
+            TokenKind::End => true,
+            _ => false,
+        };
+        self.is_word(word) && !is_name
+    }
+
+    fn select_item(&mut self) -> Parse<SelectItem> {
+        let term = self.with_names(Names::Allowed, Self::term)?;
+        let alias = if self.eat_word("AS") { Some(self.name("an alias")?) } else { None };
+        Ok(SelectItem { term, alias })
+    }
+
+    /// Reads a `SELECT` from its `FROM` on.
+    pub(super) fn select_from(&mut self, distinct: bool, selection: Selection) -> Parse<Select> {
+        self.expect_word("FROM")?;
+        let from = self.table_name("a table")?;
+        let filter = self.filter()?;
+        let mut group_by = Vec::new();
+        if self.eat_words(&["GROUP", "BY"]) {
+            let column = |parser: &mut Self| parser.with_names(Names::Allowed, Self::term);
+            group_by = self.comma_separated(column)?;
+        }
+        let mut order_by = Vec::new();
+        if self.eat_words(&["ORDER", "BY"]) {
+            order_by = self.comma_separated(Self::select_ordering)?;
+        }
+        let mut per_partition_limit = None;
+        if self.eat_words(&["PER", "PARTITION"]) {
+            self.expect_word("LIMIT")?;
+            per_partition_limit = Some(self.integer_or_marker("a number of rows")?);
+        }
+        let mut limit = None;
+        if self.eat_word("LIMIT") {
+            limit = Some(self.integer_or_marker("a number of rows")?);
+        }
+        let allow_filtering = self.eat_word("ALLOW");
+        if allow_filtering {
+            self.expect_word("FILTERING")?;
+        }
+        let bypass_cache = self.eat_words(&["BYPASS", "CACHE"]);
+        let mut timeout = None;
+        if self.eat_word("USING") {
+            self.expect_word("TIMEOUT")?;
+            timeout = Some(self.duration_or_marker()?);
+        }
+        Ok(Select {
+            distinct,
+            selection,
+            from,
+            filter,
+            group_by,
+            order_by,
+            per_partition_limit,
+            limit,
+            allow_filtering,
+            bypass_cache,
+            timeout,
+        })
+    }
+
+    fn select_ordering(&mut self) -> Parse<Ordering> {
+        let column = self.name("a column")?;
+        if self.is_words(&["ANN", "OF"]) {
+            return Err(self.unsupported("ORDER BY … ANN OF, a search for near vectors"));
+        }
+        let descending = self.eat_word("DESC");
+        if !descending {
+            self.eat_word("ASC");
+        }
+        Ok(Ordering { column, descending })
+    }
+}

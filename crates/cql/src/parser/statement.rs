@@ -1,0 +1,99 @@
+//! A whole statement.
+
+use super::{Parse, Parser};
+use crate::ast::Statement;
+use crate::error::Failure;
+use crate::lexer::TokenKind;
+
+impl Parser<'_> {
+    /// Reads the only statement of the text.
+    pub(super) fn whole_statement(&mut self) -> Parse<Statement> {
+        if self.peek().kind == TokenKind::End {
+            return Err(self.unread_or(Failure::syntax(self.at(), "there is no statement")));
+        }
+        let statement = self.statement()?;
+        let is_closed = self.eat_symbol(";");
+        while self.eat_symbol(";") {}
+        if self.peek().kind == TokenKind::End && self.unread.is_none() {
+            return Ok(statement);
+        }
+        if is_closed && self.peek().kind != TokenKind::End {
+            let message = "a second statement begins here; send one at a time, \
+                           or several in BEGIN TRANSACTION … COMMIT TRANSACTION";
+            return Err(Failure::syntax(self.at(), message));
+        }
+        Err(self.expected("the end of the statement"))
+    }
+
+    fn statement(&mut self) -> Parse<Statement> {
+        if self.is_word("SELECT") {
+            return self.select().map(Statement::Select);
+        }
+        if self.is_write() {
+            return self.write().map(Statement::Write);
+        }
+        if self.is_words(&["BEGIN", "TRANSACTION"]) {
+            return self.transaction().map(Statement::Transaction);
+        }
+        if self.is_word("BEGIN") {
+            return self.batch().map(Statement::Batch);
+        }
+        if self.eat_word("USE") {
+            return self.name("a keyspace").map(Statement::Use);
+        }
+        if self.eat_word("TRUNCATE") {
+            if !self.eat_word("TABLE") {
+                self.eat_word("COLUMNFAMILY");
+            }
+            return self.table_name("a table").map(Statement::Truncate);
+        }
+        if self.eat_word("DESCRIBE") || self.eat_word("DESC") {
+            return self.describe().map(Statement::Describe);
+        }
+        if let Some(statement) = self.definition()? {
+            return Ok(statement);
+        }
+        match self.eat_unsupported()? {
+            Some(statement) => Ok(statement),
+            None => Err(self.no_statement()),
+        }
+    }
+
+    /// Reads `CREATE`, `ALTER` or `DROP` of a keyspace or a table, if it is one.
+    fn definition(&mut self) -> Parse<Option<Statement>> {
+        let is_table = self.is_word_at(1, "TABLE") || self.is_word_at(1, "COLUMNFAMILY");
+        let is_keyspace = self.is_word_at(1, "KEYSPACE") || self.is_word_at(1, "SCHEMA");
+        if !is_table && !is_keyspace {
+            return Ok(None);
+        }
+        let verb = self.text_of(self.peek()).to_ascii_uppercase();
+        let read = match (verb.as_str(), is_table) {
+            ("CREATE", true) => Self::create_table,
+            ("CREATE", false) => Self::create_keyspace,
+            ("ALTER", true) => Self::alter_table,
+            ("ALTER", false) => Self::alter_keyspace,
+            ("DROP", true) => Self::drop_table,
+            ("DROP", false) => Self::drop_keyspace,
+            _ => return Ok(None),
+        };
+        self.next += 2;
+        read(self).map(Some)
+    }
+
+    fn no_statement(&self) -> Failure {
+        let objects = ["CREATE", "ALTER", "DROP"].into_iter().find(|verb| self.is_word(verb));
+        if let Some(verb) = objects {
+            let after = self.peek_at(1);
+            let found = match after.kind {
+                TokenKind::End => "the end of the statement",
+                _ => self.text_of(after),
+            };
+            let found = crate::lexer::shorten(found);
+            let message = format!("expected KEYSPACE or TABLE behind {verb}, found {found}");
+            return self.unread_or(Failure::syntax(after.start, message));
+        }
+        let statements = "a statement (SELECT, INSERT, UPDATE, DELETE, BEGIN, CREATE, ALTER, DROP, \
+                          TRUNCATE, USE, DESCRIBE)";
+        self.expected(statements)
+    }
+}

@@ -1,0 +1,79 @@
+//! Names of types.
+
+use super::{Parse, Parser};
+use crate::ast::TypeName;
+use crate::base::DataType;
+use crate::error::Failure;
+use crate::lexer::TokenKind;
+
+impl Parser<'_> {
+    pub(super) fn type_name(&mut self) -> Parse<TypeName> {
+        self.nested(|parser| {
+            let token = parser.peek();
+            let text = parser.text_of(token);
+            match token.kind {
+                TokenKind::String => {
+                    parser.advance();
+                    Ok(TypeName::Custom(super::term::unquote(text)))
+                }
+                TokenKind::Word if parser.is_symbol_at(1, "<") => parser.parameterised_type(text),
+                TokenKind::Word if !parser.is_symbol_at(1, ".") => parser.simple_type(text),
+                _ => parser.table_name("a type").map(TypeName::UserDefined),
+            }
+        })
+    }
+
+    fn simple_type(&mut self, text: &str) -> Parse<TypeName> {
+        let found = if let Some(data_type) = DataType::from_name(text) {
+            TypeName::Native(data_type)
+        } else if text.eq_ignore_ascii_case("counter") {
+            TypeName::Counter
+        } else if text.eq_ignore_ascii_case("duration") {
+            TypeName::Duration
+        } else {
+            return self.table_name("a type").map(TypeName::UserDefined);
+        };
+        self.advance();
+        Ok(found)
+    }
+
+    fn parameterised_type(&mut self, text: &str) -> Parse<TypeName> {
+        let at = self.at();
+        self.advance();
+        self.expect_symbol("<")?;
+        let found = match text.to_ascii_lowercase().as_str() {
+            "frozen" => TypeName::Frozen(Box::new(self.type_name()?)),
+            "list" => TypeName::List(Box::new(self.type_name()?)),
+            "set" => TypeName::Set(Box::new(self.type_name()?)),
+            "tuple" => TypeName::Tuple(self.comma_separated(Self::type_name)?),
+            "map" => {
+                let key = Box::new(self.type_name()?);
+                self.expect_symbol(",")?;
+                TypeName::Map(key, Box::new(self.type_name()?))
+            }
+            "vector" => {
+                let element = Box::new(self.type_name()?);
+                self.expect_symbol(",")?;
+                TypeName::Vector(element, self.dimensions()?)
+            }
+            other => {
+                let message = format!(
+                    "{other} takes no type parameters; frozen, list, set, map, tuple and vector do"
+                );
+                return Err(Failure::syntax(at, message));
+            }
+        };
+        self.expect_symbol(">")?;
+        Ok(found)
+    }
+
+    fn dimensions(&mut self) -> Parse<u32> {
+        let token = self.peek();
+        let dimensions = (token.kind == TokenKind::Integer)
+            .then(|| self.text_of(token).parse().ok())
+            .flatten()
+            .ok_or_else(|| self.expected("a vector's number of dimensions"))?;
+        self.advance();
+        Ok(dimensions)
+    }
+}

@@ -1,0 +1,83 @@
+//! Statements that are recognised by their first words and not read further.
+
+use super::{Parse, Parser};
+use crate::ast::{Statement, Unsupported};
+use crate::lexer::TokenKind;
+
+/// The first words of statements that CQL has and Carnet has not yet. Longer ones first.
+const FAMILIES: [&[&str]; 47] = [
+    &["CREATE", "CUSTOM", "INDEX"],
+    &["CREATE", "INDEX"],
+    &["CREATE", "TYPE"],
+    &["CREATE", "OR", "REPLACE", "FUNCTION"],
+    &["CREATE", "FUNCTION"],
+    &["CREATE", "OR", "REPLACE", "AGGREGATE"],
+    &["CREATE", "AGGREGATE"],
+    &["CREATE", "MATERIALIZED", "VIEW"],
+    &["CREATE", "TRIGGER"],
+    &["CREATE", "ROLE"],
+    &["CREATE", "USER"],
+    &["CREATE", "SERVICE", "LEVEL"],
+    &["CREATE", "SERVICE_LEVEL"],
+    &["ALTER", "TYPE"],
+    &["ALTER", "MATERIALIZED", "VIEW"],
+    &["ALTER", "ROLE"],
+    &["ALTER", "USER"],
+    &["ALTER", "SERVICE", "LEVEL"],
+    &["ALTER", "SERVICE_LEVEL"],
+    &["DROP", "INDEX"],
+    &["DROP", "TYPE"],
+    &["DROP", "FUNCTION"],
+    &["DROP", "AGGREGATE"],
+    &["DROP", "MATERIALIZED", "VIEW"],
+    &["DROP", "TRIGGER"],
+    &["DROP", "ROLE"],
+    &["DROP", "USER"],
+    &["DROP", "IDENTITY"],
+    &["DROP", "SERVICE", "LEVEL"],
+    &["DROP", "SERVICE_LEVEL"],
+    &["ADD", "IDENTITY"],
+    &["ATTACH", "SERVICE", "LEVEL"],
+    &["ATTACH", "SERVICE_LEVEL"],
+    &["DETACH", "SERVICE", "LEVEL"],
+    &["DETACH", "SERVICE_LEVEL"],
+    &["GRANT"],
+    &["REVOKE"],
+    &["LIST"],
+    &["COMMENT", "ON"],
+    &["SECURITY", "LABEL"],
+    &["START", "TRANSACTION"],
+    &["COMMIT", "TRANSACTION"],
+    &["ROLLBACK", "TRANSACTION"],
+    &["PRUNE", "MATERIALIZED", "VIEW"],
+    &["EXPLAIN"],
+    &["LET"],
+    &["COPY"],
+];
+
+impl Parser<'_> {
+    /// Takes a whole statement of a family that is not built yet, if it is one.
+    pub(super) fn eat_unsupported(&mut self) -> Parse<Option<Statement>> {
+        let Some(words) = FAMILIES.into_iter().find(|words| self.is_words(words)) else {
+            return Ok(None);
+        };
+        let what = match words {
+            ["LET"] => "LET outside BEGIN TRANSACTION … COMMIT TRANSACTION".to_owned(),
+            ["START" | "COMMIT" | "ROLLBACK", ..] => {
+                format!("{} (interactive transactions); use BEGIN TRANSACTION", words.join(" "))
+            }
+            ["COPY"] => "COPY on the server; it is a command of the shell".to_owned(),
+            words => words.join(" "),
+        };
+        let start = self.at();
+        let mut end = start;
+        while !self.is_symbol(";") && self.peek().kind != TokenKind::End {
+            end = self.advance().end;
+        }
+        if let Some(unread) = self.unread.clone().filter(|_| self.peek().kind == TokenKind::End) {
+            return Err(unread);
+        }
+        let text = self.text[start..end].to_owned();
+        Ok(Some(Statement::Unsupported(Unsupported { what, text })))
+    }
+}

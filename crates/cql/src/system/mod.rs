@@ -1,0 +1,52 @@
+//! The tables that drivers and cqlsh read before anything else: who the node is, and what
+//! keyspaces, tables and columns there are.
+//!
+//! They are Cassandra 5.0's, with its names and types, and nothing of them is stored:
+//!
+//! ```text
+//! keyspace                listed in               made from
+//! system                  system_schema           NodeInfo, and the version of the catalogue
+//! system_schema           system_schema           the catalogue, and these tables themselves
+//! system_virtual_schema   system_virtual_schema   these tables themselves
+//! system_views            system_virtual_schema   the server's list of connections
+//! ```
+//!
+//! [`find`] gives a table's columns, [`rows()`] all its rows at a transaction's snapshot. They are
+//! few, so a `SELECT` filters, counts and pages them in memory.
+//!
+//! Invariants, each with a test that breaks without it:
+//!
+//! * Every row has a value for every column, in the serialization of the column's type, and rows
+//!   are in the order of the table's key.
+//! * Every column that drivers ask for when they connect is there; what they cannot do without is
+//!   not null.
+//! * [`schema_version`] changes with every change of the schema, and else never.
+//! * Raw tables do not appear: CQL cannot read them.
+//!
+//! Deliberately absent: the rows of `peers` (a database of one process has none), and Cassandra's
+//! `system_auth`, `system_distributed` and `system_traces`, which hold what Carnet keeps
+//! elsewhere or has not.
+
+mod encode;
+mod node;
+mod options;
+mod rows;
+mod tables;
+mod view;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use node::{
+    CQL_VERSION, Client, ClientList, NATIVE_PROTOCOL_VERSION, NodeInfo, PARTITIONER,
+    RELEASE_VERSION, TOKEN,
+};
+pub use options::check_option;
+pub use rows::{rows, schema_version};
+pub use tables::{
+    KEYSPACES, SystemColumn, SystemTable, find, is_system_keyspace, is_virtual_keyspace, tables,
+};
+
+pub(crate) use encode::{Cell, collection, text, texts};
+pub(crate) use options::map_of;
+pub(crate) use view::{KeyspaceView, TableView, all, keyspace, short_class};

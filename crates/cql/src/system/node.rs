@@ -1,0 +1,82 @@
+//! What a node says about itself.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use carnet::Uuid;
+
+/// The version of Cassandra that drivers take the server for, and Carnet's own.
+///
+/// cqlsh compares what stands before the last dash with the version it was built for.
+pub const RELEASE_VERSION: &str = concat!("5.0.0-carnet", env!("CARGO_PKG_VERSION"));
+/// The version of CQL.
+pub const CQL_VERSION: &str = "3.4.7";
+/// The latest version of the native protocol.
+pub const NATIVE_PROTOCOL_VERSION: &str = "5";
+/// How partitions are ordered, in the name that drivers derive tokens by.
+pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
+/// The one token of a ring of one node: it owns everything up to here, which is all there is.
+pub const TOKEN: &str = "-9223372036854775808";
+
+/// What a node says about itself.
+#[derive(Clone)]
+pub struct NodeInfo {
+    /// The name of the cluster.
+    pub cluster_name: String,
+    /// The data centre.
+    pub data_center: String,
+    /// The rack in it.
+    pub rack: String,
+    /// Names the node for good.
+    pub host_id: Uuid,
+    /// Where clients reach the node.
+    pub address: IpAddr,
+    /// The port of the native protocol there. It also stands for Cassandra's port between nodes,
+    /// which Carnet has not.
+    pub port: u16,
+    /// Seconds from 1970 to the start of the server.
+    pub started_secs: i32,
+    /// Who is connected; `None` where nobody can be.
+    pub clients: Option<Arc<dyn ClientList>>,
+}
+
+impl NodeInfo {
+    /// Describes a node on its own machine: 127.0.0.1:9042 in `datacenter1`, `rack1`.
+    #[must_use]
+    pub fn local(host_id: Uuid) -> Self {
+        Self {
+            cluster_name: "Carnet".into(),
+            data_center: "datacenter1".into(),
+            rack: "rack1".into(),
+            host_id,
+            address: Ipv4Addr::LOCALHOST.into(),
+            port: 9042,
+            started_secs: 0,
+            clients: None,
+        }
+    }
+}
+
+/// Knows who is connected.
+pub trait ClientList: Send + Sync {
+    /// Lists the connections of this moment, in any order.
+    fn clients(&self) -> Vec<Client>;
+}
+
+/// A connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Where it comes from.
+    pub address: SocketAddr,
+    /// Who it is; `None` without authentication.
+    pub username: Option<String>,
+    /// Whether it can make requests already, or is still starting.
+    pub is_ready: bool,
+    /// The version of the native protocol it speaks.
+    pub protocol_version: u8,
+    /// What it said of itself at its start, `DRIVER_NAME` and `DRIVER_VERSION` among it.
+    pub options: BTreeMap<String, String>,
+    /// How many requests it made.
+    pub request_count: u64,
+}

@@ -1,0 +1,221 @@
+//! The rows of the system's tables.
+
+use std::net::{IpAddr, SocketAddr};
+
+use carnet::base::Order;
+use carnet::catalog::{self, ColumnKind};
+use carnet::{Result, Timestamp, Tx, Uuid};
+
+use super::encode::{self, Cell};
+use super::node::{
+    CQL_VERSION, Client, NATIVE_PROTOCOL_VERSION, NodeInfo, PARTITIONER, RELEASE_VERSION, TOKEN,
+};
+use super::tables::{Content, SystemTable};
+use super::view::{self, ColumnView, KeyspaceView, TableView};
+
+type Row = Vec<Cell>;
+
+/// Returns all rows of a table, in the order of its key: partitions, too, are in the order of
+/// their names or addresses and not of their tokens.
+///
+/// Each row has a value for each column of the table, in that order and in Cassandra's
+/// serialization; `None` is null.
+///
+/// # Errors
+///
+/// As [`Tx::get_cell`].
+pub async fn rows(table: &SystemTable, tx: &Tx, node: &NodeInfo) -> Result<Vec<Row>> {
+    Ok(match table.content {
+        Content::Nothing => Vec::new(),
+        Content::Local => vec![local(table, node, schema_version(tx).await?)],
+        Content::Clients => clients(table, node),
+        Content::Keyspaces => {
+            let views = views(tx, false).await?;
+            views.iter().map(|view| keyspace(table, view)).collect()
+        }
+        Content::Tables => {
+            let views = views(tx, false).await?;
+            tables_of(&views).map(|view| schema_table(table, view)).collect()
+        }
+        Content::Columns => columns(table, &views(tx, false).await?),
+        Content::VirtualKeyspaces => {
+            let views = views(tx, true).await?;
+            let row =
+                |view: &KeyspaceView| table.row([("keyspace_name", encode::text(&view.name))]);
+            views.iter().map(row).collect()
+        }
+        Content::VirtualTables => {
+            let views = views(tx, true).await?;
+            tables_of(&views).map(|view| virtual_table(table, view)).collect()
+        }
+        Content::VirtualColumns => columns(table, &views(tx, true).await?),
+    })
+}
+
+/// Returns a UUID that differs whenever the schema does, by which drivers tell whether all nodes
+/// agree about it.
+///
+/// # Errors
+///
+/// As [`Tx::get_cell`].
+pub async fn schema_version(tx: &Tx) -> Result<Uuid> {
+    catalog::version(tx).await.map(version_uuid)
+}
+
+/// The timestamp in the last 8 bytes, the first bit of which is 0 in a timestamp and 1 in a UUID;
+/// version 8 is for layouts of one's own. Source: RFC 9562, section 5.8.
+fn version_uuid(version: Timestamp) -> Uuid {
+    const PREFIX: u128 = 0x6361_726e_6574_8000 << 64;
+    const VARIANT: u128 = 1 << 63;
+    Uuid::from_u128(PREFIX | VARIANT | u128::from(version.get()))
+}
+
+async fn views(tx: &Tx, is_virtual: bool) -> Result<Vec<KeyspaceView>> {
+    let mut views = view::all(tx).await?;
+    views.retain(|view| view.is_virtual == is_virtual);
+    Ok(views)
+}
+
+fn tables_of(views: &[KeyspaceView]) -> impl Iterator<Item = &TableView> {
+    views.iter().flat_map(|view| &view.tables)
+}
+
+fn local(table: &SystemTable, node: &NodeInfo, version: Uuid) -> Row {
+    let address = || encode::inet(node.address);
+    let port = || encode::int(node.port.into());
+    table.row([
+        ("key", encode::text("local")),
+        ("bootstrapped", encode::text("COMPLETED")),
+        ("broadcast_address", address()),
+        ("broadcast_port", port()),
+        ("cluster_name", encode::text(&node.cluster_name)),
+        ("cql_version", encode::text(CQL_VERSION)),
+        ("data_center", encode::text(&node.data_center)),
+        ("gossip_generation", encode::int(node.started_secs)),
+        ("host_id", encode::uuid(node.host_id)),
+        ("listen_address", address()),
+        ("listen_port", port()),
+        ("native_protocol_version", encode::text(NATIVE_PROTOCOL_VERSION)),
+        ("partitioner", encode::text(PARTITIONER)),
+        ("rack", encode::text(&node.rack)),
+        ("release_version", encode::text(RELEASE_VERSION)),
+        ("rpc_address", address()),
+        ("rpc_port", port()),
+        ("schema_version", encode::uuid(version)),
+        ("tokens", encode::texts([TOKEN].into_iter())),
+    ])
+}
+
+fn keyspace(table: &SystemTable, view: &KeyspaceView) -> Row {
+    let replication = view.replication.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    table.row([
+        ("keyspace_name", encode::text(&view.name)),
+        ("durable_writes", encode::boolean(view.durable_writes)),
+        ("replication", encode::text_map(replication)),
+    ])
+}
+
+fn schema_table(table: &SystemTable, view: &TableView) -> Row {
+    let option = |name: &'static str| (name, view.options.cell(name));
+    table.row([
+        ("keyspace_name", encode::text(&view.keyspace)),
+        ("table_name", encode::text(&view.name)),
+        ("id", encode::uuid(view.uuid)),
+        // Drivers take a table without this flag for one of Thrift's.
+        ("flags", encode::texts(["compound"].into_iter())),
+        // No longer options, but still columns.
+        ("dclocal_read_repair_chance", encode::double(0.0)),
+        ("read_repair_chance", encode::double(0.0)),
+        option("additional_write_policy"),
+        option("allow_auto_snapshot"),
+        option("bloom_filter_fp_chance"),
+        option("caching"),
+        option("cdc"),
+        option("comment"),
+        option("compaction"),
+        option("compression"),
+        option("crc_check_chance"),
+        option("default_time_to_live"),
+        option("extensions"),
+        option("gc_grace_seconds"),
+        option("incremental_backups"),
+        option("max_index_interval"),
+        option("memtable"),
+        option("memtable_flush_period_in_ms"),
+        option("min_index_interval"),
+        option("read_repair"),
+        option("speculative_retry"),
+    ])
+}
+
+fn virtual_table(table: &SystemTable, view: &TableView) -> Row {
+    table.row([
+        ("keyspace_name", encode::text(&view.keyspace)),
+        ("table_name", encode::text(&view.name)),
+        ("comment", encode::text(&view.comment)),
+    ])
+}
+
+fn columns(table: &SystemTable, views: &[KeyspaceView]) -> Vec<Row> {
+    let rows_of = |view: &TableView| {
+        let mut columns: Vec<_> = view.columns.iter().collect();
+        columns.sort_by(|a, b| a.name.cmp(&b.name));
+        let rows = columns.into_iter().map(|found| column(table, view, found));
+        rows.collect::<Vec<_>>()
+    };
+    tables_of(views).flat_map(rows_of).collect()
+}
+
+fn column(table: &SystemTable, view: &TableView, column: &ColumnView) -> Row {
+    let (kind, order) = match column.kind {
+        ColumnKind::Partition => ("partition_key", "none"),
+        ColumnKind::Clustering(Order::Asc) => ("clustering", "asc"),
+        ColumnKind::Clustering(Order::Desc) => ("clustering", "desc"),
+        ColumnKind::Static => ("static", "none"),
+        ColumnKind::Regular => ("regular", "none"),
+    };
+    table.row([
+        ("keyspace_name", encode::text(&view.keyspace)),
+        ("table_name", encode::text(&view.name)),
+        ("column_name", encode::text(&column.name)),
+        ("clustering_order", encode::text(order)),
+        ("column_name_bytes", encode::text(&column.name)),
+        ("kind", encode::text(kind)),
+        ("position", encode::int(view.position(column))),
+        ("type", encode::text(&column.type_name)),
+    ])
+}
+
+fn clients(table: &SystemTable, node: &NodeInfo) -> Vec<Row> {
+    let mut clients = node.clients.as_ref().map_or_else(Vec::new, |list| list.clients());
+    clients.sort_by_key(|client| key_order(client.address));
+    clients.iter().map(|found| client(table, found)).collect()
+}
+
+/// `inet` compares bytes, a shorter address before a longer one with the same beginning.
+fn key_order(address: SocketAddr) -> (Vec<u8>, u16) {
+    let bytes = match address.ip() {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    (bytes, address.port())
+}
+
+fn client(table: &SystemTable, client: &Client) -> Row {
+    let options = client.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let option = |name: &str| client.options.get(name).and_then(|value| encode::text(value));
+    let stage = if client.is_ready { "ready" } else { "establishing" };
+    table.row([
+        ("address", encode::inet(client.address.ip())),
+        ("port", encode::int(client.address.port().into())),
+        ("client_options", encode::text_map(options)),
+        ("connection_stage", encode::text(stage)),
+        ("driver_name", option("DRIVER_NAME")),
+        ("driver_version", option("DRIVER_VERSION")),
+        ("hostname", encode::text(&client.address.ip().to_string())),
+        ("protocol_version", encode::int(client.protocol_version.into())),
+        ("request_count", encode::bigint(i64::try_from(client.request_count).unwrap_or(i64::MAX))),
+        ("ssl_enabled", encode::boolean(false)),
+        ("username", client.username.as_deref().and_then(encode::text)),
+    ])
+}

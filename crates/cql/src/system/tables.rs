@@ -1,0 +1,579 @@
+//! The system's tables: their names, columns and types, which are Cassandra 5.0's.
+//!
+//! Regular columns are in alphabetical order, which is that of `SELECT *`.
+
+use std::sync::LazyLock;
+
+use carnet::base::Order;
+use carnet::catalog::ColumnKind;
+use carnet::{DataType, Uuid};
+
+use super::encode::Cell;
+use crate::result::{ColumnSpec, ResultType};
+
+/// A table that is not stored: its rows are made when it is read.
+#[derive(Debug)]
+pub struct SystemTable {
+    /// The keyspace that it is in.
+    pub keyspace: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for.
+    pub comment: &'static str,
+    /// The id that drivers know it by: Cassandra's, where Cassandra stores the table.
+    pub uuid: Uuid,
+    /// Its columns: partition key, clustering key, then the others by name.
+    pub columns: Vec<SystemColumn>,
+    pub(super) content: Content,
+}
+
+/// What a table is filled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Local,
+    Keyspaces,
+    Tables,
+    Columns,
+    VirtualKeyspaces,
+    VirtualTables,
+    VirtualColumns,
+    Clients,
+    /// What Carnet has none of.
+    Nothing,
+}
+
+/// A column of such a table.
+#[derive(Debug)]
+pub struct SystemColumn {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub result_type: ResultType,
+    /// Whether its type is written `frozen<…>`.
+    pub is_frozen: bool,
+    /// What part of a row it is.
+    pub kind: ColumnKind,
+}
+
+impl SystemTable {
+    /// Finds a column and its place in the rows.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<(usize, &SystemColumn)> {
+        self.columns.iter().enumerate().find(|(_, column)| column.name == name)
+    }
+
+    /// Returns a column as it is described to clients.
+    #[must_use]
+    pub fn spec(&self, column: &SystemColumn) -> ColumnSpec {
+        ColumnSpec {
+            keyspace: self.keyspace.to_owned(),
+            table: self.name.to_owned(),
+            name: column.name.to_owned(),
+            result_type: column.result_type.clone(),
+        }
+    }
+
+    /// Returns all columns as they are described to clients.
+    #[must_use]
+    pub fn specs(&self) -> Vec<ColumnSpec> {
+        self.columns.iter().map(|column| self.spec(column)).collect()
+    }
+
+    /// Tells whether the table is one of Cassandra's virtual ones, which have a schema of their
+    /// own.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        is_virtual_keyspace(self.keyspace)
+    }
+
+    /// Puts values given by name into the order of the columns; what is not given is null.
+    pub(super) fn row<const N: usize>(&self, mut values: [(&str, Cell); N]) -> Vec<Cell> {
+        debug_assert!(values.iter().all(|(name, _)| self.column(name).is_some()));
+        let mut take = |column: &SystemColumn| {
+            values.iter_mut().find(|(name, _)| *name == column.name)?.1.take()
+        };
+        self.columns.iter().map(&mut take).collect()
+    }
+}
+
+impl SystemColumn {
+    /// Returns the type's name in CQL.
+    #[must_use]
+    pub fn type_name(&self) -> String {
+        let name = &self.result_type;
+        if self.is_frozen { format!("frozen<{name}>") } else { name.to_string() }
+    }
+}
+
+const SYSTEM: &str = "system";
+const SCHEMA: &str = "system_schema";
+const VIRTUAL_SCHEMA: &str = "system_virtual_schema";
+const VIEWS: &str = "system_views";
+
+/// The names of the system's keyspaces, in order.
+pub const KEYSPACES: [&str; 4] = [SYSTEM, SCHEMA, VIEWS, VIRTUAL_SCHEMA];
+
+/// Tells whether a keyspace is the system's, so that nobody may create, change or drop it or its
+/// tables.
+#[must_use]
+pub fn is_system_keyspace(name: &str) -> bool {
+    KEYSPACES.contains(&name)
+}
+
+/// Tells whether a keyspace is one of Cassandra's virtual ones, which are listed in
+/// `system_virtual_schema`, the other ones in `system_schema`.
+#[must_use]
+pub fn is_virtual_keyspace(name: &str) -> bool {
+    matches!(name, VIEWS | VIRTUAL_SCHEMA)
+}
+
+/// Finds a table of the system.
+#[must_use]
+pub fn find(keyspace: &str, table: &str) -> Option<&'static SystemTable> {
+    tables().iter().find(|found| found.keyspace == keyspace && found.name == table)
+}
+
+/// Returns the system's tables by keyspace and name.
+#[must_use]
+pub fn tables() -> &'static [SystemTable] {
+    &TABLES
+}
+
+static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
+    vec![
+        local(),
+        peers(),
+        peers_v2(),
+        aggregates(),
+        column_masks(),
+        columns(),
+        dropped_columns(),
+        functions(),
+        indexes(),
+        keyspaces(),
+        schema_tables(),
+        triggers(),
+        types(),
+        views(),
+        clients(),
+        virtual_columns(),
+        virtual_keyspaces(),
+        virtual_tables(),
+    ]
+});
+
+fn local() -> SystemTable {
+    SystemTable {
+        keyspace: SYSTEM,
+        name: "local",
+        comment: "information about the local node",
+        uuid: Uuid::from_u128(0x7ad54392_bcdd_35a6_8417_4e047860b377),
+        content: Content::Local,
+        columns: vec![
+            partition("key", DataType::Text),
+            regular("bootstrapped", DataType::Text),
+            regular("broadcast_address", DataType::Inet),
+            regular("broadcast_port", DataType::Int),
+            regular("cluster_name", DataType::Text),
+            regular("cql_version", DataType::Text),
+            regular("data_center", DataType::Text),
+            regular("gossip_generation", DataType::Int),
+            regular("host_id", DataType::Uuid),
+            regular("listen_address", DataType::Inet),
+            regular("listen_port", DataType::Int),
+            regular("native_protocol_version", DataType::Text),
+            regular("partitioner", DataType::Text),
+            regular("rack", DataType::Text),
+            regular("release_version", DataType::Text),
+            regular("rpc_address", DataType::Inet),
+            regular("rpc_port", DataType::Int),
+            regular("schema_version", DataType::Uuid),
+            regular("tokens", set(DataType::Text)),
+            regular("truncated_at", map(DataType::Uuid, DataType::Blob)),
+        ],
+    }
+}
+
+fn peers() -> SystemTable {
+    SystemTable {
+        keyspace: SYSTEM,
+        name: "peers",
+        comment: "information about known peers in the cluster",
+        uuid: Uuid::from_u128(0x37f71aca_7dc2_383b_a706_72528af04d4f),
+        content: Content::Nothing,
+        columns: vec![
+            partition("peer", DataType::Inet),
+            regular("data_center", DataType::Text),
+            regular("host_id", DataType::Uuid),
+            regular("preferred_ip", DataType::Inet),
+            regular("rack", DataType::Text),
+            regular("release_version", DataType::Text),
+            regular("rpc_address", DataType::Inet),
+            regular("schema_version", DataType::Uuid),
+            regular("tokens", set(DataType::Text)),
+        ],
+    }
+}
+
+fn peers_v2() -> SystemTable {
+    SystemTable {
+        keyspace: SYSTEM,
+        name: "peers_v2",
+        comment: "information about known peers in the cluster",
+        uuid: Uuid::from_u128(0xc4325fbb_8e5e_3baf_bd07_0f9250ed818e),
+        content: Content::Nothing,
+        columns: vec![
+            partition("peer", DataType::Inet),
+            clustering("peer_port", DataType::Int),
+            regular("data_center", DataType::Text),
+            regular("host_id", DataType::Uuid),
+            regular("native_address", DataType::Inet),
+            regular("native_port", DataType::Int),
+            regular("preferred_ip", DataType::Inet),
+            regular("preferred_port", DataType::Int),
+            regular("rack", DataType::Text),
+            regular("release_version", DataType::Text),
+            regular("schema_version", DataType::Uuid),
+            regular("tokens", set(DataType::Text)),
+        ],
+    }
+}
+
+fn aggregates() -> SystemTable {
+    SystemTable {
+        keyspace: SCHEMA,
+        name: "aggregates",
+        comment: "user defined aggregate definitions",
+        uuid: Uuid::from_u128(0x924c5587_2e3a_345b_b10c_12f37c1ba895),
+        content: Content::Nothing,
+        columns: vec![
+            partition("keyspace_name", DataType::Text),
+            clustering("aggregate_name", DataType::Text),
+            clustering("argument_types", list(DataType::Text)).frozen(),
+            regular("final_func", DataType::Text),
+            regular("initcond", DataType::Text),
+            regular("return_type", DataType::Text),
+            regular("state_func", DataType::Text),
+            regular("state_type", DataType::Text),
+        ],
+    }
+}
+
+fn column_masks() -> SystemTable {
+    SystemTable {
+        keyspace: SCHEMA,
+        name: "column_masks",
+        comment: "column dynamic data masks",
+        uuid: Uuid::from_u128(0x738cc5ed_0168_3268_b9d1_853d4bc278af),
+        content: Content::Nothing,
+        columns: vec![
+            partition("keyspace_name", DataType::Text),
+            clustering("table_name", DataType::Text),
+            clustering("column_name", DataType::Text),
+            regular("function_argument_nulls", list(DataType::Boolean)).frozen(),
+            regular("function_argument_types", list(DataType::Text)).frozen(),
+            regular("function_argument_values", list(DataType::Text)).frozen(),
+            regular("function_keyspace", DataType::Text),
+            regular("function_name", DataType::Text),
+        ],
+    }
+}
+
+fn columns() -> SystemTable {
+    SystemTable {
+        keyspace: SCHEMA,
+        name: "columns",
+        comment: "column definitions",
+        uuid: Uuid::from_u128(0x24101c25_a2ae_3af7_87c1_b40ee1aca33f),
+        content: Content::Columns,
+        columns: columns_of_columns(),
+    }
+}
+
+fn dropped_columns() -> SystemTable {
+    SystemTable {
+        keyspace: SCHEMA,
+        name: "dropped_columns",
+        comment: "dropped column registry",
+        uuid: Uuid::from_u128(0x5e7583b5_f3f4_3af1_9a39_b7e1d6f5f11f),
+        content: Content::Nothing,
+        columns: vec![
+            partition("keyspace_name", DataType::Text),
+            clustering("table_name", DataType::Text),
+            clustering("column_name", DataType::Text),
+            regular("dropped_time", DataType::Timestamp),
+            regular("kind", DataType::Text),
+            regular("type", DataType::Text),
+        ],
+    }
+}
+
+fn functions() -> SystemTable {
+    SystemTable {
+        keyspace: SCHEMA,
+        name: "functions",
+        comment: "user defined function definitions",
+        uuid: Uuid::from_u128(0x96489b79_80be_3e14_a701_66a0b9159450),
+        content: Content::Nothing,
+        columns: vec![
+            partition("keyspace_name", DataType::Text),
+            clustering("function_name", DataType::Text),
+            clustering("argument_types", list(DataType::Text)).frozen(),
+            regular("argument_names", list(DataType::Text)).frozen(),
+            regular("body", DataType::Text),
+            regular("called_on_null_input", DataType::Boolean),
+            regular("language", DataType::Text),
+            regular("return_type", DataType::Text),
+        ],
+    }
+}
+
+fn indexes() -> SystemTable {
+    SystemTable {
+        keyspace: SCHEMA,
+        name: "indexes",
+        comment: "secondary index definitions",
+        uuid: Uuid::from_u128(0x0feb57ac_311f_382f_ba6d_9024d305702f),
+        content: Content::Nothing,
+        columns: vec![
+            partition("keyspace_name", DataType::Text),
+            clustering("table_name", DataType::Text),
+            clustering("index_name", DataType::Text),
+            regular("kind", DataType::Text),
+            regular("options", map(DataType::Text, DataType::Text)).frozen(),
+        ],
+    }
+}
+
+fn keyspaces() -> SystemTable {
+    SystemTable {
+        keyspace: SCHEMA,
+        name: "keyspaces",
+        comment: "keyspace definitions",
+        uuid: Uuid::from_u128(0xabac5682_dea6_31c5_b535_b3d6cffd0fb6),
+        content: Content::Keyspaces,
+        columns: vec![
+            partition("keyspace_name", DataType::Text),
+            regular("durable_writes", DataType::Boolean),
+            regular("replication", map(DataType::Text, DataType::Text)).frozen(),
+        ],
+    }
+}
+
+fn schema_tables() -> SystemTable {
+    let mut columns = vec![
+        partition("keyspace_name", DataType::Text),
+        clustering("table_name", DataType::Text),
+        regular("flags", set(DataType::Text)).frozen(),
+    ];
+    columns.extend(option_columns());
+    SystemTable {
+        keyspace: SCHEMA,
+        name: "tables",
+        comment: "table definitions",
+        uuid: Uuid::from_u128(0xafddfb9d_bc1e_3068_8056_eed6c302ba09),
+        content: Content::Tables,
+        columns: by_name(columns),
+    }
+}
+
+fn triggers() -> SystemTable {
+    SystemTable {
+        keyspace: SCHEMA,
+        name: "triggers",
+        comment: "trigger definitions",
+        uuid: Uuid::from_u128(0x4df70b66_6b05_3251_95a1_32b54005fd48),
+        content: Content::Nothing,
+        columns: vec![
+            partition("keyspace_name", DataType::Text),
+            clustering("table_name", DataType::Text),
+            clustering("trigger_name", DataType::Text),
+            regular("options", map(DataType::Text, DataType::Text)).frozen(),
+        ],
+    }
+}
+
+fn types() -> SystemTable {
+    SystemTable {
+        keyspace: SCHEMA,
+        name: "types",
+        comment: "user defined type definitions",
+        uuid: Uuid::from_u128(0x5a8b1ca8_6602_3f77_a045_9273d308917a),
+        content: Content::Nothing,
+        columns: vec![
+            partition("keyspace_name", DataType::Text),
+            clustering("type_name", DataType::Text),
+            regular("field_names", list(DataType::Text)).frozen(),
+            regular("field_types", list(DataType::Text)).frozen(),
+        ],
+    }
+}
+
+fn views() -> SystemTable {
+    let mut columns = vec![
+        partition("keyspace_name", DataType::Text),
+        clustering("view_name", DataType::Text),
+        regular("base_table_id", DataType::Uuid),
+        regular("base_table_name", DataType::Text),
+        regular("include_all_columns", DataType::Boolean),
+        regular("where_clause", DataType::Text),
+    ];
+    columns.extend(option_columns());
+    SystemTable {
+        keyspace: SCHEMA,
+        name: "views",
+        comment: "view definitions",
+        uuid: Uuid::from_u128(0x9786ac1c_dd58_3201_a7cd_ad556410c985),
+        content: Content::Nothing,
+        columns: by_name(columns),
+    }
+}
+
+fn clients() -> SystemTable {
+    SystemTable {
+        keyspace: VIEWS,
+        name: "clients",
+        comment: "currently connected clients",
+        uuid: Uuid::nil(),
+        content: Content::Clients,
+        columns: vec![
+            partition("address", DataType::Inet),
+            clustering("port", DataType::Int),
+            regular("client_options", map(DataType::Text, DataType::Text)).frozen(),
+            regular("connection_stage", DataType::Text),
+            regular("driver_name", DataType::Text),
+            regular("driver_version", DataType::Text),
+            regular("hostname", DataType::Text),
+            regular("protocol_version", DataType::Int),
+            regular("request_count", DataType::Bigint),
+            regular("ssl_cipher_suite", DataType::Text),
+            regular("ssl_enabled", DataType::Boolean),
+            regular("ssl_protocol", DataType::Text),
+            regular("username", DataType::Text),
+        ],
+    }
+}
+
+fn virtual_columns() -> SystemTable {
+    SystemTable {
+        keyspace: VIRTUAL_SCHEMA,
+        name: "columns",
+        comment: "virtual column definitions",
+        uuid: Uuid::nil(),
+        content: Content::VirtualColumns,
+        columns: columns_of_columns(),
+    }
+}
+
+fn virtual_keyspaces() -> SystemTable {
+    SystemTable {
+        keyspace: VIRTUAL_SCHEMA,
+        name: "keyspaces",
+        comment: "virtual keyspace definitions",
+        uuid: Uuid::nil(),
+        content: Content::VirtualKeyspaces,
+        columns: vec![partition("keyspace_name", DataType::Text)],
+    }
+}
+
+fn virtual_tables() -> SystemTable {
+    SystemTable {
+        keyspace: VIRTUAL_SCHEMA,
+        name: "tables",
+        comment: "virtual table definitions",
+        uuid: Uuid::nil(),
+        content: Content::VirtualTables,
+        columns: vec![
+            partition("keyspace_name", DataType::Text),
+            clustering("table_name", DataType::Text),
+            regular("comment", DataType::Text),
+        ],
+    }
+}
+
+/// The columns of both tables that list columns.
+fn columns_of_columns() -> Vec<SystemColumn> {
+    vec![
+        partition("keyspace_name", DataType::Text),
+        clustering("table_name", DataType::Text),
+        clustering("column_name", DataType::Text),
+        regular("clustering_order", DataType::Text),
+        regular("column_name_bytes", DataType::Blob),
+        regular("kind", DataType::Text),
+        regular("position", DataType::Int),
+        regular("type", DataType::Text),
+    ]
+}
+
+/// The columns that tables and views have in common.
+fn option_columns() -> Vec<SystemColumn> {
+    vec![
+        regular("additional_write_policy", DataType::Text),
+        regular("allow_auto_snapshot", DataType::Boolean),
+        regular("bloom_filter_fp_chance", DataType::Double),
+        regular("caching", map(DataType::Text, DataType::Text)).frozen(),
+        regular("cdc", DataType::Boolean),
+        regular("comment", DataType::Text),
+        regular("compaction", map(DataType::Text, DataType::Text)).frozen(),
+        regular("compression", map(DataType::Text, DataType::Text)).frozen(),
+        regular("crc_check_chance", DataType::Double),
+        regular("dclocal_read_repair_chance", DataType::Double),
+        regular("default_time_to_live", DataType::Int),
+        regular("extensions", map(DataType::Text, DataType::Blob)).frozen(),
+        regular("gc_grace_seconds", DataType::Int),
+        regular("id", DataType::Uuid),
+        regular("incremental_backups", DataType::Boolean),
+        regular("max_index_interval", DataType::Int),
+        regular("memtable", DataType::Text),
+        regular("memtable_flush_period_in_ms", DataType::Int),
+        regular("min_index_interval", DataType::Int),
+        regular("read_repair", DataType::Text),
+        regular("read_repair_chance", DataType::Double),
+        regular("speculative_retry", DataType::Text),
+    ]
+}
+
+/// Puts the regular columns in order behind the key.
+fn by_name(mut columns: Vec<SystemColumn>) -> Vec<SystemColumn> {
+    let is_regular = |column: &SystemColumn| column.kind == ColumnKind::Regular;
+    columns.sort_by_key(|column| (is_regular(column), is_regular(column).then_some(column.name)));
+    columns
+}
+
+fn partition(name: &'static str, result_type: impl Into<ResultType>) -> SystemColumn {
+    column(name, result_type, ColumnKind::Partition)
+}
+
+fn clustering(name: &'static str, result_type: impl Into<ResultType>) -> SystemColumn {
+    column(name, result_type, ColumnKind::Clustering(Order::Asc))
+}
+
+fn regular(name: &'static str, result_type: impl Into<ResultType>) -> SystemColumn {
+    column(name, result_type, ColumnKind::Regular)
+}
+
+fn column(
+    name: &'static str,
+    result_type: impl Into<ResultType>,
+    kind: ColumnKind,
+) -> SystemColumn {
+    SystemColumn { name, result_type: result_type.into(), is_frozen: false, kind }
+}
+
+impl SystemColumn {
+    fn frozen(self) -> Self {
+        Self { is_frozen: true, ..self }
+    }
+}
+
+fn list(item: DataType) -> ResultType {
+    ResultType::List(Box::new(item.into()))
+}
+
+fn set(item: DataType) -> ResultType {
+    ResultType::Set(Box::new(item.into()))
+}
+
+fn map(key: DataType, value: DataType) -> ResultType {
+    ResultType::Map(Box::new(key.into()), Box::new(value.into()))
+}

@@ -1,0 +1,429 @@
+//! What drivers read, row by row.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use carnet::base::Order;
+use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
+use carnet::{DataType, Db, Uuid, block_on};
+
+use super::*;
+use crate::result::ResultType;
+
+/// Makes a database with two keyspaces of tables.
+pub(crate) fn sample() -> Db {
+    let db = Db::builder().in_memory();
+    let tx = db.begin().unwrap();
+    block_on(async {
+        let tx = tx.as_async();
+        let mut bank = KeyspaceSchema::local("bank");
+        bank.replication = [("class", "NetworkTopologyStrategy"), ("aa", "1"), ("dc1", "3")]
+            .map(|(key, value)| (key.into(), value.into()))
+            .into();
+        bank.durable_writes = false;
+        catalog::create_keyspace(tx, &bank).await.unwrap();
+        catalog::create_keyspace(tx, &KeyspaceSchema::local("Shop")).await.unwrap();
+        catalog::create_table(tx, accounts()).await.unwrap();
+        catalog::create_table(tx, log()).await.unwrap();
+    });
+    tx.commit().unwrap();
+    db.raw("bank.stock").unwrap();
+    db
+}
+
+fn accounts() -> TableSchema {
+    let mut table = TableSchema::new("bank", "accounts", TableKind::Rows, Uuid::from_u128(0xa));
+    table.add_column("owner", DataType::Text, ColumnKind::Regular).unwrap();
+    table.add_column("id", DataType::Bigint, ColumnKind::Partition).unwrap();
+    table.add_column("balance", DataType::Decimal, ColumnKind::Regular).unwrap();
+    table
+}
+
+fn log() -> TableSchema {
+    let mut table = TableSchema::new("bank", "Log", TableKind::Rows, Uuid::from_u128(0xb));
+    let columns = [
+        ("day", DataType::Date, ColumnKind::Partition),
+        ("who", DataType::Text, ColumnKind::Partition),
+        ("at", DataType::Timestamp, ColumnKind::Clustering(Order::Desc)),
+        ("order", DataType::Int, ColumnKind::Clustering(Order::Asc)),
+        ("What", DataType::Blob, ColumnKind::Regular),
+        ("mood", DataType::Ascii, ColumnKind::Static),
+    ];
+    for (name, data_type, kind) in columns {
+        table.add_column(name, data_type, kind).unwrap();
+    }
+    let options = [
+        ("comment", "'who''s who'"),
+        ("gc_grace_seconds", "60"),
+        ("compaction", "{'class': 'LeveledCompactionStrategy'}"),
+        ("transactional_mode", "'full'"),
+    ];
+    table.options = options.map(|(name, text)| (name.into(), text.into())).into();
+    table
+}
+
+pub(crate) fn node() -> NodeInfo {
+    NodeInfo { started_secs: 1_700_000_000, ..NodeInfo::local(Uuid::from_u128(0x42)) }
+}
+
+/// Reads a value of a type, and fails unless that takes all bytes.
+fn show(result_type: &ResultType, bytes: &[u8]) -> String {
+    match result_type {
+        ResultType::Scalar(data_type) => data_type.deserialize(bytes).unwrap().to_literal(),
+        ResultType::List(item) => format!("[{}]", parts(bytes, &[item]).join(", ")),
+        ResultType::Set(item) => format!("{{{}}}", parts(bytes, &[item]).join(", ")),
+        ResultType::Map(key, value) => format!("{{{}}}", parts(bytes, &[key, value]).join(", ")),
+        ResultType::Tuple(_) => panic!("no table of the system has a tuple"),
+    }
+}
+
+fn parts(mut bytes: &[u8], types: &[&ResultType]) -> Vec<String> {
+    fn length(bytes: &mut &[u8]) -> usize {
+        let (length, rest) = bytes.split_first_chunk::<4>().unwrap();
+        *bytes = rest;
+        i32::from_be_bytes(*length).try_into().unwrap()
+    }
+    let count = length(&mut bytes);
+    let mut items = Vec::new();
+    for _ in 0..count {
+        let item = types.iter().map(|part| {
+            let length = length(&mut bytes);
+            let (part_bytes, rest) = bytes.split_at(length);
+            bytes = rest;
+            show(part, part_bytes)
+        });
+        items.push(item.collect::<Vec<_>>().join(": "));
+    }
+    assert!(bytes.is_empty(), "{} bytes are left", bytes.len());
+    items
+}
+
+/// Writes each row as `name value` of the columns that are not null.
+fn dump(table: &SystemTable, db: &Db, node: &NodeInfo) -> Vec<String> {
+    let snapshot = db.snapshot().unwrap();
+    let rows = block_on(rows(table, snapshot.as_async(), node)).unwrap();
+    let line = |row: Vec<Cell>| {
+        assert_eq!(row.len(), table.columns.len());
+        let mut line = String::new();
+        for (column, cell) in table.columns.iter().zip(row) {
+            if let Some(bytes) = cell {
+                let value = show(&column.result_type, &bytes);
+                write!(line, "{} {value}; ", column.name).unwrap();
+            }
+        }
+        line.trim_end_matches("; ").to_owned()
+    };
+    rows.into_iter().map(line).collect()
+}
+
+fn dump_of(keyspace: &str, table: &str) -> Vec<String> {
+    dump(find(keyspace, table).unwrap(), &sample(), &node())
+}
+
+fn value(db: &Db, keyspace: &str, table: &str, column: &str) -> String {
+    let lines = dump(find(keyspace, table).unwrap(), db, &node());
+    let parts = lines[0].split("; ").find_map(|part| part.strip_prefix(&format!("{column} ")));
+    parts.unwrap().to_owned()
+}
+
+#[test]
+fn local_describes_the_node() {
+    let lines = dump_of("system", "local");
+    let version = lines[0].split("schema_version ").nth(1).unwrap().split(';').next().unwrap();
+    assert_eq!(
+        lines[0].replace(version, "VERSION").replace(env!("CARGO_PKG_VERSION"), "X"),
+        "key 'local'; bootstrapped 'COMPLETED'; broadcast_address '127.0.0.1'; \
+         broadcast_port 9042; cluster_name 'Carnet'; cql_version '3.4.7'; \
+         data_center 'datacenter1'; gossip_generation 1700000000; \
+         host_id 00000000-0000-0000-0000-000000000042; listen_address '127.0.0.1'; \
+         listen_port 9042; native_protocol_version '5'; \
+         partitioner 'org.apache.cassandra.dht.Murmur3Partitioner'; rack 'rack1'; \
+         release_version '5.0.0-carnetX'; rpc_address '127.0.0.1'; rpc_port 9042; \
+         schema_version VERSION; tokens {'-9223372036854775808'}"
+    );
+    assert_eq!(lines.len(), 1);
+}
+
+#[test]
+fn the_schema_version_changes_with_the_schema_only() {
+    let db = sample();
+    let version = || value(&db, "system", "local", "schema_version");
+    let before = version();
+    assert_eq!(before.parse::<Uuid>().unwrap().get_version_num(), 8);
+    let stock = db.raw("bank.stock").unwrap();
+    db.transact(|tx| stock.put(tx, "apples", "3")).unwrap();
+    assert_eq!(version(), before);
+    db.transact(|tx| {
+        block_on(catalog::create_keyspace(tx.as_async(), &KeyspaceSchema::local("new")))
+    })
+    .unwrap();
+    assert_ne!(version(), before);
+}
+
+#[test]
+fn keyspaces_are_the_users_and_the_stored_ones_of_the_system() {
+    assert_eq!(
+        dump_of("system_schema", "keyspaces"),
+        [
+            "keyspace_name 'Shop'; durable_writes True; \
+             replication {'class': 'org.apache.cassandra.locator.SimpleStrategy', \
+             'replication_factor': '1'}",
+            "keyspace_name 'bank'; durable_writes False; \
+             replication {'aa': '1', 'class': 'org.apache.cassandra.locator.NetworkTopologyStrategy', \
+             'dc1': '3'}",
+            "keyspace_name 'system'; durable_writes True; \
+             replication {'class': 'org.apache.cassandra.locator.LocalStrategy'}",
+            "keyspace_name 'system_schema'; durable_writes True; \
+             replication {'class': 'org.apache.cassandra.locator.LocalStrategy'}",
+        ]
+    );
+}
+
+#[test]
+fn tables_have_their_options_or_the_defaults() {
+    let lines = dump_of("system_schema", "tables");
+    let users: Vec<_> = lines.iter().filter(|line| !line.contains("'system")).collect();
+    assert_eq!(
+        users,
+        [
+            "keyspace_name 'bank'; table_name 'Log'; additional_write_policy '99p'; \
+             bloom_filter_fp_chance 0.01; caching {'keys': 'ALL', 'rows_per_partition': 'NONE'}; \
+             comment 'who''s who'; \
+             compaction {'class': 'org.apache.cassandra.db.compaction.LeveledCompactionStrategy'}; \
+             compression {'chunk_length_in_kb': '16', \
+             'class': 'org.apache.cassandra.io.compress.LZ4Compressor'}; crc_check_chance 1; \
+             dclocal_read_repair_chance 0; default_time_to_live 0; extensions {}; \
+             flags {'compound'}; gc_grace_seconds 60; id 00000000-0000-0000-0000-00000000000b; \
+             max_index_interval 2048; memtable_flush_period_in_ms 0; min_index_interval 128; \
+             read_repair 'BLOCKING'; read_repair_chance 0; speculative_retry '99p'",
+            "keyspace_name 'bank'; table_name 'accounts'; additional_write_policy '99p'; \
+             bloom_filter_fp_chance 0.01; caching {'keys': 'ALL', 'rows_per_partition': 'NONE'}; \
+             comment ''; \
+             compaction {'class': 'org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy', \
+             'max_threshold': '32', 'min_threshold': '4'}; \
+             compression {'chunk_length_in_kb': '16', \
+             'class': 'org.apache.cassandra.io.compress.LZ4Compressor'}; crc_check_chance 1; \
+             dclocal_read_repair_chance 0; default_time_to_live 0; extensions {}; \
+             flags {'compound'}; gc_grace_seconds 864000; \
+             id 00000000-0000-0000-0000-00000000000a; \
+             max_index_interval 2048; memtable_flush_period_in_ms 0; min_index_interval 128; \
+             read_repair 'BLOCKING'; read_repair_chance 0; speculative_retry '99p'",
+        ]
+    );
+    let names = |line: &String| line.split("; additional").next().unwrap().to_owned();
+    let systems: Vec<_> = lines.iter().filter(|line| line.contains("'system")).map(names).collect();
+    assert_eq!(systems.len(), 3 + 11);
+    assert_eq!(systems[0], "keyspace_name 'system'; table_name 'local'");
+    assert_eq!(systems[13], "keyspace_name 'system_schema'; table_name 'views'");
+}
+
+#[test]
+fn columns_have_their_kind_and_place() {
+    let lines = dump_of("system_schema", "columns");
+    let users: Vec<_> = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("keyspace_name 'bank'; table_name "))
+        .collect();
+    assert_eq!(
+        users,
+        [
+            "'Log'; column_name 'What'; clustering_order 'none'; column_name_bytes 0x57686174; \
+             kind 'regular'; position -1; type 'blob'",
+            "'Log'; column_name 'at'; clustering_order 'desc'; column_name_bytes 0x6174; \
+             kind 'clustering'; position 0; type 'timestamp'",
+            "'Log'; column_name 'day'; clustering_order 'none'; column_name_bytes 0x646179; \
+             kind 'partition_key'; position 0; type 'date'",
+            "'Log'; column_name 'mood'; clustering_order 'none'; column_name_bytes 0x6d6f6f64; \
+             kind 'static'; position -1; type 'ascii'",
+            "'Log'; column_name 'order'; clustering_order 'asc'; column_name_bytes 0x6f72646572; \
+             kind 'clustering'; position 1; type 'int'",
+            "'Log'; column_name 'who'; clustering_order 'none'; column_name_bytes 0x77686f; \
+             kind 'partition_key'; position 1; type 'text'",
+            "'accounts'; column_name 'balance'; clustering_order 'none'; \
+             column_name_bytes 0x62616c616e6365; kind 'regular'; position -1; type 'decimal'",
+            "'accounts'; column_name 'id'; clustering_order 'none'; column_name_bytes 0x6964; \
+             kind 'partition_key'; position 0; type 'bigint'",
+            "'accounts'; column_name 'owner'; clustering_order 'none'; \
+             column_name_bytes 0x6f776e6572; kind 'regular'; position -1; type 'text'",
+        ]
+    );
+    for (column, type_name) in [
+        ("'system'; table_name 'local'; column_name 'tokens'", "set<text>"),
+        ("'system'; table_name 'local'; column_name 'truncated_at'", "map<uuid, blob>"),
+        (
+            "'system_schema'; table_name 'tables'; column_name 'extensions'",
+            "frozen<map<text, blob>>",
+        ),
+        ("'system_schema'; table_name 'tables'; column_name 'flags'", "frozen<set<text>>"),
+        ("'system_schema'; table_name 'types'; column_name 'field_names'", "frozen<list<text>>"),
+    ] {
+        let line = lines.iter().find(|line| line.contains(column)).unwrap();
+        assert!(line.ends_with(&format!("type '{type_name}'")), "{line}");
+    }
+}
+
+#[test]
+fn virtual_tables_have_a_schema_of_their_own() {
+    assert_eq!(
+        dump_of("system_virtual_schema", "keyspaces"),
+        ["keyspace_name 'system_views'", "keyspace_name 'system_virtual_schema'"]
+    );
+    assert_eq!(
+        dump_of("system_virtual_schema", "tables"),
+        [
+            "keyspace_name 'system_views'; table_name 'clients'; \
+             comment 'currently connected clients'",
+            "keyspace_name 'system_virtual_schema'; table_name 'columns'; \
+             comment 'virtual column definitions'",
+            "keyspace_name 'system_virtual_schema'; table_name 'keyspaces'; \
+             comment 'virtual keyspace definitions'",
+            "keyspace_name 'system_virtual_schema'; table_name 'tables'; \
+             comment 'virtual table definitions'",
+        ]
+    );
+    let columns = dump_of("system_virtual_schema", "columns");
+    assert_eq!(columns.len(), 13 + 8 + 1 + 3);
+    assert_eq!(
+        columns[1],
+        "keyspace_name 'system_views'; table_name 'clients'; column_name 'client_options'; \
+         clustering_order 'none'; column_name_bytes 0x636c69656e745f6f7074696f6e73; \
+         kind 'regular'; position -1; type 'frozen<map<text, text>>'"
+    );
+}
+
+struct Two;
+
+impl ClientList for Two {
+    fn clients(&self) -> Vec<Client> {
+        let late = Client {
+            address: "[::1]:7".parse().unwrap(),
+            username: Some("ada".into()),
+            is_ready: false,
+            protocol_version: 4,
+            options: BTreeMap::new(),
+            request_count: 0,
+        };
+        let options = [("CQL_VERSION", "3.0.0"), ("DRIVER_NAME", "Py"), ("DRIVER_VERSION", "3")];
+        let early = Client {
+            address: "127.0.0.1:80".parse().unwrap(),
+            username: None,
+            is_ready: true,
+            protocol_version: 5,
+            options: options.map(|(key, value)| (key.into(), value.into())).into(),
+            request_count: 12,
+        };
+        let earlier = Client { address: "127.0.0.1:9".parse().unwrap(), ..late.clone() };
+        vec![early, earlier, late]
+    }
+}
+
+#[test]
+fn clients_are_listed_by_address_and_port() {
+    let table = find("system_views", "clients").unwrap();
+    assert!(dump(table, &sample(), &node()).is_empty());
+    let node = NodeInfo { clients: Some(Arc::new(Two)), ..node() };
+    let lines = dump(table, &sample(), &node);
+    assert!(lines[0].starts_with("address '::1'; port 7; client_options {}; "), "{}", lines[0]);
+    assert!(lines[1].starts_with("address '127.0.0.1'; port 9; "), "{}", lines[1]);
+    assert!(lines[1].ends_with("username 'ada'"), "{}", lines[1]);
+    assert_eq!(
+        lines[2],
+        "address '127.0.0.1'; port 80; client_options {'CQL_VERSION': '3.0.0', \
+         'DRIVER_NAME': 'Py', 'DRIVER_VERSION': '3'}; connection_stage 'ready'; \
+         driver_name 'Py'; driver_version '3'; hostname '127.0.0.1'; protocol_version 5; \
+         request_count 12; ssl_enabled False"
+    );
+}
+
+#[test]
+fn what_carnet_has_not_is_empty() {
+    for table in tables().iter().filter(|table| table.content == tables::Content::Nothing) {
+        assert!(dump(table, &sample(), &node()).is_empty(), "{}", table.name);
+    }
+}
+
+#[test]
+fn tables_and_rows_are_in_order() {
+    assert!(tables().is_sorted_by_key(|table| (table.keyspace, table.name)));
+    for table in tables() {
+        let rank = |column: &SystemColumn| match column.kind {
+            ColumnKind::Partition => (0, ""),
+            ColumnKind::Clustering(_) => (1, ""),
+            ColumnKind::Static => (2, column.name),
+            ColumnKind::Regular => (3, column.name),
+        };
+        assert!(table.columns.is_sorted_by_key(rank), "{}", table.name);
+        assert!(is_system_keyspace(table.keyspace));
+        let snapshot = sample().snapshot().unwrap();
+        let rows = block_on(rows(table, snapshot.as_async(), &node())).unwrap();
+        let key_columns = table.columns.iter().filter(|c| rank(c).0 < 2).count();
+        let keys: Vec<_> = rows.iter().map(|row| &row[..key_columns]).collect();
+        assert!(keys.is_sorted_by(|a, b| a < b), "{}", table.name);
+    }
+}
+
+#[test]
+fn raw_tables_are_hidden() {
+    let db = sample();
+    let tx = db.snapshot().unwrap();
+    let is_raw = |table: &TableSchema| table.kind == TableKind::Raw;
+    let stored = block_on(async {
+        let mut stored = Vec::new();
+        for keyspace in catalog::keyspaces(tx.as_async()).await.unwrap() {
+            stored.extend(catalog::tables(tx.as_async(), &keyspace.name).await.unwrap());
+        }
+        stored
+    });
+    assert!(stored.iter().any(is_raw), "the sample has a raw table");
+    for table in ["tables", "columns"] {
+        let lines = dump(find("system_schema", table).unwrap(), &db, &node());
+        assert!(!lines.iter().any(|line| line.contains("'stock'")), "{lines:?}");
+    }
+}
+
+/// The columns that drivers name when they connect; the others ask for all of them.
+#[test]
+fn the_columns_that_drivers_ask_for_are_there() {
+    let asked = [
+        ("system.local", "key cluster_name data_center host_id partitioner rack release_version"),
+        ("system.local", "schema_version tokens rpc_address rpc_port broadcast_address"),
+        ("system.local", "broadcast_port listen_address listen_port cql_version"),
+        ("system.peers", "peer host_id data_center rack tokens rpc_address release_version"),
+        ("system.peers", "schema_version preferred_ip"),
+        ("system.peers_v2", "peer peer_port host_id data_center rack tokens native_address"),
+        ("system.peers_v2", "native_port release_version schema_version"),
+        ("system_schema.keyspaces", "keyspace_name durable_writes replication"),
+        ("system_schema.tables", "keyspace_name table_name id flags comment caching compaction"),
+        ("system_schema.tables", "compression extensions bloom_filter_fp_chance cdc"),
+        ("system_schema.tables", "crc_check_chance dclocal_read_repair_chance"),
+        ("system_schema.tables", "default_time_to_live gc_grace_seconds max_index_interval"),
+        ("system_schema.tables", "memtable_flush_period_in_ms min_index_interval"),
+        ("system_schema.tables", "read_repair_chance speculative_retry read_repair"),
+        ("system_schema.columns", "keyspace_name table_name column_name clustering_order"),
+        ("system_schema.columns", "column_name_bytes kind position type"),
+        ("system_schema.types", "keyspace_name type_name field_names field_types"),
+        ("system_schema.functions", "keyspace_name function_name argument_types argument_names"),
+        ("system_schema.functions", "body called_on_null_input language return_type"),
+        ("system_schema.aggregates", "keyspace_name aggregate_name argument_types state_func"),
+        ("system_schema.aggregates", "state_type final_func initcond return_type"),
+        ("system_schema.triggers", "keyspace_name table_name trigger_name options"),
+        ("system_schema.indexes", "keyspace_name table_name index_name kind options"),
+        ("system_schema.views", "keyspace_name view_name base_table_id base_table_name"),
+        ("system_schema.views", "include_all_columns where_clause bloom_filter_fp_chance id"),
+        ("system_virtual_schema.keyspaces", "keyspace_name"),
+        ("system_virtual_schema.tables", "keyspace_name table_name comment"),
+        ("system_virtual_schema.columns", "keyspace_name table_name column_name type kind"),
+        ("system_virtual_schema.columns", "position clustering_order column_name_bytes"),
+    ];
+    for (table, columns) in asked {
+        let (keyspace, name) = table.split_once('.').unwrap();
+        let found = find(keyspace, name).unwrap();
+        for column in columns.split(' ') {
+            let (at, spec) = found.column(column).unwrap_or_else(|| panic!("{table}.{column}"));
+            assert_eq!(found.specs()[at], found.spec(spec));
+        }
+    }
+    assert!(find("system", "scylla_local").is_none());
+    assert!(!is_system_keyspace("bank"));
+}

@@ -1,0 +1,173 @@
+//! Keyspaces and tables, the stored ones and the system's, in the one form in which the schema
+//! tables and `DESCRIBE` show them.
+
+use std::collections::BTreeMap;
+
+use carnet::base::Order;
+use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
+use carnet::{Result, Tx, Uuid};
+
+use super::options::TableOptions;
+use super::tables::{self, SystemTable, is_system_keyspace, is_virtual_keyspace};
+
+const LOCATOR: &str = "org.apache.cassandra.locator.";
+
+/// A keyspace with its tables.
+#[derive(Debug)]
+pub(crate) struct KeyspaceView {
+    pub(crate) name: String,
+    /// With the full name of the class.
+    pub(crate) replication: BTreeMap<String, String>,
+    pub(crate) durable_writes: bool,
+    pub(crate) is_virtual: bool,
+    /// By name.
+    pub(crate) tables: Vec<TableView>,
+}
+
+/// A table.
+#[derive(Debug)]
+pub(crate) struct TableView {
+    pub(crate) keyspace: String,
+    pub(crate) name: String,
+    pub(crate) uuid: Uuid,
+    pub(crate) is_virtual: bool,
+    pub(crate) comment: String,
+    pub(crate) options: TableOptions,
+    /// Partition key, clustering key, static columns by name, regular columns by name.
+    pub(crate) columns: Vec<ColumnView>,
+}
+
+/// A column.
+#[derive(Debug)]
+pub(crate) struct ColumnView {
+    pub(crate) name: String,
+    pub(crate) kind: ColumnKind,
+    pub(crate) type_name: String,
+}
+
+impl TableView {
+    pub(crate) fn partition_key(&self) -> impl Iterator<Item = &ColumnView> {
+        self.columns.iter().filter(|column| column.kind == ColumnKind::Partition)
+    }
+
+    pub(crate) fn clustering_key(&self) -> impl Iterator<Item = (&ColumnView, Order)> {
+        self.columns.iter().filter_map(|column| match column.kind {
+            ColumnKind::Clustering(order) => Some((column, order)),
+            _ => None,
+        })
+    }
+
+    /// Returns a column's place among those of its part of the key; −1 outside the key.
+    pub(crate) fn position(&self, column: &ColumnView) -> i32 {
+        let among = match column.kind {
+            ColumnKind::Partition => {
+                self.partition_key().position(|other| other.name == column.name)
+            }
+            ColumnKind::Clustering(_) => {
+                self.clustering_key().position(|(other, _)| other.name == column.name)
+            }
+            ColumnKind::Static | ColumnKind::Regular => None,
+        };
+        among.map_or(-1, |position| i32::try_from(position).expect("16 bits count columns"))
+    }
+}
+
+/// Lists all keyspaces by name.
+pub(crate) async fn all(tx: &Tx) -> Result<Vec<KeyspaceView>> {
+    let mut views: Vec<_> = tables::KEYSPACES.into_iter().map(of_system).collect();
+    for schema in catalog::keyspaces(tx).await? {
+        // The name of a later version's system keyspace may be taken already; nobody gets at it.
+        if !is_system_keyspace(&schema.name) {
+            views.push(of_user(tx, schema).await?);
+        }
+    }
+    views.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(views)
+}
+
+/// Finds a keyspace.
+pub(crate) async fn keyspace(tx: &Tx, name: &str) -> Result<Option<KeyspaceView>> {
+    if let Some(name) = tables::KEYSPACES.into_iter().find(|known| *known == name) {
+        return Ok(Some(of_system(name)));
+    }
+    match catalog::keyspace(tx, name).await? {
+        Some(schema) => of_user(tx, schema).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+async fn of_user(tx: &Tx, schema: KeyspaceSchema) -> Result<KeyspaceView> {
+    let tables = catalog::tables(tx, &schema.name).await?;
+    // CQL has no way to name what is in a raw table.
+    let rows = tables.iter().filter(|table| table.kind == TableKind::Rows);
+    let mut replication = schema.replication;
+    if let Some(class) = replication.get_mut("class")
+        && !class.contains('.')
+    {
+        class.insert_str(0, LOCATOR);
+    }
+    Ok(KeyspaceView {
+        tables: rows.map(of_table).collect(),
+        name: schema.name,
+        replication,
+        durable_writes: schema.durable_writes,
+        is_virtual: false,
+    })
+}
+
+fn of_table(schema: &TableSchema) -> TableView {
+    let mut columns: Vec<_> = schema.columns.iter().collect();
+    columns.sort_by_key(|column| match column.kind {
+        ColumnKind::Partition => (0, ""),
+        ColumnKind::Clustering(_) => (1, ""),
+        ColumnKind::Static => (2, column.name.as_str()),
+        ColumnKind::Regular => (3, column.name.as_str()),
+    });
+    let columns = columns.into_iter().map(|column| ColumnView {
+        name: column.name.clone(),
+        kind: column.kind,
+        type_name: column.data_type.name().to_owned(),
+    });
+    TableView {
+        keyspace: schema.keyspace.clone(),
+        name: schema.name.clone(),
+        uuid: schema.uuid,
+        is_virtual: false,
+        comment: String::new(),
+        options: TableOptions::read(&schema.options),
+        columns: columns.collect(),
+    }
+}
+
+fn of_system(name: &'static str) -> KeyspaceView {
+    let own = tables::tables().iter().filter(|table| table.keyspace == name);
+    KeyspaceView {
+        name: name.to_owned(),
+        replication: [("class".to_owned(), format!("{LOCATOR}LocalStrategy"))].into(),
+        durable_writes: true,
+        is_virtual: is_virtual_keyspace(name),
+        tables: own.map(of_system_table).collect(),
+    }
+}
+
+fn of_system_table(table: &SystemTable) -> TableView {
+    let columns = table.columns.iter().map(|column| ColumnView {
+        name: column.name.to_owned(),
+        kind: column.kind,
+        type_name: column.type_name(),
+    });
+    TableView {
+        keyspace: table.keyspace.to_owned(),
+        name: table.name.to_owned(),
+        uuid: table.uuid,
+        is_virtual: table.is_virtual(),
+        comment: table.comment.to_owned(),
+        options: TableOptions::of_system(table.keyspace, table.comment),
+        columns: columns.collect(),
+    }
+}
+
+/// Returns the class of a replication strategy as people write it.
+pub(crate) fn short_class(class: &str) -> &str {
+    class.strip_prefix(LOCATOR).unwrap_or(class)
+}

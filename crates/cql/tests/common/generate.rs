@@ -1,0 +1,542 @@
+//! Random syntax trees: any tree that the parser can make, and none that it cannot.
+//!
+//! The fields of a node are drawn in the order of the text, because bind markers count by it.
+
+use carnet::base::{DataType, Rng, SeededRng, Uuid};
+use carnet_cql::Position;
+use carnet_cql::ast::*;
+
+const NAMES: [&str; 24] = [
+    "a", "b_1", "key", "value", "type", "date", "text", "ttl", "count", "per", "group", "then",
+    "json", "distinct", "cast", "token", "select", "true", "nan", "A", "it's", "x\"y", "P1Y",
+    "ü -- ;",
+];
+const STRINGS: [&str; 7] = ["", "a", "it's", "$$", "-- no comment", "ü\n;", "/* \" */"];
+const FUNCTIONS: [&str; 6] = ["now", "token", "writetime", "count", "F", "toTimestamp"];
+
+const SUMS: [ArithmeticOp; 2] = [ArithmeticOp::Add, ArithmeticOp::Subtract];
+const PRODUCTS: [ArithmeticOp; 3] =
+    [ArithmeticOp::Multiply, ArithmeticOp::Divide, ArithmeticOp::Remainder];
+const OPS: [CompareOp; 6] = [
+    CompareOp::Equal,
+    CompareOp::NotEqual,
+    CompareOp::Less,
+    CompareOp::LessOrEqual,
+    CompareOp::Greater,
+    CompareOp::GreaterOrEqual,
+];
+
+/// Draws a statement.
+pub(crate) fn statement(rng: &mut SeededRng) -> Statement {
+    Generator { rng, markers: 0, names: false, depth: 0 }.statement()
+}
+
+struct Generator<'r> {
+    rng: &'r mut SeededRng,
+    markers: u16,
+    /// Whether names are terms here.
+    names: bool,
+    depth: usize,
+}
+
+impl Generator<'_> {
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.rng.below(bound as u64)).expect("it is below a usize")
+    }
+
+    fn flip(&mut self) -> bool {
+        self.rng.chance(300)
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        let at = self.below(from.len());
+        from[at].clone()
+    }
+
+    fn some<T>(&mut self, draw: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        if self.flip() { Some(draw(self)) } else { None }
+    }
+
+    fn many<T>(&mut self, least: usize, mut draw: impl FnMut(&mut Self) -> T) -> Vec<T> {
+        let count = least + self.below(3);
+        (0..count).map(|_| draw(self)).collect()
+    }
+
+    fn with_names<T>(&mut self, draw: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.names, true);
+        let drawn = draw(self);
+        self.names = before;
+        drawn
+    }
+
+    fn name(&mut self) -> Name {
+        Name::new(self.pick(&NAMES))
+    }
+
+    fn table(&mut self) -> TableName {
+        TableName { keyspace: self.some(Self::name), table: self.name() }
+    }
+
+    fn type_name(&mut self) -> TypeName {
+        self.depth += 1;
+        let kind = if self.depth > 5 { self.below(5) } else { self.below(11) };
+        let drawn = match kind {
+            0 | 1 => TypeName::Native(self.pick(&DataType::ALL)),
+            2 => TypeName::Counter,
+            3 => TypeName::Duration,
+            4 => TypeName::Custom(self.pick(&STRINGS).to_owned()),
+            5 => TypeName::Frozen(Box::new(self.type_name())),
+            6 => TypeName::List(Box::new(self.type_name())),
+            7 => TypeName::Set(Box::new(self.type_name())),
+            8 => TypeName::Map(Box::new(self.type_name()), Box::new(self.type_name())),
+            9 => TypeName::Tuple(self.many(1, Self::type_name)),
+            _ if self.flip() => TypeName::Vector(Box::new(self.type_name()), 3),
+            _ => TypeName::UserDefined(self.table()),
+        };
+        self.depth -= 1;
+        drawn
+    }
+
+    fn literal(&mut self) -> Literal {
+        match self.below(9) {
+            0 => Literal::Null,
+            1 => Literal::Boolean(self.flip()),
+            2 => {
+                Literal::Integer(self.pick(&["0", "-1", "007", "12345678901234567890"]).to_owned())
+            }
+            3 => {
+                let floats = ["1.5", "-2.", "3e10", "-4.5E-6", "NaN", "Infinity", "-Infinity"];
+                Literal::Float(self.pick(&floats).to_owned())
+            }
+            4 => Literal::Blob(self.pick(&[&[][..], &[0xff], &[0x00, 0x0a, 0x80]]).to_vec()),
+            5 => Literal::Uuid(Uuid::from_u128(u128::from(self.rng.next_u64()) << 40)),
+            6 => {
+                let durations = ["1h30m", "-2mo", "P1Y2M3DT4H5M6S", "-P4W", "89us", "1µs"];
+                Literal::Duration(self.pick(&durations).to_owned())
+            }
+            _ => Literal::String(self.pick(&STRINGS).to_owned()),
+        }
+    }
+
+    fn marker(&mut self) -> BindMarker {
+        let name = self.some(|generator| generator.pick(&NAMES).to_owned());
+        let index = self.markers;
+        self.markers += 1;
+        BindMarker { index, name, at: Position::default() }
+    }
+
+    fn reference(&mut self) -> Reference {
+        Reference { name: self.name(), field: self.some(Self::name) }
+    }
+
+    fn call(&mut self) -> FunctionCall {
+        let keyspace = self.some(Self::name);
+        let name = Name::new(self.pick(&FUNCTIONS));
+        let arguments =
+            if self.flip() { Arguments::Star } else { Arguments::Terms(self.many(0, Self::term)) };
+        FunctionCall { function: FunctionName { keyspace, name }, arguments }
+    }
+
+    fn term(&mut self) -> Term {
+        self.depth += 1;
+        let kind = if self.depth > 6 { self.below(4) } else { self.below(16) };
+        let drawn = match kind {
+            0 | 1 => Term::Literal(self.literal()),
+            2 => Term::Marker(self.marker()),
+            3..=5 if self.names => Term::Reference(self.reference()),
+            3 => Term::Literal(self.literal()),
+            4..=6 => Term::Call(self.call()),
+            7 => Term::Cast(Box::new(self.term()), self.type_name()),
+            8 => Term::Hint(self.hint_type(), Box::new(self.term())),
+            9 => Term::Negate(Box::new(self.term())),
+            10 => self.chain(&SUMS),
+            11 => self.chain(&PRODUCTS),
+            12 => Term::List(self.many(0, Self::term)),
+            13 => Term::Set(self.many(0, Self::term)),
+            14 if self.flip() => {
+                Term::Fields(self.many(1, |generator| (generator.name(), generator.term())))
+            }
+            // A name for a key would be a field's.
+            14 => Term::Map(
+                self.many(1, |generator| (Term::Literal(generator.literal()), generator.term())),
+            ),
+            _ => Term::Tuple(self.many(2, Self::term)),
+        };
+        self.depth -= 1;
+        drawn
+    }
+
+    fn hint_type(&mut self) -> TypeName {
+        loop {
+            let drawn = self.type_name();
+            // A string in parentheses is a string.
+            if !matches!(drawn, TypeName::Custom(_)) {
+                return drawn;
+            }
+        }
+    }
+
+    fn chain(&mut self, ops: &[ArithmeticOp]) -> Term {
+        let first = Box::new(self.term());
+        let rest = self.many(1, |generator| (generator.pick(ops), generator.term()));
+        Term::Arithmetic { first, rest }
+    }
+
+    fn tuple_or_marker(&mut self) -> Term {
+        if self.flip() {
+            Term::Marker(self.marker())
+        } else {
+            Term::Tuple(self.many(1, Self::term))
+        }
+    }
+
+    fn in_values(&mut self, draw: fn(&mut Self) -> Term) -> InValues {
+        if self.flip() {
+            InValues::Marker(self.marker())
+        } else {
+            InValues::List(self.many(0, draw))
+        }
+    }
+
+    fn relation(&mut self) -> Relation {
+        let op = self.pick(&OPS);
+        match self.below(10) {
+            0 => Relation::In { column: self.name(), values: self.in_values(Self::term) },
+            1 => Relation::CompareTuple {
+                columns: self.many(1, Self::name),
+                op,
+                value: self.tuple_or_marker(),
+            },
+            2 => Relation::InTuple {
+                columns: self.many(1, Self::name),
+                values: self.in_values(Self::tuple_or_marker),
+            },
+            3 => Relation::Token { columns: self.many(1, Self::name), op, value: self.term() },
+            4 => Relation::IsNotNull(self.name()),
+            5 => Relation::Contains { column: self.name(), key: self.flip(), value: self.term() },
+            6 => Relation::Like { column: self.name(), pattern: self.term() },
+            7 => Relation::Element {
+                column: self.name(),
+                element: self.term(),
+                op,
+                value: self.term(),
+            },
+            _ => Relation::Compare { column: self.name(), op, value: self.term() },
+        }
+    }
+
+    fn filter(&mut self) -> Vec<Relation> {
+        self.many(0, Self::relation)
+    }
+
+    fn integer_or_marker(&mut self) -> Term {
+        if self.flip() {
+            Term::Marker(self.marker())
+        } else {
+            Term::Literal(Literal::Integer(self.pick(&["0", "-5", "10"]).to_owned()))
+        }
+    }
+
+    fn duration_or_marker(&mut self) -> Term {
+        if self.flip() {
+            Term::Marker(self.marker())
+        } else {
+            Term::Literal(Literal::Duration("500ms".to_owned()))
+        }
+    }
+
+    fn item(&mut self) -> SelectItem {
+        SelectItem { term: self.with_names(Self::term), alias: self.some(Self::name) }
+    }
+
+    fn select(&mut self) -> Select {
+        Select {
+            distinct: self.flip(),
+            selection: if self.flip() {
+                Selection::All
+            } else {
+                Selection::Items(self.many(1, Self::item))
+            },
+            from: self.table(),
+            filter: self.filter(),
+            group_by: self.many(0, |generator| generator.with_names(Self::term)),
+            order_by: self.many(0, Self::ordering),
+            per_partition_limit: self.some(Self::integer_or_marker),
+            limit: self.some(Self::integer_or_marker),
+            allow_filtering: self.flip(),
+            bypass_cache: self.flip(),
+            timeout: self.some(Self::duration_or_marker),
+        }
+    }
+
+    fn ordering(&mut self) -> Ordering {
+        Ordering { column: self.name(), descending: self.flip() }
+    }
+
+    fn using(&mut self, allowed: &[Attribute]) -> Using {
+        let mut using = Using::default();
+        for _ in 0..self.below(3) {
+            let attribute = self.pick(allowed);
+            if using.get(attribute).is_none() {
+                let term = match attribute {
+                    Attribute::Timeout => self.duration_or_marker(),
+                    _ => self.integer_or_marker(),
+                };
+                using.attributes.push((attribute, term));
+            }
+        }
+        using
+    }
+
+    fn guard(&mut self) -> Guard {
+        match self.below(4) {
+            0 => Guard::Exists,
+            1 => Guard::Columns(self.many(1, |generator| {
+                let op = generator.pick(&OPS);
+                let column = generator.name();
+                if generator.flip() {
+                    Relation::In { column, values: generator.in_values(Self::term) }
+                } else {
+                    Relation::Compare { column, op, value: generator.term() }
+                }
+            })),
+            _ => Guard::Always,
+        }
+    }
+
+    fn assignment(&mut self) -> Assignment {
+        match self.below(6) {
+            0 => Assignment::Element(self.name(), self.term(), self.with_names(Self::term)),
+            1 => Assignment::Field(self.name(), self.name(), self.with_names(Self::term)),
+            _ => Assignment::Column(self.name(), self.with_names(Self::term)),
+        }
+    }
+
+    /// Draws a write; in a transaction it has neither `IF` nor `USING`.
+    fn write(&mut self, alone: bool) -> Write {
+        let all: &[Attribute] = &Attribute::ALL;
+        match self.below(3) {
+            0 => {
+                let columns = self.many(1, Self::name);
+                Write::Insert(Insert {
+                    table: self.table(),
+                    values: columns.iter().map(|_| self.term()).collect(),
+                    columns,
+                    if_not_exists: alone && self.flip(),
+                    using: if alone { self.using(all) } else { Using::default() },
+                })
+            }
+            1 => Write::Update(Update {
+                table: self.table(),
+                using: if alone { self.using(all) } else { Using::default() },
+                assignments: self.many(1, Self::assignment),
+                filter: self.many(1, Self::relation),
+                guard: if alone { self.guard() } else { Guard::Always },
+            }),
+            _ => Write::Delete(Delete {
+                columns: self.many(0, Self::name),
+                table: self.table(),
+                using: if alone {
+                    self.using(&[Attribute::Timestamp, Attribute::Timeout])
+                } else {
+                    Using::default()
+                },
+                filter: self.many(1, Self::relation),
+                guard: if alone { self.guard() } else { Guard::Always },
+            }),
+        }
+    }
+
+    fn batch(&mut self) -> Batch {
+        Batch {
+            kind: self.pick(&[BatchKind::Logged, BatchKind::Unlogged, BatchKind::Counter]),
+            using: self.using(&[Attribute::Timestamp, Attribute::Timeout]),
+            writes: self.many(0, |generator| generator.write(true)),
+        }
+    }
+
+    fn transaction(&mut self) -> Transaction {
+        self.names = true;
+        let mut lets = Vec::new();
+        for name in ["a", "select", "count"].iter().take(1 + self.below(3)) {
+            lets.push(Let { name: Name::new(*name), select: self.select() });
+        }
+        let result = match self.below(3) {
+            0 => Some(TransactionResult::Select(Box::new(self.select()))),
+            1 => Some(TransactionResult::Items(self.many(1, |generator| SelectItem {
+                term: generator.let_reference(&lets),
+                alias: generator.some(Self::name),
+            }))),
+            _ => None,
+        };
+        let body = if self.flip() {
+            Body::Plain(self.many(1, |generator| generator.write(false)))
+        } else {
+            Body::If {
+                condition: Box::new(self.condition(&lets)),
+                then: self.many(0, |generator| generator.write(false)),
+                otherwise: self
+                    .some(|generator| generator.many(0, |generator| generator.write(false))),
+            }
+        };
+        self.names = false;
+        Transaction { lets, result, body }
+    }
+
+    fn let_reference(&mut self, lets: &[Let]) -> Term {
+        let name = self.pick(lets).name;
+        Term::Reference(Reference { name, field: self.some(Self::name) })
+    }
+
+    /// Draws a term of a condition: whatever names stand in it are `LET`s.
+    fn operand(&mut self, lets: &[Let]) -> Term {
+        match self.below(4) {
+            0 => self.let_reference(lets),
+            1 => Term::Arithmetic {
+                first: Box::new(self.let_reference(lets)),
+                rest: vec![(self.pick(&SUMS), Term::Literal(self.literal()))],
+            },
+            _ => {
+                let before = std::mem::replace(&mut self.names, false);
+                let drawn = self.term();
+                self.names = before;
+                drawn
+            }
+        }
+    }
+
+    fn condition(&mut self, lets: &[Let]) -> Condition {
+        self.depth += 1;
+        let kind = if self.depth > 5 { 2 + self.below(3) } else { self.below(5) };
+        let drawn = match kind {
+            0 => Condition::And(self.many(2, |g| g.condition(lets))),
+            1 => Condition::Or(self.many(2, |g| g.condition(lets))),
+            2 => Condition::In(self.operand(lets), self.in_values(Self::literal_term)),
+            3 => Condition::IsNull { term: self.operand(lets), negated: self.flip() },
+            _ => {
+                let (left, op) = (self.operand(lets), self.pick(&OPS));
+                Condition::Compare(left, op, self.operand(lets))
+            }
+        };
+        self.depth -= 1;
+        drawn
+    }
+
+    fn literal_term(&mut self) -> Term {
+        Term::Literal(self.literal())
+    }
+
+    fn options(&mut self, least: usize) -> Options {
+        let mut options = Options::new();
+        let count = least + self.below(3);
+        for name in ["comment", "Comment", "select"].iter().take(count) {
+            let value = if self.flip() {
+                OptionValue::Map(self.many(0, |g| (g.constant(), g.constant())))
+            } else {
+                OptionValue::Literal(self.constant())
+            };
+            options.push((Name::new(*name), value));
+        }
+        options
+    }
+
+    fn constant(&mut self) -> Literal {
+        loop {
+            let literal = self.literal();
+            if literal != Literal::Null {
+                return literal;
+            }
+        }
+    }
+
+    fn column(&mut self) -> ColumnDefinition {
+        ColumnDefinition { name: self.name(), type_name: self.type_name(), is_static: self.flip() }
+    }
+
+    fn create_table(&mut self) -> CreateTable {
+        CreateTable {
+            if_not_exists: self.flip(),
+            table: self.table(),
+            columns: self.many(0, Self::column),
+            key: PrimaryKey {
+                partition: self.many(1, Self::name),
+                clustering: self.many(0, Self::name),
+            },
+            clustering_order: self.many(0, Self::ordering),
+            options: self.options(0),
+        }
+    }
+
+    fn table_change(&mut self) -> TableChange {
+        match self.below(5) {
+            0 => {
+                TableChange::Add { if_not_exists: self.flip(), columns: self.many(1, Self::column) }
+            }
+            1 => TableChange::Drop {
+                if_exists: self.flip(),
+                columns: self.many(1, Self::name),
+                timestamp: self.some(|_| Literal::Integer("12".to_owned())),
+            },
+            2 => TableChange::Rename {
+                if_exists: self.flip(),
+                columns: self.many(1, |g| (g.name(), g.name())),
+            },
+            3 => TableChange::Type(self.name(), self.type_name()),
+            _ => TableChange::Options(self.options(1)),
+        }
+    }
+
+    fn describe(&mut self) -> Describe {
+        let (full, only) = (self.flip(), self.flip());
+        let targets = [
+            DescribeTarget::Cluster,
+            DescribeTarget::Schema { full },
+            DescribeTarget::Keyspaces,
+            DescribeTarget::Keyspace { only, name: self.some(Self::name) },
+            DescribeTarget::Tables,
+            DescribeTarget::Table(self.table()),
+            DescribeTarget::Index(self.table()),
+            DescribeTarget::View(self.table()),
+            DescribeTarget::Types,
+            DescribeTarget::Type(self.table()),
+            DescribeTarget::Functions,
+            DescribeTarget::Function(self.table()),
+            DescribeTarget::Aggregates,
+            DescribeTarget::Aggregate(self.table()),
+            DescribeTarget::Any(TableName { keyspace: None, table: Name::new("tables") }),
+            DescribeTarget::Any(self.table()),
+        ];
+        Describe { target: self.pick(&targets), internals: self.flip() }
+    }
+
+    fn statement(&mut self) -> Statement {
+        let (if_exists, if_not_exists) = (self.flip(), self.flip());
+        match self.below(20) {
+            0..=3 => Statement::Select(self.select()),
+            4..=6 => Statement::Write(self.write(true)),
+            7 => Statement::Batch(self.batch()),
+            8..=10 => Statement::Transaction(self.transaction()),
+            11 => Statement::Use(self.name()),
+            12 => Statement::CreateKeyspace(CreateKeyspace {
+                if_not_exists,
+                name: self.name(),
+                options: self.options(1),
+            }),
+            13 => Statement::AlterKeyspace(AlterKeyspace {
+                if_exists,
+                name: self.name(),
+                options: self.options(1),
+            }),
+            14 => Statement::DropKeyspace(DropKeyspace { if_exists, name: self.name() }),
+            15 => Statement::CreateTable(self.create_table()),
+            16 => Statement::AlterTable(AlterTable {
+                if_exists,
+                table: self.table(),
+                change: self.table_change(),
+            }),
+            17 => Statement::DropTable(DropTable { if_exists, table: self.table() }),
+            18 => Statement::Truncate(self.table()),
+            _ => Statement::Describe(self.describe()),
+        }
+    }
+}

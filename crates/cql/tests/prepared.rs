@@ -1,0 +1,318 @@
+//! Prepared statements, their markers, and pages.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+use carnet::{Bytes, DataType, Db, Uuid, Value, block_on};
+use carnet_base::{Rng, SeededRng};
+use carnet_cql::result::{Response, ResultType, Rows};
+use carnet_cql::system::NodeInfo;
+use carnet_cql::{
+    BatchItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Values, ast,
+};
+
+struct Client {
+    executor: Executor,
+    session: Session,
+}
+
+impl Client {
+    fn new(setup: &[&str]) -> Self {
+        let node = NodeInfo::local(Uuid::from_u64_pair(1, 2));
+        let executor = Executor::new(Db::builder().in_memory(), node);
+        let client = Self { executor, session: Session::new() };
+        client.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
+        client.run("USE ks");
+        for statement in setup {
+            client.run(statement);
+        }
+        client
+    }
+
+    fn query(&self, text: &str, parameters: &Parameters) -> Result<Response, CqlError> {
+        block_on(self.executor.query(&self.session, text, parameters))
+    }
+
+    fn run(&self, text: &str) -> Response {
+        self.query(text, &Parameters::default()).unwrap()
+    }
+
+    fn rows(&self, text: &str) -> Rows {
+        rows(self.run(text))
+    }
+
+    fn prepare(&self, text: &str) -> std::sync::Arc<Prepared> {
+        block_on(self.executor.prepare(&self.session, text, None)).unwrap()
+    }
+
+    fn execute(&self, prepared: &Prepared, values: Values) -> Result<Response, CqlError> {
+        let parameters = Parameters { values, ..Parameters::default() };
+        block_on(self.executor.execute(&self.session, prepared, &parameters))
+    }
+
+    /// Reads all pages, running something between each two of them.
+    fn pages(&self, text: &str, page_rows: usize, mut between: impl FnMut()) -> Vec<Rows> {
+        let mut pages = Vec::new();
+        let mut parameters = Parameters { page_rows: Some(page_rows), ..Parameters::default() };
+        loop {
+            let page = rows(self.query(text, &parameters).unwrap());
+            parameters.paging_state.clone_from(&page.paging_state);
+            pages.push(page);
+            if parameters.paging_state.is_none() {
+                return pages;
+            }
+            between();
+        }
+    }
+}
+
+fn rows(response: Response) -> Rows {
+    match response {
+        Response::Rows(rows) => rows,
+        other => panic!("no rows: {other:?}"),
+    }
+}
+
+fn int(n: i32) -> Bound {
+    Bound::Bytes(Value::Int(n).serialize())
+}
+
+fn text(s: &str) -> Bound {
+    Bound::Bytes(Value::Text(s.to_owned()).serialize())
+}
+
+fn ints(rows: &Rows, column: usize) -> Vec<i32> {
+    let value = |row: &Vec<Option<Bytes>>| match &row[column] {
+        Some(bytes) => i32::from_be_bytes(bytes[..].try_into().unwrap()),
+        None => i32::MIN,
+    };
+    rows.rows.iter().map(value).collect()
+}
+
+const TABLE: &str = "CREATE TABLE t (k int, c int, s text STATIC, v text, PRIMARY KEY (k, c))";
+
+#[test]
+fn markers_have_the_names_and_types_of_what_they_stand_for() {
+    let client = Client::new(&[
+        TABLE,
+        "CREATE TABLE p (a text, b bigint, c int, v blob, PRIMARY KEY ((a, b), c))",
+    ]);
+    let described = |text: &str| -> (Vec<String>, Vec<u16>, Vec<String>) {
+        let prepared = client.prepare(text);
+        let shown = |specs: &[carnet_cql::result::ColumnSpec]| {
+            specs.iter().map(|spec| format!("{} {}", spec.name, spec.result_type)).collect()
+        };
+        (shown(&prepared.markers), prepared.partition_key_indexes.clone(), shown(&prepared.result))
+    };
+    let no_rows: Vec<String> = Vec::new();
+    assert_eq!(
+        described("INSERT INTO t (v, c, k) VALUES (?, ?, ?)"),
+        (vec!["v text".into(), "c int".into(), "k int".into()], vec![2], no_rows.clone())
+    );
+    assert_eq!(
+        described("SELECT v, s FROM t WHERE k = ? AND c IN ? LIMIT ?"),
+        (
+            vec!["k int".into(), "in(c) list<int>".into(), "[limit] int".into()],
+            vec![0],
+            vec!["v text".into(), "s text".into()]
+        )
+    );
+    assert_eq!(
+        described("UPDATE p SET v = :new WHERE b = ? AND a = ? AND c = 1"),
+        (vec!["new blob".into(), "b bigint".into(), "a text".into()], vec![2, 1], no_rows.clone())
+    );
+    assert_eq!(
+        described("SELECT c FROM p WHERE token(a, b) > ? AND token(a, b) <= token(?, ?)").0,
+        ["partition key token bigint", "a text", "b bigint"]
+    );
+    let transaction = "BEGIN TRANSACTION LET x = (SELECT v FROM t WHERE k = ? AND c = ?); \
+                       IF x.v = ? THEN UPDATE t SET v = ? WHERE k = ? AND c = ?; END IF \
+                       COMMIT TRANSACTION";
+    assert_eq!(
+        described(transaction).0,
+        ["k int", "c int", "x.v text", "v text", "k int", "c int"]
+    );
+    assert_eq!(described(transaction).2, ["[applied] boolean"]);
+    assert_eq!(
+        described("SELECT key FROM system.local WHERE key = ?"),
+        (vec!["key text".into()], vec![], vec!["key text".into()])
+    );
+}
+
+#[test]
+fn null_deletes_and_unset_leaves() {
+    let client = Client::new(&[TABLE]);
+    let insert = client.prepare("INSERT INTO t (k, c, v, s) VALUES (?, ?, ?, ?)");
+    let run = |values: Vec<Bound>| client.execute(&insert, Values::Positional(values));
+    run(vec![int(1), int(1), text("v"), text("s")]).unwrap();
+    run(vec![int(1), int(1), Bound::Unset, Bound::Null]).unwrap();
+    let found = client.rows("SELECT v, s FROM t");
+    assert_eq!(found.rows, [vec![Some(Bytes::from("v")), None]]);
+    for wrong in [
+        vec![int(1), Bound::Unset, text("v"), text("s")],
+        vec![Bound::Null, int(1), text("v"), text("s")],
+        vec![int(1), text("not four"), text("v"), text("s")],
+        vec![int(1), int(1), text("v")],
+    ] {
+        assert_eq!(run(wrong).unwrap_err().kind(), &CqlErrorKind::Invalid);
+    }
+}
+
+#[test]
+fn named_values_find_their_markers() {
+    let client = Client::new(&[TABLE]);
+    let values = Values::Named(vec![
+        ("b".to_owned(), text("named")),
+        ("a".to_owned(), int(7)),
+        ("spare".to_owned(), int(0)),
+    ]);
+    let parameters = Parameters { values, ..Parameters::default() };
+    client.query("INSERT INTO t (k, c, v) VALUES (:a, :a, :b)", &parameters).unwrap();
+    assert_eq!(ints(&client.rows("SELECT k, c FROM t WHERE v = 'named' ALLOW FILTERING"), 1), [7]);
+    let missing = client.query("SELECT * FROM t WHERE k = :x", &parameters).unwrap_err();
+    assert!(missing.message().contains(":x"), "{missing}");
+}
+
+#[test]
+fn a_list_is_bound_to_one_marker() {
+    let client = Client::new(&[TABLE]);
+    for c in 0..5 {
+        client.run(&format!("INSERT INTO t (k, c) VALUES (1, {c})"));
+    }
+    let select = client.prepare("SELECT c FROM t WHERE k = 1 AND c IN ?");
+    let list = [&[0, 0, 0, 2][..], &[0, 0, 0, 4, 0, 0, 0, 3], &[0, 0, 0, 4, 0, 0, 0, 1]].concat();
+    let found = client.execute(&select, Values::Positional(vec![Bound::Bytes(list.into())]));
+    assert_eq!(ints(&rows(found.unwrap()), 0), [1, 3]);
+}
+
+#[test]
+fn a_prepared_statement_follows_the_schema() {
+    let client = Client::new(&[TABLE]);
+    let insert = client.prepare("INSERT INTO t (k, c, v) VALUES (1, ?, 'x')");
+    client.execute(&insert, Values::Positional(vec![int(1)])).unwrap();
+    client.run("ALTER TABLE t ADD w int");
+    client.execute(&insert, Values::Positional(vec![int(2)])).unwrap();
+    assert_eq!(ints(&client.rows("SELECT c FROM t"), 0), [1, 2]);
+    client.run("DROP TABLE t");
+    let gone = client.execute(&insert, Values::Positional(vec![int(3)])).unwrap_err();
+    assert_eq!(gone.kind(), &CqlErrorKind::Invalid);
+    client.run(TABLE);
+    client.execute(&insert, Values::Positional(vec![int(4)])).unwrap();
+    assert_eq!(ints(&client.rows("SELECT c FROM t"), 0), [4]);
+    assert!(client.executor.prepared(&insert.id).is_some());
+    assert!(client.executor.prepared(b"sixteen bytes ..").is_none());
+}
+
+#[test]
+fn a_batch_mixes_text_and_prepared_statements() {
+    let client = Client::new(&[TABLE]);
+    let prepared = client.prepare("INSERT INTO t (k, c, v) VALUES (?, ?, ?)");
+    let values = Values::Positional(vec![int(1), int(1), text("p")]);
+    let mut items = vec![
+        BatchItem::Prepared { prepared, values },
+        BatchItem::Text {
+            text: "UPDATE t SET s = ? WHERE k = 1".to_owned(),
+            values: Values::Positional(vec![text("static")]),
+        },
+    ];
+    let batch = |items: Vec<BatchItem>| {
+        let kind = ast::BatchKind::Unlogged;
+        let parameters = Parameters::default();
+        block_on(client.executor.batch(&client.session, kind, items, &parameters))
+    };
+    batch(items.clone()).unwrap();
+    let found = client.rows("SELECT v, s FROM t");
+    assert_eq!(found.rows, [vec![Some(Bytes::from("p")), Some(Bytes::from("static"))]]);
+    items.push(BatchItem::Text { text: "SELECT * FROM t".to_owned(), values: Values::default() });
+    assert_eq!(batch(items).unwrap_err().kind(), &CqlErrorKind::Invalid);
+}
+
+#[test]
+fn a_sequence_of_pages_reads_one_snapshot() {
+    let client = Client::new(&[TABLE]);
+    for c in 0..20 {
+        client.run(&format!("INSERT INTO t (k, c, v, s) VALUES ({}, {c}, 'v', 's')", c % 3));
+    }
+    for query in [
+        "SELECT c FROM t",
+        "SELECT c FROM t WHERE k = 1",
+        "SELECT c FROM t WHERE k = 1 ORDER BY c DESC",
+    ] {
+        let whole = ints(&client.rows(query), 0);
+        let mut next = 100;
+        let pages = client.pages(query, 3, || {
+            next += 1;
+            client.run(&format!("INSERT INTO t (k, c) VALUES (1, {next})"));
+            client.run(&format!("DELETE FROM t WHERE k = 2 AND c = {}", next % 20));
+        });
+        let paged: Vec<i32> = pages.iter().flat_map(|page| ints(page, 0)).collect();
+        assert_eq!(paged, whole, "{query}");
+        assert!(pages.iter().all(|page| page.rows.len() <= 3));
+        client.run("DELETE FROM t WHERE k = 1 AND c > 100");
+    }
+}
+
+#[test]
+fn pages_of_any_size_add_up() {
+    let client = Client::new(&[TABLE]);
+    let mut rng = SeededRng::new(7);
+    for _ in 0..60 {
+        let (k, c) = (rng.below(6), rng.below(8));
+        if rng.chance(250) {
+            client.run(&format!("INSERT INTO t (k, s) VALUES ({k}, 's{c}')"));
+        } else {
+            client.run(&format!("INSERT INTO t (k, c, v) VALUES ({k}, {c}, 'v')"));
+        }
+    }
+    for k in 10..13 {
+        client.run(&format!("INSERT INTO t (k, s) VALUES ({k}, 'alone')"));
+    }
+    for query in [
+        "SELECT k, c, s, v FROM t",
+        "SELECT k, c FROM t LIMIT 17",
+        "SELECT k, c FROM t PER PARTITION LIMIT 2",
+        "SELECT k, c FROM t PER PARTITION LIMIT 2 LIMIT 7",
+        "SELECT DISTINCT k, s FROM t",
+        "SELECT k, c FROM t WHERE k IN (11, 1, 3, 10)",
+        "SELECT k, c, s FROM t WHERE k = 3 ORDER BY c DESC",
+        "SELECT k, c FROM t WHERE k = 3 AND c IN (1, 2, 3, 5)",
+        "SELECT k, c FROM t WHERE k IN (1, 2, 3) AND c > 2 AND c < 7",
+        "SELECT k, c FROM t WHERE v = 'v' ALLOW FILTERING",
+        "SELECT k, c FROM t WHERE token(k) > 0",
+    ] {
+        let whole = client.rows(query);
+        for size in [1, 2, 3, 7, 100] {
+            let pages = client.pages(query, size, || {});
+            let paged: Vec<_> = pages.iter().flat_map(|page| page.rows.clone()).collect();
+            assert_eq!(paged, whole.rows, "{query} in pages of {size}");
+            let full = pages.iter().rev().skip(1).all(|page| page.rows.len() == size);
+            assert!(full, "{query} in pages of {size}: only the last may be short");
+        }
+    }
+}
+
+#[test]
+fn a_mangled_paging_state_is_refused() {
+    let client = Client::new(&[TABLE]);
+    for c in 0..3 {
+        client.run(&format!("INSERT INTO t (k, c) VALUES (1, {c})"));
+    }
+    let query = "SELECT * FROM t";
+    let first = Parameters { page_rows: Some(1), ..Parameters::default() };
+    let state = rows(client.query(query, &first).unwrap()).paging_state.unwrap();
+    let mut mangled = state.to_vec();
+    mangled[3] ^= 1;
+    for bytes in [Bytes::from(mangled), Bytes::new(), state.slice(1..)] {
+        let parameters = Parameters { paging_state: Some(bytes), ..first.clone() };
+        let error = client.query(query, &parameters).unwrap_err();
+        assert_eq!(error.kind(), &CqlErrorKind::Invalid);
+    }
+}
+
+#[test]
+fn results_name_their_types() {
+    let client = Client::new(&[TABLE]);
+    let found = client.rows("SELECT * FROM t");
+    let types: Vec<&ResultType> = found.columns.iter().map(|column| &column.result_type).collect();
+    let (int, text) = (ResultType::Scalar(DataType::Int), ResultType::Scalar(DataType::Text));
+    assert_eq!(types, [&int, &int, &text, &text]);
+}

@@ -1,0 +1,132 @@
+//! Golden statements, run one after the other: what each answers.
+//!
+//! A script is blocks with an empty line between them: perhaps comments, a statement, `----`, and
+//! what comes of it. Each script runs on the memory store and on the embedded one, flushing all
+//! the time, and must say the same on both. Rewrite the expected answers with
+//! `UPDATE_GOLDENFILES=1 cargo test -p carnet-cql --test statements`, and read the diff.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use carnet::{Db, Durability, Uuid, block_on};
+use carnet_cql::result::{Response, ResultType, Rows};
+use carnet_cql::system::NodeInfo;
+use carnet_cql::{Executor, Parameters, Session};
+
+const SEPARATOR: &str = "----";
+
+fn cell(result_type: &ResultType, bytes: Option<&carnet::Bytes>) -> String {
+    match (result_type, bytes) {
+        (_, None) => "null".to_owned(),
+        (ResultType::Scalar(data_type), Some(bytes)) => {
+            data_type.deserialize(bytes).expect("a value of its type").to_literal()
+        }
+        (_, Some(bytes)) => format!("{} bytes", bytes.len()),
+    }
+}
+
+fn table(rows: &Rows) -> String {
+    let names: Vec<&str> = rows.columns.iter().map(|column| column.name.as_str()).collect();
+    let mut out = names.join(" | ") + "\n";
+    for row in &rows.rows {
+        let cells: Vec<String> = rows
+            .columns
+            .iter()
+            .zip(row)
+            .map(|(column, bytes)| cell(&column.result_type, bytes.as_ref()))
+            .collect();
+        let _ = writeln!(out, "{}", cells.join(" | "));
+    }
+    out
+}
+
+fn outcome(executor: &Executor, session: &Session, statement: &str) -> String {
+    let response = block_on(executor.query(session, statement, &Parameters::default()));
+    match response {
+        Ok(Response::Void) => "ok\n".to_owned(),
+        Ok(Response::Rows(rows)) => table(&rows),
+        Ok(Response::SetKeyspace(keyspace)) => format!("using {keyspace}\n"),
+        Ok(Response::SchemaChange(change)) => {
+            let table = change.table.map_or_else(String::new, |table| format!(".{table}"));
+            format!("{:?} {}{table}\n", change.kind, change.keyspace)
+        }
+        Err(error) => {
+            let kind = format!("{:?}", error.kind());
+            let kind = kind.split([' ', '(', '{']).next().unwrap_or_default();
+            format!("{kind}: {error}\n")
+        }
+    }
+}
+
+/// Runs a script, and returns it with what came of each statement.
+fn run(executor: &Executor, script: &str) -> String {
+    let session = Session::new();
+    let mut blocks = Vec::new();
+    for block in script.trim_end().split("\n\n") {
+        let input = block.split_once(SEPARATOR).map_or(block, |(input, _)| input).trim_end();
+        let is_comment = |line: &&str| line.starts_with('#');
+        let comments: Vec<&str> = input.lines().take_while(is_comment).collect();
+        let statement: Vec<&str> = input.lines().skip_while(is_comment).collect();
+        let mut done = comments.join("\n");
+        if !statement.is_empty() {
+            let statement = statement.join("\n");
+            let between = if done.is_empty() { "" } else { "\n" };
+            let answer = outcome(executor, &session, &statement);
+            let _ = write!(done, "{between}{statement}\n{SEPARATOR}\n{answer}");
+        }
+        blocks.push(done.trim_end().to_owned());
+    }
+    blocks.join("\n\n") + "\n"
+}
+
+fn executor(db: Db) -> Executor {
+    let mut node = NodeInfo::local(Uuid::from_u64_pair(1, 2));
+    node.address = Ipv4Addr::LOCALHOST.into();
+    Executor::new(db, node)
+}
+
+fn check(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testscripts/statements").join(name);
+    let script = std::fs::read_to_string(&path).expect("the script is there");
+    let in_memory = run(&executor(Db::builder().in_memory()), &script);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let embedded = Db::builder()
+        .durability(Durability::None)
+        .flush_bytes(3_000)
+        .open(dir.path().join("db"))
+        .expect("an empty directory opens");
+    assert_eq!(run(&executor(embedded), &script), in_memory, "{name}: the stores disagree");
+    if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
+        std::fs::write(&path, in_memory).expect("the script can be written");
+        return;
+    }
+    assert!(script.contains(SEPARATOR), "{name} expects nothing");
+    for (expected, found) in script.split("\n\n").zip(in_memory.split("\n\n")) {
+        assert_eq!(found, expected, "in {name}");
+    }
+    assert_eq!(in_memory, script, "in {name}");
+}
+
+macro_rules! scripts {
+    ($($name:ident)*) => {
+        const SCRIPTS: &[&str] = &[$(stringify!($name)),*];
+
+        $(#[test] fn $name() { check(stringify!($name)); })*
+    };
+}
+
+scripts! { aggregates batches conditions deletes inserts keyspaces ranges scans statics tables transactions types unsupported updates }
+
+#[test]
+fn no_script_is_forgotten() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testscripts/statements");
+    let mut found: Vec<String> = std::fs::read_dir(folder)
+        .expect("the folder can be listed")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a plain name"))
+        .collect();
+    found.sort();
+    let mut known = SCRIPTS.to_vec();
+    known.sort_unstable();
+    assert_eq!(found, known);
+}

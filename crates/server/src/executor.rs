@@ -1,0 +1,211 @@
+//! The backend that runs CQL: the server's words for values, rows and failures, and CQL's.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carnet_cql::ast;
+use carnet_cql::result::{ChangeKind, ColumnSpec as CqlColumn, Response, ResultType};
+use carnet_cql::{
+    BatchItem as CqlItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Session, Values,
+};
+
+use crate::backend::{Answer, Backend, Client, Outcome};
+use crate::failure::{Failure, FailureKind};
+use crate::protocol::request::{Batch, BatchKind, BatchStatement, QueryParams};
+use crate::protocol::response::{Prepared, Rows};
+use crate::protocol::types::{
+    BoundValue, BoundValues, ChangeTarget, ChangeType, ColumnSpec, ColumnType, Columns,
+    SchemaChange,
+};
+
+/// Runs CQL for the connections of a server.
+pub struct CqlBackend {
+    executor: Executor,
+}
+
+impl CqlBackend {
+    /// Serves what an executor runs.
+    #[must_use]
+    pub const fn new(executor: Executor) -> Self {
+        Self { executor }
+    }
+
+    fn find(&self, id: &Bytes) -> Result<Arc<carnet_cql::Prepared>, Failure> {
+        self.executor.prepared(id).ok_or_else(|| Failure::unprepared(id.clone()))
+    }
+}
+
+impl Backend for CqlBackend {
+    type Session = Session;
+
+    fn open(&self, _: Client) -> Session {
+        Session::new()
+    }
+
+    async fn query(
+        &self,
+        session: &Session,
+        text: &str,
+        params: QueryParams,
+    ) -> Result<Answer, Failure> {
+        let response = self.executor.query(session, text, &parameters(params)).await;
+        Ok(outcome(response.map_err(|error| failure(&error))?).into())
+    }
+
+    async fn prepare(
+        &self,
+        session: &Session,
+        text: &str,
+        keyspace: Option<&str>,
+    ) -> Result<Prepared, Failure> {
+        let prepared = self
+            .executor
+            .prepare(session, text, keyspace)
+            .await
+            .map_err(|error| failure(&error))?;
+        Ok(Prepared {
+            id: Bytes::copy_from_slice(&prepared.id),
+            markers: columns(&prepared.markers),
+            partition_key: prepared.partition_key_indexes.clone(),
+            result: columns(&prepared.result),
+        })
+    }
+
+    async fn execute(
+        &self,
+        session: &Session,
+        id: &Bytes,
+        params: QueryParams,
+    ) -> Result<Answer, Failure> {
+        let prepared = self.find(id)?;
+        let response = self.executor.execute(session, &prepared, &parameters(params)).await;
+        Ok(outcome(response.map_err(|error| failure(&error))?).into())
+    }
+
+    async fn batch(&self, session: &Session, batch: Batch) -> Result<Answer, Failure> {
+        let mut items = Vec::with_capacity(batch.items.len());
+        for item in batch.items {
+            let values = Values::Positional(item.values.into_iter().map(bound).collect());
+            items.push(match item.statement {
+                BatchStatement::Text(text) => CqlItem::Text { text, values },
+                BatchStatement::Prepared(id) => {
+                    CqlItem::Prepared { prepared: self.find(&id)?, values }
+                }
+            });
+        }
+        let kind = match batch.kind {
+            BatchKind::Logged => ast::BatchKind::Logged,
+            BatchKind::Unlogged => ast::BatchKind::Unlogged,
+            BatchKind::Counter => ast::BatchKind::Counter,
+        };
+        let parameters = parameters(batch.params);
+        let response = self.executor.batch(session, kind, items, &parameters).await;
+        Ok(outcome(response.map_err(|error| failure(&error))?).into())
+    }
+
+    fn append_metrics(&self, out: &mut String) {
+        let db = self.executor.db();
+        let _ = writeln!(
+            out,
+            "# HELP carnet_published_timestamp The last commit that every reader can see.\n\
+             # TYPE carnet_published_timestamp gauge\n\
+             carnet_published_timestamp {}",
+            db.published()
+        );
+        if let Some(metrics) = db.metrics() {
+            metrics.each(|name, help, kind, value| {
+                let _ = writeln!(
+                    out,
+                    "# HELP carnet_storage_{name} {help}\n# TYPE carnet_storage_{name} {kind}\n\
+                     carnet_storage_{name} {value}"
+                );
+            });
+        }
+    }
+}
+
+fn parameters(params: QueryParams) -> Parameters {
+    Parameters {
+        values: match params.values {
+            BoundValues::Positional(values) => {
+                Values::Positional(values.into_iter().map(bound).collect())
+            }
+            BoundValues::Named(values) => Values::Named(
+                values.into_iter().map(|(name, value)| (name, bound(value))).collect(),
+            ),
+        },
+        page_rows: params.page_size.and_then(|rows| usize::try_from(rows).ok()),
+        paging_state: params.paging_state,
+        keyspace: params.keyspace,
+    }
+}
+
+fn bound(value: BoundValue) -> Bound {
+    match value {
+        BoundValue::Bytes(bytes) => Bound::Bytes(bytes),
+        BoundValue::Null => Bound::Null,
+        BoundValue::Unset => Bound::Unset,
+    }
+}
+
+fn outcome(response: Response) -> Outcome {
+    match response {
+        Response::Void => Outcome::Void,
+        Response::Rows(rows) => Outcome::Rows(Rows {
+            columns: columns(&rows.columns),
+            rows: rows.rows,
+            paging_state: rows.paging_state,
+        }),
+        Response::SetKeyspace(keyspace) => Outcome::SetKeyspace(keyspace),
+        Response::SchemaChange(change) => Outcome::SchemaChange(SchemaChange {
+            change: match change.kind {
+                ChangeKind::Created => ChangeType::Created,
+                ChangeKind::Updated => ChangeType::Updated,
+                ChangeKind::Dropped => ChangeType::Dropped,
+            },
+            keyspace: change.keyspace,
+            target: change.table.map_or(ChangeTarget::Keyspace, ChangeTarget::Table),
+        }),
+    }
+}
+
+fn columns(specs: &[CqlColumn]) -> Columns {
+    let spec = |spec: &CqlColumn| {
+        ColumnSpec::new(
+            spec.keyspace.clone(),
+            spec.table.clone(),
+            spec.name.clone(),
+            column_type(&spec.result_type),
+        )
+    };
+    Columns::new(specs.iter().map(spec).collect())
+}
+
+fn column_type(result_type: &ResultType) -> ColumnType {
+    match result_type {
+        ResultType::Scalar(data_type) => ColumnType::from(*data_type),
+        ResultType::List(item) => ColumnType::list(column_type(item)),
+        ResultType::Set(item) => ColumnType::set(column_type(item)),
+        ResultType::Map(key, value) => ColumnType::map(column_type(key), column_type(value)),
+        ResultType::Tuple(items) => ColumnType::Tuple(items.iter().map(column_type).collect()),
+    }
+}
+
+fn failure(error: &CqlError) -> Failure {
+    let kind = match error.kind() {
+        CqlErrorKind::Syntax { .. } => FailureKind::Syntax,
+        CqlErrorKind::AlreadyExists { keyspace, table } => FailureKind::AlreadyExists {
+            keyspace: keyspace.clone(),
+            table: table.clone().unwrap_or_default(),
+        },
+        CqlErrorKind::Conflict => FailureKind::Conflict,
+        CqlErrorKind::Overloaded { .. } => FailureKind::Overloaded,
+        CqlErrorKind::Unknown { .. } => FailureKind::Unknown,
+        CqlErrorKind::Timeout => FailureKind::Timeout,
+        CqlErrorKind::Unavailable => FailureKind::Unavailable,
+        CqlErrorKind::Corrupted => FailureKind::Server,
+        _ => FailureKind::Invalid,
+    };
+    Failure::new(kind, error.message())
+}
