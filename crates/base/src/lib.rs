@@ -34,6 +34,6 @@ pub use num_bigint::BigInt;
 pub use park::block_on;
 pub use rng::{Rng, SeededRng};
 pub use row::{Column, Marker, RowImage};
-pub use spawn::{Signal, Spawn, Step, ThreadSpawn, Worker, WorkerHandle};
+pub use spawn::{Signal, Spawn, Step, Stepped, ThreadSpawn, Worker, WorkerHandle};
 pub use uuid::Uuid;
 pub use value::{DataType, Value};

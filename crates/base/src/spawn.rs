@@ -3,7 +3,7 @@
 //! In production [`ThreadSpawn`] gives each worker a thread of its own. A test or the simulator
 //! keeps the workers and steps them in an order drawn from its seed.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fmt, thread};
 
@@ -120,6 +120,54 @@ impl Spawn for ThreadSpawn {
     }
 }
 
+/// Keeps its workers for somebody who steps them: a test, or a simulator that draws the order of
+/// steps from its seed. Clones keep the same workers.
+#[derive(Clone, Default)]
+pub struct Stepped(Arc<Mutex<Vec<Box<dyn Worker>>>>);
+
+impl Spawn for Stepped {
+    fn spawn(&self, _: &str, _: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
+        self.workers().push(worker);
+        WorkerHandle::detached()
+    }
+}
+
+impl Stepped {
+    fn workers(&self) -> MutexGuard<'_, Vec<Box<dyn Worker>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Steps one worker once, by the order in which they were spawned.
+    pub fn step(&self, worker: usize) {
+        let mut workers = self.workers();
+        if worker < workers.len() && workers[worker].step() == Step::Done {
+            drop(workers.remove(worker));
+        }
+    }
+
+    /// Steps all workers until none has anything to do.
+    pub fn settle(&self) {
+        // Twice, since what one worker does may give work to one that was idle before it.
+        for _ in 0..2 {
+            self.workers().retain_mut(|worker| {
+                loop {
+                    match worker.step() {
+                        Step::Again => {}
+                        Step::Idle(_) => break true,
+                        Step::Done => break false,
+                    }
+                }
+            });
+        }
+    }
+}
+
+impl fmt::Debug for Stepped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stepped({} workers)", self.workers().len())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -136,6 +184,22 @@ mod tests {
                 _ => Step::Done,
             }
         }
+    }
+
+    #[test]
+    fn stepped_workers_move_when_they_are_stepped() {
+        let steps = Arc::new(AtomicU32::new(0));
+        let stepped = Stepped::default();
+        let worker = Box::new(Countdown(Arc::clone(&steps)));
+        stepped.clone().spawn("countdown", Signal::new(), worker).join();
+        stepped.step(0);
+        stepped.step(7);
+        assert_eq!(steps.load(Ordering::SeqCst), 1);
+        stepped.settle();
+        assert_eq!(
+            (steps.load(Ordering::SeqCst), format!("{stepped:?}").as_str()),
+            (3, "Stepped(0 workers)")
+        );
     }
 
     #[test]

@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use carnet_base::{
-    Bytes, CellKey, Error, KeyRange, PartitionKey, Result, Rng, SeededRng, Signal, Spawn, Step,
-    SystemClock, TableId, Timestamp, Version, Worker, WorkerHandle, block_on,
+    Bytes, CellKey, Error, KeyRange, PartitionKey, Result, Rng, SeededRng, Stepped, SystemClock,
+    TableId, Timestamp, Version, block_on,
 };
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
@@ -18,42 +18,6 @@ use carnet_storage::{Appended, Engine, EntryCell, Options, PageLimit};
 
 pub fn time(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
-}
-
-/// Keeps the workers so that the test steps them.
-#[derive(Clone, Default)]
-pub struct Stepped(Arc<Mutex<Vec<Box<dyn Worker>>>>);
-
-impl Spawn for Stepped {
-    fn spawn(&self, _name: &str, _signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
-        self.0.lock().unwrap().push(worker);
-        WorkerHandle::detached()
-    }
-}
-
-impl Stepped {
-    /// Steps one worker once.
-    pub fn step(&self, worker: usize) {
-        let mut workers = self.0.lock().unwrap();
-        if worker < workers.len() && workers[worker].step() == Step::Done {
-            drop(workers.remove(worker));
-        }
-    }
-
-    /// Steps all workers until none has anything to do.
-    pub fn settle(&self) {
-        for _ in 0..2 {
-            self.0.lock().unwrap().retain_mut(|worker| {
-                loop {
-                    match worker.step() {
-                        Step::Again => {}
-                        Step::Idle(_) => break true,
-                        Step::Done => break false,
-                    }
-                }
-            });
-        }
-    }
 }
 
 /// The table in which the tests record commits.
