@@ -189,7 +189,7 @@ where
                 scope.spawn(move || run_thread(thread))
             })
             .collect();
-        let joined = threads.into_iter().map(|thread| thread.join());
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
         joined.map(|result| result.expect("no thread of a benchmark panics")).collect()
     });
     let mut total: Option<Histogram<u64>> = None;

@@ -1,4 +1,6 @@
-//! The local store passes the suite, also when every commit is followed by a flush.
+//! The local store passes the suite, also when it flushes all the time.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
 use std::sync::Arc;
 

@@ -1,0 +1,27 @@
+//! Clustering keys, partition keys and commit entries from hostile bytes. What is accepted is
+//! encoded again to the same bytes.
+#![no_main]
+
+use carnet_base::commit_encoding::{v1, v2};
+use carnet_base::key::{self, Order};
+use carnet_base::{DataType, Timestamp, partition, var_long};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: (u8, u8, bool, bool, u64, Vec<u8>)| {
+    let (a, b, desc_a, desc_b, start, bytes) = input;
+    let of = |n: u8| DataType::ALL[usize::from(n) % DataType::ALL.len()];
+    let types = [of(a), of(b)];
+    let order = |desc: bool| if desc { Order::Desc } else { Order::Asc };
+    let orders = [order(desc_a), order(desc_b)];
+    if let Ok(values) = key::decode(&bytes, &types, &orders) {
+        assert_eq!(key::encode(&values, &orders).expect("decoded values encode"), bytes);
+    }
+    let _ = partition::decode(&types, &bytes);
+    let _ = var_long::decode(&bytes);
+    if let Some(start) = Timestamp::new(start) {
+        for decoded in [v1::decode(start, &bytes), v2::decode(start, &bytes)] {
+            drop(decoded);
+        }
+    }
+    let _ = v2::start_of(&bytes, &bytes);
+});
