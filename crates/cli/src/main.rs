@@ -1,2 +1,92 @@
-//! placeholder
-fn main() {}
+//! The command `carnet`: a server that speaks CQL, and a shell that runs it without one.
+//!
+//! ```text
+//!   carnet serve ──▶ commands::serve ──▶ carnet_server ─┐
+//!   carnet shell ──▶ commands::shell ──▶ shell ─────────┴▶ carnet_cql ──▶ carnet
+//!                                          └▶ copy: files of CSV, in and out
+//! ```
+//!
+//! One file per command in [`commands`]. What a command prints on standard output is its result;
+//! whatever is for a person (errors, progress, notes) goes to standard error, the last two only
+//! when that is a terminal.
+//!
+//! # Invariants
+//!
+//! * A failure is one clear sentence that begins with `error:`, and an exit code: 1 when the work
+//!   failed, 2 when the command line is wrong.
+//! * Files are read and written in pieces: `COPY` takes the same memory for a large file as for a
+//!   small one.
+//! * The directory of a database belongs to one process. The shell opens it itself, so it says no
+//!   while a server has it.
+
+mod commands;
+mod copy;
+mod origin;
+mod shell;
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::commands::{Cli, Command};
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Serve(arguments) => arguments.run(),
+        Command::Shell(arguments) => arguments.run(),
+        Command::HashPassword(arguments) => arguments.run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has seen enough of it.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            print_error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints an error for a person.
+fn print_error(error: &anyhow::Error) {
+    let label = if io::stderr().is_terminal() { "\u{1b}[1;31merror:\u{1b}[0m" } else { "error:" };
+    eprintln!("{label} {}", sentence(error));
+}
+
+/// Joins an error and its causes. One of Carnet's own has named its causes already.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&cause.to_string());
+        if cause.is::<carnet::Error>() {
+            break;
+        }
+    }
+    text
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let kind = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().map(io::Error::kind)
+    };
+    error.chain().any(|cause| kind(cause) == Some(io::ErrorKind::BrokenPipe))
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn every_cause_is_named_once() {
+        let full = io::Error::other("no space left");
+        let store = carnet::Error::unavailable("cannot write the log").with_source(full);
+        let error = Err::<(), _>(store).context("line 3").unwrap_err();
+        assert_eq!(sentence(&error), "line 3: cannot write the log: no space left");
+    }
+}

@@ -1,0 +1,111 @@
+//! `carnet hash-password`: a line for the users file of `carnet serve`.
+
+use std::borrow::Cow;
+use std::io::{self, BufRead, IsTerminal};
+
+use anyhow::{Context, Result, bail};
+use carnet_server::hash_password;
+use clap::Args;
+use rustyline::completion::Completer;
+use rustyline::config::Configurer;
+use rustyline::highlight::{CmdKind, Highlighter};
+use rustyline::hint::Hinter;
+use rustyline::history::DefaultHistory;
+use rustyline::validate::Validator;
+use rustyline::{ColorMode, Editor, Helper};
+
+/// Longer passwords are refused.
+const PASSWORD_BYTES_MAX: u64 = 1024;
+
+/// Print the line NAME:HASH of a user, for `carnet serve --users`.
+///
+/// The password is asked for on a terminal, and otherwise read from standard input, up to the end
+/// of the line. The hash is Argon2id with a fresh salt.
+#[derive(Args)]
+#[command(after_help = "Example:\n  carnet hash-password ann >> users")]
+pub(crate) struct HashPassword {
+    /// The user's name.
+    name: String,
+}
+
+impl HashPassword {
+    pub(crate) fn run(self) -> Result<()> {
+        let name = self.name;
+        if name.is_empty() || name.starts_with('#') || name.contains([':', '\n', '\r', '\0']) {
+            bail!("a user's name is not empty, begins with no #, and has no colon or line break");
+        }
+        let password =
+            if io::stdin().is_terminal() { ask(&name)? } else { read_line(io::stdin().lock())? };
+        if password.is_empty() {
+            bail!("the password is empty");
+        }
+        println!("{name}:{}", hash_password(&password)?);
+        Ok(())
+    }
+}
+
+fn read_line(input: impl BufRead) -> Result<String> {
+    let mut line = String::new();
+    input
+        .take(PASSWORD_BYTES_MAX + 2)
+        .read_line(&mut line)
+        .context("cannot read the password from standard input")?;
+    let password = line.trim_end_matches(['\n', '\r']);
+    if password.len() as u64 > PASSWORD_BYTES_MAX {
+        bail!("the password is longer than {PASSWORD_BYTES_MAX} bytes");
+    }
+    Ok(password.to_owned())
+}
+
+/// Asks for a password on the terminal, without showing it.
+fn ask(name: &str) -> Result<String> {
+    let mut editor = Editor::<Masked, DefaultHistory>::new().context("cannot use the terminal")?;
+    editor.set_helper(Some(Masked));
+    // Colours are what hides the text, whatever the terminal says of itself.
+    editor.set_color_mode(ColorMode::Forced);
+    editor.set_auto_add_history(false);
+    let mut line = |prompt: &str| editor.readline(prompt).context("no password was given");
+    let password = line(&format!("Password of {name}: "))?;
+    if line("The same again: ")? != password {
+        bail!("the passwords differ");
+    }
+    Ok(password)
+}
+
+/// Shows stars for whatever is typed.
+struct Masked;
+
+impl Highlighter for Masked {
+    fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
+        Cow::Owned("*".repeat(line.chars().count()))
+    }
+
+    fn highlight_char(&self, _: &str, _: usize, kind: CmdKind) -> bool {
+        kind != CmdKind::MoveCursor
+    }
+}
+
+impl Completer for Masked {
+    type Candidate = String;
+}
+
+impl Hinter for Masked {
+    type Hint = String;
+}
+
+impl Validator for Masked {}
+
+impl Helper for Masked {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_ends_with_its_line() {
+        assert_eq!(read_line(&b"secret word\r\nmore"[..]).unwrap(), "secret word");
+        assert_eq!(read_line(&b"secret"[..]).unwrap(), "secret");
+        let long = vec![b'x'; 5000];
+        assert!(read_line(&long[..]).is_err());
+    }
+}

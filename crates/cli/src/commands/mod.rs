@@ -1,0 +1,40 @@
+//! The command line: one file per command.
+
+mod hash_password;
+mod node;
+mod serve;
+mod shell;
+
+use clap::{Parser, Subcommand};
+
+/// A transactional wide-column database that speaks CQL.
+///
+/// Every statement is a strictly serializable transaction, and
+/// BEGIN TRANSACTION … COMMIT TRANSACTION makes one of many. A database is a directory, held by one
+/// process at a time: by `carnet serve`, to which cqlsh and the Cassandra drivers of every language
+/// connect, or by `carnet shell`, which needs no server.
+#[derive(Parser)]
+#[command(name = "carnet", version, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  carnet shell                              try CQL on a database that goes away at the end
+  carnet shell ./data                       work on the database in ./data
+  carnet shell ./data -e 'SELECT * FROM bank.accounts' --json
+  carnet shell -f examples/bank.cql         run a script
+  carnet serve                              serve ./carnet-data on 127.0.0.1:9042
+  cqlsh 127.0.0.1 9042                      … and connect to it
+
+'carnet <command> --help' tells more about a command.";
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Serve(serve::Serve),
+    Shell(shell::Shell),
+    HashPassword(hash_password::HashPassword),
+}

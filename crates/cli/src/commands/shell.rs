@@ -1,0 +1,176 @@
+//! `carnet shell`: CQL on an embedded database.
+
+use std::fs;
+use std::io::{self, IsTerminal, Read};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use carnet::{Db, Durability, Isolation};
+use carnet_cql::Executor;
+use carnet_cql::system::NodeInfo;
+use clap::{Args, ValueEnum};
+use tempfile::TempDir;
+
+use super::node;
+use crate::origin::Origin;
+use crate::shell::{self, Format, Printer, Session};
+
+/// Run CQL on a database, without a server.
+///
+/// Without DIR the database is a new one in a temporary directory, which is removed at the end.
+/// Without -e and -f, statements are asked for on a terminal, and otherwise read from standard
+/// input. A script stops at its first error, with exit code 1; what was done before it stays.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Shell {
+    /// The database's directory; it is made when it is not there.
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Run these statements.
+    #[arg(short, long, value_name = "CQL", conflicts_with = "file", allow_hyphen_values = true)]
+    execute: Option<String>,
+    /// Run the statements of a file. Paths in it are relative to the file.
+    #[arg(short, long)]
+    file: Option<PathBuf>,
+    /// Print a JSON object for each row, one a line.
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV with a header.
+    #[arg(long)]
+    csv: bool,
+    /// Do not print a script's statements and comments before their results.
+    #[arg(short, long)]
+    quiet: bool,
+    /// The isolation level of the statements.
+    #[arg(long, value_enum, default_value_t = Level::StrictSerializable)]
+    isolation: Level,
+    /// USE this keyspace first.
+    #[arg(short, long)]
+    keyspace: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  carnet shell
+  carnet shell ./data -k bank
+  carnet shell ./data -e 'SELECT * FROM bank.accounts' --csv > accounts.csv
+  carnet shell ./data -e \"COPY bank.accounts FROM STDIN WITH HEADER = true\" < accounts.csv
+  carnet shell -f examples/bank.cql
+
+HELP inside the shell lists its own commands.";
+
+/// An isolation level's name on the command line.
+#[derive(Clone, Copy, ValueEnum)]
+enum Level {
+    /// As if statements ran one at a time, in real time's order.
+    StrictSerializable,
+    /// As if statements ran one at a time; reads may be older.
+    Serializable,
+    /// Reads come from one snapshot, and only writes of the same row conflict.
+    Snapshot,
+}
+
+impl From<Level> for Isolation {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::StrictSerializable => Self::StrictSerializable,
+            Level::Serializable => Self::Serializable,
+            Level::Snapshot => Self::Snapshot,
+        }
+    }
+}
+
+impl Shell {
+    pub(crate) fn run(self) -> Result<()> {
+        let script = self.read_script()?;
+        let place = Place::find(self.directory.clone())?;
+        let executor = Executor::new(
+            place.open(self.isolation.into())?,
+            NodeInfo::local(node::host_id(place.path())),
+        );
+        let format = match (self.json, self.csv) {
+            (true, _) => Format::Json,
+            (_, true) => Format::Csv,
+            _ => Format::Table,
+        };
+        let echoes = !self.quiet && format == Format::Table;
+        let mut session = Session::new(executor, Printer::stdout(format));
+        if let Some(keyspace) = &self.keyspace {
+            session.use_keyspace(keyspace)?;
+        }
+        match script {
+            None => shell::interactive(&mut session),
+            Some(script) => {
+                session.echo(echoes && matches!(script.origin, Origin::File(_)));
+                session.run_script(&script.text, &script.origin)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the script to run; `None` when a person is to be asked.
+    fn read_script(&self) -> Result<Option<Script>> {
+        if let Some(text) = &self.execute {
+            return Ok(Some(Script { text: text.clone(), origin: Origin::Argument }));
+        }
+        if let Some(path) = &self.file {
+            let text = fs::read_to_string(path)
+                .with_context(|| format!("cannot read the script {}", path.display()))?;
+            return Ok(Some(Script { text, origin: Origin::File(path.clone()) }));
+        }
+        if io::stdin().is_terminal() {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        Ok(Some(Script { text, origin: Origin::StandardInput }))
+    }
+}
+
+struct Script {
+    text: String,
+    origin: Origin,
+}
+
+/// Where the database is.
+enum Place {
+    Directory(PathBuf),
+    /// Removed when this is dropped, which has to be after the database is.
+    Scratch(TempDir),
+}
+
+impl Place {
+    fn find(directory: Option<PathBuf>) -> Result<Self> {
+        let is_terminal = io::stderr().is_terminal();
+        let Some(directory) = directory else {
+            let scratch = TempDir::with_prefix("carnet-")
+                .context("cannot make a temporary directory for a scratch database")?;
+            if is_terminal {
+                let path = scratch.path().display();
+                eprintln!("A scratch database in {path}; it is removed at the end.");
+            }
+            return Ok(Self::Scratch(scratch));
+        };
+        if is_terminal && !directory.exists() {
+            eprintln!("A new database in {}.", directory.display());
+        }
+        Ok(Self::Directory(directory))
+    }
+
+    fn path(&self) -> &std::path::Path {
+        match self {
+            Self::Directory(path) => path,
+            Self::Scratch(scratch) => scratch.path(),
+        }
+    }
+
+    fn open(&self, isolation: Isolation) -> Result<Db> {
+        let durability = match self {
+            Self::Directory(_) => Durability::Always,
+            // Nobody will open it after a loss of power.
+            Self::Scratch(_) => Durability::None,
+        };
+        let builder = Db::builder().isolation(isolation).durability(durability);
+        Ok(builder.open(self.path())?)
+    }
+}

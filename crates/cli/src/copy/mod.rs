@@ -1,0 +1,44 @@
+//! `COPY`: rows between a table and a file of CSV.
+//!
+//! ```text
+//!   file ─ csv ─▶ fields ─ parse_text ─▶ bytes ─▶ INSERT, CHUNKSIZE rows a transaction ─▶ table
+//!   file ◀─ csv ─ fields ◀─── Display ── bytes ◀─ SELECT, CHUNKSIZE rows a page ◀──────── table
+//! ```
+//!
+//! Types come from the prepared INSERT or SELECT, text forms from `carnet::base::text`, so that
+//! what `TO` writes `FROM` reads back.
+//!
+//! # Invariants
+//!
+//! * Memory is bounded by a chunk, a record and the buffers, whatever the file's length.
+//! * `TO` reads one snapshot, however long it takes.
+//! * `FROM` stops at the first row that it cannot take; every row before it is in the table, and
+//!   none after it. The error says how many those are, so that the rest can follow once it is mended.
+
+mod export;
+mod import;
+mod meter;
+mod progress;
+mod statement;
+mod target;
+
+use anyhow::Result;
+use carnet_cql::{Executor, Session};
+
+pub(crate) use statement::{Copy, parse};
+
+use crate::origin::Origin;
+use statement::Direction;
+
+/// Moves the rows, and says what was moved.
+pub(crate) fn run(
+    executor: &Executor,
+    session: &Session,
+    copy: &Copy,
+    origin: &Origin,
+) -> Result<String> {
+    match copy.direction {
+        Direction::From => import::run(executor, session, copy, origin),
+        Direction::To => export::run(executor, session, copy, origin),
+    }
+}

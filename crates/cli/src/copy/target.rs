@@ -1,0 +1,59 @@
+//! A table's columns, as the statements that read and write it know them.
+
+use anyhow::{Result, bail};
+use carnet::{DataType, block_on};
+use carnet_cql::result::{ColumnSpec, ResultType};
+use carnet_cql::{Executor, Session, is_reserved};
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) data_type: DataType,
+}
+
+impl Column {
+    pub(super) fn all(specs: &[ColumnSpec]) -> Result<Vec<Self>> {
+        specs.iter().map(Self::new).collect()
+    }
+
+    fn new(spec: &ColumnSpec) -> Result<Self> {
+        let ResultType::Scalar(data_type) = spec.result_type else {
+            bail!("not supported yet: COPY of column {}, a {}", spec.name, spec.result_type);
+        };
+        Ok(Self { name: spec.name.clone(), data_type })
+    }
+}
+
+/// Returns the names of a table's columns.
+pub(super) fn column_names(
+    executor: &Executor,
+    session: &Session,
+    table: &str,
+) -> Result<Vec<String>> {
+    let select = format!("SELECT * FROM {table}");
+    let prepared = block_on(executor.prepare(session, &select, None))?;
+    Ok(prepared.result.iter().map(|column| column.name.clone()).collect())
+}
+
+/// Returns a stored name as a statement spells it.
+pub(super) fn spelled(name: &str) -> String {
+    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        && !is_reserved(name);
+    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_where_they_have_to_be() {
+        assert_eq!(spelled("id_2"), "id_2");
+        assert_eq!(spelled("select"), "\"select\"");
+        assert_eq!(spelled("Id"), "\"Id\"");
+        assert_eq!(spelled("a\"b"), "\"a\"\"b\"");
+        assert_eq!(spelled(""), "\"\"");
+    }
+}
