@@ -4,13 +4,15 @@
 //! what comes of it. Rewrite that with `UPDATE_GOLDENFILES=1 cargo test -p carnet-cql --test
 //! golden`, and read the diff.
 
+#[path = "common/blocks.rs"]
+mod blocks;
+
 use std::fmt::Write as _;
-use std::path::Path;
 
 use carnet_cql::ast::{BindRole, BindSite, Name, Statement};
 use carnet_cql::{Limits, parse};
 
-const SEPARATOR: &str = "----";
+const SCRIPTS_FOLDER: &str = "parser";
 
 fn outcome(text: &str) -> String {
     let parsed = match parse(text, &Limits::default()) {
@@ -73,41 +75,9 @@ fn listed(columns: &[Name]) -> String {
     columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Runs a script, and returns it with what came of each statement.
-fn run(script: &str) -> String {
-    let mut blocks = Vec::new();
-    for block in script.trim_end().split("\n\n") {
-        let input = match block.split_once(SEPARATOR) {
-            Some((input, _)) => input.trim_end(),
-            None => block.trim_end(),
-        };
-        let is_comment = |line: &&str| line.starts_with('#');
-        let comments: Vec<&str> = input.lines().take_while(is_comment).collect();
-        let statement: Vec<&str> = input.lines().skip_while(is_comment).collect();
-        let mut done = comments.join("\n");
-        if !statement.is_empty() {
-            let statement = statement.join("\n");
-            let between = if done.is_empty() { "" } else { "\n" };
-            let _ = write!(done, "{between}{statement}\n{SEPARATOR}\n{}", outcome(&statement));
-        }
-        blocks.push(done.trim_end().to_owned());
-    }
-    blocks.join("\n\n") + "\n"
-}
-
 fn check(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testscripts/parser").join(name);
-    let script = std::fs::read_to_string(&path).expect("the script is there");
-    let done = run(&script);
-    if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
-        std::fs::write(&path, done).expect("the script can be written");
-        return;
-    }
-    assert!(script.contains(SEPARATOR), "{name} expects nothing");
-    for (expected, found) in script.split("\n\n").zip(done.split("\n\n")) {
-        assert_eq!(found, expected, "in {name}");
-    }
-    assert_eq!(done, script, "in {name}");
+    let script = blocks::read(SCRIPTS_FOLDER, name);
+    blocks::compare(SCRIPTS_FOLDER, name, &script, &blocks::run(&script, outcome));
 }
 
 macro_rules! scripts {
@@ -122,13 +92,5 @@ scripts! { batches connect describe keyspaces mistakes names selects tables term
 
 #[test]
 fn no_script_is_forgotten() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testscripts/parser");
-    let mut found: Vec<String> = std::fs::read_dir(folder)
-        .expect("the folder can be listed")
-        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a plain name"))
-        .collect();
-    found.sort();
-    let mut known = SCRIPTS.to_vec();
-    known.sort_unstable();
-    assert_eq!(found, known);
+    blocks::check_none_forgotten(SCRIPTS_FOLDER, SCRIPTS);
 }

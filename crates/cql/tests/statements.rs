@@ -5,16 +5,18 @@
 //! the time, and must say the same on both. Rewrite the expected answers with
 //! `UPDATE_GOLDENFILES=1 cargo test -p carnet-cql --test statements`, and read the diff.
 
+#[path = "common/blocks.rs"]
+mod blocks;
+
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
-use std::path::Path;
 
 use carnet::{Db, Durability, Uuid, block_on};
 use carnet_cql::result::{Response, ResultType, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session};
 
-const SEPARATOR: &str = "----";
+const SCRIPTS_FOLDER: &str = "statements";
 
 fn cell(result_type: &ResultType, bytes: Option<&carnet::Bytes>) -> String {
     match (result_type, bytes) {
@@ -59,25 +61,9 @@ fn outcome(executor: &Executor, session: &Session, statement: &str) -> String {
     }
 }
 
-/// Runs a script, and returns it with what came of each statement.
 fn run(executor: &Executor, script: &str) -> String {
     let session = Session::new();
-    let mut blocks = Vec::new();
-    for block in script.trim_end().split("\n\n") {
-        let input = block.split_once(SEPARATOR).map_or(block, |(input, _)| input).trim_end();
-        let is_comment = |line: &&str| line.starts_with('#');
-        let comments: Vec<&str> = input.lines().take_while(is_comment).collect();
-        let statement: Vec<&str> = input.lines().skip_while(is_comment).collect();
-        let mut done = comments.join("\n");
-        if !statement.is_empty() {
-            let statement = statement.join("\n");
-            let between = if done.is_empty() { "" } else { "\n" };
-            let answer = outcome(executor, &session, &statement);
-            let _ = write!(done, "{between}{statement}\n{SEPARATOR}\n{answer}");
-        }
-        blocks.push(done.trim_end().to_owned());
-    }
-    blocks.join("\n\n") + "\n"
+    blocks::run(script, |statement| outcome(executor, &session, statement))
 }
 
 fn executor(db: Db) -> Executor {
@@ -87,8 +73,7 @@ fn executor(db: Db) -> Executor {
 }
 
 fn check(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testscripts/statements").join(name);
-    let script = std::fs::read_to_string(&path).expect("the script is there");
+    let script = blocks::read(SCRIPTS_FOLDER, name);
     let in_memory = run(&executor(Db::builder().in_memory()), &script);
     let dir = tempfile::tempdir().expect("a temporary directory");
     let embedded = Db::builder()
@@ -97,15 +82,7 @@ fn check(name: &str) {
         .open(dir.path().join("db"))
         .expect("an empty directory opens");
     assert_eq!(run(&executor(embedded), &script), in_memory, "{name}: the stores disagree");
-    if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
-        std::fs::write(&path, in_memory).expect("the script can be written");
-        return;
-    }
-    assert!(script.contains(SEPARATOR), "{name} expects nothing");
-    for (expected, found) in script.split("\n\n").zip(in_memory.split("\n\n")) {
-        assert_eq!(found, expected, "in {name}");
-    }
-    assert_eq!(in_memory, script, "in {name}");
+    blocks::compare(SCRIPTS_FOLDER, name, &script, &in_memory);
 }
 
 macro_rules! scripts {
@@ -120,13 +97,5 @@ scripts! { aggregates batches conditions deletes inserts keyspaces ranges scans 
 
 #[test]
 fn no_script_is_forgotten() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testscripts/statements");
-    let mut found: Vec<String> = std::fs::read_dir(folder)
-        .expect("the folder can be listed")
-        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a plain name"))
-        .collect();
-    found.sort();
-    let mut known = SCRIPTS.to_vec();
-    known.sort_unstable();
-    assert_eq!(found, known);
+    blocks::check_none_forgotten(SCRIPTS_FOLDER, SCRIPTS);
 }
