@@ -1,6 +1,6 @@
 //! `carnet serve`: a database behind ports.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,7 +75,11 @@ fn durability(text: &str) -> Result<Durability, String> {
 
 impl Serve {
     pub(crate) fn run(self) -> Result<()> {
-        tracing_subscriber::fmt().with_writer(io::stderr).with_target(false).init();
+        tracing_subscriber::fmt()
+            .with_writer(io::stderr)
+            .with_ansi(io::stderr().is_terminal())
+            .with_target(false)
+            .init();
         let authenticator = self.users.as_deref().map(authenticator).transpose()?;
         let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
         let db = Db::builder().durability(self.durability).open(&self.directory)?;

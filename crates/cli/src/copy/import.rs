@@ -1,7 +1,7 @@
 //! `COPY … FROM`.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,7 +34,12 @@ pub(super) fn run(
         End::Standard if *origin == Origin::StandardInput => {
             bail!("COPY … FROM STDIN needs a script from elsewhere: standard input is the script")
         }
-        End::Standard => ("standard input".into(), Box::new(io::stdin()), None),
+        End::Standard => {
+            if io::stdin().is_terminal() {
+                eprintln!("Type the rows; Ctrl-D on a line of its own ends them.");
+            }
+            ("standard input".into(), Box::new(io::stdin()), None)
+        }
         End::File(path) => {
             let path = origin.resolve(path);
             let shown = path.display().to_string();

@@ -1,0 +1,86 @@
+//! The real server, killed with SIGKILL at random moments while clients transfer money.
+//!
+//! Each round: start the server on the same directory and port, let 8 clients of the Python
+//! driver transfer between 1,000 accounts, kill it, start it again, and compare the database with
+//! what the clients know. `tests/e2e/crash.py` says what has to hold.
+//!
+//! SIGKILL does not lose what the operating system holds: that a write was *synced* before its
+//! acknowledgement is for the storage engine's own crash tests, on a disk that loses what was not.
+//!
+//! | variable | |
+//! | --- | --- |
+//! | `CARNET_CRASH_ROUNDS` | how often to kill; 20 unless set, 200 in the long edition |
+//! | `CARNET_CRASH_SEED` | replays the transfers and the moments of a run that failed |
+
+mod support;
+
+use std::env;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use carnet::base::{Rng, SeededRng};
+use support::{Guard, Server, clients, e2e, pause};
+
+const ROUNDS: u64 = 20;
+/// The server runs this long at most, in milliseconds, once all clients transfer.
+const LIFE_MILLIS_MAX: u64 = 1_200;
+
+/// The clients, in a process that outlives the servers.
+struct Clients {
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    _process: Guard,
+}
+
+impl Clients {
+    fn start(python: &std::path::Path, port: &str, seed: u64) -> Self {
+        let mut command = Command::new(python);
+        command.arg(e2e("crash.py")).args([port, &seed.to_string()]);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut process = Guard::new(child);
+        Self { stdin: process.stdin(), stdout: process.stdout(), _process: process }
+    }
+
+    /// Gives a command and returns the answer; what is wrong, the clients print themselves.
+    fn ask(&mut self, command: &str, replay: &str) -> String {
+        writeln!(self.stdin, "{command}").unwrap();
+        let mut answer = String::new();
+        self.stdout.read_line(&mut answer).unwrap();
+        assert!(!answer.is_empty(), "`{command}` failed, see above; {replay}");
+        answer.trim_end().to_owned()
+    }
+}
+
+fn variable(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value}")))
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_and_nothing_is_half_done() {
+    let Some(python) = clients::python() else { return };
+    let rounds = variable("CARNET_CRASH_ROUNDS").unwrap_or(ROUNDS);
+    let seed =
+        variable("CARNET_CRASH_SEED").unwrap_or_else(|| SeededRng::from_entropy().next_u64());
+    let replay = format!(
+        "replay: CARNET_CRASH_SEED={seed} CARNET_CRASH_ROUNDS={rounds} \
+         cargo test -p carnet-cli --test crash"
+    );
+    println!("{replay}");
+    let mut rng = SeededRng::new(seed);
+    let directory = tempfile::tempdir().unwrap();
+
+    let mut server = Server::start(directory.path(), &[]);
+    let listen = server.cql.to_string();
+    let mut clients = Clients::start(&python, &server.port(), seed);
+    clients.ask("setup", &replay);
+    for round in 0..rounds {
+        clients.ask(&format!("round {round}"), &replay);
+        pause(Duration::from_millis(rng.below(LIFE_MILLIS_MAX)));
+        server.process.kill();
+        server = Server::start_at(directory.path(), &listen, &[]);
+        let answer = clients.ask(&format!("check {round}"), &replay);
+        println!("round {round} {answer}");
+    }
+    println!("{}", clients.ask("check all", &replay));
+}

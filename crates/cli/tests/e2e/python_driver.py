@@ -1,0 +1,350 @@
+"""What an application does with the stock Python driver: python_driver.py PORT
+
+Every check runs on both versions of the native protocol.
+"""
+
+import datetime
+import decimal
+import math
+import sys
+import traceback
+import uuid
+
+from cassandra import AlreadyExists, ConsistencyLevel, InvalidRequest
+from cassandra.cluster import Cluster, EXEC_PROFILE_DEFAULT, ExecutionProfile
+from cassandra.metadata import Murmur3Token
+from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
+from cassandra.protocol import SyntaxException
+from cassandra.query import (
+    UNSET_VALUE,
+    BatchStatement,
+    BatchType,
+    SimpleStatement,
+)
+from cassandra.util import Date, Time
+
+CHECKS = []
+
+
+def check(function):
+    CHECKS.append(function)
+    return function
+
+
+def raises(error, function, *arguments):
+    try:
+        function(*arguments)
+    except error as caught:
+        return caught
+    raise AssertionError(f"{error.__name__} expected")
+
+
+@check
+def the_server_describes_itself(session):
+    cluster = session.cluster
+    hosts = cluster.metadata.all_hosts()
+    assert len(hosts) == 1 and hosts[0].is_up, hosts
+    assert hosts[0].release_version.startswith("5.0.0-carnet"), hosts[0].release_version
+    assert cluster.metadata.partitioner.endswith("Murmur3Partitioner")
+    assert "system" in cluster.metadata.keyspaces
+
+
+@check
+def prepared_statements_take_positions_and_names(session):
+    session.execute("CREATE TABLE people (id int, day int, name text, PRIMARY KEY (id, day))")
+    insert = session.prepare("INSERT INTO people (id, day, name) VALUES (?, ?, ?)")
+    session.execute(insert, (1, 1, "Ada"))
+    named = session.prepare("INSERT INTO people (id, day, name) VALUES (:who, :day, :name)")
+    session.execute(named, {"who": 1, "day": 2, "name": "Grace"})
+    simple = "INSERT INTO people (id, day, name) VALUES (%s, %s, %s)"
+    session.execute(simple, (1, 3, "it's"))
+    select = session.prepare("SELECT day, name FROM people WHERE id = :id AND day >= :first")
+    rows = list(session.execute(select, {"id": 1, "first": 2}))
+    assert [(row.day, row.name) for row in rows] == [(2, "Grace"), (3, "it's")], rows
+    descending = session.execute("SELECT day FROM people WHERE id = 1 ORDER BY day DESC LIMIT 2")
+    assert [row.day for row in descending] == [3, 2]
+
+
+@check
+def null_and_unset_differ(session):
+    session.execute("CREATE TABLE sparse (id int PRIMARY KEY, a text, b text)")
+    insert = session.prepare("INSERT INTO sparse (id, a, b) VALUES (?, ?, ?)")
+    session.execute(insert, (1, "a", "b"))
+    session.execute(insert, (1, UNSET_VALUE, None))
+    row = session.execute("SELECT a, b FROM sparse WHERE id = 1").one()
+    assert (row.a, row.b) == ("a", None), row
+    session.execute(insert, (2, "", None))
+    assert session.execute("SELECT a, b FROM sparse WHERE id = 2").one() == ("", None)
+    raises(InvalidRequest, session.execute, insert, (None, "a", "b"))
+
+
+@check
+def every_scalar_comes_back(session):
+    moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000)
+    values = {
+        "ascii": ["", "plain"],
+        "bigint": [-(2**63), 0, 2**63 - 1],
+        "blob": [b"", b"\x00\xff" * 100],
+        "boolean": [True, False],
+        "date": [Date(0), Date("2026-01-02"), Date(-(2**31)), Date(2**31 - 1)],
+        "decimal": [decimal.Decimal(text) for text in ("0", "-1.50", "1E+30", "1E-30", "9" * 60)],
+        "double": [0.0, -1.5e300, 5e-324, math.inf, -math.inf],
+        "float": [0.0, 1.5, -math.inf],
+        "inet": ["127.0.0.1", "::1", "2001:db8::ff"],
+        "int": [-(2**31), 2**31 - 1],
+        "smallint": [-(2**15), 2**15 - 1],
+        "text": ["", "ünï→😀", "it's; -- \"q\"\n", "x" * 100_000],
+        "time": [Time(0), Time("23:59:59.999999999")],
+        "timestamp": [moment, datetime.datetime(1969, 12, 31, 23, 59, 59, 999000)],
+        "timeuuid": [uuid.UUID("f81d4fae-7dec-11d0-a765-00a0c91e6bf6"), uuid.uuid1()],
+        "tinyint": [-128, 127],
+        "uuid": [uuid.uuid4(), uuid.UUID(int=0)],
+        "varint": [0, -1, 127, 128, -(2**200), 2**200],
+    }
+    columns = ", ".join(f"c_{name} {name}" for name in values)
+    session.execute(f"CREATE TABLE scalars (id int PRIMARY KEY, {columns})")
+    for name, samples in values.items():
+        insert = session.prepare(f"INSERT INTO scalars (id, c_{name}) VALUES (?, ?)")
+        select = session.prepare(f"SELECT c_{name} AS v FROM scalars WHERE id = ?")
+        for number, sample in enumerate(samples):
+            session.execute(insert, (number, sample))
+            back = session.execute(select, (number,)).one().v
+            assert back == sample, f"{name}: {sample!r} came back as {back!r}"
+    insert = session.prepare("INSERT INTO scalars (id, c_double) VALUES (?, ?)")
+    session.execute(insert, (0, math.nan))
+    assert math.isnan(session.execute("SELECT c_double FROM scalars WHERE id = 0").one()[0])
+
+
+@check
+def pages_are_one_snapshot(session):
+    session.execute("CREATE TABLE wide (p int, c int, v text, PRIMARY KEY (p, c))")
+    insert = session.prepare("INSERT INTO wide (p, c, v) VALUES (?, ?, ?)")
+    for start in range(0, 1_500, 100):
+        batch = BatchStatement(BatchType.UNLOGGED)
+        for number in range(start, start + 100):
+            batch.add(insert, (number % 3, number, "x"))
+        session.execute(batch)
+    for query in ("SELECT c FROM wide", "SELECT c FROM wide WHERE p IN (0, 1, 2)"):
+        result = session.execute(SimpleStatement(query, fetch_size=70))
+        first = list(result.current_rows)
+        assert len(first) == 70 and result.has_more_pages
+        # Rows that come in the middle of the sequence are not of its snapshot.
+        session.execute(insert, (2, 5_000, "late"))
+        session.execute("DELETE FROM wide WHERE p = 2 AND c = 1499")
+        numbers = sorted(row.c for row in result)
+        assert numbers == list(range(1_500)), (query, len(numbers))
+        session.execute("DELETE FROM wide WHERE p = 2 AND c = 5000")
+        session.execute(insert, (2, 1_499, "x"))
+    backwards = SimpleStatement("SELECT c FROM wide WHERE p = 1 ORDER BY c DESC", fetch_size=33)
+    assert [row.c for row in session.execute(backwards)] == list(range(1_498, 0, -3))
+    prepared = session.prepare("SELECT c FROM wide WHERE p = ? AND c >= ? LIMIT 250")
+    prepared.fetch_size = 99
+    assert [row.c for row in session.execute(prepared, (0, 300))] == list(range(300, 1050, 3))
+    assert session.execute("SELECT count(*) FROM wide").one()[0] == 1_500
+
+
+@check
+def a_batch_is_all_or_nothing(session):
+    session.execute("CREATE TABLE pairs (id int PRIMARY KEY, v int)")
+    insert = session.prepare("INSERT INTO pairs (id, v) VALUES (?, ?)")
+    batch = BatchStatement(consistency_level=ConsistencyLevel.QUORUM)
+    batch.add(insert, (1, 10))
+    batch.add("INSERT INTO pairs (id, v) VALUES (%s, %s)", (2, 20))
+    batch.add(SimpleStatement("UPDATE pairs SET v = 30 WHERE id = 3"))
+    session.execute(batch)
+    rows = {row.id: row.v for row in session.execute("SELECT id, v FROM pairs")}
+    assert rows == {1: 10, 2: 20, 3: 30}, rows
+    broken = BatchStatement()
+    broken.add(insert, (4, 40))
+    broken.add("INSERT INTO pairs (id, nothing) VALUES (5, 50)")
+    raises(InvalidRequest, session.execute, broken)
+    assert session.execute("SELECT v FROM pairs WHERE id = 4").one() is None
+
+
+@check
+def conditions_say_whether_they_held(session):
+    session.execute("CREATE TABLE once (id int PRIMARY KEY, v int)")
+    create = session.prepare("INSERT INTO once (id, v) VALUES (?, ?) IF NOT EXISTS")
+    assert session.execute(create, (1, 10)).was_applied
+    again = session.execute(create, (1, 11))
+    assert not again.was_applied
+    assert again.one().v == 10
+    swap = session.prepare("UPDATE once SET v = ? WHERE id = ? IF v = ?")
+    assert session.execute(swap, (20, 1, 10)).was_applied
+    assert not session.execute(swap, (30, 1, 10)).was_applied
+    assert session.execute("SELECT v FROM once WHERE id = 1").one().v == 20
+
+
+TRANSFER = """
+BEGIN TRANSACTION
+  LET src = (SELECT balance FROM accounts WHERE id = {source});
+  LET dst = (SELECT balance FROM accounts WHERE id = {target});
+  IF src.balance >= {amount} AND dst IS NOT NULL THEN
+    UPDATE accounts SET balance = balance - {amount} WHERE id = {source};
+    UPDATE accounts SET balance = balance + {amount} WHERE id = {target};
+  END IF
+{end} TRANSACTION
+"""
+
+
+@check
+def transactions_run_as_text_and_prepared(session):
+    session.execute("CREATE TABLE accounts (id int PRIMARY KEY, balance bigint)")
+    for account in (1, 2):
+        session.execute(f"INSERT INTO accounts (id, balance) VALUES ({account}, 100)")
+
+    def balances():
+        rows = session.execute("SELECT id, balance FROM accounts WHERE id IN (1, 2)")
+        return {row.id: row.balance for row in rows}
+
+    session.execute(TRANSFER.format(source=1, target=2, amount=30, end="COMMIT"))
+    assert balances() == {1: 70, 2: 130}, balances()
+    names = dict(source=":source", target=":target", amount=":amount", end="APPLY")
+    prepared = session.prepare(TRANSFER.format(**names))
+    result = session.execute(prepared, {"source": 1, "target": 2, "amount": 70})
+    assert result.one()[0] is True
+    result = session.execute(prepared, {"source": 1, "target": 2, "amount": 1})
+    assert result.one()[0] is False
+    assert balances() == {1: 0, 2: 200}, balances()
+    reading = """
+        BEGIN TRANSACTION
+          LET a = (SELECT balance FROM accounts WHERE id = 1);
+          LET b = (SELECT balance FROM accounts WHERE id = 2);
+          SELECT a.balance, b.balance;
+        COMMIT TRANSACTION"""
+    assert tuple(session.execute(reading).one()) == (0, 200)
+
+
+@check
+def increments_of_many_threads_all_count(session):
+    session.execute("CREATE TABLE hits (id int PRIMARY KEY, n bigint)")
+    session.execute("INSERT INTO hits (id, n) VALUES (1, 0)")
+    add = session.prepare(
+        "BEGIN TRANSACTION UPDATE hits SET n = n + ? WHERE id = ?; COMMIT TRANSACTION"
+    )
+    futures = [session.execute_async(add, (1, 1)) for _ in range(200)]
+    for future in futures:
+        future.result()
+    assert session.execute("SELECT n FROM hits WHERE id = 1").one().n == 200
+
+
+@check
+def the_driver_routes_by_the_servers_tokens(session):
+    keys = {
+        "one_int": ("a int", [(0,), (-1,), (2**31 - 1,)]),
+        "one_text": ("a text", [("",), ("ünï",), ("x" * 5_000,)]),
+        "one_blob": ("a blob", [(b"\x80\xff" * 9,), (bytes(range(256)),)]),
+        "two": ("a text, b bigint", [("", 0), ("x", -1)]),
+        "three": ("a uuid, b text, c boolean", [(uuid.uuid4(), "é", True)]),
+    }
+    for table, (columns, samples) in keys.items():
+        names = [column.split()[0] for column in columns.split(", ")]
+        session.execute(
+            f"CREATE TABLE route_{table} ({columns}, v int, PRIMARY KEY (({', '.join(names)})))"
+        )
+        markers = ", ".join("?" for _ in names)
+        insert = session.prepare(
+            f"INSERT INTO route_{table} (v, {', '.join(names)}) VALUES (?, {markers})"
+        )
+        where = " AND ".join(f"{name} = ?" for name in names)
+        select = session.prepare(
+            f"SELECT token({', '.join(names)}) AS t FROM route_{table} WHERE {where}"
+        )
+        for sample in samples:
+            if sample == ("",):
+                # An empty partition key is refused, as in Cassandra.
+                raises(InvalidRequest, session.execute, insert, (1, *sample))
+                continue
+            bound = insert.bind((1, *sample))
+            assert bound.routing_key is not None, table
+            session.execute(bound)
+            token = session.execute(select, sample).one().t
+            expected = Murmur3Token.from_key(bound.routing_key).value
+            assert token == expected, (table, sample, token, expected)
+
+
+@check
+def the_schema_is_known_and_follows_changes(session):
+    metadata = session.cluster.metadata
+    session.execute(
+        "CREATE TABLE shapes (a int, b text, c timeuuid, s text static, d double,"
+        " PRIMARY KEY ((a, b), c)) WITH CLUSTERING ORDER BY (c DESC)"
+    )
+    table = metadata.keyspaces[session.keyspace].tables["shapes"]
+    assert [column.name for column in table.partition_key] == ["a", "b"]
+    assert [column.name for column in table.clustering_key] == ["c"]
+    assert table.clustering_key[0].is_reversed and table.columns["s"].is_static
+    assert table.columns["d"].cql_type == "double"
+    session.execute("ALTER TABLE shapes ADD e inet")
+    table = metadata.keyspaces[session.keyspace].tables["shapes"]
+    assert table.columns["e"].cql_type == "inet", list(table.columns)
+    session.execute("DROP TABLE shapes")
+    assert "shapes" not in metadata.keyspaces[session.keyspace].tables
+
+
+@check
+def errors_are_of_their_classes(session):
+    error = raises(SyntaxException, session.execute, "SELECT a WHERE b = 1")
+    assert "FROM" in str(error), error
+    raises(InvalidRequest, session.execute, "SELECT * FROM there_is_none")
+    raises(InvalidRequest, session.execute, "USE there_is_none")
+    session.execute("CREATE TABLE taken (id int PRIMARY KEY)")
+    error = raises(AlreadyExists, session.execute, "CREATE TABLE taken (id int PRIMARY KEY)")
+    assert (error.keyspace, error.table) == (session.keyspace, "taken")
+    session.execute("CREATE TABLE IF NOT EXISTS taken (id int PRIMARY KEY)")
+    error = raises(InvalidRequest, session.execute, "CREATE INDEX ON taken (id)")
+    assert "not supported yet" in str(error), error
+    error = raises(InvalidRequest, session.execute, "INSERT INTO taken (id) VALUES ('text')")
+    assert "int" in str(error), error
+    insert = session.prepare("INSERT INTO taken (id) VALUES (?)")
+    bound = insert.bind((1,))
+    bound.values[0] = b"\x00\x01\x02"
+    raises(InvalidRequest, session.execute, bound)
+
+
+@check
+def a_table_that_changes_under_a_prepared_statement_is_noticed(session):
+    session.execute("CREATE TABLE grows (id int PRIMARY KEY, a int)")
+    select = session.prepare("SELECT * FROM grows WHERE id = ?")
+    session.execute("INSERT INTO grows (id, a) VALUES (1, 2)")
+    assert tuple(session.execute(select, (1,)).one()) == (1, 2)
+    session.execute("ALTER TABLE grows ADD b int")
+    session.execute("UPDATE grows SET b = 3 WHERE id = 1")
+    row = session.execute(select, (1,)).one()
+    assert tuple(row) in [(1, 2, 3), (1, 2)], row
+    fresh = session.prepare("SELECT id, a, b FROM grows WHERE id = ?")
+    assert tuple(session.execute(fresh, (1,)).one()) == (1, 2, 3)
+
+
+def main(port):
+    for version in (4, 5):
+        policy = TokenAwarePolicy(DCAwareRoundRobinPolicy(local_dc="datacenter1"))
+        profile = ExecutionProfile(load_balancing_policy=policy, request_timeout=30)
+        cluster = Cluster(
+            ["127.0.0.1"],
+            port=port,
+            protocol_version=version,
+            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        )
+        session = cluster.connect()
+        session.execute(
+            f"CREATE KEYSPACE v{version} WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        session.set_keyspace(f"v{version}")
+        failures = 0
+        for function in CHECKS:
+            try:
+                function(session)
+            except Exception as error:
+                traceback.print_exc()
+                print(f"v{version}: {function.__name__}: {error!r}", file=sys.stderr)
+                failures += 1
+        session.execute(f"DROP KEYSPACE v{version}")
+        cluster.shutdown()
+        if failures:
+            sys.exit(f"v{version}: {failures} of {len(CHECKS)} checks failed")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,125 @@
+//! `carnet serve`: ports, passwords, and the drain.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::time::Duration;
+
+use support::{Server, carnet, clients, e2e, fail, succeed, text};
+
+#[test]
+fn monitors_are_answered() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    assert_eq!(server.get("/livez"), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
+    assert_eq!(server.get("/readyz").0, "HTTP/1.1 200 OK");
+    assert_eq!(server.get("/nothing").0, "HTTP/1.1 404 Not Found");
+    let (status, metrics) = server.get("/metrics");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    for name in ["carnet_server_connections", "carnet_published_timestamp", "carnet_storage_"] {
+        assert!(metrics.lines().any(|line| line.starts_with(name)), "{name} in:\n{metrics}");
+    }
+}
+
+#[test]
+fn an_idle_server_ends_at_sigterm() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    server.terminate();
+    let (status, said) = server.wait();
+    assert!(status.success(), "{status}");
+    assert_eq!(said, "stopped\n");
+}
+
+#[test]
+fn the_driver_gets_every_answer_before_the_server_ends() {
+    let Some(python) = clients::python() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let mut command = std::process::Command::new(python);
+    command.arg(e2e("drain.py")).args([server.port(), server.process.id().to_string()]);
+    let said = succeed(&mut command);
+    let (status, _) = server.wait();
+    assert!(status.success(), "{status}");
+    // What was answered is there when the database is opened again.
+    let acknowledged: Vec<&str> = said.trim().split(' ').collect();
+    let rows = support::rows(directory.path(), "SELECT id FROM drain.t");
+    for id in &acknowledged {
+        assert!(rows.lines().any(|row| row == format!("{{\"id\":{id}}}")), "{id} in:\n{rows}");
+    }
+    // And no more than that: whatever was done was answered.
+    assert_eq!(rows.lines().count(), acknowledged.len());
+    assert!(acknowledged.len() > 100, "{said}");
+}
+
+#[test]
+fn a_malformed_frame_ends_its_connection_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let mut stream = TcpStream::connect(server.cql).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    // Version 4, OPTIONS, and a body of 2 GiB.
+    stream.write_all(&[0x04, 0, 0, 0, 0x05, 0x7f, 0xff, 0xff, 0xff]).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    // ERROR, with the code for protocol errors.
+    assert_eq!((answer[0] & 0x80, answer[4]), (0x80, 0x00));
+    assert_eq!(answer[9..13], [0, 0, 0, 0x0a]);
+    assert_eq!(server.get("/readyz").0, "HTTP/1.1 200 OK");
+}
+
+#[test]
+fn beyond_loopback_it_takes_users() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = carnet();
+    command.arg("serve").arg(directory.path());
+    let error = fail(command.args(["--listen", "0.0.0.0:0", "--http", "off"]));
+    assert!(error.contains("refusing to listen"), "{error}");
+    assert!(error.contains("password"), "{error}");
+}
+
+#[test]
+fn users_have_to_log_in() {
+    let Some(python) = clients::python() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let users = directory.path().join("users");
+    std::fs::write(&users, hash_password("ann", "correct horse")).unwrap();
+    let users = users.to_str().unwrap();
+    let server = Server::start(&directory.path().join("data"), &["--users", users]);
+    let mut command = std::process::Command::new(python);
+    succeed(command.arg(e2e("auth.py")).arg(server.port()));
+}
+
+fn hash_password(name: &str, password: &str) -> String {
+    let mut command = carnet();
+    command.args(["hash-password", name]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    writeln!(child.stdin.take().unwrap(), "{password}").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert!(!text(&output.stdout).contains(password));
+    text(&output.stdout).to_owned()
+}
+
+#[test]
+fn a_users_file_that_is_wrong_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let users = directory.path().join("users");
+    std::fs::write(&users, "ann:secret\n").unwrap();
+    let mut command = carnet();
+    command.arg("serve").arg(directory.path().join("data")).arg("--users").arg(&users);
+    let error = fail(&mut command);
+    assert!(error.contains(users.to_str().unwrap()) && error.contains("line 1"), "{error}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(&directory.path().join("a"), &[]);
+    let mut command = carnet();
+    command.arg("serve").arg(directory.path().join("b"));
+    let error = fail(command.args(["--listen", &server.cql.to_string(), "--http", "off"]));
+    assert!(error.contains(&server.cql.to_string()), "{error}");
+}

@@ -1,0 +1,100 @@
+//! Stock clients, fetched once through pip and npm, in the versions that `tests/e2e` pins.
+//!
+//! They are kept under the target directory, or in `$CARNET_E2E_CACHE`. Where they cannot be had
+//! a test says so in one line and is skipped; with `CI=true` it fails.
+
+use std::env;
+use std::fs::{self, TryLockError};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::{e2e, pause};
+
+/// Where a client is, or that the test is to be skipped.
+pub(crate) type Client = Option<PathBuf>;
+
+/// Returns a Python that has the driver and cqlsh beside it.
+pub(crate) fn python() -> Client {
+    let pins = ["requirements.txt", "data.txt"].map(e2e);
+    let home = installed("python", &pins, |home| {
+        run(Command::new("python3").args(["-m", "venv"]).arg(home))?;
+        let pip = || {
+            let mut pip = Command::new(home.join("bin/pip"));
+            pip.args(["install", "--quiet", "--disable-pip-version-check"]);
+            pip
+        };
+        run(pip().arg("-r").arg(&pins[0]))?;
+        run(pip().arg("--no-deps").arg("-r").arg(&pins[1]))
+    });
+    skip_without("the Python driver", home.map(|home| home.join("bin/python")))
+}
+
+/// Returns the folder that holds `node_modules`.
+pub(crate) fn node() -> Client {
+    let pins = [e2e("package.json")];
+    let home = installed("node", &pins, |home| {
+        fs::copy(&pins[0], home.join("package.json")).map_err(|error| error.to_string())?;
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]);
+        run(npm.current_dir(home))
+    });
+    skip_without("the Node driver", home)
+}
+
+fn skip_without(what: &str, found: Result<PathBuf, String>) -> Client {
+    match found {
+        Ok(path) => Some(path),
+        Err(error) if env::var("CI").is_ok_and(|ci| ci == "true") => {
+            panic!("{what} cannot be had: {error}")
+        }
+        Err(error) => {
+            eprintln!("skipped: {what} cannot be had: {error}");
+            None
+        }
+    }
+}
+
+/// Installs what some files pin, unless it is there. Tests that run at the same time wait for
+/// each other.
+fn installed(
+    name: &str,
+    pins: &[PathBuf],
+    install: impl Fn(&Path) -> Result<(), String>,
+) -> Result<PathBuf, String> {
+    let cache = env::var_os("CARNET_E2E_CACHE")
+        .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e"), PathBuf::from);
+    let mut hasher = DefaultHasher::new();
+    for pin in pins {
+        fs::read(pin).unwrap().hash(&mut hasher);
+    }
+    let home = cache.join(format!("{name}-{:016x}", hasher.finish()));
+    fs::create_dir_all(&home).map_err(|error| error.to_string())?;
+    let _lock = lock(&home.join(".lock"));
+    let complete = home.join(".complete");
+    if !complete.exists() {
+        install(&home)?;
+        fs::write(&complete, "").map_err(|error| error.to_string())?;
+    }
+    Ok(home)
+}
+
+#[expect(clippy::disallowed_methods, reason = "not a database's file")]
+fn lock(path: &Path) -> fs::File {
+    let file = fs::File::create(path).unwrap();
+    while let Err(TryLockError::WouldBlock) = file.try_lock() {
+        pause(Duration::from_millis(50));
+    }
+    file
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = errors.lines().last().unwrap_or("it said nothing").to_owned();
+    Err(format!("{command:?}: {last}"))
+}

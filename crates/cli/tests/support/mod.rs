@@ -1,0 +1,200 @@
+//! What the end-to-end tests share: the real binary, run as a server or a shell, and the clients
+//! that they fetch.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+pub(crate) mod clients;
+
+use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use carnet::base::{Clock, SystemClock};
+
+/// Nothing here takes longer, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) fn carnet() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_carnet"));
+    // The history of whoever runs the tests is no business of theirs.
+    command.env_remove("HOME").env_remove("XDG_STATE_HOME").stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Returns what a command printed, once it has succeeded.
+pub(crate) fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let Output { status, stdout, stderr } = &output;
+    assert!(status.success(), "{command:?}: {status}\n{}{}", text(stdout), text(stderr));
+    text(stdout).to_owned()
+}
+
+/// Returns what a command said on standard error, once it has failed with exit code 1.
+pub(crate) fn fail(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let stderr = text(&stderr);
+    assert_eq!(status.code(), Some(1), "{command:?}\n{}{stderr}", text(&stdout));
+    assert!(stderr.starts_with("error: "), "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    stderr.to_owned()
+}
+
+/// Runs statements on a database.
+pub(crate) fn shell(directory: &Path, cql: &str) -> Command {
+    let mut command = carnet();
+    command.arg("shell").arg(directory).args(["-e", cql]);
+    command
+}
+
+/// Returns the JSON rows of a query, one a line.
+pub(crate) fn rows(directory: &Path, cql: &str) -> String {
+    succeed(shell(directory, cql).arg("--json"))
+}
+
+/// A process that ends with the test, also when that fails.
+pub(crate) struct Guard(Child);
+
+impl Guard {
+    pub(crate) fn new(child: Child) -> Self {
+        Self(child)
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn stdin(&mut self) -> ChildStdin {
+        self.0.stdin.take().unwrap()
+    }
+
+    pub(crate) fn stdout(&mut self) -> BufReader<std::process::ChildStdout> {
+        BufReader::new(self.0.stdout.take().unwrap())
+    }
+
+    /// Waits for the end, which has to come soon.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let deadline = SystemClock.now().after(PATIENCE);
+        while SystemClock.now() < deadline {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status;
+            }
+            pause(Duration::from_millis(5));
+        }
+        panic!("process {} did not end within {PATIENCE:?}", self.id());
+    }
+
+    /// SIGKILL: the process gets no word in.
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests of processes wait for them")]
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// A running `carnet serve`.
+pub(crate) struct Server {
+    pub(crate) process: Guard,
+    pub(crate) cql: SocketAddr,
+    pub(crate) http: SocketAddr,
+    stdout: BufReader<std::process::ChildStdout>,
+    log: tempfile::NamedTempFile,
+}
+
+impl Server {
+    /// Serves a directory on free ports.
+    pub(crate) fn start(directory: &Path, arguments: &[&str]) -> Self {
+        Self::start_at(directory, "127.0.0.1:0", arguments)
+    }
+
+    /// Serves a directory at an address, and waits until it does.
+    pub(crate) fn start_at(directory: &Path, listen: &str, arguments: &[&str]) -> Self {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let mut command = carnet();
+        command
+            .arg("serve")
+            .arg(directory)
+            .args(["--listen", listen, "--http", "127.0.0.1:0"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(log.reopen().unwrap());
+        let mut process = Guard::new(command.spawn().unwrap());
+        let mut stdout = process.stdout();
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let address = |name: &str| {
+            let (_, rest) = line.split_once(name)?;
+            rest.split([',', '\n']).next()?.parse().ok()
+        };
+        let (Some(cql), Some(http)) = (address("CQL on "), address("HTTP on ")) else {
+            panic!("the server said {line:?}, and:\n{}", read(&log));
+        };
+        Self { process, cql, http, stdout, log }
+    }
+
+    pub(crate) fn port(&self) -> String {
+        self.cql.port().to_string()
+    }
+
+    /// Asks the server to drain and end.
+    pub(crate) fn terminate(&self) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    }
+
+    /// Waits for the end; returns its status, and what the server said last.
+    pub(crate) fn wait(mut self) -> (ExitStatus, String) {
+        let status = self.process.wait();
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        (status, rest)
+    }
+
+    /// Returns the status line and the body of an answer over HTTP.
+    pub(crate) fn get(&self, path: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(self.http).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: carnet\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.lines().next().unwrap().to_owned(), body.to_owned())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the server's log:\n{}", read(&self.log));
+        }
+    }
+}
+
+fn read(log: &tempfile::NamedTempFile) -> String {
+    let mut file = log.reopen().unwrap();
+    file.rewind().unwrap();
+    let mut text = String::new();
+    file.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// Returns a file beside the end-to-end tests.
+pub(crate) fn e2e(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e").join(name)
+}

@@ -1,0 +1,229 @@
+//! The rules of the repository that a compiler does not check.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The longest source file, in lines: beyond it, it holds more than one concept.
+const SOURCE_LINES_MAX: usize = 800;
+
+/// Which crate may use which: the design's table with `docs/design/0001-arrows.md`. An arrow to
+/// `base` says nothing and is not listed; a crate that is not here may not be.
+const ARROWS: [(&str, &[&str]); 10] = [
+    ("base", &[]),
+    ("storage", &[]),
+    ("store", &[]),
+    ("store-local", &["store", "storage"]),
+    ("txn", &["store"]),
+    ("carnet", &["txn", "store-local", "store", "storage"]),
+    ("cql", &["carnet"]),
+    ("server", &["cql", "carnet"]),
+    ("cli", &["server", "cql", "carnet"]),
+    ("bench", &["carnet"]),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Returns the files that git knows, or is about to; `None` where this is no clone.
+fn tracked() -> Option<Vec<PathBuf>> {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    match git.current_dir(root()).output() {
+        Ok(output) if output.status.success() => {
+            let names = String::from_utf8(output.stdout).unwrap();
+            let paths = names.split('\0').filter(|name| !name.is_empty());
+            Some(paths.map(|name| root().join(name)).filter(|path| path.is_file()).collect())
+        }
+        _ if env::var("CI").is_ok_and(|ci| ci == "true") => panic!("git cannot list the files"),
+        _ => {
+            eprintln!("skipped: this is no clone, or there is no git");
+            None
+        }
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// Returns the lines of each section of a manifest.
+fn sections(manifest: &str) -> BTreeMap<&str, Vec<&str>> {
+    let mut sections: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut section = "";
+    for line in manifest.lines().map(str::trim) {
+        match line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            Some(name) => section = name,
+            None => sections.entry(section).or_default().push(line),
+        }
+    }
+    sections
+}
+
+/// Returns the crates of the workspace that a section of a manifest names.
+fn uses<'m>(sections: &BTreeMap<&'m str, Vec<&'m str>>, section: &str) -> BTreeSet<&'m str> {
+    let lines = sections.get(section).map_or(&[][..], Vec::as_slice);
+    let name = |line: &&'m str| {
+        let name = line.split(['.', ' ', '=']).next()?;
+        if name == "carnet" { Some(name) } else { name.strip_prefix("carnet-") }
+    };
+    lines.iter().filter_map(name).filter(|name| *name != "base").collect()
+}
+
+fn manifests() -> Vec<(String, String)> {
+    let mut manifests = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        manifests.push((name, fs::read_to_string(path.join("Cargo.toml")).unwrap()));
+    }
+    manifests.sort();
+    manifests
+}
+
+#[test]
+fn a_crate_uses_what_the_design_allows() {
+    let manifests = manifests();
+    let names: Vec<&str> = manifests.iter().map(|(name, _)| name.as_str()).collect();
+    for (name, manifest) in &manifests {
+        let Some((_, arrows)) = ARROWS.iter().find(|(row, _)| row == name) else {
+            panic!("crates/{name} is not in the design");
+        };
+        let sections = sections(manifest);
+        for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            for used in uses(&sections, section) {
+                // A crate's tests may use it once more, with features.
+                let is_allowed =
+                    arrows.contains(&used) || section.starts_with("dev") && used == name;
+                assert!(
+                    is_allowed,
+                    "crates/{name} may use {arrows:?}, not {used}: docs/design/0001-arrows.md"
+                );
+            }
+        }
+        for section in sections.keys().filter(|section| section.contains("dependencies.")) {
+            panic!("crates/{name}: write [{section}] as a line of [dependencies]");
+        }
+    }
+    for (name, _) in ARROWS {
+        assert!(names.contains(&name), "crates/{name} is gone: take it out of this table");
+    }
+}
+
+#[test]
+fn every_crate_takes_the_workspaces_lints() {
+    for (name, manifest) in manifests() {
+        let lints = sections(&manifest).get("lints").cloned().unwrap_or_default();
+        assert!(lints.contains(&"workspace = true"), "crates/{name} has lints of its own");
+    }
+}
+
+#[test]
+fn a_source_file_holds_one_concept() {
+    let Some(files) = tracked() else { return };
+    let mut seen = 0;
+    for path in files.iter().filter(|path| path.extension().is_some_and(|name| name == "rs")) {
+        if !path.components().any(|part| part.as_os_str() == "src") {
+            continue;
+        }
+        seen += 1;
+        let lines = fs::read_to_string(path).unwrap().lines().count();
+        let shown = shown(path);
+        assert!(lines <= SOURCE_LINES_MAX, "{shown} has {lines} lines: split it");
+    }
+    assert!(seen > 50, "only {seen} source files were found");
+}
+
+#[test]
+fn nothing_is_left_to_do() {
+    // In two parts, so that this file may have them.
+    let unfinished = [concat!("todo", "!("), concat!("dbg", "!("), concat!("unimplemented", "!(")];
+    let Some(files) = tracked() else { return };
+    for path in files.iter().filter(|path| path.extension().is_some_and(|name| name == "rs")) {
+        let text = fs::read_to_string(path).unwrap();
+        for word in unfinished {
+            assert!(!text.contains(word), "{} has a {word}…)", shown(path));
+        }
+    }
+}
+
+#[test]
+fn no_file_names_a_path_of_one_machine() {
+    let homes = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
+    let Some(files) = tracked() else { return };
+    for path in files {
+        // Bytes that are no text are fixtures, and name no path.
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        for (number, line) in text.lines().enumerate() {
+            for home in homes {
+                for (at, _) in line.match_indices(home) {
+                    let before = line[..at].chars().next_back();
+                    let is_inside = before
+                        .is_some_and(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '}'));
+                    assert!(
+                        is_inside,
+                        "{}, line {}: {home}… is a path of one machine",
+                        shown(&path),
+                        number + 1
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let Some(files) = tracked() else { return };
+    for path in files.iter().filter(|path| path.extension().is_some_and(|name| name == "md")) {
+        let text = fs::read_to_string(path).unwrap();
+        for target in links(&text) {
+            let file = target.split('#').next().unwrap();
+            if file.is_empty() || file.contains("://") || file.starts_with("mailto:") {
+                continue;
+            }
+            let found = path.parent().unwrap().join(file);
+            assert!(found.exists(), "{}: {target} does not exist", shown(path));
+        }
+    }
+}
+
+/// Returns the targets of a document's links, code left out.
+fn links(text: &str) -> Vec<String> {
+    let mut prose = String::new();
+    let mut is_code = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code {
+            // What stands between backticks is code, too.
+            prose.extend(line.split('`').step_by(2));
+            prose.push('\n');
+        }
+    }
+    let inline = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let by_name = prose.lines().filter_map(|line| {
+        let (name, target) = line.strip_prefix('[')?.split_once("]: ")?;
+        (!name.contains(']')).then_some(target)
+    });
+    inline.chain(by_name).map(|link| link.split(' ').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn links_are_told_from_code() {
+    let text = "See [a](b.md#c \"title\") and `[x](y)`.\n```\n[p](q)\n```\n[name]: target.md\n";
+    assert_eq!(links(text), ["b.md#c", "target.md"]);
+}
+
+#[test]
+fn a_manifests_arrows_are_read() {
+    let manifest = "[package]\nname = \"x\"\n[dependencies]\ncarnet-txn.workspace = true\n\
+                    carnet = { workspace = true }\ncarnet-base.workspace = true\nbytes = \"1\"\n\
+                    [dev-dependencies]\ncarnet-sim = \"1\"";
+    let sections = sections(manifest);
+    assert_eq!(uses(&sections, "dependencies"), BTreeSet::from(["carnet", "txn"]));
+    assert_eq!(uses(&sections, "dev-dependencies"), BTreeSet::from(["sim"]));
+}
