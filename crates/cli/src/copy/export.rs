@@ -9,6 +9,7 @@ use carnet_cql::result::{Response, Rows};
 use carnet_cql::{Executor, Parameters, Prepared, Session};
 
 use super::progress::Progress;
+use super::rows;
 use super::statement::{Copy, End};
 use crate::origin::Origin;
 use crate::shell::value;
@@ -27,16 +28,16 @@ pub(super) fn run(
     let export = Export { executor, session, copy, prepared: &prepared };
     match &copy.end {
         End::Standard => {
-            let rows = export.write(io::stdout().lock())?;
-            Ok(format!("{rows} rows written"))
+            let count = export.write(io::stdout().lock())?;
+            Ok(format!("{} written", rows(count)))
         }
         End::File(path) => {
             let path = origin.resolve(path);
             let shown = path.display();
             let file = create(&path).with_context(|| format!("cannot make the file {shown}"))?;
-            let rows = export.write(&file).with_context(|| format!("cannot write {shown}"))?;
+            let count = export.write(&file).with_context(|| format!("cannot write {shown}"))?;
             file.sync_all().with_context(|| format!("cannot write {shown}"))?;
-            Ok(format!("{rows} rows written to {shown}"))
+            Ok(format!("{} written to {shown}", rows(count)))
         }
     }
 }

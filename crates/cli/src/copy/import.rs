@@ -15,9 +15,11 @@ use csv::StringRecord;
 
 use super::meter::{Meter, Metered};
 use super::progress::Progress;
+use super::rows;
 use super::statement::{Copy, End, Options};
 use super::target::{Column, column_names, spelled};
 use crate::origin::Origin;
+use crate::sentence;
 
 /// A chunk is written early once its values are this long together.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
@@ -55,11 +57,12 @@ pub(super) fn run(
     let result = import.take_all(&mut lines, &progress);
     drop(progress);
     match result {
-        Ok(()) => Ok(format!("{} rows imported from {}", import.rows, lines.source)),
-        Err(error) => Err(error.context(format!(
-            "COPY stopped, after {} rows that are in the table now",
-            import.rows
-        ))),
+        Ok(()) => Ok(format!("{} imported from {}", rows(import.rows), lines.source)),
+        Err(error) => bail!(
+            "{}; COPY stopped there, with {} imported before it",
+            sentence(&error),
+            rows(import.rows)
+        ),
     }
 }
 

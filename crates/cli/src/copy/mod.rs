@@ -30,6 +30,12 @@ pub(crate) use statement::{Copy, parse};
 use crate::origin::Origin;
 use statement::Direction;
 
+/// Counts rows for a person.
+fn rows(count: u64) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} row{plural}")
+}
+
 /// Moves the rows, and says what was moved.
 pub(crate) fn run(
     executor: &Executor,

@@ -97,7 +97,7 @@ def a_first_session(home):
         terminal.type("COPY t FROM STDIN;\r")
         terminal.expect("Ctrl-D")
         terminal.type("8,eight\n\x04")
-        terminal.expect("(1 rows imported from standard input)")
+        terminal.expect("(1 row imported from standard input)")
         terminal.expect("carnet:k> ")
         terminal.type("help\r")
         terminal.expect("SOURCE 'script.cql'")

@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: the real binary, run as a server or a shell, and the clients
 //! that they fetch.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 pub(crate) mod clients;
 
