@@ -508,13 +508,20 @@ enum Finished<T, E> {
 
 async fn finish<T, E: From<Error>>(tx: &Tx, result: Result<T, E>) -> Finished<T, E> {
     match result {
+        // The body may have committed by itself.
+        Ok(value) if tx.is_committed() => Finished::Done(Ok(value)),
         Ok(value) => match tx.commit().await {
             Ok(_) => Finished::Done(Ok(value)),
             Err(error) if error.kind().is_retryable() => {
                 Finished::Retry(error.kind(), error.into())
             }
-            Err(error) => Finished::Done(Err(error.into())),
+            Err(error) => match tx.retryable() {
+                // Its own commit failed, and it went on.
+                Some(kind) => Finished::Retry(kind, error.into()),
+                None => Finished::Done(Err(error.into())),
+            },
         },
+        Err(error) if tx.is_committed() => Finished::Done(Err(error)),
         Err(error) => {
             tx.rollback();
             match tx.retryable() {

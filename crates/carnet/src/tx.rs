@@ -7,7 +7,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use carnet_base::{Bytes, CellKey, ErrorKind, KeyRange, Result, Timestamp, block_on};
 use carnet_store::PageLimit;
@@ -30,11 +30,14 @@ struct Shared {
     /// The last error that running the transaction again would get over, whatever its code made
     /// of it.
     retryable: Mutex<Option<ErrorKind>>,
+    /// When it committed, if it did.
+    committed: OnceLock<Timestamp>,
 }
 
 impl Tx {
     pub(crate) fn new(transaction: Transaction<AnyStore>, schemas: Arc<SchemaCache>) -> Self {
-        let shared = Arc::new(Shared { schemas, retryable: Mutex::default() });
+        let shared =
+            Arc::new(Shared { schemas, retryable: Mutex::default(), committed: OnceLock::new() });
         Self { transaction, shared }
     }
 
@@ -125,7 +128,8 @@ impl Tx {
     /// `Conflict` or `TooOld`: nothing was written, run the transaction again. `Unknown`: ask
     /// [`crate::Db::outcome`].
     pub async fn commit(&self) -> Result<Timestamp> {
-        self.note(self.transaction.commit().await)
+        let committed = self.note(self.transaction.commit().await)?;
+        Ok(*self.shared.committed.get_or_init(|| committed))
     }
 
     /// Gives the transaction up.
@@ -135,6 +139,11 @@ impl Tx {
 
     pub(crate) fn schemas(&self) -> &SchemaCache {
         &self.shared.schemas
+    }
+
+    /// Tells whether the transaction has committed.
+    pub(crate) fn is_committed(&self) -> bool {
+        self.shared.committed.get().is_some()
     }
 
     /// Tells whether a call failed in a way that running the transaction again gets over.

@@ -253,3 +253,28 @@ fn a_dropped_fsync_is_caught() {
     let caught = (0..SEEDS).filter(|seed| check(*seed, Durability::Always, lie).is_some()).count();
     assert!(caught > 0, "{SEEDS} seeds, and none noticed that the log is never synced");
 }
+
+/// A commit whose acknowledgement was lost says so, and its start tells its outcome later.
+#[test]
+fn a_commit_whose_sync_failed_is_unknown_and_its_outcome_can_be_asked_for() {
+    let mut outcomes = Vec::new();
+    for seed in 0..20 {
+        let mut rng = SeededRng::new(seed);
+        let disk = SimDisk::new(seed);
+        let bank = Bank::open(&disk, Durability::Always, 1 << 20).unwrap();
+        bank.fill().unwrap();
+        let tx = bank.begin().unwrap();
+        let start = tx.start_timestamp().unwrap();
+        drive(&bank.workers, bank.transfer(&tx, 1, 0, 1, 5)).unwrap();
+        disk.halt_at_sync(disk.syncs() + 1);
+        let error = drive(&bank.workers, tx.commit()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unknown { start }, "{error}");
+        drop((tx, bank));
+        let bank = Bank::open(&disk.crash(&mut rng), Durability::Always, 1 << 20).unwrap();
+        let is_there = bank.audit().unwrap().unwrap() == [1];
+        let outcome = bank.db.outcome(start).unwrap();
+        assert_eq!(matches!(outcome, carnet::Outcome::Committed(_)), is_there, "{outcome:?}");
+        outcomes.push(is_there);
+    }
+    assert!(outcomes.contains(&true) && outcomes.contains(&false), "both ends happen");
+}

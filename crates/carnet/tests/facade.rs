@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use carnet::catalog::{self, ColumnKind};
+use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 use carnet::{
-    DataType, Db, Durability, ErrorKind, Isolation, Key, Outcome, Result, abort, block_on, record,
+    CellKey, DataType, Db, Durability, Error, ErrorKind, Isolation, Key, KeyRange, Outcome,
+    PageLimit, PartitionKey, Result, Uuid, abort, block_on, record,
 };
 
 record! {
@@ -314,4 +315,114 @@ fn everything_is_there_after_a_restart() {
         assert!(tx.as_async().start_timestamp().unwrap() > start, "no start is used twice");
         db.transact(|tx| table.put(tx, &key("a", 2), &reading(2))).unwrap();
     }
+}
+
+#[test]
+fn a_start_is_never_handed_out_twice_across_restarts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut last = None;
+    for _ in 0..4 {
+        let db = Db::open(dir.path().join("db")).unwrap();
+        // Nothing is committed: only the bound on disk tells what was handed out.
+        for _ in 0..10 {
+            let start = db.begin().unwrap().as_async().start_timestamp();
+            assert!(start > last, "{start:?} after {last:?}");
+            last = start;
+        }
+    }
+}
+
+#[test]
+fn a_page_keeps_to_its_limit_whatever_the_transaction_wrote() {
+    on_each_store(|db| {
+        let table = carnet::base::TableId(2_000);
+        let cell = |n: u8| CellKey::new(table, PartitionKey::new("p"), vec![n]);
+        block_on(async {
+            for n in (0..40).step_by(4) {
+                db.run(|tx| async move { tx.put_cell(cell(n), "stored".into()) }).await.unwrap();
+            }
+            let tx = db.transaction().begin_async().await.unwrap();
+            for n in 0..40 {
+                match n % 4 {
+                    0 => tx.delete_cell(cell(n)).unwrap(),
+                    1 | 2 => tx.put_cell(cell(n), "own".into()).unwrap(),
+                    _ => {}
+                }
+            }
+            for reverse in [false, true] {
+                let mut found = Vec::new();
+                let mut rest = Some(KeyRange::table(table));
+                while let Some(range) = rest {
+                    let page = tx.range_cells(&range, reverse, PageLimit::cells(3)).await.unwrap();
+                    assert!(page.cells.len() <= 3);
+                    found.extend(page.cells.into_iter().map(|(key, _)| key.clustering[0]));
+                    rest = page.resume;
+                }
+                let mut expected: Vec<u8> = (0..40).filter(|n| matches!(n % 4, 1 | 2)).collect();
+                if reverse {
+                    expected.reverse();
+                }
+                assert_eq!(found, expected);
+            }
+        });
+    });
+}
+
+#[test]
+fn a_transaction_sees_its_own_second_change_of_a_schema() {
+    on_each_store(|db| {
+        block_on(db.run(|tx| async move {
+            catalog::create_keyspace(&tx, &KeyspaceSchema::local("ks")).await?;
+            let mut schema = TableSchema::new("ks", "t", TableKind::Rows, Uuid::nil());
+            schema.add_column("k", DataType::Int, ColumnKind::Partition)?;
+            let mut schema = catalog::create_table(&tx, schema).await?;
+            assert_eq!(catalog::table(&tx, "ks", "t").await?.unwrap().columns.len(), 1);
+            schema.add_column("v", DataType::Int, ColumnKind::Regular)?;
+            catalog::alter_table(&tx, &schema)?;
+            assert_eq!(catalog::table(&tx, "ks", "t").await?.unwrap().columns.len(), 2);
+            Ok(())
+        }))
+        .unwrap();
+    });
+}
+
+#[test]
+fn a_body_that_commits_by_itself_has_committed() {
+    on_each_store(|db| {
+        let table = db.raw("t").unwrap();
+        db.transact(|tx| {
+            table.put(tx, "k", "v")?;
+            tx.commit().map(drop)
+        })
+        .unwrap();
+        assert!(table.get(&db.snapshot().unwrap(), "k").unwrap().is_some());
+    });
+}
+
+/// What a body makes of an error does not matter: whether the transaction can run again does.
+#[test]
+fn a_body_that_hides_a_conflict_is_run_again() {
+    #[derive(Debug)]
+    struct Mine;
+    impl From<Error> for Mine {
+        fn from(_: Error) -> Self {
+            Self
+        }
+    }
+    on_each_store(|db| {
+        let table = db.raw("t").unwrap();
+        let runs = AtomicU32::new(0);
+        let result: std::result::Result<(), Mine> = db.transaction().try_transact(|tx| {
+            let _ = table.get(tx, "k")?;
+            if runs.fetch_add(1, Ordering::Relaxed) == 0 {
+                db.transact(|other| table.put(other, "k", "meanwhile"))?;
+            }
+            table.put(tx, "k", "mine")?;
+            tx.commit().map(drop).map_err(|_| Mine)
+        });
+        result.unwrap();
+        assert_eq!(runs.load(Ordering::Relaxed), 2);
+        let found = table.get(&db.snapshot().unwrap(), "k").unwrap();
+        assert_eq!(found.as_deref(), Some(&b"mine"[..]));
+    });
 }

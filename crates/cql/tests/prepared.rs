@@ -184,22 +184,40 @@ fn a_list_is_bound_to_one_marker() {
     assert_eq!(ints(&rows(found.unwrap()), 0), [1, 3]);
 }
 
+/// A client encodes its values and decodes its rows by what it was told when it prepared.
 #[test]
-fn a_prepared_statement_follows_the_schema() {
-    let client = Client::new(&[TABLE]);
-    let insert = client.prepare("INSERT INTO t (k, c, v) VALUES (1, ?, 'x')");
-    client.execute(&insert, Values::Positional(vec![int(1)])).unwrap();
-    client.run("ALTER TABLE t ADD w int");
-    client.execute(&insert, Values::Positional(vec![int(2)])).unwrap();
-    assert_eq!(ints(&client.rows("SELECT c FROM t"), 0), [1, 2]);
-    client.run("DROP TABLE t");
-    let gone = client.execute(&insert, Values::Positional(vec![int(3)])).unwrap_err();
-    assert_eq!(gone.kind(), &CqlErrorKind::Invalid);
-    client.run(TABLE);
-    client.execute(&insert, Values::Positional(vec![int(4)])).unwrap();
-    assert_eq!(ints(&client.rows("SELECT c FROM t"), 0), [4]);
+fn a_statement_whose_table_changed_must_be_prepared_again() {
+    let client = Client::new(&["CREATE TABLE t (k int PRIMARY KEY, v bigint)"]);
+    let must_prepare = |prepared: &Prepared, values: &Values| {
+        let error = client.execute(prepared, values.clone()).unwrap_err();
+        assert_eq!(error.kind(), &CqlErrorKind::Unprepared { id: prepared.id });
+        assert!(client.executor.prepared(&prepared.id).is_none(), "it was forgotten");
+    };
+    let select = client.prepare("SELECT * FROM t");
+    let insert = client.prepare("INSERT INTO t (k, v) VALUES (?, ?)");
+    let bigint = Bound::Bytes(Value::Bigint(5).serialize());
+    let values = Values::Positional(vec![int(1), bigint]);
+    client.execute(&insert, values.clone()).unwrap();
     assert!(client.executor.prepared(&insert.id).is_some());
-    assert!(client.executor.prepared(b"sixteen bytes ..").is_none());
+
+    client.run("ALTER TABLE t ADD a int");
+    must_prepare(&select, &Values::default());
+    must_prepare(&insert, &values);
+    let insert = client.prepare("INSERT INTO t (k, v) VALUES (?, ?)");
+    client.execute(&insert, values.clone()).unwrap();
+
+    // Eight bytes are a double as well.
+    client.run("DROP TABLE t");
+    let gone = client.execute(&insert, values.clone()).unwrap_err();
+    assert_eq!(gone.kind(), &CqlErrorKind::Invalid);
+    client.run("CREATE TABLE t (k int PRIMARY KEY, v double)");
+    must_prepare(&insert, &values);
+    let batch = vec![BatchItem::Prepared { prepared: insert.clone(), values }];
+    let kind = ast::BatchKind::Unlogged;
+    let parameters = Parameters::default();
+    let refused = block_on(client.executor.batch(&client.session, kind, batch, &parameters));
+    assert_eq!(refused.unwrap_err().kind(), &CqlErrorKind::Unprepared { id: insert.id });
+    assert_eq!(client.rows("SELECT k FROM t").rows.len(), 0);
 }
 
 #[test]
@@ -266,6 +284,11 @@ fn pages_of_any_size_add_up() {
     for k in 10..13 {
         client.run(&format!("INSERT INTO t (k, s) VALUES ({k}, 'alone')"));
     }
+    client.run("CREATE TABLE u (k int, a int, b int, PRIMARY KEY (k, a, b))");
+    for (a, b) in (0..5).flat_map(|a| (0..8).map(move |b| (a, b))) {
+        client.run(&format!("INSERT INTO u (k, a, b) VALUES (1, {a}, {b})"));
+    }
+    assert_eq!(client.rows("SELECT a FROM u WHERE k IN (1, 1) AND a IN (2, 2)").rows.len(), 8);
     for query in [
         "SELECT k, c, s, v FROM t",
         "SELECT k, c FROM t LIMIT 17",
@@ -278,6 +301,10 @@ fn pages_of_any_size_add_up() {
         "SELECT k, c FROM t WHERE k IN (1, 2, 3) AND c > 2 AND c < 7",
         "SELECT k, c FROM t WHERE v = 'v' ALLOW FILTERING",
         "SELECT k, c FROM t WHERE token(k) > 0",
+        "SELECT k, c FROM t WHERE k IN (3, 1, 3, 1)",
+        "SELECT a, b FROM u WHERE k = 1 AND a IN (4, 0, 2) AND b > 1 AND b <= 6",
+        "SELECT a, b FROM u WHERE k = 1 AND a IN (4, 0, 2) AND b > 1 ORDER BY a DESC",
+        "SELECT a, b FROM u WHERE k = 1 AND a IN (4, 0, 2) AND b IN (3, 5) ORDER BY a DESC",
     ] {
         let whole = client.rows(query);
         for size in [1, 2, 3, 7, 100] {

@@ -135,7 +135,10 @@ fn parameters(params: QueryParams) -> Parameters {
                 values.into_iter().map(|(name, value)| (name, bound(value))).collect(),
             ),
         },
-        page_rows: params.page_size.and_then(|rows| usize::try_from(rows).ok()),
+        page_rows: params
+            .page_size
+            .and_then(|rows| usize::try_from(rows).ok())
+            .filter(|rows| *rows > 0),
         paging_state: params.paging_state,
         keyspace: params.keyspace,
     }
@@ -195,6 +198,9 @@ fn column_type(result_type: &ResultType) -> ColumnType {
 fn failure(error: &CqlError) -> Failure {
     let kind = match error.kind() {
         CqlErrorKind::Syntax { .. } => FailureKind::Syntax,
+        CqlErrorKind::Unprepared { id } => {
+            FailureKind::Unprepared { id: Bytes::copy_from_slice(id) }
+        }
         CqlErrorKind::AlreadyExists { keyspace, table } => FailureKind::AlreadyExists {
             keyspace: keyspace.clone(),
             table: table.clone().unwrap_or_default(),

@@ -32,7 +32,7 @@ use carnet_storage::disk::Disk;
 use carnet_storage::{AppendError, Engine, Metrics, Options, Publish};
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitOrder, CommitRequest, Context, Outcome, Page,
-    RangeRequest,
+    RangeRequest, check_handed_out,
 };
 
 use crate::bound::BoundKeeper;
@@ -191,8 +191,12 @@ impl CommitLog for LocalStore {
 
     async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
         context.check(self.clock.now())?;
-        if self.order().is_pending(start) {
-            return Ok(Outcome::Pending);
+        {
+            let order = self.order();
+            check_handed_out(&**order, start)?;
+            if order.is_pending(start) {
+                return Ok(Outcome::Pending);
+            }
         }
         // Published before it stopped being pending: what is not found now never will be.
         if let Some(commit) = self.engine.commit_of(start) {

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use carnet_base::{Bytes, CellKey, KeyRange, Result, Timestamp};
+use carnet_base::{Bytes, CellKey, Error, KeyRange, Result, Timestamp};
 
 use crate::context::Context;
 
@@ -69,6 +69,18 @@ pub enum Outcome {
     Pending,
 }
 
+/// Refuses a start that was not handed out yet: what becomes of it is open.
+///
+/// # Errors
+///
+/// `Invalid`.
+pub fn check_handed_out(order: &dyn CommitOrder, start: Timestamp) -> Result<()> {
+    if start <= order.latest() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("start {start} was not handed out yet: it has no outcome")))
+}
+
 /// Keeps the order of commits.
 ///
 /// Every promise is a test in `conformance`.
@@ -106,7 +118,7 @@ pub trait CommitLog: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `Unavailable`, `Corrupted`.
+    /// `Invalid` for a start that was not handed out yet; `Unavailable`, `Corrupted`.
     fn outcome(
         &self,
         context: &Context,
@@ -147,6 +159,9 @@ pub trait CommitOrder: Send + 'static {
 
     /// Returns P.
     fn published(&self) -> Timestamp;
+
+    /// Returns the largest timestamp handed out.
+    fn latest(&self) -> Timestamp;
 
     /// Tells whether a start is running or its commit under way.
     fn is_pending(&self, start: Timestamp) -> bool;

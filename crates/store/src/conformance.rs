@@ -120,6 +120,10 @@ impl CommitOrder for PlainOrder {
         self.published
     }
 
+    fn latest(&self) -> Timestamp {
+        Timestamp::new(self.clock).expect("every number handed out is a timestamp")
+    }
+
     fn is_pending(&self, start: Timestamp) -> bool {
         self.pending.contains(&start)
     }
@@ -319,6 +323,10 @@ fn outcomes_tell_pending_committed_and_aborted_apart<S: CellStore + CommitLog>(s
     assert_eq!(outcome(given_up), Outcome::Pending);
     store.end(given_up);
     assert_eq!(outcome(given_up), Outcome::Aborted);
+    // What was not handed out yet may still commit.
+    let ahead = Timestamp::new(commit.get() + 1_000).expect("the clock has room");
+    let open = block_on(store.outcome(&Context::unbounded(), ahead)).expect_err("it is open");
+    assert_eq!(open.kind(), ErrorKind::Invalid);
 }
 
 fn a_dropped_commit_future_leaves_the_commit_in_force<S: CellStore + CommitLog>(store: &S) {

@@ -30,6 +30,7 @@ mod memory;
 pub use cell_store::{At, CellStore, Page, PageLimit, RangeRequest};
 pub use commit_log::{
     BeginKind, Begun, CommitLog, CommitOrder, CommitRequest, Outcome, ReadSet, Write,
+    check_handed_out,
 };
 pub use context::Context;
 pub use memory::MemoryStore;

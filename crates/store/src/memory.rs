@@ -11,7 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use carnet_base::{Bytes, CellKey, KeyRange, Result, Timestamp, Version};
 
 use crate::cell_store::{At, CellStore, Page, RangeRequest};
-use crate::commit_log::{BeginKind, Begun, CommitLog, CommitOrder, CommitRequest, Outcome};
+use crate::commit_log::{
+    BeginKind, Begun, CommitLog, CommitOrder, CommitRequest, Outcome, check_handed_out,
+};
 use crate::context::Context;
 
 /// A store in memory. Nothing survives it.
@@ -139,6 +141,7 @@ impl CommitLog for MemoryStore {
 
     async fn outcome(&self, _: &Context, start: Timestamp) -> Result<Outcome> {
         let state = self.lock();
+        check_handed_out(&*state.order, start)?;
         Ok(match state.entries.get(&start) {
             Some(&commit) => Outcome::Committed(commit),
             None if state.order.is_pending(start) => Outcome::Pending,

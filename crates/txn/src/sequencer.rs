@@ -161,6 +161,10 @@ impl CommitOrder for Sequencer {
         self.published
     }
 
+    fn latest(&self) -> Timestamp {
+        self.clock
+    }
+
     fn is_pending(&self, start: Timestamp) -> bool {
         self.pending.contains(&start)
     }

@@ -155,13 +155,29 @@ impl<S: CellStore + CommitLog> Transaction<S> {
                 stored.push((key, Entry { start: version.start, payload }));
             }
         }
-        let covered = covered(range, page.resume.as_ref(), reverse);
         let mut state = inner.open()?;
-        let merged = inner.overlay(&state.writes, stored, &covered, reverse);
+        let mut rest = page.resume;
+        let mut own =
+            inner.own_writes(&state.writes, &covered(range, rest.as_ref(), reverse), reverse);
+        let own_max = limit.cells.max(1).saturating_mul(2);
+        let page_of_own: Vec<_> = own.by_ref().take(own_max).collect();
+        // Further own writes are laid over further pages: looking at all of them for each page
+        // would take time in their square.
+        if own.next().is_some()
+            && let Some((last, _)) = page_of_own.last()
+        {
+            let behind = range.after(last.clone(), reverse);
+            stored.retain(|(key, _)| !behind.contains(key));
+            rest = Some(behind);
+        }
+        drop(own);
+        let covered = covered(range, rest.as_ref(), reverse);
+        let before = |a: &CellKey, b: &CellKey| if reverse { a > b } else { a < b };
+        let merged = merge(stored.into_iter().peekable(), page_of_own.into_iter(), before);
         if inner.remembers_reads() {
             state.reads.ranges.push(covered);
         }
-        Ok(cut(merged, page.resume, range, reverse, limit))
+        Ok(cut(merged, rest, range, reverse, limit))
     }
 
     /// Writes a cell. Nobody else sees it before the commit.
@@ -284,25 +300,18 @@ impl<S: CellStore + CommitLog> Inner<S> {
         payload.map(|payload| Entry { start, payload: payload.clone() })
     }
 
-    fn overlay(
-        &self,
-        writes: &BTreeMap<CellKey, Option<Bytes>>,
-        stored: Vec<(CellKey, Entry)>,
-        covered: &KeyRange,
+    /// Returns the transaction's own writes in a range, in the order asked for.
+    fn own_writes<'w>(
+        &'w self,
+        writes: &'w BTreeMap<CellKey, Option<Bytes>>,
+        range: &KeyRange,
         reverse: bool,
-    ) -> Vec<(CellKey, Entry)> {
-        let own = covered.map_bounds().map(|bounds| writes.range(bounds));
-        let own = own.into_iter().flatten();
-        let own = own.map(|(key, payload)| (key.clone(), self.own(payload.as_ref())));
-        let mut own: Vec<(CellKey, Option<Entry>)> = own.collect();
-        if own.is_empty() {
-            return stored;
-        }
-        if reverse {
-            own.reverse();
-        }
-        let before = |a: &CellKey, b: &CellKey| if reverse { a > b } else { a < b };
-        merge(stored.into_iter().peekable(), own.into_iter(), before)
+    ) -> Box<dyn Iterator<Item = (CellKey, Option<Entry>)> + 'w> {
+        let Some(bounds) = range.map_bounds() else { return Box::new(std::iter::empty()) };
+        let own = writes.range(bounds);
+        let entry =
+            |(key, payload): (&CellKey, &Option<Bytes>)| (key.clone(), self.own(payload.as_ref()));
+        if reverse { Box::new(own.rev().map(entry)) } else { Box::new(own.map(entry)) }
     }
 
     fn release(&self) {

@@ -9,6 +9,9 @@ use carnet::{DataType, Value};
 use crate::ast::ArithmeticOp;
 use crate::exec::CqlError;
 
+/// Larger integers are stored and compared, but not calculated with: it would take ever longer.
+const VARINT_BITS_MAX: u64 = 1 << 18;
+
 /// Compares two values of one type, as Cassandra's comparator for the type does.
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
@@ -77,6 +80,12 @@ pub(crate) fn calculate(a: &Value, op: ArithmeticOp, b: &Value) -> Result<Value,
         (Value::Bigint(x), Value::Bigint(y)) => integers!(Bigint, x, y),
         (Value::Float(x), Value::Float(y)) => floats!(Float, x, y),
         (Value::Double(x), Value::Double(y)) => floats!(Double, x, y),
+        (Value::Varint(x), Value::Varint(y)) if x.bits() + y.bits() > VARINT_BITS_MAX => {
+            return Err(CqlError::invalid(format!(
+                "{} of varints of more than {VARINT_BITS_MAX} bits",
+                op.symbol()
+            )));
+        }
         (Value::Varint(x), Value::Varint(y)) => Value::Varint(match op {
             ArithmeticOp::Add => x + y,
             ArithmeticOp::Subtract => x - y,

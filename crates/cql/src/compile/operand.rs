@@ -73,6 +73,18 @@ impl Operand {
         Self { data_type, what: what.to_owned(), source: Source::Column(position) }
     }
 
+    /// Tells whether it depends on a column of the row.
+    pub(crate) fn reads_row(&self) -> bool {
+        match &self.source {
+            Source::Column(_) => true,
+            Source::Constant(_) | Source::Marker(_) | Source::Let { .. } => false,
+            Source::Call(_, arguments) => arguments.iter().any(Self::reads_row),
+            Source::Arithmetic(first, rest) => {
+                first.reads_row() || rest.iter().any(|(_, operand)| operand.reads_row())
+            }
+        }
+    }
+
     /// Evaluates to bytes that are a value of the operand's type.
     pub(crate) fn evaluate(&self, environment: &Environment<'_>) -> Result<Evaluated, CqlError> {
         let found = match &self.source {

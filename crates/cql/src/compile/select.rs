@@ -84,6 +84,11 @@ impl<'a> Compiler<'a> {
             ));
         }
         let aggregates = outputs.iter().any(|output| matches!(output, Output::Aggregate(_)));
+        if aggregates && select.per_partition_limit.is_some() {
+            return Err(CqlError::invalid(
+                "PER PARTITION LIMIT is not allowed with aggregate queries.",
+            ));
+        }
         let outputs = if aggregates { gather(outputs)? } else { outputs };
         if select.distinct {
             check_distinct(table, &outputs, &filter)?;

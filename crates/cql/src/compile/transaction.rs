@@ -174,7 +174,7 @@ impl<'a> Compiler<'a> {
             Some(Term::Literal(crate::ast::Literal::Integer(digits))) if digits == "1"
         );
         let one_row =
-            plan.filter.names_one_partition() && (plan.filter.names_rows() || limits_to_one);
+            plan.filter.names_one_row() || (plan.filter.names_one_partition() && limits_to_one);
         if !one_row {
             return refuse("name one row by its whole primary key, or a partition with LIMIT 1");
         }

@@ -254,6 +254,16 @@ impl Where {
         self.names_partitions() && given == self.orders.len()
     }
 
+    /// Tells whether one row is given, by `=` on each column of the primary key.
+    pub(crate) fn names_one_row(&self) -> bool {
+        let one = |step: &Step| match step {
+            Step::Each(each) => matches!(each, Each::One(_)),
+            Step::Tuples(_, tuples) => tuples.len() == 1,
+            Step::Slice { .. } => false,
+        };
+        self.names_one_partition() && self.names_rows() && self.clustering.iter().all(one)
+    }
+
     /// Tells whether any clustering column leads to rows.
     pub(crate) fn restricts_clustering(&self) -> bool {
         !self.clustering.is_empty()

@@ -56,6 +56,14 @@ pub(crate) enum GuardPlan {
 }
 
 impl WritePlan {
+    /// Tells whether a term of it is calculated from the row.
+    pub(crate) fn reads_row(&self) -> bool {
+        match &self.change {
+            Change::Set { columns, .. } => columns.iter().any(|(_, operand)| operand.reads_row()),
+            Change::Clear(_) | Change::Delete => false,
+        }
+    }
+
     /// Tells whether only static columns change.
     pub(crate) fn is_static_only(&self) -> bool {
         let is_static = |position: &usize| self.table.columns[*position].kind == ColumnKind::Static;

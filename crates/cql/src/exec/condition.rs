@@ -9,7 +9,7 @@ use carnet::{CellKey, DataType, Tx, Value};
 use super::CqlError;
 use super::row;
 use super::scan::{Clustering, StoredRow};
-use super::write::targets;
+use super::write::Targeted;
 use crate::compile::{Environment, Filter, GuardPlan, WritePlan, star_order};
 use crate::result::{ColumnSpec, Response, Rows};
 
@@ -37,31 +37,33 @@ pub(crate) fn boolean(value: bool) -> Option<Bytes> {
 
 /// The row that an `IF` judges.
 struct Judged {
+    key: CellKey,
     /// Its columns; those outside the key are null where it is not there.
     columns: Vec<Option<Bytes>>,
     exists: bool,
 }
 
 /// Judges every `IF`; returns the answer where one does not hold.
-pub(crate) async fn refuse(
-    tx: &Tx,
-    writes: &[(&WritePlan, Environment<'_>)],
-) -> Result<Option<Response>, CqlError> {
-    let first = &writes[0].0.table;
-    if writes.iter().any(|(plan, _)| plan.table.id != first.id) {
+pub(super) async fn refuse(tx: &Tx, writes: &[Targeted<'_>]) -> Result<Option<Response>, CqlError> {
+    let Some(first) = writes.first().map(|write| &write.plan.table) else { return Ok(None) };
+    if writes.iter().any(|write| write.plan.table.id != first.id) {
         return Err(CqlError::invalid("a batch with conditions changes one table only"));
     }
     let is_batch = writes.len() > 1;
     let mut refused = false;
     let mut rows: Vec<(Judged, Vec<usize>)> = Vec::new();
-    for (plan, environment) in writes {
-        if matches!(plan.guard, GuardPlan::Always) {
+    for write in writes {
+        if matches!(write.plan.guard, GuardPlan::Always) {
             continue;
         }
-        let judged = judge(tx, plan, environment).await?;
-        refused |= !holds(plan, &judged, environment)?;
-        let shown = if is_batch { star_order(&plan.table) } else { shown_columns(plan) };
-        rows.push((judged, shown));
+        let judged = judge(tx, write).await?;
+        refused |= !holds(write.plan, &judged, &write.environment)?;
+        let shown =
+            if is_batch { star_order(&write.plan.table) } else { shown_columns(write.plan) };
+        // Several conditions on one row show it once.
+        if !rows.iter().any(|(known, _)| known.key == judged.key) {
+            rows.push((judged, shown));
+        }
     }
     Ok(refused.then(|| answer(first, rows)))
 }
@@ -111,13 +113,9 @@ fn answer(table: &TableSchema, judged: Vec<(Judged, Vec<usize>)>) -> Response {
 }
 
 /// Reads the one row that a conditional statement names, and depends on it.
-async fn judge(
-    tx: &Tx,
-    plan: &WritePlan,
-    environment: &Environment<'_>,
-) -> Result<Judged, CqlError> {
+async fn judge(tx: &Tx, write: &Targeted<'_>) -> Result<Judged, CqlError> {
+    let Targeted { plan, targets, .. } = write;
     let table = &plan.table;
-    let targets = targets(plan, environment)?;
     let cells = match &targets.clustering {
         Clustering::Cells(cells) => cells.as_slice(),
         Clustering::All | Clustering::Spans(_) => &[],
@@ -140,8 +138,8 @@ async fn judge(
     let image = if cells.is_empty() { None } else { read(tx, &key).await? };
     let exists = if is_static { statics.is_some() || image.is_some() } else { image.is_some() };
     let statics = statics.map(Arc::new);
-    let columns = row::columns(table, &StoredRow { key, image, statics })?;
-    Ok(Judged { columns, exists })
+    let columns = row::columns(table, &StoredRow { key: key.clone(), image, statics })?;
+    Ok(Judged { key, columns, exists })
 }
 
 fn judges_statics_only(plan: &WritePlan) -> bool {

@@ -1,6 +1,6 @@
 //! Changes of the schema. Each is a transaction, as all else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use carnet::Tx;
 use carnet::Uuid;
@@ -14,6 +14,9 @@ use crate::ast::{
 };
 use crate::result::{ChangeKind, Response, SchemaChange};
 use crate::system;
+
+/// More columns than this are a mistake: each row image would name them all.
+const COLUMNS_MAX: usize = 1_000;
 
 impl Executor {
     pub(super) async fn ddl(
@@ -200,9 +203,16 @@ fn catalog_salt(keyspace: &str, name: &str) -> u64 {
 }
 
 fn add_columns(schema: &mut TableSchema, create: &CreateTable) -> Result<(), CqlError> {
-    for (n, column) in create.columns.iter().enumerate() {
+    if create.columns.len() > COLUMNS_MAX {
+        return Err(CqlError::invalid(format!(
+            "a table of {} columns; at most {COLUMNS_MAX} are allowed",
+            create.columns.len()
+        )));
+    }
+    let mut names = HashSet::new();
+    for column in &create.columns {
         let name = &column.name.text;
-        if create.columns[..n].iter().any(|earlier| earlier.name.text == *name) {
+        if !names.insert(name) {
             return Err(CqlError::invalid(format!("column {name} is there twice")));
         }
     }

@@ -22,6 +22,11 @@ pub enum CqlErrorKind {
     Invalid,
     /// It is right, but not built yet.
     Unsupported,
+    /// A table of the prepared statement has changed since: prepare it again.
+    Unprepared {
+        /// Names the statement.
+        id: [u8; 16],
+    },
     /// What should be created is there already.
     AlreadyExists {
         /// The keyspace.

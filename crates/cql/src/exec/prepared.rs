@@ -1,11 +1,11 @@
 //! Prepared statements, and the plans kept with them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use carnet::base::murmur3;
 
-use super::{CqlError, Plan};
+use super::{CqlError, CqlErrorKind, Plan};
 use crate::compile::Tables;
 use crate::parser::{Limits, Parsed, parse};
 use crate::result::ColumnSpec;
@@ -17,12 +17,39 @@ const PREPARED_MAX: usize = 10_000;
 pub(crate) struct Statements {
     pub(crate) parsed: Parsed,
     plan: Mutex<Option<(Tables, Arc<Plan>)>>,
+    /// What it was prepared against, if it was.
+    promised: OnceLock<Promised>,
+}
+
+/// What a client was told when it prepared a statement: it encodes its values and decodes its rows
+/// by that.
+struct Promised {
+    id: [u8; 16],
+    tables: Tables,
 }
 
 impl Statements {
     pub(super) fn parse(text: &str) -> Result<Self, CqlError> {
         let parsed = parse(text, &Limits::default())?;
-        Ok(Self { parsed, plan: Mutex::default() })
+        Ok(Self { parsed, plan: Mutex::default(), promised: OnceLock::new() })
+    }
+
+    /// Fails when the statement was prepared against other versions of its tables.
+    pub(super) fn check_promised(&self, tables: &Tables) -> Result<(), CqlError> {
+        let Some(Promised { id, tables: promised }) = self.promised.get() else { return Ok(()) };
+        let is_same = promised.len() == tables.len()
+            && tables.iter().all(|(name, schema)| {
+                promised.get(name).is_some_and(|promised| {
+                    (promised.id, promised.version) == (schema.id, schema.version)
+                })
+            });
+        if is_same {
+            return Ok(());
+        }
+        Err(CqlError::new(
+            CqlErrorKind::Unprepared { id: *id },
+            "a table of the prepared statement has changed: prepare it again",
+        ))
     }
 
     /// Returns the plan if it was made for these very schemas.
@@ -50,6 +77,7 @@ pub(crate) struct Described {
     pub(crate) markers: Vec<ColumnSpec>,
     pub(crate) partition_key: Vec<u16>,
     pub(crate) result: Vec<ColumnSpec>,
+    pub(crate) tables: Tables,
 }
 
 /// A statement that was read once, to be run many times.
@@ -83,8 +111,11 @@ impl Prepared {
         statements: Statements,
         described: Described,
     ) -> Self {
+        let id = id(text, keyspace.as_deref());
+        // The statement is new: nobody has promised anything for it.
+        let _ = statements.promised.set(Promised { id, tables: described.tables });
         Self {
-            id: id(text, keyspace.as_deref()),
+            id,
             markers: described.markers,
             partition_key_indexes: described.partition_key,
             result: described.result,
@@ -129,6 +160,12 @@ impl Cache {
             state.by_id.remove(&oldest);
         }
         prepared
+    }
+
+    pub(super) fn forget(&self, id: &[u8; 16]) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.by_id.remove(id);
+        state.in_order.retain(|known| known != id);
     }
 
     pub(super) fn find(&self, id: &[u8]) -> Option<Arc<Prepared>> {

@@ -124,19 +124,15 @@ impl<'a> Scan<'a> {
 
     /// Skips everything up to a row, itself included.
     async fn skip_to(&mut self, last: &CellKey) -> Result<()> {
-        let was_static_only = self.access.has_clustering && last.clustering.is_empty();
         match &self.access.partitions {
             Partitions::Keys(_) => {
                 self.partitions.retain(|partition| *partition >= last.partition);
                 if self.partitions.front() == Some(&last.partition) {
                     self.partitions.pop_front();
-                    if !was_static_only {
-                        self.enter(last.partition.clone()).await?;
-                        let reverse = self.access.reverse;
-                        let rest = self.targets.drain(..);
-                        self.targets =
-                            rest.filter_map(|target| trim(target, last, reverse)).collect();
-                    }
+                    self.enter(last.partition.clone()).await?;
+                    let reverse = self.access.reverse;
+                    let rest = self.targets.drain(..);
+                    self.targets = rest.filter_map(|target| trim(target, last, reverse)).collect();
                 }
             }
             Partitions::Tokens(..) => {

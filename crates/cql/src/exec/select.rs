@@ -53,7 +53,7 @@ pub(crate) async fn run(
     let mut paging_state = None;
     while let Some((key, found)) = reader.next().await? {
         let row = project(plan, &key, &found, environment)?;
-        bytes += row.iter().map(|value| value.as_ref().map_or(0, Bytes::len) + 4).sum::<usize>();
+        bytes += held_bytes(&row);
         rows.push(row);
         let is_full = rows.len() >= bounds.rows || bytes >= bounds.bytes;
         if is_full && !bounds.is_paged {
@@ -72,6 +72,12 @@ pub(crate) async fn run(
         }
     }
     Ok(Rows { columns, rows, paging_state })
+}
+
+/// Returns the memory that a row of a result takes.
+fn held_bytes(row: &[Option<Bytes>]) -> usize {
+    let values = row.iter().map(|value| value.as_ref().map_or(0, Bytes::len)).sum::<usize>();
+    size_of::<Vec<Option<Bytes>>>() + size_of_val(row) + values
 }
 
 /// Reads the rows that satisfy a `SELECT`, within its limits.
@@ -105,7 +111,12 @@ impl<'a> Reader<'a> {
             plan,
             environment: *environment,
             snapshot: tx.read_timestamp(),
-            remaining: state.map_or(limit, |state| state.remaining),
+            // An aggregate is made of all rows; LIMIT is about what is returned.
+            remaining: if plan.aggregates {
+                None
+            } else {
+                state.map_or(limit, |state| state.remaining)
+            },
             per_partition,
             last: state.map(|state| state.last.clone()),
             in_partition: state.map_or(0, |state| state.in_partition),
@@ -128,7 +139,7 @@ impl<'a> Reader<'a> {
             }
             let same =
                 self.last.as_ref().is_some_and(|last| last.partition == stored.key.partition);
-            self.in_partition = if same { self.in_partition + 1 } else { 1 };
+            self.in_partition = if same { self.in_partition.saturating_add(1) } else { 1 };
             self.last = Some(stored.key.clone());
             self.remaining = self.remaining.map(|remaining| remaining - 1);
             return Ok(Some((stored.key, columns)));

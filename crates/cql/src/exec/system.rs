@@ -79,5 +79,5 @@ pub(super) fn describe(
     let mut compiler = Compiler::default();
     let plan = compiler.system_select(select, table)?;
     let markers = compiler.finish(markers)?;
-    Ok(Described { markers, partition_key: Vec::new(), result: plan.columns })
+    Ok(Described { markers, result: plan.columns, ..Described::default() })
 }

@@ -21,24 +21,33 @@ use crate::result::Response;
 /// Rows in one read while a range is deleted.
 const PAGE_CELLS: usize = 500;
 
+/// A statement with the rows that it changes, evaluated once: a key may hold a fresh UUID.
+pub(super) struct Targeted<'a> {
+    pub(super) plan: &'a WritePlan,
+    pub(super) environment: Environment<'a>,
+    pub(super) targets: Targets,
+}
+
 /// Runs statements as one: all of them, or none where an `IF` does not hold.
 pub(crate) async fn run(
     tx: &Tx,
     writes: &[(&WritePlan, Environment<'_>)],
 ) -> Result<Response, CqlError> {
-    if writes.iter().any(|(plan, _)| !matches!(plan.guard, GuardPlan::Always)) {
-        if let Some(refused) = condition::refuse(tx, writes).await? {
-            return Ok(refused);
-        }
-        for (plan, environment) in writes {
-            apply(tx, plan, environment).await?;
-        }
-        return Ok(condition::applied());
+    let target = |(plan, environment): &(&WritePlan, Environment<'_>)| targets(plan, environment);
+    let targets = writes.iter().map(target).collect::<Result<Vec<_>, _>>()?;
+    let writes: Vec<Targeted<'_>> = writes
+        .iter()
+        .zip(targets)
+        .map(|((plan, environment), targets)| Targeted { plan, environment: *environment, targets })
+        .collect();
+    let is_conditional = writes.iter().any(|write| !matches!(write.plan.guard, GuardPlan::Always));
+    if is_conditional && let Some(refused) = condition::refuse(tx, &writes).await? {
+        return Ok(refused);
     }
-    for (plan, environment) in writes {
-        apply(tx, plan, environment).await?;
+    for write in &writes {
+        apply_to(tx, write).await?;
     }
-    Ok(Response::Void)
+    Ok(if is_conditional { condition::applied() } else { Response::Void })
 }
 
 /// The rows that a statement changes.
@@ -48,10 +57,7 @@ pub(super) struct Targets {
 }
 
 /// Evaluates which rows a statement changes.
-pub(super) fn targets(
-    plan: &WritePlan,
-    environment: &Environment<'_>,
-) -> Result<Targets, CqlError> {
+fn targets(plan: &WritePlan, environment: &Environment<'_>) -> Result<Targets, CqlError> {
     match &plan.target {
         WriteTarget::Key { partition, clustering } => {
             let values = required(partition, environment)?;
@@ -87,108 +93,116 @@ pub(super) async fn apply(
     environment: &Environment<'_>,
 ) -> Result<(), CqlError> {
     let targets = targets(plan, environment)?;
+    apply_to(tx, &Targeted { plan, environment: *environment, targets }).await
+}
+
+async fn apply_to(tx: &Tx, write: &Targeted<'_>) -> Result<(), CqlError> {
+    let Targeted { plan, targets, .. } = write;
     if matches!(plan.change, Change::Delete) {
         for partition in &targets.partitions {
             delete(tx, plan, partition, &targets.clustering).await?;
         }
         return Ok(());
     }
-    let is_static = |position: &usize| plan.table.columns[*position].kind == ColumnKind::Static;
-    let touches_statics = match &plan.change {
-        Change::Set { columns, .. } => columns.iter().any(|(position, _)| is_static(position)),
-        Change::Clear(columns) => columns.iter().any(is_static),
-        Change::Delete => false,
-    };
     for partition in &targets.partitions {
-        if touches_statics {
-            let cell = CellKey::new(plan.table.id, partition.clone(), Bytes::new());
-            change_cell(tx, plan, &cell, ColumnKind::Static, environment).await?;
-        }
         if plan.is_static_only() {
+            change_row(tx, write, partition, None).await?;
             continue;
         }
         let Clustering::Cells(rows) = &targets.clustering else {
             return Err(CqlError::invalid("the statement names no rows"));
         };
         for clustering in rows {
-            let cell = CellKey::new(plan.table.id, partition.clone(), clustering.clone());
-            change_cell(tx, plan, &cell, ColumnKind::Regular, environment).await?;
+            change_row(tx, write, partition, Some(clustering)).await?;
         }
     }
     Ok(())
+}
+
+/// What columns become, by their places.
+type NewValues = Vec<(usize, Evaluated)>;
+
+/// Changes a row and the static columns of its partition; without a clustering key, these alone.
+///
+/// Every value is calculated from the row as it was before either cell changes.
+async fn change_row(
+    tx: &Tx,
+    write: &Targeted<'_>,
+    partition: &PartitionKey,
+    clustering: Option<&Bytes>,
+) -> Result<(), CqlError> {
+    let table = &write.plan.table;
+    let static_cell = CellKey::new(table.id, partition.clone(), Bytes::new());
+    let row_cell =
+        clustering.map(|clustering| CellKey::new(table.id, partition.clone(), clustering.clone()));
+    let columns = if write.plan.reads_row() {
+        current_columns(tx, table, &static_cell, row_cell.as_ref()).await?
+    } else {
+        Vec::new()
+    };
+    let values = new_values(write.plan, &write.environment.with_row(&columns))?;
+    let is_static =
+        |(position, _): &(usize, Evaluated)| table.columns[*position].kind == ColumnKind::Static;
+    if values.iter().any(is_static) {
+        change_cell(tx, write.plan, static_cell, ColumnKind::Static, &values).await?;
+    }
+    if let Some(cell) = row_cell {
+        change_cell(tx, write.plan, cell, ColumnKind::Regular, &values).await?;
+    }
+    Ok(())
+}
+
+fn new_values(plan: &WritePlan, environment: &Environment<'_>) -> Result<NewValues, CqlError> {
+    match &plan.change {
+        Change::Set { columns, .. } => columns
+            .iter()
+            .map(|(position, operand)| Ok((*position, operand.evaluate(environment)?)))
+            .collect(),
+        Change::Clear(columns) => {
+            Ok(columns.iter().map(|position| (*position, Evaluated::Null)).collect())
+        }
+        Change::Delete => Ok(Vec::new()),
+    }
 }
 
 /// Writes a cell anew: the columns of one kind, static or regular, of a row.
 async fn change_cell(
     tx: &Tx,
     plan: &WritePlan,
-    cell: &CellKey,
+    cell: CellKey,
     kind: ColumnKind,
-    environment: &Environment<'_>,
+    values: &NewValues,
 ) -> Result<(), CqlError> {
     let table = &plan.table;
-    let blind = is_blind(plan, kind, environment)?;
-    let existing = if blind { None } else { tx.get_cell(cell).await? };
+    let marker = matches!(plan.change, Change::Set { marker: true, .. });
+    let of_kind = || values.iter().filter(|(position, _)| table.columns[*position].kind == kind);
+    // Where the statement says what every column becomes, nothing need be read.
+    let all = table.columns.iter().filter(|column| column.kind == kind).count();
+    let blind = marker
+        && of_kind().count() == all
+        && of_kind().all(|(_, value)| *value != Evaluated::Unset);
+    let existing = if blind { None } else { tx.get_cell(&cell).await? };
     let mut image = match &existing {
         None => RowImage::new(table.version),
         Some(entry) => next_image(tx, table, entry)?,
     };
-    let columns = current_columns(table, cell, kind, existing.as_ref())?;
-    let environment = environment.with_row(&columns);
-    match &plan.change {
-        Change::Set { columns, marker } => {
-            for (position, operand) in of_kind(table, kind, columns) {
-                let id = table.columns[*position].id;
-                match operand.evaluate(&environment)? {
-                    Evaluated::Bytes(bytes) => drop(image.set(id, Column::new(bytes))),
-                    Evaluated::Null => drop(image.remove(id)),
-                    Evaluated::Unset => {}
-                }
-            }
-            if *marker && kind == ColumnKind::Regular {
-                image.marker = Some(Marker::default());
-            }
+    for (position, value) in of_kind() {
+        let id = table.columns[*position].id;
+        match value {
+            Evaluated::Bytes(bytes) => drop(image.set(id, Column::new(bytes.clone()))),
+            Evaluated::Null => drop(image.remove(id)),
+            Evaluated::Unset => {}
         }
-        Change::Clear(columns) => {
-            for position in columns.iter().filter(|at| table.columns[**at].kind == kind) {
-                image.remove(table.columns[*position].id);
-            }
-        }
-        Change::Delete => {}
+    }
+    if marker && kind == ColumnKind::Regular {
+        image.marker = Some(Marker::default());
     }
     if image.is_live() {
-        tx.put_cell(cell.clone(), image.encode())?;
+        tx.put_cell(cell, image.encode())?;
     } else if blind || existing.is_some() {
-        tx.delete_cell(cell.clone())?;
+        tx.delete_cell(cell)?;
     }
     Ok(())
-}
-
-fn of_kind<'p>(
-    table: &'p TableSchema,
-    kind: ColumnKind,
-    columns: &'p [(usize, Operand)],
-) -> impl Iterator<Item = &'p (usize, Operand)> {
-    columns.iter().filter(move |(position, _)| table.columns[*position].kind == kind)
-}
-
-/// Tells whether a statement says what every column becomes, so that nothing need be read.
-fn is_blind(
-    plan: &WritePlan,
-    kind: ColumnKind,
-    environment: &Environment<'_>,
-) -> Result<bool, CqlError> {
-    let Change::Set { columns, marker: true } = &plan.change else { return Ok(false) };
-    let all = plan.table.columns.iter().filter(|column| column.kind == kind).count();
-    if of_kind(&plan.table, kind, columns).count() < all {
-        return Ok(false);
-    }
-    for (_, operand) in of_kind(&plan.table, kind, columns) {
-        if operand.evaluate(environment)? == Evaluated::Unset {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Returns what the next version of a row begins with.
@@ -204,20 +218,25 @@ fn next_image(tx: &Tx, table: &TableSchema, entry: &Entry) -> Result<RowImage, C
 }
 
 /// Returns the columns of a row before the change, for terms that calculate with them.
-fn current_columns(
+async fn current_columns(
+    tx: &Tx,
     table: &TableSchema,
-    cell: &CellKey,
-    kind: ColumnKind,
-    existing: Option<&Entry>,
+    static_cell: &CellKey,
+    row_cell: Option<&CellKey>,
 ) -> Result<Vec<Option<Bytes>>, CqlError> {
-    let image = existing.map(|entry| RowImage::decode(&entry.payload)).transpose()?;
-    let mut stored = StoredRow { key: cell.clone(), image: None, statics: None };
-    if kind == ColumnKind::Static {
-        stored.statics = image.map(Arc::new);
-    } else {
-        stored.image = image;
-    }
-    Ok(row::columns(table, &stored)?)
+    let image = match row_cell {
+        Some(cell) => read_image(tx, cell).await?,
+        None => None,
+    };
+    let has_statics = table.statics().next().is_some();
+    let statics = if has_statics { read_image(tx, static_cell).await? } else { None };
+    let key = row_cell.unwrap_or(static_cell).clone();
+    Ok(row::columns(table, &StoredRow { key, image, statics: statics.map(Arc::new) })?)
+}
+
+async fn read_image(tx: &Tx, cell: &CellKey) -> Result<Option<RowImage>, CqlError> {
+    let entry = tx.get_cell(cell).await?;
+    Ok(entry.map(|entry| RowImage::decode(&entry.payload)).transpose()?)
 }
 
 async fn delete(
