@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
+use std::sync::Arc;
+
 use carnet::{Bytes, DataType, Db, Uuid, Value, block_on};
 use carnet_base::{Rng, SeededRng};
 use carnet_cql::result::{Response, ResultType, Rows};
@@ -40,7 +42,7 @@ impl Client {
         rows(self.run(text))
     }
 
-    fn prepare(&self, text: &str) -> std::sync::Arc<Prepared> {
+    fn prepare(&self, text: &str) -> Arc<Prepared> {
         block_on(self.executor.prepare(&self.session, text, None)).unwrap()
     }
 
@@ -212,7 +214,7 @@ fn a_statement_whose_table_changed_must_be_prepared_again() {
     assert_eq!(gone.kind(), &CqlErrorKind::Invalid);
     client.run("CREATE TABLE t (k int PRIMARY KEY, v double)");
     must_prepare(&insert, &values);
-    let batch = vec![BatchItem::Prepared { prepared: insert.clone(), values }];
+    let batch = vec![BatchItem::Prepared { prepared: Arc::clone(&insert), values }];
     let kind = ast::BatchKind::Unlogged;
     let parameters = Parameters::default();
     let refused = block_on(client.executor.batch(&client.session, kind, batch, &parameters));

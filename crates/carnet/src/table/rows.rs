@@ -94,22 +94,28 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
     async fn fetch(&mut self) -> Result<Vec<(K, V)>> {
         let tx = self.handle.tx().clone();
         let mapping = self.table.mapping(&tx).await?;
+        let mut range = match &self.progress {
+            Progress::Start(span) => mapping.range(span)?,
+            Progress::Rest(rest) => rest.clone(),
+            Progress::End => return Ok(Vec::new()),
+        };
         let mut rows = Vec::new();
+        // The progress moves with the rows that are returned: an error in between loses none.
         loop {
-            let range = match &self.progress {
-                Progress::Start(span) => mapping.range(span)?,
-                Progress::Rest(rest) => rest.clone(),
-                Progress::End => return Ok(rows),
-            };
             let limit = PageLimit::cells(self.page_rows - rows.len());
             let page = tx.range_cells(&range, self.reverse, limit).await?;
             for (cell, entry) in &page.cells {
                 rows.extend(mapping.row(cell, entry)?);
             }
-            self.progress = page.resume.map_or(Progress::End, Progress::Rest);
+            let Some(rest) = page.resume else {
+                self.progress = Progress::End;
+                return Ok(rows);
+            };
             if rows.len() >= self.page_rows {
+                self.progress = Progress::Rest(rest);
                 return Ok(rows);
             }
+            range = rest;
         }
     }
 

@@ -311,9 +311,8 @@ def a_table_that_changes_under_a_prepared_statement_is_noticed(session):
     session.execute("ALTER TABLE grows ADD b int")
     session.execute("UPDATE grows SET b = 3 WHERE id = 1")
     row = session.execute(select, (1,)).one()
-    assert tuple(row) in [(1, 2, 3), (1, 2)], row
-    fresh = session.prepare("SELECT id, a, b FROM grows WHERE id = ?")
-    assert tuple(session.execute(fresh, (1,)).one()) == (1, 2, 3)
+    # The server says "prepare again", and the driver does, unseen.
+    assert (row.id, row.a, row.b) == (1, 2, 3), row
 
 
 def main(port):
