@@ -426,3 +426,24 @@ fn a_body_that_hides_a_conflict_is_run_again() {
         assert_eq!(found.as_deref(), Some(&b"mine"[..]));
     });
 }
+
+#[test]
+fn changes_of_schema_conflict_with_each_other() {
+    on_each_store(|db| {
+        block_on(async {
+            db.run(|tx| async move {
+                catalog::create_keyspace(&tx, &KeyspaceSchema::local("ks")).await
+            })
+            .await
+            .unwrap();
+            let options = db.transaction().isolation(Isolation::Snapshot);
+            let (drops, creates) =
+                (options.begin_async().await.unwrap(), options.begin_async().await.unwrap());
+            catalog::drop_keyspace(&drops, "ks").await.unwrap();
+            let schema = TableSchema::new("ks", "t", TableKind::Raw, Uuid::nil());
+            catalog::create_table(&creates, schema).await.unwrap();
+            drops.commit().await.unwrap();
+            assert_eq!(creates.commit().await.unwrap_err().kind(), ErrorKind::Conflict);
+        });
+    });
+}
