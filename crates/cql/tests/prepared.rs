@@ -222,6 +222,28 @@ fn a_statement_whose_table_changed_must_be_prepared_again() {
     assert_eq!(client.rows("SELECT k FROM t").rows.len(), 0);
 }
 
+/// "Prepare again" would be answered for ever: the snapshot has the table as it was.
+#[test]
+fn a_page_of_a_table_as_it_was_is_not_asked_for_with_a_newer_statement() {
+    let client = Client::new(&["CREATE TABLE t (k int PRIMARY KEY, v int)"]);
+    for k in 0..3 {
+        client.run(&format!("INSERT INTO t (k, v) VALUES ({k}, 1)"));
+    }
+    let execute = |prepared: &Prepared, paging_state| {
+        let page_rows = Some(1);
+        let parameters = Parameters { page_rows, paging_state, ..Parameters::default() };
+        block_on(client.executor.execute(&client.session, prepared, &parameters))
+    };
+    let older = client.prepare("SELECT * FROM t");
+    let first = rows(execute(&older, None).unwrap());
+    client.run("ALTER TABLE t ADD a int");
+    let second = rows(execute(&older, first.paging_state.clone()).unwrap());
+    assert_eq!(second.columns, older.result, "the sequence goes on as it began");
+    let newer = client.prepare("SELECT * FROM t");
+    let refused = execute(&newer, first.paging_state).unwrap_err();
+    assert_eq!(refused.kind(), &CqlErrorKind::Invalid, "{refused}");
+}
+
 #[test]
 fn a_batch_mixes_text_and_prepared_statements() {
     let client = Client::new(&[TABLE]);

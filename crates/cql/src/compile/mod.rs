@@ -24,7 +24,7 @@ use crate::exec::CqlError;
 use crate::result::{ColumnSpec, ResultType};
 
 pub(crate) use number::{calculate, compare};
-pub(crate) use operand::{Environment, Evaluated, Operand};
+pub(crate) use operand::{Environment, Evaluated, required};
 pub(crate) use relation::Filter;
 pub(crate) use select::{Aggregate, Output, SelectPlan, limit_value, star_order};
 pub(crate) use transaction::{ResultPlan, Tables, TransactionPlan, table_key};

@@ -169,6 +169,14 @@ impl Operand {
     }
 }
 
+/// Evaluates operands to values, none of which is null.
+pub(crate) fn required(
+    operands: &[Operand],
+    environment: &Environment<'_>,
+) -> Result<Vec<Value>, CqlError> {
+    operands.iter().map(|operand| operand.required(environment)).collect()
+}
+
 impl Compiler<'_> {
     /// Compiles a term that is used as a value of a type.
     pub(crate) fn operand(

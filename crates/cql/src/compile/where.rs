@@ -19,7 +19,7 @@ use carnet::catalog::{ColumnKind, TableSchema};
 use carnet::{DataType, PartitionKey, Value};
 
 use super::list::List;
-use super::operand::{Environment, Operand};
+use super::operand::{Environment, Operand, required};
 use super::relation::{Filter, Resolved, TokenOperand};
 use crate::ast::{CompareOp, Relation};
 use crate::compile::Compiler;
@@ -398,10 +398,6 @@ impl TokenOperand {
             Self::Of(parts) => Ok(partition::encode(&required(parts, environment)?)?.token()),
         }
     }
-}
-
-fn required(operands: &[Operand], environment: &Environment<'_>) -> Result<Vec<Value>, CqlError> {
-    operands.iter().map(|operand| operand.required(environment)).collect()
 }
 
 fn bound(

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use carnet::base::SeededRng;
 use carnet::catalog::{self, TableSchema};
-use carnet::{Db, Timestamp, Tx};
+use carnet::{Db, Tx};
 
 pub use error::{CqlError, CqlErrorKind};
 pub use parameters::{BatchItem, Bound, Parameters, Session, Values};
@@ -252,14 +252,21 @@ impl Executor {
 
     async fn select(&self, statements: &Statements, run: &Run<'_>) -> Result<Response, CqlError> {
         let db = &self.shared.db;
-        let snapshot = match &run.parameters.paging_state {
-            None => db.snapshot_async().await?,
-            Some(state) => db.snapshot_at(PagingState::snapshot_of(state)?).await?,
-        };
-        let plan = self.plan(&snapshot, statements, run.keyspace.as_deref()).await?;
-        let Plan::Select(plan) = &*plan else { return Ok(Response::Void) };
         let state = run.parameters.paging_state.as_ref();
-        let state = state.map(|state| PagingState::decode(plan.table.id, state)).transpose()?;
+        let state = state.map(PagingState::decode).transpose()?;
+        let snapshot = match &state {
+            None => db.snapshot_async().await?,
+            Some(state) => db.snapshot_at(state.snapshot).await?,
+        };
+        let plan = self.plan(&snapshot, statements, run.keyspace.as_deref()).await;
+        let plan = plan.map_err(|error| match (&state, error.kind()) {
+            // It would be unprepared again and again: the snapshot has the table as it was.
+            (Some(_), CqlErrorKind::Unprepared { .. }) => CqlError::invalid(
+                "the table has changed since the first page of this result; begin the query anew",
+            ),
+            _ => error,
+        })?;
+        let Plan::Select(plan) = &*plan else { return Ok(Response::Void) };
         let environment = self.environment(&run.bound);
         let rows =
             select::run(&snapshot, plan, &environment, run.parameters, state.as_ref()).await?;
@@ -467,12 +474,6 @@ fn partition_key_markers(markers: &[ColumnSpec], tables: &Tables) -> Vec<u16> {
         })
         .collect();
     indexes.unwrap_or_default()
-}
-
-impl PagingState {
-    fn snapshot_of(bytes: &carnet::Bytes) -> Result<Timestamp, CqlError> {
-        Ok(Self::decode(carnet::base::TableId(0), bytes)?.snapshot)
-    }
 }
 
 #[cfg(test)]

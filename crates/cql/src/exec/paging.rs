@@ -15,8 +15,8 @@
 //! Clients hold it and send it back. The checksum catches what was mangled or invented by
 //! mistake; it is no secret, and nothing here reaches what the statement itself could not read.
 
-use carnet::base::{Bytes, TableId, Token, murmur3};
-use carnet::{CellKey, Error, PartitionKey, Result, Timestamp};
+use carnet::base::{Bytes, Token, murmur3};
+use carnet::{Error, PartitionKey, Result, Timestamp};
 
 const VERSION: u8 = 1;
 const CHECKSUM_BYTES: usize = 4;
@@ -30,30 +30,32 @@ pub(crate) struct PagingState {
     pub(crate) snapshot: Timestamp,
     /// Rows that the LIMIT still allows.
     pub(crate) remaining: Option<u32>,
-    /// Rows returned from the partition of `last`.
+    /// Rows returned from `partition`.
     pub(crate) in_partition: u32,
-    /// The last row returned.
-    pub(crate) last: CellKey,
+    /// The partition of the last row returned.
+    pub(crate) partition: PartitionKey,
+    /// The clustering key of the last row returned.
+    pub(crate) clustering: Bytes,
 }
 
 impl PagingState {
     pub(crate) fn encode(&self) -> Bytes {
-        let partition = self.last.partition.bytes();
+        let partition = self.partition.bytes();
         let length = u16::try_from(partition.len()).expect("a partition key has at most 64 KiB");
         let mut out = Vec::with_capacity(HEAD_BYTES + partition.len() + CHECKSUM_BYTES);
         out.push(VERSION);
         out.extend_from_slice(&self.snapshot.get().to_be_bytes());
         out.extend_from_slice(&self.remaining.unwrap_or(NO_LIMIT).to_be_bytes());
         out.extend_from_slice(&self.in_partition.to_be_bytes());
-        out.extend_from_slice(&self.last.partition.token().0.to_be_bytes());
+        out.extend_from_slice(&self.partition.token().0.to_be_bytes());
         out.extend_from_slice(&length.to_be_bytes());
         out.extend_from_slice(partition);
-        out.extend_from_slice(&self.last.clustering);
+        out.extend_from_slice(&self.clustering);
         out.extend_from_slice(&checksum(&out));
         out.into()
     }
 
-    pub(crate) fn decode(table: TableId, bytes: &Bytes) -> Result<Self> {
+    pub(crate) fn decode(bytes: &Bytes) -> Result<Self> {
         let mangled = || {
             Error::invalid(
                 "the paging state is not one that this server returned; begin the query anew",
@@ -81,7 +83,8 @@ impl PagingState {
             snapshot: Timestamp::new(long(1)).ok_or_else(mangled)?,
             remaining: (remaining != NO_LIMIT).then_some(remaining),
             in_partition: word(13),
-            last: CellKey::new(table, partition, bytes.slice(partition_end..end)),
+            partition,
+            clustering: bytes.slice(partition_end..end),
         })
     }
 }
@@ -100,14 +103,15 @@ mod tests {
             snapshot: Timestamp::new(77).unwrap(),
             remaining: Some(12),
             in_partition: 3,
-            last: CellKey::new(TableId(1000), PartitionKey::new("part"), "clust"),
+            partition: PartitionKey::new("part"),
+            clustering: Bytes::from("clust"),
         }
     }
 
     #[test]
     fn a_state_comes_back_as_it_was_sent() {
         for state in [state(), PagingState { remaining: None, ..state() }] {
-            assert_eq!(PagingState::decode(TableId(1000), &state.encode()).unwrap(), state);
+            assert_eq!(PagingState::decode(&state.encode()).unwrap(), state);
         }
     }
 
@@ -118,9 +122,9 @@ mod tests {
             for bit in 0..8 {
                 let mut bytes = good.to_vec();
                 bytes[at] ^= 1 << bit;
-                assert!(PagingState::decode(TableId(1000), &bytes.into()).is_err());
+                assert!(PagingState::decode(&bytes.into()).is_err());
             }
-            assert!(PagingState::decode(TableId(1000), &good.slice(..at)).is_err());
+            assert!(PagingState::decode(&good.slice(..at)).is_err());
         }
     }
 }

@@ -106,8 +106,11 @@ impl<'a> Reader<'a> {
         } else {
             compile::limit_value(plan.per_partition_limit.as_ref(), environment)?
         };
+        let last = state.map(|state| {
+            CellKey::new(plan.table.id, state.partition.clone(), state.clustering.clone())
+        });
         Ok(Self {
-            scan: Scan::new(tx, access, state.map(|state| &state.last)).await?,
+            scan: Scan::new(tx, access, last.as_ref()).await?,
             plan,
             environment: *environment,
             snapshot: tx.read_timestamp(),
@@ -118,7 +121,7 @@ impl<'a> Reader<'a> {
                 state.map_or(limit, |state| state.remaining)
             },
             per_partition,
-            last: state.map(|state| state.last.clone()),
+            last,
             in_partition: state.map_or(0, |state| state.in_partition),
         })
     }
@@ -166,7 +169,8 @@ impl<'a> Reader<'a> {
             snapshot: self.snapshot,
             remaining: self.remaining,
             in_partition: self.in_partition,
-            last,
+            partition: last.partition,
+            clustering: last.clustering,
         }
     }
 }

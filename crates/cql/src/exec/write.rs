@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use carnet::base::{Bytes, Column, Marker, RowImage};
 use carnet::catalog::{ColumnKind, TableSchema};
-use carnet::{CellKey, Entry, KeyRange, PageLimit, PartitionKey, Tx, Value};
+use carnet::{CellKey, Entry, KeyRange, PageLimit, PartitionKey, Tx};
 
 use super::CqlError;
 use super::condition;
 use super::row;
 use super::scan::{Clustering, Partitions, StoredRow};
-use crate::compile::{Change, Environment, Evaluated, GuardPlan, Operand, WritePlan, WriteTarget};
+use crate::compile::{Change, Environment, Evaluated, GuardPlan, WritePlan, WriteTarget, required};
 use crate::result::Response;
 
 /// Rows in one read while a range is deleted.
@@ -80,10 +80,6 @@ fn targets(plan: &WritePlan, environment: &Environment<'_>) -> Result<Targets, C
             Ok(Targets { partitions, clustering: filter.clustering(environment)? })
         }
     }
-}
-
-fn required(operands: &[Operand], environment: &Environment<'_>) -> Result<Vec<Value>, CqlError> {
-    operands.iter().map(|operand| operand.required(environment)).collect()
 }
 
 /// Runs one statement, whatever its `IF`.
