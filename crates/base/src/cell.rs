@@ -5,9 +5,19 @@
 //! ```
 //!
 //! * A *cell* is named by a [`CellKey`]. Cells are ordered by table, then by the Murmur3
-//!   [token](Token) of the partition key, then by the partition key's bytes, then by the
-//!   clustering key's bytes. The derived `Ord` below *is* that order: every store, the conflict
-//!   check and every range rely on it.
+//!   [token](Token) of the partition key, then by the partition key (a shorter one first), then by
+//!   the clustering key's bytes.
+//! * A key *is* one byte string whose order as bytes is that order, so that comparing, hashing and
+//!   storing it need no field of it:
+//!
+//! ```text
+//!  0  table                 u32, big-endian
+//!  4  token                 u64, big-endian, its sign bit flipped
+//! 12  partition key length  u16, big-endian
+//! 14  partition key
+//!     clustering key        to the end
+//! ```
+//!
 //! * A *version* of a cell is named by the start timestamp of the transaction that wrote it, and
 //!   never changes. It carries the commit timestamp as a *stamp* once that is known.
 //! * A range of cells is a pair of bounds on cell keys of one table: a whole table, a span of
@@ -16,14 +26,20 @@
 //! In a table with clustering columns the empty clustering key is reserved for the cell of the
 //! static columns, which therefore sorts first in its partition.
 
+use std::cmp::Ordering;
+use std::fmt;
 use std::ops::Bound;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use crate::error::{Error, Result};
 use crate::ids::{TableId, Timestamp, Token};
+use crate::partition::LEN_MAX;
 
 /// A partition key in Cassandra's own serialization, with its token.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// Partition keys are ordered by token, then by length, then by their bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PartitionKey {
     token: Token,
     bytes: Bytes,
@@ -61,34 +77,166 @@ impl PartitionKey {
         &self.bytes
     }
 
-    /// Returns the smallest bound after this partition: the same token, one zero byte longer.
+    /// Returns the smallest bound after this partition: the next key of its length, or the first
+    /// one of the next length.
     #[must_use]
     pub fn successor(&self) -> Self {
-        let mut bytes = BytesMut::with_capacity(self.bytes.len() + 1);
-        bytes.put_slice(&self.bytes);
+        let mut bytes = BytesMut::from(&self.bytes[..]);
+        for byte in bytes.iter_mut().rev() {
+            *byte = byte.wrapping_add(1);
+            if *byte != 0 {
+                return Self { token: self.token, bytes: bytes.freeze() };
+            }
+        }
+        if bytes.len() == LEN_MAX {
+            // The last partition key of its token: keys of the next one follow.
+            return Self::first_at(Token(self.token.0.saturating_add(1)));
+        }
         bytes.put_u8(0);
         Self { token: self.token, bytes: bytes.freeze() }
     }
 }
 
-/// Names a cell. The derived order is the order of every store.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CellKey {
-    /// The table.
-    pub table: TableId,
-    /// The partition.
-    pub partition: PartitionKey,
-    /// The clustering key, order-preserving bytes; empty for static columns and for tables
-    /// without clustering columns.
-    pub clustering: Bytes,
+impl Ord for PartitionKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_length = || self.bytes.len().cmp(&other.bytes.len());
+        self.token.cmp(&other.token).then_with(by_length).then_with(|| self.bytes.cmp(&other.bytes))
+    }
 }
 
-impl CellKey {
-    /// Names a cell.
-    #[must_use]
-    pub fn new(table: TableId, partition: PartitionKey, clustering: impl Into<Bytes>) -> Self {
-        Self { table, partition, clustering: clustering.into() }
+impl PartialOrd for PartitionKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
+}
+
+/// What stands before the partition key in a cell key.
+const FRAME_BYTES: usize = 14;
+
+/// Names a cell, as one byte string in the order of every store. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CellKey(Bytes);
+
+impl CellKey {
+    /// Names a cell. The clustering key is order-preserving bytes, empty for static columns and
+    /// for tables without clustering columns.
+    ///
+    /// # Panics
+    ///
+    /// Where the partition key is longer than [`LEN_MAX`].
+    #[must_use]
+    pub fn new(table: TableId, partition: &PartitionKey, clustering: impl AsRef<[u8]>) -> Self {
+        let (bytes, clustering) = (partition.bytes(), clustering.as_ref());
+        let len = u16::try_from(bytes.len()).expect("a partition key has at most LEN_MAX bytes");
+        let mut key = BytesMut::with_capacity(FRAME_BYTES + bytes.len() + clustering.len());
+        key.put_u32(table.0);
+        key.put_u64(ordered(partition.token()));
+        key.put_u16(len);
+        key.put_slice(bytes);
+        key.put_slice(clustering);
+        Self(key.freeze())
+    }
+
+    /// Takes a cell key's bytes.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` where they are too short to be one.
+    pub fn from_bytes(bytes: Bytes) -> Result<Self> {
+        match bytes.get(12..FRAME_BYTES) {
+            Some(&[high, low])
+                if bytes.len() - FRAME_BYTES >= usize::from(u16::from_be_bytes([high, low])) =>
+            {
+                Ok(Self(bytes))
+            }
+            _ => Err(Error::corrupted(format!("{} bytes are too few for a cell key", bytes.len()))),
+        }
+    }
+
+    /// Returns the key's bytes, whose order is the order of cells.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// Returns the table.
+    #[must_use]
+    pub fn table(&self) -> TableId {
+        let [a, b, c, d, ..] = *self.frame();
+        TableId(u32::from_be_bytes([a, b, c, d]))
+    }
+
+    /// Returns the partition key's token.
+    #[must_use]
+    pub fn token(&self) -> Token {
+        let [_, _, _, _, a, b, c, d, e, f, g, h, ..] = *self.frame();
+        let ordered = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        Token((ordered ^ (1 << 63)).cast_signed())
+    }
+
+    /// Returns the partition key; it shares the cell key's memory.
+    #[must_use]
+    pub fn partition(&self) -> PartitionKey {
+        PartitionKey { token: self.token(), bytes: self.0.slice(FRAME_BYTES..self.prefix_len()) }
+    }
+
+    /// Returns the clustering key.
+    #[must_use]
+    pub fn clustering(&self) -> &[u8] {
+        &self.0[self.prefix_len()..]
+    }
+
+    /// Returns the clustering key; it shares the cell key's memory.
+    #[must_use]
+    pub fn clustering_bytes(&self) -> Bytes {
+        self.0.slice(self.prefix_len()..)
+    }
+
+    /// Returns everything before the clustering key: all cells of a partition share it, and no
+    /// others do.
+    #[must_use]
+    pub fn partition_prefix(&self) -> &[u8] {
+        &self.0[..self.prefix_len()]
+    }
+
+    /// Tells whether a cell lies in the same partition of the same table.
+    #[must_use]
+    pub fn same_partition(&self, other: &Self) -> bool {
+        self.partition_prefix() == other.partition_prefix()
+    }
+
+    fn frame(&self) -> &[u8; FRAME_BYTES] {
+        self.0.first_chunk().expect("every constructor makes at least a frame")
+    }
+
+    fn prefix_len(&self) -> usize {
+        let [.., high, low] = *self.frame();
+        FRAME_BYTES + usize::from(u16::from_be_bytes([high, low]))
+    }
+
+    /// The smallest bound after this cell.
+    fn after(&self) -> Bytes {
+        let mut bytes = BytesMut::with_capacity(self.0.len() + 1);
+        bytes.put_slice(&self.0);
+        bytes.put_u8(0);
+        bytes.freeze()
+    }
+}
+
+impl fmt::Debug for CellKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CellKey")
+            .field("table", &self.table().0)
+            .field("token", &self.token().0)
+            .field("partition", self.partition().bytes())
+            .field("clustering", &self.clustering_bytes())
+            .finish()
+    }
+}
+
+/// A token as an unsigned number in the order of tokens.
+const fn ordered(token: Token) -> u64 {
+    token.0.cast_unsigned() ^ (1 << 63)
 }
 
 /// A span of cells of one table.
@@ -123,15 +271,13 @@ impl KeyRange {
         lower: Bound<Bytes>,
         upper: Bound<Bytes>,
     ) -> Self {
-        let cell = |clustering| CellKey { table, partition: partition.clone(), clustering };
+        let cell = |clustering: Bytes| CellKey::new(table, partition, clustering);
         let lower = match lower {
             Bound::Unbounded => Bound::Included(cell(Bytes::new())),
             bound => bound.map(cell),
         };
         let upper = match upper {
-            Bound::Unbounded => {
-                Bound::Excluded(CellKey::new(table, partition.successor(), Bytes::new()))
-            }
+            Bound::Unbounded => Bound::Excluded(CellKey::new(table, &partition.successor(), "")),
             bound => bound.map(cell),
         };
         Self { table, lower, upper }
@@ -140,7 +286,7 @@ impl KeyRange {
     /// The span of every partition whose token lies within the bounds.
     #[must_use]
     pub fn tokens(table: TableId, lower: Bound<Token>, upper: Bound<Token>) -> Self {
-        let at = |token| CellKey::new(table, PartitionKey::first_at(token), Bytes::new());
+        let at = |token| CellKey::new(table, &PartitionKey::first_at(token), "");
         let next = |token: Token| token.0.checked_add(1).map(|next| at(Token(next)));
         let nothing = Bound::Excluded(at(Token::MIN));
         let lower = match lower {
@@ -172,7 +318,7 @@ impl KeyRange {
             Bound::Included(upper) => key <= upper,
             Bound::Excluded(upper) => key < upper,
         };
-        key.table == self.table && after && before
+        key.table() == self.table && after && before
     }
 
     /// Tells whether no cell can lie in the span.
@@ -180,9 +326,7 @@ impl KeyRange {
     pub fn is_empty(&self) -> bool {
         use Bound::{Excluded, Included, Unbounded};
         match (&self.lower, &self.upper) {
-            (Unbounded, Excluded(upper)) => {
-                *upper <= CellKey::new(self.table, PartitionKey::first_at(Token::MIN), Bytes::new())
-            }
+            (Unbounded, Excluded(upper)) => *upper <= first_of(self.table),
             (Unbounded, _) | (_, Unbounded) => false,
             (Included(lower), Included(upper)) => lower > upper,
             (Included(lower) | Excluded(lower), Excluded(upper) | Included(upper)) => {
@@ -193,18 +337,40 @@ impl KeyRange {
 
     /// Returns the one partition that the span lies in, where it lies in one.
     #[must_use]
-    pub fn single_partition(&self) -> Option<&PartitionKey> {
+    pub fn single_partition(&self) -> Option<PartitionKey> {
         let (Bound::Included(lower) | Bound::Excluded(lower)) = &self.lower else { return None };
         let within = match &self.upper {
             Bound::Unbounded => false,
-            Bound::Included(upper) => upper.partition == lower.partition,
+            Bound::Included(upper) => upper.same_partition(lower),
             Bound::Excluded(upper) => {
-                upper.partition == lower.partition
-                    || (upper.clustering.is_empty()
-                        && upper.partition == lower.partition.successor())
+                upper.same_partition(lower)
+                    || (upper.clustering().is_empty()
+                        && upper.partition() == lower.partition().successor())
             }
         };
-        within.then_some(&lower.partition)
+        within.then(|| lower.partition())
+    }
+
+    /// Returns the span as a half-open range of cell keys' bytes; `None` where it is empty.
+    #[must_use]
+    pub fn byte_bounds(&self) -> Option<(Bytes, Bytes)> {
+        if self.is_empty() {
+            return None;
+        }
+        let table = |id: u64| Bytes::copy_from_slice(&id.to_be_bytes()[4..]);
+        let lower = match &self.lower {
+            Bound::Unbounded => table(u64::from(self.table.0)),
+            Bound::Included(key) => key.as_bytes().clone(),
+            Bound::Excluded(key) => key.after(),
+        };
+        let upper = match &self.upper {
+            // Behind the last table's cells there is nothing but this.
+            Bound::Unbounded if self.table.0 == u32::MAX => Bytes::from_static(&[0xff; 64]),
+            Bound::Unbounded => table(u64::from(self.table.0) + 1),
+            Bound::Included(key) => key.after(),
+            Bound::Excluded(key) => key.as_bytes().clone(),
+        };
+        Some((lower, upper))
     }
 
     /// Returns what is left of the span after `done`, going forward or, `reverse`, backward.
@@ -227,17 +393,21 @@ impl KeyRange {
         if self.is_empty() {
             return None;
         }
-        let first = |table| CellKey::new(table, PartitionKey::first_at(Token::MIN), Bytes::new());
         let lower = match &self.lower {
-            Bound::Unbounded => Bound::Included(first(self.table)),
+            Bound::Unbounded => Bound::Included(first_of(self.table)),
             bound => bound.clone(),
         };
         let upper = match (&self.upper, self.table.0.checked_add(1)) {
-            (Bound::Unbounded, Some(next)) => Bound::Excluded(first(TableId(next))),
+            (Bound::Unbounded, Some(next)) => Bound::Excluded(first_of(TableId(next))),
             (bound, _) => bound.clone(),
         };
         Some((lower, upper))
     }
+}
+
+/// The smallest bound in a table.
+fn first_of(table: TableId) -> CellKey {
+    CellKey::new(table, &PartitionKey::first_at(Token::MIN), "")
 }
 
 /// One version of a cell.
@@ -253,24 +423,83 @@ pub struct Version {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn cell(token: i64, partition: &'static str, clustering: &'static str) -> CellKey {
         let partition = PartitionKey::with_token(Token(token), Bytes::from(partition));
-        CellKey::new(TableId(1), partition, clustering)
+        CellKey::new(TableId(1), &partition, clustering)
+    }
+
+    fn any_cell() -> impl Strategy<Value = CellKey> {
+        let few = proptest::sample::select(vec![0_u8, 1, 0xfe, 0xff]);
+        let bytes = proptest::collection::vec(few, 0..3);
+        (1..3_u32, -2..2_i64, bytes.clone(), bytes).prop_map(|(table, token, key, clustering)| {
+            let partition = PartitionKey::with_token(Token(token), key.into());
+            CellKey::new(TableId(table), &partition, clustering)
+        })
+    }
+
+    fn any_bound() -> impl Strategy<Value = Bound<CellKey>> {
+        prop_oneof![
+            Just(Bound::Unbounded),
+            any_cell().prop_map(Bound::Included),
+            any_cell().prop_map(Bound::Excluded)
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_of_the_bytes_is_the_order_of_the_fields(a in any_cell(), b in any_cell()) {
+            let fields = |key: &CellKey| (key.table(), key.partition(), key.clustering_bytes());
+            prop_assert_eq!(a.cmp(&b), fields(&a).cmp(&fields(&b)));
+            prop_assert_eq!(CellKey::new(a.table(), &a.partition(), a.clustering()), a.clone());
+            prop_assert_eq!(CellKey::from_bytes(a.as_bytes().clone()).unwrap(), a);
+        }
+
+        #[test]
+        fn nothing_lies_between_a_partition_and_its_successor(a in any_cell(), b in any_cell()) {
+            let (partition, next) = (a.partition(), a.partition().successor());
+            prop_assert!(partition < next);
+            prop_assert!(b.partition() <= partition || b.partition() >= next);
+        }
+
+        #[test]
+        fn byte_bounds_hold_the_same_cells(lower in any_bound(), upper in any_bound(), key in any_cell()) {
+            let table = TableId(1);
+            let in_table = |bound: &Bound<CellKey>| match bound {
+                Bound::Unbounded => true,
+                Bound::Included(key) | Bound::Excluded(key) => key.table() == table,
+            };
+            prop_assume!(in_table(&lower) && in_table(&upper));
+            let range = KeyRange { table, lower, upper };
+            let held = range
+                .byte_bounds()
+                .is_some_and(|(lower, upper)| lower <= *key.as_bytes() && *key.as_bytes() < upper);
+            prop_assert_eq!(held, range.contains(&key));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_cell_key_are_refused() {
+        let whole = cell(1, "ab", "").as_bytes().clone();
+        for cut in 0..whole.len() {
+            assert!(CellKey::from_bytes(whole.slice(..cut)).is_err(), "cut at {cut}");
+        }
     }
 
     #[test]
     fn a_partition_range_holds_its_cells_and_no_neighbours() {
         let here = cell(5, "b", "");
-        let range = KeyRange::partition(TableId(1), &here.partition);
+        let range = KeyRange::partition(TableId(1), &here.partition());
         assert!(range.contains(&here));
         assert!(range.contains(&cell(5, "b", "zzz")));
         assert!(!range.contains(&cell(5, "a", "zzz")));
         assert!(!range.contains(&cell(5, "b\0", "")));
         assert!(!range.contains(&cell(5, "ba", "")));
         assert!(!range.contains(&cell(6, "b", "")));
-        assert_eq!(range.single_partition(), Some(&here.partition));
+        assert_eq!(range.single_partition(), Some(here.partition()));
         assert!(!range.is_empty());
     }
 
@@ -294,11 +523,8 @@ mod tests {
     #[test]
     fn map_bounds_never_leave_the_table_and_never_invert() {
         let whole = KeyRange::table(TableId(1));
-        let map: std::collections::BTreeMap<CellKey, ()> = [
-            (cell(1, "a", ""), ()),
-            (CellKey::new(TableId(2), PartitionKey::first_at(Token::MIN), ""), ()),
-        ]
-        .into();
+        let map: std::collections::BTreeMap<CellKey, ()> =
+            [(cell(1, "a", ""), ()), (first_of(TableId(2)), ())].into();
         let bounds = whole.map_bounds().expect("a whole table is not empty");
         assert_eq!(map.range(bounds).count(), 1);
         let inverted = KeyRange {

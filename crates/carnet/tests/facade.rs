@@ -336,7 +336,7 @@ fn a_start_is_never_handed_out_twice_across_restarts() {
 fn a_page_keeps_to_its_limit_whatever_the_transaction_wrote() {
     on_each_store(|db| {
         let table = carnet::base::TableId(2_000);
-        let cell = |n: u8| CellKey::new(table, PartitionKey::new("p"), vec![n]);
+        let cell = |n: u8| CellKey::new(table, &PartitionKey::new("p"), [n]);
         block_on(async {
             for n in (0..40).step_by(4) {
                 db.run(|tx| async move { tx.put_cell(cell(n), "stored".into()) }).await.unwrap();
@@ -355,7 +355,7 @@ fn a_page_keeps_to_its_limit_whatever_the_transaction_wrote() {
                 while let Some(range) = rest {
                     let page = tx.range_cells(&range, reverse, PageLimit::cells(3)).await.unwrap();
                     assert!(page.cells.len() <= 3);
-                    found.extend(page.cells.into_iter().map(|(key, _)| key.clustering[0]));
+                    found.extend(page.cells.into_iter().map(|(key, _)| key.clustering()[0]));
                     rest = page.resume;
                 }
                 let mut expected: Vec<u8> = (0..40).filter(|n| matches!(n % 4, 1 | 2)).collect();

@@ -49,7 +49,7 @@ fn run(directory: &Path, durability: Durability, threads: u64, time: Duration) -
     let disk = Arc::new(RealDisk::open(directory)?);
     let entry = Arc::new(|start: Timestamp, commit: Timestamp| {
         let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
-        (CellKey::new(TableId(0), partition, ""), commit.get().to_be_bytes().to_vec().into())
+        (CellKey::new(TableId(0), &partition, ""), commit.get().to_be_bytes().to_vec().into())
     });
     let engine = Engine::open(disk, Arc::new(SystemClock), &ThreadSpawn, options, entry)?;
     let clock = AtomicU64::new(2);
@@ -87,7 +87,7 @@ fn append(engine: &Engine, clock: &AtomicU64, rng: &mut SeededRng) -> Result<()>
     let value = Bytes::from(vec![0x5a; 100]);
     let mut put = || {
         let key = [rng.next_u64().to_be_bytes(), rng.next_u64().to_be_bytes()].concat();
-        (CellKey::new(TableId(1), PartitionKey::new(key), ""), Some(value.clone()))
+        (CellKey::new(TableId(1), &PartitionKey::new(key), ""), Some(value.clone()))
     };
     let cells = (0..PUTS).map(|_| put()).collect();
     let start = Timestamp::new(clock.load(Ordering::Relaxed)).expect("a small number");

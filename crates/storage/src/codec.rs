@@ -2,28 +2,24 @@
 //!
 //! ```text
 //! cell := flags u8
-//!         unless SAME_PARTITION: table u32 le, token i64 le, length, partition key
-//!         length, clustering key
+//!         length, cell key (see `carnet_base::CellKey`)
 //!         if VERSION: start, commit
 //!         unless TOMBSTONE: length, payload
 //! ```
 //!
-//! Lengths and timestamps are `VAR_LONG`s. `SAME_PARTITION` refers to the cell before it in the
-//! run; the first cell of a run never has it. A decoded cell shares the run's memory: what a
-//! memtable holds is a slice of what the log holds.
+//! Lengths and timestamps are `VAR_LONG`s. A decoded cell shares the run's memory.
 
 use bytes::{BufMut, Bytes};
-use carnet_base::{CellKey, Error, PartitionKey, Result, TableId, Timestamp, Token, var_long};
+use carnet_base::{CellKey, Error, Result, Timestamp, var_long};
 
 const TOMBSTONE: u8 = 1;
-const SAME_PARTITION: u8 = 2;
 const VERSION: u8 = 4;
-const FLAGS: u8 = TOMBSTONE | SAME_PARTITION | VERSION;
+const FLAGS: u8 = TOMBSTONE | VERSION;
 
-/// A length in the partition key's own serialization takes 16 bits.
-pub(crate) const PARTITION_KEY_BYTES_MAX: usize = u16::MAX as usize;
 /// An order-preserving key escapes bytes, so that it gets twice the room, and some for its frame.
 pub(crate) const CLUSTERING_KEY_BYTES_MAX: usize = 4 * (u16::MAX as usize);
+/// The longest cell key: its frame, the longest partition key, the longest clustering key.
+pub(crate) const CELL_KEY_BYTES_MAX: usize = 14 + u16::MAX as usize + CLUSTERING_KEY_BYTES_MAX;
 /// The largest row image or value.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 32 << 20;
 
@@ -38,8 +34,7 @@ pub(crate) struct Cell {
 /// Refuses what no decoder would take back.
 pub(crate) fn check_sizes(key: &CellKey, payload: Option<&Bytes>) -> Result<()> {
     let limits = [
-        ("partition key", key.partition.bytes().len(), PARTITION_KEY_BYTES_MAX),
-        ("clustering key", key.clustering.len(), CLUSTERING_KEY_BYTES_MAX),
+        ("clustering key", key.clustering().len(), CLUSTERING_KEY_BYTES_MAX),
         ("value", payload.map_or(0, Bytes::len), PAYLOAD_BYTES_MAX),
     ];
     for (what, len, max) in limits {
@@ -54,34 +49,21 @@ pub(crate) fn check_sizes(key: &CellKey, payload: Option<&Bytes>) -> Result<()> 
 
 /// How many bytes a cell takes at most.
 pub(crate) fn len_max(key: &CellKey, payload: Option<&Bytes>) -> usize {
-    1 + 12
-        + 5 * var_long::LEN_MAX
-        + key.partition.bytes().len()
-        + key.clustering.len()
-        + payload.map_or(0, Bytes::len)
+    1 + 4 * var_long::LEN_MAX + key.as_bytes().len() + payload.map_or(0, Bytes::len)
 }
 
-/// Appends a cell to a run whose last cell had the key `previous`.
+/// Appends a cell to a run.
 pub(crate) fn put_cell(
     out: &mut impl BufMut,
-    previous: Option<&CellKey>,
     key: &CellKey,
     version: Option<(Timestamp, Timestamp)>,
     payload: Option<&[u8]>,
 ) {
-    let same = previous
-        .is_some_and(|previous| previous.table == key.table && previous.partition == key.partition);
     let mut flags = 0;
     flags |= if payload.is_none() { TOMBSTONE } else { 0 };
-    flags |= if same { SAME_PARTITION } else { 0 };
     flags |= if version.is_some() { VERSION } else { 0 };
     out.put_u8(flags);
-    if !same {
-        out.put_u32_le(key.table.0);
-        out.put_i64_le(key.partition.token().0);
-        put_bytes(out, key.partition.bytes());
-    }
-    put_bytes(out, &key.clustering);
+    put_bytes(out, key.as_bytes());
     if let Some((start, commit)) = version {
         put_timestamp(out, start);
         put_timestamp(out, commit);
@@ -172,22 +154,13 @@ impl Decoder {
         }
     }
 
-    /// Takes the next cell of a run whose last cell had the key `previous`.
-    pub(crate) fn cell(&mut self, previous: Option<&CellKey>) -> Result<Cell> {
+    /// Takes the next cell of a run.
+    pub(crate) fn cell(&mut self) -> Result<Cell> {
         let flags = self.u8()?;
         if flags & !FLAGS != 0 {
             return Err(Error::corrupted(format!("a cell has unknown flags: {flags:#x}")));
         }
-        let (table, partition) = if flags & SAME_PARTITION == 0 {
-            let table = TableId(self.u32()?);
-            let token = Token(self.array().map(i64::from_le_bytes)?);
-            (table, PartitionKey::with_token(token, self.bytes(PARTITION_KEY_BYTES_MAX)?))
-        } else {
-            let previous = previous
-                .ok_or_else(|| Error::corrupted("the first cell of a run has no partition key"))?;
-            (previous.table, previous.partition.clone())
-        };
-        let clustering = self.bytes(CLUSTERING_KEY_BYTES_MAX)?;
+        let key = CellKey::from_bytes(self.bytes(CELL_KEY_BYTES_MAX)?)?;
         let version = match flags & VERSION {
             0 => None,
             _ => Some((self.timestamp()?, self.timestamp()?)),
@@ -196,15 +169,14 @@ impl Decoder {
             0 => Some(self.bytes(PAYLOAD_BYTES_MAX)?),
             _ => None,
         };
-        Ok(Cell { key: CellKey { table, partition, clustering }, version, payload })
+        Ok(Cell { key, version, payload })
     }
 
     /// Takes all cells of a run.
     pub(crate) fn run(mut self) -> Result<Vec<Cell>> {
         let mut cells: Vec<Cell> = Vec::new();
         while !self.is_empty() {
-            let cell = self.cell(cells.last().map(|cell| &cell.key))?;
-            cells.push(cell);
+            cells.push(self.cell()?);
         }
         Ok(cells)
     }
@@ -212,7 +184,7 @@ impl Decoder {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::{Rng, SeededRng};
+    use carnet_base::{PartitionKey, Rng, SeededRng, TableId};
     use proptest::prelude::*;
 
     use super::*;
@@ -222,7 +194,7 @@ mod tests {
         let version = proptest::option::of((0..u64::MAX / 2, 0..u64::MAX / 2));
         (0..3_u32, 0..4_u8, proptest::collection::vec(any::<u8>(), 0..5), version, payload)
             .prop_map(|(table, partition, clustering, version, payload)| Cell {
-                key: CellKey::new(TableId(table), PartitionKey::new(vec![partition]), clustering),
+                key: CellKey::new(TableId(table), &PartitionKey::new(vec![partition]), clustering),
                 version: version
                     .map(|(s, c)| (Timestamp::new(s).unwrap(), Timestamp::new(c).unwrap())),
                 payload: payload.map(Bytes::from),
@@ -231,10 +203,8 @@ mod tests {
 
     fn encode(cells: &[Cell]) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut previous = None;
         for cell in cells {
-            put_cell(&mut out, previous, &cell.key, cell.version, cell.payload.as_deref());
-            previous = Some(&cell.key);
+            put_cell(&mut out, &cell.key, cell.version, cell.payload.as_deref());
         }
         out
     }

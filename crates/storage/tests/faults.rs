@@ -245,11 +245,11 @@ fn limits_and_options_are_refused_in_words() {
     assert_eq!(open(&disk, wrong).map(|_| ()).unwrap_err().kind(), ErrorKind::Invalid);
     let (engine, _workers) =
         open(&disk, Options { durability: Durability::None, ..options() }).unwrap();
-    let partition = carnet_base::PartitionKey::new(vec![0; 70_000]);
-    let key = carnet_base::CellKey::new(TableId(1), partition, "");
+    let partition = carnet_base::PartitionKey::new("p");
+    let key = carnet_base::CellKey::new(TableId(1), &partition, vec![0; 270_000]);
     let error = engine.prepare(time(1), vec![(key, None)]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(error.to_string().contains("70000 bytes is too long"), "{error}");
+    assert!(error.to_string().contains("270000 bytes is too long"), "{error}");
     let foreign = KeyRange {
         upper: std::ops::Bound::Included(common::entry_key(time(1))),
         ..KeyRange::table(TableId(1))

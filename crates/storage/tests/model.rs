@@ -107,7 +107,7 @@ fn a_page_of_deleted_cells_ends_and_goes_on() {
     let (engine, _workers) = open(&disk, small(Durability::None)).unwrap();
     let key = |n: u32| {
         let partition = carnet_base::PartitionKey::new("p");
-        carnet_base::CellKey::new(carnet_base::TableId(1), partition, n.to_be_bytes().to_vec())
+        carnet_base::CellKey::new(carnet_base::TableId(1), &partition, n.to_be_bytes())
     };
     let deleted = (0..10_000).map(|n| (key(n), None));
     let cells = deleted.chain([(key(10_000), Some("here".into()))]).collect();

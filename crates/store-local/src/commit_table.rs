@@ -9,7 +9,7 @@ const TABLE: TableId = TableId(1);
 /// Names the cell in which the entry of a start lies.
 pub(crate) fn entry_key(start: Timestamp) -> CellKey {
     let cell = v2::cell(start);
-    CellKey::new(TABLE, PartitionKey::new(cell.row), cell.column)
+    CellKey::new(TABLE, &PartitionKey::new(cell.row), cell.column)
 }
 
 /// Returns the cell that records a commit; the engine writes it at flush.
@@ -38,8 +38,8 @@ mod tests {
     fn an_entry_lies_where_the_decision_record_puts_it() {
         let at = |number| Timestamp::new(number).unwrap();
         let (key, value) = entry_cell(at(3_141_592), at(3_141_595));
-        assert_eq!(key.partition.bytes()[..], [0x10, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!((&key.clustering[..], &value[..]), (&[0xc2, 0xfe, 0xfd][..], &[3][..]));
+        assert_eq!(key.partition().bytes()[..], [0x10, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!((key.clustering(), &value[..]), (&[0xc2, 0xfe, 0xfd][..], &[3][..]));
         assert_eq!(decode(at(3_141_592), &value).unwrap(), at(3_141_595));
         assert!(decode(at(1), &[]).is_err());
     }

@@ -232,7 +232,7 @@ fn request(begun: Begun, writes: Vec<Write>) -> CommitRequest {
 
 fn cell(partition: &str, clustering: &str) -> CellKey {
     let partition = PartitionKey::new(Bytes::copy_from_slice(partition.as_bytes()));
-    CellKey::new(TABLE, partition, Bytes::copy_from_slice(clustering.as_bytes()))
+    CellKey::new(TABLE, &partition, clustering)
 }
 
 fn put(key: &CellKey, payload: &'static str) -> Write {
@@ -354,7 +354,7 @@ fn ranges_keep_to_their_table_and_partition<S: CellStore + CommitLog>(store: &S)
             keys.push(key);
         }
     }
-    let elsewhere = CellKey { table: NEIGHBOUR, ..cell("a", "1") };
+    let elsewhere = CellKey::new(NEIGHBOUR, &cell("a", "").partition(), "1");
     session.put(&elsewhere, "x");
     keys.sort();
     let now = session.snapshot();
@@ -380,8 +380,7 @@ fn ranges_keep_to_their_table_and_partition<S: CellStore + CommitLog>(store: &S)
     let at_b = KeyRange::tokens(TABLE, Bound::Included(token), Bound::Included(token));
     assert_eq!(found(&at_b, false).len(), 4);
     let after_b = KeyRange::tokens(TABLE, Bound::Excluded(token), Bound::Unbounded);
-    let expected: Vec<_> =
-        keys.iter().filter(|key| key.partition.token() > token).cloned().collect();
+    let expected: Vec<_> = keys.iter().filter(|key| key.token() > token).cloned().collect();
     assert_eq!(found(&after_b, false), expected);
     let nothing = KeyRange::tokens(TABLE, Bound::Excluded(Token::MAX), Bound::Unbounded);
     assert_eq!(found(&nothing, false), []);
@@ -397,7 +396,7 @@ fn pages_of_any_size_add_up_to_the_range<S: CellStore + CommitLog>(store: &S) {
     session.delete(&keys[7]);
     session.delete(&keys[8]);
     let now = session.snapshot();
-    let range = KeyRange::partition(TABLE, &keys[0].partition);
+    let range = KeyRange::partition(TABLE, &keys[0].partition());
     let whole = session.range(&range, now, false, PageLimit::cells(1000));
     assert_eq!(whole.len(), 48);
     for cells in [1, 2, 7, 48, 49] {

@@ -86,7 +86,7 @@ impl State {
         let mut bytes = 0;
         let mut add = |key: &CellKey, versions| -> Option<KeyRange> {
             if let Some(version) = Self::candidate(versions, at) {
-                bytes += key.partition.bytes().len() + key.clustering.len();
+                bytes += key.as_bytes().len();
                 bytes += version.payload.as_ref().map_or(0, Bytes::len);
                 page.cells.push((key.clone(), version));
             }

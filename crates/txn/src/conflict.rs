@@ -144,7 +144,7 @@ impl ConflictState {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::{Bytes, KeyRange, PartitionKey, TableId, Token};
+    use carnet_base::{KeyRange, PartitionKey, TableId, Token};
     use carnet_store::Write;
 
     use super::*;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     fn cell(name: &'static str) -> CellKey {
-        CellKey::new(TableId(1), PartitionKey::first_at(Token(0)), Bytes::from(name))
+        CellKey::new(TableId(1), &PartitionKey::first_at(Token(0)), name)
     }
 
     fn request(read: u64, reads: ReadSet, writes: &[&'static str]) -> CommitRequest {
@@ -164,7 +164,7 @@ mod tests {
 
     fn beaten(result: &Result<(), Refusal>) -> Option<(&[u8], u64)> {
         match result {
-            Err(Refusal::Beaten { key, commit }) => Some((&key.clustering, commit.get())),
+            Err(Refusal::Beaten { key, commit }) => Some((key.clustering(), commit.get())),
             _ => None,
         }
     }

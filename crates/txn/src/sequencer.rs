@@ -86,7 +86,8 @@ fn refused(refusal: &Refusal, request: &CommitRequest) -> Error {
         Refusal::Beaten { key, commit } => Error::conflict(format!(
             "another transaction wrote to table {} at {commit}, after this one's snapshot {}; \
              nothing was written, run the transaction again",
-            key.table, request.read
+            key.table(),
+            request.read
         )),
         Refusal::BelowWatermark(watermark) => Error::new(
             ErrorKind::TooOld,
@@ -184,7 +185,7 @@ impl CommitOrder for Sequencer {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::{Bytes, CellKey, PartitionKey, TableId, Token};
+    use carnet_base::{CellKey, PartitionKey, TableId, Token};
     use carnet_store::{ReadSet, Write};
 
     use super::*;
@@ -201,7 +202,7 @@ mod tests {
 
     fn write(begun: Begun, name: &'static str) -> CommitRequest {
         let partition = PartitionKey::first_at(Token(0));
-        let key = CellKey::new(TableId(1), partition, Bytes::from(name));
+        let key = CellKey::new(TableId(1), &partition, name);
         CommitRequest {
             read: begun.read,
             start: begun.start.unwrap(),

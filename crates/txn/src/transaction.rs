@@ -205,7 +205,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         }
         let mut state = self.inner.open()?;
         let size = |payload: Option<&Bytes>| payload.map_or(0, Bytes::len);
-        let key_bytes = key.partition.bytes().len() + key.clustering.len();
+        let key_bytes = key.as_bytes().len();
         let before = state.writes.get(&key).map_or(0, |old| key_bytes + size(old.as_ref()));
         let after = state.write_bytes - before + key_bytes + size(payload.as_ref());
         if after > WRITE_BYTES_MAX {

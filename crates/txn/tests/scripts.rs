@@ -67,7 +67,7 @@ fn partition() -> PartitionKey {
 }
 
 fn cell(name: &str) -> CellKey {
-    CellKey::new(TableId(1000), partition(), Bytes::from(name.to_owned()))
+    CellKey::new(TableId(1000), &partition(), name)
 }
 
 fn range(from: &str, to: &str) -> KeyRange {
@@ -90,7 +90,7 @@ fn read_range(tx: &Transaction<MemoryStore>, from: &str, to: &str) -> carnet_bas
     while let Some(range) = rest {
         let page = block_on(tx.range(&range, false, PageLimit::cells(2)))?;
         for (key, entry) in page.cells {
-            let _ = writeln!(found, "{}={}", text(&key.clustering), text(&entry.payload));
+            let _ = writeln!(found, "{}={}", text(key.clustering()), text(&entry.payload));
         }
         rest = page.resume;
     }

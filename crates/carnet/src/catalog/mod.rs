@@ -45,7 +45,7 @@ const PAGE: PageLimit = PageLimit::cells(1000);
 
 fn system_cell(table: TableId, partition: &str, clustering: &str) -> CellKey {
     let partition = PartitionKey::new(Bytes::copy_from_slice(partition.as_bytes()));
-    CellKey::new(table, partition, Bytes::copy_from_slice(clustering.as_bytes()))
+    CellKey::new(table, &partition, clustering)
 }
 
 /// Finds a keyspace.
@@ -244,7 +244,7 @@ async fn next_table_id(tx: &Tx) -> Result<TableId> {
 }
 
 async fn all_cells(tx: &Tx, table: TableId, partition: &str) -> Result<Vec<(String, Bytes)>> {
-    let partition = system_cell(table, partition, "").partition;
+    let partition = system_cell(table, partition, "").partition();
     let range =
         KeyRange::clustering(table, &partition, Bound::Excluded(Bytes::new()), Bound::Unbounded);
     let mut found = Vec::new();
@@ -252,7 +252,7 @@ async fn all_cells(tx: &Tx, table: TableId, partition: &str) -> Result<Vec<(Stri
     while let Some(range) = rest {
         let page = tx.range_cells(&range, false, PAGE).await?;
         for (key, entry) in page.cells {
-            let name = String::from_utf8(key.clustering.to_vec())
+            let name = String::from_utf8(key.clustering().to_vec())
                 .map_err(|_| Error::corrupted("a name in the catalogue is not UTF-8"))?;
             found.push((name, entry.payload));
         }

@@ -172,7 +172,7 @@ fn partition() -> PartitionKey {
 }
 
 fn cell(table: TableId, key: Bytes) -> CellKey {
-    CellKey::new(table, partition(), key)
+    CellKey::new(table, &partition(), key)
 }
 
 /// The cells of a range of a [`RawTable`], fetched a page at a time.
@@ -247,7 +247,9 @@ impl<H: Handle> RawRows<H> {
             self.progress = page.resume.map_or(Progress::End, Progress::Rest);
             if !page.cells.is_empty() {
                 let cells = page.cells.into_iter();
-                return Ok(cells.map(|(key, entry)| (key.clustering, entry.payload)).collect());
+                return Ok(cells
+                    .map(|(key, entry)| (key.clustering_bytes(), entry.payload))
+                    .collect());
             }
         }
     }

@@ -298,7 +298,7 @@ impl Mapping {
     fn cell(&self, parts: &Parts) -> Result<CellKey> {
         let partition = partition::encode(&parts.partition)?;
         let clustering = key::encode(&parts.clustering, &self.orders)?;
-        Ok(CellKey::new(self.table, partition, clustering))
+        Ok(CellKey::new(self.table, &partition, clustering))
     }
 
     pub(super) fn range(&self, span: &Span) -> Result<KeyRange> {
@@ -358,12 +358,12 @@ impl Mapping {
         cell: &CellKey,
         entry: &Entry,
     ) -> Result<Option<(K, V)>> {
-        if self.has_clustering && cell.clustering.is_empty() {
+        if self.has_clustering && cell.clustering().is_empty() {
             return Ok(None);
         }
         let Some(record) = self.record(entry)? else { return Ok(None) };
-        let partition = partition_values::<K>(&cell.partition)?;
-        let clustering = key::decode(&cell.clustering, K::Clustering::TYPES, &self.orders)?;
+        let partition = partition_values::<K>(&cell.partition())?;
+        let clustering = key::decode(cell.clustering(), K::Clustering::TYPES, &self.orders)?;
         let clustering = K::Clustering::from_values(clustering)?;
         Ok(Some((K::from_parts(partition, clustering), record)))
     }

@@ -128,13 +128,13 @@ async fn judge(tx: &Tx, write: &Targeted<'_>) -> Result<Judged, CqlError> {
         return Err(CqlError::invalid("IN has no place in a statement with IF"));
     }
     let statics = if table.statics().next().is_some() {
-        let cell = CellKey::new(table.id, partition.clone(), Bytes::new());
+        let cell = CellKey::new(table.id, partition, "");
         read(tx, &cell).await?
     } else {
         None
     };
     let clustering = cells.first().cloned().unwrap_or_default();
-    let key = CellKey::new(table.id, partition.clone(), clustering);
+    let key = CellKey::new(table.id, partition, clustering);
     let image = if cells.is_empty() { None } else { read(tx, &key).await? };
     let exists = if is_static { statics.is_some() || image.is_some() } else { image.is_some() };
     let statics = statics.map(Arc::new);

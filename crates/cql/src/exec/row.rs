@@ -28,18 +28,18 @@ fn key_columns(table: &TableSchema, cell: &CellKey) -> Result<Vec<Option<Bytes>>
     let types: Vec<_> = table.partition_key().map(|column| column.data_type).collect();
     let mut partition = match types.as_slice() {
         // A key of one column is that column's bytes.
-        [_] => vec![cell.partition.bytes().clone()],
+        [_] => vec![cell.partition().bytes().clone()],
         types => {
-            let values = partition::decode(types, cell.partition.bytes())?;
+            let values = partition::decode(types, cell.partition().bytes())?;
             values.iter().map(carnet::Value::serialize).collect()
         }
     }
     .into_iter();
-    let mut clustering = if cell.clustering.is_empty() {
+    let mut clustering = if cell.clustering().is_empty() {
         Vec::new()
     } else {
         let types: Vec<_> = table.clustering_key().map(|column| column.data_type).collect();
-        let values = key::decode(&cell.clustering, &types, &table.clustering_orders())?;
+        let values = key::decode(cell.clustering(), &types, &table.clustering_orders())?;
         values.iter().map(carnet::Value::serialize).collect()
     }
     .into_iter();

@@ -124,21 +124,21 @@ impl<'a> Scan<'a> {
 
     /// Skips everything up to a row, itself included.
     async fn skip_to(&mut self, last: &CellKey) -> Result<()> {
+        let last_partition = last.partition();
         match &self.access.partitions {
             Partitions::Keys(_) => {
-                self.partitions.retain(|partition| *partition >= last.partition);
-                if self.partitions.front() == Some(&last.partition) {
+                self.partitions.retain(|partition| *partition >= last_partition);
+                if self.partitions.front() == Some(&last_partition) {
                     self.partitions.pop_front();
-                    self.enter(last.partition.clone()).await?;
+                    self.enter(last_partition).await?;
                     let reverse = self.access.reverse;
                     let rest = self.targets.drain(..);
                     self.targets = rest.filter_map(|target| trim(target, last, reverse)).collect();
                 }
             }
             Partitions::Tokens(..) => {
-                let statics = self.fetch_statics(&last.partition).await?;
-                self.current =
-                    Some(Current { partition: last.partition.clone(), statics, has_rows: true });
+                let statics = self.fetch_statics(&last_partition).await?;
+                self.current = Some(Current { partition: last_partition, statics, has_rows: true });
                 let rest = self.targets.drain(..);
                 self.targets = rest.filter_map(|target| trim(target, last, false)).collect();
             }
@@ -163,9 +163,8 @@ impl<'a> Scan<'a> {
             }
             Clustering::All => VecDeque::from([span(&Bound::Unbounded, &Bound::Unbounded)]),
             Clustering::Cells(cells) => {
-                let cell = |clustering: &Bytes| {
-                    Target::Cell(CellKey::new(table, partition.clone(), clustering.clone()))
-                };
+                let cell =
+                    |clustering: &Bytes| Target::Cell(CellKey::new(table, &partition, clustering));
                 cells.iter().map(cell).collect()
             }
             Clustering::Spans(spans) => {
@@ -186,27 +185,27 @@ impl<'a> Scan<'a> {
             return None;
         }
         let statics = current.statics?;
-        let key = CellKey::new(self.access.table, current.partition, Bytes::new());
+        let key = CellKey::new(self.access.table, &current.partition, "");
         Some(StoredRow { key, image: None, statics: Some(statics) })
     }
 
     /// Makes a row of a cell. It may have to be left for the next call: the partition before it
     /// had static columns only, and is returned first.
     fn take_cell(&mut self, key: CellKey, entry: &Entry) -> Result<Option<StoredRow>> {
-        if self.current.as_ref().is_none_or(|current| current.partition != key.partition)
+        let partition = key.partition();
+        if self.current.as_ref().is_none_or(|current| current.partition != partition)
             && let Some(row) = self.leave_partition()
         {
             self.cells.push_front((key, entry.clone()));
             return Ok(Some(row));
         }
-        let partition = &key.partition;
         let current = self.current.get_or_insert_with(|| Current {
-            partition: partition.clone(),
+            partition,
             statics: None,
             has_rows: false,
         });
         let image = RowImage::decode(&entry.payload)?;
-        if self.access.has_clustering && key.clustering.is_empty() {
+        if self.access.has_clustering && key.clustering().is_empty() {
             if image.is_live() && self.access.has_statics {
                 current.statics = Some(Arc::new(image));
             }
@@ -243,11 +242,11 @@ impl<'a> Scan<'a> {
         let Some(current) = &mut self.current else { return };
         current.has_rows = true;
         let partition = current.partition.clone();
-        self.cells.retain(|(key, _)| key.partition != partition);
+        self.cells.retain(|(key, _)| key.partition() != partition);
         match self.access.partitions {
             Partitions::Keys(_) => self.targets.clear(),
             Partitions::Tokens(..) => {
-                let next = CellKey::new(self.access.table, partition.successor(), Bytes::new());
+                let next = CellKey::new(self.access.table, &partition.successor(), "");
                 for target in &mut self.targets {
                     if let Target::Range(range) = target
                         && range.contains(&next)
@@ -263,7 +262,7 @@ impl<'a> Scan<'a> {
         if !self.access.has_statics {
             return Ok(None);
         }
-        let key = CellKey::new(self.access.table, partition.clone(), Bytes::new());
+        let key = CellKey::new(self.access.table, partition, "");
         let Some(entry) = self.tx.get_cell(&key).await? else { return Ok(None) };
         let image = RowImage::decode(&entry.payload)?;
         Ok(image.is_live().then(|| Arc::new(image)))

@@ -63,7 +63,7 @@ pub(crate) async fn run(
             )));
         }
         if is_full {
-            let state = reader.state(key);
+            let state = reader.state(&key);
             // A page that happens to end with the last row says so.
             if reader.next().await?.is_some() {
                 paging_state = Some(state.encode());
@@ -106,9 +106,8 @@ impl<'a> Reader<'a> {
         } else {
             compile::limit_value(plan.per_partition_limit.as_ref(), environment)?
         };
-        let last = state.map(|state| {
-            CellKey::new(plan.table.id, state.partition.clone(), state.clustering.clone())
-        });
+        let last =
+            state.map(|state| CellKey::new(plan.table.id, &state.partition, &state.clustering));
         Ok(Self {
             scan: Scan::new(tx, access, last.as_ref()).await?,
             plan,
@@ -140,8 +139,7 @@ impl<'a> Reader<'a> {
             if !self.satisfies(&columns)? {
                 continue;
             }
-            let same =
-                self.last.as_ref().is_some_and(|last| last.partition == stored.key.partition);
+            let same = self.last.as_ref().is_some_and(|last| last.same_partition(&stored.key));
             self.in_partition = if same { self.in_partition.saturating_add(1) } else { 1 };
             self.last = Some(stored.key.clone());
             self.remaining = self.remaining.map(|remaining| remaining - 1);
@@ -151,7 +149,7 @@ impl<'a> Reader<'a> {
     }
 
     fn is_beyond_partition_limit(&self, stored: &StoredRow) -> bool {
-        let same = self.last.as_ref().is_some_and(|last| last.partition == stored.key.partition);
+        let same = self.last.as_ref().is_some_and(|last| last.same_partition(&stored.key));
         same && self.per_partition.is_some_and(|limit| self.in_partition >= limit)
     }
 
@@ -164,13 +162,13 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    fn state(&self, last: CellKey) -> PagingState {
+    fn state(&self, last: &CellKey) -> PagingState {
         PagingState {
             snapshot: self.snapshot,
             remaining: self.remaining,
             in_partition: self.in_partition,
-            partition: last.partition,
-            clustering: last.clustering,
+            partition: last.partition(),
+            clustering: last.clustering_bytes(),
         }
     }
 }
@@ -189,7 +187,7 @@ fn project(
                 Evaluated::Bytes(bytes) => Some(bytes),
                 Evaluated::Null | Evaluated::Unset => None,
             },
-            Output::Token => Some(Value::Bigint(key.partition.token().0).serialize()),
+            Output::Token => Some(Value::Bigint(key.token().0).serialize()),
             Output::Aggregate(_) => None,
         })
     };

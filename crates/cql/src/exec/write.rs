@@ -128,9 +128,8 @@ async fn change_row(
     clustering: Option<&Bytes>,
 ) -> Result<(), CqlError> {
     let table = &write.plan.table;
-    let static_cell = CellKey::new(table.id, partition.clone(), Bytes::new());
-    let row_cell =
-        clustering.map(|clustering| CellKey::new(table.id, partition.clone(), clustering.clone()));
+    let static_cell = CellKey::new(table.id, partition, "");
+    let row_cell = clustering.map(|clustering| CellKey::new(table.id, partition, clustering));
     let columns = if write.plan.reads_row() {
         current_columns(tx, table, &static_cell, row_cell.as_ref()).await?
     } else {
@@ -245,7 +244,7 @@ async fn delete(
     match clustering {
         Clustering::Cells(rows) => {
             for clustering in rows {
-                tx.delete_cell(CellKey::new(table, partition.clone(), clustering.clone()))?;
+                tx.delete_cell(CellKey::new(table, partition, clustering))?;
             }
         }
         // A whole partition goes with its static columns.

@@ -143,10 +143,8 @@ impl Engine {
             )));
         }
         let mut body = BytesMut::with_capacity(room);
-        let mut previous = None;
         for (key, payload) in &cells {
-            put_cell(&mut body, previous, key, None, payload.as_deref());
-            previous = Some(key);
+            put_cell(&mut body, key, None, payload.as_deref());
         }
         drop(cells);
         let body = body.freeze();

@@ -83,11 +83,12 @@ fn check(range: &KeyRange) -> Result<()> {
     use std::ops::Bound::{Excluded, Included};
     for bound in [&range.lower, &range.upper] {
         if let Included(key) | Excluded(key) = bound
-            && key.table != range.table
+            && key.table() != range.table
         {
             return Err(Error::invalid(format!(
                 "a range of table {} is bounded by a cell of table {}",
-                range.table, key.table
+                range.table,
+                key.table()
             )));
         }
     }
@@ -126,7 +127,7 @@ impl Merge {
                     (hidden >= HIDDEN_CELLS_MAX).then_some(key)
                 }
                 Some(version) => {
-                    bytes += key.partition.bytes().len() + key.clustering.len();
+                    bytes += key.as_bytes().len();
                     bytes += version.payload.as_ref().map_or(0, bytes::Bytes::len);
                     let full = page.cells.len() + 1 >= limit.cells || bytes >= limit.bytes;
                     let done = full.then(|| key.clone());

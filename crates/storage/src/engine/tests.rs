@@ -45,13 +45,13 @@ fn time(number: u64) -> Timestamp {
 }
 
 fn key(number: u64) -> CellKey {
-    CellKey::new(TableId(1), PartitionKey::new(number.to_be_bytes().to_vec()), "")
+    CellKey::new(TableId(1), &PartitionKey::new(number.to_be_bytes().to_vec()), "")
 }
 
 fn entry_cell() -> EntryCell {
     Arc::new(|start, commit| {
         let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
-        (CellKey::new(TableId(0), partition, ""), commit.get().to_be_bytes().to_vec().into())
+        (CellKey::new(TableId(0), &partition, ""), commit.get().to_be_bytes().to_vec().into())
     })
 }
 

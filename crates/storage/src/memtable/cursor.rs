@@ -99,11 +99,11 @@ impl MemtableCursor {
 /// The shards in which cells between the bounds can lie.
 fn shards_of(bounds: &(Bound<CellKey>, Bound<CellKey>)) -> std::ops::Range<usize> {
     let table = |bound: &Bound<CellKey>| match bound {
-        Bound::Included(key) | Bound::Excluded(key) => Some(key.table),
+        Bound::Included(key) | Bound::Excluded(key) => Some(key.table()),
         Bound::Unbounded => None,
     };
     let shard = |bound: &Bound<CellKey>| match bound {
-        Bound::Included(key) | Bound::Excluded(key) => Some(shard_of(key.partition.token().0)),
+        Bound::Included(key) | Bound::Excluded(key) => Some(shard_of(key.token().0)),
         Bound::Unbounded => None,
     };
     let first = shard(&bounds.0).unwrap_or(0);

@@ -119,7 +119,7 @@ impl Memtable {
     pub(crate) fn insert(&self, start: Timestamp, commit: Timestamp, cells: Vec<Cell>) {
         let mut held = None;
         for Cell { key, payload, .. } in cells {
-            let index = shard_of(key.partition.token().0);
+            let index = shard_of(key.token().0);
             // Cells of one partition follow each other: keep the lock between them, and never
             // hold two.
             if held.as_ref().is_none_or(|(locked, _)| *locked != index) {
@@ -157,7 +157,7 @@ impl Memtable {
 
     /// Returns a cell's newest version that committed at or before `read`.
     pub(crate) fn get(&self, key: &CellKey, at: Timestamp) -> Option<Version> {
-        let shard = read(&self.shards[shard_of(key.partition.token().0)]);
+        let shard = read(&self.shards[shard_of(key.token().0)]);
         shard.get(key)?.at(at).map(Stored::version)
     }
 
@@ -190,8 +190,8 @@ impl Memtable {
             let shard = read(shard);
             let mut next = shard.keys().next();
             while let Some(key) = next {
-                tables.push(key.table);
-                let rest = carnet_base::KeyRange::table(key.table).map_bounds();
+                tables.push(key.table());
+                let rest = carnet_base::KeyRange::table(key.table()).map_bounds();
                 // Step over the table's cells by the bound behind its last one.
                 next = rest.and_then(|(_, upper)| match upper {
                     std::ops::Bound::Excluded(upper) => {
@@ -226,7 +226,7 @@ mod tests {
     fn cell(token: i64, payload: &'static str) -> Cell {
         let partition = PartitionKey::with_token(Token(token), Bytes::from_static(b"p"));
         Cell {
-            key: CellKey::new(TableId(1), partition, ""),
+            key: CellKey::new(TableId(1), &partition, ""),
             version: None,
             payload: Some(Bytes::from_static(payload.as_bytes())),
         }

@@ -16,11 +16,8 @@ use crate::codec::{self, Decoder, put_cell};
 const NONE: u8 = 0;
 const LZ4: u8 = 1;
 /// A block is closed once it is long enough, so that its last cell may stand out by its length.
-pub(crate) const RUN_BYTES_MAX: usize = (1 << 20)
-    + codec::PARTITION_KEY_BYTES_MAX
-    + codec::CLUSTERING_KEY_BYTES_MAX
-    + codec::PAYLOAD_BYTES_MAX
-    + 64;
+pub(crate) const RUN_BYTES_MAX: usize =
+    (1 << 20) + codec::CELL_KEY_BYTES_MAX + codec::PAYLOAD_BYTES_MAX + 64;
 /// The longest that [`crate::Options::block_bytes`] may be.
 pub(crate) const BLOCK_BYTES_MAX: usize = 1 << 20;
 
@@ -104,7 +101,7 @@ fn entries_of(run: Bytes) -> Result<Vec<Entry>> {
     let mut entries: Vec<Entry> = Vec::new();
     while !decoder.is_empty() {
         let last = entries.last();
-        let cell = decoder.cell(last.map(|entry| &entry.key))?;
+        let cell = decoder.cell()?;
         let Some((start, commit)) = cell.version else {
             return Err(Error::corrupted("a cell in a block has no version"));
         };
@@ -123,7 +120,6 @@ fn entries_of(run: Bytes) -> Result<Vec<Entry>> {
 #[derive(Debug, Default)]
 pub(crate) struct BlockBuilder {
     run: Vec<u8>,
-    last: Option<CellKey>,
 }
 
 impl BlockBuilder {
@@ -138,8 +134,7 @@ impl BlockBuilder {
         (start, commit): (Timestamp, Timestamp),
         payload: Option<&[u8]>,
     ) {
-        put_cell(&mut self.run, self.last.as_ref(), key, Some((start, commit)), payload);
-        self.last = Some(key.clone());
+        put_cell(&mut self.run, key, Some((start, commit)), payload);
     }
 
     /// Appends the block, which will stand at `offset`, to `out`, and begins the next one.
@@ -154,6 +149,5 @@ impl BlockBuilder {
         out.put_slice(stored);
         section::seal(out, from, offset);
         self.run.clear();
-        self.last = None;
     }
 }

@@ -88,7 +88,7 @@ impl Builder {
         if let Some((last, last_commit)) = &self.last {
             assert!(is_before(last, *last_commit, key, commit), "versions come in order");
         }
-        self.bloom.add(key.table, key.partition.token());
+        self.bloom.add(key.table(), key.token());
         self.count(key, commit, payload.is_none());
         self.first.get_or_insert_with(|| (key.clone(), commit));
         self.block.push(key, (start, commit), payload);

@@ -53,8 +53,8 @@ impl Statistics {
         };
         let (cells, tombstones) = (time()?.get(), time()?.get());
         let (commit_min, commit_max) = (time()?, time()?);
-        let first = decoder.cell(None)?.key;
-        let last = decoder.cell(Some(&first))?.key;
+        let first = decoder.cell()?.key;
+        let last = decoder.cell()?.key;
         if !decoder.is_empty() {
             return Err(Error::corrupted("the statistics are too long"));
         }
@@ -68,8 +68,8 @@ impl Statistics {
         out.put_u64_le(self.tombstones);
         out.put_u64_le(self.commit_min.get());
         out.put_u64_le(self.commit_max.get());
-        put_cell(out, None, &self.first, None, None);
-        put_cell(out, Some(&self.first), &self.last, None, None);
+        put_cell(out, &self.first, None, None);
+        put_cell(out, &self.last, None, None);
         section::seal(out, from, offset);
     }
 }

@@ -42,7 +42,7 @@ impl Index {
                 len: u32::try_from(len).map_err(|_| Error::corrupted("a block is too long"))?,
             };
             let last = entries.last();
-            let cell = decoder.cell(last.map(|entry| &entry.first))?;
+            let cell = decoder.cell()?;
             let Some((_, commit)) = cell.version else {
                 return Err(Error::corrupted("an index entry has no version"));
             };
@@ -63,12 +63,10 @@ impl Index {
     /// Appends an index, which will stand at `offset`.
     pub(crate) fn put(entries: &[IndexEntry], out: &mut Vec<u8>, offset: u64) {
         let from = out.len();
-        let mut previous = None;
         for IndexEntry { place, first, commit } in entries {
             var_long::put(out, i64::from(place.len));
             var_long::put(out, place.offset.cast_signed());
-            put_cell(out, previous, first, Some((Timestamp::ZERO, *commit)), None);
-            previous = Some(first);
+            put_cell(out, first, Some((Timestamp::ZERO, *commit)), None);
         }
         section::seal(out, from, offset);
     }

@@ -111,7 +111,7 @@ impl Table {
         {
             return Ok(None);
         }
-        if !self.bloom.may_contain(key.table, key.partition.token()) {
+        if !self.bloom.may_contain(key.table(), key.token()) {
             self.counters.bloom_negatives.fetch_add(1, Ordering::Relaxed);
             return Ok(None);
         }

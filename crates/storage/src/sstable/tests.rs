@@ -21,7 +21,7 @@ fn time(number: u64) -> Timestamp {
 
 fn key(partition: u64, clustering: u64) -> CellKey {
     let partition = PartitionKey::new(partition.to_be_bytes().to_vec());
-    CellKey::new(TableId(1), partition, clustering.to_be_bytes().to_vec())
+    CellKey::new(TableId(1), &partition, clustering.to_be_bytes())
 }
 
 /// Versions in the order of a table.

@@ -25,7 +25,7 @@ pub const ENTRIES: TableId = TableId(9);
 
 pub fn entry_key(start: Timestamp) -> CellKey {
     let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
-    CellKey::new(ENTRIES, partition, "")
+    CellKey::new(ENTRIES, &partition, "")
 }
 
 pub fn entry_cell() -> EntryCell {
@@ -90,7 +90,7 @@ pub const SMALL: Mix = Mix { tables: 2, partitions: 6, clusterings: 4, payload_b
 pub fn random_key(mix: &Mix, rng: &mut SeededRng) -> CellKey {
     let table = TableId(u32::try_from(rng.below(mix.tables)).unwrap());
     let partition = PartitionKey::new(rng.below(mix.partitions).to_be_bytes()[6..].to_vec());
-    CellKey::new(table, partition, rng.below(mix.clusterings).to_be_bytes()[6..].to_vec())
+    CellKey::new(table, &partition, &rng.below(mix.clusterings).to_be_bytes()[6..])
 }
 
 pub fn random_cells(mix: &Mix, rng: &mut SeededRng) -> Cells {
@@ -211,11 +211,11 @@ pub fn compare_at(
 ) -> Result<()> {
     let expected = model.at(read);
     let tables: BTreeSet<TableId> =
-        model.records.iter().flat_map(|(_, _, cells)| cells.keys().map(|key| key.table)).collect();
+        model.records.iter().flat_map(|(_, _, cells)| cells.keys().map(CellKey::table)).collect();
     for table in tables {
         let expected: Vec<_> = expected
             .iter()
-            .filter(|(key, _)| key.table == table)
+            .filter(|(key, _)| key.table() == table)
             .map(|(key, (commit, payload))| (key.clone(), Some(*commit), Some(payload.clone())))
             .collect();
         for reverse in [false, true] {
@@ -283,8 +283,8 @@ pub fn check_recovered(
 /// A random part of a table.
 pub fn random_range(mix: &Mix, rng: &mut SeededRng) -> KeyRange {
     let (left, right) = (random_key(mix, rng), random_key(mix, rng));
-    let table = left.table;
-    let right = CellKey { table, ..right };
+    let table = left.table();
+    let right = CellKey::new(table, &right.partition(), right.clustering());
     let (low, high) = if left < right { (left, right) } else { (right, left) };
     let bound = |key, rng: &mut SeededRng| match rng.below(5) {
         0 => Bound::Unbounded,
