@@ -1,4 +1,5 @@
 //! A database whose files somebody else wrote: it opens or says why not, and reads or says why not.
+//! And the sections of tables alone, behind the checksums that keep most damage out.
 #![no_main]
 
 use carnet::storage::disk::sim::SimDisk;
@@ -38,7 +39,9 @@ fn open(disk: &SimDisk) -> carnet::Result<Db> {
         .open_on(Arc::new(disk.clone()))
 }
 
-fuzz_target!(|damage: Vec<(u8, u16, u8)>| {
+fuzz_target!(|input: (Vec<(u8, u16, u8)>, u8, Vec<u8>)| {
+    let (damage, kind, section) = input;
+    carnet::storage::sstable::decode_anything(kind, &section);
     let mut files = files().clone();
     for (file, at, byte) in damage {
         let count = files.len();

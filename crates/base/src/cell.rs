@@ -199,6 +199,12 @@ impl CellKey {
         &self.0[..self.prefix_len()]
     }
 
+    /// Returns a hash of the whole key.
+    #[must_use]
+    pub fn hash(&self) -> CellHash {
+        CellHash(crate::murmur3::token(&self.0).0.cast_unsigned())
+    }
+
     /// Tells whether a cell lies in the same partition of the same table.
     #[must_use]
     pub fn same_partition(&self, other: &Self) -> bool {
@@ -223,6 +229,65 @@ impl CellKey {
     }
 }
 
+/// Builds a cell key in one buffer: the partition key first, the rest when it is known.
+///
+/// ```
+/// use carnet_base::{CellKey, CellKeyBuilder, PartitionKey, TableId};
+///
+/// let mut builder = CellKeyBuilder::new();
+/// builder.partition().extend_from_slice(b"p");
+/// let key = builder.finish(TableId(1), |clustering| Ok(clustering.extend_from_slice(b"c")))?;
+/// assert_eq!(key, CellKey::new(TableId(1), &PartitionKey::new("p"), "c"));
+/// # Ok::<_, carnet_base::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CellKeyBuilder(BytesMut);
+
+impl Default for CellKeyBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CellKeyBuilder {
+    /// Begins a key without a partition key.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut bytes = BytesMut::with_capacity(64);
+        bytes.put_bytes(0, FRAME_BYTES);
+        Self(bytes)
+    }
+
+    /// Returns the buffer to whose end the serialized partition key is appended.
+    pub const fn partition(&mut self) -> &mut BytesMut {
+        &mut self.0
+    }
+
+    /// Ends the key: appends the clustering key and fills the frame.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where the partition key is empty or longer than [`LEN_MAX`]; what `clustering`
+    /// returns.
+    pub fn finish(
+        self,
+        table: TableId,
+        clustering: impl FnOnce(&mut BytesMut) -> Result<()>,
+    ) -> Result<CellKey> {
+        let Self(mut bytes) = self;
+        let partition = &bytes[FRAME_BYTES..];
+        crate::partition::check(partition)?;
+        let len = u16::try_from(partition.len()).expect("check() bounds the length");
+        let token = ordered(crate::murmur3::token(partition));
+        let mut frame = &mut bytes[..FRAME_BYTES];
+        frame.put_u32(table.0);
+        frame.put_u64(token);
+        frame.put_u16(len);
+        clustering(&mut bytes)?;
+        Ok(CellKey(bytes.freeze()))
+    }
+}
+
 impl fmt::Debug for CellKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CellKey")
@@ -233,6 +298,11 @@ impl fmt::Debug for CellKey {
             .finish()
     }
 }
+
+/// Stands for a cell where a false match costs a retry and no more: two cells of a database share
+/// one with a chance of 2⁻⁶⁴.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CellHash(pub u64);
 
 /// A token as an unsigned number in the order of tokens.
 const fn ordered(token: Token) -> u64 {

@@ -72,7 +72,7 @@ impl fmt::Display for ColumnId {
 }
 
 /// A partition's place in token order, as Cassandra's `Murmur3Partitioner` computes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub i64);
 
 impl Token {

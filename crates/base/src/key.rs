@@ -95,7 +95,12 @@ pub fn encode(values: &[Value], orders: &[Order]) -> Result<Bytes> {
     Ok(out.freeze())
 }
 
-fn encode_into(out: &mut BytesMut, values: &[Value], orders: &[Order]) -> Result<()> {
+/// As [`encode`], at the end of a buffer.
+///
+/// # Errors
+///
+/// As [`encode`].
+pub fn encode_into(out: &mut BytesMut, values: &[Value], orders: &[Order]) -> Result<()> {
     if values.len() > orders.len() {
         return Err(Error::invalid(format!(
             "{} values for {} clustering columns",

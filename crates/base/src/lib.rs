@@ -24,7 +24,7 @@ pub mod var_long;
 mod testing;
 
 pub use bytes::Bytes;
-pub use cell::{CellKey, KeyRange, PartitionKey, Version};
+pub use cell::{CellHash, CellKey, CellKeyBuilder, KeyRange, PartitionKey, Version};
 pub use clock::{Clock, Moment, SystemClock, WallTime};
 pub use commit_encoding::{CommitCell, CommitEntry};
 pub use error::{Error, ErrorKind, Result};

@@ -6,6 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+/// Rounds of spinning, each twice as long as the one before: about 2 µs in all.
+const SPINS: u32 = 6;
+/// Then other threads get their turn so often before this one sleeps.
+const YIELDS: u32 = 4;
+
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -27,6 +32,22 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut noop = Context::from_waker(Waker::noop());
     if let Poll::Ready(output) = future.as_mut().poll(&mut noop) {
         return output;
+    }
+    // A commit that waits for another thread's write is over in a few microseconds: less than it
+    // takes to sleep and wake.
+    for round in 0..SPINS {
+        for _ in 0..1 << round {
+            std::hint::spin_loop();
+        }
+        if let Poll::Ready(output) = future.as_mut().poll(&mut noop) {
+            return output;
+        }
+    }
+    for _ in 0..YIELDS {
+        thread::yield_now();
+        if let Poll::Ready(output) = future.as_mut().poll(&mut noop) {
+            return output;
+        }
     }
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);

@@ -44,10 +44,7 @@ pub fn join(components: &[Bytes]) -> Result<PartitionKey> {
         [component] => component.clone(),
         _ => composite(components)?,
     };
-    if key.is_empty() {
-        return Err(Error::invalid("Key may not be empty"));
-    }
-    check_len(key.len())?;
+    check(&key)?;
     Ok(PartitionKey::new(key))
 }
 
@@ -99,8 +96,13 @@ fn take_component<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(component)
 }
 
-fn check_len(len: usize) -> Result<()> {
-    if len <= LEN_MAX { Ok(()) } else { Err(too_long(len)) }
+/// Refuses a key that is empty or too long.
+pub(crate) fn check(key: &[u8]) -> Result<()> {
+    match key.len() {
+        0 => Err(Error::invalid("Key may not be empty")),
+        1..=LEN_MAX => Ok(()),
+        len => Err(too_long(len)),
+    }
 }
 
 fn too_long(len: usize) -> Error {

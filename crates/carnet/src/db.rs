@@ -9,6 +9,7 @@ use carnet_base::{
     Clock, Error, ErrorKind, Result, SeededRng, Signal, Spawn, SystemClock, ThreadSpawn, Timestamp,
     WallTime, block_on,
 };
+use carnet_storage::TableOptionsOf;
 use carnet_storage::disk::{Disk, RealDisk};
 use carnet_store::{BeginKind, CommitLog, CommitOrder, Context, MemoryStore, Outcome};
 use carnet_store_local::LocalStore;
@@ -19,7 +20,20 @@ use crate::stores::AnyStore;
 use crate::timer::Timer;
 use crate::tx::{Snapshot, SyncTx, Tx};
 
-pub use carnet_storage::{Durability, Metrics};
+pub use carnet_storage::{CompactionStyle, Durability, FilterKind, Metrics, TableOptions};
+
+/// For how long what was visible can be read again, unless told otherwise.
+pub const DEFAULT_RETENTION: Duration = Duration::from_secs(600);
+
+/// Filters over cells: a raw table is one partition, and filters over partitions say nothing of
+/// its keys.
+const LAYOUT: TableOptions = TableOptions {
+    block_bytes: 4 << 10,
+    index_page_bytes: 4 << 10,
+    compression: carnet_storage::Compression::Lz4,
+    bloom_fp_chance: 0.01,
+    filter: FilterKind::Cells,
+};
 
 /// How often a transaction runs at most, the first time included, unless told otherwise.
 pub const DEFAULT_ATTEMPTS_MAX: u32 = 64;
@@ -72,6 +86,7 @@ pub struct Builder {
     isolation: Isolation,
     attempts_max: u32,
     storage: carnet_storage::Options,
+    retention: Duration,
     clock: Arc<dyn Clock>,
     spawn: Arc<dyn Spawn>,
 }
@@ -81,7 +96,11 @@ impl Default for Builder {
         Self {
             isolation: Isolation::default(),
             attempts_max: DEFAULT_ATTEMPTS_MAX,
-            storage: carnet_storage::Options::default(),
+            storage: carnet_storage::Options {
+                table_options: TableOptionsOf::all(LAYOUT),
+                ..carnet_storage::Options::default()
+            },
+            retention: DEFAULT_RETENTION,
             clock: Arc::new(SystemClock),
             spawn: Arc::new(ThreadSpawn),
         }
@@ -122,6 +141,42 @@ impl Builder {
     #[must_use]
     pub const fn flush_bytes(mut self, flush_bytes: usize) -> Self {
         self.storage.flush_bytes = flush_bytes;
+        self
+    }
+
+    /// Sets how many bytes of blocks, index pages and filters are kept in memory.
+    ///
+    /// Default: 64 MiB.
+    #[must_use]
+    pub const fn cache_bytes(mut self, cache_bytes: usize) -> Self {
+        self.storage.cache_bytes = cache_bytes;
+        self
+    }
+
+    /// Sets how the cells of all tables are laid out in files that are written from now on.
+    #[must_use]
+    pub fn table_options(mut self, options: TableOptions) -> Self {
+        self.storage.table_options = TableOptionsOf::all(options);
+        self
+    }
+
+    /// Sets how files are compacted.
+    ///
+    /// Default: leveled.
+    #[must_use]
+    pub const fn compaction_style(mut self, style: CompactionStyle) -> Self {
+        self.storage.compaction_style = style;
+        self
+    }
+
+    /// Sets for how long what was visible can be read again, by the next page of a read for
+    /// instance. Older versions are dropped when files are compacted, unless a snapshot that is
+    /// still in use can see them.
+    ///
+    /// Default: [`DEFAULT_RETENTION`].
+    #[must_use]
+    pub const fn retention(mut self, retention: Duration) -> Self {
+        self.retention = retention;
         self
     }
 
@@ -168,6 +223,7 @@ impl Builder {
             Arc::clone(&self.clock),
             &*self.spawn,
             self.storage.clone(),
+            self.retention,
             order,
         )?;
         Ok(self.finish(AnyStore::Local(store)))
@@ -343,6 +399,20 @@ impl Db {
     pub fn flush(&self) -> Result<()> {
         match &*self.inner.store {
             AnyStore::Local(store) => store.flush(),
+            AnyStore::Memory(_) => Ok(()),
+        }
+    }
+
+    /// Rewrites all files into as few as there can be, and drops versions that nobody can see
+    /// any more. It blocks the calling thread, for long in a large database; reads and writes go
+    /// on beside it.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when the store has stopped, `Corrupted` where a file is damaged.
+    pub fn compact(&self) -> Result<()> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => store.compact(),
             AnyStore::Memory(_) => Ok(()),
         }
     }

@@ -58,6 +58,7 @@ pub mod table;
 mod timer;
 mod tx;
 
+pub use bytes::BytesMut;
 pub use carnet_base as base;
 pub use carnet_base::{
     Bytes, CellKey, DataType, Error, ErrorKind, KeyRange, PartitionKey, Result, Timestamp, Uuid,
@@ -66,7 +67,10 @@ pub use carnet_base::{
 pub use carnet_storage as storage;
 pub use carnet_store::{Outcome, PageLimit};
 pub use carnet_txn::{Entry, Isolation, TransactionPage};
-pub use db::{Builder, DEFAULT_ATTEMPTS_MAX, Db, Durability, Metrics, TransactionOptions};
+pub use db::{
+    Builder, CompactionStyle, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION, Db, Durability, FilterKind,
+    Metrics, TableOptions, TransactionOptions,
+};
 pub use table::{Key, RawTable, Record, Table};
 pub use tx::{Handle, Snapshot, SyncTx, Tx, WriteHandle};
 

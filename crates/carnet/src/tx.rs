@@ -7,13 +7,14 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use carnet_base::{Bytes, CellKey, ErrorKind, KeyRange, Result, Timestamp, block_on};
+use carnet_base::{Bytes, CellHash, CellKey, ErrorKind, KeyRange, Result, Timestamp, block_on};
 use carnet_store::PageLimit;
 use carnet_txn::{Entry, Isolation, Transaction, TransactionPage};
 
-use crate::catalog::SchemaCache;
+use crate::catalog::{self, SchemaCache};
 use crate::stores::AnyStore;
 
 /// A transaction for asynchronous code. Cheap to clone: clones are handles of the same one.
@@ -27,6 +28,7 @@ pub struct Tx {
 
 struct Shared {
     schemas: Arc<SchemaCache>,
+    changes_schema: AtomicBool,
     /// The last error that running the transaction again would get over, whatever its code made
     /// of it.
     retryable: Mutex<Option<ErrorKind>>,
@@ -36,8 +38,12 @@ struct Shared {
 
 impl Tx {
     pub(crate) fn new(transaction: Transaction<AnyStore>, schemas: Arc<SchemaCache>) -> Self {
-        let shared =
-            Arc::new(Shared { schemas, retryable: Mutex::default(), committed: OnceLock::new() });
+        let shared = Arc::new(Shared {
+            schemas,
+            changes_schema: AtomicBool::new(false),
+            retryable: Mutex::default(),
+            committed: OnceLock::new(),
+        });
         Self { transaction, shared }
     }
 
@@ -89,6 +95,7 @@ impl Tx {
     ///
     /// `Invalid` when the transaction has ended, only reads, or has grown too large.
     pub fn put_cell(&self, key: CellKey, payload: Bytes) -> Result<()> {
+        self.note_schema(&key);
         self.transaction.put(key, payload)
     }
 
@@ -98,6 +105,7 @@ impl Tx {
     ///
     /// As [`Tx::put_cell`].
     pub fn delete_cell(&self, key: CellKey) -> Result<()> {
+        self.note_schema(&key);
         self.transaction.delete(key)
     }
 
@@ -106,7 +114,7 @@ impl Tx {
     /// # Errors
     ///
     /// `Invalid` when the transaction has ended.
-    pub fn guard_cell(&self, key: CellKey) -> Result<()> {
+    pub fn guard_cell(&self, key: &CellKey) -> Result<()> {
         self.transaction.guard_cell(key)
     }
 
@@ -128,7 +136,16 @@ impl Tx {
     /// `Conflict` or `TooOld`: nothing was written, run the transaction again. `Unknown`: ask
     /// [`crate::Db::outcome`].
     pub async fn commit(&self) -> Result<Timestamp> {
-        let committed = self.note(self.transaction.commit().await)?;
+        let change = self.changes_schema().then(|| self.shared.schemas.begin_change());
+        let result = self.transaction.commit().await;
+        if let Some(change) = change {
+            // Whether a commit of unknown outcome changed the schema, nobody knows: then every
+            // schema is read again from here on.
+            if !matches!(&result, Err(error) if matches!(error.kind(), ErrorKind::Unknown { .. })) {
+                change.end(result.as_ref().ok().copied());
+            }
+        }
+        let committed = self.note(result)?;
         Ok(*self.shared.committed.get_or_init(|| committed))
     }
 
@@ -139,6 +156,22 @@ impl Tx {
 
     pub(crate) fn schemas(&self) -> &SchemaCache {
         &self.shared.schemas
+    }
+
+    /// Tells whether the transaction has written to the catalogue.
+    pub(crate) fn changes_schema(&self) -> bool {
+        self.shared.changes_schema.load(Ordering::Acquire)
+    }
+
+    fn note_schema(&self, key: &CellKey) {
+        if catalog::is_system(key.table()) {
+            self.shared.changes_schema.store(true, Ordering::Release);
+        }
+    }
+
+    /// As [`Tx::guard_cell`], for a cell whose hash is known.
+    pub(crate) fn guard_hash(&self, cell: CellHash) -> Result<()> {
+        self.transaction.guard_hash(cell)
     }
 
     /// Tells whether the transaction has committed.

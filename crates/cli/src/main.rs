@@ -4,6 +4,7 @@
 //!   carnet serve ──▶ commands::serve ──▶ carnet_server ─┐
 //!   carnet shell ──▶ commands::shell ──▶ shell ─────────┴▶ carnet_cql ──▶ carnet
 //!                                          └▶ copy: files of CSV, in and out
+//!   carnet inspect, verify, compact ──▶ the storage engine, without a server
 //! ```
 //!
 //! One file per command in [`commands`]. What a command prints on standard output is its result;
@@ -36,6 +37,9 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => arguments.run(),
         Command::Shell(arguments) => arguments.run(),
         Command::HashPassword(arguments) => arguments.run(),
+        Command::Inspect(arguments) => arguments.run(),
+        Command::Verify(arguments) => arguments.run(),
+        Command::Compact(arguments) => arguments.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -20,7 +20,7 @@ use carnet_base::{
     Timestamp, block_on,
 };
 use carnet_storage::disk::RealDisk;
-use carnet_storage::{Durability, Engine, Options};
+use carnet_storage::{Durability, Engine, Mutation, Options};
 
 const PUTS: usize = 8;
 
@@ -85,13 +85,14 @@ fn run(directory: &Path, durability: Durability, threads: u64, time: Duration) -
 
 fn append(engine: &Engine, clock: &AtomicU64, rng: &mut SeededRng) -> Result<()> {
     let value = Bytes::from(vec![0x5a; 100]);
-    let mut put = || {
+    let mut key = || {
         let key = [rng.next_u64().to_be_bytes(), rng.next_u64().to_be_bytes()].concat();
-        (CellKey::new(TableId(1), &PartitionKey::new(key), ""), Some(value.clone()))
+        CellKey::new(TableId(1), &PartitionKey::new(key), "")
     };
-    let cells = (0..PUTS).map(|_| put()).collect();
+    let keys: Vec<CellKey> = (0..PUTS).map(|_| key()).collect();
+    let puts = keys.iter().map(|key| Mutation::put_or_delete(key, Some(&value)));
     let start = Timestamp::new(clock.load(Ordering::Relaxed)).expect("a small number");
-    let prepared = engine.prepare(start, cells)?;
+    let prepared = engine.prepare(start, puts)?;
     let decide = || {
         let commit = clock.fetch_add(1, Ordering::Relaxed) + 1;
         Ok::<_, carnet_base::Error>(Timestamp::new(commit).expect("a small number"))

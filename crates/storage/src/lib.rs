@@ -12,28 +12,37 @@
 //!                    │
 //!  publish ── the contiguous prefix of (inserted ∧ as durable as asked) grows
 //!     │
-//!  flush ──── a memtable whose records are all published becomes an SSTable
+//!  flush ──── a memtable whose records are all published becomes an SSTable of level 0
+//!                    │
+//!  compact ── tables become fewer and larger; what nobody can see goes
 //! ```
 //!
 //! Rooms, from the ground up: [`disk`] is the only way to files; `wal` the log; `memtable` and
-//! `sstable` keep versions in the order of cells; `manifest` says which files are the database;
-//! [`engine`] joins them, and its essay states the invariants. Every byte on disk is described in
-//! `docs/data-format.md`.
+//! [`sstable`] keep versions in the order of cells, [`cache`] what was read of tables;
+//! [`manifest`] says which files are the database; [`compaction`] decides what is rewritten and
+//! what stays; [`engine`] joins them, and its essay states the invariants; [`inspect`] looks in
+//! from outside. Every byte on disk is described in `docs/data-format.md`.
 //!
-//! This edition never loses data but keeps its insides simple: it reads files on the caller's
-//! thread, keeps the block index of every table in memory, and does not compact.
+//! Absent, for now: an I/O scheduler, permits of reads, one memory budget for all of it,
+//! checkpoints, put-unless-exists, recycled segments of the log.
 
+mod batch;
+pub mod cache;
 mod codec;
+pub mod compaction;
 pub mod disk;
 pub mod engine;
+pub mod inspect;
 mod lock;
-mod manifest;
+pub mod manifest;
 mod memtable;
 mod metrics;
 mod options;
-mod sstable;
+pub mod sstable;
 mod wal;
 
+pub use batch::Mutation;
 pub use engine::{AppendError, Appended, Engine, EntryCell, Page, PageLimit, Prepared, Publish};
 pub use metrics::Metrics;
-pub use options::{Durability, Options};
+pub use options::{CompactionStyle, Durability, Options, TableOptionsOf, WritePath};
+pub use sstable::{Compression, FilterKind, ReadOptions, TableOptions};

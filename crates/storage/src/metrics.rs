@@ -64,22 +64,40 @@ counters! {
     flush_bytes,
     /// Gauge: full memtables that wait for their flush.
     memtables_waiting,
+    /// Compactions that came to an end.
+    compactions,
+    /// Bytes of the SSTables that they wrote.
+    compaction_bytes,
+    /// Gauge: bytes that memtables take.
+    memtable_bytes,
     /// Gauge: SSTables.
     tables,
     /// Gauge: bytes of all SSTables.
     table_bytes,
+    /// Gauge: bytes that open SSTables take beside the cache.
+    table_memory_bytes,
     /// Point reads.
     gets,
     /// Pages of ranges.
     pages,
     /// Cells that pages passed over because they were deleted or newer than the snapshot.
     page_cells_hidden,
-    /// Tables that a point read passed over thanks to their bloom filter.
+    /// Tables that a read passed over thanks to a bloom filter.
     bloom_negatives,
-    /// Blocks read from disk.
+    /// Blocks read from disk because a read missed them.
     block_reads,
     /// Blocks found in the cache.
     block_hits,
+    /// Index pages, with their filters, read from disk because a read missed them.
+    index_reads,
+    /// Index pages found in the cache.
+    index_hits,
+    /// Blocks read from disk ahead of a scan, several at once.
+    block_reads_ahead,
+    /// Blocks and index pages that the cache gave up for others.
+    cache_evictions,
+    /// Gauge: bytes of decoded blocks, index pages and filters in the cache.
+    cache_bytes,
 }
 
 pub(crate) fn add(counter: &AtomicU64, count: usize) {

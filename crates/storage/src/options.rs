@@ -1,6 +1,13 @@
 //! Settings of an engine.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+
+use carnet_base::TableId;
+
+use crate::compaction::policy::{Config, Leveled, Policy, Tiered};
+use crate::sstable::TableOptions;
 
 /// What an acknowledged commit has survived already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,24 +23,83 @@ pub enum Durability {
     None,
 }
 
+/// How writers get along with each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WritePath {
+    /// No writer waits for another one's insertion.
+    #[default]
+    Unordered,
+    /// Writers form groups, and a group waits for the one before it to be published. For
+    /// comparison only: it blocks the caller's thread.
+    Grouped,
+}
+
+/// Says how the cells of a table are laid out in files that are written from now on.
+#[derive(Clone)]
+pub struct TableOptionsOf(pub Arc<dyn Fn(TableId) -> TableOptions + Send + Sync>);
+
+impl TableOptionsOf {
+    /// The same layout for all tables.
+    #[must_use]
+    pub fn all(options: TableOptions) -> Self {
+        Self(Arc::new(move |_| options))
+    }
+}
+
+impl fmt::Debug for TableOptionsOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TableOptionsOf")
+    }
+}
+
+/// How tables are compacted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CompactionStyle {
+    /// Reads look into few tables, little space is taken by garbage, bytes are rewritten often.
+    #[default]
+    Leveled,
+    /// Bytes are rewritten seldom, reads look into more tables.
+    Tiered,
+}
+
+impl CompactionStyle {
+    pub(crate) fn policy(self) -> &'static dyn Policy {
+        match self {
+            Self::Leveled => &Leveled,
+            Self::Tiered => &Tiered,
+        }
+    }
+}
+
 /// Settings of an engine.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What an acknowledged commit has survived. Default: [`Durability::Always`].
     pub durability: Durability,
+    /// How writers get along with each other. Default: [`WritePath::Unordered`].
+    pub write_path: WritePath,
+    /// Whether there is a log. Without one a crash loses everything that was not flushed: it is
+    /// for measuring what the log costs. Default: true.
+    pub log: bool,
     /// A memtable of about this many bytes becomes an SSTable. More means fewer tables to read
     /// from, more memory and a longer recovery. Default: 64 MiB.
     pub flush_bytes: usize,
+    /// A file of the log is left when it would grow beyond this many bytes. Default: 64 MiB.
+    pub segment_bytes: u64,
+    /// Where every commit waits for a sync, zeros are written so far ahead of the log's records: a
+    /// sync that finds the file's length as it was has no metadata to write, and took 150 µs
+    /// where one of a growing file took 265. Default: 256 KiB; 0 writes none.
+    pub log_ahead_bytes: usize,
     /// This many full memtables may wait for their flush before writers are held back; memory
     /// for writes is at most about `flush_bytes × (memtables_waiting_max + 2)`. Default: 3.
     pub memtables_waiting_max: usize,
-    /// An SSTable's block is closed at this many bytes before compression. Smaller blocks make a
-    /// point read from disk cheaper, and the index, which is in memory, larger. Default: 16 KiB.
-    pub block_bytes: usize,
-    /// How often a table is read in vain for a partition that it does not hold, in (0, 1).
-    /// Each factor of ten less costs 4.8 bits of memory a partition. Default: 0.01.
-    pub bloom_fp_chance: f64,
-    /// Memory for decoded blocks. Default: 64 MiB.
+    /// The layout of each table's cells in files. Default: [`TableOptions::default`] for all.
+    pub table_options: TableOptionsOf,
+    /// How tables are compacted. Default: leveled.
+    pub compaction_style: CompactionStyle,
+    /// When and how far.
+    pub compaction: Config,
+    /// Memory for decoded blocks, index pages and filters. Default: 64 MiB.
     pub cache_bytes: usize,
 }
 
@@ -41,10 +107,15 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             durability: Durability::Always,
+            write_path: WritePath::Unordered,
+            log: true,
             flush_bytes: 64 << 20,
+            segment_bytes: 64 << 20,
+            log_ahead_bytes: 256 << 10,
             memtables_waiting_max: 3,
-            block_bytes: 16 << 10,
-            bloom_fp_chance: 0.01,
+            table_options: TableOptionsOf::all(TableOptions::default()),
+            compaction_style: CompactionStyle::Leveled,
+            compaction: Config::default(),
             cache_bytes: 64 << 20,
         }
     }

@@ -14,8 +14,11 @@ fn options(durability: Durability) -> Options {
         durability,
         flush_bytes: 30_000,
         memtables_waiting_max: 50,
-        block_bytes: 1000,
+        table_options: common::blocks(1000),
         cache_bytes: 10_000,
+        segment_bytes: 9_000,
+        log_ahead_bytes: 3_000,
+        compaction: common::small_compaction(),
         ..Options::default()
     }
 }

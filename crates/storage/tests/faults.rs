@@ -9,13 +9,20 @@ use std::io;
 use carnet_base::{ErrorKind, KeyRange, Rng, SeededRng, TableId, Timestamp};
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
-use carnet_storage::{Durability, Options};
+use carnet_storage::{Durability, Mutation, Options};
 use common::{Mix, Model, append, check_recovered, compare_at, open, run, time};
 
 const MIX: Mix = Mix { tables: 2, partitions: 4, clusterings: 3, payload_bytes: 400 };
 
 fn options() -> Options {
-    Options { flush_bytes: 20_000, block_bytes: 500, cache_bytes: 2_000, ..Options::default() }
+    Options {
+        flush_bytes: 20_000,
+        table_options: common::blocks(500),
+        cache_bytes: 2_000,
+        log_ahead_bytes: 100,
+        compaction: common::small_compaction(),
+        ..Options::default()
+    }
 }
 
 fn operations(seed: u64) -> u64 {
@@ -241,13 +248,13 @@ fn the_real_lock_names_directory_and_process() {
 #[test]
 fn limits_and_options_are_refused_in_words() {
     let disk = SimDisk::new(1);
-    let wrong = Options { bloom_fp_chance: 2.0, ..Options::default() };
+    let wrong = Options { flush_bytes: 0, ..Options::default() };
     assert_eq!(open(&disk, wrong).map(|_| ()).unwrap_err().kind(), ErrorKind::Invalid);
     let (engine, _workers) =
         open(&disk, Options { durability: Durability::None, ..options() }).unwrap();
     let partition = carnet_base::PartitionKey::new("p");
     let key = carnet_base::CellKey::new(TableId(1), &partition, vec![0; 270_000]);
-    let error = engine.prepare(time(1), vec![(key, None)]).unwrap_err();
+    let error = engine.prepare(time(1), [Mutation::Delete { key: &key }]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("270000 bytes is too long"), "{error}");
     let foreign = KeyRange {

@@ -17,8 +17,9 @@ fn small(durability: Durability) -> Options {
         durability,
         flush_bytes: 40_000,
         memtables_waiting_max: 100,
-        block_bytes: 600,
+        table_options: common::blocks(600),
         cache_bytes: 20_000,
+        compaction: common::small_compaction(),
         ..Options::default()
     }
 }
@@ -109,9 +110,13 @@ fn a_page_of_deleted_cells_ends_and_goes_on() {
         let partition = carnet_base::PartitionKey::new("p");
         carnet_base::CellKey::new(carnet_base::TableId(1), &partition, n.to_be_bytes())
     };
-    let deleted = (0..10_000).map(|n| (key(n), None));
-    let cells = deleted.chain([(key(10_000), Some("here".into()))]).collect();
-    let prepared = engine.prepare(time(1), cells).unwrap();
+    let keys: Vec<_> = (0..=10_000).map(key).collect();
+    let payload = |n: usize| (n == 10_000).then_some(&b"here"[..]);
+    let mutations = keys
+        .iter()
+        .enumerate()
+        .map(|(n, key)| carnet_storage::Mutation::put_or_delete(key, payload(n)));
+    let prepared = engine.prepare(time(1), mutations).unwrap();
     drop(engine.append(prepared, || Ok::<_, ()>(time(2))).unwrap());
     let limit = carnet_storage::PageLimit { cells: 10, bytes: 1000 };
     let mut range = KeyRange::table(carnet_base::TableId(1));

@@ -1,7 +1,7 @@
 //! Keeps the bound of timestamps ahead of the clock.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use carnet_base::{Error, Result, Step, Timestamp, Worker};
 use carnet_storage::Engine;
@@ -53,10 +53,10 @@ impl BoundKeeper {
     }
 
     fn keep(&self) -> Result<()> {
-        let headroom = self.order.lock().unwrap_or_else(PoisonError::into_inner).headroom();
+        let headroom = self.order.headroom();
         if headroom < STEP / 2 {
             let bound = raise(&self.engine, self.engine.timestamp_bound())?;
-            self.order.lock().unwrap_or_else(PoisonError::into_inner).extend(bound);
+            self.order.extend(bound);
         }
         Ok(())
     }

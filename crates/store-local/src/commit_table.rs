@@ -2,9 +2,20 @@
 
 use carnet_base::commit_encoding::{CommitEntry, v2};
 use carnet_base::{Bytes, CellKey, Error, PartitionKey, Result, TableId, Timestamp};
+use carnet_storage::{FilterKind, TableOptions};
 
 /// The table's id, reserved in the catalogue.
-const TABLE: TableId = TableId(1);
+pub(crate) const TABLE: TableId = TableId(1);
+
+/// The layout of its cells: entries are tiny and alike, read by rows, and few rows hold many.
+pub(crate) fn layout() -> TableOptions {
+    TableOptions {
+        block_bytes: 64 << 10,
+        bloom_fp_chance: 0.0001,
+        filter: FilterKind::Partitions,
+        ..TableOptions::default()
+    }
+}
 
 /// Names the cell in which the entry of a start lies.
 pub(crate) fn entry_key(start: Timestamp) -> CellKey {

@@ -22,20 +22,23 @@
 
 mod bound;
 mod commit_table;
+mod gc;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use carnet_base::{
     CellKey, Clock, Error, ErrorKind, Result, Signal, Spawn, Timestamp, Version, WorkerHandle,
 };
 use carnet_storage::disk::Disk;
-use carnet_storage::{AppendError, Engine, Metrics, Options, Publish};
+use carnet_storage::{AppendError, Engine, Metrics, Mutation, Options, Publish, TableOptionsOf};
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitOrder, CommitRequest, Context, Outcome, Page,
     RangeRequest, check_handed_out,
 };
 
 use crate::bound::BoundKeeper;
+use crate::gc::Gc;
 
 /// The store on this machine's disk.
 pub struct LocalStore {
@@ -45,14 +48,14 @@ pub struct LocalStore {
     bound: BoundWorker,
 }
 
-type SharedOrder = Arc<Mutex<Box<dyn CommitOrder>>>;
+type SharedOrder = Arc<dyn CommitOrder>;
 
 /// Tells the rules of each commit as the engine publishes it.
 struct Observer(SharedOrder);
 
 impl Publish for Observer {
-    fn publish(&self, start: Timestamp, commit: Timestamp) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).publish(commit, start);
+    fn publish(&self, commit: Timestamp) {
+        self.0.publish(commit);
     }
 }
 
@@ -66,7 +69,8 @@ impl LocalStore {
     /// Opens the store on a disk, or makes one there.
     ///
     /// `order` makes the rules of order, given the first timestamp of this life, which no earlier
-    /// life has handed out.
+    /// life has handed out. For so long as `retention` what was visible can be read again, by the
+    /// next page of a read for instance.
     ///
     /// # Errors
     ///
@@ -77,8 +81,15 @@ impl LocalStore {
         clock: Arc<dyn Clock>,
         spawn: &dyn Spawn,
         options: Options,
+        retention: Duration,
         order: impl FnOnce(Timestamp) -> Box<dyn CommitOrder>,
     ) -> Result<Self> {
+        let TableOptionsOf(of) = options.table_options.clone();
+        let layout = move |table| match table {
+            commit_table::TABLE => commit_table::layout(),
+            other => of(other),
+        };
+        let options = Options { table_options: TableOptionsOf(Arc::new(layout)), ..options };
         let engine = Engine::open(
             disk,
             Arc::clone(&clock),
@@ -88,10 +99,10 @@ impl LocalStore {
         )?;
         let engine = Arc::new(engine);
         let first = engine.timestamp_bound().max(bound::FIRST);
-        let mut order = order(first);
+        let order: SharedOrder = Arc::from(order(first));
         order.extend(bound::raise(&engine, first)?);
-        let order: SharedOrder = Arc::new(Mutex::new(order));
         engine.observe(Arc::new(Observer(Arc::clone(&order))));
+        engine.set_gc(Arc::new(Gc::new(Arc::clone(&order), Arc::clone(&clock), retention)));
         let signal = Signal::new();
         let (keeper, shared) = BoundKeeper::new(Arc::clone(&engine), Arc::clone(&order));
         let handle = spawn.spawn("carnet-bound", signal.clone(), Box::new(keeper));
@@ -108,14 +119,19 @@ impl LocalStore {
         self.engine.flush()
     }
 
+    /// Rewrites all tables into one level, and drops what nobody can see.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when the store has stopped, `Corrupted` where a table is damaged.
+    pub fn compact(&self) -> Result<()> {
+        self.engine.compact()
+    }
+
     /// Returns the engine's counters.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.engine.metrics()
-    }
-
-    fn order(&self) -> MutexGuard<'_, Box<dyn CommitOrder>> {
-        self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn watch_bound(&self, headroom: u64) {
@@ -138,13 +154,13 @@ impl Drop for LocalStore {
 
 impl CellStore for LocalStore {
     async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
-        context.check(self.clock.now())?;
+        context.check(&*self.clock)?;
         // Every version is stamped: what is asked for below a start is asked for below its commit.
         self.engine.get(key, at.read).await
     }
 
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
-        context.check(self.clock.now())?;
+        context.check(&*self.clock)?;
         let limit = carnet_storage::PageLimit {
             cells: request.limit.cells.max(1),
             bytes: request.limit.bytes,
@@ -156,26 +172,27 @@ impl CellStore for LocalStore {
 
 impl CommitLog for LocalStore {
     async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
-        context.check(self.clock.now())?;
-        let (begun, headroom) = {
-            let mut order = self.order();
-            (order.begin(kind), order.headroom())
-        };
-        self.watch_bound(headroom);
+        context.check(&*self.clock)?;
+        let begun = self.order.begin(kind);
+        if kind == BeginKind::ReadWrite {
+            self.watch_bound(self.order.headroom());
+        }
         begun
     }
 
     fn end(&self, begun: Begun) {
-        self.order().end(begun);
+        self.order.end(begun);
     }
 
-    async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
-        context.check(self.clock.now())?;
-        self.engine.ready().await?;
+    async fn commit(&self, context: &Context, mut request: CommitRequest) -> Result<Timestamp> {
+        context.check(&*self.clock)?;
         let start = request.start;
-        let cells = request.writes.iter().map(|write| (write.key.clone(), write.payload.clone()));
-        let prepared = self.engine.prepare(start, cells.collect())?;
-        let decide = || self.order().decide(&request);
+        let writes = request.writes.iter();
+        let mutations =
+            writes.map(|write| Mutation::put_or_delete(&write.key, write.payload.as_deref()));
+        let prepared = self.engine.prepare(start, mutations)?;
+        self.engine.ready(prepared.bytes()).await?;
+        let decide = || self.order.decide(&mut request);
         let appended = match self.engine.append(prepared, decide) {
             Ok(appended) => appended,
             Err(AppendError::Refused(error) | AppendError::Engine(error)) => return Err(error),
@@ -190,15 +207,13 @@ impl CommitLog for LocalStore {
     }
 
     async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
-        context.check(self.clock.now())?;
-        {
-            let order = self.order();
-            check_handed_out(&**order, start)?;
-            if order.is_pending(start) {
-                return Ok(Outcome::Pending);
-            }
+        context.check(&*self.clock)?;
+        check_handed_out(&*self.order, start)?;
+        // A start runs, then its commit is under way, then it is published: looked for in this
+        // order, none slips through between two looks.
+        if self.order.is_running(start) || self.engine.is_under_way(start) {
+            return Ok(Outcome::Pending);
         }
-        // Published before it stopped being pending: what is not found now never will be.
         if let Some(commit) = self.engine.commit_of(start) {
             return Ok(Outcome::Committed(commit));
         }
@@ -212,6 +227,6 @@ impl CommitLog for LocalStore {
     }
 
     fn published(&self) -> Timestamp {
-        self.order().published()
+        self.order.published()
     }
 }

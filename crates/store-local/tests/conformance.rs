@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use carnet_base::{SystemClock, ThreadSpawn, Timestamp};
 use carnet_storage::Options;
@@ -10,6 +11,9 @@ use carnet_storage::disk::RealDisk;
 use carnet_store::CommitOrder;
 use carnet_store::conformance::{PlainOrder, run};
 use carnet_store_local::LocalStore;
+
+/// None: compaction forgets whatever no snapshot in use can see.
+const RETENTION: Duration = Duration::ZERO;
 
 fn order(first: Timestamp) -> Box<dyn CommitOrder> {
     Box::new(PlainOrder::starting_above(first))
@@ -22,7 +26,8 @@ fn run_with(options: &Options) {
         count += 1;
         let disk = RealDisk::open(dirs.path().join(format!("{count}"))).unwrap();
         let clock = Arc::new(SystemClock);
-        LocalStore::open(Arc::new(disk), clock, &ThreadSpawn, options.clone(), order).unwrap()
+        LocalStore::open(Arc::new(disk), clock, &ThreadSpawn, options.clone(), RETENTION, order)
+            .unwrap()
     });
 }
 

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use carnet_base::{Bytes, CellKey, Error, KeyRange, Result, Timestamp};
+use carnet_base::{Bytes, CellHash, CellKey, Error, KeyRange, Result, Timestamp};
 
 use crate::context::Context;
 
@@ -18,6 +18,10 @@ pub enum BeginKind {
     ReadWrite,
 }
 
+/// Where the log's owner keeps an active snapshot. It means something to the owner alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
 /// A transaction's timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
@@ -25,6 +29,8 @@ pub struct Begun {
     pub read: Timestamp,
     /// The start S, drawn after R; a transaction that only reads has none.
     pub start: Option<Timestamp>,
+    /// To be handed back with it.
+    pub slot: Slot,
 }
 
 /// A cell to be written: its payload, or `None` to delete it.
@@ -40,7 +46,7 @@ pub struct Write {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadSet {
     /// Single cells, present or not.
-    pub points: Vec<CellKey>,
+    pub points: Vec<CellHash>,
     /// Ranges, every cell that could lie in them included.
     pub ranges: Vec<KeyRange>,
 }
@@ -52,10 +58,29 @@ pub struct CommitRequest {
     pub read: Timestamp,
     /// The start S that names its versions.
     pub start: Timestamp,
+    /// Where its snapshot is kept.
+    pub slot: Slot,
     /// What it relies on. Its own writes are always checked and need not be listed.
     pub reads: ReadSet,
-    /// What it writes: at most one write for a cell.
+    /// What it writes: in the order of cells, at most one write for a cell.
     pub writes: Vec<Write>,
+    /// The hashes of the cells that it writes, in the same order.
+    pub hashes: Vec<CellHash>,
+}
+
+impl CommitRequest {
+    /// Asks for the commit of a transaction.
+    #[must_use]
+    pub fn new(begun: Begun, start: Timestamp, reads: ReadSet, writes: Vec<Write>) -> Self {
+        let hashes = writes.iter().map(|write| write.key.hash()).collect();
+        Self { read: begun.read, start, slot: begun.slot, reads, writes, hashes }
+    }
+
+    /// Takes the keys of the cells that it writes, and gives up their payloads.
+    #[must_use]
+    pub fn take_keys(&mut self) -> Vec<CellKey> {
+        std::mem::take(&mut self.writes).into_iter().map(|write| write.key).collect()
+    }
 }
 
 /// What became of a transaction.
@@ -129,33 +154,35 @@ pub trait CommitLog: Send + Sync + 'static {
     fn published(&self) -> Timestamp;
 }
 
-/// The rules of order, as a pure structure without I/O or a clock.
+/// The rules of order, without I/O or a clock of the world.
 ///
-/// The log's owner keeps it behind its lock and calls [`CommitOrder::decide`] in the critical
-/// section in which it also reserves the commit's place in the log: the order of places and the
-/// order of commit timestamps are one.
-pub trait CommitOrder: Send + 'static {
+/// The log's owner calls [`CommitOrder::decide`] in the critical section in which it also
+/// reserves the commit's place in the log: the order of places and the order of commit timestamps
+/// are one. Everything else may be called from any thread at any time.
+pub trait CommitOrder: Send + Sync + 'static {
     /// Registers a snapshot, at P unless the kind names one, and draws a writer's start after it.
     ///
     /// # Errors
     ///
     /// `Overloaded` when the next timestamp would reach the bound; `Invalid` for a snapshot that
-    /// lies ahead of P.
-    fn begin(&mut self, kind: BeginKind) -> Result<Begun>;
+    /// lies ahead of P; `TooOld` for one below the sweep mark.
+    fn begin(&self, kind: BeginKind) -> Result<Begun>;
 
     /// Forgets a snapshot, and its start where that has not been decided.
-    fn end(&mut self, begun: Begun);
+    fn end(&self, begun: Begun);
 
     /// Checks a transaction against all that committed after its snapshot; assigns C.
+    ///
+    /// The request's payloads are no longer needed: the rules may take its keys over.
     ///
     /// # Errors
     ///
     /// `Conflict`, `TooOld`, or `Overloaded` when the next timestamp would reach the bound.
-    fn decide(&mut self, request: &CommitRequest) -> Result<Timestamp>;
+    fn decide(&self, request: &mut CommitRequest) -> Result<Timestamp>;
 
-    /// Moves P to a commit. The owner calls it in the order of commits, each once it is
-    /// resolved; everything before it is resolved too.
-    fn publish(&mut self, commit: Timestamp, start: Timestamp);
+    /// Moves P to a commit: it and everything before it is resolved. The owner calls it with
+    /// rising commits, and may leave out all but the last of several.
+    fn publish(&self, commit: Timestamp);
 
     /// Returns P.
     fn published(&self) -> Timestamp;
@@ -163,16 +190,17 @@ pub trait CommitOrder: Send + 'static {
     /// Returns the largest timestamp handed out.
     fn latest(&self) -> Timestamp;
 
-    /// Tells whether a start is running or its commit under way.
-    fn is_pending(&self, start: Timestamp) -> bool;
+    /// Tells whether a start was begun and not ended. A commit under way whose caller has gone
+    /// is known to the log's owner only.
+    fn is_running(&self, start: Timestamp) -> bool;
 
-    /// Returns the oldest snapshot still in use, P if there is none: what older versions hide
-    /// below it, nobody can see again.
-    fn oldest_read(&self) -> Timestamp;
+    /// Raises the sweep mark to `wanted`, or to the oldest snapshot in use or P where those are
+    /// smaller, and returns it: what lies hidden below it, nobody will ask for again.
+    fn raise_mark(&self, wanted: Timestamp) -> Timestamp;
 
     /// Returns how many timestamps are left below the bound.
     fn headroom(&self) -> u64;
 
     /// Allows timestamps up to a bound that the owner has made durable. Never lowers it.
-    fn extend(&mut self, bound: Timestamp);
+    fn extend(&self, bound: Timestamp);
 }

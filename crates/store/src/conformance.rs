@@ -3,22 +3,22 @@
 //! A store's own test hands [`run`] a way to make an empty store whose commits [`PlainOrder`]
 //! decides. Each check is a promise of [`CellStore`] or [`CommitLog`], named by its function.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
 use std::ops::Bound;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Waker};
 use std::thread;
 
 use carnet_base::{
-    Bytes, CellKey, Error, ErrorKind, KeyRange, PartitionKey, Result, Rng, SeededRng, TableId,
-    Timestamp, Token, Version, block_on,
+    Bytes, CellHash, CellKey, Error, ErrorKind, KeyRange, PartitionKey, Result, Rng, SeededRng,
+    TableId, Timestamp, Token, Version, block_on,
 };
 
 use crate::cell_store::{At, CellStore, PageLimit, RangeRequest};
 use crate::commit_log::{
-    BeginKind, Begun, CommitLog, CommitOrder, CommitRequest, Outcome, ReadSet, Write,
+    BeginKind, Begun, CommitLog, CommitOrder, CommitRequest, Outcome, ReadSet, Slot, Write,
 };
 use crate::context::Context;
 
@@ -49,12 +49,15 @@ pub fn run<S: CellStore + CommitLog>(mut make: impl FnMut() -> S) {
 
 /// The plainest rules that make a store usable: first committer wins, nothing else is checked.
 #[derive(Debug, Default)]
-pub struct PlainOrder {
+pub struct PlainOrder(Mutex<Plain>);
+
+#[derive(Debug, Default)]
+struct Plain {
     clock: u64,
     bound: u64,
     published: Timestamp,
-    pending: HashSet<Timestamp>,
-    last_commit: BTreeMap<CellKey, Timestamp>,
+    running: HashSet<Timestamp>,
+    last_commit: HashMap<CellHash, Timestamp>,
 }
 
 impl PlainOrder {
@@ -62,9 +65,16 @@ impl PlainOrder {
     #[must_use]
     pub fn starting_above(consumed: Timestamp) -> Self {
         let clock = consumed.get();
-        Self { clock, bound: clock, published: consumed, ..Self::default() }
+        let plain = Plain { clock, bound: clock, published: consumed, ..Plain::default() };
+        Self(Mutex::new(plain))
     }
 
+    fn lock(&self) -> MutexGuard<'_, Plain> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Plain {
     fn next(&mut self) -> Result<Timestamp> {
         if self.clock >= self.bound {
             return Err(Error::unavailable("the test order was not given a bound"));
@@ -75,69 +85,69 @@ impl PlainOrder {
 }
 
 impl CommitOrder for PlainOrder {
-    fn begin(&mut self, kind: BeginKind) -> Result<Begun> {
-        let start = match kind {
-            BeginKind::ReadOnly => None,
-            BeginKind::ReadOnlyAt(read) if read <= self.published => {
-                return Ok(Begun { read, start: None });
-            }
+    fn begin(&self, kind: BeginKind) -> Result<Begun> {
+        let mut plain = self.lock();
+        let (read, start) = match kind {
+            BeginKind::ReadOnly => (plain.published, None),
+            BeginKind::ReadOnlyAt(read) if read <= plain.published => (read, None),
             BeginKind::ReadOnlyAt(read) => {
                 return Err(Error::invalid(format!("snapshot {read} lies ahead")));
             }
-            BeginKind::ReadWrite => Some(self.next()?),
+            BeginKind::ReadWrite => (plain.published, Some(plain.next()?)),
         };
-        self.pending.extend(start);
-        Ok(Begun { read: self.published, start })
+        plain.running.extend(start);
+        Ok(Begun { read, start, slot: Slot::default() })
     }
 
-    fn end(&mut self, begun: Begun) {
+    fn end(&self, begun: Begun) {
         if let Some(start) = begun.start {
-            self.pending.remove(&start);
+            self.lock().running.remove(&start);
         }
     }
 
-    fn decide(&mut self, request: &CommitRequest) -> Result<Timestamp> {
-        let beaten = |write: &&Write| {
-            self.last_commit.get(&write.key).is_some_and(|&commit| commit > request.read)
-        };
-        if request.writes.iter().any(|write| beaten(&write)) {
+    fn decide(&self, request: &mut CommitRequest) -> Result<Timestamp> {
+        let mut plain = self.lock();
+        let beaten = |hash| plain.last_commit.get(hash).is_some_and(|&at| at > request.read);
+        if request.hashes.iter().any(beaten) {
             return Err(Error::conflict("a cell was written after the snapshot"));
         }
-        let commit = self.next()?;
-        for write in &request.writes {
-            self.last_commit.insert(write.key.clone(), commit);
+        let commit = plain.next()?;
+        for hash in &request.hashes {
+            plain.last_commit.insert(*hash, commit);
         }
         Ok(commit)
     }
 
-    fn publish(&mut self, commit: Timestamp, start: Timestamp) {
-        assert!(commit > self.published, "commits are published in their order");
-        self.published = commit;
-        self.pending.remove(&start);
+    fn publish(&self, commit: Timestamp) {
+        let mut plain = self.lock();
+        assert!(commit > plain.published, "commits are published in their order");
+        plain.published = commit;
     }
 
     fn published(&self) -> Timestamp {
-        self.published
+        self.lock().published
     }
 
     fn latest(&self) -> Timestamp {
-        Timestamp::new(self.clock).expect("every number handed out is a timestamp")
+        Timestamp::new(self.lock().clock).expect("every number handed out is a timestamp")
     }
 
-    fn is_pending(&self, start: Timestamp) -> bool {
-        self.pending.contains(&start)
+    fn is_running(&self, start: Timestamp) -> bool {
+        self.lock().running.contains(&start)
     }
 
-    fn oldest_read(&self) -> Timestamp {
+    fn raise_mark(&self, _: Timestamp) -> Timestamp {
         Timestamp::ZERO
     }
 
     fn headroom(&self) -> u64 {
-        self.bound - self.clock
+        let plain = self.lock();
+        plain.bound - plain.clock
     }
 
-    fn extend(&mut self, bound: Timestamp) {
-        self.bound = self.bound.max(bound.get());
+    fn extend(&self, bound: Timestamp) {
+        let mut plain = self.lock();
+        plain.bound = plain.bound.max(bound.get());
     }
 }
 
@@ -227,7 +237,7 @@ impl<S: CellStore + CommitLog> Session<'_, S> {
 
 fn request(begun: Begun, writes: Vec<Write>) -> CommitRequest {
     let start = begun.start.expect("begun to write");
-    CommitRequest { read: begun.read, start, reads: ReadSet::default(), writes }
+    CommitRequest::new(begun, start, ReadSet::default(), writes)
 }
 
 fn cell(partition: &str, clustering: &str) -> CellKey {
@@ -303,7 +313,7 @@ fn a_snapshot_can_be_taken_up_again<S: CellStore + CommitLog>(store: &S) {
     let first = session.put(&key, "one");
     session.put(&key, "two");
     let again = begin_at(first).expect("the snapshot was handed out");
-    assert_eq!(again, Begun { read: first, start: None });
+    assert_eq!((again.read, again.start), (first, None));
     assert_eq!(session.read(&key, again.read).as_deref(), Some(&b"one"[..]));
     store.end(again);
     let ahead = store.published().checked_add(1).expect("the clock has room");

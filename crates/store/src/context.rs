@@ -1,6 +1,6 @@
 //! What travels with every call.
 
-use carnet_base::{Error, ErrorKind, Moment, Result};
+use carnet_base::{Clock, Error, ErrorKind, Moment, Result};
 
 /// What travels with every call to a store.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,14 +27,14 @@ impl Context {
         self.deadline
     }
 
-    /// Fails when the deadline has passed.
+    /// Fails when the deadline has passed by the clock, which is asked only where there is one.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Timeout`].
-    pub fn check(&self, now: Moment) -> Result<()> {
+    pub fn check(&self, clock: &dyn Clock) -> Result<()> {
         match self.deadline {
-            Some(deadline) if now >= deadline => Err(Error::new(
+            Some(deadline) if clock.now() >= deadline => Err(Error::new(
                 ErrorKind::Timeout,
                 "the deadline passed before the call was done; nothing was written",
             )),
@@ -47,15 +47,30 @@ impl Context {
 mod tests {
     use std::time::Duration;
 
+    use carnet_base::WallTime;
+
     use super::*;
+
+    struct Stopped(Moment);
+
+    impl Clock for Stopped {
+        fn now(&self) -> Moment {
+            self.0
+        }
+
+        fn wall(&self) -> WallTime {
+            WallTime::default()
+        }
+    }
 
     #[test]
     fn a_deadline_is_reached_at_its_moment() {
         let at = |ms| Moment(Duration::from_millis(ms));
+        let clock = |ms| Stopped(at(ms));
         let context = Context::until(at(5));
-        assert!(context.check(at(4)).is_ok());
-        let late = context.check(at(5)).expect_err("the deadline is now");
+        assert!(context.check(&clock(4)).is_ok());
+        let late = context.check(&clock(5)).expect_err("the deadline is now");
         assert_eq!(late.kind(), ErrorKind::Timeout);
-        assert!(Context::unbounded().check(at(u64::MAX)).is_ok());
+        assert!(Context::unbounded().check(&clock(u64::MAX)).is_ok());
     }
 }

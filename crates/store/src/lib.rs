@@ -29,7 +29,7 @@ mod memory;
 
 pub use cell_store::{At, CellStore, Page, PageLimit, RangeRequest};
 pub use commit_log::{
-    BeginKind, Begun, CommitLog, CommitOrder, CommitRequest, Outcome, ReadSet, Write,
+    BeginKind, Begun, CommitLog, CommitOrder, CommitRequest, Outcome, ReadSet, Slot, Write,
     check_handed_out,
 };
 pub use context::Context;

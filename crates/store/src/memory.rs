@@ -37,7 +37,7 @@ struct Stored {
 impl MemoryStore {
     /// Makes an empty store whose commits the given rules decide.
     #[must_use]
-    pub fn new(mut order: Box<dyn CommitOrder>) -> Self {
+    pub fn new(order: Box<dyn CommitOrder>) -> Self {
         order.extend(Timestamp::MAX);
         Self {
             state: Mutex::new(State { order, cells: BTreeMap::new(), entries: BTreeMap::new() }),
@@ -103,14 +103,15 @@ impl State {
         page
     }
 
-    fn commit(&mut self, request: CommitRequest) -> Result<Timestamp> {
-        let commit = self.order.decide(&request)?;
-        for write in request.writes {
+    fn commit(&mut self, mut request: CommitRequest) -> Result<Timestamp> {
+        let writes = request.writes.clone();
+        let commit = self.order.decide(&mut request)?;
+        for write in writes {
             let stored = Stored { commit: None, payload: write.payload };
             self.cells.entry(write.key).or_default().insert(request.start, stored);
         }
         self.entries.insert(request.start, commit);
-        self.order.publish(commit, request.start);
+        self.order.publish(commit);
         Ok(commit)
     }
 }
@@ -144,7 +145,7 @@ impl CommitLog for MemoryStore {
         check_handed_out(&*state.order, start)?;
         Ok(match state.entries.get(&start) {
             Some(&commit) => Outcome::Committed(commit),
-            None if state.order.is_pending(start) => Outcome::Pending,
+            None if state.order.is_running(start) => Outcome::Pending,
             None => Outcome::Aborted,
         })
     }

@@ -1,37 +1,42 @@
 //! Who wrote what, recently: the state that commits are checked against.
 //!
-//! For each cell written above the *low watermark* it keeps the newest commit timestamp, in the
-//! order of cells, so that a range is checked by looking at the cells in it. A second structure
-//! keeps the same cells in the order of commits, so that the oldest can be forgotten:
+//! For each cell written above the *low watermark* it keeps the newest commit timestamp under the
+//! hash of the cell's key, and beside it the commits in their order, each with its keys, sorted:
 //!
 //! ```text
-//!   cells, by key:   a→9   b→4   d→7           by commit:   4:{b}  7:{d}  9:{a}
-//!                                  ▲                        ▲
-//!         "d..f written after 5?"  yes, at 7                forget ≤ 4: the watermark is 4 now
+//!   newest, by hash:  #a→9  #b→4  #d→7          in order:   4:{b}  7:{d}  9:{a}
+//!                            ▲                              ▲   ▲
+//!          "b written after 5?"  no, at 4                   │   └ "d..f written after 5?" yes, at 7
+//!                                                           └ forget ≤ 4: the watermark is 4 now
 //! ```
+//!
+//! A point costs one look at a small table. A range costs a binary search in each commit after
+//! the snapshot, of which there are as many as a transaction lasts long. A hash that two cells
+//! share makes a transaction run again, and nothing worse.
 //!
 //! Forgetting what a live writer still needs to be checked against would let it commit wrongly,
 //! so forgetting raises the watermark, and a transaction below it is refused. That happens only
 //! when the state outgrows its budget; otherwise only what no active writer needs is forgotten.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
-use carnet_base::{CellKey, Timestamp};
-use carnet_store::{CommitRequest, ReadSet};
+use carnet_base::{Bytes, CellHash, CellKey, KeyRange, Timestamp};
+use carnet_store::CommitRequest;
 
-/// How many cells the state remembers by default: about 100 MB with keys of 32 bytes.
-pub const DEFAULT_CELLS_MAX: usize = 500_000;
+/// How many bytes the state takes by default, at most.
+pub const DEFAULT_BYTES_MAX: usize = 64 << 20;
+
+/// What a remembered cell costs beside its key.
+const CELL_BYTES: usize = 120;
 
 /// Why a transaction may not commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Another transaction wrote this cell after the snapshot.
-    Beaten {
-        /// The cell.
-        key: CellKey,
-        /// When the other one committed.
-        commit: Timestamp,
-    },
+    /// Another transaction wrote a cell that this one wrote, after the snapshot.
+    Written(Timestamp),
+    /// Another transaction wrote a cell that this one read, after the snapshot.
+    Read(Timestamp),
     /// The snapshot lies below the low watermark.
     BelowWatermark(Timestamp),
 }
@@ -39,23 +44,61 @@ pub enum Refusal {
 /// The recent writes. See the module's essay.
 #[derive(Debug)]
 pub struct ConflictState {
-    latest: BTreeMap<CellKey, Timestamp>,
-    by_commit: VecDeque<(Timestamp, Vec<CellKey>)>,
-    /// How many cells `by_commit` holds, the repeated ones included.
-    remembered: usize,
-    cells_max: usize,
+    newest: HashMap<CellHash, Timestamp, BuildHasherDefault<AsItIs>>,
+    recent: VecDeque<Recent>,
+    bytes: usize,
+    bytes_max: usize,
     low_watermark: Timestamp,
+}
+
+/// One commit.
+#[derive(Debug)]
+struct Recent {
+    commit: Timestamp,
+    keys: Vec<CellKey>,
+    hashes: Vec<CellHash>,
+}
+
+impl Recent {
+    fn bytes(&self) -> usize {
+        self.keys.iter().map(|key| key.as_bytes().len() + CELL_BYTES).sum()
+    }
+
+    fn wrote_between(&self, lower: &Bytes, upper: &Bytes) -> bool {
+        let at = self.keys.partition_point(|key| key.as_bytes() < lower);
+        self.keys.get(at).is_some_and(|key| key.as_bytes() < upper)
+    }
+}
+
+/// A hash that is one already.
+#[derive(Debug, Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
 }
 
 impl ConflictState {
     /// Makes an empty state: nothing committed above the watermark.
     #[must_use]
-    pub const fn new(low_watermark: Timestamp, cells_max: usize) -> Self {
+    pub fn new(low_watermark: Timestamp, bytes_max: usize) -> Self {
         Self {
-            latest: BTreeMap::new(),
-            by_commit: VecDeque::new(),
-            remembered: 0,
-            cells_max,
+            newest: HashMap::default(),
+            recent: VecDeque::new(),
+            bytes: 0,
+            bytes_max,
             low_watermark,
         }
     }
@@ -69,49 +112,54 @@ impl ConflictState {
         if request.read < self.low_watermark {
             return Err(Refusal::BelowWatermark(self.low_watermark));
         }
-        for write in &request.writes {
-            self.check_point(&write.key, request.read)?;
-        }
-        self.check_reads(&request.reads, request.read)
+        self.check_points(&request.hashes, request.read).map_err(Refusal::Written)?;
+        self.check_points(&request.reads.points, request.read).map_err(Refusal::Read)?;
+        self.check_ranges(&request.reads.ranges, request.read).map_err(Refusal::Read)
     }
 
-    fn check_reads(&self, reads: &ReadSet, read: Timestamp) -> Result<(), Refusal> {
-        for key in &reads.points {
-            self.check_point(key, read)?;
+    fn check_points(&self, cells: &[CellHash], read: Timestamp) -> Result<(), Timestamp> {
+        match cells.iter().filter_map(|cell| self.newest.get(cell)).find(|&&at| at > read) {
+            Some(&commit) => Err(commit),
+            None => Ok(()),
         }
-        for range in &reads.ranges {
-            let Some(bounds) = range.map_bounds() else { continue };
-            for (key, &commit) in self.latest.range(bounds) {
-                if commit > read {
-                    return Err(Refusal::Beaten { key: key.clone(), commit });
-                }
+    }
+
+    fn check_ranges(&self, ranges: &[KeyRange], read: Timestamp) -> Result<(), Timestamp> {
+        let after = self.recent.partition_point(|recent| recent.commit <= read);
+        if ranges.is_empty() || after == self.recent.len() {
+            return Ok(());
+        }
+        for (lower, upper) in ranges.iter().filter_map(KeyRange::byte_bounds) {
+            let mut later = self.recent.range(after..);
+            if let Some(beaten) = later.find(|recent| recent.wrote_between(&lower, &upper)) {
+                return Err(beaten.commit);
             }
         }
         Ok(())
     }
 
-    fn check_point(&self, key: &CellKey, read: Timestamp) -> Result<(), Refusal> {
-        match self.latest.get(key) {
-            Some(&commit) if commit > read => Err(Refusal::Beaten { key: key.clone(), commit }),
-            _ => Ok(()),
+    /// Remembers a commit; takes the request's keys. Commits come in their order.
+    pub fn record(&mut self, commit: Timestamp, request: &mut CommitRequest) {
+        let hashes = std::mem::take(&mut request.hashes);
+        for &hash in &hashes {
+            self.newest.insert(hash, commit);
         }
+        let recent = Recent { commit, keys: request.take_keys(), hashes };
+        self.bytes += recent.bytes();
+        self.recent.push_back(recent);
     }
 
-    /// Remembers a commit. Commits come in their order.
-    pub fn record(&mut self, commit: Timestamp, request: &CommitRequest) {
-        let keys: Vec<CellKey> = request.writes.iter().map(|write| write.key.clone()).collect();
-        for key in &keys {
-            self.latest.insert(key.clone(), commit);
-        }
-        self.remembered += keys.len();
-        self.by_commit.push_back((commit, keys));
+    /// Tells whether the state takes more than its budget.
+    #[must_use]
+    pub const fn is_over_budget(&self) -> bool {
+        self.bytes > self.bytes_max
     }
 
     /// Forgets every commit up to `unneeded`, which no active writer has to be checked against,
     /// and, where the state is still over its budget, the oldest beyond that.
     pub fn trim(&mut self, unneeded: Timestamp) {
-        while let Some(&(commit, _)) = self.by_commit.front() {
-            if commit > unneeded && self.remembered <= self.cells_max {
+        while let Some(oldest) = self.recent.front() {
+            if oldest.commit > unneeded && !self.is_over_budget() {
                 break;
             }
             self.forget_oldest();
@@ -119,14 +167,14 @@ impl ConflictState {
     }
 
     fn forget_oldest(&mut self) {
-        let Some((commit, keys)) = self.by_commit.pop_front() else { return };
-        self.remembered -= keys.len();
-        for key in keys {
-            if self.latest.get(&key) == Some(&commit) {
-                self.latest.remove(&key);
+        let Some(oldest) = self.recent.pop_front() else { return };
+        self.bytes -= oldest.bytes();
+        for hash in oldest.hashes {
+            if self.newest.get(&hash) == Some(&oldest.commit) {
+                self.newest.remove(&hash);
             }
         }
-        self.low_watermark = commit;
+        self.low_watermark = oldest.commit;
     }
 
     /// Returns the watermark: a transaction with an older snapshot is refused.
@@ -138,14 +186,14 @@ impl ConflictState {
     /// Returns how many cells are remembered.
     #[must_use]
     pub fn cells(&self) -> usize {
-        self.latest.len()
+        self.newest.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::{KeyRange, PartitionKey, TableId, Token};
-    use carnet_store::Write;
+    use carnet_base::{PartitionKey, TableId, Token};
+    use carnet_store::{Begun, ReadSet, Slot, Write};
 
     use super::*;
 
@@ -159,21 +207,16 @@ mod tests {
 
     fn request(read: u64, reads: ReadSet, writes: &[&'static str]) -> CommitRequest {
         let writes = writes.iter().map(|&name| Write { key: cell(name), payload: None }).collect();
-        CommitRequest { read: at(read), start: at(read + 1), reads, writes }
-    }
-
-    fn beaten(result: &Result<(), Refusal>) -> Option<(&[u8], u64)> {
-        match result {
-            Err(Refusal::Beaten { key, commit }) => Some((key.clustering(), commit.get())),
-            _ => None,
-        }
+        let start = at(read + 1);
+        let begun = Begun { read: at(read), start: Some(start), slot: Slot::default() };
+        CommitRequest::new(begun, start, reads, writes)
     }
 
     fn state() -> ConflictState {
-        let mut state = ConflictState::new(at(1), 100);
-        state.record(at(4), &request(1, ReadSet::default(), &["b"]));
-        state.record(at(7), &request(1, ReadSet::default(), &["d"]));
-        state.record(at(9), &request(1, ReadSet::default(), &["a"]));
+        let mut state = ConflictState::new(at(1), 10_000);
+        state.record(at(4), &mut request(1, ReadSet::default(), &["b"]));
+        state.record(at(7), &mut request(1, ReadSet::default(), &["d"]));
+        state.record(at(9), &mut request(1, ReadSet::default(), &["a"]));
         state
     }
 
@@ -181,7 +224,7 @@ mod tests {
     fn blind_writes_conflict_with_later_commits_only() {
         let state = state();
         let check = |read, name| state.check(&request(read, ReadSet::default(), &[name]));
-        assert_eq!(beaten(&check(3, "b")), Some((&b"b"[..], 4)));
+        assert_eq!(check(3, "b"), Err(Refusal::Written(at(4))));
         assert_eq!(check(4, "b"), Ok(()));
         assert_eq!(check(1, "c"), Ok(()));
     }
@@ -198,7 +241,7 @@ mod tests {
             ..ReadSet::default()
         };
         let check = |read, from, to| state.check(&request(read, range(from, to), &[]));
-        assert_eq!(beaten(&check(5, "d", "f")), Some((&b"d"[..], 7)));
+        assert_eq!(check(5, "d", "f"), Err(Refusal::Read(at(7))));
         assert_eq!(check(7, "d", "f"), Ok(()));
         assert_eq!(check(5, "e", "f"), Ok(()));
         assert_eq!(check(5, "b", "d"), Ok(()));
@@ -207,9 +250,26 @@ mod tests {
     }
 
     #[test]
+    fn a_range_meets_every_key_of_a_commit_that_wrote_many() {
+        let mut state = ConflictState::new(at(1), 10_000);
+        state.record(at(4), &mut request(1, ReadSet::default(), &["b", "d", "f"]));
+        let meets = |from: &'static str, to: &'static str| {
+            let range = KeyRange {
+                table: TableId(1),
+                lower: std::ops::Bound::Excluded(cell(from)),
+                upper: std::ops::Bound::Included(cell(to)),
+            };
+            let reads = ReadSet { ranges: vec![range], ..ReadSet::default() };
+            state.check(&request(3, reads, &[])).is_err()
+        };
+        assert!(meets("a", "b") && meets("c", "e") && meets("e", "z") && meets("a", "z"));
+        assert!(!meets("b", "c") && !meets("f", "z") && !meets("d", "e"));
+    }
+
+    #[test]
     fn point_reads_conflict_like_writes() {
-        let reads = ReadSet { points: vec![cell("d")], ..ReadSet::default() };
-        assert_eq!(beaten(&state().check(&request(5, reads, &["z"]))), Some((&b"d"[..], 7)));
+        let reads = ReadSet { points: vec![cell("d").hash()], ..ReadSet::default() };
+        assert_eq!(state().check(&request(5, reads, &["z"])), Err(Refusal::Read(at(7))));
     }
 
     #[test]
@@ -225,17 +285,17 @@ mod tests {
     #[test]
     fn a_cell_written_again_is_forgotten_with_its_last_commit() {
         let mut state = state();
-        state.record(at(11), &request(9, ReadSet::default(), &["b"]));
+        state.record(at(11), &mut request(9, ReadSet::default(), &["b"]));
         state.trim(at(4));
         let check = state.check(&request(9, ReadSet::default(), &["b"]));
-        assert_eq!(beaten(&check), Some((&b"b"[..], 11)));
+        assert_eq!(check, Err(Refusal::Written(at(11))));
     }
 
     #[test]
     fn a_state_over_its_budget_forgets_what_writers_still_need() {
-        let mut state = ConflictState::new(at(0), 2);
+        let mut state = ConflictState::new(at(0), 300);
         for (commit, name) in [(2, "a"), (3, "b"), (4, "c")] {
-            state.record(at(commit), &request(0, ReadSet::default(), &[name]));
+            state.record(at(commit), &mut request(0, ReadSet::default(), &[name]));
             state.trim(at(0));
         }
         assert_eq!((state.low_watermark(), state.cells()), (at(2), 2));

@@ -22,7 +22,8 @@
 //! # The rooms
 //!
 //! * [`Sequencer`] decides: the clock, the active snapshots, P, and the [conflict
-//!   state](conflict). A pure structure that the log's owner runs in its critical section.
+//!   state](conflict). It does no I/O; the log's owner calls its decision in the critical section
+//!   in which it reserves the commit's place.
 //! * [`reader`] finds the visible version of a cell, below all that are not.
 //! * [`Transaction`] buffers writes, lays them over what it reads, and remembers what it read.
 //! * [`Backoff`] says how long to wait before a transaction runs again.
@@ -46,6 +47,7 @@ mod isolation;
 pub mod reader;
 mod retry;
 mod sequencer;
+mod snapshots;
 mod transaction;
 
 pub use isolation::Isolation;

@@ -1,15 +1,21 @@
 //! The order of a database in one process: its clock, its active snapshots, and its decisions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use carnet_base::{Error, ErrorKind, Result, Timestamp};
 use carnet_store::{BeginKind, Begun, CommitOrder, CommitRequest};
 
-use crate::conflict::{ConflictState, DEFAULT_CELLS_MAX, Refusal};
+use crate::conflict::{ConflictState, DEFAULT_BYTES_MAX, Refusal};
+use crate::snapshots::Snapshots;
 
 /// When to come back if the clock has caught up with its bound. Raising it is one small write.
 const BOUND_RETRY: Duration = Duration::from_millis(10);
+
+/// The conflict state is trimmed after so many commits: each time all active snapshots are
+/// looked through.
+const TRIM_COMMITS: u32 = 64;
 
 /// Decides commits for the process that owns the log.
 ///
@@ -18,77 +24,76 @@ const BOUND_RETRY: Duration = Duration::from_millis(10);
 /// an earlier life committed lies below.
 #[derive(Debug)]
 pub struct Sequencer {
-    clock: Timestamp,
-    bound: Timestamp,
-    published: Timestamp,
+    clock: AtomicU64,
+    bound: AtomicU64,
+    published: AtomicU64,
+    snapshots: Snapshots,
+    decisions: Mutex<Decisions>,
+}
+
+#[derive(Debug)]
+struct Decisions {
     conflicts: ConflictState,
-    /// Active snapshots: how many transactions read at each.
-    readers: BTreeMap<Timestamp, usize>,
-    /// Snapshots of writers alone: what the conflict state must keep is above the oldest.
-    writers: BTreeMap<Timestamp, usize>,
-    /// Starts handed out and neither published nor ended.
-    pending: BTreeSet<Timestamp>,
-    /// Decided, not yet published.
-    decided: BTreeSet<Timestamp>,
+    since_trim: u32,
 }
 
 impl Sequencer {
     /// Starts a sequencer above every timestamp that an earlier life may have handed out.
     #[must_use]
     pub fn starting_at(first: Timestamp) -> Self {
-        Self::with_conflict_cells(first, DEFAULT_CELLS_MAX)
+        Self::with_conflict_bytes(first, DEFAULT_BYTES_MAX)
     }
 
-    /// As [`Sequencer::starting_at`], remembering at most that many written cells.
+    /// As [`Sequencer::starting_at`], with a conflict state of at most that many bytes.
     #[must_use]
-    pub fn with_conflict_cells(first: Timestamp, cells_max: usize) -> Self {
+    pub fn with_conflict_bytes(first: Timestamp, bytes_max: usize) -> Self {
+        let conflicts = ConflictState::new(first, bytes_max);
         Self {
-            clock: first,
-            bound: first,
-            published: first,
-            conflicts: ConflictState::new(first, cells_max),
-            readers: BTreeMap::new(),
-            writers: BTreeMap::new(),
-            pending: BTreeSet::new(),
-            decided: BTreeSet::new(),
+            clock: AtomicU64::new(first.get()),
+            bound: AtomicU64::new(first.get()),
+            published: AtomicU64::new(first.get()),
+            snapshots: Snapshots::new(),
+            decisions: Mutex::new(Decisions { conflicts, since_trim: 0 }),
         }
     }
 
-    fn next(&mut self) -> Result<Timestamp> {
-        match self.clock.checked_add(1) {
-            Some(next) if next < self.bound => {
-                self.clock = next;
-                Ok(next)
-            }
-            _ => Err(Error::new(
+    fn next(&self) -> Result<Timestamp> {
+        let bound = self.bound.load(Ordering::Acquire);
+        let step = |clock: u64| (clock + 1 < bound).then_some(clock + 1);
+        match self.clock.fetch_update(Ordering::AcqRel, Ordering::Acquire, step) {
+            Ok(before) => Ok(timestamp(before + 1)),
+            Err(_) => Err(Error::new(
                 ErrorKind::Overloaded { retry_after: BOUND_RETRY },
                 "timestamps are handed out faster than their bound is raised; try again",
             )),
         }
     }
 
-    fn oldest_writer(&self) -> Timestamp {
-        self.writers.keys().next().copied().unwrap_or(self.published).min(self.published)
+    fn decisions(&self) -> MutexGuard<'_, Decisions> {
+        self.decisions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn trim(&self, decisions: &mut Decisions) {
+        decisions.since_trim = 0;
+        decisions.conflicts.trim(self.snapshots.oldest(self.published()).writer);
     }
 }
 
-fn release(snapshots: &mut BTreeMap<Timestamp, usize>, read: Timestamp) {
-    if let Some(count) = snapshots.get_mut(&read) {
-        *count -= 1;
-        if *count == 0 {
-            snapshots.remove(&read);
-        }
-    }
+fn timestamp(number: u64) -> Timestamp {
+    Timestamp::new(number).expect("the clock stays below its bound, which is a timestamp")
 }
 
 fn refused(refusal: &Refusal, request: &CommitRequest) -> Error {
-    match refusal {
-        Refusal::Beaten { key, commit } => Error::conflict(format!(
-            "another transaction wrote to table {} at {commit}, after this one's snapshot {}; \
-             nothing was written, run the transaction again",
-            key.table(),
+    let beaten = |cell, commit| {
+        Error::conflict(format!(
+            "another transaction wrote a cell that this one {cell}, at {commit}, after this one's \
+             snapshot {}; nothing was written, run the transaction again",
             request.read
-        )),
+        ))
+    };
+    match refusal {
+        Refusal::Written(commit) => beaten("wrote", commit),
+        Refusal::Read(commit) => beaten("read", commit),
         Refusal::BelowWatermark(watermark) => Error::new(
             ErrorKind::TooOld,
             format!(
@@ -101,85 +106,82 @@ fn refused(refusal: &Refusal, request: &CommitRequest) -> Error {
 }
 
 impl CommitOrder for Sequencer {
-    fn begin(&mut self, kind: BeginKind) -> Result<Begun> {
-        let mut read = self.published;
-        let start = match kind {
-            BeginKind::ReadOnly => None,
-            BeginKind::ReadOnlyAt(earlier) if earlier <= self.published => {
-                read = earlier;
-                None
-            }
-            BeginKind::ReadOnlyAt(ahead) => {
+    fn begin(&self, kind: BeginKind) -> Result<Begun> {
+        let writer = kind == BeginKind::ReadWrite;
+        if let BeginKind::ReadOnlyAt(read) = kind {
+            let published = self.published();
+            if read > published {
                 return Err(Error::invalid(format!(
-                    "snapshot {ahead} lies ahead of the last commit, {}: it was never handed out",
-                    self.published
+                    "snapshot {read} lies ahead of the last commit, {published}: it was never \
+                     handed out"
                 )));
             }
-            BeginKind::ReadWrite => {
-                let start = self.next()?;
-                self.pending.insert(start);
-                *self.writers.entry(read).or_default() += 1;
-                Some(start)
-            }
-        };
-        *self.readers.entry(read).or_default() += 1;
-        Ok(Begun { read, start })
-    }
-
-    fn end(&mut self, begun: Begun) {
-        release(&mut self.readers, begun.read);
-        if let Some(start) = begun.start {
-            release(&mut self.writers, begun.read);
-            if !self.decided.contains(&start) {
-                self.pending.remove(&start);
+            return Ok(Begun { read, start: None, slot: self.snapshots.begin_at(read)? });
+        }
+        let (read, slot) = self.snapshots.begin(&self.published, writer);
+        if !writer {
+            return Ok(Begun { read, start: None, slot });
+        }
+        match self.snapshots.draw(slot, || self.next()) {
+            Ok(start) => Ok(Begun { read, start: Some(start), slot }),
+            Err(error) => {
+                self.snapshots.end(slot);
+                Err(error)
             }
         }
     }
 
-    fn decide(&mut self, request: &CommitRequest) -> Result<Timestamp> {
-        if !self.pending.contains(&request.start) || self.decided.contains(&request.start) {
+    fn end(&self, begun: Begun) {
+        self.snapshots.end(begun.slot);
+    }
+
+    fn decide(&self, request: &mut CommitRequest) -> Result<Timestamp> {
+        if !self.snapshots.is_open(request.slot, request.start) {
             return Err(Error::invalid(format!(
                 "start {} is not open: it was never handed out, or has been decided",
                 request.start
             )));
         }
-        self.conflicts.check(request).map_err(|refusal| refused(&refusal, request))?;
+        let decisions = &mut *self.decisions();
+        decisions.conflicts.check(request).map_err(|refusal| refused(&refusal, request))?;
         let commit = self.next()?;
-        self.conflicts.record(commit, request);
-        self.conflicts.trim(self.oldest_writer());
-        self.decided.insert(request.start);
+        self.snapshots.decided(request.slot);
+        decisions.conflicts.record(commit, request);
+        decisions.since_trim += 1;
+        if decisions.since_trim >= TRIM_COMMITS || decisions.conflicts.is_over_budget() {
+            self.trim(decisions);
+        }
         Ok(commit)
     }
 
-    fn publish(&mut self, commit: Timestamp, start: Timestamp) {
-        assert!(commit > self.published, "commits are published in the order they were decided");
-        self.published = commit;
-        self.pending.remove(&start);
-        self.decided.remove(&start);
+    fn publish(&self, commit: Timestamp) {
+        let before = self.published.swap(commit.get(), Ordering::AcqRel);
+        assert!(commit.get() > before, "commits are published in the order they were decided");
     }
 
     fn published(&self) -> Timestamp {
-        self.published
+        timestamp(self.published.load(Ordering::Acquire))
     }
 
     fn latest(&self) -> Timestamp {
-        self.clock
+        timestamp(self.clock.load(Ordering::Acquire))
     }
 
-    fn is_pending(&self, start: Timestamp) -> bool {
-        self.pending.contains(&start)
+    fn is_running(&self, start: Timestamp) -> bool {
+        self.snapshots.is_running(start)
     }
 
-    fn oldest_read(&self) -> Timestamp {
-        self.readers.keys().next().copied().unwrap_or(self.published)
+    fn raise_mark(&self, wanted: Timestamp) -> Timestamp {
+        self.snapshots.raise_mark(wanted, self.published())
     }
 
     fn headroom(&self) -> u64 {
-        self.bound.get() - self.clock.get()
+        let clock = self.clock.load(Ordering::Acquire);
+        self.bound.load(Ordering::Acquire).saturating_sub(clock)
     }
 
-    fn extend(&mut self, bound: Timestamp) {
-        self.bound = self.bound.max(bound);
+    fn extend(&self, bound: Timestamp) {
+        self.bound.fetch_max(bound.get(), Ordering::AcqRel);
     }
 }
 
@@ -195,7 +197,7 @@ mod tests {
     }
 
     fn sequencer() -> Sequencer {
-        let mut sequencer = Sequencer::starting_at(at(100));
+        let sequencer = Sequencer::starting_at(at(100));
         sequencer.extend(at(1000));
         sequencer
     }
@@ -203,77 +205,80 @@ mod tests {
     fn write(begun: Begun, name: &'static str) -> CommitRequest {
         let partition = PartitionKey::first_at(Token(0));
         let key = CellKey::new(TableId(1), &partition, name);
-        CommitRequest {
-            read: begun.read,
-            start: begun.start.unwrap(),
-            reads: ReadSet::default(),
-            writes: vec![Write { key, payload: None }],
-        }
+        let writes = vec![Write { key, payload: None }];
+        CommitRequest::new(begun, begun.start.unwrap(), ReadSet::default(), writes)
     }
 
     #[test]
     fn a_new_life_starts_above_the_old_one_and_serves_an_idle_database() {
-        let mut sequencer = sequencer();
+        let sequencer = sequencer();
         let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
-        assert_eq!(begun, Begun { read: at(100), start: Some(at(101)) });
-        assert_eq!(sequencer.decide(&write(begun, "a")).unwrap(), at(102));
+        assert_eq!((begun.read, begun.start), (at(100), Some(at(101))));
+        assert_eq!(sequencer.decide(&mut write(begun, "a")).unwrap(), at(102));
     }
 
     #[test]
     fn a_snapshot_never_includes_an_unpublished_commit() {
-        let mut sequencer = sequencer();
+        let sequencer = sequencer();
         let writer = sequencer.begin(BeginKind::ReadWrite).unwrap();
-        let commit = sequencer.decide(&write(writer, "a")).unwrap();
+        let commit = sequencer.decide(&mut write(writer, "a")).unwrap();
         assert_eq!(sequencer.begin(BeginKind::ReadOnly).unwrap().read, at(100));
-        sequencer.publish(commit, writer.start.unwrap());
+        sequencer.publish(commit);
         assert_eq!(sequencer.begin(BeginKind::ReadOnly).unwrap().read, commit);
     }
 
     #[test]
-    fn a_commit_under_way_is_pending_even_when_its_caller_has_gone() {
-        let mut sequencer = sequencer();
+    fn a_start_runs_until_it_is_ended() {
+        let sequencer = sequencer();
         let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
         let start = begun.start.unwrap();
-        let commit = sequencer.decide(&write(begun, "a")).unwrap();
+        assert!(sequencer.is_running(start));
+        sequencer.decide(&mut write(begun, "a")).unwrap();
+        assert!(sequencer.is_running(start));
         sequencer.end(begun);
-        assert!(sequencer.is_pending(start));
-        sequencer.publish(commit, start);
-        assert!(!sequencer.is_pending(start));
+        assert!(!sequencer.is_running(start));
     }
 
     #[test]
     fn a_start_is_decided_once() {
-        let mut sequencer = sequencer();
+        let sequencer = sequencer();
         let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
-        sequencer.decide(&write(begun, "a")).unwrap();
-        assert_eq!(sequencer.decide(&write(begun, "a")).unwrap_err().kind(), ErrorKind::Invalid);
+        sequencer.decide(&mut write(begun, "a")).unwrap();
+        assert_eq!(
+            sequencer.decide(&mut write(begun, "a")).unwrap_err().kind(),
+            ErrorKind::Invalid
+        );
         let ended = sequencer.begin(BeginKind::ReadWrite).unwrap();
         sequencer.end(ended);
-        assert_eq!(sequencer.decide(&write(ended, "b")).unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(
+            sequencer.decide(&mut write(ended, "b")).unwrap_err().kind(),
+            ErrorKind::Invalid
+        );
     }
 
     #[test]
     fn the_conflict_state_is_kept_for_the_oldest_active_writer() {
-        let mut sequencer = sequencer();
+        let sequencer = sequencer();
         let old = sequencer.begin(BeginKind::ReadWrite).unwrap();
         for name in ["a", "b", "c"] {
             let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
-            let commit = sequencer.decide(&write(begun, name)).unwrap();
-            sequencer.publish(commit, begun.start.unwrap());
+            let commit = sequencer.decide(&mut write(begun, name)).unwrap();
+            sequencer.publish(commit);
             sequencer.end(begun);
         }
-        assert_eq!(sequencer.oldest_read(), at(100));
-        let beaten = sequencer.decide(&write(old, "a")).unwrap_err();
+        sequencer.trim(&mut sequencer.decisions());
+        let beaten = sequencer.decide(&mut write(old, "a")).unwrap_err();
         assert_eq!(beaten.kind(), ErrorKind::Conflict);
         sequencer.end(old);
+        sequencer.trim(&mut sequencer.decisions());
+        assert_eq!(sequencer.decisions().conflicts.cells(), 0, "nobody needs them any more");
         let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
-        sequencer.decide(&write(begun, "a")).unwrap();
-        assert_eq!(sequencer.conflicts.cells(), 1, "the others were forgotten");
+        assert!(sequencer.decide(&mut write(begun, "a")).is_ok());
     }
 
     #[test]
     fn timestamps_stay_below_the_bound() {
-        let mut sequencer = Sequencer::starting_at(at(5));
+        let sequencer = Sequencer::starting_at(at(5));
         sequencer.extend(at(7));
         assert_eq!(sequencer.begin(BeginKind::ReadWrite).unwrap().start, Some(at(6)));
         let refused = sequencer.begin(BeginKind::ReadWrite).unwrap_err();

@@ -5,7 +5,7 @@ use std::iter::Peekable;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use carnet_base::{Bytes, CellKey, Error, KeyRange, Result, Timestamp};
+use carnet_base::{Bytes, CellHash, CellKey, Error, KeyRange, Result, Timestamp};
 use carnet_store::{
     BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, PageLimit, RangeRequest,
     ReadSet, Write,
@@ -121,7 +121,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
                 return Ok(inner.own(payload.as_ref()));
             }
             if inner.remembers_reads() {
-                state.reads.points.push(key.clone());
+                state.reads.points.push(key.hash());
             }
         }
         let version = reader::read(&*inner.store, &inner.context, key, inner.begun.read).await?;
@@ -224,8 +224,21 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     /// # Errors
     ///
     /// `Invalid` when the transaction has ended.
-    pub fn guard_cell(&self, key: CellKey) -> Result<()> {
-        self.inner.open()?.reads.points.push(key);
+    pub fn guard_cell(&self, key: &CellKey) -> Result<()> {
+        self.guard_hash(key.hash())
+    }
+
+    /// As [`Transaction::guard_cell`], for a cell whose hash is known.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transaction::guard_cell`].
+    pub fn guard_hash(&self, cell: CellHash) -> Result<()> {
+        let points = &mut self.inner.open()?.reads.points;
+        // A table's schema is guarded at each of its rows, one after another.
+        if points.last() != Some(&cell) {
+            points.push(cell);
+        }
         Ok(())
     }
 
@@ -259,7 +272,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             Some(start) if !writes.is_empty() => {
                 let writes =
                     writes.into_iter().map(|(key, payload)| Write { key, payload }).collect();
-                let request = CommitRequest { read: inner.begun.read, start, reads, writes };
+                let request = CommitRequest::new(inner.begun, start, reads, writes);
                 inner.store.commit(&inner.context, request).await
             }
             _ => Ok(inner.begun.read),

@@ -1,9 +1,24 @@
-//! Parsed schemas, by the version of the cell that they were parsed from.
+//! Parsed schemas, and whether one that was read before may be used without reading it again.
+//!
+//! A version never changes, so that what was parsed from it is never stale. Whether it is still
+//! the *newest* version at a snapshot is another question: most transactions answer it without a
+//! read, by a *generation* that every change of schema ends.
+//!
+//! ```text
+//!  change:    begin ── decide C ── publish C ── end: changed_at = C, generation + 1
+//!  use:       R taken;  nothing changing, same generation, R ≥ the snapshot it was read at
+//! ```
+//!
+//! A snapshot R ≥ C is handed out after C was published, so after `begin`: whoever holds it sees
+//! either the change under way or the next generation. What was read at a snapshot below
+//! `changed_at` is not kept. The commit still depends on the schema's cell: a change that comes
+//! between R and the commit conflicts, whichever way the schema was found.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use carnet_base::{Result, Timestamp};
+use carnet_base::{CellHash, Result, Timestamp};
 use carnet_txn::Entry;
 
 use super::schema::TableSchema;
@@ -11,37 +26,100 @@ use super::schema::TableSchema;
 /// More tables than this are parsed anew each time.
 const TABLES_MAX: usize = 4096;
 
-/// Parsed schemas. What is here is never stale: a version never changes.
+/// Parsed schemas. See the module's essay.
 #[derive(Default)]
 pub(crate) struct SchemaCache {
     parsed: Mutex<HashMap<String, Tables>>,
+    /// Changes of schema under way.
+    changing: AtomicU64,
+    generation: AtomicU64,
+    changed_at: AtomicU64,
 }
 
-/// A keyspace's tables by name, each with the start of the version it was parsed from.
-type Tables = HashMap<String, (Timestamp, Arc<TableSchema>)>;
+/// A keyspace's tables by name.
+type Tables = HashMap<String, Parsed>;
+
+struct Parsed {
+    /// Names the version of the cell.
+    start: Timestamp,
+    schema: Arc<TableSchema>,
+    /// The cell.
+    cell: CellHash,
+    /// The snapshot at which it was read, and the generation in which that was.
+    known: Option<(Timestamp, u64)>,
+}
+
+/// A change of schema under way. Where its commit is given up before its end is known, nothing
+/// is used without being read any more.
+pub(crate) struct Change<'a>(&'a SchemaCache);
+
+impl Change<'_> {
+    /// Ends the change: at a commit, or because it was refused.
+    pub(crate) fn end(self, commit: Option<Timestamp>) {
+        if let Some(commit) = commit {
+            self.0.changed_at.fetch_max(commit.get(), Ordering::SeqCst);
+        }
+        self.0.generation.fetch_add(1, Ordering::SeqCst);
+        self.0.changing.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 impl SchemaCache {
-    pub(crate) fn parse(
+    /// Begins a change of schema, before its commit is asked for.
+    pub(crate) fn begin_change(&self) -> Change<'_> {
+        self.changing.fetch_add(1, Ordering::SeqCst);
+        Change(self)
+    }
+
+    /// The generation, where no change is under way.
+    pub(crate) fn generation(&self) -> Option<u64> {
+        let quiet = self.changing.load(Ordering::SeqCst) == 0;
+        quiet.then(|| self.generation.load(Ordering::SeqCst))
+    }
+
+    /// Returns the schema that is the newest at a snapshot, where that is known, and its cell.
+    pub(crate) fn find(
         &self,
         keyspace: &str,
         name: &str,
+        read: Timestamp,
+    ) -> Option<(Arc<TableSchema>, CellHash)> {
+        let generation = self.generation()?;
+        let parsed = self.lock();
+        let found = parsed.get(keyspace)?.get(name)?;
+        let (since, known) = found.known?;
+        (known == generation && read >= since).then(|| (Arc::clone(&found.schema), found.cell))
+    }
+
+    /// Parses what was read at a snapshot, in a generation.
+    pub(crate) fn parse(
+        &self,
+        (keyspace, name): (&str, &str),
+        cell: CellHash,
         entry: &Entry,
+        read: Timestamp,
+        generation: Option<u64>,
     ) -> Result<Arc<TableSchema>> {
-        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = parsed.get(keyspace).and_then(|tables| tables.get(name));
-        if let Some((start, schema)) = known
-            && *start == entry.start
+        let current = generation.filter(|_| read.get() >= self.changed_at.load(Ordering::SeqCst));
+        let known = current.filter(|_| generation == self.generation()).map(|known| (read, known));
+        let mut parsed = self.lock();
+        let found = parsed.get_mut(keyspace).and_then(|tables| tables.get_mut(name));
+        if let Some(found) = found
+            && found.start == entry.start
         {
-            return Ok(Arc::clone(schema));
+            found.known = known.or(found.known);
+            return Ok(Arc::clone(&found.schema));
         }
         let schema = Arc::new(TableSchema::decode(keyspace, name, &entry.payload)?);
         if parsed.values().map(HashMap::len).sum::<usize>() >= TABLES_MAX {
             parsed.clear();
         }
-        parsed
-            .entry(keyspace.to_owned())
-            .or_default()
-            .insert(name.to_owned(), (entry.start, Arc::clone(&schema)));
+        let entry = Parsed { start: entry.start, schema: Arc::clone(&schema), cell, known };
+        parsed.entry(keyspace.to_owned()).or_default().insert(name.to_owned(), entry);
         Ok(schema)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Tables>> {
+        self.parsed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

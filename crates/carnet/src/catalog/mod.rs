@@ -43,6 +43,11 @@ const FIRST_TABLE: u32 = 1000;
 
 const PAGE: PageLimit = PageLimit::cells(1000);
 
+/// Tells whether a table is the system's.
+pub(crate) const fn is_system(table: TableId) -> bool {
+    table.0 < FIRST_TABLE
+}
+
 fn system_cell(table: TableId, partition: &str, clustering: &str) -> CellKey {
     let partition = PartitionKey::new(Bytes::copy_from_slice(partition.as_bytes()));
     CellKey::new(table, &partition, clustering)
@@ -117,15 +122,24 @@ pub async fn drop_keyspace(tx: &Tx, name: &str) -> Result<()> {
 ///
 /// As [`Tx::get_cell`].
 pub async fn table(tx: &Tx, keyspace: &str, name: &str) -> Result<Option<Arc<TableSchema>>> {
+    // A transaction that changes schemas itself reads what it wrote.
+    if !tx.changes_schema()
+        && let Some((schema, cell)) = tx.schemas().find(keyspace, name, tx.read_timestamp())
+    {
+        tx.guard_hash(cell)?;
+        return Ok(Some(schema));
+    }
+    let generation = tx.schemas().generation();
     let key = system_cell(TABLES, keyspace, name);
-    tx.guard_cell(key.clone())?;
+    tx.guard_cell(&key)?;
     let Some(entry) = tx.get_cell(&key).await? else { return Ok(None) };
     // What this transaction wrote itself may change again under the same start.
     if Some(entry.start) == tx.start_timestamp() {
         return TableSchema::decode(keyspace, name, &entry.payload)
             .map(|table| Some(Arc::new(table)));
     }
-    tx.schemas().parse(keyspace, name, &entry).map(Some)
+    let read = tx.read_timestamp();
+    tx.schemas().parse((keyspace, name), key.hash(), &entry, read, generation).map(Some)
 }
 
 /// Lists a keyspace's tables by name.

@@ -1,5 +1,6 @@
 //! Keys of typed tables.
 
+use bytes::{BufMut, BytesMut};
 use carnet_base::{DataType, Error, Result, Value};
 
 use super::scalar::Scalar;
@@ -19,12 +20,27 @@ pub trait KeyTuple: Sized + Send {
     /// Returns them as values.
     fn to_values(&self) -> Vec<Value>;
 
+    /// Appends them as a partition key in Cassandra's own serialization: one alone as it is,
+    /// several each with its length before it and a zero byte behind.
+    fn put_partition(&self, out: &mut BytesMut);
+
     /// Takes them from values.
     ///
     /// # Errors
     ///
     /// `Invalid` when they are of other types or another number.
     fn from_values(values: Vec<Value>) -> Result<Self>;
+}
+
+/// Appends one of several components of a partition key. One that is too long makes the key too
+/// long, whatever its length says.
+fn put_component(out: &mut BytesMut, component: &impl Scalar) {
+    let at = out.len();
+    out.put_u16(0);
+    component.put(out);
+    let len = u16::try_from(out.len() - at - 2).unwrap_or(u16::MAX);
+    out[at..at + 2].copy_from_slice(&len.to_be_bytes());
+    out.put_u8(0);
 }
 
 macro_rules! key_tuple {
@@ -36,6 +52,16 @@ macro_rules! key_tuple {
             fn to_values(&self) -> Vec<Value> {
                 let ($($name,)*) = self;
                 vec![$($name.to_value()),*]
+            }
+
+            #[allow(non_snake_case, unused_variables, reason = "as above; nothing is appended of none")]
+            fn put_partition(&self, out: &mut BytesMut) {
+                let ($($name,)*) = self;
+                if let [_] = Self::TYPES {
+                    $($name.put(out);)*
+                } else {
+                    $(put_component(out, $name);)*
+                }
             }
 
             #[allow(unused_variables, unused_mut, reason = "the empty tuple takes nothing")]
@@ -80,5 +106,28 @@ impl<P: KeyTuple + 'static, C: KeyTuple + 'static> TableKey for Key<P, C> {
 
     fn from_parts(partition: P, clustering: C) -> Self {
         Self(partition, clustering)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::partition;
+
+    use super::*;
+
+    fn same<K: KeyTuple>(key: &K) {
+        let mut out = BytesMut::new();
+        key.put_partition(&mut out);
+        let encoded = partition::encode(&key.to_values()).unwrap();
+        assert_eq!(&out[..], &encoded.bytes()[..]);
+    }
+
+    #[test]
+    fn a_partition_key_is_put_as_its_values_are_encoded() {
+        same(&(7_i32,));
+        same(&("text".to_owned(),));
+        same(&(vec![0_u8, 255],));
+        same(&(-1_i64, String::new()));
+        same(&(1.5_f64, vec![1_u8; 300], true));
     }
 }

@@ -1,5 +1,6 @@
 //! Rust structs that are rows.
 
+use bytes::BytesMut;
 use carnet_base::{DataType, Error, Result, Value};
 
 use super::scalar::Scalar;
@@ -11,6 +12,10 @@ pub trait Record: Sized + Send + 'static {
 
     /// Returns a value for each column, `None` for null.
     fn to_columns(&self) -> Vec<Option<Value>>;
+
+    /// Appends each column's value as Cassandra serializes it; returns where each ends, `None` for
+    /// null.
+    fn put_columns(&self, out: &mut BytesMut) -> Vec<Option<usize>>;
 
     /// Takes a value for each column.
     ///
@@ -28,6 +33,10 @@ pub trait Field: Sized + Send {
     /// Returns the column's value.
     fn to_column(&self) -> Option<Value>;
 
+    /// Appends the column's value as Cassandra serializes it; returns where it ends, `None` for
+    /// null.
+    fn put_column(&self, out: &mut BytesMut) -> Option<usize>;
+
     /// Takes the value of the column of that name.
     ///
     /// # Errors
@@ -43,6 +52,11 @@ impl<T: Scalar> Field for T {
         Some(self.to_value())
     }
 
+    fn put_column(&self, out: &mut BytesMut) -> Option<usize> {
+        self.put(out);
+        Some(out.len())
+    }
+
     fn from_column(name: &str, value: Option<Value>) -> Result<Self> {
         let value = value.ok_or_else(|| {
             Error::invalid(format!("column {name} is null; make the field an Option"))
@@ -56,6 +70,13 @@ impl<T: Scalar> Field for Option<T> {
 
     fn to_column(&self) -> Option<Value> {
         self.as_ref().map(T::to_value)
+    }
+
+    fn put_column(&self, out: &mut BytesMut) -> Option<usize> {
+        self.as_ref().map(|value| {
+            value.put(out);
+            out.len()
+        })
     }
 
     fn from_column(_: &str, value: Option<Value>) -> Result<Self> {
@@ -96,6 +117,13 @@ macro_rules! record {
 
             fn to_columns(&self) -> ::std::vec::Vec<::std::option::Option<$crate::Value>> {
                 ::std::vec![$($crate::table::Field::to_column(&self.$field)),*]
+            }
+
+            fn put_columns(
+                &self,
+                out: &mut $crate::BytesMut,
+            ) -> ::std::vec::Vec<::std::option::Option<usize>> {
+                ::std::vec![$($crate::table::Field::put_column(&self.$field, out)),*]
             }
 
             fn from_columns(

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use bytes::{BufMut, BytesMut};
 use carnet_base::{BigInt, Bytes, DataType, Error, Result, Uuid, Value, WallTime};
 
 /// A Rust type that is a CQL scalar.
@@ -12,6 +13,11 @@ pub trait Scalar: Sized + Send {
     /// Returns the CQL value.
     fn to_value(&self) -> Value;
 
+    /// Appends the value as Cassandra serializes it.
+    fn put(&self, out: &mut BytesMut) {
+        self.to_value().serialize_into(out);
+    }
+
     /// Takes a CQL value of [`Scalar::TYPE`].
     ///
     /// # Errors
@@ -21,9 +27,13 @@ pub trait Scalar: Sized + Send {
 }
 
 macro_rules! scalar {
-    ($rust:ty, $variant:ident, $to:expr, $from:expr) => {
+    ($rust:ty, $variant:ident, $to:expr, $from:expr $(, $put:expr)?) => {
         impl Scalar for $rust {
             const TYPE: DataType = DataType::$variant;
+
+            $(fn put(&self, out: &mut BytesMut) {
+                $put(out, self);
+            })?
 
             fn to_value(&self) -> Value {
                 Value::$variant($to(self))
@@ -50,11 +60,18 @@ scalar!(i64, Bigint, i64::clone, i64::from);
 scalar!(f32, Float, f32::clone, f32::from);
 scalar!(f64, Double, f64::clone, f64::from);
 scalar!(bool, Boolean, bool::clone, bool::from);
-scalar!(String, Text, String::clone, String::from);
+scalar!(String, Text, String::clone, String::from, |out: &mut BytesMut, text: &String| out
+    .put_slice(text.as_bytes()));
 scalar!(Uuid, Uuid, Uuid::clone, Uuid::from);
 scalar!(IpAddr, Inet, IpAddr::clone, IpAddr::from);
 scalar!(Bytes, Blob, Bytes::clone, Bytes::from);
-scalar!(Vec<u8>, Blob, |bytes: &Vec<u8>| Bytes::copy_from_slice(bytes), Vec::from);
+scalar!(
+    Vec<u8>,
+    Blob,
+    |bytes: &Vec<u8>| Bytes::copy_from_slice(bytes),
+    Vec::from,
+    |out: &mut BytesMut, bytes: &Vec<u8>| out.put_slice(bytes)
+);
 scalar!(BigInt, Varint, BigInt::clone, BigInt::from);
 // CQL's timestamp counts milliseconds: the rest of a wall time is cut off.
 scalar!(WallTime, Timestamp, |time: &WallTime| time.millis(), |millis: i64| WallTime(

@@ -4,11 +4,12 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::BytesMut;
 use carnet_base::key::{self, Order};
 use carnet_base::row::{Column, Marker, RowImage};
 use carnet_base::{
-    CellKey, ColumnId, DataType, Error, KeyRange, PartitionKey, Result, TableId, Uuid, Value,
-    block_on, partition,
+    Bytes, CellKey, CellKeyBuilder, ColumnId, DataType, Error, KeyRange, PartitionKey, Result,
+    TableId, Uuid, Value, block_on, partition,
 };
 use carnet_txn::Entry;
 
@@ -144,7 +145,7 @@ impl<K: TableKey, V: Record> Table<K, V> {
         let tx = handle.tx();
         H::run(async move {
             let mapping = table.mapping(tx).await?;
-            let entry = tx.get_cell(&mapping.cell(&parts)?).await?;
+            let entry = tx.get_cell(&mapping.cell(parts)?).await?;
             Ok(entry.map(|entry| mapping.record(&entry)).transpose()?.flatten())
         })
     }
@@ -162,18 +163,18 @@ impl<K: TableKey, V: Record> Table<K, V> {
     ) -> H::Out<'a, Result<()>> {
         let table = self.clone();
         let parts = Parts::of(key);
-        let columns = record.to_columns();
+        let columns = Columns::of(record);
         let tx = handle.tx();
         H::run(async move {
             let mapping = table.mapping(tx).await?;
-            let cell = mapping.cell(&parts)?;
-            let mut image = mapping.image(&columns);
+            let cell = mapping.cell(parts)?;
             if mapping.has_others
                 && let Some(entry) = tx.get_cell(&cell).await?
             {
-                image = mapping.keep_others(image, &entry)?;
+                let image = mapping.keep_others(mapping.image(&columns), &entry)?;
+                return tx.put_cell(cell, image.encode());
             }
-            tx.put_cell(cell, image.encode())
+            tx.put_cell(cell, mapping.encode(&columns))
         })
     }
 
@@ -188,7 +189,7 @@ impl<K: TableKey, V: Record> Table<K, V> {
         let tx = handle.tx();
         H::run(async move {
             let mapping = table.mapping(tx).await?;
-            tx.delete_cell(mapping.cell(&parts)?)
+            tx.delete_cell(mapping.cell(parts)?)
         })
     }
 
@@ -236,16 +237,40 @@ pub(super) enum Span {
     Partition { partition: Vec<Value>, lower: Bound<Vec<Value>>, upper: Bound<Vec<Value>> },
 }
 
-/// A key as values, so that no future holds the caller's key.
+/// A key, serialized as far as that goes without the schema, so that no future holds the
+/// caller's.
 struct Parts {
-    partition: Vec<Value>,
+    key: CellKeyBuilder,
     clustering: Vec<Value>,
+}
+
+/// A record's columns, serialized: where each value ends.
+struct Columns {
+    bytes: BytesMut,
+    ends: Vec<Option<usize>>,
+}
+
+impl Columns {
+    fn of<V: Record>(record: &V) -> Self {
+        let mut bytes = BytesMut::new();
+        let ends = record.put_columns(&mut bytes);
+        Self { bytes, ends }
+    }
+
+    /// The value of the column at a position; `None` is null.
+    fn value(&self, at: usize) -> Option<&[u8]> {
+        let end = self.ends[at]?;
+        let begin = self.ends[..at].iter().rev().find_map(|end| *end).unwrap_or_default();
+        Some(&self.bytes[begin..end])
+    }
 }
 
 impl Parts {
     fn of<K: TableKey>(key: &K) -> Self {
         let (partition, clustering) = key.parts();
-        Self { partition: partition.to_values(), clustering: clustering.to_values() }
+        let mut key = CellKeyBuilder::new();
+        partition.put_partition(key.partition());
+        Self { key, clustering: clustering.to_values() }
     }
 }
 
@@ -295,10 +320,9 @@ impl Mapping {
         })
     }
 
-    fn cell(&self, parts: &Parts) -> Result<CellKey> {
-        let partition = partition::encode(&parts.partition)?;
-        let clustering = key::encode(&parts.clustering, &self.orders)?;
-        Ok(CellKey::new(self.table, &partition, clustering))
+    fn cell(&self, parts: Parts) -> Result<CellKey> {
+        let Parts { key, clustering } = parts;
+        key.finish(self.table, |out| key::encode_into(out, &clustering, &self.orders))
     }
 
     pub(super) fn range(&self, span: &Span) -> Result<KeyRange> {
@@ -320,15 +344,24 @@ impl Mapping {
         Ok(KeyRange::clustering(self.table, &partition, lower, upper))
     }
 
-    fn image(&self, columns: &[Option<Value>]) -> RowImage {
+    fn image(&self, columns: &Columns) -> RowImage {
         let mut image = RowImage::new(self.schema.version);
         image.marker = Some(Marker::default());
-        for (id, value) in self.columns.iter().zip(columns) {
-            if let Some(value) = value {
-                image.set(*id, Column::new(value.serialize()));
+        for (at, id) in self.columns.iter().enumerate() {
+            if let Some(value) = columns.value(at) {
+                image.set(*id, Column::new(Bytes::copy_from_slice(value)));
             }
         }
         image
+    }
+
+    /// The bytes of [`Mapping::image`], without a detour.
+    fn encode(&self, columns: &Columns) -> Bytes {
+        if !self.columns.is_sorted() || columns.ends.iter().any(Option::is_none) {
+            return self.image(columns).encode();
+        }
+        let value = |(at, id): (usize, &ColumnId)| (*id, columns.value(at).unwrap_or_default());
+        RowImage::encode_new(self.schema.version, self.columns.iter().enumerate().map(value))
     }
 
     fn keep_others(&self, image: RowImage, entry: &Entry) -> Result<RowImage> {

@@ -1,9 +1,12 @@
 //! The command line: one file per command.
 
+mod compact;
 mod hash_password;
+mod inspect;
 mod node;
 mod serve;
 mod shell;
+mod verify;
 
 use clap::{Parser, Subcommand};
 
@@ -28,6 +31,7 @@ Examples:
   carnet shell -f examples/bank.cql         run a script
   carnet serve                              serve ./carnet-data on 127.0.0.1:9042
   cqlsh 127.0.0.1 9042                      … and connect to it
+  carnet verify ./data                      check every byte of a database that is not in use
 
 'carnet <command> --help' tells more about a command.";
 
@@ -37,4 +41,10 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     Shell(shell::Shell),
     HashPassword(hash_password::HashPassword),
+    /// Shows what one file of a database holds.
+    Inspect(inspect::Inspect),
+    /// Reads every byte of a database and checks it.
+    Verify(verify::Verify),
+    /// Rewrites a database's files into as few as there can be.
+    Compact(compact::Compact),
 }

@@ -153,7 +153,7 @@ fn judges_statics_only(plan: &WritePlan) -> bool {
 }
 
 async fn read(tx: &Tx, cell: &CellKey) -> Result<Option<RowImage>, CqlError> {
-    tx.guard_cell(cell.clone())?;
+    tx.guard_cell(cell)?;
     let Some(entry) = tx.get_cell(cell).await? else { return Ok(None) };
     let image = RowImage::decode(&entry.payload)?;
     Ok(image.is_live().then_some(image))

@@ -10,27 +10,31 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use carnet_base::{CellKey, Error, ErrorKind, Result, Timestamp};
+use carnet_base::{Error, ErrorKind, Result, Timestamp, block_on};
 
 use super::publication::Publication;
 use super::{Core, Engine, Order};
-use crate::codec::{self, Cell, Decoder, put_cell};
+use crate::batch::{self, Change, Changes, Mutation};
 use crate::lock::lock;
-use crate::memtable::{CELL_OVERHEAD_BYTES, Memtable};
+use crate::memtable::{CellRef, Memtable};
 use crate::metrics::add;
-use crate::wal::record;
+use crate::wal::{Header, RECORD_HEADER_BYTES, record};
+
+/// A memtable may grow beyond its size by as much as it, or by this, while others wait for their
+/// flush.
+pub(super) const OVERSHOOT_BYTES: usize = 4 << 20;
 
 /// When a writer that was held back should come again.
 const RETRY_AFTER: Duration = Duration::from_millis(10);
 
-/// A body of cells, encoded and checksummed, ready to be appended.
+/// A body of changes, encoded and checksummed, ready to be appended.
 #[derive(Debug)]
 pub struct Prepared {
     start: Timestamp,
-    body: Bytes,
+    /// Room for the header, and the body.
+    record: BytesMut,
     body_crc: u32,
-    /// Slices of the body.
-    cells: Vec<Cell>,
+    changes: Changes,
 }
 
 impl Prepared {
@@ -40,8 +44,10 @@ impl Prepared {
         self.start
     }
 
-    fn memory_bytes(&self) -> usize {
-        self.body.len() + self.cells.len() * CELL_OVERHEAD_BYTES
+    /// How many bytes the record takes in the log.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.record.len()
     }
 }
 
@@ -115,43 +121,28 @@ pub(super) struct Reserved {
     start: Timestamp,
     commit: Timestamp,
     slot: u64,
-    cells: Option<Vec<Cell>>,
+    record: Bytes,
+    /// Taken by the insertion.
+    changes: Option<Changes>,
 }
 
 impl Engine {
-    /// Encodes a body of cells, outside of every lock: at most one write for a cell, `None`
-    /// deletes it.
+    /// Encodes the changes of one record, outside of every lock: at most one for a cell, in any
+    /// order.
     ///
     /// # Errors
     ///
     /// `Invalid` where a key, a value or the whole is too long to be stored.
-    pub fn prepare(
-        &self,
-        start: Timestamp,
-        cells: Vec<(CellKey, Option<Bytes>)>,
-    ) -> Result<Prepared> {
-        let mut room = 0_usize;
-        for (key, payload) in &cells {
-            codec::check_sizes(key, payload.as_ref())?;
-            room = room.saturating_add(codec::len_max(key, payload.as_ref()));
-        }
-        if room > record::BODY_BYTES_MAX {
-            return Err(Error::invalid(format!(
-                "a transaction that writes {room} bytes is too long: at most {} bytes are stored \
-                 at once; write in several transactions",
-                record::BODY_BYTES_MAX
-            )));
-        }
-        let mut body = BytesMut::with_capacity(room);
-        for (key, payload) in &cells {
-            put_cell(&mut body, key, None, payload.as_deref());
-        }
-        drop(cells);
-        let body = body.freeze();
-        let body_crc = crc32c::crc32c(&body);
-        // What is inserted is what recovery would read: slices of the body, by the same decoder.
-        let cells = Decoder::new(body.clone()).run()?;
-        Ok(Prepared { start, body, body_crc, cells })
+    pub fn prepare<'a, M>(&self, start: Timestamp, mutations: M) -> Result<Prepared>
+    where
+        M: IntoIterator<Item = Mutation<'a>>,
+        M::IntoIter: Clone,
+    {
+        let mutations = mutations.into_iter();
+        let (record, changes) =
+            batch::encode(mutations, RECORD_HEADER_BYTES, record::BODY_BYTES_MAX)?;
+        let body_crc = crc32c::crc32c(&record[RECORD_HEADER_BYTES..]);
+        Ok(Prepared { start, record, body_crc, changes })
     }
 
     /// Runs `decide` inside the critical section; where it returns a commit timestamp, larger
@@ -161,28 +152,37 @@ impl Engine {
     /// # Errors
     ///
     /// [`AppendError::Refused`] with what `decide` returned. [`AppendError::Engine`] with
-    /// `Overloaded` where too many memtables wait for their flush (await [`Engine::ready`]), with
-    /// `Unavailable` where the store has stopped; `decide` has not run then. With `Invalid` where
-    /// the timestamp is not larger than every one before it.
+    /// `Overloaded` where too many memtables wait for their flush or too many commits are under
+    /// way (await [`Engine::ready`]), with `Unavailable` where the store has stopped; `decide`
+    /// has not run then. With `Invalid` where the timestamp is not larger than every one before
+    /// it.
     pub fn append<E>(
         &self,
         prepared: Prepared,
         decide: impl FnOnce() -> Result<Timestamp, E>,
     ) -> Result<Appended, AppendError<E>> {
-        Ok(self.reserve(prepared, decide)?.insert())
+        let Some(groups) = &self.core.groups else {
+            return Ok(self.reserve(prepared, decide)?.insert());
+        };
+        let turn = groups.enter();
+        let mut appended = self.reserve(prepared, decide)?.insert();
+        let published = block_on(&mut appended);
+        drop(turn);
+        published.map_err(AppendError::Engine)?;
+        Ok(appended)
     }
 
-    /// Decides and reserves, and leaves the insertion to its caller.
+    /// Decides and reserves, hands the record to the log, and leaves the insertion to its caller.
     pub(super) fn reserve<E>(
         &self,
         prepared: Prepared,
         decide: impl FnOnce() -> Result<Timestamp, E>,
     ) -> Result<Reserved, AppendError<E>> {
         let core = &self.core;
-        let memory_bytes = prepared.memory_bytes();
-        let Prepared { start, body, body_crc, cells } = prepared;
+        let Prepared { start, mut record, body_crc, changes } = prepared;
+        let len = record.len();
         let mut order = lock(&core.order);
-        core.make_room(&mut order).map_err(AppendError::Engine)?;
+        core.make_room(&mut order, len).map_err(AppendError::Engine)?;
         let commit = decide().map_err(AppendError::Refused)?;
         if commit <= order.last_commit {
             let last = order.last_commit;
@@ -191,55 +191,92 @@ impl Engine {
             ))));
         }
         order.last_commit = commit;
-        order.active_bytes += memory_bytes;
-        let end = order.tail.reserve(start, commit, body, body_crc);
-        let slot = core.publication.open(start, commit, end);
+        let len = if core.options.log { len } else { 0 };
+        let lsn = order.tail.reserve(len as u64);
+        let slot = core.publication.open(start, commit, lsn.after(len as u64));
         let memtable = Arc::clone(&order.active);
         drop(order);
+        let body_len = record.len() - RECORD_HEADER_BYTES;
+        let durable = core.log.durable();
+        Header { lsn, start, commit, durable, body_len, body_crc }.fill(&mut record);
+        let record = record.freeze();
+        let logged = if core.options.log { record.clone() } else { Bytes::new() };
+        core.publication.filled(slot, logged);
         if core.settles_when_synced() {
             core.log.signal.ring();
         }
         core.counters.appends.fetch_add(1, Ordering::Relaxed);
-        add(&core.counters.appended_cells, cells.len());
-        Ok(Reserved { core: Arc::clone(core), memtable, start, commit, slot, cells: Some(cells) })
+        add(&core.counters.appended_cells, changes.len());
+        let (core, changes) = (Arc::clone(core), Some(changes));
+        Ok(Reserved { core, memtable, start, commit, slot, record, changes })
     }
 
-    /// Waits until writers are not held back for want of room.
+    /// Tells whether a start's commit is decided and not published yet.
+    #[must_use]
+    pub fn is_under_way(&self, start: Timestamp) -> bool {
+        self.core.publication.is_under_way(start)
+    }
+
+    /// Waits until a writer of so many bytes is not held back: for want of room, or because
+    /// compaction has fallen behind and writers are slowed to its pace.
     ///
     /// # Errors
     ///
     /// `Unavailable` where the store has stopped.
-    pub async fn ready(&self) -> Result<()> {
-        std::future::poll_fn(|context| self.core.poll_room(context)).await
+    pub async fn ready(&self, bytes: usize) -> Result<()> {
+        std::future::poll_fn(|context| self.core.poll_room(context)).await?;
+        std::future::poll_fn(|context| self.core.publication.poll_room(context)).await;
+        std::future::poll_fn(|context| self.core.brake.poll(bytes, context)).await;
+        self.core.publication.check()
     }
 }
 
 impl Core {
     /// Makes sure that the active memtable can take a record.
-    fn make_room(&self, order: &mut Order) -> Result<()> {
+    fn make_room(&self, order: &mut Order, len: usize) -> Result<()> {
         if order.closed {
             return Err(Error::unavailable("the database was closed; open it again"));
         }
         self.publication.check()?;
-        if order.active_bytes < self.options.flush_bytes {
+        if !self.publication.has_room() {
+            return Err(self.overloaded("too many commits are under way"));
+        }
+        if order.active.memory_bytes() < self.options.flush_bytes {
+            if order.tail.is_full(len as u64) {
+                self.log.rotate(order.tail.rotate(self.publication.opened()));
+            }
             return Ok(());
         }
-        if lock(&self.sealed).len() >= self.options.memtables_waiting_max.max(1) {
-            self.counters.appends_overloaded.fetch_add(1, Ordering::Relaxed);
-            let kind = ErrorKind::Overloaded { retry_after: RETRY_AFTER };
-            return Err(Error::new(kind, "writes come faster than the disk takes them"));
+        if lock(&self.sealed).len() < self.options.memtables_waiting_max.max(1) {
+            self.seal(order);
+            return Ok(());
         }
-        self.seal(order);
-        Ok(())
+        // Writers wait before they come here; those that found room together with others still
+        // get in.
+        let flush_bytes = self.options.flush_bytes;
+        if order.active.memory_bytes()
+            < flush_bytes.saturating_add(flush_bytes.max(OVERSHOOT_BYTES))
+        {
+            return Ok(());
+        }
+        Err(self.overloaded("writes come faster than the disk takes them"))
+    }
+}
+
+impl Core {
+    fn overloaded(&self, why: &'static str) -> Error {
+        self.counters.appends_overloaded.fetch_add(1, Ordering::Relaxed);
+        Error::new(ErrorKind::Overloaded { retry_after: RETRY_AFTER }, why)
     }
 }
 
 impl Reserved {
     /// Inserts the cells on the caller's thread.
     pub(super) fn insert(mut self) -> Appended {
-        if let Some(cells) = self.cells.take() {
+        if let Some(changes) = self.changes.take() {
             let stop = StopOnPanic(&self.core.publication, "a writer panicked while it inserted");
-            self.memtable.insert(self.start, self.commit, cells);
+            let body = &self.record[RECORD_HEADER_BYTES..];
+            insert(&self.memtable, self.start, self.commit, changes.of(body));
             std::mem::forget(stop);
         }
         self.core.publication.inserted(self.slot);
@@ -251,9 +288,28 @@ impl Reserved {
     }
 }
 
+/// Puts a record's changes into a memtable.
+pub(super) fn insert<'a>(
+    memtable: &Memtable,
+    start: Timestamp,
+    commit: Timestamp,
+    changes: impl Iterator<Item = Change<'a>> + Clone,
+) {
+    for change in changes.clone() {
+        if let Change::Range { lower, upper } = change {
+            memtable.delete_range(start, commit, lower, upper);
+        }
+    }
+    let cells = changes.filter_map(|change| match change {
+        Change::Cell { key, payload, expiry } => Some(CellRef { key, payload, expiry }),
+        Change::Range { .. } => None,
+    });
+    memtable.insert(start, commit, cells);
+}
+
 impl Drop for Reserved {
     fn drop(&mut self) {
-        if self.cells.is_some() {
+        if self.changes.is_some() {
             self.core.publication.stop("a writer gave up between its reservation and insertion");
         }
     }

@@ -9,15 +9,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-use carnet_base::{CellKey, Result, Signal, Step, Timestamp, Version, Worker};
+use bytes::Bytes;
+use carnet_base::{CellKey, Result, Signal, Step, Timestamp, Worker};
 
-use super::append::StopOnPanic;
+use super::compact::Installs;
 use super::{Core, Engine, Order};
 use crate::disk::During;
 use crate::lock::lock;
-use crate::manifest::Manifest;
-use crate::memtable::Memtable;
-use crate::sstable::{Builder, Built, Table};
+use crate::manifest::{Edit, TableMeta, Tally};
+use crate::memtable::{Fragment, Memtable, VersionRef};
+use crate::sstable::{Built, EntryRef, RangeTombstone};
 use crate::wal::{Lsn, segment};
 
 /// A memtable that takes no new records.
@@ -55,7 +56,7 @@ impl Engine {
         core.publication.check()?;
         {
             let mut order = lock(&core.order);
-            if order.active_bytes > 0 {
+            if !order.active.is_empty() {
                 core.seal(&mut order);
             }
         }
@@ -73,11 +74,12 @@ impl Engine {
 impl Core {
     /// Seals the active memtable; the next record goes to a new one and a new segment.
     pub(super) fn seal(&self, order: &mut Order) {
-        let (next_segment, next_base) = order.tail.rotate();
+        let slots_below = self.publication.opened();
+        let rotation = order.tail.rotate(slots_below);
+        let (next_segment, next_base) = (rotation.segment, rotation.base);
+        self.log.rotate(rotation);
         let active = Arc::new(Memtable::new(next_segment));
         let memtable = std::mem::replace(&mut order.active, Arc::clone(&active));
-        order.active_bytes = 0;
-        let slots_below = self.publication.opened();
         lock(&self.sealed).queue.push_back(Sealed {
             memtable,
             slots_below,
@@ -118,11 +120,8 @@ impl Core {
         let Some(oldest) = oldest.filter(|oldest| self.is_ready(oldest)) else {
             return Ok(false);
         };
-        let stop = StopOnPanic(&self.publication, "the memtable's flush panicked");
-        let outcome = self.flush_sealed(&oldest);
-        std::mem::forget(stop);
-        if let Err(error) = &outcome {
-            self.publication.stop(&error.to_string());
+        let outcome = self.guarded(|| self.flush_sealed(&oldest));
+        if outcome.is_err() {
             Self::wake_waiting(lock(&self.sealed));
         }
         outcome.map(|()| true)
@@ -134,40 +133,20 @@ impl Core {
     }
 
     fn flush_sealed(&self, sealed: &Sealed) -> Result<()> {
-        let built = self.build(&sealed.memtable)?;
-        let table = match built {
-            None => None,
-            Some(built) => {
-                let (cache, counters) = (Arc::clone(&self.cache), Arc::clone(&self.counters));
-                Some(Arc::new(Table::open(Arc::clone(&self.disk), built, cache, counters)?))
-            }
+        let table = self.build(&sealed.memtable)?;
+        let bytes = table.as_ref().map_or(0, |table| table.bytes);
+        let edit = Edit {
+            add: table.into_iter().collect(),
+            log: Some((sealed.next_segment, sealed.next_base.0)),
+            ..Edit::default()
         };
-        self.install(sealed, built)?;
-        self.change_view(|view| view.flushed(table));
+        self.install(&edit, Installs::Flush)?;
         let mut queue = lock(&self.sealed);
         queue.queue.pop_front();
         Self::wake_waiting(queue);
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
-        let bytes = built.map_or(0, |built| built.bytes);
         self.counters.flush_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.remove_segments(sealed);
-        Ok(())
-    }
-
-    /// Makes the edit by which the table replaces the memtable's part of the log.
-    fn install(&self, sealed: &Sealed, built: Option<Built>) -> Result<()> {
-        let mut manifest = lock(&self.manifest);
-        let mut edited = Manifest {
-            first_segment: sealed.next_segment,
-            first_lsn: sealed.next_base.0,
-            ..manifest.clone()
-        };
-        if let Some(built) = built {
-            edited.next_file = built.number + 1;
-            edited.tables.push(built);
-        }
-        edited.store(&*self.disk)?;
-        *manifest = edited;
         Ok(())
     }
 
@@ -182,38 +161,62 @@ impl Core {
     }
 
     /// Writes a memtable's versions, and the entries of its commits among them, as a table.
-    fn build(&self, memtable: &Memtable) -> Result<Option<Built>> {
-        let number = lock(&self.manifest).next_file;
-        let Self { disk, options, .. } = self;
-        let disk = Arc::clone(disk);
-        let mut builder =
-            Builder::begin(disk, number, options.block_bytes, options.bloom_fp_chance)?;
-        let mut entries = self.entries_of(memtable).into_iter().peekable();
-        let mut push = |key: &CellKey, version: &Version| {
-            let Version { start, commit, payload } = version;
-            builder.push(key, (*start, commit.unwrap_or(*start)), payload.as_deref())
+    fn build(&self, memtable: &Memtable) -> Result<Option<TableMeta>> {
+        let mut builder = self.new_table()?;
+        let mut tally = Tally::default();
+        let mut push = |entry: &EntryRef<'_>| {
+            tally.cell(entry.key, entry.commit, entry.expiry, entry.payload.is_none());
+            builder.push(entry)
         };
+        let mut entries = self.entries_of(memtable).into_iter().peekable();
         memtable.try_for_each(|key, version| {
-            while let Some((entry, recorded)) = entries.next_if(|(entry, _)| entry < key) {
-                push(&entry, &recorded)?;
+            while let Some(entry) = entries.next_if(|entry| *entry.key.as_bytes() < *key) {
+                push(&entry.lend())?;
             }
-            push(key, version)
+            let VersionRef { start, commit, expiry, payload } = version;
+            push(&EntryRef { key, commit, start, expiry, payload })
         })?;
-        for (entry, recorded) in entries {
-            push(&entry, &recorded)?;
+        for entry in entries {
+            push(&entry.lend())?;
         }
-        builder.finish()
+        for Fragment { lower, upper, versions } in memtable.range_tombstones() {
+            for (commit, start) in versions {
+                tally.range_tombstone(&lower, &upper, commit);
+                let (lower, upper) = (lower.clone(), upper.clone());
+                builder.push_range_tombstone(&RangeTombstone { lower, upper, commit, start })?;
+            }
+        }
+        let Some(Built { number, bytes, .. }) = builder.finish()? else { return Ok(None) };
+        Ok(tally.finish(number, 0, bytes))
     }
 
     /// The cells that record which start committed when, in order.
-    fn entries_of(&self, memtable: &Memtable) -> Vec<(CellKey, Version)> {
-        let cell = |(start, commit): (Timestamp, Timestamp)| {
+    fn entries_of(&self, memtable: &Memtable) -> Vec<Recorded> {
+        let recorded = |(start, commit): (Timestamp, Timestamp)| {
             let (key, payload) = (self.entry_cell)(start, commit);
-            (key, Version { start, commit: Some(commit), payload: Some(payload) })
+            Recorded { key, start, commit, payload }
         };
-        let mut entries: Vec<_> = memtable.entries().into_iter().map(cell).collect();
-        entries.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+        let mut entries: Vec<_> = memtable.entries().into_iter().map(recorded).collect();
+        entries.sort_unstable_by(|left, right| left.key.cmp(&right.key));
+        // The same record may have been inserted twice.
+        entries.dedup_by(|left, right| left.key == right.key);
         entries
+    }
+}
+
+/// A cell that records a commit.
+struct Recorded {
+    key: CellKey,
+    start: Timestamp,
+    commit: Timestamp,
+    payload: Bytes,
+}
+
+impl Recorded {
+    fn lend(&self) -> EntryRef<'_> {
+        let Self { key, start, commit, payload } = self;
+        let (key, payload) = (&key.as_bytes()[..], Some(&payload[..]));
+        EntryRef { key, commit: *commit, start: *start, expiry: None, payload }
     }
 }
 

@@ -3,16 +3,19 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
+use bytes::Bytes;
 use carnet_base::{Moment, Result, Signal, Step, Worker};
 
 use super::Core;
 use super::append::StopOnPanic;
 use crate::lock::lock;
 use crate::options::Durability;
-use crate::wal::{Item, Lsn, Writer};
+use crate::wal::{Lsn, Rotation, Rotations, Writer};
 
 /// A writer writes for others at most so many times before it leaves the rest to the flusher.
 const ROUNDS_MAX: usize = 4;
+/// One write takes about so many bytes.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// The log of an open engine.
 pub(super) struct Log {
@@ -21,6 +24,12 @@ pub(super) struct Log {
     /// find nothing to sync and call durable what the first is still syncing.
     syncing: Mutex<()>,
     durable: AtomicU64,
+    /// The number of the first record that no write has taken.
+    next: AtomicU64,
+    /// Where the log goes on in new segments. Taken inside the order lock, so that nothing can be
+    /// reserved behind a rotation that the writer does not see.
+    rotations: Mutex<Rotations>,
+    rotating: AtomicBool,
     /// The newest segment whose file is there, durably.
     segment: AtomicU64,
     /// Wakes the flusher.
@@ -29,10 +38,10 @@ pub(super) struct Log {
     dozing: AtomicBool,
 }
 
-/// The writer, and the list that it swaps with the tail's.
+/// The writer, and what it is to write next.
 struct Pump {
     writer: Writer,
-    items: Vec<Item>,
+    records: Vec<Bytes>,
 }
 
 impl Log {
@@ -43,7 +52,10 @@ impl Log {
             segment: AtomicU64::new(writer.segment()),
             signal: Signal::new(),
             dozing: AtomicBool::new(false),
-            pump: Mutex::new(Pump { writer, items: Vec::new() }),
+            next: AtomicU64::new(0),
+            rotations: Mutex::default(),
+            rotating: AtomicBool::new(false),
+            pump: Mutex::new(Pump { writer, records: Vec::new() }),
         }
     }
 
@@ -52,7 +64,14 @@ impl Log {
         self.segment.load(Ordering::Acquire) >= number
     }
 
-    fn durable(&self) -> Lsn {
+    /// Has the log go on in a new segment.
+    pub(super) fn rotate(&self, rotation: Rotation) {
+        lock(&self.rotations).push_back(rotation);
+        self.rotating.store(true, Ordering::SeqCst);
+    }
+
+    /// Everything below is synced.
+    pub(super) fn durable(&self) -> Lsn {
         Lsn(self.durable.load(Ordering::Acquire))
     }
 
@@ -66,12 +85,18 @@ impl Log {
 }
 
 impl Core {
+    /// Tells whether the log's writer would find anything to do.
+    fn has_pending(&self) -> bool {
+        self.log.rotating.load(Ordering::SeqCst)
+            || self.publication.is_filled(self.log.next.load(Ordering::SeqCst))
+    }
+
     /// Writes everything pending if no other thread is writing. That one will see what is pending
     /// now: it looks again after it has let go of the writer.
     pub(super) fn write_unless_busy(&self) {
         for _ in 0..ROUNDS_MAX {
             let Some(pump) = self.log.try_pump() else { return };
-            if self.write(pump).is_err() || lock(&self.order).tail.is_empty() {
+            if self.write(pump).is_err() || !self.has_pending() {
                 return;
             }
         }
@@ -82,16 +107,16 @@ impl Core {
     fn write(&self, mut pump: MutexGuard<'_, Pump>) -> Result<bool> {
         self.publication.check()?;
         let stop = StopOnPanic(&self.publication, "the log's writer panicked");
-        let Pump { writer, items } = &mut *pump;
-        lock(&self.order).tail.take(items);
-        let busy = !items.is_empty();
-        let outcome = writer.write(items, self.log.durable());
+        let outcome = self.write_pending(&mut pump);
         std::mem::forget(stop);
-        if let Err(error) = outcome {
-            self.publication.stop(&error.to_string());
-            return Err(error);
-        }
-        let (written, segment) = (writer.written(), writer.segment());
+        let busy = match outcome {
+            Ok(busy) => busy,
+            Err(error) => {
+                self.publication.stop(&error.to_string());
+                return Err(error);
+            }
+        };
+        let (written, segment) = (pump.writer.written(), pump.writer.segment());
         drop(pump);
         if self.log.segment.fetch_max(segment, Ordering::AcqRel) < segment {
             self.flush_signal.ring();
@@ -105,6 +130,55 @@ impl Core {
         Ok(busy)
     }
 
+    /// Writes filled records up to the first that is not, a stretch of one segment at a time.
+    fn write_pending(&self, pump: &mut Pump) -> Result<bool> {
+        let mut busy = false;
+        loop {
+            let next = self.log.next.load(Ordering::SeqCst);
+            let rotation = self.next_rotation();
+            let end = rotation.map_or(u64::MAX, |rotation| rotation.before);
+            let taken = self.take_filled(next..end, &mut pump.records);
+            busy |= taken > next;
+            pump.writer.write(&mut pump.records)?;
+            match rotation {
+                Some(rotation) if taken == end => {
+                    pump.writer.rotate(rotation, self.log.durable())?;
+                    self.finish_rotation();
+                    busy = true;
+                }
+                _ if taken == next => return Ok(busy),
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes filled records, about as many as one write is for; returns the number behind them.
+    fn take_filled(&self, numbers: std::ops::Range<u64>, records: &mut Vec<Bytes>) -> u64 {
+        let mut bytes = 0;
+        for number in numbers.clone() {
+            let record = match bytes < WRITE_BYTES {
+                true => self.publication.take_filled(number),
+                false => None,
+            };
+            let Some(record) = record else { return number };
+            bytes += record.len();
+            records.push(record);
+            self.log.next.store(number + 1, Ordering::SeqCst);
+        }
+        numbers.end
+    }
+
+    fn next_rotation(&self) -> Option<Rotation> {
+        let rotating = self.log.rotating.load(Ordering::SeqCst);
+        if rotating { lock(&self.log.rotations).front().copied() } else { None }
+    }
+
+    fn finish_rotation(&self) {
+        let mut rotations = lock(&self.log.rotations);
+        rotations.pop_front();
+        self.log.rotating.store(!rotations.is_empty(), Ordering::SeqCst);
+    }
+
     /// Lets go of the log's writer. Whoever found it busy in the meantime went away and relies on
     /// somebody to look again: the flusher.
     fn release(&self, pump: MutexGuard<'_, Pump>) {
@@ -113,7 +187,7 @@ impl Core {
     }
 
     fn look_again(&self) {
-        if !lock(&self.order).tail.is_empty() {
+        if self.has_pending() {
             self.log.signal.ring();
         }
     }
@@ -152,11 +226,13 @@ impl Core {
     pub(super) fn settle_for_good(&self) -> Result<()> {
         self.write(lock(&self.log.pump))?;
         self.sync()?;
-        if self.publication.resolved() == 0 {
+        let opened = self.publication.opened();
+        if opened == 0 {
             // No record came since the segment was begun: its header vouches already.
             return Ok(());
         }
-        lock(&self.order).tail.rotate();
+        let rotation = lock(&self.order).tail.rotate(opened);
+        self.log.rotate(rotation);
         self.write(lock(&self.log.pump))?;
         self.sync()?;
         Ok(())

@@ -11,20 +11,32 @@
 //!
 //! One short critical section, under the *order* lock, runs the caller's decision, gives the
 //! record its place in the log, opens its slot in the `publication`, and pins the active
-//! memtable. Everything else happens outside of it. With [`Durability::Always`] a thread of its
-//! own writes and syncs; otherwise whoever finds the log's writer free writes everything that is
-//! pending, others' records too, and nobody waits for the writer.
+//! memtable. Everything else happens outside of it, and without a lock that is common to all: the
+//! caller fills in the record's header and hands its bytes to the log, inserts into the part of
+//! the memtable where its keys lie, and moves its slot on. With [`Durability::Always`] a thread
+//! of its own writes and syncs; otherwise whoever finds the log's writer free writes everything
+//! that is pending, others' records too, and nobody waits for the writer.
+//!
+//! # A read
+//!
+//! ```text
+//!  view ── active memtable ─ sealed memtables ─ level 0, newest first ─ level 1 ─ … ─ level 6
+//!          └ the first that knows anything of a cell at the snapshot decides
+//! ```
 //!
 //! # Invariants
 //!
 //! 1. Places in the log, slots and commit timestamps have one order: that of the order lock.
-//! 2. Memtables and tables hold disjoint, ascending spans of commits: a seal happens at one place
-//!    of that order. So the newest source in which a cell is found has its newest version.
+//! 2. Of a cell, whatever one source of a view knows is newer than all that the sources behind
+//!    it know: memtables are sealed at one place of that order, and compaction takes neighbours
+//!    only. So the first source in which a cell, or a range tombstone around it, is found has its
+//!    newest version.
 //! 3. Every commit ≤ [`Engine::published`] is inserted, and in whatever view a reader takes
 //!    after it learned of that: the view changes at once, by a pointer. A reader at R ≤ published
 //!    sees each commit ≤ R and no other.
 //! 4. A memtable is flushed only when all its records are published, oldest first; its log
-//!    segments are removed only when the manifest that names its table is durable.
+//!    segments are removed only when the manifest that names its table is durable. So are tables
+//!    only when the manifest no longer names them.
 //! 5. A reservation ends inserted, or the store stops: a drop guard sees to it, as another does
 //!    for the workers.
 //! 6. When a write or a sync fails the store stops: nothing is acknowledged after it, nothing
@@ -33,15 +45,17 @@
 //!
 //! # Order of locks
 //!
-//! syncing → writer → order → sealed → publication → observer; order → view; flushing → manifest.
-//! None is held while its holder waits for work that another thread has yet to do.
+//! syncing → writer → rotations; order → sealed, rotations; order → slot → observer; flushing →
+//! manifest → view; compacting → manifest. None is held while its holder waits for work that
+//! another thread has yet to do, but for *compacting*, which waits for nobody's work but its own.
 //!
-//! Absent on purpose, for now: reads that do not block the caller's thread while the disk works,
-//! compaction (tables only become more), and a memory budget beyond
-//! [`Options::memtables_waiting_max`](crate::Options::memtables_waiting_max).
+//! Absent on purpose, for now: a memory budget beyond `flush_bytes ×
+//! (`[`memtables_waiting_max`](crate::Options::memtables_waiting_max)` + 2)` and the cache's own.
 
 mod append;
+mod compact;
 mod flush;
+mod groups;
 mod log;
 mod open;
 mod publication;
@@ -51,9 +65,11 @@ mod tests;
 mod view;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::Poll;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use carnet_base::{CellKey, Clock, Result, Signal, Timestamp, Version, WorkerHandle};
 
@@ -61,15 +77,20 @@ pub use append::{AppendError, Appended, Prepared};
 pub use publication::Publish;
 pub use range::{Page, PageLimit};
 
+use crate::cache::Cache;
+use crate::compaction::merge::GcHook;
+use crate::compaction::policy::State;
 use crate::disk::{DirectoryLock, Disk};
 use crate::lock::lock;
-use crate::manifest::Manifest;
-use crate::memtable::Memtable;
+use crate::manifest::{Edit, Manifest};
+use crate::memtable::{self, Memtable};
 use crate::metrics::{Counters, Metrics};
 use crate::options::{Durability, Options};
-use crate::sstable::Cache;
+use crate::sstable::{Found, ReadOptions, Table};
 use crate::wal::Tail;
+use compact::Brake;
 use flush::SealedQueue;
+use groups::Groups;
 use log::Log;
 use publication::Publication;
 use view::View;
@@ -102,11 +123,22 @@ struct Core {
     cache: Arc<Cache>,
     order: Mutex<Order>,
     log: Log,
+    /// Set where writers form groups.
+    groups: Option<Groups>,
     publication: Arc<Publication>,
-    view: Mutex<Arc<View>>,
+    view: ArcSwap<View>,
+    /// Held while the view is changed.
+    changing_view: Mutex<()>,
     sealed: Mutex<SealedQueue>,
     flush_signal: Signal,
     flushing: Mutex<()>,
+    compact_signal: Signal,
+    /// Which compactions are under way.
+    compacting: Mutex<State>,
+    brake: Brake,
+    gc: OnceLock<Arc<dyn GcHook + Send + Sync>>,
+    /// The number of the next table that is begun.
+    next_file: AtomicU64,
     manifest: Mutex<Manifest>,
     closing: AtomicBool,
 }
@@ -115,7 +147,6 @@ struct Core {
 struct Order {
     tail: Tail,
     active: Arc<Memtable>,
-    active_bytes: usize,
     last_commit: Timestamp,
     closed: bool,
 }
@@ -146,10 +177,7 @@ impl Engine {
         if bound <= manifest.bound {
             return Ok(());
         }
-        let raised = Manifest { bound, ..manifest.clone() };
-        raised.store(&*self.core.disk)?;
-        *manifest = raised;
-        Ok(())
+        manifest.apply(&*self.core.disk, &Edit { bound: Some(bound), ..Edit::default() })
     }
 
     /// Returns the last commit that is published: it and every earlier one is visible and as
@@ -177,19 +205,92 @@ impl Engine {
     /// # Errors
     ///
     /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
-    #[expect(clippy::unused_async, reason = "this edition reads the file on the caller's thread")]
     pub async fn get(&self, key: &CellKey, read: Timestamp) -> Result<Option<Version>> {
+        self.get_with(key, read, ReadOptions::default()).await
+    }
+
+    /// As [`Engine::get`], saying how the cache is treated.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::get`].
+    pub async fn get_with(
+        &self,
+        key: &CellKey,
+        read: Timestamp,
+        reads: ReadOptions,
+    ) -> Result<Option<Version>> {
         self.core.counters.gets.fetch_add(1, Ordering::Relaxed);
-        let view = self.core.view();
-        if let Some(found) = view.memtables().find_map(|memtable| memtable.get(key, read)) {
-            return Ok(Some(found));
-        }
-        for table in &view.tables {
-            if let Some(found) = table.get(key, read)? {
-                return Ok(Some(found));
+        let key = &key.as_bytes()[..];
+        let tables: Vec<Arc<Table>> = {
+            let view = self.core.view();
+            if let Some(found) = view.memtables().find_map(|memtable| memtable.get(key, read)) {
+                let memtable::Found { start, commit, payload, .. } = found;
+                return Ok(Some(Version { start, commit: Some(commit), payload }));
+            }
+            // Mostly the answer is in the cache: then nothing waits, and nothing is kept.
+            let mut tables = view.tables_of(key);
+            let missed = loop {
+                let Some(table) = tables.next() else { return Ok(None) };
+                match table.get_cached(key, read, reads) {
+                    Some(Some(found)) => return Ok(Some(version(found))),
+                    Some(None) => {}
+                    None => break table,
+                }
+            };
+            std::iter::once(missed).chain(tables).map(Arc::clone).collect()
+        };
+        for table in tables {
+            if let Some(found) = table.get(key, read, reads).await? {
+                return Ok(Some(version(found)));
             }
         }
         Ok(None)
+    }
+
+    /// Reads many cells at once: what has to come from disk is read at the same time. The answers
+    /// are in the order of the keys.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::get`].
+    pub async fn multi_get(
+        &self,
+        keys: &[CellKey],
+        read: Timestamp,
+        reads: ReadOptions,
+    ) -> Result<Vec<Option<Version>>> {
+        let mut found = vec![None; keys.len()];
+        // Neighbours share blocks: in the order of keys each is read once.
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.sort_unstable_by(|&left, &right| keys[left].cmp(&keys[right]));
+        for chunk in order.chunks(READS_MAX) {
+            let mut pending: Vec<_> = chunk
+                .iter()
+                .map(|&at| (at, Box::pin(self.get_with(&keys[at], read, reads))))
+                .collect();
+            std::future::poll_fn(|context| {
+                let mut failed = None;
+                pending.retain_mut(|(at, get)| match get.as_mut().poll(context) {
+                    Poll::Pending => true,
+                    Poll::Ready(Ok(version)) => {
+                        found[*at] = version;
+                        false
+                    }
+                    Poll::Ready(Err(error)) => {
+                        failed = Some(error);
+                        false
+                    }
+                });
+                match failed {
+                    Some(error) => Poll::Ready(Err(error)),
+                    None if pending.is_empty() => Poll::Ready(Ok(())),
+                    None => Poll::Pending,
+                }
+            })
+            .await?;
+        }
+        Ok(found)
     }
 
     /// Returns the counters.
@@ -198,8 +299,11 @@ impl Engine {
         let view = self.core.view();
         Metrics {
             memtables_waiting: view.sealed.len() as u64,
-            tables: view.tables.len() as u64,
-            table_bytes: view.tables.iter().map(|table| table.built().bytes).sum(),
+            tables: view.tables().count() as u64,
+            table_bytes: view.tables().map(|open| open.meta.bytes).sum(),
+            table_memory_bytes: view.tables().map(|open| open.table.memory_bytes() as u64).sum(),
+            memtable_bytes: view.memtables().map(|memtable| memtable.memory_bytes() as u64).sum(),
+            cache_bytes: self.core.cache.bytes(),
             ..self.core.counters.snapshot()
         }
     }
@@ -224,11 +328,19 @@ impl Engine {
         self.core.closing.store(true, Ordering::Release);
         self.core.log.signal.ring();
         self.core.flush_signal.ring();
+        self.core.compact_signal.ring();
         for worker in self.workers.drain(..) {
             worker.join();
         }
         settled
     }
+}
+
+/// So many cells are read from disk at the same time by one call.
+const READS_MAX: usize = 64;
+
+fn version(found: Found) -> Version {
+    Version { start: found.start, commit: Some(found.commit), payload: found.payload }
 }
 
 impl Drop for Engine {
@@ -249,14 +361,15 @@ impl fmt::Debug for Engine {
 }
 
 impl Core {
-    fn view(&self) -> Arc<View> {
-        Arc::clone(&lock(&self.view))
+    /// What there is to read, at this moment. Held for a short time only.
+    fn view(&self) -> arc_swap::Guard<Arc<View>> {
+        self.view.load()
     }
 
     fn change_view(&self, change: impl FnOnce(&View) -> View) {
-        let mut view = lock(&self.view);
-        let changed = Arc::new(change(&view));
-        *view = changed;
+        let _one = lock(&self.changing_view);
+        let changed = Arc::new(change(&self.view.load()));
+        self.view.store(changed);
     }
 
     fn settles_when_synced(&self) -> bool {

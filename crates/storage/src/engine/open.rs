@@ -8,23 +8,28 @@
 //! A directory without a manifest is a new database only if nothing in it could be data: the
 //! manifest is made durable before the first record.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use arc_swap::ArcSwap;
 use carnet_base::{Clock, Error, Result, Signal, Spawn, Timestamp};
 
+use super::append::insert;
+use super::compact::{Brake, Compactor};
 use super::flush::{MemtableFlusher, SealedQueue};
+use super::groups::Groups;
 use super::log::{Flusher, Log};
 use super::publication::Publication;
 use super::view::View;
 use super::{Core, Engine, EntryCell, Order};
-use crate::codec::Decoder;
+use crate::batch::Changes;
+use crate::cache::Cache;
 use crate::disk::{Disk, During};
-use crate::manifest::{self, Manifest};
-use crate::memtable::{CELL_OVERHEAD_BYTES, Memtable};
+use crate::manifest::{self, Manifest, TableMeta};
+use crate::memtable::Memtable;
 use crate::metrics::Counters;
-use crate::options::Options;
-use crate::sstable::{self, Cache, Table};
+use crate::options::{Durability, Options, WritePath};
+use crate::sstable::{self, Table};
 use crate::wal::recovery::{self, Recovered};
 use crate::wal::segment::{self, HEADER_BYTES};
 use crate::wal::{Lsn, Record, Tail, Writer};
@@ -47,36 +52,51 @@ impl Engine {
         check(&options)?;
         let directory = disk.lock()?;
         let counters = Arc::new(Counters::default());
-        let cache = sstable::new_cache(options.cache_bytes, options.block_bytes);
+        let cache = Cache::counted(options.cache_bytes, Arc::clone(&counters));
         let manifest = load_or_create(&disk, &counters)?;
         remove_orphans(&*disk, &manifest)?;
-        let tables = open_tables(&disk, &manifest, &cache, &counters)?;
+        let tables = open_tables(&disk, &manifest, &cache)?;
         let replayed = Replayed::read(&*disk, &manifest)?;
         let Recovered { segment, base, cut_bytes } = replayed.recovered;
         counters.recovered_records.store(replayed.records, std::sync::atomic::Ordering::Relaxed);
         counters.recovered_cut_bytes.store(cut_bytes, std::sync::atomic::Ordering::Relaxed);
-        let writer = Writer::begin(Arc::clone(&disk), Arc::clone(&counters), segment, base)?;
-        let flushed = tables.iter().map(|table| table.statistics().commit_max).max();
+        let zeros_bytes = match options.durability {
+            Durability::Always => options.log_ahead_bytes,
+            _ => 0,
+        };
+        let writer =
+            Writer::begin(Arc::clone(&disk), Arc::clone(&counters), segment, base, zeros_bytes)?;
+        let flushed = manifest.levels.iter().map(|table| table.contents.commit_max).max();
         let last_commit = replayed.last_commit.max(flushed.unwrap_or_default());
         let active = Arc::new(replayed.memtable);
         let settled = writer.written();
         let log = Log::new(writer);
         let flush_signal = Signal::new();
-        let signals = vec![log.signal.clone(), flush_signal.clone()];
+        let compact_signal = Signal::new();
+        let signals = vec![log.signal.clone(), flush_signal.clone(), compact_signal.clone()];
         let core = Arc::new(Core {
             publication: Arc::new(Publication::new(last_commit, settled, signals)),
             order: Mutex::new(Order {
-                tail: Tail::new(segment, settled),
+                tail: Tail::new(segment, base, options.segment_bytes),
                 active: Arc::clone(&active),
-                active_bytes: replayed.bytes,
                 last_commit,
                 closed: false,
             }),
-            view: Mutex::new(Arc::new(View { active, sealed: Vec::new(), tables })),
+            view: ArcSwap::from_pointee(
+                View { active, sealed: Vec::new(), levels: Default::default() }
+                    .with_levels(&manifest.levels, &tables),
+            ),
+            changing_view: Mutex::new(()),
             log,
+            groups: (options.write_path == WritePath::Grouped).then(Groups::default),
             sealed: Mutex::new(SealedQueue::default()),
             flush_signal,
             flushing: Mutex::new(()),
+            compact_signal,
+            compacting: Mutex::default(),
+            brake: Brake::new(),
+            gc: OnceLock::new(),
+            next_file: AtomicU64::new(manifest.next_file),
             manifest: Mutex::new(manifest),
             closing: AtomicBool::new(false),
             disk,
@@ -88,23 +108,19 @@ impl Engine {
         });
         let flusher = Box::new(Flusher::new(Arc::clone(&core)));
         let memtables = Box::new(MemtableFlusher(Arc::clone(&core)));
+        let compactor = Box::new(Compactor::new(Arc::clone(&core)));
         let workers = vec![
             spawn.spawn("carnet-log", core.log.signal.clone(), flusher),
             spawn.spawn("carnet-flush", core.flush_signal.clone(), memtables),
+            spawn.spawn("carnet-compact", core.compact_signal.clone(), compactor),
         ];
         Ok(Self { core, workers, closed: false, _directory: directory })
     }
 }
 
 fn check(options: &Options) -> Result<()> {
-    let fp_chance = options.bloom_fp_chance;
-    if !(fp_chance > 0.0 && fp_chance < 1.0) {
-        return Err(Error::invalid(format!(
-            "bloom_fp_chance is {fp_chance}: it must lie between 0 and 1"
-        )));
-    }
-    if options.flush_bytes == 0 || options.block_bytes == 0 {
-        return Err(Error::invalid("flush_bytes and block_bytes must be at least 1"));
+    if options.flush_bytes == 0 {
+        return Err(Error::invalid("flush_bytes must be at least 1"));
     }
     Ok(())
 }
@@ -118,7 +134,7 @@ fn load_or_create(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Result<Mani
     refuse_headless(&**disk)?;
     let manifest = Manifest::empty();
     let base = Lsn(manifest.first_lsn);
-    Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base)?;
+    Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base, 0)?;
     manifest.store(&**disk)?;
     Ok(manifest)
 }
@@ -152,8 +168,7 @@ fn remove_orphans(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
         let temporary = name
             .strip_suffix(".tmp")
             .is_some_and(|name| name == manifest::FILE_NAME || sstable::number_in(name).is_some());
-        let unnamed =
-            table.is_some_and(|number| manifest.tables.iter().all(|table| table.number != number));
+        let unnamed = table.is_some_and(|number| manifest.levels.find(number).is_none());
         let flushed = segment::number_in(&name).is_some_and(|n| n < manifest.first_segment);
         if temporary || unnamed || flushed {
             disk.remove(&name).during("remove", disk, &name)?;
@@ -162,24 +177,22 @@ fn remove_orphans(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
     Ok(())
 }
 
-/// Opens all tables, newest first.
+/// Opens all tables.
 fn open_tables(
     disk: &Arc<dyn Disk>,
     manifest: &Manifest,
     cache: &Arc<Cache>,
-    counters: &Arc<Counters>,
 ) -> Result<Vec<Arc<Table>>> {
-    let open = |&built| {
-        let (disk, cache) = (Arc::clone(disk), Arc::clone(cache));
-        Ok(Arc::new(Table::open(disk, built, cache, Arc::clone(counters))?))
+    let open = |meta: &Arc<TableMeta>| {
+        let table = Table::open(Arc::clone(disk), meta.number, meta.bytes, Arc::clone(cache))?;
+        Ok(Arc::new(table))
     };
-    manifest.tables.iter().rev().map(open).collect()
+    manifest.levels.iter().map(open).collect()
 }
 
 /// The log, read back into a memtable.
 struct Replayed {
     memtable: Memtable,
-    bytes: usize,
     records: u64,
     last_commit: Timestamp,
     recovered: Recovered,
@@ -188,22 +201,20 @@ struct Replayed {
 impl Replayed {
     fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Self> {
         let memtable = Memtable::new(manifest.first_segment);
-        let (mut bytes, mut records, mut last_commit) = (0, 0, Timestamp::ZERO);
+        let (mut records, mut last_commit) = (0, Timestamp::ZERO);
         let base = Lsn(manifest.first_lsn);
         let recovered = recovery::recover(disk, manifest.first_segment, base, |record| {
-            let Record { lsn, start, commit, body, .. } = record;
-            let len = body.len();
-            let cells = Decoder::new(body).run().map_err(|error| {
+            let Record { lsn, start, commit, body } = record;
+            let changes = Changes::decode(&body).map_err(|error| {
                 let log = disk.path("wal-*.log");
                 Error::corrupted(format!("{log}: the record at LSN {lsn} makes no sense"))
                     .with_source(error)
             })?;
-            bytes += len + cells.len() * CELL_OVERHEAD_BYTES;
             records += 1;
             last_commit = commit;
-            memtable.insert(start, commit, cells);
+            insert(&memtable, start, commit, changes.of(&body));
             Ok(())
         })?;
-        Ok(Self { memtable, bytes, records, last_commit, recovered })
+        Ok(Self { memtable, records, last_commit, recovered })
     }
 }

@@ -1,75 +1,132 @@
 //! Publication: the contiguous prefix of commits that are inserted and as durable as asked.
 //!
-//! Each record has a slot from its reservation on, in the order of commits. Two things complete a
-//! slot, in either order: its owner has inserted the cells, and the log is *settled* (written or
-//! synced, as the durability setting asks) through its end. Whoever completes the first slot
-//! publishes it and every complete slot behind it: the observer is told of each commit in order,
-//! and then the waiters are woken. So a commit is published even if nobody waits for it any more,
-//! and the slowest insert delays visibility only, never the log.
+//! Each record has a slot in a ring from its reservation on, in the order of commits. Its owner
+//! moves it through two phases, without a lock: *filled*, when the record's bytes are ready for
+//! the log, and *inserted*, when its cells are in the memtable. Beside them the log is *settled*
+//! (written or synced, as the durability setting asks) through an LSN.
+//!
+//! ```text
+//!             resolved ▼           ▼ opened
+//!  ring  … published │ I  I  F  O │ free …       O open, F filled, I inserted
+//!                    └────┴ published next, once the log is settled through their ends
+//! ```
+//!
+//! Whoever completes the first slot publishes it and every complete slot behind it: the observer
+//! is told, and then the waiters are woken. So a commit is published even if nobody waits for it
+//! any more, and the slowest insert delays visibility only, never the log.
+//!
+//! One thread at a time publishes, and nobody waits for it: who finds it busy goes away, because
+//! the busy one looks again after it has let go.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 
+use bytes::Bytes;
 use carnet_base::{Error, Result, Signal, Timestamp};
 
 use crate::lock::lock;
 use crate::wal::Lsn;
+
+/// How many commits can be under way: 2 MiB of slots.
+const RING: u64 = 1 << 14;
+/// So many slots are left to writers that found room and have not reserved yet.
+const RESERVE: u64 = RING / 4;
 
 /// Is told of commits as they are published.
 pub trait Publish: Send + Sync + 'static {
     /// Hears that a commit, and with it every earlier one, is visible and as durable as the
     /// setting asks.
     ///
-    /// It is called once for each commit, in the order of commits, from whichever thread
-    /// completes it, and under a lock: it must be quick and must not call the engine.
-    fn publish(&self, start: Timestamp, commit: Timestamp);
+    /// It is called with rising commits, from whichever thread completes them, not for each one:
+    /// of commits that are published together only the last is told. It must be quick and must
+    /// not call the engine.
+    fn publish(&self, commit: Timestamp);
 }
 
 /// The slots in flight.
-#[derive(Default)]
 pub(super) struct Publication {
-    slots: Mutex<Slots>,
-    /// How many slots were published ever.
+    slots: Box<[Slot]>,
+    /// The number of the next slot to be opened.
+    opened: AtomicU64,
+    /// How many slots were published ever: the number of the first that is not.
     resolved: AtomicU64,
     /// The last published commit.
     published: AtomicU64,
+    settled: AtomicU64,
+    /// Held by whoever publishes.
+    busy: AtomicBool,
+    /// Rung once all slots below a number are published. They are few: one for each memtable that
+    /// waits for its flush, and one for each thread that waits with it.
+    marks: Mutex<Vec<(u64, Signal)>>,
+    /// The least number in `marks`.
+    next_mark: AtomicU64,
+    /// Who waits for slots to become free.
+    room: Mutex<Vec<Waker>>,
+    crowded: AtomicBool,
     observer: OnceLock<Arc<dyn Publish>>,
     stopped: AtomicBool,
+    cause: Mutex<Option<String>>,
     /// Rung when publication stops, so that the workers end.
     workers: Vec<Signal>,
 }
 
-#[derive(Default)]
-struct Slots {
-    /// The number of the first slot in `open`.
-    first: u64,
-    open: VecDeque<Slot>,
-    settled: Lsn,
-    /// Rung once all slots below a number are published. They are few: one for each memtable that
-    /// waits for its flush, and one for each thread that waits with it.
-    marks: Vec<(u64, Signal)>,
-    cause: Option<String>,
+const OPEN: u64 = 0;
+const FILLED: u64 = 1;
+const INSERTED: u64 = 2;
+
+/// A cache line or two of its own.
+#[repr(align(128))]
+struct Slot {
+    /// The number and the phase: a slot of an earlier round has another number.
+    state: AtomicU64,
+    start: AtomicU64,
+    commit: AtomicU64,
+    end: AtomicU64,
+    shared: Mutex<Shared>,
 }
 
-struct Slot {
-    start: Timestamp,
-    commit: Timestamp,
-    end: Lsn,
-    inserted: bool,
+struct Shared {
+    number: u64,
+    record: Option<Bytes>,
     waiter: Option<Waker>,
+}
+
+impl Slot {
+    fn new() -> Self {
+        Self {
+            state: AtomicU64::new(u64::MAX),
+            start: AtomicU64::new(0),
+            commit: AtomicU64::new(0),
+            end: AtomicU64::new(0),
+            shared: Mutex::new(Shared { number: u64::MAX, record: None, waiter: None }),
+        }
+    }
+
+    fn phase(&self, number: u64) -> Option<u64> {
+        let state = self.state.load(Ordering::SeqCst);
+        (state >> 2 == number).then_some(state & 3)
+    }
 }
 
 impl Publication {
     /// Begins after recovery.
     pub(super) fn new(published: Timestamp, settled: Lsn, workers: Vec<Signal>) -> Self {
-        let slots = Slots { settled, ..Slots::default() };
         Self {
-            workers,
-            slots: Mutex::new(slots),
+            slots: (0..RING).map(|_| Slot::new()).collect(),
+            opened: AtomicU64::new(0),
+            resolved: AtomicU64::new(0),
             published: AtomicU64::new(published.get()),
-            ..Self::default()
+            settled: AtomicU64::new(settled.0),
+            busy: AtomicBool::new(false),
+            marks: Mutex::default(),
+            next_mark: AtomicU64::new(u64::MAX),
+            room: Mutex::default(),
+            crowded: AtomicBool::new(false),
+            observer: OnceLock::new(),
+            stopped: AtomicBool::new(false),
+            cause: Mutex::default(),
+            workers,
         }
     }
 
@@ -80,7 +137,7 @@ impl Publication {
 
     /// The last published commit.
     pub(super) fn published(&self) -> Timestamp {
-        Timestamp::new(self.published.load(Ordering::Acquire)).unwrap_or(Timestamp::MAX)
+        timestamp(self.published.load(Ordering::Acquire))
     }
 
     /// How many slots were published.
@@ -88,91 +145,197 @@ impl Publication {
         self.resolved.load(Ordering::Acquire)
     }
 
-    /// Opens the next slot and returns its number. Called in the order of commits.
+    /// How many slots were opened.
+    pub(super) fn opened(&self) -> u64 {
+        self.opened.load(Ordering::Acquire)
+    }
+
+    fn slot(&self, number: u64) -> &Slot {
+        &self.slots[(number % RING) as usize]
+    }
+
+    /// Tells whether another slot can be opened.
+    pub(super) fn has_room(&self) -> bool {
+        self.opened() - self.resolved() < RING
+    }
+
+    /// Waits until there are slots for many writers.
+    pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<()> {
+        let is_crowded = || self.opened() - self.resolved() > RING - RESERVE;
+        if !is_crowded() {
+            return Poll::Ready(());
+        }
+        let mut room = lock(&self.room);
+        if !room.iter().any(|waker| waker.will_wake(context.waker())) {
+            room.push(context.waker().clone());
+        }
+        self.crowded.store(true, Ordering::SeqCst);
+        drop(room);
+        fence(Ordering::SeqCst);
+        if is_crowded() { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    /// Opens the next slot and returns its number. Called in the order of commits, by one thread
+    /// at a time, where [`Publication::has_room`].
     pub(super) fn open(&self, start: Timestamp, commit: Timestamp, end: Lsn) -> u64 {
-        let mut slots = lock(&self.slots);
-        let number = slots.first + slots.open.len() as u64;
-        slots.open.push_back(Slot { start, commit, end, inserted: false, waiter: None });
+        let number = self.opened();
+        let slot = self.slot(number);
+        let next = Shared { number, record: None, waiter: None };
+        // Its last owner's commit is published, but whoever published it may not have come to
+        // waking yet.
+        let last = std::mem::replace(&mut *lock(&slot.shared), next);
+        last.waiter.into_iter().for_each(Waker::wake);
+        slot.start.store(start.get(), Ordering::Relaxed);
+        slot.commit.store(commit.get(), Ordering::Relaxed);
+        slot.end.store(end.0, Ordering::Relaxed);
+        slot.state.store(number << 2 | OPEN, Ordering::SeqCst);
+        self.opened.store(number + 1, Ordering::SeqCst);
         number
     }
 
-    /// How many slots were opened.
-    pub(super) fn opened(&self) -> u64 {
-        let slots = lock(&self.slots);
-        slots.first + slots.open.len() as u64
+    /// Hands over a slot's record, ready for the log.
+    pub(super) fn filled(&self, number: u64, record: Bytes) {
+        let slot = self.slot(number);
+        lock(&slot.shared).record = Some(record);
+        slot.state.store(number << 2 | FILLED, Ordering::SeqCst);
     }
 
-    /// Rings a signal once every slot below a number is published, or publication has stopped.
-    pub(super) fn mark(&self, number: u64, signal: Signal) {
-        let mut slots = lock(&self.slots);
-        if slots.first >= number || slots.cause.is_some() {
-            signal.ring();
-        } else {
-            slots.marks.push((number, signal));
+    /// Tells whether a slot's record is ready for the log.
+    pub(super) fn is_filled(&self, number: u64) -> bool {
+        self.slot(number).phase(number).is_some_and(|phase| phase >= FILLED)
+    }
+
+    /// Takes a slot's record for the log, once.
+    pub(super) fn take_filled(&self, number: u64) -> Option<Bytes> {
+        if !self.is_filled(number) {
+            return None;
         }
+        lock(&self.slot(number).shared).record.take()
     }
 
     /// Notes that a slot's cells are in the memtable.
     pub(super) fn inserted(&self, number: u64) {
-        self.advance(|slots| {
-            let at = number.checked_sub(slots.first).and_then(|at| usize::try_from(at).ok());
-            if let Some(slot) = at.and_then(|at| slots.open.get_mut(at)) {
-                slot.inserted = true;
-            }
-        });
+        self.slot(number).state.store(number << 2 | INSERTED, Ordering::SeqCst);
+        self.advance();
     }
 
     /// Notes that everything below an LSN is as durable as the setting asks.
     pub(super) fn settled(&self, through: Lsn) {
-        self.advance(|slots| slots.settled = slots.settled.max(through));
+        self.settled.fetch_max(through.0, Ordering::SeqCst);
+        self.advance();
     }
 
-    fn advance(&self, note: impl FnOnce(&mut Slots)) {
-        let mut wakers = Vec::new();
-        let mut slots = lock(&self.slots);
-        note(&mut slots);
-        while let Some(slot) = slots.pop_complete() {
-            if let Some(observer) = self.observer.get() {
-                observer.publish(slot.start, slot.commit);
+    fn is_complete(&self, number: u64) -> bool {
+        let slot = self.slot(number);
+        slot.phase(number) == Some(INSERTED)
+            && slot.end.load(Ordering::Relaxed) <= self.settled.load(Ordering::SeqCst)
+    }
+
+    fn advance(&self) {
+        while self.is_complete(self.resolved.load(Ordering::SeqCst)) {
+            if self.busy.swap(true, Ordering::SeqCst) {
+                return;
             }
-            self.published.store(slot.commit.get(), Ordering::Release);
-            self.resolved.store(slots.first, Ordering::Release);
-            wakers.extend(slot.waiter);
+            self.publish();
+            self.busy.store(false, Ordering::SeqCst);
         }
-        let first = slots.first;
-        for (_, signal) in slots.marks.extract_if(.., |(number, _)| *number <= first) {
+    }
+
+    /// Publishes every complete slot from the first on. Called by whoever holds `busy`.
+    fn publish(&self) {
+        let first = self.resolved.load(Ordering::SeqCst);
+        let mut end = first;
+        while self.is_complete(end) && end - first < RING {
+            end += 1;
+        }
+        if end == first {
+            return;
+        }
+        let commit = self.slot(end - 1).commit.load(Ordering::Relaxed);
+        if let Some(observer) = self.observer.get() {
+            observer.publish(timestamp(commit));
+        }
+        self.published.store(commit, Ordering::Release);
+        self.resolved.store(end, Ordering::SeqCst);
+        for number in first..end {
+            let mut shared = lock(&self.slot(number).shared);
+            // It may have been opened anew by now; then its waiter is another's.
+            if shared.number == number
+                && let Some(waiter) = shared.waiter.take()
+            {
+                drop(shared);
+                waiter.wake();
+            }
+        }
+        if end >= self.next_mark.load(Ordering::SeqCst) {
+            self.ring_marks();
+        }
+        if self.crowded.swap(false, Ordering::SeqCst) {
+            std::mem::take(&mut *lock(&self.room)).into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Rings a signal once every slot below a number is published, or publication has stopped.
+    pub(super) fn mark(&self, number: u64, signal: Signal) {
+        let mut marks = lock(&self.marks);
+        marks.push((number, signal));
+        self.next_mark.fetch_min(number, Ordering::SeqCst);
+        drop(marks);
+        if self.resolved.load(Ordering::SeqCst) >= number || self.has_stopped() {
+            self.ring_marks();
+        }
+    }
+
+    fn ring_marks(&self) {
+        let (resolved, stopped) = (self.resolved.load(Ordering::SeqCst), self.has_stopped());
+        let mut marks = lock(&self.marks);
+        for (_, signal) in marks.extract_if(.., |(number, _)| stopped || *number <= resolved) {
             signal.ring();
         }
-        drop(slots);
-        wakers.into_iter().for_each(Waker::wake);
+        let next = marks.iter().map(|(number, _)| *number).min().unwrap_or(u64::MAX);
+        self.next_mark.store(next, Ordering::SeqCst);
+    }
+
+    /// Tells whether a start's commit is decided and not published yet.
+    pub(super) fn is_under_way(&self, start: Timestamp) -> bool {
+        let numbers = self.resolved.load(Ordering::SeqCst)..self.opened.load(Ordering::SeqCst);
+        numbers.into_iter().any(|number| {
+            let slot = self.slot(number);
+            slot.start.load(Ordering::Relaxed) == start.get() && slot.phase(number).is_some()
+        })
     }
 
     /// Ends publication for good: every waiter, now and later, gets an error that names the cause.
     /// The first cause stays.
     pub(super) fn stop(&self, cause: &str) {
-        let mut slots = lock(&self.slots);
-        if slots.cause.is_none() {
-            tracing::error!(cause, "the store has stopped writing");
-            slots.cause = Some(cause.to_owned());
+        {
+            let mut first = lock(&self.cause);
+            if first.is_none() {
+                tracing::error!(cause, "the store has stopped writing");
+                *first = Some(cause.to_owned());
+            }
         }
-        self.stopped.store(true, Ordering::Release);
-        let wakers: Vec<Waker> =
-            slots.open.iter_mut().filter_map(|slot| slot.waiter.take()).collect();
-        for (_, signal) in slots.marks.drain(..) {
-            signal.ring();
-        }
-        drop(slots);
+        self.stopped.store(true, Ordering::SeqCst);
+        self.ring_marks();
         self.workers.iter().for_each(Signal::ring);
-        wakers.into_iter().for_each(Waker::wake);
+        for slot in &self.slots {
+            let waiter = lock(&slot.shared).waiter.take();
+            waiter.into_iter().for_each(Waker::wake);
+        }
+        std::mem::take(&mut *lock(&self.room)).into_iter().for_each(Waker::wake);
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
     }
 
     /// Returns an error once publication has stopped.
     pub(super) fn check(&self) -> Result<()> {
-        if !self.stopped.load(Ordering::Acquire) {
+        if !self.has_stopped() {
             return Ok(());
         }
-        let slots = lock(&self.slots);
-        let cause = slots.cause.as_deref().unwrap_or("the engine was closed");
+        let cause = lock(&self.cause);
+        let cause = cause.as_deref().unwrap_or("the engine was closed");
         Err(Error::unavailable(format!(
             "the store has stopped writing ({cause}); reads go on, but open the database again \
              before you write"
@@ -184,27 +347,26 @@ impl Publication {
         if self.resolved() > number {
             return Poll::Ready(Ok(()));
         }
-        let mut slots = lock(&self.slots);
-        let Some(at) = number.checked_sub(slots.first) else { return Poll::Ready(Ok(())) };
-        if slots.cause.is_some() {
-            drop(slots);
-            return Poll::Ready(self.check());
-        }
-        if let Some(slot) = usize::try_from(at).ok().and_then(|at| slots.open.get_mut(at)) {
-            match &mut slot.waiter {
+        let mut shared = lock(&self.slot(number).shared);
+        if shared.number == number {
+            match &mut shared.waiter {
                 Some(waiter) => waiter.clone_from(context.waker()),
                 none => *none = Some(context.waker().clone()),
             }
+        }
+        drop(shared);
+        // Asked again after the waker is there: who publishes or stops now, finds it.
+        fence(Ordering::SeqCst);
+        if self.resolved() > number {
+            return Poll::Ready(Ok(()));
+        }
+        if self.has_stopped() {
+            return Poll::Ready(self.check());
         }
         Poll::Pending
     }
 }
 
-impl Slots {
-    fn pop_complete(&mut self) -> Option<Slot> {
-        let settled = self.settled;
-        let slot = self.open.pop_front_if(|slot| slot.inserted && slot.end <= settled)?;
-        self.first += 1;
-        Some(slot)
-    }
+fn timestamp(number: u64) -> Timestamp {
+    Timestamp::new(number).unwrap_or(Timestamp::MAX)
 }

@@ -1,14 +1,29 @@
 //! Pages of ranges: memtables and tables merged, cell by cell, either way.
+//!
+//! ```text
+//!  newest   memtable    b      d        h        a page copies what it returns into one buffer,
+//!           memtable       c                     so that nothing of a source is held between
+//!           run 0       b         f              pages, and a row costs no allocation
+//!  oldest   run 1          c   d     g  h
+//!                       └ of a cell that several sources know, the newest version counts
+//! ```
+//!
+//! A *run* is a table of level 0, or the tables of a deeper level one behind the other. Range
+//! tombstones of every source hide what was committed before them, in whichever source it lies.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::{Bytes, BytesMut};
 use carnet_base::{CellKey, Error, KeyRange, Result, Timestamp, Version};
 
 use super::{Core, Engine};
-use crate::memtable::MemtableCursor;
+use crate::manifest::FlatRange;
+use crate::memtable::{Fragment, MemtableCursor};
 use crate::metrics::add;
-use crate::sstable::TableCursor;
+use crate::sstable::{ReadOptions, Table, TableCursor, Walk};
 
 /// A page ends after so many cells that are deleted or newer than the snapshot, so that its work
 /// is bounded even where it finds nothing.
@@ -33,27 +48,6 @@ pub struct Page {
     pub resume: Option<KeyRange>,
 }
 
-enum Cursor {
-    Memtable(MemtableCursor),
-    Table(TableCursor),
-}
-
-impl Cursor {
-    fn peek(&self) -> Option<&CellKey> {
-        match self {
-            Self::Memtable(cursor) => cursor.peek(),
-            Self::Table(cursor) => cursor.peek(),
-        }
-    }
-
-    fn take(&mut self) -> Result<Option<(CellKey, Option<Version>)>> {
-        match self {
-            Self::Memtable(cursor) => Ok(cursor.take()),
-            Self::Table(cursor) => cursor.take(),
-        }
-    }
-}
-
 impl Engine {
     /// Reads a page of a range: of each cell the newest version that committed at or before
     /// `read`, from the first cell on or, `reverse`, from the last one.
@@ -64,7 +58,6 @@ impl Engine {
     ///
     /// `Invalid` where a bound lies in another table; `Corrupted`, naming the file and the place;
     /// `Unavailable` where the disk fails.
-    #[expect(clippy::unused_async, reason = "this edition reads the file on the caller's thread")]
     pub async fn range(
         &self,
         range: &KeyRange,
@@ -72,9 +65,31 @@ impl Engine {
         reverse: bool,
         limit: PageLimit,
     ) -> Result<Page> {
+        self.range_with(range, read, reverse, limit, ReadOptions::default()).await
+    }
+
+    /// As [`Engine::range`], saying how the cache is treated.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::range`].
+    pub async fn range_with(
+        &self,
+        range: &KeyRange,
+        read: Timestamp,
+        reverse: bool,
+        limit: PageLimit,
+        reads: ReadOptions,
+    ) -> Result<Page> {
         check(range)?;
         self.core.counters.pages.fetch_add(1, Ordering::Relaxed);
-        Merge::begin(&self.core, range, read, reverse)?.page(&self.core, range, limit)
+        let Some(bounds) = range.byte_bounds() else { return Ok(Page::default()) };
+        let mut merge = Merge::new(&self.core, bounds, read, reverse, reads);
+        let mut filling = Filling::default();
+        merge.begin().await?;
+        merge.fill(&mut filling, limit).await?;
+        add(&self.core.counters.page_cells_hidden, filling.hidden);
+        filling.finish(range, reverse)
     }
 }
 
@@ -95,74 +110,287 @@ fn check(range: &KeyRange) -> Result<()> {
     Ok(())
 }
 
+enum Source {
+    Memtable(MemtableCursor),
+    Run(Box<RunCursor>),
+}
+
+/// Disjoint tables, one behind the other.
+struct RunCursor {
+    rest: VecDeque<Arc<Table>>,
+    cursor: TableCursor,
+    walk: Walk,
+}
+
+impl RunCursor {
+    /// Makes a cursor in front of the first cell.
+    fn new(mut tables: VecDeque<Arc<Table>>, walk: Walk) -> Option<Self> {
+        let first = tables.pop_front()?;
+        Some(Self { rest: tables, cursor: TableCursor::new(first, walk.clone()), walk })
+    }
+
+    /// Goes on to the next cell; false where that takes a read.
+    fn try_advance(&mut self) -> bool {
+        self.cursor.try_advance() && (self.cursor.peek_key().is_some() || self.rest.is_empty())
+    }
+
+    async fn load_next(&mut self) -> Result<()> {
+        self.cursor.load_next().await?;
+        while self.cursor.peek_key().is_none()
+            && let Some(next) = self.rest.pop_front()
+        {
+            self.cursor = TableCursor::new(next, self.walk.clone());
+            self.cursor.advance().await?;
+        }
+        Ok(())
+    }
+}
+
+/// A version in a source.
+struct Known<'a> {
+    start: Timestamp,
+    commit: Timestamp,
+    payload: Option<&'a [u8]>,
+}
+
+impl Source {
+    fn peek_key(&self) -> Option<&[u8]> {
+        match self {
+            Self::Memtable(cursor) => cursor.peek_key(),
+            Self::Run(run) => run.cursor.peek_key(),
+        }
+    }
+
+    fn version(&self) -> Option<Known<'_>> {
+        match self {
+            Self::Memtable(cursor) => cursor.version().map(|version| Known {
+                start: version.start,
+                commit: version.commit,
+                payload: version.payload,
+            }),
+            Self::Run(run) => run.cursor.version().map(|entry| Known {
+                start: entry.start,
+                commit: entry.commit,
+                payload: entry.payload,
+            }),
+        }
+    }
+
+    fn try_advance(&mut self) -> bool {
+        match self {
+            Self::Memtable(cursor) => {
+                cursor.advance();
+                true
+            }
+            Self::Run(run) => run.try_advance(),
+        }
+    }
+
+    async fn load_next(&mut self) -> Result<()> {
+        match self {
+            Self::Memtable(_) => Ok(()),
+            Self::Run(run) => run.load_next().await,
+        }
+    }
+}
+
+/// Range tombstones of a source.
+enum Cover {
+    Memtable(Vec<Fragment>),
+    Table(Arc<Table>),
+}
+
+impl Cover {
+    /// The commit of the newest one at or before `read` that covers a key.
+    fn covering(&self, key: &[u8], read: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Memtable(fragments) => {
+                let at = fragments.partition_point(|fragment| *fragment.upper <= *key);
+                let fragment = fragments.get(at).filter(|fragment| *fragment.lower <= *key)?;
+                fragment.at(read).map(|(commit, _)| commit)
+            }
+            Self::Table(table) => {
+                table.range_tombstones().covering(key, read).map(|(commit, _)| commit)
+            }
+        }
+    }
+}
+
 /// All sources of a range, newest first. They are few: the least key is found by looking at each.
 struct Merge {
-    cursors: Vec<Cursor>,
+    sources: Vec<Source>,
+    covers: Vec<Cover>,
+    read: Timestamp,
     reverse: bool,
+    /// The sources that stand at the cell that was returned last and have yet to leave it.
+    leaving: Vec<usize>,
 }
 
 impl Merge {
-    fn begin(core: &Core, range: &KeyRange, read: Timestamp, reverse: bool) -> Result<Self> {
+    fn new(
+        core: &Core,
+        (lower, upper): (Bytes, Bytes),
+        read: Timestamp,
+        reverse: bool,
+        reads: ReadOptions,
+    ) -> Self {
         let view = core.view();
-        let mut cursors = Vec::new();
+        let (mut sources, mut covers) = (Vec::new(), Vec::new());
         for memtable in view.memtables() {
-            let memtable = Arc::clone(memtable);
-            cursors.push(Cursor::Memtable(MemtableCursor::new(memtable, range, read, reverse)));
-        }
-        for table in view.tables.iter().filter(|table| table.overlaps(range, read)) {
-            let table = Arc::clone(table);
-            cursors.push(Cursor::Table(TableCursor::new(table, range, read, reverse)?));
-        }
-        cursors.retain(|cursor| cursor.peek().is_some());
-        Ok(Self { cursors, reverse })
-    }
-
-    fn page(mut self, core: &Core, range: &KeyRange, limit: PageLimit) -> Result<Page> {
-        let mut page = Page::default();
-        let (mut bytes, mut hidden) = (0, 0);
-        while let Some((key, version)) = self.take()? {
-            let done = match version.filter(|version| version.payload.is_some()) {
-                None => {
-                    hidden += 1;
-                    (hidden >= HIDDEN_CELLS_MAX).then_some(key)
-                }
-                Some(version) => {
-                    bytes += key.as_bytes().len();
-                    bytes += version.payload.as_ref().map_or(0, bytes::Bytes::len);
-                    let full = page.cells.len() + 1 >= limit.cells || bytes >= limit.bytes;
-                    let done = full.then(|| key.clone());
-                    page.cells.push((key, version));
-                    done
-                }
-            };
-            if let Some(last) = done {
-                let more = self.cursors.iter().any(|cursor| cursor.peek().is_some());
-                page.resume = more.then(|| range.after(last, self.reverse));
-                break;
+            let fragments = memtable.range_tombstones();
+            if !fragments.is_empty() {
+                covers.push(Cover::Memtable(fragments));
+            }
+            let bounds = (lower.clone(), upper.clone());
+            let cursor = MemtableCursor::new(Arc::clone(memtable), bounds, read, reverse);
+            if cursor.peek_key().is_some() {
+                sources.push(Source::Memtable(cursor));
             }
         }
-        add(&core.counters.page_cells_hidden, hidden);
-        Ok(page)
+        let walk = Walk { lower, upper: Some(upper), read, reverse, reads };
+        let range =
+            FlatRange { lower: walk.lower.clone(), upper: walk.upper.clone().unwrap_or_default() };
+        for mut run in view.runs(&range) {
+            run.retain(|table| table.overlaps(&walk.lower, walk.upper.as_deref(), read));
+            let has_covers = |table: &&Arc<Table>| !table.range_tombstones().is_empty();
+            covers
+                .extend(run.iter().filter(has_covers).map(|table| Cover::Table(Arc::clone(table))));
+            if reverse {
+                run.reverse();
+            }
+            sources.extend(
+                RunCursor::new(run.into(), walk.clone()).map(|run| Source::Run(Box::new(run))),
+            );
+        }
+        Self { sources, covers, read, reverse, leaving: Vec::new() }
     }
 
-    /// Takes the next cell from every source that has it; the newest version stays.
-    fn take(&mut self) -> Result<Option<(CellKey, Option<Version>)>> {
-        let keys = self.cursors.iter().enumerate().filter_map(|(at, c)| Some((at, c.peek()?)));
+    /// Brings every source to its first cell.
+    async fn begin(&mut self) -> Result<()> {
+        for source in &mut self.sources {
+            if let Source::Run(run) = source
+                && !run.try_advance()
+            {
+                run.load_next().await?;
+            }
+        }
+        self.sources.retain(|source| source.peek_key().is_some());
+        Ok(())
+    }
+
+    /// Fills a page.
+    async fn fill(&mut self, page: &mut Filling, limit: PageLimit) -> Result<()> {
+        loop {
+            while let Some(at) = self.leaving.pop() {
+                if !self.sources[at].try_advance() {
+                    self.sources[at].load_next().await?;
+                }
+            }
+            if !self.take(page) {
+                return Ok(());
+            }
+            page.full = page.cells.len() >= limit.cells.max(1)
+                || page.bytes.len() >= limit.bytes
+                || page.hidden >= HIDDEN_CELLS_MAX;
+            if page.full {
+                page.ended = !self.may_have_more();
+                return Ok(());
+            }
+        }
+    }
+
+    /// Tells whether there may be another cell, as far as that is known without a read.
+    fn may_have_more(&mut self) -> bool {
+        while let Some(at) = self.leaving.pop() {
+            if !self.sources[at].try_advance() {
+                return true;
+            }
+        }
+        self.sources.iter().any(|source| source.peek_key().is_some())
+    }
+
+    /// Takes the next cell from every source that has it; false at the end.
+    fn take(&mut self, page: &mut Filling) -> bool {
+        let Self { sources, leaving, .. } = self;
+        let keys = sources.iter().enumerate().filter_map(|(at, s)| Some((at, s.peek_key()?)));
         // Both return the newest of several sources at the same cell.
         let next = if self.reverse {
             keys.reduce(|best, other| if other.1 > best.1 { other } else { best })
         } else {
             keys.reduce(|best, other| if other.1 < best.1 { other } else { best })
         };
-        let Some((at, _)) = next else { return Ok(None) };
-        let Some((key, mut version)) = self.cursors[at].take()? else { return Ok(None) };
-        for cursor in &mut self.cursors[at + 1..] {
-            if cursor.peek() == Some(&key)
-                && let Some((_, older)) = cursor.take()?
-            {
-                version = version.or(older);
+        let Some((first, key)) = next else { return false };
+        let mut known = sources[first].version();
+        leaving.push(first);
+        for (at, source) in sources.iter().enumerate().skip(first + 1) {
+            if source.peek_key() == Some(key) {
+                known = known.or_else(|| source.version());
+                leaving.push(at);
             }
         }
-        Ok(Some((key, version)))
+        let live = known.filter(|known| {
+            let read = self.read;
+            let hidden =
+                |cover: &Cover| cover.covering(key, read).is_some_and(|at| at > known.commit);
+            known.payload.is_some() && !self.covers.iter().any(hidden)
+        });
+        page.push(key, live.as_ref());
+        true
+    }
+}
+
+/// A page that is being filled.
+#[derive(Default)]
+struct Filling {
+    bytes: BytesMut,
+    cells: Vec<Filled>,
+    hidden: usize,
+    /// The key of the last cell, returned or hidden.
+    last: Vec<u8>,
+    full: bool,
+    ended: bool,
+}
+
+struct Filled {
+    key: Range<usize>,
+    payload: Range<usize>,
+    start: Timestamp,
+    commit: Timestamp,
+}
+
+impl Filling {
+    fn push(&mut self, key: &[u8], known: Option<&Known<'_>>) {
+        let Some(&Known { start, commit, payload: Some(payload) }) = known else {
+            self.hidden += 1;
+            self.last.clear();
+            self.last.extend_from_slice(key);
+            return;
+        };
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        let middle = self.bytes.len();
+        self.bytes.extend_from_slice(payload);
+        let (key, payload) = (at..middle, middle..self.bytes.len());
+        self.cells.push(Filled { key, payload, start, commit });
+        self.last.clear();
+    }
+
+    fn finish(self, range: &KeyRange, reverse: bool) -> Result<Page> {
+        let bytes = self.bytes.freeze();
+        let mut cells = Vec::with_capacity(self.cells.len());
+        for Filled { key, payload, start, commit } in self.cells {
+            let key = CellKey::from_bytes(bytes.slice(key))?;
+            let payload = Some(bytes.slice(payload));
+            cells.push((key, Version { start, commit: Some(commit), payload }));
+        }
+        let mut page = Page { cells, resume: None };
+        if self.full && !self.ended {
+            let last = match page.cells.last() {
+                Some((key, _)) if self.last.is_empty() => key.clone(),
+                _ => CellKey::from_bytes(self.last.into())?,
+            };
+            page.resume = Some(range.after(last, reverse));
+        }
+        Ok(page)
     }
 }

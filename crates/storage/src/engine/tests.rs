@@ -11,6 +11,7 @@ use carnet_base::{
 };
 
 use super::*;
+use crate::batch::Mutation;
 use crate::disk::sim::SimDisk;
 
 /// Keeps the workers so that the test steps them: the log's flusher first.
@@ -32,11 +33,11 @@ impl Stepped {
 
 /// Writes down what is published.
 #[derive(Default)]
-struct Observed(Mutex<Vec<(u64, u64)>>);
+struct Observed(Mutex<Vec<u64>>);
 
 impl Publish for Observed {
-    fn publish(&self, start: Timestamp, commit: Timestamp) {
-        lock(&self.0).push((start.get(), commit.get()));
+    fn publish(&self, commit: Timestamp) {
+        lock(&self.0).push(commit.get());
     }
 }
 
@@ -62,7 +63,9 @@ fn open(disk: &SimDisk, spawn: &dyn Spawn, options: Options) -> Engine {
 
 fn prepared(engine: &Engine, commit: u64) -> Prepared {
     let payload = Bytes::from(vec![7; 100]);
-    engine.prepare(time(commit - 1), vec![(key(commit), Some(payload))]).unwrap()
+    let key = key(commit);
+    let put = Mutation::put_or_delete(&key, Some(&payload));
+    engine.prepare(time(commit - 1), [put]).unwrap()
 }
 
 fn reserve(engine: &Engine, commit: u64) -> append::Reserved {
@@ -89,7 +92,7 @@ fn a_slow_insert_delays_visibility_and_nothing_else() {
         let mut slow = slow.insert();
         assert!(matches!(poll(&mut slow), Poll::Ready(Ok(commit)) if commit == time(10)));
         assert!(matches!(poll(&mut quick), Poll::Ready(Ok(commit)) if commit == time(20)));
-        assert_eq!(*lock(&observed.0), [(9, 10), (19, 20)]);
+        assert_eq!(*lock(&observed.0), [20], "both at once");
     }
 }
 
@@ -212,7 +215,7 @@ fn a_memtable_is_flushed_only_when_all_of_it_is_published() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options { flush_bytes: 1, ..Options::default() });
     let slow = reserve(&engine, 10);
-    let quick = reserve(&engine, 20).insert();
+    let quick = (reserve(&engine, 20).insert(), reserve(&engine, 30).insert());
     workers.step(0);
     assert_eq!(workers.step(1), Step::Idle(None), "a writer is still at it");
     assert_eq!(engine.metrics().memtables_waiting, 1);
@@ -221,7 +224,7 @@ fn a_memtable_is_flushed_only_when_all_of_it_is_published() {
     assert_eq!((engine.metrics().memtables_waiting, engine.metrics().tables), (0, 1));
     assert!(disk.contents("wal-00000001.log").is_none(), "the log's part is not needed any more");
     drop(quick);
-    for commit in [10, 20] {
+    for commit in [10, 20, 30] {
         let found = block_on(engine.get(&key(commit), engine.published())).unwrap().unwrap();
         assert_eq!(found.commit, Some(time(commit)));
     }
@@ -291,12 +294,19 @@ fn writers_are_held_back_while_memtables_wait() {
     for commit in [10, 20, 30] {
         drop(reserve(&engine, commit).insert());
     }
+    drop(reserve(&engine, 32).insert());
+    assert_eq!(engine.metrics().memtables_waiting, 2, "who got here together is let in");
+    let key = key(36);
+    let payload = vec![7; append::OVERSHOOT_BYTES];
+    let put = Mutation::put_or_delete(&key, Some(&payload));
+    let large = engine.prepare(time(35), [put]).unwrap();
+    drop(engine.append(large, || Ok::<_, Error>(time(36))).unwrap());
     let refused = engine.append(prepared(&engine, 40), || -> Result<Timestamp> {
         panic!("the decision must not run")
     });
     let refused = Error::from(refused.map(|_| ()).unwrap_err());
     assert!(matches!(refused.kind(), ErrorKind::Overloaded { .. }), "{refused}");
-    let mut ready = std::pin::pin!(engine.ready());
+    let mut ready = std::pin::pin!(engine.ready(100));
     let mut context = Context::from_waker(Waker::noop());
     assert!(ready.as_mut().poll(&mut context).is_pending());
     workers.step(0);
@@ -332,8 +342,8 @@ fn threads_share_syncs_and_one_order() {
             }
         });
         let observed = lock(&observed.0).clone();
-        assert!(observed.is_sorted_by(|one, other| one.1 < other.1));
-        assert_eq!(observed.len(), 800);
+        assert!(observed.is_sorted_by(|one, other| one < other));
+        assert_eq!(observed.last(), Some(&engine.published().get()));
         let disk = match durability {
             Durability::Always => disk.crash(&mut SeededRng::new(5)),
             _ => disk.kill(),
@@ -350,12 +360,13 @@ fn threads_share_syncs_and_one_order() {
 /// Appends one record whose key is its commit timestamp's; returns once it is acknowledged.
 fn write(engine: &Engine, clock: &AtomicU64, rng: &mut SeededRng) -> Timestamp {
     loop {
-        block_on(engine.ready()).unwrap();
+        block_on(engine.ready(100)).unwrap();
         // Only the thread that draws the last number before its decision gets to use it.
         let guess = clock.fetch_add(2, Ordering::SeqCst) + 2;
         let payload = Bytes::from(vec![1; usize::try_from(rng.below(300)).unwrap()]);
-        let cells = vec![(key(guess), Some(payload))];
-        let prepared = engine.prepare(time(guess - 1), cells).unwrap();
+        let key = key(guess);
+        let put = Mutation::put_or_delete(&key, Some(&payload));
+        let prepared = engine.prepare(time(guess - 1), [put]).unwrap();
         let decide = || match clock.load(Ordering::SeqCst) {
             last if last == guess => Ok(time(guess)),
             _ => Err(()),

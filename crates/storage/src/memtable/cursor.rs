@@ -1,114 +1,151 @@
 //! Walks a memtable's cells in order, a chunk at a time, so that no lock is held between chunks.
 
-use std::collections::VecDeque;
-use std::ops::Bound;
 use std::sync::Arc;
 
-use carnet_base::{CellKey, KeyRange, Timestamp, Version};
+use bytes::Bytes;
+use carnet_base::Timestamp;
 
-use super::{Memtable, SHARDS, Stored, shard_of};
-use crate::lock::read;
+use super::Memtable;
+use super::region::{VersionRef, Versions};
 
 const CHUNK_CELLS_FIRST: usize = 16;
 const CHUNK_CELLS_MAX: usize = 256;
+/// A chunk ends at about so many bytes.
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// A walk over the cells of a range.
 ///
-/// Each cell comes with its newest version at the snapshot, `None` where all are newer.
+/// Each cell comes with its newest version at the snapshot, none where all are newer. Range
+/// tombstones are left to whoever merges: see [`Memtable::range_tombstones`].
 pub(crate) struct MemtableCursor {
     memtable: Arc<Memtable>,
-    bounds: Option<(Bound<CellKey>, Bound<CellKey>)>,
+    lower: Bytes,
+    upper: Bytes,
     read: Timestamp,
     reverse: bool,
-    /// The shards yet to be walked, the current one included.
-    shards: std::ops::Range<usize>,
-    chunk: VecDeque<(CellKey, Option<Version>)>,
+    chunk: Chunk,
+    /// The cell of the chunk that the cursor stands at.
+    at: usize,
     chunk_cells: usize,
+    ended: bool,
+}
+
+/// Cells copied out of the memtable: one buffer for all of them.
+#[derive(Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    cells: Vec<Cell>,
+}
+
+struct Cell {
+    key: std::ops::Range<usize>,
+    version: Option<Version>,
+}
+
+struct Version {
+    start: Timestamp,
+    commit: Timestamp,
+    expiry: Option<u64>,
+    payload: Option<std::ops::Range<usize>>,
+}
+
+impl Chunk {
+    fn push(&mut self, key: &[u8], version: Option<VersionRef<'_>>) {
+        let key = self.copy(key);
+        let version = version.map(|version| {
+            let VersionRef { start, commit, expiry, payload } = version;
+            let payload = payload.map(|payload| self.copy(payload));
+            Version { start, commit, expiry, payload }
+        });
+        self.cells.push(Cell { key, version });
+    }
+
+    fn copy(&mut self, bytes: &[u8]) -> std::ops::Range<usize> {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        at..self.bytes.len()
+    }
 }
 
 impl MemtableCursor {
+    /// Begins a walk over the cells in `[lower, upper)`.
     pub(crate) fn new(
         memtable: Arc<Memtable>,
-        range: &KeyRange,
+        (lower, upper): (Bytes, Bytes),
         read: Timestamp,
         reverse: bool,
     ) -> Self {
-        let bounds = range.map_bounds();
-        let shards = bounds.as_ref().map_or(0..0, shards_of);
-        let chunk_cells = CHUNK_CELLS_FIRST;
-        let chunk = VecDeque::new();
-        let mut cursor = Self { memtable, bounds, read, reverse, shards, chunk, chunk_cells };
-        cursor.refill();
+        let mut cursor = Self {
+            memtable,
+            lower,
+            upper,
+            read,
+            reverse,
+            chunk: Chunk::default(),
+            at: 0,
+            chunk_cells: CHUNK_CELLS_FIRST,
+            ended: false,
+        };
+        cursor.fill();
         cursor
     }
 
-    /// Returns the cell that the cursor stands at, or `None` at the end.
-    pub(crate) fn peek(&self) -> Option<&CellKey> {
-        self.chunk.front().map(|(key, _)| key)
+    /// Returns the key of the cell that the cursor stands at, or `None` at the end.
+    pub(crate) fn peek_key(&self) -> Option<&[u8]> {
+        self.chunk.cells.get(self.at).map(|cell| &self.chunk.bytes[cell.key.clone()])
     }
 
-    /// Takes the cell that the cursor stands at and goes on to the next.
-    pub(crate) fn take(&mut self) -> Option<(CellKey, Option<Version>)> {
-        let taken = self.chunk.pop_front();
-        self.refill();
-        taken
+    /// Returns the newest version at the snapshot of the cell that the cursor stands at.
+    pub(crate) fn version(&self) -> Option<VersionRef<'_>> {
+        let version = self.chunk.cells.get(self.at)?.version.as_ref()?;
+        Some(VersionRef {
+            start: version.start,
+            commit: version.commit,
+            expiry: version.expiry,
+            payload: version.payload.clone().map(|payload| &self.chunk.bytes[payload]),
+        })
     }
 
-    fn refill(&mut self) {
-        while self.chunk.is_empty() && !self.shards.is_empty() {
+    /// Goes on to the next cell.
+    pub(crate) fn advance(&mut self) {
+        self.at += 1;
+        if self.at >= self.chunk.cells.len() {
             self.fill();
         }
     }
 
-    /// Reads the next chunk of the current shard, or leaves the shard where it has no more.
+    /// Copies the next chunk.
     fn fill(&mut self) {
-        let Some(bounds) = &mut self.bounds else {
-            self.shards = 0..0;
+        if self.ended {
             return;
-        };
-        let index = if self.reverse { self.shards.end - 1 } else { self.shards.start };
-        let shard = read(&self.memtable.shards[index]);
-        let cells = shard.range(bounds.clone());
-        let at = self.read;
-        let found = |(key, versions): (&CellKey, &super::Versions)| {
-            (key.clone(), versions.at(at).map(Stored::version))
-        };
-        if self.reverse {
-            self.chunk.extend(cells.rev().take(self.chunk_cells).map(found));
-        } else {
-            self.chunk.extend(cells.take(self.chunk_cells).map(found));
         }
-        let exhausted = self.chunk.len() < self.chunk_cells;
-        self.chunk_cells = (self.chunk_cells * 2).min(CHUNK_CELLS_MAX);
-        // The last cell lies within the bounds, so that they never become inverted.
-        match self.chunk.back() {
-            Some((last, _)) if self.reverse => bounds.1 = Bound::Excluded(last.clone()),
-            Some((last, _)) => bounds.0 = Bound::Excluded(last.clone()),
-            None => {}
-        }
-        if exhausted {
+        if let Some(last) = self.chunk.cells.last() {
+            let last = &self.chunk.bytes[last.key.clone()];
             if self.reverse {
-                self.shards.end -= 1;
+                self.upper = Bytes::copy_from_slice(last);
             } else {
-                self.shards.start += 1;
+                self.lower = Bytes::from([last, &[0]].concat());
             }
         }
+        let Self { memtable, lower, upper, read, reverse, chunk, chunk_cells, .. } = self;
+        chunk.bytes.clear();
+        chunk.cells.clear();
+        self.at = 0;
+        let mut beyond = false;
+        let take = |key: &[u8], mut versions: Versions<'_>| {
+            beyond = if *reverse { *key < **lower } else { *key >= **upper };
+            if beyond {
+                return false;
+            }
+            chunk.push(key, versions.find(|version| version.commit <= *read));
+            chunk.cells.len() < *chunk_cells && chunk.bytes.len() < CHUNK_BYTES
+        };
+        let ended = if *reverse {
+            memtable.tree.walk_back(Some(upper), take)
+        } else {
+            memtable.tree.walk(Some(lower), take)
+        };
+        self.ended = ended || beyond;
+        self.chunk_cells = (self.chunk_cells * 2).min(CHUNK_CELLS_MAX);
     }
-}
-
-/// The shards in which cells between the bounds can lie.
-fn shards_of(bounds: &(Bound<CellKey>, Bound<CellKey>)) -> std::ops::Range<usize> {
-    let table = |bound: &Bound<CellKey>| match bound {
-        Bound::Included(key) | Bound::Excluded(key) => Some(key.table()),
-        Bound::Unbounded => None,
-    };
-    let shard = |bound: &Bound<CellKey>| match bound {
-        Bound::Included(key) | Bound::Excluded(key) => Some(shard_of(key.token().0)),
-        Bound::Unbounded => None,
-    };
-    let first = shard(&bounds.0).unwrap_or(0);
-    // An upper bound at the next table's beginning does not bound the token.
-    let same_table = table(&bounds.0) == table(&bounds.1);
-    let last = shard(&bounds.1).filter(|_| same_table).unwrap_or(SHARDS - 1);
-    first..last + 1
 }

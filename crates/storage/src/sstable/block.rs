@@ -1,153 +1,370 @@
-//! A block: a run of versions, compressed.
+//! A decoded block: what the cache holds and every search walks.
+//!
+//! A block is decoded once, when it is read from disk; look-ups never decode again. It is one
+//! allocation, so that a look-up touches few pages of memory:
 //!
 //! ```text
-//!  0  compression   u8    0 none, 1 LZ4 (block format)
-//!  1  length        u32   of the run before compression
-//!  5  run           see `codec`; every cell carries its version
-//!     CRC32C        u32
+//! ┌───────────────┬──────────────────────────────────────┬──────────────────────────────────┐
+//! │ heads: u64 × n│ entries: 32 bytes × n                │ keys, in full, and payloads      │
+//! └───────────────┴──────────────────────────────────────┴──────────────────────────────────┘
+//!   8 bytes of the   commit, start, where the key is,
+//!   key after what   where the payload is
+//!   all keys share
 //! ```
+//!
+//! **Search.** All keys of a block share their first `skip` bytes. A wanted key is compared with
+//! those once; then the eight bytes behind them decide, as one number. Tokens are uniform and
+//! clustering keys often count up, so that a straight line through the heads nearly hits: the
+//! search begins where the line says, brackets from there in doubling steps and halves what is
+//! left. Only where heads are equal are keys compared in full.
+//!
+//! **Versions** of a key stand side by side, newest first, and refer to the same key bytes: two
+//! entries have the same key exactly if they name the same place.
 
-use bytes::{BufMut, Bytes};
-use carnet_base::{CellKey, Error, Result, Timestamp, Version};
+use std::cmp::Ordering;
 
-use super::section;
-use crate::codec::{self, Decoder, put_cell};
+use carnet_base::Timestamp;
 
-const NONE: u8 = 0;
-const LZ4: u8 = 1;
-/// A block is closed once it is long enough, so that its last cell may stand out by its length.
-pub(crate) const RUN_BYTES_MAX: usize =
-    (1 << 20) + codec::CELL_KEY_BYTES_MAX + codec::PAYLOAD_BYTES_MAX + 64;
-/// The longest that [`crate::Options::block_bytes`] may be.
-pub(crate) const BLOCK_BYTES_MAX: usize = 1 << 20;
+use super::Wrong;
+use super::bloom::Filter;
+use super::run::EntryRef;
 
-/// A version in a block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) key: CellKey,
-    pub(crate) start: Timestamp,
-    pub(crate) commit: Timestamp,
-    pub(crate) payload: Option<Bytes>,
+pub(super) const HEAD_BYTES: usize = 8;
+pub(super) const ENTRY_BYTES: usize = 32;
+
+const EXPIRES: u32 = 1 << 31;
+const NO_PAYLOAD: u32 = u32::MAX;
+
+/// An entry as it stands in memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Entry {
+    pub(super) commit: u64,
+    pub(super) start: u64,
+    pub(super) key_at: u32,
+    pub(super) key_len: u32,
+    pub(super) expires: bool,
+    pub(super) payload_at: u32,
+    /// `None` is a tombstone.
+    pub(super) payload_len: Option<u32>,
 }
 
 impl Entry {
-    pub(crate) fn version(&self) -> Version {
-        Version { start: self.start, commit: Some(self.commit), payload: self.payload.clone() }
+    fn to_bytes(self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        let key_len = self.key_len | if self.expires { EXPIRES } else { 0 };
+        bytes[..8].copy_from_slice(&self.commit.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.start.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.key_at.to_le_bytes());
+        bytes[20..24].copy_from_slice(&key_len.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.payload_at.to_le_bytes());
+        bytes[28..].copy_from_slice(&self.payload_len.unwrap_or(NO_PAYLOAD).to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; ENTRY_BYTES]) -> Self {
+        let long = |at: usize| {
+            u64::from_le_bytes(*bytes[at..].first_chunk().expect("an entry has 32 bytes"))
+        };
+        let short = |at: usize| {
+            u32::from_le_bytes(*bytes[at..].first_chunk().expect("an entry has 32 bytes"))
+        };
+        let (key_len, payload_len) = (short(20), short(28));
+        Self {
+            commit: long(0),
+            start: long(8),
+            key_at: short(16),
+            key_len: key_len & !EXPIRES,
+            expires: key_len & EXPIRES != 0,
+            payload_at: short(24),
+            payload_len: (payload_len != NO_PAYLOAD).then_some(payload_len),
+        }
     }
 }
 
-/// A decoded block: at least one entry, by cell, newest version first.
+/// A decoded block: at least one entry, by key, newest version first.
 #[derive(Debug)]
 pub(crate) struct Block {
-    entries: Vec<Entry>,
-    run_bytes: usize,
+    count: usize,
+    /// How many bytes all keys share.
+    skip: usize,
+    first_head: u64,
+    last_head: u64,
+    /// Entries per unit of head.
+    slope: f64,
+    memory: Box<[u8]>,
+    /// Being filled: what becomes `memory`.
+    filling: Vec<u8>,
+    /// What an index page says of the blocks that it names; empty for a data block.
+    filter: Filter,
 }
 
 impl Block {
-    /// Reads a block that stands at `offset`.
-    ///
-    /// # Errors
-    ///
-    /// `Corrupted`.
-    pub(crate) fn read(bytes: &Bytes, offset: u64) -> Result<Self> {
-        let mut decoder = Decoder::new(section::open(bytes, offset)?);
-        let compression = decoder.u8()?;
-        let len = decoder.u32()? as usize;
-        if len > RUN_BYTES_MAX {
-            return Err(Error::corrupted(format!("a block of {len} bytes is too long")));
+    /// Begins a block of so many entries and so many bytes of keys and payloads.
+    pub(super) fn with_room(count: usize, rest: usize) -> Self {
+        let fixed = count * (HEAD_BYTES + ENTRY_BYTES);
+        let mut filling = Vec::with_capacity(fixed + rest);
+        filling.resize(fixed, 0);
+        Self {
+            count,
+            skip: 0,
+            first_head: 0,
+            last_head: 0,
+            slope: 0.0,
+            memory: Box::default(),
+            filling,
+            filter: Filter::default(),
         }
-        let stored = decoder.rest();
-        let run = match compression {
-            NONE => stored,
-            LZ4 => Bytes::from(lz4_flex::block::decompress(&stored, len).map_err(|error| {
-                Error::corrupted("the block cannot be decompressed").with_source(error)
-            })?),
-            other => return Err(Error::corrupted(format!("compression {other} is unknown"))),
-        };
-        if run.len() != len {
-            return Err(Error::corrupted("the block has another length than it says"));
+    }
+
+    /// Checks that an entry comes after `last` and shares as much with its key as it can; tells
+    /// whether it has another key.
+    pub(super) fn check_order(
+        &self,
+        at: usize,
+        last: &Entry,
+        shared: usize,
+        rest: &[u8],
+        commit: u64,
+    ) -> Result<bool, Wrong> {
+        if at == 0 {
+            // An empty key could not be told from the next one by its place.
+            let is_whole = shared == 0 && !rest.is_empty();
+            return if is_whole { Ok(true) } else { Err("a block's first key is not whole") };
         }
-        let entries = entries_of(run)?;
-        Ok(Self { entries, run_bytes: len })
-    }
-
-    pub(crate) fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    /// What the block costs in memory.
-    pub(crate) const fn memory_bytes(&self) -> usize {
-        self.run_bytes + self.entries.capacity() * size_of::<Entry>()
-    }
-
-    /// Returns the index of the first entry at or after a version of a cell.
-    pub(crate) fn seek(&self, key: &CellKey, read: Timestamp) -> usize {
-        self.entries.partition_point(|entry| is_before(&entry.key, entry.commit, key, read))
-    }
-}
-
-/// The order of versions: by cell, then newest first.
-pub(crate) fn is_before(
-    key: &CellKey,
-    commit: Timestamp,
-    other: &CellKey,
-    other_commit: Timestamp,
-) -> bool {
-    key.cmp(other).then(other_commit.cmp(&commit)).is_lt()
-}
-
-fn entries_of(run: Bytes) -> Result<Vec<Entry>> {
-    let mut decoder = Decoder::new(run);
-    let mut entries: Vec<Entry> = Vec::new();
-    while !decoder.is_empty() {
-        let last = entries.last();
-        let cell = decoder.cell()?;
-        let Some((start, commit)) = cell.version else {
-            return Err(Error::corrupted("a cell in a block has no version"));
-        };
-        if last.is_some_and(|last| !is_before(&last.key, last.commit, &cell.key, commit)) {
-            return Err(Error::corrupted("the block's cells are not in order"));
+        let key = self.filling_key(last);
+        match (key.get(shared), rest.first()) {
+            (Some(old), Some(new)) if old < new => Ok(true),
+            (None, Some(_)) if shared == key.len() => Ok(true),
+            (None, None) if shared == key.len() && commit < last.commit => Ok(false),
+            _ => Err("a block's entries are not in order"),
         }
-        entries.push(Entry { key: cell.key, start, commit, payload: cell.payload });
     }
-    if entries.is_empty() {
-        return Err(Error::corrupted("the block has no cells"));
+
+    fn filling_key(&self, entry: &Entry) -> &[u8] {
+        &self.filling[entry.key_at as usize..][..entry.key_len as usize]
     }
-    Ok(entries)
+
+    /// Adds a key that shares bytes with the one that stands at `last_at`.
+    pub(super) fn push_key(&mut self, last_at: u32, shared: usize, rest: &[u8]) -> (u32, u32) {
+        let at = self.filling.len();
+        let last_at = last_at as usize;
+        self.filling.extend_from_within(last_at..last_at + shared);
+        self.filling.extend_from_slice(rest);
+        (short(at), short(shared + rest.len()))
+    }
+
+    /// Adds other bytes; returns where they stand.
+    pub(super) fn push_bytes(&mut self, bytes: &[u8]) -> u32 {
+        let at = self.filling.len();
+        self.filling.extend_from_slice(bytes);
+        short(at)
+    }
+
+    pub(super) fn set(&mut self, at: usize, entry: &Entry) {
+        let from = self.count * HEAD_BYTES + at * ENTRY_BYTES;
+        self.filling[from..from + ENTRY_BYTES].copy_from_slice(&entry.to_bytes());
+    }
+
+    /// Ends the filling: computes what searches need.
+    pub(super) fn index(&mut self) {
+        self.memory = std::mem::take(&mut self.filling).into_boxed_slice();
+        let last = self.count - 1;
+        self.skip = shared_len(self.key(0), self.key(last));
+        for at in 0..self.count {
+            let head = head(&self.key(at)[self.skip..]);
+            self.memory[at * HEAD_BYTES..][..HEAD_BYTES].copy_from_slice(&head.to_le_bytes());
+        }
+        self.first_head = self.head(0);
+        self.last_head = self.head(last);
+        if self.last_head > self.first_head {
+            self.slope = last as f64 / (self.last_head - self.first_head) as f64;
+        }
+    }
+
+    pub(super) fn with_filter(mut self, filter: Filter) -> Self {
+        self.filter = filter;
+        self
+    }
+
+    pub(super) const fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// How many entries there are.
+    pub(super) const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// What the block takes in memory, the counters of its `Arc` included.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + 2 * size_of::<usize>() + self.memory.len() + self.filter.len()
+    }
+
+    fn head(&self, at: usize) -> u64 {
+        let from = at * HEAD_BYTES;
+        u64::from_le_bytes(*self.memory[from..].first_chunk().expect("each entry has a head"))
+    }
+
+    pub(super) fn entry(&self, at: usize) -> Entry {
+        let from = self.count * HEAD_BYTES + at * ENTRY_BYTES;
+        Entry::from_bytes(self.memory[from..].first_chunk().expect("callers keep below len()"))
+    }
+
+    pub(super) fn key_of(&self, entry: &Entry) -> &[u8] {
+        &self.memory[entry.key_at as usize..][..entry.key_len as usize]
+    }
+
+    pub(super) fn key(&self, at: usize) -> &[u8] {
+        self.key_of(&self.entry(at))
+    }
+
+    /// Returns an entry in full.
+    pub(super) fn view(&self, entry: &Entry) -> EntryRef<'_> {
+        let payload_at = entry.payload_at as usize;
+        let expiry = entry.expires.then(|| {
+            let bytes = self.memory[payload_at - 8..].first_chunk();
+            u64::from_le_bytes(*bytes.expect("an expiry has eight bytes"))
+        });
+        EntryRef {
+            key: self.key_of(entry),
+            commit: timestamp(entry.commit),
+            start: timestamp(entry.start),
+            expiry,
+            payload: entry.payload_len.map(|len| &self.memory[payload_at..][..len as usize]),
+        }
+    }
+
+    /// Returns the entry at a place below [`Block::len`].
+    pub(super) fn get(&self, at: usize) -> EntryRef<'_> {
+        self.view(&self.entry(at))
+    }
+
+    pub(super) fn commit(&self, at: usize) -> Timestamp {
+        timestamp(self.entry(at).commit)
+    }
+
+    /// Returns where the first entry stands that is at or after a version of a key in the order of
+    /// a table: where the version itself stands, if it is here.
+    pub(super) fn seek(&self, key: &[u8], commit: Timestamp) -> usize {
+        // The first key is the first of what stands behind the entries.
+        let prefix = &self.memory[self.count * (HEAD_BYTES + ENTRY_BYTES)..][..self.skip];
+        let (start, rest) = key.split_at(self.skip.min(key.len()));
+        match start.cmp(prefix) {
+            Ordering::Less => return 0,
+            Ordering::Greater => return self.count,
+            Ordering::Equal => {}
+        }
+        let wanted = head(rest);
+        let mut low = self.first_at_or_above(wanted);
+        let (mut high, mut step) = (low, 1);
+        // Past the equal heads by doubling; what was jumped over too far compares as greater.
+        while high < self.count && self.head(high) == wanted {
+            high = (high + step).min(self.count);
+            step *= 2;
+        }
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.is_before(middle, key, commit) { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// Tells whether the entry at a place is that version of that key.
+    pub(super) fn is_at(&self, at: usize, key: &[u8], commit: Timestamp) -> bool {
+        let entry = self.entry(at);
+        entry.commit == commit.get() && self.key_of(&entry) == key
+    }
+
+    fn is_before(&self, at: usize, key: &[u8], commit: Timestamp) -> bool {
+        let entry = self.entry(at);
+        match self.key_of(&entry)[self.skip..].cmp(&key[self.skip..]) {
+            Ordering::Less => true,
+            Ordering::Equal => entry.commit > commit.get(),
+            Ordering::Greater => false,
+        }
+    }
+
+    /// Returns the first entry whose head is at least `wanted`.
+    fn first_at_or_above(&self, wanted: u64) -> usize {
+        if wanted <= self.first_head {
+            return 0;
+        }
+        if wanted > self.last_head {
+            return self.count;
+        }
+        // From here on heads[low] < wanted <= heads[high].
+        let (mut low, mut high) = (0, self.count - 1);
+        let guess = self.guess(wanted);
+        let mut step = 1;
+        if self.head(guess) < wanted {
+            low = guess;
+            while low + step < high {
+                if self.head(low + step) >= wanted {
+                    high = low + step;
+                    break;
+                }
+                low += step;
+                step *= 2;
+            }
+        } else {
+            high = guess;
+            while high > low + step {
+                if self.head(high - step) < wanted {
+                    low = high - step;
+                    break;
+                }
+                high -= step;
+                step *= 2;
+            }
+        }
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            if self.head(middle) < wanted { low = middle } else { high = middle }
+        }
+        high
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a product of two numbers that are not negative; the cast saturates"
+    )]
+    fn guess(&self, wanted: u64) -> usize {
+        let guess = ((wanted - self.first_head) as f64 * self.slope) as usize;
+        guess.min(self.count - 1)
+    }
 }
 
-/// Collects the run of a block.
-#[derive(Debug, Default)]
-pub(crate) struct BlockBuilder {
-    run: Vec<u8>,
+/// The first eight bytes as a number, zeros behind a shorter key.
+fn head(rest: &[u8]) -> u64 {
+    if let Some(head) = rest.first_chunk() {
+        return u64::from_be_bytes(*head);
+    }
+    let mut head = [0; HEAD_BYTES];
+    head[..rest.len()].copy_from_slice(rest);
+    u64::from_be_bytes(head)
 }
 
-impl BlockBuilder {
-    /// How many bytes the run has so far.
-    pub(crate) const fn len(&self) -> usize {
-        self.run.len()
+/// How many bytes two keys share at their beginning.
+pub(super) fn shared_len(left: &[u8], right: &[u8]) -> usize {
+    let (lefts, rights) = (left.chunks_exact(8), right.chunks_exact(8));
+    let mut at = 0;
+    for (left, right) in lefts.zip(rights) {
+        let word = |bytes: &[u8]| u64::from_le_bytes(*bytes.first_chunk().expect("eight bytes"));
+        let different = word(left) ^ word(right);
+        if different != 0 {
+            return at + different.trailing_zeros() as usize / 8;
+        }
+        at += 8;
     }
+    let rest = left[at..].iter().zip(&right[at..]);
+    at + rest.take_while(|(left, right)| left == right).count()
+}
 
-    pub(crate) fn push(
-        &mut self,
-        key: &CellKey,
-        (start, commit): (Timestamp, Timestamp),
-        payload: Option<&[u8]>,
-    ) {
-        put_cell(&mut self.run, key, Some((start, commit)), payload);
-    }
+fn timestamp(number: u64) -> Timestamp {
+    Timestamp::new(number).expect("timestamps are checked when a block is decoded")
+}
 
-    /// Appends the block, which will stand at `offset`, to `out`, and begins the next one.
-    pub(crate) fn finish(&mut self, out: &mut Vec<u8>, offset: u64) {
-        let from = out.len();
-        let len = u32::try_from(self.run.len()).expect("a run is at most RUN_BYTES_MAX bytes");
-        let compressed = lz4_flex::block::compress(&self.run);
-        let (compression, stored) =
-            if compressed.len() < self.run.len() { (LZ4, &compressed) } else { (NONE, &self.run) };
-        out.put_u8(compression);
-        out.put_u32_le(len);
-        out.put_slice(stored);
-        section::seal(out, from, offset);
-        self.run.clear();
-    }
+pub(super) fn short(number: usize) -> u32 {
+    u32::try_from(number).expect("a decoded block is far below 4 GiB")
 }

@@ -1,72 +1,109 @@
 //! Writes a table, version by version, in order.
+//!
+//! ```text
+//! push ──► run of the block ──full──► compress, seal ──► buffer ──256 KiB──► file
+//!                                        │ separator, place
+//!                                        ▼
+//!                                  index page (+ filter) ──full──► kept ──finish──► buffer
+//! ```
+//!
+//! Index pages are kept until the blocks are complete and then written together, so that blocks
+//! adjoin for scans and compaction. They take about a hundredth of the data.
 
 use std::sync::Arc;
 
-use carnet_base::{CellKey, Error, Result, Timestamp};
+use carnet_base::{Error, Result, TableId, Timestamp};
 
-use super::block::{BLOCK_BYTES_MAX, BlockBuilder, is_before};
-use super::bloom::BloomBuilder;
-use super::file_name;
-use super::footer::{Footer, Statistics};
-use super::index::{Index, IndexEntry};
-use super::section::Place;
+use super::block::shared_len;
+use super::bloom::FilterBuilder;
+use super::compress::Compressor;
+use super::footer::Footer;
+use super::options::{Compression, FilterKind, TableOptions};
+use super::page::{IndexBuilder, TOP_MEMORY_MAX};
+use super::run::{BLOCK_MEMORY_MAX, EntryRef, RunBuilder};
+use super::section::{self, Place};
+use super::statistics::{Counting, Statistics};
+use super::tombstones::{Fragmenter, RangeTombstone};
+use super::{KEY_BYTES_MAX, file_name, partition_len, table_of};
+use crate::codec::PAYLOAD_BYTES_MAX;
 use crate::disk::{Disk, During, File};
 
 /// The file is written in pieces of about this many bytes.
 const WRITE_BYTES: usize = 256 << 10;
+/// A decoded block takes at most so many times the bytes of its run, unless it has one entry.
+const DECODED_FACTOR: usize = 16;
 
 /// A finished table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Built {
-    pub(crate) number: u64,
-    pub(crate) bytes: u64,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// Names the file.
+    pub number: u64,
+    /// The file's length.
+    pub bytes: u64,
+    /// What it holds.
+    pub statistics: Statistics,
+}
+
+/// An index page that waits for its place.
+struct Page {
+    separator: Vec<u8>,
+    commit: Timestamp,
+    bytes: Vec<u8>,
 }
 
 /// Writes one table.
-pub(crate) struct Builder {
-    disk: Arc<dyn Disk>,
-    number: u64,
-    temporary: String,
-    file: Arc<dyn File>,
-    block_bytes: usize,
-    fp_chance: f64,
-    block: BlockBuilder,
-    /// The first version of the block under way.
-    first: Option<(CellKey, Timestamp)>,
-    index: Vec<IndexEntry>,
-    bloom: BloomBuilder,
-    statistics: Option<Statistics>,
-    last: Option<(CellKey, Timestamp)>,
-    buffer: Vec<u8>,
-    /// Where the buffer's first byte goes.
-    offset: u64,
+pub struct Builder {
+    out: Output,
+    options_of: Box<dyn FnMut(TableId) -> TableOptions + Send>,
+    options: TableOptions,
+    block: RunBuilder,
+    compressor: Compressor,
+    scratch: Vec<u8>,
+    last: Vec<u8>,
+    last_commit: Timestamp,
+    /// The separator of the block under way.
+    separator: (Vec<u8>, Timestamp),
+    index: IndexBuilder,
+    /// The separator of the index page under way.
+    page_separator: (Vec<u8>, Timestamp),
+    filter: FilterBuilder,
+    pages: Vec<Page>,
+    pages_bytes: usize,
+    tombstones: Fragmenter,
+    counting: Counting,
+    any: bool,
 }
 
 impl Builder {
-    /// Begins a table under a temporary name.
-    pub(crate) fn begin(
+    /// Begins the table of a number under a temporary name. `options_of` is asked once for each
+    /// cell table whose cells are pushed.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the disk fails.
+    pub fn begin(
         disk: Arc<dyn Disk>,
         number: u64,
-        block_bytes: usize,
-        fp_chance: f64,
+        options_of: impl FnMut(TableId) -> TableOptions + Send + 'static,
     ) -> Result<Self> {
-        let temporary = format!("{}.tmp", file_name(number));
-        let file = disk.create(&temporary).during("create", &*disk, &temporary)?;
         Ok(Self {
-            disk,
-            number,
-            temporary,
-            file,
-            block_bytes: block_bytes.clamp(1, BLOCK_BYTES_MAX),
-            fp_chance,
-            block: BlockBuilder::default(),
-            first: None,
-            index: Vec::new(),
-            bloom: BloomBuilder::default(),
-            statistics: None,
-            last: None,
-            buffer: Vec::new(),
-            offset: 0,
+            out: Output::begin(disk, number)?,
+            options_of: Box::new(options_of),
+            options: TableOptions::default(),
+            block: RunBuilder::default(),
+            compressor: Compressor::default(),
+            scratch: Vec::new(),
+            last: Vec::new(),
+            last_commit: Timestamp::ZERO,
+            separator: (Vec::new(), Timestamp::MAX),
+            index: IndexBuilder::default(),
+            page_separator: (Vec::new(), Timestamp::MAX),
+            filter: FilterBuilder::default(),
+            pages: Vec::new(),
+            pages_bytes: 0,
+            tombstones: Fragmenter::default(),
+            counting: Counting::default(),
+            any: false,
         })
     }
 
@@ -74,53 +111,151 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails.
+    /// `Unavailable` where the disk fails; `Invalid` where the key is empty, or
+    /// the key or the payload too long.
     ///
     /// # Panics
     ///
     /// Where the version does not come after the one before it.
-    pub(crate) fn push(
-        &mut self,
-        key: &CellKey,
-        (start, commit): (Timestamp, Timestamp),
-        payload: Option<&[u8]>,
-    ) -> Result<()> {
-        if let Some((last, last_commit)) = &self.last {
-            assert!(is_before(last, *last_commit, key, commit), "versions come in order");
-        }
-        self.bloom.add(key.table(), key.token());
-        self.count(key, commit, payload.is_none());
-        self.first.get_or_insert_with(|| (key.clone(), commit));
-        self.block.push(key, (start, commit), payload);
-        self.last = Some((key.clone(), commit));
-        if self.block.len() >= self.block_bytes {
+    pub fn push(&mut self, entry: &EntryRef<'_>) -> Result<()> {
+        check_sizes(entry)?;
+        let EntryRef { key, commit, .. } = *entry;
+        let shared = shared_len(&self.last, key);
+        let same_key = self.any && shared == key.len() && key.len() == self.last.len();
+        let in_order = match (self.last.get(shared), key.get(shared)) {
+            _ if !self.any => true,
+            (Some(last), Some(next)) => last < next,
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+            (None, None) => commit < self.last_commit,
+        };
+        assert!(in_order, "versions come in order");
+        // The partition's length lies within what both keys share if it is the same partition.
+        let same_partition = self.any && shared >= partition_len(key);
+        if !self.any {
+            self.options = (self.options_of)(TableId(table_of(key))).clamped();
+            self.begin_block(key, commit, same_key, 0);
+        } else if shared < 4 && table_of(key) != table_of(&self.last) {
             self.finish_block()?;
+            self.finish_page()?;
+            self.options = (self.options_of)(TableId(table_of(key))).clamped();
+            self.begin_block(key, commit, same_key, shared);
+        } else if self.is_full(entry, shared) {
+            self.finish_block()?;
+            self.begin_block(key, commit, same_key, shared);
         }
+        self.remember(key, same_key, same_partition);
+        self.counting.add(entry, !same_partition);
+        self.block.push(entry, if self.block.is_empty() { 0 } else { shared });
+        self.last.truncate(shared);
+        self.last.extend_from_slice(&key[shared..]);
+        self.last_commit = commit;
+        self.any = true;
         Ok(())
     }
 
-    fn count(&mut self, key: &CellKey, commit: Timestamp, tombstone: bool) {
-        let statistics = self.statistics.get_or_insert_with(|| Statistics {
-            cells: 0,
-            tombstones: 0,
-            commit_min: commit,
-            commit_max: commit,
-            first: key.clone(),
-            last: key.clone(),
-        });
-        statistics.cells += 1;
-        statistics.tombstones += u64::from(tombstone);
-        statistics.commit_min = statistics.commit_min.min(commit);
-        statistics.commit_max = statistics.commit_max.max(commit);
-        statistics.last = key.clone();
+    /// Adds a range tombstone. They come in the order of their lower ends, before, between or
+    /// after versions; one that is empty is left out.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where they take more than
+    /// [`RangeTombstones::BYTES_MAX`](super::RangeTombstones::BYTES_MAX); `Invalid` where a key is
+    /// too long.
+    ///
+    /// # Panics
+    ///
+    /// Where it comes out of order.
+    pub fn push_range_tombstone(&mut self, tombstone: &RangeTombstone) -> Result<()> {
+        if tombstone.lower.len().max(tombstone.upper.len()) > KEY_BYTES_MAX + 1 {
+            return Err(Error::invalid("a range tombstone's key is too long"));
+        }
+        self.tombstones.push(tombstone)
+    }
+
+    /// Returns about how long the file would be if it were finished now.
+    #[must_use]
+    pub fn estimated_bytes(&self) -> u64 {
+        let waiting = self.block.len() + self.index.len() + self.pages_bytes;
+        let filter = self.filter.bytes(self.options.bloom_fp_chance);
+        self.out.place() + (waiting + filter + self.tombstones.bytes()) as u64
+    }
+
+    /// Returns what the range tombstones take in memory so far, and will take when it is open.
+    #[must_use]
+    pub fn range_tombstone_bytes(&self) -> usize {
+        self.tombstones.bytes()
+    }
+
+    fn is_full(&self, entry: &EntryRef<'_>, shared: usize) -> bool {
+        // Each of the seven other columns takes a byte or two.
+        let more = 8 + entry.key.len() - shared + entry.payload.map_or(0, <[u8]>::len);
+        let decoded = self.block.decoded_bytes() + entry.key.len() + more + 48;
+        let decoded_max = (self.options.block_bytes * DECODED_FACTOR).min(BLOCK_MEMORY_MAX);
+        self.block.len() + more > self.options.block_bytes || decoded > decoded_max
+    }
+
+    /// Decides on the separator between the last key and the one that begins the next block.
+    fn begin_block(&mut self, key: &[u8], commit: Timestamp, same_key: bool, shared: usize) {
+        let (separator, at) = &mut self.separator;
+        // The very first one is the whole first key: nothing comes before it.
+        let len = if same_key || !self.any { key.len() } else { shared + 1 };
+        separator.clear();
+        separator.extend_from_slice(&key[..len]);
+        *at = match same_key {
+            true => self.last_commit.previous().unwrap_or(commit),
+            false => Timestamp::MAX,
+        };
+        if self.index.is_empty() {
+            self.page_separator.clone_from(&self.separator);
+        }
+    }
+
+    /// Adds a key to the filter of the index page under way.
+    fn remember(&mut self, key: &[u8], same_key: bool, same_partition: bool) {
+        let kind = self.options.filter;
+        let known = match kind {
+            FilterKind::Partitions => same_partition,
+            FilterKind::Cells => same_key,
+        };
+        // A partition that goes on from the page before is new to this one.
+        if !known || self.filter.is_empty() {
+            self.filter.add(kind, key);
+        }
     }
 
     fn finish_block(&mut self) -> Result<()> {
-        let Some((first, commit)) = self.first.take() else { return Ok(()) };
-        let offset = self.place();
-        self.block.finish(&mut self.buffer, offset);
-        self.index.push(IndexEntry { place: self.since(offset)?, first, commit });
-        if self.buffer.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let Self { out, block, compressor, scratch, options, .. } = self;
+        scratch.clear();
+        block.finish(scratch);
+        let mut compressed = Ok(());
+        let place = out.section(|buffer| {
+            compressed = compressor.put(options.compression, scratch, buffer);
+        })?;
+        compressed?;
+        self.index.push(&self.separator.0, self.separator.1, place);
+        let page_bytes = self.index.len() + self.filter.bytes(self.options.bloom_fp_chance);
+        let decoded_max =
+            (self.options.index_page_bytes * DECODED_FACTOR).min(BLOCK_MEMORY_MAX / 2);
+        let full = page_bytes >= self.options.index_page_bytes;
+        if full || self.index.decoded_bytes() >= decoded_max { self.finish_page() } else { Ok(()) }
+    }
+
+    fn finish_page(&mut self) -> Result<()> {
+        if self.index.is_empty() {
+            return Ok(());
+        }
+        let Self { compressor, options, .. } = self;
+        let mut bytes = Vec::new();
+        self.filter.finish(options.filter, options.bloom_fp_chance, &mut bytes);
+        self.index.finish(compressor, options.compression, &mut bytes)?;
+        self.pages_bytes += bytes.len() + section::CRC_BYTES;
+        let (separator, commit) = std::mem::take(&mut self.page_separator);
+        self.pages.push(Page { separator, commit, bytes });
+        Ok(())
     }
 
     /// Finishes the table: afterwards its file is there under its own name, durably. `None` where
@@ -129,30 +264,78 @@ impl Builder {
     /// # Errors
     ///
     /// `Unavailable` where the disk fails.
-    pub(crate) fn finish(mut self) -> Result<Option<Built>> {
+    pub fn finish(mut self) -> Result<Option<Built>> {
         self.finish_block()?;
-        let disk = Arc::clone(&self.disk);
-        let Some(statistics) = self.statistics.take() else {
-            disk.remove(&self.temporary).during("remove", &*disk, &self.temporary)?;
+        self.finish_page()?;
+        if !self.any && self.tombstones.is_empty() {
+            self.out.abandon()?;
             return Ok(None);
+        }
+        let Self { mut out, mut compressor, pages, tombstones, mut counting, .. } = self;
+        let index = out.place();
+        let mut top = IndexBuilder::default();
+        for page in pages {
+            let place = out.section(|buffer| buffer.extend_from_slice(&page.bytes))?;
+            top.push(&page.separator, page.commit, place);
+        }
+        if top.decoded_bytes() > TOP_MEMORY_MAX {
+            return Err(Error::unsupported(format_args!(
+                "tables whose top index takes more than {TOP_MEMORY_MAX} bytes: cut them earlier"
+            )));
+        }
+        let mut top_bytes = Vec::new();
+        if !top.is_empty() {
+            top.finish(&mut compressor, Compression::None, &mut top_bytes)?;
+        }
+        let tombstones = tombstones.finish()?;
+        tombstones.count(&mut counting);
+        let statistics = counting.finish(&self.last);
+        let footer = Footer {
+            index,
+            tombstones: out.section(|buffer| tombstones.put(buffer))?,
+            top: out.section(|buffer| buffer.extend_from_slice(&top_bytes))?,
+            statistics: out.section(|buffer| statistics.put(buffer))?,
         };
-        let at = self.place();
-        Index::put(&self.index, &mut self.buffer, at);
-        let index = self.since(at)?;
-        let at = self.place();
-        self.bloom.finish(self.fp_chance, &mut self.buffer, at);
-        let filter = self.since(at)?;
-        let at = self.place();
-        statistics.put(&mut self.buffer, at);
-        let statistics = self.since(at)?;
-        let at = self.place();
-        Footer { index, filter, statistics }.put(&mut self.buffer, at);
-        self.write()?;
-        self.file.sync_data().during("sync", &*disk, &self.temporary)?;
-        let name = file_name(self.number);
-        disk.rename(&self.temporary, &name).during("make", &*disk, &name)?;
-        disk.sync_dir().during("sync the directory of", &*disk, &name)?;
-        Ok(Some(Built { number: self.number, bytes: self.offset }))
+        let (number, bytes) = out.finish(&footer)?;
+        Ok(Some(Built { number, bytes, statistics }))
+    }
+}
+
+fn check_sizes(entry: &EntryRef<'_>) -> Result<()> {
+    if entry.key.is_empty() {
+        return Err(Error::invalid("a key is empty: a flat key has at least its frame"));
+    }
+    let limits = [
+        ("key", entry.key.len(), KEY_BYTES_MAX),
+        ("value", entry.payload.map_or(0, <[u8]>::len), PAYLOAD_BYTES_MAX),
+    ];
+    for (what, len, max) in limits {
+        if len > max {
+            return Err(Error::invalid(format!(
+                "a {what} of {len} bytes is too long: at most {max} bytes are stored"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The file under its temporary name, and what is not yet written of it.
+struct Output {
+    disk: Arc<dyn Disk>,
+    file: Arc<dyn File>,
+    number: u64,
+    temporary: String,
+    buffer: Vec<u8>,
+    /// Where the buffer's first byte goes.
+    offset: u64,
+}
+
+impl Output {
+    fn begin(disk: Arc<dyn Disk>, number: u64) -> Result<Self> {
+        let temporary = format!("{}.tmp", file_name(number));
+        let file = disk.create(&temporary).during("create", &*disk, &temporary)?;
+        let buffer = Vec::with_capacity(WRITE_BYTES + (64 << 10));
+        Ok(Self { disk, file, number, temporary, buffer, offset: 0 })
     }
 
     /// Where the next byte goes in the file.
@@ -160,10 +343,17 @@ impl Builder {
         self.offset + self.buffer.len() as u64
     }
 
-    fn since(&self, offset: u64) -> Result<Place> {
-        let len = u32::try_from(self.place() - offset).map_err(|_| {
-            Error::unsupported("tables with an index of more than 4 GiB: lower flush_bytes")
+    /// Appends a section and its checksum.
+    fn section(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<Place> {
+        let (from, offset) = (self.buffer.len(), self.place());
+        put(&mut self.buffer);
+        section::seal(&mut self.buffer, from, self.number, offset);
+        let len = u32::try_from(self.buffer.len() - from).map_err(|_| {
+            Error::unsupported("tables with an index of more than 4 GiB: cut them earlier")
         })?;
+        if self.buffer.len() >= WRITE_BYTES {
+            self.write()?;
+        }
         Ok(Place { offset, len })
     }
 
@@ -173,5 +363,22 @@ impl Builder {
         self.offset += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
+    }
+
+    fn abandon(self) -> Result<()> {
+        self.disk.remove(&self.temporary).during("remove", &*self.disk, &self.temporary)
+    }
+
+    /// Writes the footer and makes the file durable under its own name.
+    fn finish(mut self, footer: &Footer) -> Result<(u64, u64)> {
+        let at = self.place();
+        footer.put(&mut self.buffer, self.number, at);
+        self.write()?;
+        let disk = &*self.disk;
+        self.file.sync_data().during("sync", disk, &self.temporary)?;
+        let name = file_name(self.number);
+        disk.rename(&self.temporary, &name).during("make", disk, &name)?;
+        disk.sync_dir().during("sync the directory of", disk, &name)?;
+        Ok((self.number, self.offset))
     }
 }

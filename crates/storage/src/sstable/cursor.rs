@@ -1,173 +1,437 @@
-//! Walks a table's cells in order, either way, a block at a time.
+//! Walks the keys of a table in order, either way.
+//!
+//! A cursor stands at a *group*, the versions of one key, and lends the key and its newest version
+//! at the snapshot. Within a block the next group is found without any call that could wait
+//! ([`TableCursor::try_advance`]); only a block or an index page that is not in the cache takes
+//! [`TableCursor::load_next`]. Both directions do the same work: the group is delimited by
+//! comparing places, not keys, and blocks are entered at either end alike.
+//!
+//! **Groups across blocks.** The separators of the index say whether a block goes on with the last
+//! key of the block before it, and at which commit timestamp that one ended. So a cursor knows
+//! without reading whether the version that it looks for lies in the neighbouring block, and
+//! whether a neighbour holds only versions of a key that it has handed out already: such blocks
+//! are passed over.
+//!
+//! **Reading ahead.** A cursor holds one block and one index page. Once it has missed the cache
+//! twice in a row it reads the blocks that follow in one piece, twice as many each time up to
+//! [`AHEAD_BYTES`]: blocks adjoin, so that this is one read, and in reverse too.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
-use carnet_base::{CellKey, KeyRange, Result, Timestamp, Version};
+use bytes::Bytes;
+use carnet_base::{Result, Timestamp};
 
-use super::Table;
-use super::block::{Block, Entry};
+use super::ReadOptions;
+use super::ahead::Ahead;
+use super::block::Block;
+use super::page;
+use super::run::EntryRef;
+use super::section::Place;
+use super::table::{Table, slot_of};
+use crate::cache::Kind;
 
-/// A walk over the cells of a range.
-///
-/// Each cell comes with its newest version at the snapshot, `None` where all are newer. No more
-/// than one block is held.
-pub(crate) struct TableCursor {
-    table: Arc<Table>,
-    bounds: (Bound<CellKey>, Bound<CellKey>),
-    read: Timestamp,
-    reverse: bool,
-    /// The block and the entry that come next; `None` at the end.
-    at: Option<Position>,
-    next: Option<(CellKey, Option<Version>)>,
+/// The range of a walk and how it goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// The first key that is wanted.
+    pub lower: Bytes,
+    /// The first key behind them that is not; `None` goes to the table's end.
+    pub upper: Option<Bytes>,
+    /// Versions that committed later are not seen.
+    pub read: Timestamp,
+    /// From the last key to the first.
+    pub reverse: bool,
+    /// How the walk treats the cache.
+    pub reads: ReadOptions,
 }
 
-struct Position {
-    number: usize,
-    block: Arc<Block>,
-    entry: usize,
+/// A walk over the keys of a range. It begins in front of the first one.
+pub struct TableCursor {
+    table: Arc<Table>,
+    walk: Walk,
+    page: Option<Arc<Block>>,
+    page_number: usize,
+    slot: usize,
+    block: Option<Arc<Block>>,
+    /// Which entries of the block lie within the bounds.
+    from: usize,
+    to: usize,
+    /// Whether the block's first key goes on from the block before.
+    continues: bool,
+    /// The group that it stands at; the version at the snapshot is at `shown`.
+    group: (usize, usize),
+    shown: Option<usize>,
+    state: State,
+    ahead: Ahead,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// An index page has to be there, to be entered at `At`.
+    Page(At),
+    /// The block at the slot has to be there.
+    Block(At),
+    /// It stands at a group.
+    Group,
+    /// There is no more.
+    End,
+}
+
+/// Where a page or a block is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// Where the near bound says.
+    Bound,
+    /// At its near end; `handed` where the group that goes on across that end was handed out.
+    Edge { handed: bool },
+}
+
+/// A section that has to be read first.
+pub(super) struct Need {
+    pub(super) place: Place,
+    pub(super) kind: Kind,
 }
 
 impl TableCursor {
-    /// Begins a walk.
+    /// Makes a cursor in front of the first key: nothing is read yet.
+    #[must_use]
+    pub fn new(table: Arc<Table>, walk: Walk) -> Self {
+        let mut cursor = Self {
+            table,
+            page: None,
+            page_number: 0,
+            slot: 0,
+            block: None,
+            from: 0,
+            to: 0,
+            continues: false,
+            group: (0, 0),
+            shown: None,
+            state: State::End,
+            ahead: Ahead::default(),
+            walk,
+        };
+        let Walk { lower, upper, reverse, .. } = &cursor.walk;
+        let empty = upper.as_ref().is_some_and(|upper| upper <= lower);
+        if let Some(top) = cursor.table.top.as_ref().filter(|_| !empty) {
+            cursor.page_number = match upper {
+                Some(upper) if *reverse => slot_of(top, upper, Timestamp::MAX),
+                None if *reverse => top.len() - 1,
+                _ => slot_of(top, lower, Timestamp::MAX),
+            };
+            cursor.state = State::Page(At::Bound);
+        }
+        cursor
+    }
+
+    /// Returns the key that it stands at; `None` at the end, and in front of the first key.
+    #[must_use]
+    pub fn peek_key(&self) -> Option<&[u8]> {
+        match (self.state, &self.block) {
+            (State::Group, Some(block)) => Some(block.key(self.group.0)),
+            _ => None,
+        }
+    }
+
+    /// Returns the newest version of the key that it stands at which committed at or before the
+    /// snapshot; `None` where all are newer. The table's range tombstones are not applied: they
+    /// hide older sources' versions too, see [`Table::range_tombstones`].
+    #[must_use]
+    pub fn version(&self) -> Option<EntryRef<'_>> {
+        match (self.state, &self.block) {
+            (State::Group, Some(block)) => self.shown.map(|at| block.get(at)),
+            _ => None,
+        }
+    }
+
+    /// Goes on to the next key, or from the front to the first one. Returns `false` where a read
+    /// has to come first: then [`TableCursor::load_next`] completes the step. At the end it stays.
+    pub fn try_advance(&mut self) -> bool {
+        if self.state == State::Group {
+            // The common case, kept small: the next group is in the same block.
+            let (begin, end) = self.group;
+            let settled = match self.walk.reverse {
+                true => begin > self.from && self.settle_backward(begin),
+                false => end < self.to && self.settle_forward(end),
+            };
+            if settled {
+                return true;
+            }
+            if self.state == State::Group {
+                self.leave_bounded(true);
+            }
+        }
+        self.resume(None).is_none()
+    }
+
+    /// Reads what [`TableCursor::try_advance`] lacked and completes the step.
     ///
     /// # Errors
     ///
-    /// As [`Table::block`].
-    pub(crate) fn new(
-        table: Arc<Table>,
-        range: &KeyRange,
-        read: Timestamp,
-        reverse: bool,
-    ) -> Result<Self> {
-        let Some(bounds) = range.map_bounds() else {
-            let bounds = (Bound::Unbounded, Bound::Unbounded);
-            return Ok(Self { table, bounds, read, reverse, at: None, next: None });
-        };
-        let mut cursor = Self { table, bounds, read, reverse, at: None, next: None };
-        cursor.at = if reverse { cursor.seek_last()? } else { cursor.seek_first()? };
-        cursor.advance()?;
-        Ok(cursor)
-    }
-
-    /// Returns the cell that the cursor stands at, or `None` at the end.
-    pub(crate) fn peek(&self) -> Option<&CellKey> {
-        self.next.as_ref().map(|(key, _)| key)
-    }
-
-    /// Takes the cell that the cursor stands at and goes on to the next.
-    ///
-    /// # Errors
-    ///
-    /// As [`Table::block`].
-    pub(crate) fn take(&mut self) -> Result<Option<(CellKey, Option<Version>)>> {
-        let taken = self.next.take();
-        if taken.is_some() {
-            self.advance()?;
+    /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
+    pub async fn load_next(&mut self) -> Result<()> {
+        let mut loaded = None;
+        while let Some(need) = self.resume(loaded.take()) {
+            loaded = Some(self.load(need).await?);
         }
-        Ok(taken)
-    }
-
-    /// Finds the first entry within the bounds.
-    fn seek_first(&self) -> Result<Option<Position>> {
-        let (number, entry, block) = match &self.bounds.0 {
-            Bound::Unbounded => (0, 0, self.table.block(0)?),
-            // The first version of a cell is its newest, the last one its oldest.
-            Bound::Included(key) => self.seek(key, Timestamp::MAX)?,
-            // No commit has timestamp zero: this is the place behind all versions.
-            Bound::Excluded(key) => self.seek(key, Timestamp::ZERO)?,
-        };
-        let position = Position { number, block, entry };
-        if position.entry < position.block.entries().len() {
-            return Ok(Some(position));
-        }
-        self.step(position)
-    }
-
-    /// Finds the last entry within the bounds.
-    fn seek_last(&self) -> Result<Option<Position>> {
-        let (number, entry, block) = match &self.bounds.1 {
-            Bound::Unbounded => {
-                let number = self.table.index().blocks() - 1;
-                let block = self.table.block(number)?;
-                (number, block.entries().len(), block)
-            }
-            Bound::Excluded(key) => self.seek(key, Timestamp::MAX)?,
-            Bound::Included(key) => self.seek(key, Timestamp::ZERO)?,
-        };
-        // The entry found is the first one behind the bound.
-        self.step(Position { number, block, entry })
-    }
-
-    fn seek(&self, key: &CellKey, read: Timestamp) -> Result<(usize, usize, Arc<Block>)> {
-        let number = self.table.index().seek(key, read);
-        let block = self.table.block(number)?;
-        Ok((number, block.seek(key, read), block))
-    }
-
-    /// Goes to the neighbouring entry; into the next block where there is no more in this one.
-    fn step(&self, at: Position) -> Result<Option<Position>> {
-        let Position { number, block, entry } = at;
-        if self.reverse {
-            if entry > 0 {
-                return Ok(Some(Position { number, block, entry: entry - 1 }));
-            }
-            let Some(number) = number.checked_sub(1) else { return Ok(None) };
-            let block = self.table.block(number)?;
-            let entry = block.entries().len() - 1;
-            return Ok(Some(Position { number, block, entry }));
-        }
-        if entry + 1 < block.entries().len() {
-            return Ok(Some(Position { number, block, entry: entry + 1 }));
-        }
-        let number = number + 1;
-        if number == self.table.index().blocks() {
-            return Ok(None);
-        }
-        Ok(Some(Position { number, block: self.table.block(number)?, entry: 0 }))
-    }
-
-    /// Reads all versions of the next cell and keeps the one at the snapshot.
-    fn advance(&mut self) -> Result<()> {
-        let Some(first) = self.at.as_ref().map(|at| at.block.entries()[at.entry].key.clone())
-        else {
-            return Ok(());
-        };
-        if !self.is_within(&first) {
-            self.at = None;
-            return Ok(());
-        }
-        let mut found: Option<Version> = None;
-        while let Some(at) = self.at.take() {
-            let entry: &Entry = &at.block.entries()[at.entry];
-            if entry.key != first {
-                self.at = Some(at);
-                break;
-            }
-            // Forward the newest comes first and stays; backward it comes last and replaces.
-            if entry.commit <= self.read && (found.is_none() || self.reverse) {
-                found = Some(entry.version());
-            }
-            self.at = self.step(at)?;
-        }
-        self.next = Some((first, found));
         Ok(())
     }
 
-    /// Tells whether a key lies before the far end of the walk.
-    fn is_within(&self, key: &CellKey) -> bool {
-        if self.reverse {
-            match &self.bounds.0 {
-                Bound::Unbounded => true,
-                Bound::Included(lower) => key >= lower,
-                Bound::Excluded(lower) => key > lower,
-            }
-        } else {
-            match &self.bounds.1 {
-                Bound::Unbounded => true,
-                Bound::Included(upper) => key <= upper,
-                Bound::Excluded(upper) => key < upper,
+    /// Goes on to the next key, reading where that is needed.
+    ///
+    /// # Errors
+    ///
+    /// As [`TableCursor::load_next`].
+    pub async fn advance(&mut self) -> Result<()> {
+        if self.try_advance() { Ok(()) } else { self.load_next().await }
+    }
+
+    /// Goes as far as it can with one section that was just read.
+    fn resume(&mut self, mut loaded: Option<Arc<Block>>) -> Option<Need> {
+        loop {
+            let (place, kind, at) = match self.state {
+                State::Group | State::End => return None,
+                State::Page(at) => {
+                    let top = self.table.top.as_ref()?;
+                    (page::place(top, self.page_number), Kind::Index, at)
+                }
+                State::Block(at) => {
+                    let page = self.page.as_ref()?;
+                    (page::place(page, self.slot), Kind::Data, at)
+                }
+            };
+            let block = match loaded.take() {
+                Some(block) => block,
+                None => match self.table.cached(place, kind, self.walk.reads) {
+                    Some(block) => {
+                        if kind == Kind::Data {
+                            self.ahead.hit();
+                        }
+                        block
+                    }
+                    None => return Some(Need { place, kind }),
+                },
+            };
+            match kind {
+                Kind::Index => self.enter_page(block, at),
+                Kind::Data => self.enter_block(block, at),
             }
         }
     }
+
+    fn enter_page(&mut self, page: Arc<Block>, at: At) {
+        let Walk { lower, upper, reverse, .. } = &self.walk;
+        self.slot = match (at, upper) {
+            (At::Bound, None) if *reverse => page.len() - 1,
+            (At::Bound, Some(upper)) if *reverse => slot_of(&page, upper, Timestamp::MAX),
+            (At::Bound, _) => slot_of(&page, lower, Timestamp::MAX),
+            (At::Edge { .. }, _) if *reverse => page.len() - 1,
+            (At::Edge { .. }, _) => 0,
+        };
+        self.page = Some(page);
+        self.state = State::Block(at);
+    }
+
+    fn enter_block(&mut self, block: Arc<Block>, at: At) {
+        let handed = at == At::Edge { handed: true };
+        let len = block.len();
+        let Walk { lower, upper, reverse, .. } = &self.walk;
+        let reverse = *reverse;
+        self.from = if **lower <= *block.key(0) { 0 } else { block.seek(lower, Timestamp::MAX) };
+        self.to = match upper {
+            Some(upper) if **upper <= *block.key(len - 1) => block.seek(upper, Timestamp::MAX),
+            _ => len,
+        };
+        self.continues = self.separator().is_some_and(Separator::goes_on);
+        let (mut from, mut to) = (self.from, self.to);
+        if handed && reverse {
+            to = to.min(group_begin(&block, len));
+        } else if handed && self.continues {
+            from = from.max(group_end(&block, 0));
+        }
+        self.block = Some(block);
+        if from >= to {
+            self.leave_bounded(handed && (from == len || to == 0));
+        } else if reverse {
+            self.settle_backward(to);
+        } else {
+            self.settle_forward(from);
+        }
+    }
+
+    /// Stands at the group that begins at `from`, unless its version lies in the next block.
+    fn settle_forward(&mut self, from: usize) -> bool {
+        let Some(block) = &self.block else { return false };
+        let key_at = block.entry(from).key_at;
+        let (mut to, mut shown) = (from, None);
+        while to < block.len() {
+            let entry = block.entry(to);
+            if entry.key_at != key_at {
+                break;
+            }
+            if shown.is_none() && entry.commit <= self.walk.read.get() {
+                shown = Some(to);
+            }
+            to += 1;
+        }
+        let beyond = shown.is_none() && to == block.len();
+        if beyond && self.next_separator().is_some_and(Separator::goes_on) {
+            self.leave(false);
+            return false;
+        }
+        self.stand((from, to), shown)
+    }
+
+    /// Stands at the group that ends at `to`, unless its version lies in the block before.
+    fn settle_backward(&mut self, to: usize) -> bool {
+        let Some(block) = &self.block else { return false };
+        let key_at = block.entry(to - 1).key_at;
+        let (mut from, mut shown) = (to, None);
+        while from > 0 {
+            let entry = block.entry(from - 1);
+            if entry.key_at != key_at {
+                break;
+            }
+            from -= 1;
+            if entry.commit <= self.walk.read.get() {
+                shown = Some(from);
+            }
+        }
+        // The block before ends with the version after the separator, in commit timestamps.
+        let newer =
+            |separator: Separator<'_>| separator.goes_on() && separator.commit < self.walk.read;
+        if from == 0 && self.separator().is_some_and(newer) {
+            self.leave(false);
+            return false;
+        }
+        self.stand((from, to), shown)
+    }
+
+    fn stand(&mut self, group: (usize, usize), shown: Option<usize>) -> bool {
+        self.group = group;
+        self.shown = shown;
+        self.state = State::Group;
+        true
+    }
+
+    /// Leaves the block, unless a bound lies within it.
+    fn leave_bounded(&mut self, handed: bool) {
+        let len = self.block.as_ref().map_or(0, |block| block.len());
+        let bounded = if self.walk.reverse { self.from > 0 } else { self.to < len };
+        if bounded { self.state = State::End } else { self.leave(handed) }
+    }
+
+    /// Goes to the neighbouring block. `handed` says whether the group at this block's far end was
+    /// handed out.
+    fn leave(&mut self, handed: bool) {
+        self.state = if self.walk.reverse {
+            self.leave_backward(handed && self.continues)
+        } else {
+            self.leave_forward(handed)
+        };
+    }
+
+    fn leave_forward(&mut self, handed: bool) -> State {
+        let Some(next) = self.next_separator() else { return State::End };
+        if self.walk.upper.as_ref().is_some_and(|upper| **upper <= *next.key) {
+            return State::End;
+        }
+        let Some(page) = &self.page else { return State::End };
+        if self.slot + 1 == page.len() {
+            self.page_number += 1;
+            return State::Page(At::Edge { handed });
+        }
+        self.slot += 1;
+        // Blocks that hold nothing but older versions of the key that was handed out.
+        while handed && self.slot + 1 < page.len() && is_within_group(page, self.slot) {
+            self.slot += 1;
+        }
+        State::Block(At::Edge { handed })
+    }
+
+    fn leave_backward(&mut self, handed: bool) -> State {
+        let Some(separator) = self.separator() else { return State::End };
+        // Everything in the blocks before comes before the separator.
+        let in_bounds = match separator.goes_on() {
+            true => *separator.key >= *self.walk.lower,
+            false => *separator.key > *self.walk.lower,
+        };
+        if !in_bounds {
+            return State::End;
+        }
+        if self.slot > 0 {
+            self.slot -= 1;
+            let Some(page) = &self.page else { return State::End };
+            while handed && self.slot > 0 && is_within_group(page, self.slot) {
+                self.slot -= 1;
+            }
+            return State::Block(At::Edge { handed });
+        }
+        match self.page_number.checked_sub(1) {
+            None => State::End,
+            Some(number) => {
+                self.page_number = number;
+                State::Page(At::Edge { handed })
+            }
+        }
+    }
+
+    /// The separator in front of this block.
+    fn separator(&self) -> Option<Separator<'_>> {
+        let page = self.page.as_ref()?;
+        Some(Separator { key: page.key(self.slot), commit: page.commit(self.slot) })
+    }
+
+    /// The separator between this block and the next one.
+    fn next_separator(&self) -> Option<Separator<'_>> {
+        let page = self.page.as_ref()?;
+        let (index, at) = match self.slot + 1 {
+            at if at < page.len() => (&**page, at),
+            _ => (self.table.top.as_ref()?, self.page_number + 1),
+        };
+        (at < index.len()).then(|| Separator { key: index.key(at), commit: index.commit(at) })
+    }
+
+    async fn load(&mut self, need: Need) -> Result<Arc<Block>> {
+        let Need { place, kind } = need;
+        if kind == Kind::Index {
+            return self.table.load(place, kind, self.walk.reads).await;
+        }
+        let Self { table, walk, page, slot, ahead, .. } = self;
+        let Some(page) = page else { return table.load(place, kind, walk.reads).await };
+        ahead.load(table, walk, page, *slot).await
+    }
+}
+
+/// What stands between two blocks.
+#[derive(Clone, Copy)]
+struct Separator<'a> {
+    key: &'a [u8],
+    commit: Timestamp,
+}
+
+impl Separator<'_> {
+    /// Whether the key before it goes on behind it.
+    fn goes_on(self) -> bool {
+        self.commit < Timestamp::MAX
+    }
+}
+
+/// Tells whether the block at a slot, and not the page's last, holds versions of one key only,
+/// which goes on both before and behind it.
+fn is_within_group(page: &Block, slot: usize) -> bool {
+    let (entry, next) = (page.entry(slot), page.entry(slot + 1));
+    // Separators with the same key refer to the same bytes.
+    entry.key_at == next.key_at && entry.commit < Timestamp::MAX.get()
+}
+
+fn group_end(block: &Block, from: usize) -> usize {
+    let key_at = block.entry(from).key_at;
+    (from..block.len()).find(|&at| block.entry(at).key_at != key_at).unwrap_or(block.len())
+}
+
+fn group_begin(block: &Block, to: usize) -> usize {
+    let key_at = block.entry(to - 1).key_at;
+    (0..to).rev().find(|&at| block.entry(at).key_at != key_at).map_or(0, |at| at + 1)
 }

@@ -1,204 +1,266 @@
-//! An open table.
+//! An open table: point reads.
+//!
+//! ```text
+//!              top index (in memory)
+//!                   │ which page
+//!                   ▼
+//!    cache ── index page + filter ──"not here"──► nothing          1 read where it is cold
+//!                   │ which block
+//!                   ▼
+//!    cache ──     block                                            1 read where it is cold
+//! ```
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use carnet_base::{CellKey, Error, ErrorKind, KeyRange, Result, Timestamp, Version};
-use quick_cache::Weighter;
-use quick_cache::sync;
+use carnet_base::{Result, Timestamp};
 
-use super::block::Block;
-use super::bloom::Bloom;
-use super::footer::{FOOTER_BYTES, Footer, Statistics};
-use super::index::Index;
+use super::ReadOptions;
+use super::block::{Block, Entry};
+use super::footer::{self, Footer};
+use super::page;
+use super::run::EntryRef;
 use super::section::Place;
-use super::{Built, file_name};
-use crate::disk::{Disk, During, File};
-use crate::metrics::{Counters, add};
+use super::source::Source;
+use super::statistics::Statistics;
+use super::tombstones::RangeTombstones;
+use crate::cache::{Cache, Kind};
+use crate::disk::Disk;
 
-/// Decoded blocks of all tables, by table and block.
-pub(crate) type Cache = sync::Cache<(u64, usize), Arc<Block>, BlockWeight>;
+/// What a table knows of a key: its newest version, or the range tombstone that covers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The start timestamp of the transaction that wrote the version.
+    pub start: Timestamp,
+    /// The commit timestamp of that transaction.
+    pub commit: Timestamp,
+    /// The second of wall time from which on it counts as deleted.
+    pub expiry: Option<u64>,
+    /// The row image or byte string; `None` where the key is deleted.
+    pub payload: Option<Bytes>,
+}
 
-/// Weighs a block by its memory.
-#[derive(Clone, Debug)]
-pub(crate) struct BlockWeight;
+impl Found {
+    pub(super) fn of(entry: &EntryRef<'_>) -> Self {
+        Self {
+            start: entry.start,
+            commit: entry.commit,
+            expiry: entry.expiry,
+            payload: entry.payload.map(Bytes::copy_from_slice),
+        }
+    }
 
-impl Weighter<(u64, usize), Arc<Block>> for BlockWeight {
-    fn weight(&self, _key: &(u64, usize), block: &Arc<Block>) -> u64 {
-        block.memory_bytes() as u64
+    fn deleted((commit, start): (Timestamp, Timestamp)) -> Self {
+        Self { start, commit, expiry: None, payload: None }
     }
 }
 
-/// Makes a cache of so many bytes.
-pub(crate) fn new_cache(bytes: usize, block_bytes: usize) -> Arc<Cache> {
-    let blocks = bytes / block_bytes.max(1);
-    Arc::new(sync::Cache::with_weighter(blocks.max(1), bytes as u64, BlockWeight))
-}
-
-/// An open table: its index and filter are in memory, its blocks in the shared cache or on disk.
-pub(crate) struct Table {
-    built: Built,
-    disk: Arc<dyn Disk>,
-    file: Arc<dyn File>,
-    index: Index,
-    bloom: Bloom,
+/// An open table.
+///
+/// Its top index, its range tombstones and its statistics are in memory ([`Table::memory_bytes`]);
+/// blocks and index pages are in the shared cache or on disk.
+pub struct Table {
+    pub(super) source: Source,
+    pub(super) footer: Footer,
+    pub(super) top: Option<Block>,
+    tombstones: RangeTombstones,
     statistics: Statistics,
-    cache: Arc<Cache>,
-    counters: Arc<Counters>,
+    pub(super) cache: Arc<Cache>,
 }
 
 impl Table {
-    /// Opens a table and checks everything but its blocks.
+    /// Opens the table of a number whose file has so many bytes, and checks everything but its
+    /// blocks and index pages.
     ///
     /// # Errors
     ///
-    /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
-    pub(crate) fn open(
-        disk: Arc<dyn Disk>,
-        built: Built,
-        cache: Arc<Cache>,
-        counters: Arc<Counters>,
-    ) -> Result<Self> {
-        let name = file_name(built.number);
-        let file = match disk.open(&name) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Error::corrupted(format!(
-                    "{} is missing: restore it, or the whole directory from a backup",
-                    disk.path(&name)
-                )));
-            }
-            opened => opened.during("open", &*disk, &name)?,
-        };
-        let len = file.len().during("open", &*disk, &name)?;
-        if len != built.bytes || len < u64::from(FOOTER_BYTES) {
-            return Err(Error::corrupted(format!(
-                "{} has {len} bytes where the manifest says {}",
-                disk.path(&name),
-                built.bytes
-            )));
-        }
-        let source = Source { disk: &*disk, file: &*file, name: &name };
-        let footer = Place { offset: len - u64::from(FOOTER_BYTES), len: FOOTER_BYTES };
-        let footer = source.section("footer", footer, |bytes, _| Footer::read(bytes, len))?;
-        let index = source.section("index", footer.index, Index::read)?;
-        let bloom = source.section("filter", footer.filter, Bloom::read)?;
-        let statistics = source.section("statistics", footer.statistics, Statistics::read)?;
-        Ok(Self { built, index, bloom, statistics, cache, counters, file, disk })
+    /// `Corrupted`, naming the file and the place; `Unsupported` for another version of the
+    /// format; `Unavailable` where the disk fails.
+    pub fn open(disk: Arc<dyn Disk>, number: u64, bytes: u64, cache: Arc<Cache>) -> Result<Self> {
+        let source = Source::open(disk, number, bytes)?;
+        let end_bytes = footer::end_bytes(bytes);
+        let place = Place { offset: bytes - u64::from(end_bytes), len: end_bytes };
+        let end = source.bytes(place)?;
+        let at = bytes.saturating_sub(u64::from(footer::FOOTER_BYTES));
+        let footer = Footer::read(&end, number, bytes)
+            .map_err(|error| source.damaged("footer", at, error))?;
+        let Footer { index, tombstones, top, statistics } = footer;
+        let statistics = source.section("statistics", statistics, Statistics::read)?;
+        let read_top = |section: &[u8]| page::decode_top(section, index, tombstones.offset);
+        let top = source.section("top index", top, read_top)?;
+        let tombstones =
+            source.section("section of range tombstones", tombstones, RangeTombstones::read)?;
+        Ok(Self { source, footer, top, tombstones, statistics, cache })
     }
 
-    pub(crate) const fn built(&self) -> Built {
-        self.built
+    /// Returns the number in the file's name.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.source.number()
     }
 
-    pub(crate) const fn statistics(&self) -> &Statistics {
+    /// Returns the length of the file.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.source.len()
+    }
+
+    /// Returns what the table holds.
+    #[must_use]
+    pub const fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    pub(super) const fn index(&self) -> &Index {
-        &self.index
+    /// Returns the range tombstones, by which older sources' versions are hidden too.
+    #[must_use]
+    pub const fn range_tombstones(&self) -> &RangeTombstones {
+        &self.tombstones
     }
 
-    /// Returns a cell's newest version that committed at or before `read`.
+    /// Returns what the table takes in memory beside the cache.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let top = self.top.as_ref().map_or(0, Block::memory_bytes);
+        let keys = self.statistics.first.len() + self.statistics.last.len();
+        size_of::<Self>() + top + self.tombstones.memory_bytes() + keys
+    }
+
+    /// Tells whether a range of keys, `None` without an upper end, can have versions or range
+    /// tombstones here that committed at or before `read`. Nothing is read from disk.
+    #[must_use]
+    pub fn overlaps(&self, lower: &[u8], upper: Option<&[u8]>, read: Timestamp) -> bool {
+        let Statistics { first, last, commit_min, .. } = &self.statistics;
+        let cells = self.top.is_some()
+            && lower <= &last[..]
+            && upper.is_none_or(|upper| &first[..] < upper);
+        *commit_min <= read && (cells || self.tombstones.overlaps(lower, upper))
+    }
+
+    /// Returns what the table knows of a key at `read`: its newest version that committed at or
+    /// before, or a tombstone where a range tombstone hides that. Of a version and a range
+    /// tombstone of one commit the version counts.
     ///
     /// # Errors
     ///
     /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
-    pub(crate) fn get(&self, key: &CellKey, read: Timestamp) -> Result<Option<Version>> {
-        if *key < self.statistics.first
-            || *key > self.statistics.last
-            || read < self.statistics.commit_min
-        {
-            return Ok(None);
+    pub async fn get(
+        &self,
+        key: &[u8],
+        read: Timestamp,
+        reads: ReadOptions,
+    ) -> Result<Option<Found>> {
+        let Some(page) = self.page_of(key, read) else { return Ok(self.conclude(key, read, None)) };
+        let index = self.load(page, Kind::Index, reads).await?;
+        let Some(place) = self.block_of(&index, key, read) else {
+            return Ok(self.conclude(key, read, None));
+        };
+        let block = self.load(place, Kind::Data, reads).await?;
+        Ok(self.conclude(key, read, find(&block, key, read)))
+    }
+
+    /// Returns what [`Table::get`] returns, unless that has to read from disk.
+    #[must_use]
+    pub fn get_cached(
+        &self,
+        key: &[u8],
+        read: Timestamp,
+        reads: ReadOptions,
+    ) -> Option<Option<Found>> {
+        let Some(page) = self.page_of(key, read) else {
+            return Some(self.conclude(key, read, None));
+        };
+        let index = self.cached(page, Kind::Index, reads)?;
+        let Some(place) = self.block_of(&index, key, read) else {
+            return Some(self.conclude(key, read, None));
+        };
+        let block = self.cached(place, Kind::Data, reads)?;
+        Some(self.conclude(key, read, find(&block, key, read)))
+    }
+
+    /// Returns the index page whose blocks would hold a version.
+    fn page_of(&self, key: &[u8], read: Timestamp) -> Option<Place> {
+        let Statistics { first, last, commit_min, .. } = &self.statistics;
+        if key < &first[..] || key > &last[..] || read < *commit_min {
+            return None;
         }
-        if !self.bloom.may_contain(key.table(), key.token()) {
-            self.counters.bloom_negatives.fetch_add(1, Ordering::Relaxed);
-            return Ok(None);
+        let top = self.top.as_ref()?;
+        Some(page::place(top, slot_of(top, key, read)))
+    }
+
+    /// Returns the block that would hold a version, unless the filter keeps it out.
+    fn block_of(&self, index: &Block, key: &[u8], read: Timestamp) -> Option<Place> {
+        if !index.filter().may_contain(key) {
+            crate::metrics::add(&self.cache.counters().bloom_negatives, 1);
+            return None;
         }
-        let number = self.index.seek(key, read);
-        let block = self.block(number)?;
-        if let Some(entry) = block.entries().get(block.seek(key, read)) {
-            return Ok((entry.key == *key).then(|| entry.version()));
+        Some(page::place(index, slot_of(index, key, read)))
+    }
+
+    /// Joins a version with the range tombstones.
+    fn conclude(&self, key: &[u8], read: Timestamp, found: Option<EntryRef<'_>>) -> Option<Found> {
+        if self.tombstones.is_empty() {
+            return found.as_ref().map(Found::of);
         }
-        // All of the block comes before the version; the next block's first entry may be it.
-        match self.index.get(number + 1) {
-            Some(next) if next.first == *key => {
-                let next = self.block(number + 1)?;
-                Ok(next.entries().first().map(super::block::Entry::version))
-            }
-            _ => Ok(None),
+        let cover = self.tombstones.covering(key, read);
+        match (found, cover) {
+            (Some(found), Some(cover)) if found.commit < cover.0 => Some(Found::deleted(cover)),
+            (Some(found), _) => Some(Found::of(&found)),
+            (None, cover) => cover.map(Found::deleted),
         }
     }
 
-    /// Tells whether a range can have cells here.
-    pub(crate) fn overlaps(&self, range: &KeyRange, read: Timestamp) -> bool {
-        use std::ops::Bound::{Excluded, Included};
-        let Some((lower, upper)) = range.map_bounds() else { return false };
-        let Statistics { first, last, .. } = &self.statistics;
-        let begins_after = matches!(&lower, Included(lower) | Excluded(lower) if lower > last);
-        let ends_before = matches!(&upper, Included(upper) | Excluded(upper) if upper < first);
-        let partition_absent = range
-            .single_partition()
-            .is_some_and(|partition| !self.bloom.may_contain(range.table, partition.token()));
-        !begins_after && !ends_before && !partition_absent && read >= self.statistics.commit_min
+    /// Returns a section from the cache.
+    pub(super) fn cached(&self, at: Place, kind: Kind, reads: ReadOptions) -> Option<Arc<Block>> {
+        self.cache.get((self.source.number(), at.offset), kind, reads)
     }
 
-    /// Returns a block, from the cache or from disk.
+    /// Returns a section from the cache or from disk.
     ///
     /// # Errors
     ///
     /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
-    pub(crate) fn block(&self, number: usize) -> Result<Arc<Block>> {
-        let key = (self.built.number, number);
-        if let Some(block) = self.cache.get(&key) {
-            add(&self.counters.block_hits, 1);
+    pub(super) async fn load(
+        &self,
+        at: Place,
+        kind: Kind,
+        reads: ReadOptions,
+    ) -> Result<Arc<Block>> {
+        if let Some(block) = self.cached(at, kind, reads) {
             return Ok(block);
         }
-        let entry = self.index.get(number).expect("callers take block numbers from the index");
-        let name = file_name(self.built.number);
-        let source = Source { disk: &*self.disk, file: &*self.file, name: &name };
-        let block = source.section("block", entry.place, |bytes, offset| {
-            let block = Block::read(bytes, offset)?;
-            let first = block.entries().first();
-            if first.is_none_or(|first| first.key != entry.first || first.commit != entry.commit) {
-                return Err(Error::corrupted("the block is not the one that the index names"));
+        let read = async {
+            let bytes = self.source.read(at).await?;
+            self.decode(at.offset, &bytes, kind)
+        };
+        self.cache.load((self.source.number(), at.offset), kind, reads, read).await
+    }
+
+    /// Checks and decodes a block or an index page that was read.
+    pub(super) fn decode(&self, offset: u64, bytes: &[u8], kind: Kind) -> Result<Block> {
+        let data_end = self.footer.index;
+        match kind {
+            Kind::Data => self.source.decode("block", offset, bytes, page::decode_data),
+            Kind::Index => {
+                let decode = |section: &[u8]| page::decode_page(section, data_end);
+                self.source.decode("index page", offset, bytes, decode)
             }
-            Ok(Arc::new(block))
-        })?;
-        add(&self.counters.block_reads, 1);
-        self.cache.insert(key, Arc::clone(&block));
-        Ok(block)
+        }
     }
 }
 
-/// A file to read sections from.
-struct Source<'a> {
-    disk: &'a dyn Disk,
-    file: &'a dyn File,
-    name: &'a str,
+/// Returns which entry of an index names what would hold a version.
+pub(super) fn slot_of(index: &Block, key: &[u8], commit: Timestamp) -> usize {
+    let at = index.seek(key, commit);
+    // The entry found is the first one at or after the version: itself, or the one behind it.
+    match at < index.len() && index.is_at(at, key, commit) {
+        true => at,
+        false => at.saturating_sub(1),
+    }
 }
 
-impl Source<'_> {
-    /// Reads a section whose place was checked against the file's length, and decodes it.
-    fn section<T>(
-        &self,
-        what: &str,
-        place: Place,
-        decode: impl FnOnce(&Bytes, u64) -> Result<T>,
-    ) -> Result<T> {
-        let mut bytes = vec![0; place.len as usize];
-        let read =
-            self.file.read_at(&mut bytes, place.offset).during("read", self.disk, self.name)?;
-        bytes.truncate(read);
-        decode(&Bytes::from(bytes), place.offset).map_err(|error| match error.kind() {
-            ErrorKind::Corrupted => Error::corrupted(format!(
-                "{}: the {what} at byte {} is damaged; keep a copy of the directory and restore a \
-                 backup",
-                self.disk.path(self.name),
-                place.offset
-            ))
-            .with_source(error),
-            kind => Error::new(kind, format!("{}: {error}", self.disk.path(self.name))),
-        })
-    }
+/// Returns a key's newest version at or before `read`.
+fn find<'a>(block: &'a Block, key: &[u8], read: Timestamp) -> Option<EntryRef<'a>> {
+    let at = block.seek(key, read);
+    let entry: Entry = (at < block.len()).then(|| block.entry(at))?;
+    (block.key_of(&entry) == key).then(|| block.view(&entry))
 }

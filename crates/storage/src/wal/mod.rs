@@ -32,8 +32,8 @@ mod writer;
 
 use std::fmt;
 
-pub(crate) use record::{Header, Record};
-pub(crate) use tail::{Item, Tail};
+pub(crate) use record::{HEADER_BYTES as RECORD_HEADER_BYTES, Header, Record};
+pub(crate) use tail::{Rotation, Rotations, Tail};
 pub(crate) use writer::Writer;
 
 /// A place in the whole log, in bytes from its beginning.

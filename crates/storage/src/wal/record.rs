@@ -24,36 +24,19 @@ pub(crate) const HEADER_BYTES: usize = 48;
 pub(crate) const BODY_BYTES_MAX: usize = 256 << 20;
 const MAGIC: u32 = u32::from_le_bytes(*b"CREC");
 
-/// A record with its place.
+/// A record that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) lsn: Lsn,
     pub(crate) start: Timestamp,
     pub(crate) commit: Timestamp,
     pub(crate) body: Bytes,
-    pub(crate) body_crc: u32,
 }
 
 impl Record {
     /// How many bytes of the log a record with that body takes.
     pub(crate) const fn len_with(body_len: usize) -> u64 {
         (HEADER_BYTES + body_len) as u64
-    }
-
-    /// Appends header and body.
-    pub(crate) fn put(&self, durable: Lsn, out: &mut Vec<u8>) {
-        let at = out.len();
-        let len = u32::try_from(self.body.len()).expect("prepare() bounds a body far below 4 GiB");
-        out.put_u32_le(MAGIC);
-        out.put_u32_le(len);
-        out.put_u64_le(self.lsn.0);
-        out.put_u64_le(self.start.get());
-        out.put_u64_le(self.commit.get());
-        out.put_u64_le(durable.0);
-        out.put_u32_le(self.body_crc);
-        let crc = crc32c::crc32c(&out[at..]);
-        out.put_u32_le(crc);
-        out.put_slice(&self.body);
     }
 }
 
@@ -69,6 +52,23 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// Fills the room that was left for a header in front of its body.
+    pub(crate) fn fill(&self, mut room: &mut [u8]) {
+        let len = u32::try_from(self.body_len).expect("prepare() bounds a body far below 4 GiB");
+        let mut header = [0; HEADER_BYTES];
+        let mut out = &mut header[..];
+        out.put_u32_le(MAGIC);
+        out.put_u32_le(len);
+        out.put_u64_le(self.lsn.0);
+        out.put_u64_le(self.start.get());
+        out.put_u64_le(self.commit.get());
+        out.put_u64_le(self.durable.0);
+        out.put_u32_le(self.body_crc);
+        let crc = crc32c::crc32c(&header[..44]);
+        header[44..].copy_from_slice(&crc.to_le_bytes());
+        room.put_slice(&header);
+    }
+
     /// Reads a header at the front of `bytes`, or `None` where there is none.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let header: &[u8; HEADER_BYTES] = bytes.first_chunk()?;

@@ -21,15 +21,21 @@ pub(crate) struct Recovered {
     pub(crate) cut_bytes: u64,
 }
 
-/// A segment as it was read.
+/// A segment's file. Its bytes are read when they are looked at: a log may be longer than memory.
 struct Segment {
     number: u64,
     name: String,
     file: Arc<dyn File>,
-    bytes: Bytes,
+}
+
+impl Segment {
+    fn read(&self, disk: &dyn Disk) -> Result<Bytes> {
+        Ok(read_all(disk, &*self.file, &self.name)?.into())
+    }
 }
 
 /// The first bad place of a log.
+#[derive(Clone, Copy)]
 struct Bad {
     /// Index of the segment.
     index: usize,
@@ -48,32 +54,16 @@ pub(crate) fn recover(
     disk: &dyn Disk,
     first: u64,
     base: Lsn,
-    mut visit: impl FnMut(Record) -> Result<()>,
+    visit: impl FnMut(Record) -> Result<()>,
 ) -> Result<Recovered> {
-    let segments = read_segments(disk, first)?;
-    let mut next = base;
-    let mut last_commit = Timestamp::ZERO;
-    for index in 0..segments.len() {
-        let segment = &segments[index];
-        let bad = match scan(disk, segment, &mut next, &mut last_commit, &mut visit)? {
-            Ok(()) => continue,
-            // The segment begins later than the one before it ends: that one lost its end.
-            Err(Gap { offset: None, why }) if index > 0 => {
-                let index = index - 1;
-                Bad { index, offset: segments[index].bytes.len(), lsn: next, why }
-            }
-            Err(Gap { offset, why }) => {
-                Bad { index, offset: offset.unwrap_or_default(), lsn: next, why }
-            }
-        };
-        refuse_corruption(disk, &segments, &bad)?;
-        return cut(disk, &segments, &bad);
+    let Walked { segments, next, empty, bad } = walk(disk, first, base, visit)?;
+    if let Some(bad) = bad {
+        return cut(disk, &segments, bad);
     }
     sync(disk, &segments)?;
-    let last = segments.last().expect("read_segments() returns at least one");
-    let unused = last.bytes.len() == segment::HEADER_BYTES;
+    let last = segments.last().expect("open_segments() returns at least one");
     // A segment without records is made again rather than left behind at each opening.
-    Ok(if unused {
+    Ok(if empty {
         let base = Lsn(next.0 - segment::HEADER_BYTES as u64);
         Recovered { segment: last.number, base, cut_bytes: 0 }
     } else {
@@ -81,7 +71,93 @@ pub(crate) fn recover(
     })
 }
 
-fn read_segments(disk: &dyn Disk, first: u64) -> Result<Vec<Segment>> {
+/// Reads the log as [`recover`] does, and changes nothing. Returns whether it has a torn end,
+/// which the next opening would cut off.
+///
+/// # Errors
+///
+/// As [`recover`].
+pub(crate) fn check(
+    disk: &dyn Disk,
+    first: u64,
+    base: Lsn,
+    visit: impl FnMut(Record) -> Result<()>,
+) -> Result<bool> {
+    let walked = walk(disk, first, base, visit)?;
+    if let Some(bad) = &walked.bad {
+        refuse_corruption(disk, &walked.segments, bad)?;
+    }
+    Ok(walked.bad.is_some())
+}
+
+/// Hands every record of one segment to `visit`, with its place in the file, up to the first that
+/// is not good; returns where that is, and why, unless only zeros follow.
+///
+/// # Errors
+///
+/// `Corrupted` where the file has no header of a segment; `Unavailable` where the disk fails;
+/// what `visit` returns.
+pub(crate) fn read_segment(
+    disk: &dyn Disk,
+    name: &str,
+    visit: impl FnMut(Record) -> Result<()>,
+) -> Result<(SegmentHeader, Option<(usize, &'static str)>)> {
+    let file = disk.open(name).during("open", disk, name)?;
+    let segment = Segment { number: 0, name: name.to_owned(), file };
+    let bytes = segment.read(disk)?;
+    let header = SegmentHeader::read(&bytes, &disk.path(name))?.ok_or_else(|| {
+        Error::corrupted(format!("{} does not begin as a segment of a log does", disk.path(name)))
+    })?;
+    let next = header.base.after(segment::HEADER_BYTES as u64);
+    let mut scan = Scan { disk, next, last_commit: Timestamp::ZERO, records: 0, visit };
+    let stop = scan.records(&segment, &bytes)?;
+    Ok((header, stop.filter(|(offset, _)| bytes[*offset..].iter().any(|&byte| byte != 0))))
+}
+
+/// The log as it was found.
+struct Walked {
+    segments: Vec<Segment>,
+    /// Where it ends.
+    next: Lsn,
+    /// Whether its last segment has no records.
+    empty: bool,
+    /// Where it stops making sense, if it does.
+    bad: Option<Bad>,
+}
+
+fn walk(
+    disk: &dyn Disk,
+    first: u64,
+    base: Lsn,
+    visit: impl FnMut(Record) -> Result<()>,
+) -> Result<Walked> {
+    let segments = open_segments(disk, first)?;
+    let mut scan = Scan { disk, next: base, last_commit: Timestamp::ZERO, records: 0, visit };
+    // Where the segment before ended, if it has bytes behind its last record.
+    let mut stop: Option<Bad> = None;
+    for (index, segment) in segments.iter().enumerate() {
+        let bytes = segment.read(disk)?;
+        if let Err(why) = scan.enter(segment, &bytes)? {
+            let bad = stop.unwrap_or(Bad { index, offset: 0, lsn: scan.next, why });
+            return Ok(Walked { segments, next: bad.lsn, empty: false, bad: Some(bad) });
+        }
+        stop = scan.records(segment, &bytes)?.map(|(offset, why)| Bad {
+            index,
+            offset,
+            lsn: scan.next,
+            why,
+        });
+        // Zeros were written ahead of records; anything else is what is left of some.
+        let is_zeros = |bad: &Bad| bytes[bad.offset..].iter().all(|&byte| byte == 0);
+        if index + 1 == segments.len() {
+            stop = stop.filter(|bad| !is_zeros(bad));
+        }
+    }
+    let (next, empty) = (scan.next, scan.records == 0);
+    Ok(Walked { segments, next, empty, bad: stop })
+}
+
+fn open_segments(disk: &dyn Disk, first: u64) -> Result<Vec<Segment>> {
     let names = disk.list().during("list the directory of", disk, "")?;
     let mut numbers: Vec<u64> =
         names.iter().filter_map(|name| segment::number_in(name)).filter(|&n| n >= first).collect();
@@ -94,83 +170,97 @@ fn read_segments(disk: &dyn Disk, first: u64) -> Result<Vec<Segment>> {
             disk.path(&file_name(missing))
         )));
     }
-    let read = |number| {
+    let open = |number| {
         let name = file_name(number);
         let file = disk.open(&name).during("open", disk, &name)?;
-        let bytes = read_all(disk, &*file, &name)?.into();
-        Ok(Segment { number, name, file, bytes })
+        Ok(Segment { number, name, file })
     };
-    numbers.into_iter().map(read).collect()
+    numbers.into_iter().map(open).collect()
 }
 
-/// Where a segment stops making sense; no offset where it begins too late.
-struct Gap {
-    offset: Option<usize>,
-    why: &'static str,
+/// A walk over the records.
+struct Scan<'a, V> {
+    disk: &'a dyn Disk,
+    next: Lsn,
+    last_commit: Timestamp,
+    /// How many records the newest segment has.
+    records: usize,
+    visit: V,
 }
 
-/// Reads one segment's records and moves `next` to its end, or to its first bad place.
-fn scan(
-    disk: &dyn Disk,
-    segment: &Segment,
-    next: &mut Lsn,
-    last_commit: &mut Timestamp,
-    visit: &mut impl FnMut(Record) -> Result<()>,
-) -> Result<Result<(), Gap>> {
-    let bad = |offset, why| Ok(Err(Gap { offset, why }));
-    let base = *next;
-    match SegmentHeader::read(&segment.bytes, &disk.path(&segment.name))? {
-        Some(header) if header.number == segment.number && header.base == base => {}
-        Some(header) if header.number == segment.number && header.base > base => {
-            return bad(None, "the segment ends before the next one begins");
-        }
-        _ => return bad(Some(0), "the segment's header is not one of this log"),
+impl<V: FnMut(Record) -> Result<()>> Scan<'_, V> {
+    /// Enters a segment that must begin where the one before it ended.
+    fn enter(&mut self, segment: &Segment, bytes: &Bytes) -> Result<Result<(), &'static str>> {
+        let header = SegmentHeader::read(bytes, &self.disk.path(&segment.name))?;
+        let ours = header.filter(|header| header.number == segment.number);
+        Ok(match ours {
+            Some(header) if header.base == self.next => {
+                self.next = self.next.after(segment::HEADER_BYTES as u64);
+                self.records = 0;
+                Ok(())
+            }
+            Some(header) if header.base > self.next => {
+                Err("the segment before it ends before this one begins")
+            }
+            _ => Err("the segment's header is not one of this log"),
+        })
     }
-    let mut offset = segment::HEADER_BYTES;
-    *next = base.after(offset as u64);
-    while offset < segment.bytes.len() {
-        let Some(header) = Header::read(&segment.bytes[offset..]) else {
-            return bad(Some(offset), "the record's header is damaged");
-        };
-        if header.lsn != *next {
-            return bad(Some(offset), "the record belongs to another place");
+
+    /// Reads one segment's records; returns where they end if the file goes on there.
+    fn records(
+        &mut self,
+        segment: &Segment,
+        bytes: &Bytes,
+    ) -> Result<Option<(usize, &'static str)>> {
+        let mut offset = segment::HEADER_BYTES;
+        while offset < bytes.len() {
+            let bad = |why| Ok(Some((offset, why)));
+            let Some(header) = Header::read(&bytes[offset..]) else {
+                return bad("the record's header is damaged");
+            };
+            if header.lsn != self.next {
+                return bad("the record belongs to another place");
+            }
+            let begin = offset + record::HEADER_BYTES;
+            if header.body_len > bytes.len() - begin {
+                return bad("the record ends beyond the file");
+            }
+            let body = bytes.slice(begin..begin + header.body_len);
+            if crc32c::crc32c(&body) != header.body_crc {
+                return bad("the record's checksum does not match its body");
+            }
+            if header.commit <= self.last_commit {
+                return Err(Error::corrupted(format!(
+                    "{} at byte {offset}: commit {} follows commit {}",
+                    self.disk.path(&segment.name),
+                    header.commit,
+                    self.last_commit
+                )));
+            }
+            self.last_commit = header.commit;
+            self.records += 1;
+            let Header { lsn, start, commit, .. } = header;
+            (self.visit)(Record { lsn, start, commit, body })?;
+            offset = begin + header.body_len;
+            self.next = self.next.after(Record::len_with(header.body_len));
         }
-        let begin = offset + record::HEADER_BYTES;
-        if header.body_len > segment.bytes.len() - begin {
-            return bad(Some(offset), "the record ends beyond the file");
-        }
-        let body = segment.bytes.slice(begin..begin + header.body_len);
-        if crc32c::crc32c(&body) != header.body_crc {
-            return bad(Some(offset), "the record's checksum does not match its body");
-        }
-        if header.commit <= *last_commit {
-            return Err(Error::corrupted(format!(
-                "{} at byte {offset}: commit {} follows commit {last_commit}",
-                disk.path(&segment.name),
-                header.commit
-            )));
-        }
-        *last_commit = header.commit;
-        let Header { lsn, start, commit, body_crc, .. } = header;
-        visit(Record { lsn, start, commit, body, body_crc })?;
-        offset = begin + header.body_len;
-        *next = next.after(Record::len_with(header.body_len));
+        Ok(None)
     }
-    Ok(Ok(()))
 }
 
 /// Looks behind a bad place for a header that says the place was durable.
 fn refuse_corruption(disk: &dyn Disk, segments: &[Segment], bad: &Bad) -> Result<()> {
     let mut durable = Lsn::default();
     for (index, segment) in segments.iter().enumerate().skip(bad.index) {
+        let bytes = segment.read(disk)?;
         let from = if index == bad.index { bad.offset } else { 0 };
         if from == 0
-            && let Some(header) = SegmentHeader::read(&segment.bytes, &disk.path(&segment.name))?
+            && let Some(header) = SegmentHeader::read(&bytes, &disk.path(&segment.name))?
             && header.number == segment.number
         {
             durable = durable.max(header.durable);
         }
-        let rest = segment.bytes.get(from..).unwrap_or_default();
+        let rest = bytes.get(from..).unwrap_or_default();
         for at in 0..rest.len() {
             // A leftover of the bytes' former life has a smaller LSN than anything in the log.
             if let Some(header) = Header::read(&rest[at..])
@@ -191,14 +281,16 @@ fn refuse_corruption(disk: &dyn Disk, segments: &[Segment], bad: &Bad) -> Result
     )))
 }
 
-/// Removes everything from a bad place on; durable before it returns.
-fn cut(disk: &dyn Disk, segments: &[Segment], bad: &Bad) -> Result<Recovered> {
+/// Removes everything from a bad place on, unless it was durable; durable before it returns.
+fn cut(disk: &dyn Disk, segments: &[Segment], bad: Bad) -> Result<Recovered> {
+    refuse_corruption(disk, segments, &bad)?;
     let torn = &segments[bad.index];
     let later = &segments[bad.index + 1..];
-    let mut cut_bytes = torn.bytes.len() - bad.offset;
+    let len = |segment: &Segment| segment.file.len().during("read", disk, &segment.name);
+    let mut cut_bytes = len(torn)?.saturating_sub(bad.offset as u64);
     // The newest goes first and durably so: a gap in the numbers must mean that a file was lost.
     for segment in later.iter().rev() {
-        cut_bytes += segment.bytes.len();
+        cut_bytes += len(segment)?;
         disk.remove(&segment.name).during("remove", disk, &segment.name)?;
         disk.sync_dir().during("sync the directory of", disk, &segment.name)?;
     }
@@ -211,7 +303,7 @@ fn cut(disk: &dyn Disk, segments: &[Segment], bad: &Bad) -> Result<Recovered> {
     sync(disk, kept)?;
     tracing::warn!(file = torn.name, offset = bad.offset, cut_bytes, "cut the log's torn end");
     let segment = if bad.offset == 0 { torn.number } else { torn.number + 1 };
-    Ok(Recovered { segment, base: bad.lsn, cut_bytes: cut_bytes as u64 })
+    Ok(Recovered { segment, base: bad.lsn, cut_bytes })
 }
 
 /// What was read may have been written but not synced by a process that was killed.
@@ -243,7 +335,11 @@ mod tests {
             let body_crc = crc32c::crc32c(&body);
             let commit = time(lsn.0 + 1);
             let durable = if durable { lsn } else { Lsn::default() };
-            Record { lsn, start: time(lsn.0), commit, body, body_crc }.put(durable, &mut bytes);
+            let at = bytes.len();
+            bytes.resize(at + record::HEADER_BYTES, 0);
+            Header { lsn, start: time(lsn.0), commit, durable, body_len: len, body_crc }
+                .fill(&mut bytes[at..]);
+            bytes.extend_from_slice(&body);
         }
         let end = base.0 + bytes.len() as u64;
         (bytes, end)
@@ -312,6 +408,32 @@ mod tests {
         first.extend_from_slice(&old[segment::HEADER_BYTES..][..record::HEADER_BYTES + 10]);
         disk.plant("wal-00000001.log", first);
         assert_eq!(recovered(&disk).unwrap().1, 1);
+    }
+
+    #[test]
+    fn zeros_behind_the_records_are_no_torn_end() {
+        let disk = SimDisk::new(1);
+        let (mut first, mut second, end) = two_segments(true);
+        first.resize(first.len() + 5000, 0);
+        second.resize(second.len() + 5000, 0);
+        let len = second.len();
+        disk.plant("wal-00000001.log", first);
+        disk.plant("wal-00000002.log", second);
+        let expected = Recovered { segment: 3, base: Lsn(end), cut_bytes: 0 };
+        assert_eq!(recovered(&disk).unwrap(), (expected, 5));
+        assert_eq!(disk.contents("wal-00000002.log").unwrap().len(), len);
+    }
+
+    #[test]
+    fn a_durable_record_that_reads_as_zeros_is_corruption() {
+        let disk = SimDisk::new(1);
+        let (mut first, second, _) = two_segments(true);
+        let last = first.len() - 30 - record::HEADER_BYTES;
+        first[last..].fill(0);
+        disk.plant("wal-00000001.log", first);
+        disk.plant("wal-00000002.log", second);
+        let error = recovered(&disk).unwrap_err().to_string();
+        assert!(error.contains(&format!("wal-00000001.log at byte {last}")), "{error}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::Lsn;
 /// How long a segment's header is.
 pub(crate) const HEADER_BYTES: usize = 40;
 const MAGIC: &[u8; 8] = b"CARNTWAL";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Names a segment's file.
 pub(crate) fn file_name(number: u64) -> String {
@@ -55,14 +55,14 @@ impl SegmentHeader {
     ///
     /// # Errors
     ///
-    /// `Unsupported` for a later version of the format.
+    /// `Unsupported` for another version of the format.
     pub(crate) fn read(bytes: &[u8], path: &str) -> Result<Option<Self>> {
         Ok(match Self::read_any(bytes) {
             Some((VERSION, header)) => Some(header),
             Some((version, _)) => {
                 return Err(Error::unsupported(format_args!(
                     "version {version} of the log's format in {path}; this program reads version \
-                     {VERSION}, open the database with a newer one"
+                     {VERSION}, open the database with the one that wrote it"
                 )));
             }
             None => None,

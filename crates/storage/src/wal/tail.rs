@@ -1,70 +1,77 @@
-//! The growing end of the log, as a pure structure: it gives places and keeps what is pending.
+//! The growing end of the log, as a pure structure: it gives places.
 
-use bytes::Bytes;
-use carnet_base::Timestamp;
+use std::collections::VecDeque;
 
+use super::Lsn;
 use super::segment::HEADER_BYTES;
-use super::{Lsn, Record};
-
-/// What the writer has yet to do, in order.
-#[derive(Debug)]
-pub(crate) enum Item {
-    /// Write a record.
-    Record(Record),
-    /// Go on in a new segment.
-    Rotate {
-        /// The new segment's number.
-        segment: u64,
-        /// The LSN of its first byte.
-        base: Lsn,
-    },
-}
 
 /// Where the log goes on.
 #[derive(Debug)]
 pub(crate) struct Tail {
     next: Lsn,
+    /// The newest segment and the LSN of its first byte.
     segment: u64,
-    pending: Vec<Item>,
+    base: Lsn,
+    segment_bytes: u64,
 }
 
+/// The log goes on in a new segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rotation {
+    /// All records with smaller numbers come before it.
+    pub(crate) before: u64,
+    /// The new segment.
+    pub(crate) segment: u64,
+    /// The LSN of its first byte.
+    pub(crate) base: Lsn,
+}
+
+/// Rotations that the writer has yet to carry out, oldest first.
+pub(crate) type Rotations = VecDeque<Rotation>;
+
 impl Tail {
-    /// Goes on at an LSN of a segment that the writer has open.
-    pub(crate) const fn new(segment: u64, next: Lsn) -> Self {
-        Self { next, segment, pending: Vec::new() }
+    /// Goes on at an LSN of a segment that the writer has open; a segment is left when the next
+    /// record would make it longer than `segment_bytes`.
+    pub(crate) const fn new(segment: u64, base: Lsn, segment_bytes: u64) -> Self {
+        Self { next: base.after(HEADER_BYTES as u64), segment, base, segment_bytes }
     }
 
-    /// Reserves the next place for a record; returns the LSN at which it ends.
-    pub(crate) fn reserve(
-        &mut self,
-        start: Timestamp,
-        commit: Timestamp,
-        body: Bytes,
-        body_crc: u32,
-    ) -> Lsn {
+    /// Tells whether a record of that length is to go to a new segment.
+    pub(crate) const fn is_full(&self, len: u64) -> bool {
+        let used = self.next.0 - self.base.0;
+        used > HEADER_BYTES as u64 && used.saturating_add(len) > self.segment_bytes
+    }
+
+    /// Reserves the next place for a record of that length.
+    pub(crate) fn reserve(&mut self, len: u64) -> Lsn {
         let lsn = self.next;
-        self.next = lsn.after(Record::len_with(body.len()));
-        self.pending.push(Item::Record(Record { lsn, start, commit, body, body_crc }));
-        self.next
+        self.next = lsn.after(len);
+        lsn
     }
 
-    /// Reserves the beginning of a new segment; returns its number and base.
-    pub(crate) fn rotate(&mut self) -> (u64, Lsn) {
-        let base = self.next;
+    /// Reserves the beginning of a new segment, behind all records below a number.
+    pub(crate) fn rotate(&mut self, before: u64) -> Rotation {
+        self.base = self.next;
         self.segment += 1;
-        self.next = base.after(HEADER_BYTES as u64);
-        self.pending.push(Item::Rotate { segment: self.segment, base });
-        (self.segment, base)
+        self.next = self.base.after(HEADER_BYTES as u64);
+        Rotation { before, segment: self.segment, base: self.base }
     }
+}
 
-    /// Takes everything that is pending, leaving an empty buffer in its place.
-    pub(crate) fn take(&mut self, into: &mut Vec<Item>) {
-        debug_assert!(into.is_empty());
-        std::mem::swap(&mut self.pending, into);
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Tells whether nothing is pending.
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.pending.is_empty()
+    #[test]
+    fn a_segment_is_left_before_it_grows_too_long_but_never_empty() {
+        let header = HEADER_BYTES as u64;
+        let mut tail = Tail::new(3, Lsn(1000), 100);
+        assert!(!tail.is_full(500), "a long record has a segment to itself");
+        assert_eq!(tail.reserve(50), Lsn(1000 + header));
+        assert!(!tail.is_full(10) && tail.is_full(11));
+        let rotation = tail.rotate(7);
+        let base = Lsn(1050 + header);
+        assert_eq!(rotation, Rotation { before: 7, segment: 4, base });
+        assert_eq!(tail.reserve(1), base.after(header));
     }
 }

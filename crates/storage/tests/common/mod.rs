@@ -6,18 +6,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use carnet_base::{
     Bytes, CellKey, Error, KeyRange, PartitionKey, Result, Rng, SeededRng, Stepped, SystemClock,
     TableId, Timestamp, Version, block_on,
 };
+use carnet_storage::compaction::merge::{GcHook, Mark};
+use carnet_storage::compaction::policy::Config;
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
-use carnet_storage::{Appended, Engine, EntryCell, Options, PageLimit};
+use carnet_storage::{
+    Appended, Engine, EntryCell, Mutation, Options, PageLimit, TableOptions, TableOptionsOf,
+};
 
 pub fn time(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
+}
+
+/// A layout of small blocks and index pages.
+pub fn blocks(block_bytes: usize) -> TableOptionsOf {
+    let index_page_bytes = block_bytes / 2;
+    TableOptionsOf::all(TableOptions { block_bytes, index_page_bytes, ..TableOptions::default() })
 }
 
 /// The table in which the tests record commits.
@@ -51,16 +62,21 @@ pub type Cells = BTreeMap<CellKey, Option<Bytes>>;
 /// Every record that got a place in the log, in order, and what is known of it.
 #[derive(Clone, Default)]
 pub struct Model {
-    pub records: Vec<(Timestamp, Timestamp, Cells)>,
+    pub records: Vec<(Timestamp, Timestamp, Cells, Vec<KeyRange>)>,
     pub acknowledged: Timestamp,
     pub bound: Timestamp,
+    /// Compaction may have forgotten what only readers before this could see.
+    pub forgotten: Timestamp,
 }
 
 impl Model {
     /// The cells visible at a snapshot.
     pub fn at(&self, read: Timestamp) -> BTreeMap<CellKey, (Timestamp, Bytes)> {
         let mut visible = BTreeMap::new();
-        for (_, commit, cells) in self.records.iter().filter(|(_, commit, _)| *commit <= read) {
+        for (_, commit, cells, ranges) in self.records.iter().filter(|record| record.1 <= read) {
+            for range in ranges {
+                visible.retain(|key, _| !range.contains(key));
+            }
             for (key, payload) in cells {
                 match payload {
                     Some(payload) => visible.insert(key.clone(), (*commit, payload.clone())),
@@ -72,7 +88,7 @@ impl Model {
     }
 
     pub fn last_commit(&self) -> Timestamp {
-        self.records.last().map_or(Timestamp::ZERO, |(_, commit, _)| *commit)
+        self.records.last().map_or(Timestamp::ZERO, |record| record.1)
     }
 }
 
@@ -107,6 +123,63 @@ pub fn random_cells(mix: &Mix, rng: &mut SeededRng) -> Cells {
     cells
 }
 
+/// A partition, or a part of one, or a table.
+fn random_delete(mix: &Mix, rng: &mut SeededRng) -> KeyRange {
+    let (one, other) = (random_key(mix, rng), random_key(mix, rng));
+    let table = one.table();
+    match rng.below(8) {
+        0 => KeyRange::table(table),
+        1..5 => KeyRange::partition(table, &one.partition()),
+        _ => {
+            let bounds = [one.clustering_bytes(), other.clustering_bytes()];
+            let [lower, upper] = if bounds[0] <= bounds[1] {
+                bounds
+            } else {
+                let [upper, lower] = bounds;
+                [lower, upper]
+            };
+            let (lower, upper) = (Bound::Included(lower), Bound::Excluded(upper));
+            KeyRange::clustering(table, &one.partition(), lower, upper)
+        }
+    }
+}
+
+/// Compaction of tables of a few kilobytes.
+pub fn small_compaction() -> Config {
+    Config {
+        level0_tables: 2,
+        base_bytes: 30_000,
+        fanout: 3,
+        table_bytes: 12_000,
+        ..Config::default()
+    }
+}
+
+/// Lets compaction forget what no reader at the newest published commit can see.
+pub struct Forget(AtomicU64);
+
+impl Forget {
+    pub fn nothing_yet(engine: &Engine) -> Arc<Self> {
+        let forget = Arc::new(Self(AtomicU64::new(0)));
+        assert!(engine.set_gc(Arc::clone(&forget) as _));
+        forget
+    }
+
+    pub fn below(&self, read: Timestamp) {
+        self.0.store(read.get(), Ordering::Relaxed);
+    }
+}
+
+impl GcHook for Forget {
+    fn mark(&self) -> Mark {
+        Mark { read: time(self.0.load(Ordering::Relaxed)), ..Mark::default() }
+    }
+
+    fn is_dropped(&self, _: TableId) -> bool {
+        false
+    }
+}
+
 /// Appends a random record; the model knows it once it has a place.
 pub fn append(
     engine: &Engine,
@@ -117,10 +190,12 @@ pub fn append(
     let last = model.last_commit().max(engine.published()).get();
     let (start, commit) = (time(last + 1), time(last + 2 + rng.below(3)));
     let cells = random_cells(mix, rng);
-    let list = cells.iter().map(|(key, payload)| (key.clone(), payload.clone())).collect();
-    let prepared = engine.prepare(start, list)?;
+    let ranges: Vec<_> = if rng.chance(100) { vec![random_delete(mix, rng)] } else { Vec::new() };
+    let puts = cells.iter().map(|(key, payload)| Mutation::put_or_delete(key, payload.as_deref()));
+    let deletes = ranges.iter().map(|range| Mutation::DeleteRange { range });
+    let prepared = engine.prepare(start, puts.chain(deletes))?;
     let appended = engine.append(prepared, || {
-        model.records.push((start, commit, cells));
+        model.records.push((start, commit, cells, ranges));
         Ok::<_, Error>(commit)
     })?;
     Ok(appended)
@@ -141,14 +216,20 @@ pub fn run(
         let promised = model.acknowledged;
         return Err(Error::corrupted(format!("{promised} was acknowledged, {found} is the last")));
     }
-    model.records.retain(|(_, commit, _)| *commit <= found);
+    model.records.retain(|record| record.1 <= found);
+    let mut forget = Forget::nothing_yet(&engine);
     let mut waiting: Vec<Appended> = Vec::new();
     for _ in 0..steps {
         match rng.below(100) {
             0..45 => waiting.push(append(&engine, model, mix, rng)?),
-            45..80 => workers.step(0),
-            80..88 => workers.step(1),
-            88..92 => engine.flush()?,
+            45..74 => workers.step(0),
+            74..80 => workers.step(1),
+            80..89 => {
+                model.forgotten = engine.published();
+                forget.below(model.forgotten);
+                workers.step(2);
+            }
+            89..92 => engine.flush()?,
             92..95 => {
                 let bound = time(model.last_commit().get() + 1000);
                 engine.raise_bound(bound)?;
@@ -163,6 +244,7 @@ pub fn run(
                 model.acknowledged = model.last_commit();
                 waiting.clear();
                 (engine, workers) = open(disk, options.clone())?;
+                forget = Forget::nothing_yet(&engine);
             }
         }
         waiting.retain_mut(|appended| match poll(appended) {
@@ -211,7 +293,7 @@ pub fn compare_at(
 ) -> Result<()> {
     let expected = model.at(read);
     let tables: BTreeSet<TableId> =
-        model.records.iter().flat_map(|(_, _, cells)| cells.keys().map(CellKey::table)).collect();
+        model.records.iter().flat_map(|record| record.2.keys().map(CellKey::table)).collect();
     for table in tables {
         let expected: Vec<_> = expected
             .iter()
@@ -234,7 +316,7 @@ pub fn compare_at(
             }
         }
     }
-    for (start, commit, cells) in model.records.iter().filter(|(_, commit, _)| *commit <= read) {
+    for (start, commit, cells, _) in model.records.iter().filter(|record| record.1 <= read) {
         for key in cells.keys() {
             let found = block_on(engine.get(key, read))?.and_then(|version| version.payload);
             if found.as_ref() != expected.get(key).map(|(_, payload)| payload) {
@@ -270,13 +352,12 @@ pub fn check_recovered(
     if engine.timestamp_bound() < model.bound {
         return Err(format!("the bound {} was promised", model.bound));
     }
-    let known = |(_, commit, _): &(Timestamp, Timestamp, Cells)| *commit == last;
-    if last != Timestamp::ZERO && !model.records.iter().any(known) {
+    if last != Timestamp::ZERO && !model.records.iter().any(|record| record.1 == last) {
         return Err(format!("commit {last} was never made"));
     }
-    model.records.retain(|(_, commit, _)| *commit <= last);
+    model.records.retain(|record| record.1 <= last);
     compare_at(&engine, model, last, rng).map_err(|error| format!("at {last}: {error}"))?;
-    let earlier = time(rng.below(last.get() + 1));
+    let earlier = time(rng.below(last.get() + 1)).max(model.forgotten.min(last));
     compare_at(&engine, model, earlier, rng).map_err(|error| format!("at {earlier}: {error}"))
 }
 

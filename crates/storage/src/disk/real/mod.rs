@@ -1,37 +1,93 @@
 //! The operating system's files.
+//!
+//! Writing, syncing and everything about names happens on the caller's thread. A read that may
+//! wait for the device goes through a [`reader`], which has three ways to wait.
 #![expect(clippy::disallowed_methods, reason = "this is the door")]
 
+mod file;
+mod pool;
+#[cfg(target_os = "linux")]
+mod reactor;
+mod reader;
+mod request;
+#[cfg(target_os = "linux")]
+mod uring;
+
+use std::fmt;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use carnet_base::{Error, Result};
+use carnet_base::{Error, Result, Spawn, ThreadSpawn};
 
-use super::{DirectoryLock, Disk, File};
+use self::file::RealFile;
+pub use self::reader::Backend;
+use self::reader::Reader;
+use super::{DirectoryLock, Disk, File, copy};
 
 const LOCK: &str = "LOCK";
 
 /// A directory of the operating system.
-#[derive(Debug)]
 pub struct RealDisk {
     directory: PathBuf,
+    reader: Arc<Reader>,
 }
 
 impl RealDisk {
-    /// Opens a directory, making it and its parents where they are not there.
+    /// Opens a directory, making it and its parents where they are not there, with
+    /// [`Backend::Auto`] and threads of its own.
     ///
     /// # Errors
     ///
     /// `Unavailable` where that fails, naming the directory.
     pub fn open(directory: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(directory, Backend::Auto, Arc::new(ThreadSpawn))
+    }
+
+    /// Opens a directory, making it and its parents where they are not there. What waits for
+    /// reads is spawned by `spawn`, when the first read has to wait, and ends by itself once the
+    /// disk, its files and its reads are gone.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where that fails, naming the directory; and where `backend` is
+    /// [`Backend::Uring`] but the system does not let this process use it.
+    pub fn open_with(
+        directory: impl AsRef<Path>,
+        backend: Backend,
+        spawn: Arc<dyn Spawn>,
+    ) -> Result<Self> {
         let directory = directory.as_ref().to_path_buf();
         make(&directory).map_err(|error| {
             let directory = directory.display();
             Error::unavailable(format!("cannot open the directory {directory}")).with_source(error)
         })?;
-        Ok(Self { directory })
+        let reader = Arc::new(Reader::new(backend, spawn)?);
+        Ok(Self { directory, reader })
+    }
+
+    /// Returns how reads wait for the device; never [`Backend::Auto`].
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.reader.backend()
+    }
+
+    /// Wraps any open file, for tests of what cannot be opened here.
+    #[cfg(test)]
+    pub(super) fn wrap(&self, file: fs::File) -> Arc<dyn File> {
+        Arc::new(RealFile::new(file, Arc::clone(&self.reader)))
+    }
+
+    fn open_file(&self, name: &str, options: &OpenOptions) -> io::Result<Arc<dyn File>> {
+        let file = options.open(self.directory.join(name))?;
+        Ok(Arc::new(RealFile::new(file, Arc::clone(&self.reader))))
+    }
+}
+
+impl fmt::Debug for RealDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RealDisk({}, {:?})", self.directory.display(), self.backend())
     }
 }
 
@@ -87,12 +143,11 @@ impl Disk for RealDisk {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
-        Ok(Arc::new(RealFile(options.open(self.directory.join(name))?)))
+        self.open_file(name, &options)
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let file = OpenOptions::new().read(true).write(true).open(self.directory.join(name))?;
-        Ok(Arc::new(RealFile(file)))
+        self.open_file(name, OpenOptions::new().read(true).write(true))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -122,6 +177,27 @@ impl Disk for RealDisk {
     fn path(&self, name: &str) -> String {
         self.directory.join(name).display().to_string()
     }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.directory)
+    }
+
+    fn link(&self, name: &str, to: &dyn Disk) -> io::Result<()> {
+        if let Some(directory) = to.directory() {
+            match fs::hard_link(self.directory.join(name), directory.join(name)) {
+                Ok(()) => return Ok(()),
+                // Another file system, one that has no links, or a file that has too many.
+                Err(error) if copies_instead(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        copy(self, name, to)
+    }
+}
+
+fn copies_instead(error: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
+    matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
 }
 
 /// Says who holds a directory and what to do about it.
@@ -134,37 +210,4 @@ pub(super) fn held(directory: &str, holder: &str) -> Error {
         "the directory {directory} is in use by {holder}: close it there, connect to that process \
          if it is a server, or open another directory"
     ))
-}
-
-struct RealFile(fs::File);
-
-impl File for RealFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match self.0.read_at(&mut buffer[filled..], offset + filled as u64) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(filled)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
-    }
 }

@@ -1,0 +1,107 @@
+//! `carnet inspect`, `verify` and `compact` on a database that the shell made.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn carnet(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_carnet")).args(arguments).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// Runs it and returns what it printed; it must succeed.
+fn succeeds(arguments: &[&str]) -> String {
+    let output = carnet(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output));
+    text(&output)
+}
+
+fn fails(arguments: &[&str]) -> String {
+    let output = carnet(arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", text(&output));
+    text(&output)
+}
+
+fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|found| found == extension));
+    files.sort();
+    files
+}
+
+fn write(dir: &str, value: &str) {
+    let rows: String = (0..50)
+        .map(|key| format!("INSERT INTO shop.stock (id, name) VALUES ({key}, '{value}');"))
+        .collect();
+    let script = format!(
+        "CREATE KEYSPACE IF NOT EXISTS shop WITH replication = \
+         {{'class': 'SimpleStrategy', 'replication_factor': 1}};
+         CREATE TABLE IF NOT EXISTS shop.stock (id int PRIMARY KEY, name text); {rows}"
+    );
+    succeeds(&["shell", dir, "-e", &script]);
+}
+
+#[test]
+fn a_database_is_inspected_compacted_and_verified() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("data");
+    let dir = path.to_str().unwrap();
+    for value in ["apples", "pears"] {
+        write(dir, value);
+        assert!(succeeds(&["compact", dir]).contains("became"));
+    }
+    let rows = succeeds(&["shell", dir, "-e", "SELECT * FROM shop.stock WHERE id = 7"]);
+    assert!(rows.contains("pears"), "{rows}");
+
+    let verified = succeeds(&["verify", dir]);
+    assert!(verified.contains("everything is whole"), "{verified}");
+    let manifest = succeeds(&["inspect", "manifest", &format!("{dir}/MANIFEST")]);
+    let tables = files(&path, "sst");
+    assert_eq!(manifest.lines().count(), 2 + tables.len(), "{manifest}");
+    let table = succeeds(&["inspect", "sst", tables[0].to_str().unwrap()]);
+    assert!(table.contains("tombstones 0"), "{table}");
+    write(dir, "plums");
+    let log = files(&path, "log").into_iter().max_by_key(|file| file.metadata().unwrap().len());
+    let log = succeeds(&["inspect", "wal", log.unwrap().to_str().unwrap()]);
+    assert!(log.lines().count() > 50, "{log}");
+
+    // What is older than the newest version has gone.
+    assert!(!fs::read(&tables[0]).unwrap().windows(6).any(|bytes| bytes == b"apples"));
+}
+
+#[test]
+fn damage_is_named_with_its_file_and_place() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("data");
+    let dir = path.to_str().unwrap();
+    write(dir, "apples");
+    succeeds(&["compact", dir]);
+    let table = &files(&path, "sst")[0];
+    let mut bytes = fs::read(table).unwrap();
+    bytes[20] ^= 1;
+    fs::write(table, bytes).unwrap();
+    let error = fails(&["verify", dir]);
+    let name = table.file_name().unwrap().to_str().unwrap();
+    assert!(error.contains(name) && error.contains("at byte 0"), "{error}");
+}
+
+#[test]
+fn what_is_no_database_is_refused_and_left_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().to_str().unwrap();
+    assert!(fails(&["verify", dir]).contains("this is no database"));
+    assert!(fails(&["compact", dir]).contains("not the directory of a database"));
+    assert!(fails(&["verify", "/nowhere/at/all"]).contains("is not a directory"));
+    assert!(fails(&["inspect", "sst", &format!("{dir}/sst-1.sst")]).contains("is not a file"));
+    assert_eq!(files(root.path(), "sst").len(), 0);
+}

@@ -1,0 +1,253 @@
+//! Measures tables: bytes of a commit table's entries, builder, point reads, scans.
+//!
+//! ```text
+//! cargo run --release -p carnet-storage --example tables -- commits
+//! cargo run --release -p carnet-storage --example tables -- build
+//! cargo run --release -p carnet-storage --example tables -- reads
+//! ```
+use std::hint::black_box;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carnet_base::commit_encoding::{CommitEntry, v2};
+use carnet_base::{PartitionKey, Result, Rng, SeededRng, Timestamp, block_on};
+use carnet_storage::cache::Cache;
+use carnet_storage::disk::{Disk, RealDisk};
+use carnet_storage::sstable::{
+    Builder, Built, Compression, EntryRef, ReadOptions, Table, TableCursor, TableOptions, Walk,
+};
+
+type Entry = (Bytes, u64, u64, Bytes);
+
+fn main() -> Result<()> {
+    let directory = std::env::temp_dir().join(format!("carnet-tables-{}", std::process::id()));
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&directory)?);
+    let measured = match std::env::args().nth(1).as_deref() {
+        Some("commits") => commits(&disk),
+        Some("build") => build_rates(&disk),
+        Some("reads") => reads(&disk),
+        _ => commits(&disk).and_then(|()| build_rates(&disk)).and_then(|()| reads(&disk)),
+    };
+    std::fs::remove_dir_all(&directory).expect("the directory was made above");
+    measured
+}
+
+/// How long this thread has run, in nanoseconds: what others do on the machine counts less.
+fn ran_ns() -> f64 {
+    let line = std::fs::read_to_string("/proc/thread-self/schedstat").expect("this is Linux");
+    line.split(' ').next().and_then(|first| first.parse().ok()).expect("a number comes first")
+}
+
+fn time(number: u64) -> Timestamp {
+    Timestamp::new(number).expect("a small number")
+}
+
+fn flat(table: u32, partition: &[u8], clustering: &[u8]) -> Vec<u8> {
+    let partition = PartitionKey::new(Bytes::copy_from_slice(partition));
+    let token = partition.token().0.cast_unsigned() ^ (1 << 63);
+    let partition = partition.bytes();
+    let len = u16::try_from(partition.len()).expect("a short key");
+    [&table.to_be_bytes()[..], &token.to_be_bytes(), &len.to_be_bytes(), partition, clustering]
+        .concat()
+}
+
+fn build(
+    disk: &Arc<dyn Disk>,
+    number: u64,
+    entries: &[Entry],
+    options: TableOptions,
+) -> Result<Built> {
+    let mut builder = Builder::begin(Arc::clone(disk), number, move |_| options)?;
+    for (key, start, commit, payload) in entries {
+        let (start, commit) = (time(*start), time(*commit));
+        builder.push(&EntryRef { key, commit, start, expiry: None, payload: Some(payload) })?;
+    }
+    Ok(builder.finish()?.expect("there are entries"))
+}
+
+/// The second argument, or what is meant without one.
+fn argument(otherwise: u64) -> u64 {
+    std::env::args().nth(2).and_then(|rows| rows.parse().ok()).unwrap_or(otherwise)
+}
+
+/// One million entries of a commit table under the second encoding, written in order of starts
+/// as one table.
+fn commits(disk: &Arc<dyn Disk>) -> Result<()> {
+    commits_of(disk, 64)?;
+    commits_of(disk, 10_000)
+}
+
+fn commits_of(disk: &Arc<dyn Disk>, at_a_time: u64) -> Result<()> {
+    let mut rng = SeededRng::new(1);
+    let mut entries = Vec::new();
+    for n in 0..1_000_000_u64 {
+        // Every transaction takes a start and a commit timestamp; so many run at a time.
+        let start = 1_000_000_000 + 2 * n;
+        let commit = start + 1 + 2 * rng.below(at_a_time);
+        let cell = v2::cell(time(start));
+        let value = v2::encode(time(start), CommitEntry::Committed(time(commit)))?;
+        let key = flat(7, &cell.row, &cell.column);
+        entries.push((key.into(), start, commit, value));
+    }
+    entries.sort();
+    println!("commit table, 10^6 entries, {at_a_time} at a time, chunks of 64 KiB:");
+    for compression in
+        [Compression::None, Compression::Lz4, Compression::Zstd(1), Compression::Zstd(3)]
+    {
+        let options =
+            TableOptions { block_bytes: 64 << 10, compression, ..TableOptions::default() };
+        let built = build(disk, 1, &entries, options)?;
+        let table = Table::open(Arc::clone(disk), 1, built.bytes, Cache::new(1 << 20))?;
+        println!(
+            "  {compression:?}: {:.2} bytes an entry on disk, {} in all, resident {} bytes",
+            built.bytes as f64 / entries.len() as f64,
+            built.bytes,
+            table.memory_bytes(),
+        );
+    }
+    Ok(())
+}
+
+/// Rows of 16-byte keys and 100-byte values: each its own partition, or all in one.
+fn rows(count: u64, hashed: bool) -> Vec<Entry> {
+    let mut rng = SeededRng::new(2);
+    let mut rows: Vec<Entry> = (0..count)
+        .map(|n| {
+            let key: Vec<u8> =
+                [rng.next_u64().to_be_bytes(), rng.next_u64().to_be_bytes()].concat();
+            let key = if hashed { flat(1, &key, b"") } else { flat(1, b"", &key) };
+            // Half of a value can be compressed.
+            let mut value = vec![b'v'; 100];
+            for at in (0..56).step_by(8) {
+                value[at..at + 8].copy_from_slice(&rng.next_u64().to_le_bytes());
+            }
+            (key.into(), 2 * n + 1, 2 * n + 2, value.into())
+        })
+        .collect();
+    rows.sort_unstable();
+    packed(&rows)
+}
+
+/// Lays entries out one after the other, so that what is measured is the builder and not the
+/// memory that they come from.
+fn packed(rows: &[Entry]) -> Vec<Entry> {
+    let all = rows.iter().flat_map(|(key, .., value)| [&key[..], value]).collect::<Vec<_>>();
+    let mut all = Bytes::from(all.concat());
+    rows.iter()
+        .map(|(key, start, commit, value)| {
+            (all.split_to(key.len()), *start, *commit, all.split_to(value.len()))
+        })
+        .collect()
+}
+
+fn build_rates(disk: &Arc<dyn Disk>) -> Result<()> {
+    let rows = rows(argument(500_000), true);
+    let raw: usize = rows.iter().map(|(key, .., value)| key.len() + value.len()).sum();
+    println!("build, {} rows of 130 bytes, one partition each:", rows.len());
+    for compression in [Compression::None, Compression::Lz4, Compression::Zstd(1)] {
+        let options = TableOptions { compression, ..TableOptions::default() };
+        let mut best = f64::MAX;
+        let mut bytes = 0;
+        for _ in 0..5 {
+            let began = ran_ns();
+            bytes = build(disk, 2, &rows, options)?.bytes;
+            best = best.min((ran_ns() - began) / 1e9);
+        }
+        println!(
+            "  {compression:?}: {:.0} MB/s, {:.0} ns a row, {:.2} of the raw bytes stored",
+            raw as f64 / best / 1e6,
+            best * 1e9 / rows.len() as f64,
+            bytes as f64 / raw as f64
+        );
+    }
+    Ok(())
+}
+
+fn reads(disk: &Arc<dyn Disk>) -> Result<()> {
+    let count = argument(2_000_000);
+    for hashed in [true, false] {
+        let rows = rows(count, hashed);
+        let built = build(disk, 3, &rows, TableOptions::default())?;
+        let cache = Cache::new(2 << 30);
+        let table = Arc::new(Table::open(Arc::clone(disk), 3, built.bytes, Arc::clone(&cache))?);
+        println!(
+            "{count} {}:",
+            if hashed { "rows with a partition each" } else { "rows in one partition" }
+        );
+        let began = ran_ns();
+        let mut cursor = TableCursor::new(Arc::clone(&table), whole(false));
+        block_on(cursor.advance())?;
+        while cursor.peek_key().is_some() {
+            block_on(cursor.advance())?;
+        }
+        println!(
+            "  cold full scan: {:.0} ns a row, cache then {} MiB, resident {} KiB",
+            (ran_ns() - began) / rows.len() as f64,
+            cache.bytes() >> 20,
+            table.memory_bytes() >> 10
+        );
+        gets(&table, &rows);
+        scans(&table, &rows);
+    }
+    Ok(())
+}
+
+fn whole(reverse: bool) -> Walk {
+    Walk { read: Timestamp::MAX, reverse, ..Walk::default() }
+}
+
+fn gets(table: &Table, rows: &[Entry]) {
+    for (name, absent) in [("present", false), ("absent", true)] {
+        let mut rng = SeededRng::new(3);
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..1_000_000 {
+            let at = usize::try_from(rng.below(rows.len() as u64)).expect("an index");
+            let mut key = rows[at].0.to_vec();
+            if absent {
+                *key.last_mut().expect("no key is empty") ^= 1;
+            }
+            keys.push(key);
+        }
+        let mut best = f64::MAX;
+        for _ in 0..5 {
+            let began = ran_ns();
+            for key in &keys {
+                black_box(table.get_cached(key, Timestamp::MAX, ReadOptions::default()));
+            }
+            best = best.min((ran_ns() - began) / 1e9);
+        }
+        println!("  get, in cache, {name}: {:.0} ns", best * 1e9 / keys.len() as f64);
+    }
+}
+
+fn scans(table: &Arc<Table>, rows: &[Entry]) {
+    let mut figures = [f64::MAX; 2];
+    for _ in 0..5 {
+        for (at, reverse) in [false, true].into_iter().enumerate() {
+            let mut rng = SeededRng::new(4);
+            let began = ran_ns();
+            let scans = 20_000;
+            for _ in 0..scans {
+                let from =
+                    100 + usize::try_from(rng.below(rows.len() as u64 - 200)).expect("an index");
+                let key = rows[from].0.clone();
+                let walk = if reverse {
+                    Walk { upper: Some(key), ..whole(true) }
+                } else {
+                    Walk { lower: key, ..whole(false) }
+                };
+                let mut cursor = TableCursor::new(Arc::clone(table), walk);
+                for _ in 0..100 {
+                    assert!(cursor.try_advance());
+                    black_box((cursor.peek_key(), cursor.version()));
+                }
+            }
+            let each = ((ran_ns() - began) / 1e9) * 1e9 / f64::from(scans) / 100.0;
+            figures[at] = figures[at].min(each);
+        }
+    }
+    println!(
+        "  scans of 100 rows, in cache: {:.1} ns a row, reversed {:.1}",
+        figures[0], figures[1]
+    );
+}

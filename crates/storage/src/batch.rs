@@ -1,0 +1,345 @@
+//! The body of a log record: the changes of one transaction, encoded once.
+//!
+//! ```text
+//! change := kind u8            0 put, 1 delete, 2 put with an expiry, 3 delete a range
+//!           length, cell key   of a range: its first byte string
+//!           if 2: expiry       seconds since 1970
+//!           if 0, 2: length, payload
+//!           if 3: length, the byte string behind the range
+//! ```
+//!
+//! Lengths and the expiry are `VAR_LONG`s. A batch knows where each change lies in its bytes: what
+//! goes to the log and what goes to the memtable are the same bytes, and recovery finds the places
+//! by decoding them.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use carnet_base::{CellKey, Error, KeyRange, Result, var_long};
+
+use crate::codec::{CELL_KEY_BYTES_MAX, CLUSTERING_KEY_BYTES_MAX, Decoder, PAYLOAD_BYTES_MAX};
+
+const PUT: u8 = 0;
+const DELETE: u8 = 1;
+const PUT_EXPIRING: u8 = 2;
+const DELETE_RANGE: u8 = 3;
+
+/// A change to be made.
+#[derive(Clone, Copy, Debug)]
+pub enum Mutation<'a> {
+    /// Writes a cell.
+    Put {
+        /// The cell.
+        key: &'a CellKey,
+        /// Its bytes.
+        payload: &'a [u8],
+        /// From this second since 1970 on, by the wall clock, the cell counts as deleted once
+        /// it is swept. Whoever reads before judges by the payload.
+        expiry: Option<u64>,
+    },
+    /// Deletes a cell, whether it is there or not.
+    Delete {
+        /// The cell.
+        key: &'a CellKey,
+    },
+    /// Deletes every cell of a range that was committed before, and none that the same record
+    /// writes.
+    DeleteRange {
+        /// The range.
+        range: &'a KeyRange,
+    },
+}
+
+impl<'a> Mutation<'a> {
+    /// Puts bytes where there are some, and deletes the cell otherwise.
+    #[must_use]
+    pub fn put_or_delete(key: &'a CellKey, payload: Option<&'a [u8]>) -> Self {
+        match payload {
+            Some(payload) => Self::Put { key, payload, expiry: None },
+            None => Self::Delete { key },
+        }
+    }
+}
+
+/// A stretch of a batch's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    at: u32,
+    len: u32,
+}
+
+impl Span {
+    fn of(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.at as usize..][..self.len as usize]
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    kind: u8,
+    key: Span,
+    /// The payload, or what lies behind a range.
+    other: Span,
+    expiry: Option<u64>,
+}
+
+/// A change as it stands in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change<'a> {
+    Cell { key: &'a [u8], payload: Option<&'a [u8]>, expiry: Option<u64> },
+    Range { lower: &'a [u8], upper: &'a [u8] },
+}
+
+/// The places of the changes in a body.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes(Vec<Place>);
+
+impl Changes {
+    pub(crate) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Lends the changes of the body that these places were found in.
+    pub(crate) fn of<'a>(&'a self, body: &'a [u8]) -> impl Iterator<Item = Change<'a>> + Clone {
+        self.0.iter().map(move |place| {
+            let (key, other) = (place.key.of(body), place.other.of(body));
+            match place.kind {
+                DELETE_RANGE => Change::Range { lower: key, upper: other },
+                DELETE => Change::Cell { key, payload: None, expiry: None },
+                _ => Change::Cell { key, payload: Some(other), expiry: place.expiry },
+            }
+        })
+    }
+
+    /// Finds the changes in a body that was read.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted`.
+    pub(crate) fn decode(body: &Bytes) -> Result<Self> {
+        let mut decoder = Decoder::new(body.clone());
+        let mut places = Vec::new();
+        while !decoder.is_empty() {
+            places.push(place(&mut decoder, body.len())?);
+        }
+        Ok(Self(places))
+    }
+}
+
+fn place(decoder: &mut Decoder, body_len: usize) -> Result<Place> {
+    let kind = decoder.u8()?;
+    if kind > DELETE_RANGE {
+        return Err(Error::corrupted(format!("a change is of the unknown kind {kind}")));
+    }
+    let span = |decoder: &mut Decoder, max| {
+        let bytes = decoder.bytes(max)?;
+        let end = body_len - decoder.len();
+        let number = |n| u32::try_from(n).map_err(|_| Error::corrupted("the body is too long"));
+        Ok::<_, Error>((Span { at: number(end - bytes.len())?, len: number(bytes.len())? }, bytes))
+    };
+    let (key, bytes) = span(decoder, CELL_KEY_BYTES_MAX + 1)?;
+    if kind != DELETE_RANGE {
+        CellKey::from_bytes(bytes)?;
+    }
+    let expiry = if kind == PUT_EXPIRING { Some(decoder.var()?) } else { None };
+    let other = match kind {
+        DELETE => Span { at: 0, len: 0 },
+        DELETE_RANGE => span(decoder, CELL_KEY_BYTES_MAX + 1)?.0,
+        _ => span(decoder, PAYLOAD_BYTES_MAX)?.0,
+    };
+    Ok(Place { kind, key, other, expiry })
+}
+
+/// Encodes a body behind `room` bytes that are left for its header.
+///
+/// # Errors
+///
+/// `Invalid` where a key, a value or the whole, of at most `bytes_max`, is too long.
+pub(crate) fn encode<'a>(
+    mutations: impl Iterator<Item = Mutation<'a>> + Clone,
+    room: usize,
+    bytes_max: usize,
+) -> Result<(BytesMut, Changes)> {
+    let (mut count, mut len) = (0, 0_usize);
+    for mutation in mutations.clone() {
+        count += 1;
+        len = len.saturating_add(len_max(&mutation)?);
+    }
+    if len > bytes_max {
+        return Err(Error::invalid(format!(
+            "a transaction that writes {len} bytes is too long: at most {bytes_max} bytes are \
+             stored at once; write in several transactions"
+        )));
+    }
+    let mut out = BytesMut::with_capacity(room + len);
+    out.resize(room, 0);
+    let mut places = Vec::with_capacity(count);
+    for mutation in mutations {
+        if let Some(place) = put(&mut out, room, &mutation) {
+            places.push(place);
+        }
+    }
+    Ok((out, Changes(places)))
+}
+
+fn put(out: &mut BytesMut, room: usize, mutation: &Mutation<'_>) -> Option<Place> {
+    let none = Span { at: 0, len: 0 };
+    match mutation {
+        Mutation::Put { key, payload, expiry } => {
+            let kind = if expiry.is_some() { PUT_EXPIRING } else { PUT };
+            out.put_u8(kind);
+            let key = put_bytes(out, room, key.as_bytes());
+            if let Some(expiry) = *expiry {
+                var_long::put(out, expiry.cast_signed());
+            }
+            let other = put_bytes(out, room, payload);
+            Some(Place { kind, key, other, expiry: *expiry })
+        }
+        Mutation::Delete { key } => {
+            out.put_u8(DELETE);
+            let key = put_bytes(out, room, key.as_bytes());
+            Some(Place { kind: DELETE, key, other: none, expiry: None })
+        }
+        Mutation::DeleteRange { range } => {
+            let (lower, upper) = range.byte_bounds()?;
+            out.put_u8(DELETE_RANGE);
+            let key = put_bytes(out, room, &lower);
+            let other = put_bytes(out, room, &upper);
+            Some(Place { kind: DELETE_RANGE, key, other, expiry: None })
+        }
+    }
+}
+
+fn put_bytes(out: &mut BytesMut, room: usize, bytes: &[u8]) -> Span {
+    let len = u32::try_from(bytes.len()).expect("len_max() bounds every field");
+    var_long::put(out, i64::from(len));
+    let at = u32::try_from(out.len() - room).expect("encode() bounds the body far below 4 GiB");
+    out.put_slice(bytes);
+    Span { at, len }
+}
+
+/// How many bytes a change takes at most.
+fn len_max(mutation: &Mutation<'_>) -> Result<usize> {
+    let fields = 1 + 3 * var_long::LEN_MAX;
+    Ok(match mutation {
+        Mutation::Put { key, payload, .. } => {
+            check("clustering key", key.clustering().len(), CLUSTERING_KEY_BYTES_MAX)?;
+            check("value", payload.len(), PAYLOAD_BYTES_MAX)?;
+            fields + key.as_bytes().len() + payload.len()
+        }
+        Mutation::Delete { key } => {
+            check("clustering key", key.clustering().len(), CLUSTERING_KEY_BYTES_MAX)?;
+            fields + key.as_bytes().len()
+        }
+        Mutation::DeleteRange { range } => match range.byte_bounds() {
+            None => 0,
+            Some((lower, upper)) => {
+                check("bound of a range", lower.len(), CELL_KEY_BYTES_MAX + 1)?;
+                check("bound of a range", upper.len(), CELL_KEY_BYTES_MAX + 1)?;
+                fields + lower.len() + upper.len()
+            }
+        },
+    })
+}
+
+fn check(what: &str, len: usize, max: usize) -> Result<()> {
+    if len > max {
+        return Err(Error::invalid(format!(
+            "a {what} of {len} bytes is too long: at most {max} bytes are stored"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::{PartitionKey, Rng, SeededRng, TableId};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Owned {
+        Cell(CellKey, Option<Vec<u8>>, Option<u64>),
+        Range(KeyRange),
+    }
+
+    impl Owned {
+        fn lend(&self) -> Mutation<'_> {
+            match self {
+                Self::Cell(key, Some(payload), expiry) => {
+                    Mutation::Put { key, payload, expiry: *expiry }
+                }
+                Self::Cell(key, None, _) => Mutation::Delete { key },
+                Self::Range(range) => Mutation::DeleteRange { range },
+            }
+        }
+    }
+
+    fn any_mutation() -> impl Strategy<Value = Owned> {
+        let bytes = proptest::collection::vec(any::<u8>(), 0..9);
+        let key = (0..3_u32, bytes.clone(), bytes.clone()).prop_map(|(table, key, clustering)| {
+            CellKey::new(TableId(table), &PartitionKey::new(key), clustering)
+        });
+        let expiry = proptest::option::of(0..u64::MAX / 2);
+        prop_oneof![
+            4 => (key.clone(), proptest::option::of(bytes), expiry)
+                .prop_map(|(key, payload, expiry)| Owned::Cell(key, payload, expiry)),
+            1 => key.prop_map(|key| Owned::Range(KeyRange::partition(key.table(), &key.partition()))),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_is_read_as_it_was_written(
+            mutations in proptest::collection::vec(any_mutation(), 0..12), room in 0..60_usize
+        ) {
+            let lent = mutations.iter().map(Owned::lend);
+            let (bytes, changes) = encode(lent, room, 1 << 20).unwrap();
+            let body = bytes.freeze().slice(room..);
+            prop_assert_eq!(&Changes::decode(&body).unwrap(), &changes);
+            prop_assert_eq!(changes.len(), mutations.len());
+            for (change, mutation) in changes.of(&body).zip(&mutations) {
+                match (change, mutation) {
+                    (Change::Cell { key, payload, expiry }, Owned::Cell(k, p, e)) => {
+                        prop_assert_eq!((key, payload), (&k.as_bytes()[..], p.as_deref()));
+                        prop_assert_eq!(expiry, e.filter(|_| p.is_some()));
+                    }
+                    (Change::Range { lower, upper }, Owned::Range(range)) => {
+                        let (from, to) = range.byte_bounds().unwrap();
+                        prop_assert_eq!((lower, upper), (&from[..], &to[..]));
+                    }
+                    _ => prop_assert!(false, "another kind of change came back"),
+                }
+            }
+        }
+
+        #[test]
+        fn mutated_bodies_never_panic(
+            mutations in proptest::collection::vec(any_mutation(), 1..6), seed in any::<u64>()
+        ) {
+            let (bytes, _) = encode(mutations.iter().map(Owned::lend), 0, 1 << 20).unwrap();
+            let mut bytes = bytes.to_vec();
+            let mut rng = SeededRng::new(seed);
+            for _ in 0..=rng.below(4) {
+                let at = usize::try_from(rng.below(bytes.len() as u64)).unwrap();
+                bytes[at] = rng.next_u64().to_le_bytes()[0];
+            }
+            bytes.truncate(usize::try_from(rng.below(bytes.len() as u64 * 2)).unwrap());
+            let body = Bytes::from(bytes);
+            if let Ok(changes) = Changes::decode(&body) {
+                prop_assert!(changes.of(&body).count() <= body.len());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_refused_in_words() {
+        let key = CellKey::new(TableId(1), &PartitionKey::new("p"), "c");
+        let payload = vec![0; PAYLOAD_BYTES_MAX + 1];
+        let put = Mutation::Put { key: &key, payload: &payload, expiry: None };
+        let error = encode(std::iter::once(put), 0, usize::MAX).unwrap_err().to_string();
+        assert!(error.contains("a value of 33554433 bytes is too long"), "{error}");
+        let put = Mutation::Put { key: &key, payload: &payload[1..], expiry: None };
+        let error = encode(std::iter::once(put), 0, 1000).unwrap_err().to_string();
+        assert!(error.contains("at most 1000 bytes are stored at once"), "{error}");
+    }
+}

@@ -1,0 +1,225 @@
+//! Random databases before and after a compaction: every reader reads the same, and what nobody
+//! needs is gone.
+
+use std::collections::BTreeSet;
+
+use carnet_base::{Rng, SeededRng, TableId};
+
+use super::memory::{Contents, Hook, Memory, Version, at, start};
+use super::*;
+use crate::compaction::merge::Mark;
+use crate::compaction::policy::{Plan, Reason};
+use crate::manifest::{FlatRange, table_of};
+
+/// A failure names its seed; `(seed..=seed)` in its place replays that one.
+const SEEDS: std::ops::Range<u64> = 0..600;
+/// Keys of each of the two tables.
+const KEYS: u8 = 10;
+/// Commits: 1 to 30 in level 6, to 60 in level 5, then 15 for each table of level 0.
+const COMMITS: u64 = 90;
+
+fn key(table: u8, key: u8) -> Vec<u8> {
+    vec![0, 0, 0, table, key]
+}
+
+fn keys() -> impl Iterator<Item = Vec<u8>> {
+    (1..=2).flat_map(|table| (0..KEYS).map(move |number| key(table, number)))
+}
+
+fn below(rng: &mut SeededRng, bound: u8) -> u8 {
+    u8::try_from(rng.below(bound.into())).unwrap()
+}
+
+/// What a few transactions wrote, one commit each.
+fn write(rng: &mut SeededRng, commits: std::ops::RangeInclusive<u64>) -> Contents {
+    let mut contents = Contents::default();
+    let mut ranges = Vec::new();
+    for commit in commits {
+        if rng.chance(300) {
+            continue;
+        }
+        let table = 1 + below(rng, 2);
+        if rng.chance(150) {
+            let lower = below(rng, KEYS);
+            let upper = lower + 1 + below(rng, KEYS);
+            let versions = vec![RangeVersion { commit: at(commit), start: start(at(commit)) }];
+            let (lower, upper) = (key(table, lower).into(), key(table, upper).into());
+            ranges.push(Fragment { lower, upper, versions });
+        }
+        let mut written = BTreeSet::new();
+        for _ in 0..rng.below(3) {
+            let number = below(rng, KEYS);
+            if written.insert(number) {
+                let payload = (!rng.chance(250)).then(|| format!("v{commit}").into_bytes());
+                let expiry = rng.chance(250).then(|| 100 + rng.below(20));
+                let expiry = expiry.filter(|_| payload.is_some());
+                contents.cells.push(Version { key: key(table, number), commit, expiry, payload });
+            }
+        }
+    }
+    contents.cells.sort_by_key(|cell| (cell.key.clone(), std::cmp::Reverse(cell.commit)));
+    contents.fragments = crate::compaction::merge::disjoint(ranges);
+    contents
+}
+
+/// Cuts contents before a key.
+fn split(contents: Contents, at: &[u8]) -> [Contents; 2] {
+    let mut parts = [Contents::default(), Contents::default()];
+    for cell in contents.cells {
+        parts[usize::from(cell.key[..] >= *at)].cells.push(cell);
+    }
+    for fragment in contents.fragments {
+        let at = bytes::Bytes::copy_from_slice(at);
+        if fragment.lower < at {
+            let upper = fragment.upper.clone().min(at.clone());
+            parts[0].fragments.push(Fragment { upper, ..fragment.clone() });
+        }
+        if fragment.upper > at {
+            let lower = fragment.lower.clone().max(at);
+            parts[1].fragments.push(Fragment { lower, ..fragment });
+        }
+    }
+    parts
+}
+
+fn database(rng: &mut SeededRng, memory: &Memory) -> Levels {
+    let mut add = Vec::new();
+    for (level, commits) in [(6, 1..=30), (5, 31..=60)] {
+        if rng.chance(300) {
+            continue;
+        }
+        let at = key(1 + below(rng, 2), below(rng, KEYS));
+        for part in split(write(rng, commits), &at) {
+            add.extend(memory.add(level, part));
+        }
+    }
+    for commits in [61..=75, 76..=90] {
+        add.extend(memory.add(0, write(rng, commits)));
+    }
+    let mut levels = Levels::default();
+    levels.edit(&Edit { add, ..Edit::default() }).unwrap();
+    levels
+}
+
+/// Which levels go where, one of several ways that keep the order of sources.
+fn plan(rng: &mut SeededRng, levels: &Levels) -> Option<Plan> {
+    let (from, output_level) = match rng.below(5) {
+        0 => (vec![0, 5, 6], 6),
+        1 => (vec![0, 5], 5),
+        2 => (vec![5, 6], 6),
+        3 => (vec![0], 0),
+        _ => (vec![6], 6),
+    };
+    // Within level 0 the older table is sometimes left out.
+    let skipped = if output_level == 0 { usize::from(rng.chance(500)) } else { 0 };
+    let inputs: Vec<_> = from
+        .into_iter()
+        .map(|level: u8| {
+            (level, levels.level(level.into()).iter().skip(skipped).cloned().collect())
+        })
+        .filter(|(_, tables): &(u8, Vec<_>)| !tables.is_empty())
+        .collect();
+    let hull = FlatRange::hull(inputs.iter().flat_map(|(_, tables)| tables).map(|t| &t.range))?;
+    let cut_bytes = if output_level == 0 { u64::MAX } else { 1 + rng.below(200) };
+    let grandparent_bytes = rng.below(100);
+    let reason = Reason::Manual;
+    Some(Plan { inputs, output_level, cut_bytes, grandparent_bytes, hull, reason })
+}
+
+fn hook(rng: &mut SeededRng) -> Hook {
+    let read = rng.below(COMMITS + 10);
+    let snapshots = (0..rng.below(4)).map(|_| at(rng.below(read + 1))).collect();
+    let wall = rng.chance(500).then(|| 95 + rng.below(30));
+    let dropped = rng.chance(200).then_some(TableId(2));
+    let mark = Mark { read: at(read), snapshots, wall };
+    Hook { mark, dropped: dropped.into_iter().collect() }
+}
+
+/// Everything that somebody may ask of a key, and the answers.
+fn reads(memory: &Memory, levels: &Levels, hook: &Hook, key: &[u8]) -> Vec<Option<Vec<u8>>> {
+    if hook.is_dropped(table_of(key).unwrap()) {
+        return Vec::new();
+    }
+    let mut reads: Vec<u64> = (hook.mark.read.get()..=COMMITS + 1).collect();
+    reads.push(hook.mark.read.get());
+    reads.extend(hook.mark.snapshots.iter().map(|snapshot| snapshot.get()));
+    let mut answers = Vec::new();
+    for read in &reads {
+        let oldest = hook.mark.wall.unwrap_or(0);
+        for wall in [oldest, 110, 1000] {
+            answers.push(memory.read(levels, key, *read, wall.max(oldest)));
+        }
+    }
+    answers
+}
+
+fn all_reads(memory: &Memory, levels: &Levels, hook: &Hook) -> Vec<Option<Vec<u8>>> {
+    keys().flat_map(|key| reads(memory, levels, hook, &key)).collect()
+}
+
+fn finish(job: &mut Job<Memory, Memory, Hook>, rng: &mut SeededRng) -> Edit {
+    loop {
+        if let Progress::Done(edit) = job.step(rng.below(50)).unwrap() {
+            return edit;
+        }
+    }
+}
+
+#[test]
+fn every_reader_reads_the_same_before_and_after() {
+    let mut cuts = 0;
+    for seed in SEEDS {
+        let mut rng = SeededRng::new(seed);
+        let memory = Memory::default();
+        let mut levels = database(&mut rng, &memory);
+        let hook = hook(&mut rng);
+        let Some(plan) = plan(&mut rng, &levels) else { continue };
+        let before = all_reads(&memory, &levels, &hook);
+        let tables = Arc::new(memory.clone());
+        let mut job = Job::new(&plan, &levels, &tables, memory.clone(), hook.clone()).unwrap();
+        let edit = finish(&mut job, &mut rng);
+        cuts += edit.add.len().saturating_sub(1);
+        levels.edit(&edit).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let after = all_reads(&memory, &levels, &hook);
+        assert!(after == before, "seed {seed}: {hook:?} {plan:?}");
+        for table in &edit.add {
+            let contents = memory.tables()[&table.number].clone();
+            assert_eq!(Some(table), contents.describe(table.number, table.level).as_ref());
+        }
+        if plan.output_level == 6 && plan.inputs.len() == 3 {
+            nothing_is_left_over(seed, &memory, &levels, &hook);
+        }
+    }
+    assert!(cuts > 300, "{cuts} cuts");
+}
+
+/// In a database that was compacted as a whole, each cell at or below the mark is there because
+/// some reader would read something else without it.
+fn nothing_is_left_over(seed: u64, memory: &Memory, levels: &Levels, hook: &Hook) {
+    let numbers: Vec<u64> = memory.tables().keys().copied().collect();
+    for number in numbers.into_iter().filter(|number| levels.find(*number).is_some()) {
+        let contents = memory.tables()[&number].clone();
+        for fragment in &contents.fragments {
+            let needed = |version: &RangeVersion| version.commit > hook.mark.oldest();
+            assert!(fragment.versions.iter().all(needed), "seed {seed}: {fragment:?}");
+            let table = table_of(&fragment.lower).unwrap();
+            assert!(!hook.is_dropped(table), "seed {seed}: {fragment:?}");
+        }
+        for (place, cell) in contents.cells.iter().enumerate() {
+            assert!(!hook.is_dropped(table_of(&cell.key).unwrap()), "seed {seed}: {cell:?}");
+            // A range tombstone that stays may do what a tombstone of the cell does.
+            let covers = |next: &Fragment| next.lower <= cell.key[..] && next.upper > cell.key[..];
+            let spared = cell.payload.is_none() && contents.fragments.iter().any(covers);
+            if at(cell.commit) > hook.mark.read || spared {
+                continue;
+            }
+            let complete = reads(memory, levels, hook, &cell.key);
+            let mut without = contents.clone();
+            without.cells.remove(place);
+            memory.tables().insert(number, without);
+            let differs = reads(memory, levels, hook, &cell.key) != complete;
+            assert!(differs, "seed {seed}: needless {cell:?}");
+            memory.tables().insert(number, contents.clone());
+        }
+    }
+}

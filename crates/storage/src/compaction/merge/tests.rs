@@ -1,0 +1,245 @@
+//! The rules of a merge, one by one. Cells are written `key@commit=payload`, `key@commit!` is a
+//! tombstone, `key@commit=payload~9` expires at second 9; `[lower,upper)@commit` deletes a range.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use carnet_base::{Error, ErrorKind, Result, TableId, Timestamp};
+
+use super::*;
+
+fn at(number: u64) -> Timestamp {
+    Timestamp::new(number).unwrap()
+}
+
+type Owned = (Vec<u8>, Timestamp, Option<u64>, Option<Vec<u8>>);
+
+/// Cells in memory.
+#[derive(Debug)]
+struct Memory {
+    cells: Vec<Owned>,
+    place: usize,
+}
+
+impl Source for Memory {
+    fn key(&self) -> Option<&[u8]> {
+        self.cells.get(self.place).map(|(key, ..)| &key[..])
+    }
+
+    fn cell(&self) -> Cell<'_> {
+        let (_, commit, expiry, payload) = &self.cells[self.place];
+        let start = commit.previous().unwrap();
+        Cell { commit: *commit, start, expiry: *expiry, payload: payload.as_deref() }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.place += 1;
+        Ok(())
+    }
+}
+
+/// Writes down what comes out.
+#[derive(Default)]
+struct Notes {
+    text: Vec<String>,
+    key: Option<Vec<u8>>,
+}
+
+impl Sink for Notes {
+    fn begin_key(&mut self, key: &[u8]) -> Result<()> {
+        assert!(self.key.as_ref().is_none_or(|before| **before < *key), "keys ascend");
+        self.key = Some(key.to_vec());
+        Ok(())
+    }
+
+    fn push(&mut self, key: &[u8], cell: Cell<'_>) -> Result<()> {
+        assert_eq!(self.key.as_deref(), Some(key), "a version comes after its key was begun");
+        assert_eq!(cell.start, cell.commit.previous().unwrap());
+        let key = String::from_utf8_lossy(&key[4..]);
+        let payload = cell.payload.map_or("!".to_owned(), |payload| {
+            let expiry = cell.expiry.map_or(String::new(), |expiry| format!("~{expiry}"));
+            format!("={}{expiry}", String::from_utf8_lossy(payload))
+        });
+        self.text.push(format!("{key}@{}{payload}", cell.commit));
+        Ok(())
+    }
+}
+
+/// A mark, and the tables (of the catalogue) that were dropped.
+#[derive(Clone, Debug, Default)]
+struct Hook {
+    mark: Mark,
+    dropped: BTreeSet<TableId>,
+}
+
+impl GcHook for Hook {
+    fn mark(&self) -> Mark {
+        self.mark.clone()
+    }
+
+    fn is_dropped(&self, table: TableId) -> bool {
+        self.dropped.contains(&table)
+    }
+}
+
+fn read(read: u64) -> Hook {
+    Hook { mark: Mark { read: at(read), ..Mark::default() }, ..Hook::default() }
+}
+
+/// A key of table 1.
+fn key(text: &str) -> Vec<u8> {
+    [&[0, 0, 0, 1], text.as_bytes()].concat()
+}
+
+fn range(lower: &str, upper: &str) -> FlatRange {
+    FlatRange::new(key(lower), key(upper))
+}
+
+/// What all keys of the tests lie in.
+fn all() -> FlatRange {
+    FlatRange::new(vec![0], vec![1])
+}
+
+/// Merges inputs and returns what comes out, cells first.
+fn merge(hook: Hook, below: Below, inputs: &[&str]) -> Result<String> {
+    let mut sources = Vec::new();
+    let mut fragments = Vec::new();
+    for input in inputs {
+        let mut cells = Vec::new();
+        for item in input.split_whitespace() {
+            let (what, version) = item.split_once('@').unwrap();
+            if let Some(ends) = what.strip_prefix('[') {
+                let (lower, upper) = ends.trim_end_matches(')').split_once(',').unwrap();
+                let commit = at(version.parse().unwrap());
+                let versions = vec![RangeVersion { commit, start: commit.previous().unwrap() }];
+                let FlatRange { lower, upper } = range(lower, upper);
+                fragments.push(Fragment { lower, upper, versions });
+            } else if let Some(commit) = version.strip_suffix('!') {
+                cells.push((key(what), at(commit.parse().unwrap()), None, None));
+            } else {
+                let (commit, payload) = version.split_once('=').unwrap();
+                let (payload, expiry) = match payload.split_once('~') {
+                    Some((payload, expiry)) => (payload, Some(expiry.parse().unwrap())),
+                    None => (payload, None),
+                };
+                let commit = at(commit.parse().unwrap());
+                cells.push((key(what), commit, expiry, Some(payload.as_bytes().to_vec())));
+            }
+        }
+        sources.push(Memory { cells, place: 0 });
+    }
+    let mut merge = Merge::new(sources, fragments, &all(), below, hook);
+    let mut notes = Notes::default();
+    while merge.step(&mut notes)?.is_some() {}
+    for Fragment { lower, upper, versions } in merge.range_tombstones() {
+        let text = |key: &Bytes| String::from_utf8_lossy(&key[4..]).into_owned();
+        for version in versions {
+            notes.text.push(format!("[{},{})@{}", text(&lower), text(&upper), version.commit));
+        }
+    }
+    Ok(notes.text.join(" "))
+}
+
+/// Merges where nothing older lies further down.
+fn bottom(hook: Hook, inputs: &[&str]) -> String {
+    merge(hook, Below::default(), inputs).unwrap()
+}
+
+/// Merges where older data may lie further down within a range.
+fn above(lower: &str, upper: &str, hook: Hook, inputs: &[&str]) -> String {
+    merge(hook, Below::of([range(lower, upper)]), inputs).unwrap()
+}
+
+#[test]
+fn inputs_are_merged_by_key_then_newest_first() {
+    let inputs = ["a@9=x c@7=x", "a@8=y b@8=y", "", "a@1=z c@9=z d@1=z", "b@2=w"];
+    let merged = "a@9=x a@8=y a@1=z b@8=y b@2=w c@9=z c@7=x d@1=z";
+    assert_eq!(bottom(read(0), &inputs), merged);
+    assert_eq!(bottom(read(0), &[]), "");
+}
+
+#[test]
+fn keys_that_agree_in_their_first_bytes_are_merged_in_order() {
+    let inputs = ["prefixprefix@1=x prefixprefixb@1=x", "prefixprefi@1=y prefixprefixa@1=y"];
+    let merged = "prefixprefi@1=y prefixprefix@1=x prefixprefixa@1=y prefixprefixb@1=x";
+    assert_eq!(bottom(read(0), &inputs), merged);
+}
+
+#[test]
+fn a_version_of_two_inputs_comes_out_once() {
+    assert_eq!(bottom(read(0), &["a@9=x a@8=x b@7!", "a@9=x b@7!"]), "a@9=x a@8=x b@7!");
+}
+
+#[test]
+fn of_versions_below_the_mark_the_newest_stays() {
+    let inputs = ["a@9=x a@6=x", "a@5=y a@4!", "b@3=z"];
+    assert_eq!(bottom(read(6), &inputs), "a@9=x a@6=x b@3=z");
+}
+
+#[test]
+fn a_tombstone_stays_as_long_as_older_data_may_lie_further_down() {
+    let inputs = ["a@5! b@5!", "a@4=x c@5! d@9!"];
+    assert_eq!(bottom(read(6), &inputs), "d@9!", "a reader before 9 must not be told of 9");
+    assert_eq!(above("b", "c", read(6), &inputs), "b@5! d@9!");
+}
+
+#[test]
+fn a_tombstone_stays_as_long_as_an_older_version_comes_out() {
+    let hook = || {
+        let mut hook = read(6);
+        hook.mark.snapshots = vec![at(4)];
+        hook
+    };
+    assert_eq!(bottom(hook(), &["a@5! a@4=x a@3=x b@5! b@4! b@3=x"]), "a@5! a@4=x");
+}
+
+#[test]
+fn of_tombstones_in_a_row_the_oldest_stays() {
+    let mut hook = read(9);
+    hook.mark.snapshots = vec![at(3), at(5), at(7)];
+    assert_eq!(bottom(hook, &["a@9! a@7! a@5! a@3=x a@2=x"]), "a@5! a@3=x");
+}
+
+#[test]
+fn what_expired_is_a_tombstone_without_a_payload() {
+    let mut hook = read(6);
+    hook.mark.wall = Some(100);
+    let inputs = ["a@5=x~100 b@5=x~101 c@5=x~1", "c@4=y"];
+    assert_eq!(above("a", "b", hook.clone(), &inputs), "a@5! b@5=x~101");
+    assert_eq!(bottom(hook, &inputs), "b@5=x~101", "the older version does not come back");
+}
+
+#[test]
+fn a_range_tombstone_deletes_older_versions_and_stays_while_it_is_needed() {
+    let inputs = ["[b,d)@5", "a@4=x b@4=x c@6=x c@4=x d@4=x"];
+    assert_eq!(bottom(read(6), &inputs), "a@4=x c@6=x d@4=x");
+    assert_eq!(above("c", "d", read(6), &inputs), "a@4=x c@6=x d@4=x [b,d)@5");
+    assert_eq!(above("d", "e", read(6), &inputs), "a@4=x c@6=x d@4=x");
+}
+
+#[test]
+fn a_range_tombstone_above_the_oldest_reader_stays() {
+    let inputs = ["[b,d)@5", "b@4=x c@5=x"];
+    assert_eq!(bottom(read(4), &inputs), "b@4=x c@5=x [b,d)@5");
+    let mut hook = read(6);
+    hook.mark.snapshots = vec![at(4)];
+    assert_eq!(bottom(hook, &inputs), "b@4=x c@5=x [b,d)@5");
+    assert_eq!(bottom(read(5), &inputs), "c@5=x", "the cell of its own commit wins");
+}
+
+#[test]
+fn of_a_dropped_table_nothing_comes_out() {
+    let mut hook = read(0);
+    hook.dropped.insert(TableId(1));
+    assert_eq!(above("a", "z", hook.clone(), &["a@5=x b@4! [b,d)@5"]), "");
+    hook.dropped = BTreeSet::from([TableId(2)]);
+    assert_eq!(above("a", "z", hook, &["a@5=x b@4! [b,d)@5"]), "a@5=x b@4! [b,d)@5");
+}
+
+#[test]
+fn an_input_that_is_out_of_order_is_found() {
+    for inputs in [&["b@1=x a@1=x"][..], &["b@1=x a@1=x", "c@1=y"]] {
+        let error: Error = merge(read(0), Below::default(), inputs).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupted, "{error}");
+    }
+}

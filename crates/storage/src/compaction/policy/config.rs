@@ -1,0 +1,58 @@
+//! How compaction is tuned.
+
+/// The knobs of both policies. Sizes are of files, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Level 0 is compacted from this many tables on. More: fewer bytes are written twice; reads
+    /// look into more tables. Default: 4.
+    pub level0_tables: usize,
+    /// From this many runs that a read may have to look into, writers are slowed. Default: 12.
+    pub slow_runs: usize,
+    /// At this many they are stopped. Default: 36.
+    pub stop_runs: usize,
+    /// From this many bytes that wait for compaction, writers are slowed. Default: 16 GiB.
+    pub slow_pending_bytes: u64,
+    /// At this many they are stopped. Default: 64 GiB.
+    pub stop_pending_bytes: u64,
+    /// About what a compaction of level 0 brings down at once: the smallest sensible size of the
+    /// level that it goes to. Default: 256 MiB, four memtables.
+    pub base_bytes: u64,
+    /// How much larger each level is than the one before it. More: fewer levels to look into,
+    /// less garbage; each byte is written more often. At least 2. Default: 10.
+    pub fanout: u64,
+    /// A table of level 1 and behind ends at about this length. Default: 64 MiB.
+    pub table_bytes: u64,
+    /// A table whose cells are to this part in a hundred garbage is compacted for that alone.
+    /// Default: 30.
+    pub garbage_percent: u64,
+    /// Tiered: this many runs of similar size are merged into one. At least 2. Default: 4.
+    pub tier_runs: usize,
+    /// Tiered: everything is merged once the newer runs together are longer than the oldest one
+    /// by this part in a hundred; about the space that garbage may take. Default: 150.
+    pub space_percent: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            level0_tables: 4,
+            slow_runs: 12,
+            stop_runs: 36,
+            slow_pending_bytes: 16 << 30,
+            stop_pending_bytes: 64 << 30,
+            base_bytes: 256 << 20,
+            fanout: 10,
+            table_bytes: 64 << 20,
+            garbage_percent: 30,
+            tier_runs: 4,
+            space_percent: 150,
+        }
+    }
+}
+
+impl Config {
+    /// How much of the level behind it a table may overlap.
+    pub(super) const fn grandparent_bytes(&self) -> u64 {
+        self.table_bytes.saturating_mul(10)
+    }
+}

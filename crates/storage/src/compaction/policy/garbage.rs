@@ -1,0 +1,126 @@
+//! Compactions for what they free, shared by all policies.
+
+use std::sync::Arc;
+
+use super::{Choice, Config, Plan, Reason, State};
+use crate::manifest::{FlatRange, LEVELS, Levels, TableMeta};
+
+/// Finds tables that can be forgotten without reading them.
+///
+/// Either all their keys belong to dropped tables, into which nobody looks again; or everything in
+/// them has expired, for every reader, and hides nothing that is older.
+pub(super) fn droppable(levels: &Levels, state: &State) -> Vec<u64> {
+    let tables = levels.iter().filter(|table| !state.is_busy(table));
+    let needless = tables.filter(|table| {
+        state.is_dropped(&table.range) || (has_expired(table, state) && !hides_older(levels, table))
+    });
+    needless.map(|table| table.number).collect()
+}
+
+fn has_expired(table: &TableMeta, state: &State) -> bool {
+    let contents = &table.contents;
+    let gone = contents.expiring + contents.tombstones;
+    contents.range_tombstones == 0
+        && contents.expiring > 0
+        && gone >= contents.cells
+        && state.wall.is_some_and(|wall| contents.expiry_max <= wall)
+        && contents.commit_max <= state.oldest
+}
+
+/// Tells whether some older table shares keys with a table.
+fn hides_older(levels: &Levels, table: &TableMeta) -> bool {
+    older(levels, table).next().is_some()
+}
+
+/// All older tables that share keys with a table: those of the levels behind its own and, in
+/// level 0, those before it.
+fn older<'a>(levels: &'a Levels, table: &'a TableMeta) -> impl Iterator<Item = &'a Arc<TableMeta>> {
+    let level = usize::from(table.level);
+    let before = levels.level(0).iter().take_while(|other| other.number != table.number);
+    let before = before.filter(move |other| level == 0 && other.range.overlaps(&table.range));
+    let behind = (level + 1..LEVELS).flat_map(|level| levels.overlapping(level, &table.range));
+    before.chain(behind)
+}
+
+/// Plans the compaction of the table that frees most, if any frees enough.
+///
+/// A table with nothing older behind it is rewritten where it is, and has no garbage afterwards:
+/// the estimate counts only what the mark lets go. Another one is merged with what it overlaps
+/// one level further down, where its tombstones come to bear. Either way a table that was chosen
+/// is not chosen again for the same garbage.
+pub(super) fn plan(levels: &Levels, config: &Config, state: &State) -> Option<Plan> {
+    let mut candidates: Vec<_> = (1..LEVELS)
+        .flat_map(|level| levels.level(level))
+        .filter(|table| !state.is_busy(table))
+        .map(|table| (state.garbage_percent(table), table))
+        .filter(|(percent, _)| *percent >= config.garbage_percent.max(1))
+        .collect();
+    candidates.sort_by_key(|(percent, table)| (std::cmp::Reverse(*percent), table.number));
+    candidates.into_iter().find_map(|(_, table)| {
+        let into = match older(levels, table).map(|older| older.level).min() {
+            None => table.level,
+            Some(level) => level,
+        };
+        plan_into(levels, config, state, vec![Arc::clone(table)], into, Reason::Garbage)
+    })
+}
+
+/// Plans to compact neighbouring tables of one level from 1 on into a level at or behind it, with
+/// all that they overlap there. Between the two levels nothing may overlap them. `None` where a
+/// running compaction is in the way.
+pub(super) fn plan_into(
+    levels: &Levels,
+    config: &Config,
+    state: &State,
+    tables: Vec<Arc<TableMeta>>,
+    output_level: u8,
+    reason: Reason,
+) -> Option<Plan> {
+    let level = tables.first()?.level;
+    let upper = FlatRange::hull(tables.iter().map(|table| &table.range))?;
+    let mut inputs = vec![(level, tables)];
+    if output_level > level {
+        let lower: Vec<_> = levels.overlapping(output_level.into(), &upper).cloned().collect();
+        if !lower.is_empty() {
+            inputs.push((output_level, lower));
+        }
+    }
+    let hull = FlatRange::hull(inputs.iter().flat_map(|(_, tables)| tables).map(|t| &t.range))?;
+    let plan = Plan {
+        inputs,
+        output_level,
+        cut_bytes: config.table_bytes,
+        grandparent_bytes: config.grandparent_bytes(),
+        hull,
+        reason,
+    };
+    let free = plan.tables().all(|table| !state.is_busy(table))
+        && !state.is_blocked(plan.levels(), &plan.hull);
+    free.then_some(plan)
+}
+
+/// Plans to compact everything into the last level; `None` where there is nothing to do or
+/// something is being compacted.
+#[must_use]
+pub fn everything(levels: &Levels, config: &Config, state: &State) -> Option<Plan> {
+    let inputs: Vec<_> = (0_u8..)
+        .zip((0..LEVELS).map(|level| levels.level(level).to_vec()))
+        .filter(|(_, tables)| !tables.is_empty())
+        .collect();
+    let hull = FlatRange::hull(levels.iter().map(|table| &table.range))?;
+    let plan = Plan {
+        inputs,
+        output_level: u8::try_from(LEVELS - 1).ok()?,
+        cut_bytes: config.table_bytes,
+        grandparent_bytes: config.grandparent_bytes(),
+        hull,
+        reason: Reason::Manual,
+    };
+    (state.running() == 0).then_some(plan)
+}
+
+/// Returns the drop that costs nothing, or else what the garbage of some table is worth.
+pub(super) fn choose_drop(levels: &Levels, state: &State) -> Option<Choice> {
+    let droppable = droppable(levels, state);
+    (!droppable.is_empty()).then_some(Choice::Drop(droppable))
+}

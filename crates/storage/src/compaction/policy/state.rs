@@ -1,0 +1,95 @@
+//! What a policy remembers and is told.
+
+use std::collections::{BTreeSet, HashSet};
+
+use bytes::Bytes;
+use carnet_base::{TableId, Timestamp};
+
+use super::super::merge::Mark;
+use super::plan::Plan;
+use crate::manifest::{FlatRange, LEVELS, TableMeta};
+
+/// What there is to know beside the tables themselves.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// No reader is older.
+    pub oldest: Timestamp,
+    /// For every reader, what expires at this second (since 1970) or before is gone.
+    pub wall: Option<u64>,
+    /// Tables (of the catalogue) into which no reader will look again.
+    pub dropped: BTreeSet<TableId>,
+    running: Vec<Plan>,
+    busy: HashSet<u64>,
+    /// For each level the end of the table that was compacted last.
+    cursors: [Bytes; LEVELS],
+}
+
+impl State {
+    /// Learns how far the mark has come.
+    pub fn observe(&mut self, mark: &Mark) {
+        (self.oldest, self.wall) = (mark.oldest(), mark.wall);
+    }
+
+    /// Learns that a compaction begins; its inputs are left alone until it ends.
+    pub fn begin(&mut self, plan: &Plan) {
+        self.busy.extend(plan.numbers());
+        if let Some((level, tables)) = plan.inputs.first()
+            && let Some(last) = tables.last()
+        {
+            self.cursors[usize::from(*level)] = last.range.upper.clone();
+        }
+        self.running.push(plan.clone());
+    }
+
+    /// Learns that a compaction ended, whether it came to anything or not.
+    pub fn end(&mut self, plan: &Plan) {
+        if let Some(at) = self.running.iter().position(|running| running == plan) {
+            self.running.swap_remove(at);
+            for number in plan.numbers() {
+                self.busy.remove(&number);
+            }
+        }
+    }
+
+    /// Returns how many compactions are running.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Tells whether a compaction reads a table.
+    #[must_use]
+    pub fn is_busy(&self, table: &TableMeta) -> bool {
+        self.busy.contains(&table.number)
+    }
+
+    /// Tells whether a compaction between two levels would get in the way of a running one: both
+    /// touch the same keys of the same level. In level 0, which is not ordered by key, only the
+    /// tables themselves count.
+    #[must_use]
+    pub fn is_blocked(&self, (first, last): (usize, usize), hull: &FlatRange) -> bool {
+        self.running.iter().any(|running| {
+            let (running_first, running_last) = running.levels();
+            let shared = first.max(running_first).max(1) <= last.min(running_last);
+            shared && running.hull.overlaps(hull)
+        })
+    }
+
+    /// Tells whether all keys of a range belong to a dropped table.
+    #[must_use]
+    pub fn is_dropped(&self, range: &FlatRange) -> bool {
+        range.only_table().is_some_and(|table| self.dropped.contains(&table))
+    }
+
+    /// Where the next compaction of a level goes on.
+    pub(super) fn cursor(&self, level: usize) -> &[u8] {
+        &self.cursors[level]
+    }
+
+    /// Estimates which part in a hundred of a table's cells is garbage.
+    pub(super) fn garbage_percent(&self, table: &TableMeta) -> u64 {
+        let percent = u128::from(table.garbage(self.oldest, self.wall)) * 100
+            / u128::from(table.contents.cells.max(1));
+        u64::try_from(percent).unwrap_or(100)
+    }
+}

@@ -1,0 +1,163 @@
+//! Size-tiered compaction: each byte is written a few times, at the price of runs and garbage.
+
+use std::sync::Arc;
+
+use super::garbage;
+use super::{Choice, Config, Plan, Policy, Reason, State};
+use crate::manifest::{FlatRange, LEVELS, Levels, TableMeta};
+
+/// Runs of similar size are merged into one, which then waits for others of its size.
+///
+/// A *run* is a table of level 0, or all tables of a level behind it. Runs stand in the order of
+/// age, and only neighbours are merged, so that whatever two runs know of a key, the younger one
+/// knows the newer part. What comes out goes as far back as there is room: the first merge fills
+/// the last level, the next one the level before it; where no level is free, it stays a single
+/// table in level 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tiered;
+
+/// Tables that are sorted and disjoint.
+struct Run {
+    level: u8,
+    tables: Vec<Arc<TableMeta>>,
+    bytes: u64,
+    busy: bool,
+}
+
+/// All runs, the youngest first.
+fn runs(levels: &Levels, state: &State) -> Vec<Run> {
+    let run = |level: u8, tables: Vec<Arc<TableMeta>>| Run {
+        level,
+        bytes: tables.iter().map(|table| table.bytes).sum(),
+        busy: tables.iter().any(|table| state.is_busy(table)),
+        tables,
+    };
+    let young = levels.level(0).iter().rev().map(|table| run(0, vec![Arc::clone(table)]));
+    let old = (1_u8..)
+        .zip((1..LEVELS).map(|level| levels.level(level)))
+        .filter(|(_, tables)| !tables.is_empty())
+        .map(|(level, tables)| run(level, tables.to_vec()));
+    young.chain(old).collect()
+}
+
+impl Policy for Tiered {
+    fn choose(&self, levels: &Levels, config: &Config, state: &State) -> Choice {
+        if let Some(drop) = garbage::choose_drop(levels, state) {
+            return drop;
+        }
+        let runs = runs(levels, state);
+        if let Some(moved) = move_level0(&runs, state) {
+            return moved;
+        }
+        let merge = |from: usize, to: usize, reason| merge(&runs, from..to, config, state, reason);
+        similar(&runs, config)
+            .and_then(|(from, to)| merge(from, to, Reason::Tier))
+            .or_else(|| {
+                let wasteful = is_wasteful(&runs, config);
+                wasteful.then(|| merge(0, runs.len(), Reason::Space)).flatten()
+            })
+            .or_else(|| {
+                // Runs of ever different sizes: the youngest are merged before reads suffer.
+                let many = runs.len() >= config.slow_runs;
+                many.then(|| merge(0, config.tier_runs.min(runs.len()), Reason::Tier)).flatten()
+            })
+            .or_else(|| garbage::plan(levels, config, state))
+            .map_or(Choice::Nothing, Choice::Compact)
+    }
+
+    fn pending_bytes(&self, levels: &Levels, config: &Config) -> u64 {
+        let runs = runs(levels, &State::default());
+        let bytes = |runs: &[Run]| runs.iter().map(|run| run.bytes).sum();
+        if is_wasteful(&runs, config) {
+            return bytes(&runs);
+        }
+        similar(&runs, config).map_or(0, |(from, to)| bytes(&runs[from..to]))
+    }
+}
+
+/// Moves tables of level 0 that lie apart from each other and from the next older run, so that
+/// keys that are written in ascending order are never rewritten: they join that run, which no
+/// younger one overlaps there.
+fn move_level0(runs: &[Run], state: &State) -> Option<Choice> {
+    let young = runs.iter().take_while(|run| run.level == 0).count();
+    let to = runs.get(young).map_or(LEVELS - 1, |run| run.level.into());
+    let to = u8::try_from(to).ok()?;
+    let mut joined: Vec<&Arc<TableMeta>> =
+        runs.get(young).map_or(Vec::new(), |run| run.tables.iter().collect());
+    let mut tables = Vec::new();
+    for run in runs[..young].iter().rev() {
+        let [table] = &run.tables[..] else { break };
+        let apart = joined.iter().all(|other| !other.range.overlaps(&table.range));
+        if run.busy || !apart || state.is_blocked((0, to.into()), &table.range) {
+            break;
+        }
+        joined.push(table);
+        tables.push(table.number);
+    }
+    (!tables.is_empty()).then_some(Choice::Move { tables, from: 0, to })
+}
+
+/// Tells whether the younger runs are so long that the oldest one may be mostly garbage.
+fn is_wasteful(runs: &[Run], config: &Config) -> bool {
+    let Some((oldest, younger)) = runs.split_last() else { return false };
+    let younger: u64 = younger.iter().map(|run| run.bytes).sum();
+    u128::from(younger) * 100 > u128::from(oldest.bytes) * u128::from(config.space_percent)
+        && runs.len() >= config.tier_runs.max(2)
+}
+
+/// Finds the youngest neighbours, enough of them, that are of similar size: each at most half as
+/// long again as their mean so far, and at least half of it.
+fn similar(runs: &[Run], config: &Config) -> Option<(usize, usize)> {
+    let enough = config.tier_runs.max(2);
+    (0..runs.len()).find_map(|from| {
+        let mut bytes = 0_u64;
+        let mut to = from;
+        while let Some(run) = runs.get(to).filter(|run| !run.busy) {
+            let count = (to - from) as u64;
+            let alike = run.bytes.saturating_mul(2 * count) >= bytes
+                && run.bytes.saturating_mul(2 * count) <= bytes.saturating_mul(3);
+            if count > 0 && !alike {
+                break;
+            }
+            bytes += run.bytes;
+            to += 1;
+        }
+        (to - from >= enough).then_some((from, to))
+    })
+}
+
+/// Plans to merge neighbouring runs; `None` where one is busy or there is no room.
+fn merge(
+    runs: &[Run],
+    which: std::ops::Range<usize>,
+    config: &Config,
+    state: &State,
+    reason: Reason,
+) -> Option<Plan> {
+    let merged = runs.get(which.clone()).filter(|merged| merged.len() >= 2)?;
+    if merged.iter().any(|run| run.busy) {
+        return None;
+    }
+    // Behind the runs that are merged lies the next older one; in front of it there is room.
+    let older = runs.get(which.end).map_or(LEVELS, |run| run.level.into());
+    let output_level = u8::try_from(older.saturating_sub(1)).ok()?;
+    let mut inputs: Vec<(u8, Vec<Arc<TableMeta>>)> = Vec::new();
+    for run in merged.iter().rev() {
+        match inputs.iter_mut().find(|(level, _)| *level == run.level) {
+            Some((_, tables)) => tables.extend(run.tables.iter().cloned()),
+            None => inputs.push((run.level, run.tables.clone())),
+        }
+    }
+    inputs.sort_by_key(|(level, _)| *level);
+    let hull = FlatRange::hull(inputs.iter().flat_map(|(_, tables)| tables).map(|t| &t.range))?;
+    let single = output_level == 0;
+    let plan = Plan {
+        inputs,
+        output_level,
+        cut_bytes: if single { u64::MAX } else { config.table_bytes },
+        grandparent_bytes: u64::MAX,
+        hull,
+        reason,
+    };
+    (!state.is_blocked(plan.levels(), &plan.hull)).then_some(plan)
+}

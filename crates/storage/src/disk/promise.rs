@@ -1,0 +1,147 @@
+//! A read's result on its way from whoever serves the read to whoever waits for it.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use carnet_base::Bytes;
+
+use crate::lock::lock;
+
+/// The serving end. Dropping it without a word is an error at the other end, never silence.
+pub(super) struct Promise(Arc<Slot>);
+
+/// The waiting end, a future. Dropping it tells the serving end that nobody waits.
+pub(super) struct Awaited(Arc<Slot>);
+
+struct Slot {
+    given_up: AtomicBool,
+    state: Mutex<State>,
+}
+
+enum State {
+    Waiting(Option<Waker>),
+    Ready(io::Result<Bytes>),
+    Taken,
+}
+
+/// Makes both ends.
+pub(super) fn promise() -> (Promise, Awaited) {
+    let slot = Arc::new(Slot {
+        given_up: AtomicBool::new(false),
+        state: Mutex::new(State::Waiting(None)),
+    });
+    (Promise(Arc::clone(&slot)), Awaited(slot))
+}
+
+impl Promise {
+    /// Tells whether nobody waits any more: a read that was not begun need not be.
+    pub(super) fn given_up(&self) -> bool {
+        self.0.given_up.load(Ordering::Relaxed)
+    }
+
+    /// Hands over the result and wakes whoever waits.
+    pub(super) fn fulfil(self, result: io::Result<Bytes>) {
+        self.settle(result);
+    }
+
+    /// As [`Promise::fulfil`], for a promise that something else holds on to.
+    pub(super) fn settle(&self, result: io::Result<Bytes>) {
+        let mut state = lock(&self.0.state);
+        let State::Waiting(waker) = &mut *state else { return };
+        let waker = waker.take();
+        *state = State::Ready(result);
+        // Outside the lock: a waker may poll at once.
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.settle(Err(io::Error::other("the read was abandoned: the disk is being closed")));
+    }
+}
+
+impl Future for Awaited {
+    type Output = io::Result<Bytes>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = lock(&self.0.state);
+        match &mut *state {
+            State::Waiting(Some(waker)) => {
+                waker.clone_from(context.waker());
+                Poll::Pending
+            }
+            State::Waiting(waker) => {
+                *waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+            ready => match std::mem::replace(ready, State::Taken) {
+                State::Ready(result) => Poll::Ready(result),
+                _ => Poll::Ready(Err(io::Error::other("a read was polled after its end"))),
+            },
+        }
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.0.given_up.store(true, Ordering::Relaxed);
+        // The task behind the waker is not kept alive by a read that nobody waits for.
+        let waker = match &mut *lock(&self.0.state) {
+            State::Waiting(waker) => waker.take(),
+            _ => None,
+        };
+        drop(waker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carnet_base::block_on;
+
+    #[test]
+    fn a_promise_that_is_dropped_is_an_error_and_not_silence() {
+        let (promise, awaited) = promise();
+        drop(promise);
+        let error = block_on(awaited).unwrap_err().to_string();
+        assert!(error.contains("abandoned"), "{error}");
+    }
+
+    #[test]
+    fn a_future_that_is_dropped_is_seen_by_who_serves_it() {
+        let (promise, awaited) = promise();
+        assert!(!promise.given_up());
+        drop(awaited);
+        assert!(promise.given_up());
+        promise.fulfil(Ok(Bytes::new()));
+    }
+
+    #[test]
+    fn the_last_waker_is_the_one_that_is_woken() {
+        struct Count(std::sync::atomic::AtomicU32);
+        impl std::task::Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let wakers = [(); 2].map(|()| Arc::new(Count(0.into())));
+        let (promise, mut awaited) = promise();
+        for waker in &wakers {
+            let waker = Waker::from(Arc::clone(waker));
+            let polled = Pin::new(&mut awaited).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        }
+        promise.fulfil(Ok(Bytes::from_static(b"x")));
+        assert_eq!(wakers.map(|count| count.0.load(Ordering::SeqCst)), [0, 1]);
+        assert_eq!(block_on(awaited).unwrap(), "x");
+    }
+}

@@ -1,0 +1,122 @@
+//! An open file of the operating system.
+
+use std::fs;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use super::reader::Reader;
+use crate::disk::{File, Place, ReadFuture};
+
+/// Zeros are written in pieces of this size.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+pub(super) struct RealFile {
+    /// Shared with the reads in flight, which need it open.
+    file: Arc<fs::File>,
+    reader: Arc<Reader>,
+}
+
+impl RealFile {
+    pub(super) fn new(file: fs::File, reader: Arc<Reader>) -> Self {
+        Self { file: Arc::new(file), reader }
+    }
+}
+
+impl File for RealFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.file.read_at(&mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn read(self: Arc<Self>, offset: u64, len: usize) -> ReadFuture {
+        self.reader.read(&self.file, Place { offset, len })
+    }
+
+    fn read_many(self: Arc<Self>, places: &[Place]) -> Vec<ReadFuture> {
+        self.reader.read_many(&self.file, places)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn write_vectored_at(&self, mut pieces: &mut [IoSlice<'_>], mut offset: u64) -> io::Result<()> {
+        IoSlice::advance_slices(&mut pieces, 0);
+        while !pieces.is_empty() {
+            // It passes no more pieces on than the system takes at once.
+            match rustix::io::pwritev(&*self.file, pieces, offset) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    IoSlice::advance_slices(&mut pieces, written);
+                    offset += written as u64;
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn preallocate(&self, len: u64) -> io::Result<()> {
+        let mut offset = self.len()?;
+        if offset >= len {
+            return Ok(());
+        }
+        allocate(&self.file, offset, len - offset)?;
+        while offset < len {
+            let zeros =
+                usize::try_from(len - offset).map_or(ZEROS.len(), |rest| rest.min(ZEROS.len()));
+            self.write_at(&ZEROS[..zeros], offset)?;
+            offset += zeros as u64;
+        }
+        Ok(())
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn evict(&self) -> io::Result<()> {
+        Ok(rustix::fs::fadvise(&*self.file, 0, None, rustix::fs::Advice::DontNeed)?)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn evict(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Takes the space in one go where the file system can, so that a full disk is told of now and
+/// the file lies in one piece.
+#[cfg(target_os = "linux")]
+fn allocate(file: &fs::File, offset: u64, len: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::Errno;
+    match fallocate(file, FallocateFlags::KEEP_SIZE, offset, len) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(_: &fs::File, _: u64, _: u64) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Reads on a few threads, for systems without io_uring.
+//!
+//! A thread is started when a read finds none idle, up to [`THREADS_MAX`]; it sleeps on its own
+//! signal when there is nothing to read and ends when the disk and its files are gone.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use carnet_base::{Signal, Spawn, Step, Worker};
+
+use super::request::Request;
+use crate::lock::lock;
+
+/// As many reads are at the device at once. See the figures in the essay of [`crate::disk`].
+const THREADS_MAX: usize = 16;
+
+pub(super) struct Pool {
+    shared: Arc<Mutex<State>>,
+    spawn: Arc<dyn Spawn>,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Request>,
+    /// Of threads that sleep; the one that fell asleep last is woken first, its stack is warm.
+    idle: Vec<Signal>,
+    threads: usize,
+    closed: bool,
+}
+
+struct Reader {
+    shared: Arc<Mutex<State>>,
+    signal: Signal,
+}
+
+impl Pool {
+    pub(super) fn new(spawn: Arc<dyn Spawn>) -> Self {
+        Self { shared: Arc::default(), spawn }
+    }
+
+    pub(super) fn submit(&self, requests: impl IntoIterator<Item = Request>) {
+        let mut woken = Vec::new();
+        let mut missing = 0;
+        {
+            let mut state = lock(&self.shared);
+            for request in requests {
+                state.waiting.push_back(request);
+                if let Some(signal) = state.idle.pop() {
+                    woken.push(signal);
+                } else if state.threads < THREADS_MAX {
+                    state.threads += 1;
+                    missing += 1;
+                }
+            }
+        }
+        woken.iter().for_each(Signal::ring);
+        for _ in 0..missing {
+            let signal = Signal::new();
+            let reader = Reader { shared: Arc::clone(&self.shared), signal: signal.clone() };
+            // Nobody joins it: it ends by itself, and may be the one that drops the last file.
+            drop(self.spawn.spawn("carnet-read", signal, Box::new(reader)));
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared);
+        state.closed = true;
+        state.idle.drain(..).for_each(|signal| signal.ring());
+    }
+}
+
+impl Worker for Reader {
+    fn step(&mut self) -> Step {
+        let request = {
+            let mut state = lock(&self.shared);
+            match state.waiting.pop_front() {
+                Some(request) => request,
+                None if state.closed => return Step::Done,
+                None => {
+                    state.idle.push(self.signal.clone());
+                    return Step::Idle(None);
+                }
+            }
+        };
+        if !request.given_up() {
+            request.serve();
+        }
+        Step::Again
+    }
+}

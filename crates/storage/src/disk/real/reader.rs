@@ -1,0 +1,179 @@
+//! The ways in which a read waits for the device.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::sync::Arc;
+
+use carnet_base::{Bytes, Error, Result, Spawn};
+
+use super::pool::Pool;
+#[cfg(target_os = "linux")]
+use super::reactor::Reactor;
+use super::request::Request;
+use crate::disk::promise::promise;
+use crate::disk::{Place, ReadFuture};
+
+/// How reads wait for the device. The figures are in the essay of [`crate::disk`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// [`Backend::Uring`] where the system has it and lets this process use it, otherwise
+    /// [`Backend::Pool`].
+    #[default]
+    Auto,
+    /// One thread and an `io_uring` of 256 reads. Linux from 5.6 on, fast from 6.1 on.
+    Uring,
+    /// Up to 16 threads with one read each.
+    Pool,
+    /// The caller's thread, which waits for the device: no future ever pends. For programs whose
+    /// every call has a thread to block, and not for executors.
+    Inline,
+}
+
+pub(super) struct Reader(Way);
+
+enum Way {
+    #[cfg(target_os = "linux")]
+    Uring(Reactor),
+    Pool(Pool),
+    Inline,
+}
+
+impl Reader {
+    pub(super) fn new(backend: Backend, spawn: Arc<dyn Spawn>) -> Result<Self> {
+        let way = match backend {
+            Backend::Inline => Way::Inline,
+            Backend::Pool => Way::Pool(Pool::new(spawn)),
+            Backend::Uring => uring(spawn).map_err(|error| {
+                Error::unavailable(
+                    "io_uring cannot be used here; let the system allow it, or choose another \
+                     way to read",
+                )
+                .with_source(error)
+            })?,
+            Backend::Auto => match uring(Arc::clone(&spawn)) {
+                Ok(way) => way,
+                Err(error) => {
+                    tracing::info!(%error, "reading with a pool of threads: no io_uring here");
+                    Way::Pool(Pool::new(spawn))
+                }
+            },
+        };
+        Ok(Self(way))
+    }
+
+    pub(super) fn backend(&self) -> Backend {
+        match &self.0 {
+            #[cfg(target_os = "linux")]
+            Way::Uring(_) => Backend::Uring,
+            Way::Pool(_) => Backend::Pool,
+            Way::Inline => Backend::Inline,
+        }
+    }
+
+    pub(super) fn read(&self, file: &Arc<fs::File>, place: Place) -> ReadFuture {
+        match self.begin(file, place) {
+            Begun::Done(result) => ready(result),
+            Begun::Waits(request, future) => {
+                self.submit([request]);
+                future
+            }
+        }
+    }
+
+    pub(super) fn read_many(&self, file: &Arc<fs::File>, places: &[Place]) -> Vec<ReadFuture> {
+        let mut requests = Vec::new();
+        let futures = places
+            .iter()
+            .map(|&place| match self.begin(file, place) {
+                Begun::Done(result) => ready(result),
+                Begun::Waits(request, future) => {
+                    requests.push(request);
+                    future
+                }
+            })
+            .collect();
+        if !requests.is_empty() {
+            self.submit(requests);
+        }
+        futures
+    }
+
+    fn submit(&self, requests: impl IntoIterator<Item = Request>) {
+        match &self.0 {
+            #[cfg(target_os = "linux")]
+            Way::Uring(reactor) => reactor.submit(requests),
+            Way::Pool(pool) => pool.submit(requests),
+            Way::Inline => requests.into_iter().for_each(Request::serve),
+        }
+    }
+
+    /// Reads what can be read without waiting, and makes a request of the rest.
+    fn begin(&self, file: &Arc<fs::File>, place: Place) -> Begun {
+        // From here on a larger offset would mean "where the last read ended".
+        if i64::try_from(place.offset).is_err() {
+            return Begun::Done(Err(io::ErrorKind::InvalidInput.into()));
+        }
+        let mut buffer = vec![0; place.len];
+        let mut filled = 0;
+        if !matches!(self.0, Way::Inline) {
+            while filled < place.len {
+                match cached(file, &mut buffer[filled..], place.offset + filled as u64) {
+                    Ok(0) => {
+                        buffer.truncate(filled);
+                        break;
+                    }
+                    Ok(read) => filled += read,
+                    Err(_) => {
+                        let (promise, awaited) = promise();
+                        let file = Arc::clone(file);
+                        let request = Request::new(file, place.offset, buffer, filled, promise);
+                        return Begun::Waits(request, Box::pin(awaited));
+                    }
+                }
+            }
+            return Begun::Done(Ok(Bytes::from(buffer)));
+        }
+        let (promise, awaited) = promise();
+        let request = Request::new(Arc::clone(file), place.offset, buffer, 0, promise);
+        Begun::Waits(request, Box::pin(awaited))
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.backend())
+    }
+}
+
+enum Begun {
+    Done(io::Result<Bytes>),
+    Waits(Request, ReadFuture),
+}
+
+fn ready(result: io::Result<Bytes>) -> ReadFuture {
+    Box::pin(std::future::ready(result))
+}
+
+#[cfg(target_os = "linux")]
+fn uring(spawn: Arc<dyn Spawn>) -> io::Result<Way> {
+    Reactor::new(spawn).map(Way::Uring)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn uring(_: Arc<dyn Spawn>) -> io::Result<Way> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring is Linux's"))
+}
+
+/// Reads what the page cache has, and fails where that is nothing. The kernel has begun to read
+/// it from the device then.
+#[cfg(target_os = "linux")]
+fn cached(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let buffers = &mut [io::IoSliceMut::new(buffer)];
+    Ok(rustix::io::preadv2(file, buffers, offset, rustix::io::ReadWriteFlags::NOWAIT)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn cached(_: &fs::File, _: &mut [u8], _: u64) -> io::Result<usize> {
+    Err(io::ErrorKind::WouldBlock.into())
+}

@@ -1,0 +1,125 @@
+//! One read on its way: what the pool and the ring have in common.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use carnet_base::Bytes;
+
+use crate::disk::promise::Promise;
+
+/// A read that is not done, with the buffer that it fills and whoever waits for it.
+///
+/// It owns the descriptor and the buffer, so that neither can go away under the kernel when the
+/// file or the future is dropped.
+pub(super) struct Request {
+    pub(super) file: Arc<fs::File>,
+    offset: u64,
+    buffer: Vec<u8>,
+    filled: usize,
+    promise: Promise,
+}
+
+impl Request {
+    /// A read of `buffer.len()` bytes from `offset` on, of which `filled` are in the buffer.
+    pub(super) fn new(
+        file: Arc<fs::File>,
+        offset: u64,
+        buffer: Vec<u8>,
+        filled: usize,
+        promise: Promise,
+    ) -> Self {
+        Self { file, offset, buffer, filled, promise }
+    }
+
+    /// Tells whether nobody waits for it.
+    pub(super) fn given_up(&self) -> bool {
+        self.promise.given_up()
+    }
+
+    /// The place in the file and the bytes still to be filled.
+    #[cfg(target_os = "linux")]
+    pub(super) fn rest(&mut self) -> (u64, &mut [u8]) {
+        (self.offset + self.filled as u64, &mut self.buffer[self.filled..])
+    }
+
+    /// Takes what one attempt brought: the request again where more is to be read.
+    pub(super) fn advance(mut self, attempt: io::Result<usize>) -> Option<Self> {
+        match attempt {
+            Ok(0) => self.finish(),
+            Ok(read) => {
+                self.filled += read;
+                if self.filled < self.buffer.len() {
+                    return Some(self);
+                }
+                self.finish();
+            }
+            Err(error) if again(&error) => return Some(self),
+            Err(error) => self.promise.fulfil(Err(error)),
+        }
+        None
+    }
+
+    fn finish(mut self) {
+        self.buffer.truncate(self.filled);
+        self.promise.fulfil(Ok(Bytes::from(self.buffer)));
+    }
+
+    /// Answers with an error, while the buffer stays where it is.
+    #[cfg(target_os = "linux")]
+    pub(super) fn fail(&self, error: io::Error) {
+        self.promise.settle(Err(error));
+    }
+
+    /// Reads on this thread until it is done.
+    pub(super) fn serve(mut self) {
+        loop {
+            let rest = &mut self.buffer[self.filled..];
+            let attempt = self.file.read_at(rest, self.offset + self.filled as u64);
+            match self.advance(attempt) {
+                Some(request) => self = request,
+                None => return,
+            }
+        }
+    }
+}
+
+fn again(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::block_on;
+
+    use super::*;
+    use crate::disk::promise::promise;
+
+    fn after(attempts: impl IntoIterator<Item = io::Result<usize>>) -> Option<io::Result<usize>> {
+        let (promise, awaited) = promise();
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let mut request = Some(Request::new(file, 0, vec![0; 10], 2, promise));
+        for attempt in attempts {
+            request = request.expect("it is not done").advance(attempt);
+        }
+        request.is_none().then(|| block_on(awaited).map(|bytes| bytes.len()))
+    }
+
+    #[test]
+    fn a_read_goes_on_until_it_is_full_or_at_the_end_of_the_file() {
+        assert!(after([Ok(3)]).is_none());
+        assert_eq!(after([Ok(3), Ok(5)]).unwrap().unwrap(), 10);
+        assert_eq!(after([Ok(3), Ok(0)]).unwrap().unwrap(), 5);
+        assert_eq!(after([Ok(0)]).unwrap().unwrap(), 2);
+    }
+
+    #[test]
+    fn an_interruption_is_no_error_and_an_error_is_the_end() {
+        let interrupted = || Err(io::ErrorKind::Interrupted.into());
+        assert!(after([interrupted(), Err(io::ErrorKind::WouldBlock.into())]).is_none());
+        assert_eq!(after([interrupted(), Ok(8)]).unwrap().unwrap(), 10);
+        let error = after([Ok(1), Err(io::ErrorKind::TimedOut.into())]).unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}

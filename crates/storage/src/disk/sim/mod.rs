@@ -1,0 +1,448 @@
+//! A disk in memory that loses power, fails and lies, all from a seed.
+//!
+//! For each file it keeps what is synced and the list of what is not; likewise for names. What
+//! [`SimDisk::crash`] returns is one of the disks that a loss of power could leave:
+//!
+//! * of each unsynced write any subset of its pages survives, a page also torn at a sector;
+//! * the length may have grown without the bytes, which are zeros then;
+//! * of unsynced creations, renames and removals any subset is there;
+//! * a failed sync drops what it was asked to sync, and a second one that "succeeds" does not
+//!   bring it back, as Linux does.
+//!
+//! It also stalls, so that a test can look at what goes on meanwhile: a blocking operation blocks
+//! its thread then, a [`File::read`] pends without blocking anybody.
+//!
+//! Every operation is counted, by kind too, so that a test can first run to the end, ask how many
+//! there were, and then stop the power at each of them, or say how many reads are allowed.
+//!
+//! A [`File::read`] counts when it is called, while the disk is held when it goes on. A vectored
+//! write is one write, torn like any other between pages and not between its pieces; a
+//! preallocation is one write of zeros; [`Disk::link`] is always a copy, each step an operation
+//! of its own. An eviction counts as nothing.
+
+mod content;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::future::{Future, ready};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use carnet_base::{Bytes, Result, Rng, SeededRng};
+
+use self::content::{Change, Content, NameChange};
+use self::state::{Fate, State, Trouble};
+use super::promise::{Promise, promise};
+use super::{DirectoryLock, Disk, File, Place, ReadFuture, copy, real};
+use crate::lock::lock;
+
+/// The kinds of operations, which are counted and fail one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes are read.
+    Read,
+    /// Bytes are written, or a length is changed.
+    Write,
+    /// A file or the directory is synced.
+    Sync,
+    /// A file is made, opened, renamed or removed, or the names are listed.
+    Name,
+}
+
+/// A simulated directory. Clones share it.
+#[derive(Clone)]
+pub struct SimDisk(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    resumed: Condvar,
+    /// Reads that wait for a disk that is held. Locked after the state.
+    pending: Mutex<Vec<Pending>>,
+}
+
+struct Pending {
+    file: usize,
+    offset: u64,
+    len: usize,
+    promise: Promise,
+}
+
+impl SimDisk {
+    /// Makes an empty disk. The seed decides how much of a failed operation has happened.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self::restarted(Vec::new(), BTreeMap::new(), SeededRng::new(seed))
+    }
+
+    /// Returns how many operations there were, reads included.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        lock(&self.0.state).counts.iter().sum()
+    }
+
+    /// Returns how many operations of a kind there were.
+    #[must_use]
+    pub fn count(&self, kind: Kind) -> u64 {
+        lock(&self.0.state).counts[kind as usize]
+    }
+
+    /// Returns how many syncs there were, of files and of the directory.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.count(Kind::Sync)
+    }
+
+    /// Makes one operation fail: the `operation`-th since the disk was made, counted from 1.
+    pub fn fail_at(&self, operation: u64, error: io::ErrorKind) {
+        lock(&self.0.state).trouble.fail_at = Some((operation, error));
+    }
+
+    /// Makes one operation of a kind fail: the `nth` since the disk was made, counted from 1. It
+    /// may be called for several.
+    pub fn fail_nth(&self, kind: Kind, nth: u64, error: io::ErrorKind) {
+        lock(&self.0.state).trouble.fail_nth.push((kind, nth, error));
+    }
+
+    /// Lets the files that have names hold no more than `bytes` together: of a write that goes
+    /// beyond, the part that fits is done. Removing files makes room.
+    pub fn full_at_bytes(&self, bytes: u64) {
+        lock(&self.0.state).trouble.full_at_bytes = Some(bytes);
+    }
+
+    /// Makes some [`File::read`]s late: with a chance of `per_mille` one pends for 1 to
+    /// `polls_max` polls, and asks to be polled again each time.
+    pub fn stall_reads(&self, per_mille: u64, polls_max: u64) {
+        lock(&self.0.state).trouble.stall_reads = Some((per_mille, polls_max));
+    }
+
+    /// Lets no file grow and none be made from an operation on: the disk is full.
+    pub fn full_from(&self, operation: u64) {
+        lock(&self.0.state).trouble.full_from = Some(operation);
+    }
+
+    /// Stops the power in the middle of an operation: it and all after it fail.
+    pub fn halt_at(&self, operation: u64) {
+        lock(&self.0.state).trouble.halt_at = Some(operation);
+    }
+
+    /// Stops the power in the middle of the `sync`-th sync, counted from 1.
+    pub fn halt_at_sync(&self, sync: u64) {
+        lock(&self.0.state).trouble.halt_at_sync = Some(sync);
+    }
+
+    /// Stops the power now.
+    pub fn halt(&self) {
+        lock(&self.0.state).trouble.halted = true;
+    }
+
+    /// Lets no operation begin until [`SimDisk::resume`]: the device has stalled.
+    pub fn hold(&self) {
+        lock(&self.0.state).held = true;
+    }
+
+    /// Lets all operations go on.
+    pub fn resume(&self) {
+        let mut state = lock(&self.0.state);
+        state.held = false;
+        let pending = std::mem::take(&mut *lock(&self.0.pending));
+        let served: Vec<_> = pending
+            .into_iter()
+            .filter(|read| !read.promise.given_up())
+            .map(|read| (state.read(read.file, read.offset, read.len), read.promise))
+            .collect();
+        drop(state);
+        self.0.resumed.notify_all();
+        for (result, promise) in served {
+            promise.fulfil(result);
+        }
+    }
+
+    /// Returns how many operations wait for a stalled device.
+    #[must_use]
+    pub fn held_operations(&self) -> usize {
+        let state = lock(&self.0.state);
+        let pending = lock(&self.0.pending);
+        state.waiting + pending.iter().filter(|read| !read.promise.given_up()).count()
+    }
+
+    /// From now on acknowledges syncs of files whose names begin so without doing them.
+    pub fn lie_about_syncs(&self, prefix: &str) {
+        lock(&self.0.state).trouble.unsynced_prefix = Some(prefix.to_owned());
+    }
+
+    /// Returns one of the disks that a loss of power could leave, unlocked and without trouble.
+    #[must_use]
+    pub fn crash(&self, rng: &mut dyn Rng) -> Self {
+        let state = lock(&self.0.state);
+        let names = state.surviving_names(rng);
+        let files = state.files.iter().map(|file| file.crash(rng)).collect();
+        Self::restarted(files, names, SeededRng::new(rng.next_u64()))
+    }
+
+    /// Returns the disk as the next process finds it when this one was killed: all that was
+    /// written is there, synced or not, and it may still be lost to a loss of power.
+    #[must_use]
+    pub fn kill(&self) -> Self {
+        let mut state = lock(&self.0.state).clone();
+        state.trouble = Trouble::default();
+        (state.locked, state.held, state.waiting) = (false, false, 0);
+        Self::with(state)
+    }
+
+    /// Returns a file's bytes, synced or not.
+    #[must_use]
+    pub fn contents(&self, name: &str) -> Option<Vec<u8>> {
+        let state = lock(&self.0.state);
+        state.names.get(name).map(|&file| state.files[file].current.clone())
+    }
+
+    /// Replaces a file's bytes, durably, as bit rot or a person would. It makes the file if need
+    /// be, and counts as no operation.
+    pub fn plant(&self, name: &str, bytes: Vec<u8>) {
+        let mut state = lock(&self.0.state);
+        let file = state.files.len();
+        state.files.push(Content { synced: bytes.clone(), current: bytes, unsynced: Vec::new() });
+        state.names.insert(name.to_owned(), file);
+        state.synced_names.insert(name.to_owned(), file);
+    }
+
+    fn restarted(files: Vec<Content>, names: BTreeMap<String, usize>, rng: SeededRng) -> Self {
+        Self::with(State {
+            files,
+            synced_names: names.clone(),
+            names,
+            unsynced_names: Vec::new(),
+            counts: [0; 4],
+            trouble: Trouble::default(),
+            locked: false,
+            held: false,
+            waiting: 0,
+            rng,
+        })
+    }
+
+    fn with(state: State) -> Self {
+        let (resumed, pending) = (Condvar::new(), Mutex::default());
+        Self(Arc::new(Shared { state: Mutex::new(state), resumed, pending }))
+    }
+
+    /// Takes the disk for one operation, once it is not held.
+    fn enter(&self) -> MutexGuard<'_, State> {
+        let mut state = lock(&self.0.state);
+        state.waiting += 1;
+        while state.held {
+            state = self.0.resumed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.waiting -= 1;
+        state
+    }
+}
+
+fn place(offset: u64) -> io::Result<usize> {
+    usize::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+impl Disk for SimDisk {
+    fn lock(&self) -> Result<DirectoryLock> {
+        let mut state = lock(&self.0.state);
+        if state.locked {
+            return Err(real::held("simulated", "0"));
+        }
+        state.locked = true;
+        Ok(DirectoryLock::new(Unlock(self.clone())))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.enter().growing(Kind::Name, |state| {
+            let file = state.files.len();
+            state.files.push(Content::default());
+            let change = NameChange::Create { name: name.to_owned(), file };
+            change.apply(&mut state.names);
+            state.unsynced_names.push(change);
+            Ok(Arc::new(SimFile { disk: self.clone(), name: name.to_owned(), file }) as _)
+        })
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.enter().atomically(Kind::Name, |state| {
+            let file = state.find(name)?;
+            Ok(Arc::new(SimFile { disk: self.clone(), name: name.to_owned(), file }) as _)
+        })
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.enter().growing(Kind::Name, |state| {
+            let file = state.find(from)?;
+            let change = NameChange::Rename { from: from.to_owned(), to: to.to_owned(), file };
+            change.apply(&mut state.names);
+            state.unsynced_names.push(change);
+            Ok(())
+        })
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.enter().atomically(Kind::Name, |state| {
+            state.find(name)?;
+            let change = NameChange::Remove { name: name.to_owned() };
+            change.apply(&mut state.names);
+            state.unsynced_names.push(change);
+            Ok(())
+        })
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.enter().atomically(Kind::Name, |state| Ok(state.names.keys().cloned().collect()))
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.enter().atomically(Kind::Sync, |state| {
+            state.unsynced_names.clear();
+            state.synced_names.clone_from(&state.names);
+            Ok(())
+        })
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("simulated/{name}")
+    }
+
+    fn link(&self, name: &str, to: &dyn Disk) -> io::Result<()> {
+        copy(self, name, to)
+    }
+}
+
+struct Unlock(SimDisk);
+
+impl Drop for Unlock {
+    fn drop(&mut self) {
+        lock(&self.0.0.state).locked = false;
+    }
+}
+
+struct SimFile {
+    disk: SimDisk,
+    name: String,
+    file: usize,
+}
+
+impl SimFile {
+    /// Writes all bytes, or where that fails some of the first.
+    fn write(&self, state: &mut State, bytes: Vec<u8>, offset: u64) -> io::Result<()> {
+        let offset = place(offset)?;
+        let (written, outcome) = match state.begin_growing(Kind::Write) {
+            Fate::Succeeds => state.room(self.file, offset, bytes.len()),
+            Fate::Dead(error) => return Err(error),
+            Fate::Fails(error) => {
+                let part = state.rng.below(bytes.len() as u64 + 1);
+                (usize::try_from(part).unwrap_or(0), Err(error))
+            }
+        };
+        let mut bytes = bytes;
+        bytes.truncate(written);
+        state.files[self.file].change(Change::Write { offset, bytes });
+        outcome
+    }
+}
+
+impl File for SimFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let bytes = self.disk.enter().read(self.file, offset, buffer.len())?;
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        Ok(bytes.len())
+    }
+
+    fn read(self: Arc<Self>, offset: u64, len: usize) -> ReadFuture {
+        let mut state = lock(&self.disk.0.state);
+        if state.held {
+            let (promise, awaited) = promise();
+            lock(&self.disk.0.pending).push(Pending { file: self.file, offset, len, promise });
+            return Box::pin(awaited);
+        }
+        let result = state.read(self.file, offset, len);
+        match state.stall() {
+            0 => Box::pin(ready(result)),
+            polls => Box::pin(Late { polls, result: Some(result) }),
+        }
+    }
+
+    fn read_many(self: Arc<Self>, places: &[Place]) -> Vec<ReadFuture> {
+        places.iter().map(|place| Arc::clone(&self).read(place.offset, place.len)).collect()
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write(&mut self.disk.enter(), bytes.to_vec(), offset)
+    }
+
+    fn write_vectored_at(&self, pieces: &mut [IoSlice<'_>], offset: u64) -> io::Result<()> {
+        let bytes = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+        self.write(&mut self.disk.enter(), bytes, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.disk.enter();
+        let fate = state.begin(Kind::Sync);
+        let halted = state.trouble.halted;
+        let lies =
+            matches!(&state.trouble.unsynced_prefix, Some(prefix) if self.name.starts_with(prefix));
+        let content = &mut state.files[self.file];
+        match fate {
+            Fate::Succeeds if lies => Ok(()),
+            Fate::Succeeds => {
+                content.sync();
+                Ok(())
+            }
+            // Whatever was on its way when the power went stays undecided until the crash.
+            Fate::Fails(error) | Fate::Dead(error) if halted => Err(error),
+            Fate::Fails(error) | Fate::Dead(error) => {
+                content.unsynced.clear();
+                Err(error)
+            }
+        }
+    }
+
+    fn preallocate(&self, len: u64) -> io::Result<()> {
+        let mut state = self.disk.enter();
+        let now = state.files[self.file].len();
+        let zeros = vec![0; place(len)?.saturating_sub(now)];
+        self.write(&mut state, zeros, now as u64)
+    }
+
+    fn evict(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.disk.enter().growing(Kind::Write, |state| {
+            state.files[self.file].change(Change::Truncate(place(len)?));
+            Ok(())
+        })
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(lock(&self.disk.0.state).files[self.file].len() as u64)
+    }
+}
+
+/// A read that comes after some polls.
+struct Late {
+    polls: u64,
+    result: Option<io::Result<Bytes>>,
+}
+
+impl Future for Late {
+    type Output = io::Result<Bytes>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.polls > 0 {
+            self.polls -= 1;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let ended = || Err(io::Error::other("a read was polled after its end"));
+        Poll::Ready(self.result.take().unwrap_or_else(ended))
+    }
+}

@@ -1,0 +1,412 @@
+//! Compaction's driver: it takes what the policy chooses, steps the job, and installs the edit.
+//!
+//! One job runs at a time, a [piece](STEP_BYTES) a step, so that closing the engine waits for a
+//! piece and not for a job. A job that is given up leaves files behind that no manifest names.
+//!
+//! **Back-pressure.** The policy says how far compaction is behind. While it is *slow*, writers
+//! share an allowance of bytes that each step of compaction fills up by a part of what the step
+//! wrote: the further it is behind, the smaller the part. So writers are slowed by the pace of
+//! the disk itself, without a clock, long before they would have to be stopped.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use carnet_base::{Result, Step, TableId, Worker};
+
+use super::append::StopOnPanic;
+use super::{Core, Engine};
+use crate::compaction::job::{Job, Output, Outputs, Progress, Tables, Written};
+use crate::compaction::merge::{Cell, Fragment, GcHook, Mark, RangeVersion, Source};
+use crate::compaction::policy::{Choice, Plan, Pressure, State, everything};
+use crate::disk::During;
+use crate::lock::lock;
+use crate::manifest::{Edit, Levels};
+use crate::options::TableOptionsOf;
+use crate::sstable::{self, Builder, EntryRef, RangeTombstone, RawCursor, Table};
+
+/// About how many bytes of cells a step reads.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// What compaction may forget, as the layer above says; nothing before it has said so.
+#[derive(Clone)]
+pub(super) struct Hook(Option<Arc<dyn GcHook + Send + Sync>>);
+
+impl GcHook for Hook {
+    fn mark(&self) -> Mark {
+        self.0.as_ref().map_or_else(Mark::default, |hook| hook.mark())
+    }
+
+    fn is_dropped(&self, table: TableId) -> bool {
+        self.0.as_ref().is_some_and(|hook| hook.is_dropped(table))
+    }
+}
+
+/// The tables of a view, for a job.
+struct Inputs(HashMap<u64, Arc<Table>>);
+
+impl Tables for Inputs {
+    type Cursor = Cursor;
+
+    fn range_tombstones(&self, table: u64) -> Result<Vec<Fragment>> {
+        let pieces = self.table(table).range_tombstones().iter();
+        Ok(pieces
+            .map(|RangeTombstone { lower, upper, commit, start }| Fragment {
+                lower,
+                upper,
+                versions: vec![RangeVersion { commit, start }],
+            })
+            .collect())
+    }
+
+    fn cursor(&self, table: u64) -> Result<Cursor> {
+        let mut cursor = RawCursor::new(Arc::clone(self.table(table)), Bytes::new(), None);
+        cursor.advance_blocking()?;
+        Ok(Cursor(cursor))
+    }
+}
+
+impl Inputs {
+    fn table(&self, number: u64) -> &Arc<Table> {
+        self.0.get(&number).expect("a plan names tables of the view that it was made with")
+    }
+}
+
+/// A cursor over every version of a table.
+struct Cursor(RawCursor);
+
+impl Source for Cursor {
+    fn key(&self) -> Option<&[u8]> {
+        self.0.entry().map(|entry| entry.key)
+    }
+
+    fn cell(&self) -> Cell<'_> {
+        let entry = self.0.entry().expect("it is asked for only where there is a key");
+        let EntryRef { commit, start, expiry, payload, .. } = entry;
+        Cell { commit, start, expiry, payload }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.0.advance_blocking()
+    }
+}
+
+/// Makes the tables that a job writes.
+struct NewTables(Arc<Core>);
+
+impl Outputs for NewTables {
+    type Output = NewTable;
+
+    fn begin(&mut self) -> Result<NewTable> {
+        self.0.new_table().map(NewTable)
+    }
+}
+
+struct NewTable(Builder);
+
+impl Output for NewTable {
+    fn push(&mut self, key: &[u8], cell: Cell<'_>) -> Result<()> {
+        let Cell { commit, start, expiry, payload } = cell;
+        self.0.push(&EntryRef { key, commit, start, expiry, payload })
+    }
+
+    fn push_range_tombstone(
+        &mut self,
+        lower: &[u8],
+        upper: &[u8],
+        versions: &[RangeVersion],
+    ) -> Result<()> {
+        for RangeVersion { commit, start } in versions.iter().copied() {
+            let (lower, upper) = (Bytes::copy_from_slice(lower), Bytes::copy_from_slice(upper));
+            self.0.push_range_tombstone(&RangeTombstone { lower, upper, commit, start })?;
+        }
+        Ok(())
+    }
+
+    fn estimated_bytes(&self) -> u64 {
+        self.0.estimated_bytes()
+    }
+
+    fn finish(self) -> Result<Written> {
+        let built = self.0.finish()?.expect("a job begins a table only for what it then pushes");
+        Ok(Written { number: built.number, bytes: built.bytes })
+    }
+}
+
+/// What an edit is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Installs {
+    /// The oldest sealed memtable became a table, or was empty.
+    Flush,
+    /// Tables became others.
+    Compaction,
+}
+
+/// What writers may do while compaction is behind.
+#[derive(Default)]
+pub(super) struct Brake {
+    /// How many parts in a thousand of what compaction writes writers may write: 1000 and more
+    /// is not slowed at all.
+    permille: AtomicU64,
+    allowance: AtomicI64,
+    waiting: Mutex<Vec<Waker>>,
+}
+
+impl Brake {
+    pub(super) fn new() -> Self {
+        Self { permille: AtomicU64::new(1000), ..Self::default() }
+    }
+
+    fn set(&self, pressure: Pressure) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the product lies between 0 and 999"
+        )]
+        let permille = match pressure {
+            Pressure::Fine => 1000,
+            Pressure::Slow(how) => ((1.0 - how.clamp(0.0, 1.0)) * 999.0) as u64,
+            Pressure::Stop => 0,
+        };
+        self.permille.store(permille, Ordering::Release);
+        if permille >= 1000 {
+            self.allowance.store(0, Ordering::Release);
+            self.wake();
+        }
+    }
+
+    /// Lets writers write a part of what compaction has just moved.
+    fn fill_up(&self, bytes: u64) {
+        let permille = self.permille.load(Ordering::Acquire);
+        if permille < 1000 {
+            let part = i64::try_from(bytes.saturating_mul(permille) / 1000).unwrap_or(i64::MAX);
+            self.allowance.fetch_add(part, Ordering::AcqRel);
+            self.wake();
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        std::mem::take(&mut *lock(&self.waiting)).into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until so many bytes may be written.
+    pub(super) fn poll(&self, bytes: usize, context: &Context<'_>) -> Poll<()> {
+        if self.permille.load(Ordering::Acquire) >= 1000 {
+            return Poll::Ready(());
+        }
+        let mut waiting = lock(&self.waiting);
+        if self.allowance.load(Ordering::Acquire) > 0 {
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            self.allowance.fetch_sub(bytes, Ordering::AcqRel);
+            return Poll::Ready(());
+        }
+        // Asked again under the lock under which it is woken.
+        if self.permille.load(Ordering::Acquire) >= 1000 {
+            return Poll::Ready(());
+        }
+        if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+            waiting.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl Engine {
+    /// Names who says what compaction may forget. To be called once; returns false, and changes
+    /// nothing, the second time. Before it is called nothing is forgotten.
+    pub fn set_gc(&self, hook: Arc<dyn GcHook + Send + Sync>) -> bool {
+        self.core.gc.set(hook).is_ok()
+    }
+
+    /// Rewrites all tables into one level, and drops what nobody can see. It works on the calling
+    /// thread and blocks it; it waits for a compaction that is running.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the disk fails, `Corrupted` where a table is damaged; then the store
+    /// has stopped writing.
+    pub fn compact(&self) -> Result<()> {
+        self.flush()?;
+        let core = &self.core;
+        let mut state = lock(&core.compacting);
+        let levels = lock(&core.manifest).levels.clone();
+        let Some(plan) = everything(&levels, &core.options.compaction, &state) else {
+            return Ok(());
+        };
+        state.begin(&plan);
+        let result = core.guarded(|| {
+            let mut job = core.job(&plan, &levels)?;
+            loop {
+                core.publication.check()?;
+                if let Progress::Done(edit) = job.step(STEP_BYTES)? {
+                    return core.install(&edit, Installs::Compaction);
+                }
+            }
+        });
+        state.end(&plan);
+        result
+    }
+}
+
+impl Core {
+    fn hook(&self) -> Hook {
+        Hook(self.gc.get().cloned())
+    }
+
+    /// Begins a table with a number of its own.
+    pub(super) fn new_table(&self) -> Result<Builder> {
+        let number = self.next_file.fetch_add(1, Ordering::AcqRel);
+        let TableOptionsOf(of) = self.options.table_options.clone();
+        Builder::begin(Arc::clone(&self.disk), number, move |table| of(table))
+    }
+
+    fn job(self: &Arc<Self>, plan: &Plan, levels: &Levels) -> Result<Job<Inputs, NewTables, Hook>> {
+        let view = self.view();
+        let tables = view.tables().map(|open| (open.meta.number, Arc::clone(&open.table)));
+        let inputs = Arc::new(Inputs(tables.collect()));
+        Job::new(plan, levels, &inputs, NewTables(Arc::clone(self)), self.hook())
+    }
+
+    /// Makes an edit of the tables, durably, and shows it to readers; a memtable that it replaces
+    /// goes at the same moment.
+    pub(super) fn install(&self, edit: &Edit, installs: Installs) -> Result<()> {
+        let mut manifest = lock(&self.manifest);
+        let mut new = Vec::new();
+        for meta in &edit.add {
+            if edit.remove.contains(&meta.number) {
+                continue;
+            }
+            let (disk, cache) = (Arc::clone(&self.disk), Arc::clone(&self.cache));
+            new.push(Arc::new(Table::open(disk, meta.number, meta.bytes, cache)?));
+        }
+        manifest.apply(&*self.disk, edit)?;
+        self.change_view(|view| {
+            let changed = view.with_levels(&manifest.levels, &new);
+            match installs {
+                Installs::Flush => changed.flushed(),
+                Installs::Compaction => changed,
+            }
+        });
+        let levels = manifest.levels.clone();
+        drop(manifest);
+        let policy = self.options.compaction_style.policy();
+        self.brake.set(policy.pressure(&levels, &self.options.compaction));
+        let gone: Vec<u64> =
+            edit.remove.iter().copied().filter(|number| levels.find(*number).is_none()).collect();
+        self.remove_tables(&gone);
+        self.compact_signal.ring();
+        Ok(())
+    }
+
+    /// Removes files that the manifest does not name any more. Readers that still hold them go on.
+    fn remove_tables(&self, numbers: &[u64]) {
+        for &number in numbers {
+            let name = sstable::file_name(number);
+            // What is left over is removed at the next opening.
+            if let Err(error) = self.disk.remove(&name).during("remove", &*self.disk, &name) {
+                tracing::warn!(%error, "a table that is not needed is left behind");
+            }
+        }
+        if !numbers.is_empty() {
+            self.cache.forget(numbers);
+        }
+    }
+
+    /// Runs work whose failure, or panic, stops the store.
+    pub(super) fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let stop = StopOnPanic(&self.publication, "work on the tables panicked");
+        let outcome = work();
+        std::mem::forget(stop);
+        if let Err(error) = &outcome {
+            self.publication.stop(&error.to_string());
+            self.brake.set(Pressure::Fine);
+        }
+        outcome
+    }
+}
+
+/// Compacts as the policy chooses.
+pub(super) struct Compactor {
+    core: Arc<Core>,
+    running: Option<(Plan, Job<Inputs, NewTables, Hook>)>,
+}
+
+impl Compactor {
+    pub(super) const fn new(core: Arc<Core>) -> Self {
+        Self { core, running: None }
+    }
+
+    /// Does a piece; returns whether there was anything to do.
+    fn work(&mut self) -> Result<bool> {
+        let core = Arc::clone(&self.core);
+        core.publication.check()?;
+        let Some((plan, job)) = &mut self.running else { return self.choose() };
+        match job.step(STEP_BYTES)? {
+            Progress::More => core.brake.fill_up(STEP_BYTES),
+            Progress::Done(edit) => {
+                core.counters.compactions.fetch_add(1, Ordering::Relaxed);
+                let bytes = edit.add.iter().map(|table| table.bytes).sum();
+                core.counters.compaction_bytes.fetch_add(bytes, Ordering::Relaxed);
+                core.install(&edit, Installs::Compaction)?;
+                lock(&core.compacting).end(plan);
+                self.running = None;
+            }
+        }
+        Ok(true)
+    }
+
+    fn choose(&mut self) -> Result<bool> {
+        let core = &self.core;
+        // Whoever compacts everything by hand holds this until that is done.
+        let Ok(mut state) = core.compacting.try_lock() else { return Ok(false) };
+        let levels = lock(&core.manifest).levels.clone();
+        core.refresh(&mut state);
+        let policy = core.options.compaction_style.policy();
+        let choice = policy.choose(&levels, &core.options.compaction, &state);
+        if let Some(edit) = choice.edit(&levels) {
+            drop(state);
+            core.install(&edit, Installs::Compaction)?;
+            return Ok(true);
+        }
+        let Choice::Compact(plan) = choice else {
+            core.brake.set(Pressure::Fine);
+            return Ok(false);
+        };
+        state.begin(&plan);
+        let job = core.job(&plan, &levels)?;
+        self.running = Some((plan, job));
+        Ok(true)
+    }
+}
+
+impl Core {
+    /// Learns how far the mark has come.
+    fn refresh(&self, state: &mut State) {
+        state.observe(&self.hook().mark());
+    }
+}
+
+impl Worker for Compactor {
+    fn step(&mut self) -> Step {
+        if self.core.closing.load(Ordering::Acquire) {
+            return Step::Done;
+        }
+        let core = Arc::clone(&self.core);
+        match core.guarded(|| self.work()) {
+            Ok(true) => Step::Again,
+            Ok(false) => Step::Idle(None),
+            Err(_) => Step::Done,
+        }
+    }
+}
+
+impl Drop for Compactor {
+    fn drop(&mut self) {
+        if !self.core.closing.load(Ordering::Acquire) {
+            self.core.publication.stop("the compactor ended");
+        }
+        self.core.brake.set(Pressure::Fine);
+    }
+}

@@ -1,0 +1,170 @@
+//! Looks into a database from outside: every byte checked, or one file shown.
+//!
+//! Nothing here changes a file. The directory must not be in use: [`verify`] takes its lock.
+
+use std::sync::Arc;
+
+use carnet_base::{Error, Result, Timestamp};
+
+use crate::batch::{Change, Changes};
+use crate::cache::Cache;
+use crate::disk::{Disk, During};
+use crate::manifest::{self, Manifest};
+use crate::sstable::{self, Description, Table};
+use crate::wal::{Lsn, recovery};
+
+/// How far a check has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of tables that were read and found whole.
+    pub table_bytes: u64,
+    /// Bytes of all tables.
+    pub table_bytes_total: u64,
+    /// Tables that were checked.
+    pub tables: u64,
+    /// Versions in them.
+    pub versions: u64,
+    /// Records of the log.
+    pub log_records: u64,
+    /// Whether the log has a torn end, which the next opening will cut off.
+    pub log_torn: bool,
+}
+
+/// Reads every byte of a database and checks it: the manifest, every table as a whole and against
+/// the manifest, and the log.
+///
+/// # Errors
+///
+/// `Corrupted`: the first damage, naming the file and the place. `Unavailable` where the directory
+/// is in use or cannot be read, `Unsupported` where another version of the program wrote it.
+pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<Progress> {
+    let _directory = disk.lock()?;
+    let manifest = load(&**disk)?;
+    let table_bytes_total = manifest.levels.iter().map(|table| table.bytes).sum();
+    let mut progress = Progress { table_bytes_total, ..Progress::default() };
+    // Each block is read once: there is nothing to keep.
+    let cache = Cache::new(1 << 20);
+    for meta in manifest.levels.iter() {
+        let table = Table::open(Arc::clone(disk), meta.number, meta.bytes, Arc::clone(&cache))?;
+        let before = progress;
+        let verified = sstable::verify(&table, |verified| {
+            progress.table_bytes = before.table_bytes + verified.bytes;
+            tell(&progress);
+        })?;
+        if verified.versions != meta.contents.cells {
+            return Err(Error::corrupted(format!(
+                "{} holds {} versions where {} says {}",
+                disk.path(&sstable::file_name(meta.number)),
+                verified.versions,
+                disk.path(manifest::FILE_NAME),
+                meta.contents.cells
+            )));
+        }
+        progress.table_bytes = before.table_bytes + meta.bytes;
+        progress.versions += verified.versions;
+        progress.tables += 1;
+        tell(&progress);
+    }
+    let base = Lsn(manifest.first_lsn);
+    progress.log_torn = recovery::check(&**disk, manifest.first_segment, base, |record| {
+        progress.log_records += 1;
+        Changes::decode(&record.body).map(drop)
+    })?;
+    tell(&progress);
+    Ok(progress)
+}
+
+/// Reads a database's manifest.
+///
+/// # Errors
+///
+/// `Invalid` where there is none; `Corrupted`, `Unsupported` or `Unavailable` as it is found.
+pub fn load(disk: &dyn Disk) -> Result<Manifest> {
+    Manifest::load(disk)?.ok_or_else(|| {
+        Error::invalid(format!(
+            "{} is not there: this is no database",
+            disk.path(manifest::FILE_NAME)
+        ))
+    })
+}
+
+/// Describes a table's file.
+///
+/// # Errors
+///
+/// `Invalid` for a name that is no table's; `Corrupted`, `Unsupported` or `Unavailable` as it is
+/// found.
+pub fn table(disk: &Arc<dyn Disk>, name: &str) -> Result<Description> {
+    let number = sstable::number_in(name)
+        .ok_or_else(|| Error::invalid(format!("{name} is not the name of a table's file")))?;
+    let file = disk.open(name).during("open", &**disk, name)?;
+    let bytes = file.len().during("open", &**disk, name)?;
+    sstable::describe(&Table::open(Arc::clone(disk), number, bytes, Cache::new(1 << 20))?)
+}
+
+/// A record of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogRecord {
+    /// Its place in the whole log.
+    pub lsn: u64,
+    /// The start timestamp.
+    pub start: Timestamp,
+    /// The commit timestamp.
+    pub commit: Timestamp,
+    /// The length of its body.
+    pub bytes: usize,
+    /// Cells that it puts.
+    pub puts: usize,
+    /// Cells that it deletes.
+    pub deletes: usize,
+    /// Ranges that it deletes.
+    pub ranges: usize,
+}
+
+/// A segment of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogSegment {
+    /// The number that its header says.
+    pub number: u64,
+    /// The LSN of its first byte.
+    pub base: u64,
+    /// What was durable when it was begun.
+    pub durable: u64,
+    /// Where its records end although the file goes on, and why; `None` where they end with it or
+    /// only zeros follow.
+    pub stops: Option<(usize, &'static str)>,
+}
+
+/// Hands every record of a segment's file to `visit`.
+///
+/// # Errors
+///
+/// `Corrupted` where it is no segment or a record makes no sense; `Unsupported`, `Unavailable`.
+pub fn log(
+    disk: &dyn Disk,
+    name: &str,
+    mut visit: impl FnMut(LogRecord) -> Result<()>,
+) -> Result<LogSegment> {
+    let (header, stops) = recovery::read_segment(disk, name, |record| {
+        let changes = Changes::decode(&record.body)?;
+        let (mut puts, mut deletes, mut ranges) = (0, 0, 0);
+        for change in changes.of(&record.body) {
+            match change {
+                Change::Cell { payload: Some(_), .. } => puts += 1,
+                Change::Cell { payload: None, .. } => deletes += 1,
+                Change::Range { .. } => ranges += 1,
+            }
+        }
+        let (lsn, bytes) = (record.lsn.0, record.body.len());
+        visit(LogRecord {
+            lsn,
+            start: record.start,
+            commit: record.commit,
+            bytes,
+            puts,
+            deletes,
+            ranges,
+        })
+    })?;
+    Ok(LogSegment { number: header.number, base: header.base.0, durable: header.durable.0, stops })
+}

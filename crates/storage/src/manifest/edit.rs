@@ -1,0 +1,19 @@
+//! Changes of the manifest.
+
+use carnet_base::Timestamp;
+
+use super::table::TableMeta;
+
+/// What one step of flush, compaction or the clock changes, all of it or nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edit {
+    /// Tables that are there afterwards; their files are durable already.
+    pub add: Vec<TableMeta>,
+    /// Numbers of tables that are not there afterwards. A table that is moved to another level
+    /// is both removed and added.
+    pub remove: Vec<u64>,
+    /// The oldest segment of the log that is still needed, and its base LSN.
+    pub log: Option<(u64, u64)>,
+    /// Timestamps below it may have been handed out.
+    pub bound: Option<Timestamp>,
+}

@@ -1,0 +1,134 @@
+//! The manifest's bytes, as `docs/data-format.md` describes them.
+
+use bytes::{BufMut, Bytes};
+use carnet_base::{Error, Result, Timestamp};
+
+use super::Manifest;
+use super::edit::Edit;
+use super::levels::Levels;
+use super::range::FlatRange;
+use super::table::{Contents, TableMeta};
+use crate::codec::Decoder;
+
+const MAGIC: &[u8; 8] = b"CARNTMAN";
+const VERSION: u32 = 2;
+
+pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_slice(MAGIC);
+    out.put_u32_le(VERSION);
+    out.put_u64_le(manifest.bound.get());
+    out.put_u64_le(manifest.next_file);
+    out.put_u64_le(manifest.first_segment);
+    out.put_u64_le(manifest.first_lsn);
+    let count = u32::try_from(manifest.levels.len()).expect("there are fewer than 2^32 tables");
+    out.put_u32_le(count);
+    for table in manifest.levels.iter() {
+        put_table(&mut out, table);
+    }
+    let crc = crc32c::crc32c(&out);
+    out.put_u32_le(crc);
+    out
+}
+
+fn put_table(out: &mut Vec<u8>, table: &TableMeta) {
+    let contents = &table.contents;
+    out.put_u64_le(table.number);
+    out.put_u8(table.level);
+    for number in [
+        table.bytes,
+        contents.cells,
+        contents.overwritten,
+        contents.tombstones,
+        contents.range_tombstones,
+        contents.expiring,
+        contents.expiry_min,
+        contents.expiry_max,
+        contents.commit_min.get(),
+        contents.commit_max.get(),
+    ] {
+        out.put_u64_le(number);
+    }
+    for key in [&table.range.lower, &table.range.upper] {
+        out.put_u32_le(u32::try_from(key.len()).expect("a key is shorter than 4 GiB"));
+        out.put_slice(key);
+    }
+}
+
+/// Decodes a manifest; `path` is named in errors.
+pub(super) fn decode(bytes: &Bytes, path: &str) -> Result<Manifest> {
+    let damaged = || {
+        Error::corrupted(format!(
+            "{path} is damaged; keep a copy of the directory and restore a backup"
+        ))
+    };
+    let Some((sealed, crc)) = bytes.split_last_chunk::<4>() else { return Err(damaged()) };
+    if !sealed.starts_with(MAGIC) || crc32c::crc32c(sealed) != u32::from_le_bytes(*crc) {
+        return Err(damaged());
+    }
+    let mut decoder = Decoder::new(bytes.slice(MAGIC.len()..sealed.len()));
+    let version = decoder.u32().map_err(|_| damaged())?;
+    let advice = match version {
+        VERSION => return fields(decoder).map_err(|error| damaged().with_source(error)),
+        0..VERSION => "it was never released, make the database anew",
+        _ => "open the database with a newer one",
+    };
+    Err(Error::unsupported(format_args!(
+        "version {version} of the manifest's format in {path}; this program reads version \
+         {VERSION}, {advice}"
+    )))
+}
+
+fn fields(mut decoder: Decoder) -> Result<Manifest> {
+    let bound = timestamp(&mut decoder)?;
+    let next_file = decoder.u64()?;
+    let first_segment = decoder.u64()?;
+    let first_lsn = decoder.u64()?;
+    let count = decoder.u32()?;
+    let mut add = Vec::new();
+    for _ in 0..count {
+        let table = table(&mut decoder)?;
+        if table.number >= next_file {
+            return Err(Error::corrupted("a table's number is not below the next file's"));
+        }
+        add.push(table);
+    }
+    if !decoder.is_empty() {
+        return Err(Error::corrupted("there are bytes too many"));
+    }
+    let mut levels = Levels::default();
+    levels.edit(&Edit { add, ..Edit::default() })?;
+    Ok(Manifest { bound, next_file, first_segment, first_lsn, levels })
+}
+
+fn table(decoder: &mut Decoder) -> Result<TableMeta> {
+    Ok(TableMeta {
+        number: decoder.u64()?,
+        level: decoder.u8()?,
+        bytes: decoder.u64()?,
+        contents: Contents {
+            cells: decoder.u64()?,
+            overwritten: decoder.u64()?,
+            tombstones: decoder.u64()?,
+            range_tombstones: decoder.u64()?,
+            expiring: decoder.u64()?,
+            expiry_min: decoder.u64()?,
+            expiry_max: decoder.u64()?,
+            commit_min: timestamp(decoder)?,
+            commit_max: timestamp(decoder)?,
+        },
+        range: FlatRange { lower: key(decoder)?, upper: key(decoder)? },
+    })
+}
+
+fn timestamp(decoder: &mut Decoder) -> Result<Timestamp> {
+    let number = decoder.u64()?;
+    Timestamp::new(number).ok_or_else(|| Error::corrupted(format!("{number} is not a timestamp")))
+}
+
+/// Takes a key; a copy, so that a table does not hold the whole manifest's bytes.
+fn key(decoder: &mut Decoder) -> Result<Bytes> {
+    let len = decoder.u32()?;
+    let len = usize::try_from(len).map_err(|_| Error::corrupted("a key is too long"))?;
+    decoder.take(len).map(|key| Bytes::copy_from_slice(&key))
+}

@@ -1,0 +1,222 @@
+//! Edits, and the bytes of a manifest.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes};
+use carnet_base::{ErrorKind, Rng, SeededRng};
+
+use super::*;
+use crate::disk::sim::SimDisk;
+
+fn at(number: u64) -> Timestamp {
+    Timestamp::new(number).unwrap()
+}
+
+/// A table over the keys `lower..upper`, with commits `10 × number` and up to 5 more.
+fn table(number: u64, level: u8, lower: &'static str, upper: &'static str) -> TableMeta {
+    let contents = Contents {
+        cells: 10,
+        tombstones: 2,
+        overwritten: 1,
+        range_tombstones: 1,
+        expiring: 1,
+        expiry_min: 100,
+        expiry_max: 100,
+        commit_min: at(10 * number),
+        commit_max: at(10 * number + 5),
+    };
+    TableMeta { number, level, bytes: 1000 + number, range: FlatRange::new(lower, upper), contents }
+}
+
+fn add(tables: impl Into<Vec<TableMeta>>) -> Edit {
+    Edit { add: tables.into(), ..Edit::default() }
+}
+
+fn manifest() -> Manifest {
+    let tables = [
+        table(8, 0, "a", "z"),
+        table(3, 0, "b", "f"),
+        table(5, 1, "m", "q"),
+        table(4, 1, "a", "c"),
+        table(7, 6, "c", "x"),
+    ];
+    let edit = Edit { log: Some((4, 12_345)), bound: Some(at(77)), ..add(tables) };
+    Manifest::empty().edited(&edit).unwrap()
+}
+
+fn numbers(manifest: &Manifest, level: usize) -> Vec<u64> {
+    manifest.levels.level(level).iter().map(|table| table.number).collect()
+}
+
+#[test]
+fn an_edit_puts_tables_in_their_levels_order() {
+    let manifest = manifest();
+    assert_eq!((numbers(&manifest, 0), numbers(&manifest, 1)), (vec![3, 8], vec![4, 5]));
+    assert_eq!((manifest.next_file, manifest.bound), (9, at(77)));
+    assert_eq!((manifest.first_segment, manifest.first_lsn), (4, 12_345));
+    let range = FlatRange::new("c", "n");
+    let overlapping = |level| -> Vec<u64> {
+        manifest.levels.overlapping(level, &range).map(|table| table.number).collect()
+    };
+    assert_eq!((overlapping(0), overlapping(1), overlapping(6)), (vec![3, 8], vec![5], vec![7]));
+}
+
+#[test]
+fn a_table_is_moved_by_one_edit() {
+    let moved = Edit { remove: vec![5], ..add([table(5, 2, "m", "q")]) };
+    let manifest = manifest().edited(&moved).unwrap();
+    assert_eq!((numbers(&manifest, 1), numbers(&manifest, 2)), (vec![4], vec![5]));
+}
+
+#[test]
+fn an_edit_that_contradicts_the_manifest_is_refused_and_changes_nothing() {
+    let remove = |remove: &[u64]| Edit { remove: remove.to_vec(), ..Edit::default() };
+    let with = |change: fn(&mut TableMeta)| {
+        let mut table = table(20, 1, "r", "s");
+        change(&mut table);
+        add([table])
+    };
+    let cases = [
+        ("removes what is not there", remove(&[3, 99])),
+        ("removes twice", remove(&[3, 3])),
+        ("adds what is there", add([table(5, 2, "m", "q")])),
+        ("adds twice", add([table(20, 2, "a", "b"), table(20, 3, "a", "b")])),
+        ("overlaps in level 1", add([table(20, 1, "b", "m")])),
+        ("overlaps by its first key", add([table(20, 1, "p", "r")])),
+        ("overlaps within itself", add([table(20, 2, "a", "c"), table(21, 2, "b", "d")])),
+        (
+            "commits overlap in level 0",
+            with(|table| {
+                (table.level, table.contents.commit_min) = (0, at(84));
+                table.range = FlatRange::new("y", "zz");
+            }),
+        ),
+        ("no such level", with(|table| table.level = 7)),
+        ("empty range", with(|table| table.range.upper = table.range.lower.clone())),
+        ("commits upside down", with(|table| table.contents.commit_max = at(1))),
+        ("holds nothing", with(|table| table.contents = Contents::default())),
+        ("more tombstones than cells", with(|table| table.contents.tombstones = 11)),
+        ("file number zero", with(|table| table.number = 0)),
+        ("file numbers used up", with(|table| table.number = u64::MAX)),
+        ("the bound goes back", Edit { bound: Some(at(76)), ..Edit::default() }),
+        ("the segment goes back", Edit { log: Some((3, 12_345)), ..Edit::default() }),
+        ("the LSN goes back", Edit { log: Some((5, 12_344)), ..Edit::default() }),
+    ];
+    let disk = SimDisk::new(1);
+    for (what, edit) in cases {
+        let mut manifest = manifest();
+        let error = manifest.apply(&disk, &edit).expect_err(what);
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{what}: {error}");
+        assert_eq!(manifest, self::manifest(), "{what}");
+        assert_eq!(Manifest::load(&disk).unwrap(), None, "{what}: nothing is written");
+    }
+}
+
+#[test]
+fn tables_that_touch_are_disjoint_and_their_spans_of_commits_do_not_matter() {
+    manifest().edited(&add([table(20, 1, "c", "m")])).unwrap();
+    let mut beside = table(20, 0, "zz", "zzz");
+    beside.contents.commit_min = at(84);
+    manifest().edited(&add([beside])).unwrap();
+}
+
+#[test]
+fn an_edit_is_durable_or_has_not_happened_wherever_the_disk_fails() {
+    let edit = Edit { remove: vec![3, 8], ..add([table(9, 1, "c", "m")]) };
+    let expected = manifest().edited(&edit).unwrap();
+    let mut outcomes = [0, 0];
+    for seed in 0..200 {
+        let mut rng = SeededRng::new(seed);
+        let disk = SimDisk::new(seed);
+        let mut manifest = manifest();
+        manifest.store(&disk).unwrap();
+        disk.fail_at(disk.operations() + rng.below(6), std::io::ErrorKind::StorageFull);
+        let applied = manifest.apply(&disk, &edit);
+        assert_eq!(manifest, if applied.is_ok() { expected.clone() } else { self::manifest() });
+        let stored = Manifest::load(&disk.crash(&mut rng)).unwrap().unwrap();
+        assert!(stored == expected || (applied.is_err() && stored == self::manifest()), "{seed}");
+        outcomes[usize::from(applied.is_ok())] += 1;
+    }
+    assert!(outcomes[0] > 100 && outcomes[1] > 10, "{outcomes:?}");
+}
+
+#[test]
+fn a_manifest_comes_back() {
+    let bytes = Bytes::from(format::encode(&manifest()));
+    assert_eq!(format::decode(&bytes, "M").unwrap(), manifest());
+}
+
+#[test]
+fn every_flipped_bit_and_every_cut_is_found() {
+    let bytes = format::encode(&manifest());
+    for bit in 0..bytes.len() * 8 {
+        let mut bytes = bytes.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert!(format::decode(&bytes.into(), "M").is_err(), "bit {bit}");
+    }
+    for len in 0..bytes.len() {
+        let error = format::decode(&bytes[..len].to_vec().into(), "M").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupted, "cut at {len}");
+    }
+}
+
+fn seal(mut bytes: Vec<u8>) -> Bytes {
+    let crc = crc32c::crc32c(&bytes);
+    bytes.put_u32_le(crc);
+    bytes.into()
+}
+
+#[test]
+fn mutated_manifests_with_right_checksums_never_panic_and_never_break_the_order() {
+    let mut decoded = 0;
+    for seed in 0..20_000 {
+        let mut rng = SeededRng::new(seed);
+        let mut bytes = format::encode(&manifest());
+        bytes.truncate(bytes.len() - 4);
+        for _ in 0..=rng.below(3) {
+            let at = usize::try_from(rng.below(bytes.len() as u64)).unwrap();
+            bytes[at] = rng.next_u64().to_le_bytes()[0];
+        }
+        if rng.chance(300) {
+            bytes.truncate(usize::try_from(rng.below(bytes.len() as u64)).unwrap());
+        }
+        if let Ok(manifest) = format::decode(&seal(bytes), "M") {
+            decoded += 1;
+            for level in 1..LEVELS {
+                let tables = manifest.levels.level(level);
+                let disjoint = |pair: &[Arc<TableMeta>]| is_before(&pair[0], &pair[1]);
+                assert!(tables.windows(2).all(disjoint), "seed {seed}");
+            }
+        }
+    }
+    assert!(decoded > 1000, "{decoded}");
+}
+
+fn is_before(left: &TableMeta, right: &TableMeta) -> bool {
+    left.range.upper <= right.range.lower
+}
+
+#[test]
+fn random_bytes_never_panic() {
+    let mut rng = SeededRng::new(2);
+    for _ in 0..10_000 {
+        let mut bytes = b"CARNTMAN\x02\0\0\0".to_vec();
+        for _ in 0..rng.below(200) {
+            bytes.push(rng.next_u64().to_le_bytes()[0]);
+        }
+        let _ = format::decode(&seal(bytes), "M");
+    }
+}
+
+#[test]
+fn other_versions_of_the_format_are_refused_by_name() {
+    for (version, advice) in [(1, "never released"), (3, "newer")] {
+        let mut bytes = format::encode(&manifest());
+        bytes[8] = version;
+        bytes.truncate(bytes.len() - 4);
+        let error = format::decode(&seal(bytes), "db/MANIFEST").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains(&format!("version {version}")), "{error}");
+        assert!(error.to_string().contains(advice), "{error}");
+    }
+}

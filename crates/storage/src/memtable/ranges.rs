@@ -1,0 +1,119 @@
+//! Range tombstones: who deleted what, as fragments that do not overlap.
+//!
+//! ```text
+//!  delete [b, m) at 10, [f, z) at 20
+//!  fragments   [b, f): 10    [f, m): 20, 10    [m, z): 20
+//! ```
+//!
+//! A key is looked up by the last fragment that begins at or before it. A new range cuts the
+//! fragments at its ends, joins those within, and fills the gaps between them.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use carnet_base::Timestamp;
+
+use crate::lock::{read, write};
+
+/// A stretch of keys, and the commits and starts that deleted all of it, newest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    pub(crate) lower: Bytes,
+    pub(crate) upper: Bytes,
+    pub(crate) versions: Vec<(Timestamp, Timestamp)>,
+}
+
+impl Fragment {
+    /// The newest deletion at or before a snapshot: its commit and start.
+    pub(crate) fn at(&self, at: Timestamp) -> Option<(Timestamp, Timestamp)> {
+        self.versions.iter().find(|(commit, _)| *commit <= at).copied()
+    }
+}
+
+/// See the module's essay.
+#[derive(Debug, Default)]
+pub(super) struct Ranges {
+    /// By lower end.
+    fragments: RwLock<BTreeMap<Bytes, Fragment>>,
+    len: AtomicUsize,
+}
+
+impl Ranges {
+    pub(super) fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Acquire) == 0
+    }
+
+    /// About how many bytes they take.
+    pub(super) fn allocated(&self) -> usize {
+        self.len.load(Ordering::Relaxed) * 256
+    }
+
+    pub(super) fn insert(
+        &self,
+        (commit, start): (Timestamp, Timestamp),
+        lower: &[u8],
+        upper: &[u8],
+    ) {
+        if lower >= upper {
+            return;
+        }
+        let mut fragments = write(&self.fragments);
+        cut(&mut fragments, lower);
+        cut(&mut fragments, upper);
+        let bytes = Bytes::copy_from_slice;
+        let (mut at, upper) = (bytes(lower), bytes(upper));
+        let mut gaps = Vec::new();
+        for (begin, fragment) in fragments.range_mut(at.clone()..upper.clone()) {
+            if *begin > at {
+                gaps.push((at, begin.clone()));
+            }
+            at = fragment.upper.clone();
+            let place = fragment.versions.partition_point(|(other, _)| *other > commit);
+            if fragment.versions.get(place).is_none_or(|(other, _)| *other != commit) {
+                fragment.versions.insert(place, (commit, start));
+            }
+        }
+        if at < upper {
+            gaps.push((at, upper));
+        }
+        for (lower, upper) in gaps {
+            let versions = vec![(commit, start)];
+            fragments.insert(lower.clone(), Fragment { lower, upper, versions });
+        }
+        self.len.store(fragments.len(), Ordering::Release);
+    }
+
+    /// The newest deletion of a key at or before a snapshot.
+    pub(super) fn covering(&self, key: &[u8], at: Timestamp) -> Option<(Timestamp, Timestamp)> {
+        if self.is_empty() {
+            return None;
+        }
+        let fragments = read(&self.fragments);
+        let upto = (Bound::Unbounded, Bound::Included(key));
+        let (_, fragment) = fragments.range::<[u8], _>(upto).next_back()?;
+        if *fragment.upper > *key { fragment.at(at) } else { None }
+    }
+
+    /// All fragments, in order.
+    pub(super) fn fragments(&self) -> Vec<Fragment> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        read(&self.fragments).values().cloned().collect()
+    }
+}
+
+/// Makes sure that no fragment goes across a key.
+fn cut(fragments: &mut BTreeMap<Bytes, Fragment>, key: &[u8]) {
+    let before = (Bound::Unbounded, Bound::Excluded(key));
+    let Some((_, fragment)) = fragments.range_mut::<[u8], _>(before).next_back() else { return };
+    if *fragment.upper > *key {
+        let key = Bytes::copy_from_slice(key);
+        let upper = std::mem::replace(&mut fragment.upper, key.clone());
+        let versions = fragment.versions.clone();
+        fragments.insert(key.clone(), Fragment { lower: key, upper, versions });
+    }
+}

@@ -1,0 +1,157 @@
+//! The body of a block: a run, compressed.
+//!
+//! ```text
+//!  0  compression  u8    0 none, 1 LZ4 (block format), 2 Zstandard
+//!  1  length       u32   of the run before compression, at most RUN_BYTES_MAX
+//!  5  the run, as compressed
+//! ```
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::io;
+
+use bytes::BufMut;
+use carnet_base::{Error, Result};
+use lz4_flex::block::CompressTable;
+use zstd::bulk;
+
+use super::Wrong;
+use super::options::{Compression, TableOptions};
+use crate::codec;
+
+const NONE: u8 = 0;
+const LZ4: u8 = 1;
+const ZSTD: u8 = 2;
+const HEADER_BYTES: usize = 5;
+
+/// The longest run: one entry of the greatest lengths, or as much as a block may hold.
+pub(super) const RUN_BYTES_MAX: usize = TableOptions::BLOCK_BYTES_MAX
+    + codec::PARTITION_KEY_BYTES_MAX
+    + codec::CLUSTERING_KEY_BYTES_MAX
+    + codec::PAYLOAD_BYTES_MAX
+    + 4096;
+
+/// Compresses runs, keeping its tables from one to the next: a fresh LZ4 table for each block of
+/// 4 KiB would cost a tenth of the time.
+#[derive(Default)]
+pub(super) struct Compressor {
+    lz4: CompressTable,
+    zstd: Option<(u8, bulk::Compressor<'static>)>,
+    scratch: Vec<u8>,
+}
+
+impl Compressor {
+    /// Appends the body that holds a run; uncompressed where compression gains nothing.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where Zstandard gets no memory.
+    pub(super) fn put(&mut self, kind: Compression, run: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let len = u32::try_from(run.len()).expect("a run is at most RUN_BYTES_MAX bytes");
+        let (kind, compressed_bytes) = match kind {
+            Compression::None => (NONE, None),
+            Compression::Lz4 => (LZ4, Some(self.lz4(run)?)),
+            Compression::Zstd(level) => (ZSTD, Some(self.zstd(level, run)?)),
+        };
+        match compressed_bytes.filter(|&bytes| bytes < run.len()) {
+            Some(bytes) => {
+                out.put_u8(kind);
+                out.put_u32_le(len);
+                out.put_slice(&self.scratch[..bytes]);
+            }
+            None => {
+                out.put_u8(NONE);
+                out.put_u32_le(len);
+                out.put_slice(run);
+            }
+        }
+        Ok(())
+    }
+
+    fn lz4(&mut self, run: &[u8]) -> Result<usize> {
+        self.room(lz4_flex::block::get_maximum_output_size(run.len()));
+        // The table only ever grows to its large kind, which small blocks would have to clear.
+        if run.len() < u16::MAX as usize && matches!(self.lz4, CompressTable::Large(_)) {
+            self.lz4 = CompressTable::small();
+        }
+        lz4_flex::block::compress_into_with_table(run, &mut self.scratch, &mut self.lz4)
+            .map_err(|error| Error::unavailable("LZ4 cannot compress a block").with_source(error))
+    }
+
+    fn zstd(&mut self, level: u8, run: &[u8]) -> Result<usize> {
+        self.room(zstd::zstd_safe::compress_bound(run.len()));
+        let failed = |error: io::Error| {
+            Error::unavailable("Zstandard cannot compress a block").with_source(error)
+        };
+        let compressor = match &mut self.zstd {
+            Some((at, compressor)) if *at == level => compressor,
+            other => {
+                let new = bulk::Compressor::new(i32::from(level.clamp(1, 22))).map_err(failed)?;
+                &mut other.insert((level, new)).1
+            }
+        };
+        compressor.compress_to_buffer(run, &mut self.scratch[..]).map_err(failed)
+    }
+
+    fn room(&mut self, bytes: usize) {
+        if self.scratch.len() < bytes {
+            self.scratch.resize(bytes, 0);
+        }
+    }
+}
+
+/// How a body is compressed, as it says.
+pub(super) fn kind_of(body: &[u8]) -> Option<Compression> {
+    match *body.first()? {
+        NONE => Some(Compression::None),
+        LZ4 => Some(Compression::Lz4),
+        // The level is not kept: reading does not need it.
+        ZSTD => Some(Compression::Zstd(0)),
+        _ => None,
+    }
+}
+
+/// Returns the run that a body holds, which may have so many bytes.
+pub(super) fn run_of(body: &[u8], len_max: usize) -> Result<Cow<'_, [u8]>, Wrong> {
+    let Some((header, stored)) = body.split_first_chunk::<HEADER_BYTES>() else {
+        return Err("the block ends too early");
+    };
+    let len = u32::from_le_bytes([header[1], header[2], header[3], header[4]]) as usize;
+    if len > len_max {
+        return Err("the block says that it is too long");
+    }
+    let run = match header[0] {
+        NONE => Cow::Borrowed(stored),
+        LZ4 => Cow::Owned(lz4_run(stored, len)?),
+        ZSTD => Cow::Owned(zstd_run(stored, len)?),
+        _ => return Err("the block's compression is unknown"),
+    };
+    if run.len() != len {
+        return Err("the block has another length than it says");
+    }
+    Ok(run)
+}
+
+fn lz4_run(stored: &[u8], len: usize) -> Result<Vec<u8>, Wrong> {
+    // No byte of LZ4 stands for more than 255.
+    if len > stored.len().saturating_mul(255) {
+        return Err("the block says that it is too long");
+    }
+    lz4_flex::block::decompress(stored, len).map_err(|_| "the block cannot be decompressed")
+}
+
+fn zstd_run(stored: &[u8], len: usize) -> Result<Vec<u8>, Wrong> {
+    thread_local! {
+        // A context has 160 KiB; making one for each block would cost more than a small block.
+        static CONTEXT: RefCell<Option<bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    CONTEXT.with_borrow_mut(|context| {
+        let context = match context {
+            Some(context) => context,
+            None => {
+                context.insert(bulk::Decompressor::new().map_err(|_| "Zstandard gets no memory")?)
+            }
+        };
+        context.decompress(stored, len).map_err(|_| "the block cannot be decompressed")
+    })
+}

@@ -1,0 +1,123 @@
+//! The file of a table: sections are read from it, checked and decoded, and damage is named.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carnet_base::{Error, ErrorKind, Result};
+
+use super::section::{self, Place};
+use super::{Wrong, file_name};
+use crate::disk::{Disk, During, File};
+
+/// An open file of a table.
+pub(super) struct Source {
+    disk: Arc<dyn Disk>,
+    file: Arc<dyn File>,
+    name: String,
+    number: u64,
+    len: u64,
+}
+
+impl Source {
+    /// Opens the file of a table that has so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` where it is missing or has another length; `Unavailable` where the disk fails.
+    pub(super) fn open(disk: Arc<dyn Disk>, number: u64, bytes: u64) -> Result<Self> {
+        let name = file_name(number);
+        let file = match disk.open(&name) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::corrupted(format!(
+                    "{} is missing: restore it, or the whole directory from a backup",
+                    disk.path(&name)
+                )));
+            }
+            opened => opened.during("open", &*disk, &name)?,
+        };
+        let len = file.len().during("open", &*disk, &name)?;
+        if len != bytes {
+            return Err(Error::corrupted(format!(
+                "{} has {len} bytes where the manifest says {bytes}",
+                disk.path(&name)
+            )));
+        }
+        Ok(Self { disk, file, name, number, len })
+    }
+
+    pub(super) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Reads a stretch of the file, blocking.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the disk fails.
+    pub(super) fn bytes(&self, place: Place) -> Result<Vec<u8>> {
+        let Place { offset, len } = place;
+        let mut bytes = vec![0; len as usize];
+        let read = self.file.read_at(&mut bytes, offset).during("read", &*self.disk, &self.name)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// Begins to read a stretch of the file.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the disk fails.
+    pub(super) async fn read(&self, place: Place) -> Result<Bytes> {
+        let reading = Arc::clone(&self.file).read(place.offset, place.len as usize);
+        reading.await.during("read", &*self.disk, &self.name)
+    }
+
+    /// Checks and decodes a section.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted`, naming the file and the place.
+    pub(super) fn decode<T>(
+        &self,
+        what: &str,
+        offset: u64,
+        bytes: &[u8],
+        decode: impl FnOnce(&[u8]) -> Result<T, Wrong>,
+    ) -> Result<T> {
+        section::open(bytes, self.number, offset)
+            .and_then(decode)
+            .map_err(|wrong| self.damaged(what, offset, Error::corrupted(wrong)))
+    }
+
+    /// Reads a section, blocking, and decodes it. Its place was checked against the file's length.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
+    pub(super) fn section<T>(
+        &self,
+        what: &str,
+        place: Place,
+        decode: impl FnOnce(&[u8]) -> Result<T, Wrong>,
+    ) -> Result<T> {
+        let bytes = self.bytes(place)?;
+        self.decode(what, place.offset, &bytes, decode)
+    }
+
+    /// Says which section of which file is damaged; an error that is no damage names the file.
+    pub(super) fn damaged(&self, what: &str, offset: u64, error: Error) -> Error {
+        let path = self.disk.path(&self.name);
+        match error.kind() {
+            ErrorKind::Corrupted => Error::corrupted(format!(
+                "{path}: the {what} at byte {offset} is damaged; keep a copy of the directory and \
+                 restore a backup"
+            ))
+            .with_source(error),
+            kind => Error::new(kind, format!("{path}: {error}")),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Damaged files: every flipped bit and every cut is an error that names the place, and bytes
+//! whose checksums are right are an error or an answer, never a panic or a huge allocation.
+
+use std::sync::Mutex;
+
+use super::*;
+use crate::sstable::section::{self, CRC_BYTES};
+use crate::sstable::{compress, footer, page, run};
+
+/// Opens a file of those bytes and reads everything there is.
+fn read_all(bytes: Vec<u8>, reads: u64) -> carnet_base::Result<()> {
+    let disk = SimDisk::new(1);
+    let len = bytes.len() as u64;
+    disk.plant(&file_name(1), bytes);
+    let table = Arc::new(Table::open(Arc::new(disk), 1, len, Cache::new(1 << 20))?);
+    let mut cursor = RawCursor::new(Arc::clone(&table), Bytes::new(), None);
+    cursor.advance_blocking()?;
+    while cursor.entry().is_some() {
+        cursor.advance_blocking()?;
+    }
+    for reverse in [false, true] {
+        let walk = Walk { read: time(reads), reverse, ..Walk::default() };
+        let mut cursor = TableCursor::new(Arc::clone(&table), walk);
+        block_on(cursor.advance())?;
+        while let Some(key) = cursor.peek_key() {
+            block_on(table.get(key, time(reads), ReadOptions::default()))?;
+            block_on(cursor.advance())?;
+        }
+    }
+    verify(&table, |_| ()).map(|_| ())
+}
+
+/// A small file with everything in it: several pages and blocks, filters, range tombstones.
+fn small_file() -> Vec<u8> {
+    let mut rng = SeededRng::new(5);
+    let mut model = random_model(&mut rng, 90);
+    while model.tombstones.len() < 4 {
+        model = random_model(&mut rng, 90);
+    }
+    let sim = SimDisk::new(1);
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let options = TableOptions { block_bytes: 200, index_page_bytes: 100, ..Default::default() };
+    model.build(&disk, 1, move |_| options).unwrap();
+    sim.contents(&file_name(1)).unwrap()
+}
+
+#[test]
+fn every_flipped_bit_is_found_and_named() {
+    let file = small_file();
+    read_all(file.clone(), 200).unwrap();
+    let mut whats = std::collections::BTreeSet::new();
+    for bit in 0..file.len() * 8 {
+        let mut damaged = file.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let error = read_all(damaged, 200).expect_err("a flipped bit must be found");
+        let message = error.to_string();
+        assert_eq!(error.kind(), carnet_base::ErrorKind::Corrupted, "bit {bit}: {message}");
+        assert!(message.contains("sst-00000001.sst"), "bit {bit}: {message}");
+        // The place that is named is the section that holds the bit.
+        let named = message.split(" at byte ").nth(1).and_then(|rest| rest.split(' ').next());
+        let at: usize = named.expect("the place is named").parse().unwrap();
+        assert!(at <= bit / 8, "bit {bit}: {message}");
+        let what = message.split(": the ").nth(1).and_then(|rest| rest.split(" at").next());
+        whats.insert(what.expect("the section is named").to_owned());
+    }
+    let expected =
+        ["block", "footer", "index page", "section of range tombstones", "statistics", "top index"];
+    assert_eq!(whats.into_iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn every_truncation_is_found() {
+    let file = small_file();
+    for len in 0..file.len() {
+        let error = read_all(file[..len].to_vec(), 200).expect_err("a cut must be found");
+        assert_eq!(error.kind(), carnet_base::ErrorKind::Corrupted, "at {len}: {error}");
+    }
+    // The length that the manifest remembers is believed first.
+    let disk = SimDisk::new(1);
+    let len = file.len() as u64;
+    disk.plant(&file_name(1), file[..file.len() - 1].to_vec());
+    let error = Table::open(Arc::new(disk), 1, len, Cache::new(0)).err().unwrap();
+    assert!(error.to_string().contains("where the manifest says"), "{error}");
+}
+
+/// Blocks of another file, or from another place in this one, are whole in themselves.
+#[test]
+fn sections_do_not_fit_elsewhere() {
+    let file = small_file();
+    let disk = SimDisk::new(1);
+    disk.plant(&file_name(2), file.clone());
+    let renamed = Table::open(Arc::new(disk), 2, file.len() as u64, Cache::new(0)).err().unwrap();
+    assert!(renamed.to_string().contains("footer"), "{renamed}");
+    let mut sealed = b"whole".to_vec();
+    section::seal(&mut sealed, 0, 7, 100);
+    assert_eq!(section::open(&sealed, 7, 100), Ok(&b"whole"[..]));
+    assert!(section::open(&sealed, 8, 100).is_err());
+    assert!(section::open(&sealed, 7, 101).is_err());
+}
+
+#[test]
+fn other_versions_are_told_from_damage() {
+    let mut file = small_file();
+    let len = file.len();
+    // A later version, sealed as its footer will be.
+    let from = len - footer::FOOTER_BYTES as usize;
+    file.truncate(len - 12);
+    file[len - 16] = 3;
+    section::seal(&mut file, from, 1, from as u64);
+    file.extend(footer::MAGIC);
+    let error = read_all(file, 1).err().unwrap();
+    assert_eq!(error.kind(), carnet_base::ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("version 3"), "{error}");
+    // The end of a table of version 1.
+    let mut old = vec![0; 40];
+    let from = old.len();
+    old.extend([7; 44]);
+    old.extend(1_u32.to_le_bytes());
+    let crc = crc32c::crc32c(&(from as u64).to_le_bytes());
+    let crc = crc32c::crc32c_append(crc, &old[from..]);
+    old.extend(crc.to_le_bytes());
+    old.extend(footer::MAGIC);
+    let error = read_all(old.clone(), 1).err().unwrap();
+    assert_eq!(error.kind(), carnet_base::ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("version 1"), "{error}");
+    old[50] ^= 1;
+    assert_eq!(read_all(old, 1).err().unwrap().kind(), carnet_base::ErrorKind::Corrupted);
+}
+
+/// A few bytes changed, cut, or added.
+fn mutate(section: &mut Vec<u8>, rng: &mut SeededRng) {
+    for _ in 0..=rng.below(3) {
+        if section.is_empty() {
+            return;
+        }
+        let at = rng.below(section.len() as u64) as usize;
+        match rng.below(8) {
+            0 => section.truncate(at),
+            1 => section.insert(at, rng.next_u64() as u8),
+            2 => drop(section.remove(at)),
+            3 => section[at] = [0, 1, 0x7f, 0x80, 0xc0, 0xfe, 0xff][rng.below(7) as usize],
+            _ => section[at] ^= 1 << rng.below(8),
+        }
+    }
+}
+
+/// The decoders themselves, behind every checksum, one by one.
+#[test]
+fn decoders_take_mutated_sections() {
+    let file = small_file();
+    let len = file.len();
+    let end = &file[len - footer::end_bytes(len as u64) as usize..];
+    let places = footer::Footer::read(end, 1, len as u64).unwrap();
+    let at = |place: Place| file[place.offset as usize..place.end() as usize - CRC_BYTES].to_vec();
+    let top = page::decode_top(&at(places.top), places.index, places.tombstones.offset);
+    let index_place = page::place(&top.unwrap().unwrap(), 0);
+    let index = page::decode_page(&at(index_place), places.index).unwrap();
+    let data = at(page::place(&index, 0));
+    // What a compressed body holds is reached by mutations only where it is not compressed.
+    let plain = compress::run_of(&data, 1 << 20).unwrap().into_owned();
+    let sections = [
+        plain,
+        data,
+        at(index_place),
+        at(places.top),
+        at(places.tombstones),
+        at(places.statistics),
+    ];
+    let refused = Mutex::new([0; 6]);
+    with_seeds(12_000, |seed, rng| {
+        let which = (seed % 6) as usize;
+        let mut section = sections[which].clone();
+        mutate(&mut section, rng);
+        let outcome = match which {
+            0 => run::decode(&section, 1 << 20).map(|block| look_at(&block, rng)),
+            1 => page::decode_data(&section).map(|block| look_at(&block, rng)),
+            2 => page::decode_page(&section, places.index).map(|block| look_at(&block, rng)),
+            3 => page::decode_top(&section, places.index, places.tombstones.offset).map(drop),
+            4 => RangeTombstones::read(&section).map(|read| {
+                let _ = read.covering(&awkward_key(rng), Timestamp::MAX);
+                assert!(read.memory_bytes() < 1 << 20);
+            }),
+            _ => Statistics::read(&section).map(drop),
+        };
+        refused.lock().unwrap()[which] += usize::from(outcome.is_err());
+    });
+    let refused = refused.into_inner().unwrap();
+    if std::env::var("CARNET_SEED").is_err() {
+        assert!(refused.iter().all(|&count| count > 100), "{refused:?} of 2,000 each");
+    }
+}
+
+/// Whatever was decoded can be searched, and takes no more memory than was allowed.
+fn look_at(block: &Block, rng: &mut SeededRng) {
+    assert!(block.memory_bytes() < 2 << 20);
+    for _ in 0..5 {
+        let key = awkward_key(rng);
+        let at = block.seek(&key, time(rng.below(100)));
+        assert!(at <= block.len());
+        block.filter().may_contain(&key);
+    }
+    for at in 0..block.len() {
+        let entry = block.get(at);
+        assert_eq!(block.seek(entry.key, entry.commit), at);
+    }
+}
+
+/// Whole files with mutated sections under right checksums: the table, not only its decoders.
+#[test]
+fn tables_take_mutated_sections_with_right_checksums() {
+    let file = small_file();
+    let len = file.len();
+    let end = &file[len - footer::end_bytes(len as u64) as usize..];
+    let places = footer::Footer::read(end, 1, len as u64).unwrap();
+    let mut sections = vec![places.tombstones, places.top, places.statistics];
+    let mut offset = 0;
+    // Blocks and pages: their ends are where a checksum fits.
+    while offset < places.tombstones.offset as usize {
+        let fits = |end: &usize| section::open(&file[offset..*end], 1, offset as u64).is_ok();
+        let end = (offset + 5..=places.tombstones.offset as usize).find(fits).unwrap();
+        sections.push(Place { offset: offset as u64, len: (end - offset) as u32 });
+        offset = end;
+    }
+    with_seeds(6_000, |_, rng| {
+        let place = sections[rng.below(sections.len() as u64) as usize];
+        let (from, to) = (place.offset as usize, place.end() as usize - CRC_BYTES);
+        let mut section = file[from..to].to_vec();
+        // The length stays, so that the checksum can be made right where it stands.
+        for _ in 0..=rng.below(3) {
+            if !section.is_empty() {
+                let at = rng.below(section.len() as u64) as usize;
+                section[at] ^= 1 << rng.below(8);
+            }
+        }
+        section::seal(&mut section, 0, 1, place.offset);
+        let mut damaged = file.clone();
+        damaged[from..to + CRC_BYTES].copy_from_slice(&section);
+        let _ = read_all(damaged, rng.below(300));
+    });
+}
+
+/// What the fuzz target calls, for thousands of inputs without a fuzzer.
+#[test]
+fn anything_can_be_decoded() {
+    with_seeds(7_000, |seed, rng| {
+        let bytes: Vec<_> = (0..rng.below(60)).map(|_| rng.next_u64() as u8).collect();
+        decode_anything(seed as u8, &bytes);
+    });
+}

@@ -1,0 +1,360 @@
+//! How often the disk is read, and what the cache keeps.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+use crate::disk::{self, DirectoryLock, File, ReadFuture};
+
+/// A disk that counts reads, and may hold them back.
+#[derive(Clone)]
+struct Watched {
+    disk: SimDisk,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    reads: AtomicUsize,
+    /// Reads pend while it is set.
+    held: Mutex<bool>,
+}
+
+struct WatchedFile {
+    file: Arc<dyn File>,
+    shared: Arc<Shared>,
+}
+
+impl Watched {
+    fn new() -> Self {
+        Self { disk: SimDisk::new(1), shared: Arc::default() }
+    }
+
+    /// Returns the reads since the last call.
+    fn reads(&self) -> usize {
+        self.shared.reads.swap(0, Ordering::Relaxed)
+    }
+
+    fn file(&self, file: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(WatchedFile { file, shared: Arc::clone(&self.shared) })
+    }
+}
+
+impl Disk for Watched {
+    fn lock(&self) -> carnet_base::Result<DirectoryLock> {
+        self.disk.lock()
+    }
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.disk.create(name).map(|file| self.file(file))
+    }
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.disk.open(name).map(|file| self.file(file))
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+    fn sync_dir(&self) -> io::Result<()> {
+        self.disk.sync_dir()
+    }
+    fn path(&self, name: &str) -> String {
+        self.disk.path(name)
+    }
+    fn link(&self, name: &str, to: &dyn Disk) -> io::Result<()> {
+        self.disk.link(name, to)
+    }
+}
+
+impl File for WatchedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.shared.reads.fetch_add(1, Ordering::Relaxed);
+        self.file.read_at(buffer, offset)
+    }
+    fn read(self: Arc<Self>, offset: u64, len: usize) -> ReadFuture {
+        self.shared.reads.fetch_add(1, Ordering::Relaxed);
+        let reading = Arc::clone(&self.file).read(offset, len);
+        Box::pin(async move {
+            let free = |_: &mut Context<'_>| match *self.shared.held.lock().unwrap() {
+                true => Poll::Pending,
+                false => Poll::Ready(()),
+            };
+            std::future::poll_fn(free).await;
+            reading.await
+        })
+    }
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(bytes, offset)
+    }
+    fn read_many(self: Arc<Self>, places: &[disk::Place]) -> Vec<ReadFuture> {
+        places.iter().map(|place| Arc::clone(&self).read(place.offset, place.len)).collect()
+    }
+    fn write_vectored_at(&self, pieces: &mut [io::IoSlice<'_>], offset: u64) -> io::Result<()> {
+        self.file.write_vectored_at(pieces, offset)
+    }
+    fn preallocate(&self, len: u64) -> io::Result<()> {
+        self.file.preallocate(len)
+    }
+    fn evict(&self) -> io::Result<()> {
+        self.file.evict()
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.file.truncate(len)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+}
+
+fn row(n: u64) -> Vec<u8> {
+    let partition = n.to_be_bytes();
+    flat(1, n.wrapping_mul(0x9e37_79b9_7f4a_7c15).cast_signed(), &partition, b"")
+}
+
+/// Rows of 96 random bytes, a partition each; the even ones of `0..2 * count`.
+fn hashed(count: u64) -> Model {
+    let mut model = Model::default();
+    let mut rng = SeededRng::new(count);
+    for n in 0..count {
+        let payload = (0..12).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+        let kept = (time(1), None, Some(payload));
+        model.versions.insert((row(2 * n), Reverse(time(2))), kept);
+    }
+    model
+}
+
+fn watched(model: &Model, cache: &Arc<Cache>, options: TableOptions) -> (Watched, Arc<Table>) {
+    let watched = Watched::new();
+    let disk: Arc<dyn Disk> = Arc::new(watched.clone());
+    let built = model.build(&disk, 1, move |_| options).unwrap();
+    let table = open(&disk, &built, cache);
+    watched.reads();
+    (watched, table)
+}
+
+const READS: ReadOptions = ReadOptions { bypass_cache: false };
+
+/// The promise: at most three reads where all is cold, one where the index is hot.
+#[test]
+fn a_cold_read_costs_two_reads_and_a_hot_one_none() {
+    let model = hashed(20_000);
+    let cache = Cache::new(64 << 20);
+    let (disk, table) = watched(&model, &cache, TableOptions::default());
+    let mut cold = 0;
+    for n in (0..40_000).step_by(371) {
+        let (there, key) = (n % 2 == 0, row(n));
+        let cached = table.get_cached(&key, Timestamp::MAX, READS);
+        let found = block_on(table.get(&key, Timestamp::MAX, READS)).unwrap();
+        assert_eq!(found.is_some(), there);
+        let reads = disk.reads();
+        assert!(reads <= 2, "{reads} reads");
+        assert_eq!(cached.is_some(), reads == 0, "the short way reads nothing");
+        cold += usize::from(reads == 2);
+        assert_eq!(table.get_cached(&key, Timestamp::MAX, READS), Some(found));
+        block_on(table.get(&key, Timestamp::MAX, READS)).unwrap();
+        assert_eq!(disk.reads(), 0, "the second time is hot");
+    }
+    assert!(cold >= 3, "pages were cold {cold} times");
+    // Every page is in the cache after that many keys: one read is left.
+    for n in (0..40_000).step_by(2 * 1009) {
+        block_on(table.get(&row(n), Timestamp::MAX, READS)).unwrap();
+        assert!(disk.reads() <= 1);
+    }
+}
+
+#[test]
+fn a_filter_saves_the_data_read() {
+    let model = hashed(20_000);
+    for filter in [FilterKind::Partitions, FilterKind::Cells] {
+        let cache = Cache::new(64 << 20);
+        let options = TableOptions { filter, ..TableOptions::default() };
+        let (disk, table) = watched(&model, &cache, options);
+        for n in (0..40_000).step_by(20) {
+            block_on(table.get(&row(n), Timestamp::MAX, READS)).unwrap();
+        }
+        disk.reads();
+        let before = cache.metrics();
+        for n in (1..40_000).step_by(20) {
+            assert_eq!(block_on(table.get(&row(n), Timestamp::MAX, READS)).unwrap(), None);
+        }
+        let after = cache.metrics();
+        let passed = 2000 - (after.bloom_negatives - before.bloom_negatives);
+        let looked = after.block_hits + after.block_reads - before.block_hits - before.block_reads;
+        assert!(passed < 60, "{passed} of 2000 absent partitions passed");
+        assert!(looked <= passed, "a filter that says no costs no data");
+    }
+}
+
+/// Many versions of one key, over many blocks and pages.
+#[test]
+fn old_versions_are_found_and_passed_over_without_reading_the_others() {
+    let mut model = hashed(2);
+    let hot = row(0);
+    for commit in 0..50_000 {
+        let kept = (time(2 * commit + 3), None, Some(b"v".to_vec()));
+        model.versions.insert((hot.clone(), Reverse(time(2 * commit + 4))), kept);
+    }
+    for compression in [Compression::None, Compression::Lz4] {
+        let options = TableOptions { compression, ..TableOptions::default() };
+        for read in [2, 4, 5, 50_001, 100_002, 200_000] {
+            let (disk, table) = watched(&model, &Cache::new(0), options);
+            let found = block_on(table.get(&hot, time(read), READS)).unwrap();
+            assert_eq!(found, model.get(&hot, time(read)));
+            assert!(disk.reads() <= 2, "a point read at {read}");
+            for reverse in [false, true] {
+                let walk = Walk { read: time(read), reverse, ..Walk::default() };
+                assert_eq!(walked(&table, &walk), model.walk(&walk));
+                let reads = disk.reads();
+                let pages = describe(&table).unwrap().pages.len();
+                disk.reads();
+                assert!(
+                    reads <= 2 * pages + 6,
+                    "{reads} reads at {read}, reverse {reverse}, {pages} pages"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn long_walks_read_ahead_in_large_pieces_and_short_ones_do_not() {
+    let model = hashed(50_000);
+    for reverse in [false, true] {
+        let (disk, table) = watched(&model, &Cache::new(0), TableOptions::default());
+        let blocks = describe(&table).unwrap().blocks as usize;
+        disk.reads();
+        let walk = Walk { read: Timestamp::MAX, reverse, ..Walk::default() };
+        assert_eq!(walked(&table, &walk).len(), 50_000);
+        let reads = disk.reads();
+        assert!(reads < blocks / 8, "{reads} reads of {blocks} blocks");
+        let mut cursor = TableCursor::new(Arc::clone(&table), walk);
+        for _ in 0..30 {
+            block_on(cursor.advance()).unwrap();
+        }
+        assert!(disk.reads() <= 3, "a short walk reads what it needs");
+        let mut cursor = RawCursor::new(Arc::clone(&table), Bytes::new(), None);
+        let mut versions = 0;
+        cursor.advance_blocking().unwrap();
+        while cursor.entry().is_some() {
+            versions += 1;
+            cursor.advance_blocking().unwrap();
+        }
+        assert_eq!(versions, 50_000);
+        let reads = disk.reads();
+        assert!(reads < blocks / 20, "{reads} reads of {blocks} blocks");
+    }
+}
+
+#[test]
+fn a_bypassing_read_leaves_the_cache_as_it_was() {
+    let model = hashed(5_000);
+    let cache = Cache::new(64 << 20);
+    let (disk, table) = watched(&model, &cache, TableOptions::default());
+    let bypass = ReadOptions { bypass_cache: true };
+    let walk = Walk { read: Timestamp::MAX, reads: bypass, ..Walk::default() };
+    assert_eq!(walked(&table, &walk).len(), 5_000);
+    block_on(table.get(&row(8), Timestamp::MAX, bypass)).unwrap().unwrap();
+    assert_eq!(cache.bytes(), 0);
+    block_on(table.get(&row(8), Timestamp::MAX, READS)).unwrap().unwrap();
+    disk.reads();
+    block_on(table.get(&row(8), Timestamp::MAX, bypass)).unwrap().unwrap();
+    assert_eq!(disk.reads(), 0, "it takes what is there");
+}
+
+#[test]
+fn a_scan_leaves_the_hot_set_in() {
+    let model = hashed(80_000);
+    let budget = 1 << 20;
+    let cache = Cache::new(budget);
+    let (disk, table) = watched(&model, &cache, TableOptions::default());
+    let unbounded = Cache::new(1 << 30);
+    let (_, same) = watched(&model, &unbounded, TableOptions::default());
+    walked(&same, &Walk { read: Timestamp::MAX, ..Walk::default() });
+    assert!(unbounded.bytes() > 10 * budget as u64, "{}", unbounded.bytes());
+    let hot: Vec<_> = (0..100).map(|n| row(2 * (n * 577))).collect();
+    let get = |key: &Vec<u8>| block_on(table.get(key, Timestamp::MAX, READS)).unwrap().unwrap();
+    for _ in 0..3 {
+        hot.iter().for_each(|key| drop(get(key)));
+    }
+    let walk = Walk { read: Timestamp::MAX, ..Walk::default() };
+    let scanned: usize = walked(&table, &walk).len();
+    assert_eq!(scanned, 80_000);
+    disk.reads();
+    let still = hot.iter().filter(|key| table.get_cached(key, Timestamp::MAX, READS).is_some());
+    let still = still.count();
+    assert!(still >= 80, "only {still} of 100 hot rows are still in the cache");
+    assert!(cache.bytes() <= budget as u64, "{} bytes", cache.bytes());
+    assert!(cache.metrics().cache_evictions > 1000);
+}
+
+#[test]
+fn what_remains_of_a_removed_file_is_dropped() {
+    let model = hashed(2_000);
+    let cache = Cache::new(64 << 20);
+    let (_, table) = watched(&model, &cache, TableOptions::default());
+    walked(&table, &Walk { read: Timestamp::MAX, ..Walk::default() });
+    let full = cache.bytes();
+    cache.forget(&[2, 3]);
+    assert_eq!(cache.bytes(), full);
+    cache.forget(&[1, 3]);
+    assert_eq!(cache.bytes(), 0);
+    assert!(full > 250_000);
+}
+
+/// Two readers of one block that is not there: one reads; if it gives up, the other does.
+#[test]
+fn one_of_many_readers_reads() {
+    let model = hashed(100);
+    for gives_up in [false, true] {
+        let cache = Cache::new(64 << 20);
+        let (disk, table) = watched(&model, &cache, TableOptions::default());
+        let key = row(10);
+        let mut context = Context::from_waker(Waker::noop());
+        *disk.shared.held.lock().unwrap() = true;
+        let mut first = Box::pin(table.get(&key, Timestamp::MAX, READS));
+        let mut second = pin!(table.get(&key, Timestamp::MAX, READS));
+        assert!(first.as_mut().poll(&mut context).is_pending());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        assert_eq!(disk.reads(), 1, "the second one waits for the first one's read");
+        if gives_up {
+            drop(first);
+            assert!(second.as_mut().poll(&mut context).is_pending());
+            assert_eq!(disk.reads(), 1, "the second one reads itself");
+            *disk.shared.held.lock().unwrap() = false;
+        } else {
+            *disk.shared.held.lock().unwrap() = false;
+            let Poll::Ready(found) = first.as_mut().poll(&mut context) else {
+                panic!("it is there")
+            };
+            assert!(found.unwrap().is_some());
+        }
+        let Poll::Ready(found) = second.as_mut().poll(&mut context) else { panic!("it is there") };
+        assert!(found.unwrap().is_some());
+    }
+}
+
+/// A disk that fails fails the read, and the next one tries again.
+#[test]
+fn a_failed_read_is_not_kept() {
+    let model = hashed(100);
+    let sim = SimDisk::new(1);
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let built = model.build(&disk, 1, |_| TableOptions::default()).unwrap();
+    let table = open(&disk, &built, &Cache::new(1 << 20));
+    sim.fail_at(sim.operations() + 1, io::ErrorKind::Other);
+    let error = block_on(table.get(&row(4), Timestamp::MAX, READS)).unwrap_err();
+    assert_eq!(error.kind(), carnet_base::ErrorKind::Unavailable);
+    assert!(error.to_string().contains("sst-00000001.sst"), "{error}");
+    assert!(block_on(table.get(&row(4), Timestamp::MAX, READS)).unwrap().is_some());
+}
