@@ -1,0 +1,173 @@
+//! Carnet as an application uses it: `Db::transact`, strict serializability, the schema read in
+//! each transaction, conflict check, log, publication.
+
+use std::ops::Bound;
+
+use anyhow::{Context, Result};
+use carnet::base::row::RowImage;
+use carnet::base::{ColumnId, KeyRange, TableId, Token, partition};
+use carnet::{CellKey, Db, Key as RowKey, PageLimit, RawTable, SyncTx, Table, Value, block_on};
+
+use crate::data::{Key, Row, Seen};
+use crate::engine::{Direction, Reads, Session, Setup, Shape, Snapshot, Store};
+use crate::settings;
+
+carnet::record! {
+    /// The columns of the hashed table outside its key.
+    pub(crate) struct Blob {
+        value: Vec<u8>,
+    }
+}
+
+type Hashed = Table<RowKey<(Vec<u8>,)>, Blob>;
+
+struct Carnet {
+    db: Db,
+    table: Layout,
+}
+
+enum Layout {
+    Hashed { table: Hashed, id: TableId, column: ColumnId },
+    Raw(RawTable),
+}
+
+/// Opens it.
+pub(crate) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    let db = settings::carnet(setup).open(setup.dir.join("data"))?;
+    let table = match setup.shape {
+        Shape::Hashed => hashed(&db)?,
+        Shape::Raw | Shape::Ordered => Layout::Raw(db.raw("peers.bench")?),
+    };
+    Ok(Box::new(Carnet { db, table }))
+}
+
+fn hashed(db: &Db) -> Result<Layout> {
+    let table = db.table("peers.bench")?;
+    let snapshot = db.snapshot()?;
+    let schema = block_on(carnet::catalog::table(snapshot.as_async(), "peers", "bench"))?
+        .context("the table was just made")?;
+    let column = schema.regular().next().context("the table has a column")?.id;
+    Ok(Layout::Hashed { table, id: schema.id, column })
+}
+
+impl Store for Carnet {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(CarnetSession { store: self }))
+    }
+
+    fn settle(&self) -> Result<()> {
+        Ok(self.db.flush()?)
+    }
+}
+
+struct CarnetSession<'a> {
+    store: &'a Carnet,
+}
+
+impl Session for CarnetSession<'_> {
+    fn write(&mut self, rows: &[Row]) -> Result<()> {
+        let put = |tx: &SyncTx| {
+            for row in rows {
+                match &self.store.table {
+                    Layout::Hashed { table, .. } => {
+                        let value = Blob { value: row.value.to_vec() };
+                        table.put(tx, &RowKey((row.key.to_vec(),), ()), &value)?;
+                    }
+                    Layout::Raw(table) => table.put(tx, row.key, row.value)?,
+                }
+            }
+            Ok(())
+        };
+        Ok(self.store.db.transact(put)?)
+    }
+
+    fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()> {
+        self.snapshot(&mut |snapshot| snapshot.get(key, seen))
+    }
+
+    fn snapshot(&mut self, reads: &mut Reads<'_>) -> Result<()> {
+        let snapshot = self.store.db.snapshot()?;
+        reads(&mut CarnetSnapshot { snapshot, table: &self.store.table })
+    }
+}
+
+struct CarnetSnapshot<'a> {
+    snapshot: carnet::Snapshot,
+    table: &'a Layout,
+}
+
+impl Snapshot for CarnetSnapshot<'_> {
+    fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()> {
+        match self.table {
+            Layout::Hashed { table, .. } => {
+                let row = table.get(&self.snapshot, &RowKey((key.to_vec(),), ()))?;
+                seen.found(key, row.as_ref().map(|row| &row.value[..]));
+            }
+            Layout::Raw(table) => {
+                seen.found(key, table.get(&self.snapshot, key)?.as_deref());
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(
+        &mut self,
+        from: &Key,
+        direction: Direction,
+        rows: usize,
+        seen: &mut Seen,
+    ) -> Result<()> {
+        match self.table {
+            Layout::Hashed { id, column, .. } => {
+                let from = partition::encode(&[Value::Blob(from.to_vec().into())])?.token();
+                self.scan_tokens(*id, *column, from, direction, rows, seen)
+            }
+            Layout::Raw(table) => {
+                let bounds = match direction {
+                    Direction::Forward => (Bound::Included(from), Bound::Unbounded),
+                    Direction::Reversed => (Bound::Unbounded, Bound::Included(from)),
+                };
+                let cells = table.range::<_, &Key>(&self.snapshot, bounds).page(rows);
+                let cells = if direction == Direction::Reversed { cells.rev() } else { cells };
+                for cell in cells.take(rows) {
+                    let (key, value) = cell?;
+                    seen.row(&key, &value);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl CarnetSnapshot<'_> {
+    /// Reads rows of a hashed table in the order of tokens, which is the only one it has. The
+    /// façade's `Table` has no range of tokens, so this goes one step below it, and decodes rows
+    /// as it does.
+    fn scan_tokens(
+        &self,
+        table: TableId,
+        column: ColumnId,
+        from: Token,
+        direction: Direction,
+        rows: usize,
+        seen: &mut Seen,
+    ) -> Result<()> {
+        let (lower, upper) = match direction {
+            Direction::Forward => (Bound::Included(from), Bound::Unbounded),
+            Direction::Reversed => (Bound::Unbounded, Bound::Included(from)),
+        };
+        let range = KeyRange::tokens(table, lower, upper);
+        let reverse = direction == Direction::Reversed;
+        let read = self.snapshot.as_async().range_cells(&range, reverse, PageLimit::cells(rows));
+        for (cell, entry) in block_on(read)?.cells {
+            let image = RowImage::decode(&entry.payload)?;
+            seen.row(partition_key(&cell), image.value(column).map_or(&[], |value| &value[..]));
+        }
+        Ok(())
+    }
+}
+
+fn partition_key(cell: &CellKey) -> &[u8] {
+    // What all cells of a partition share, behind table, token and length.
+    &cell.partition_prefix()[14..]
+}

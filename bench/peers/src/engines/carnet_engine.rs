@@ -1,0 +1,177 @@
+//! Carnet's storage engine: log, memtables and files without transactions above them.
+//!
+//! Timestamps come from a counter here: no conflict is checked, no snapshot registered. It is the
+//! ceiling of what the transactional path can reach. Everything that names the engine's types is
+//! in this file, and `engine.append`'s caller decides the order of commits, so a workload that
+//! compares ordered with unordered writes has its place here.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result};
+use carnet_base::{
+    Bytes, CellKey, ErrorKind, KeyRange, PartitionKey, SystemClock, TableId, ThreadSpawn,
+    Timestamp, Token, block_on,
+};
+use carnet_storage::disk::RealDisk;
+use carnet_storage::{AppendError, Engine, EntryCell, Mutation, PageLimit};
+
+use crate::data::{Key, Row, Seen};
+use crate::engine::{Direction, Reads, Session, Setup, Shape, Snapshot, Store};
+use crate::settings;
+
+/// Where the commit of each start is recorded, as the commit table does it.
+const COMMITS: TableId = TableId(0);
+/// The table of the benchmark.
+const TABLE: TableId = TableId(1);
+/// Bytes of a page never end a scan before its rows do.
+const PAGE_BYTES: usize = 1 << 20;
+
+struct CarnetEngine {
+    engine: Engine,
+    /// The last timestamp that was handed out.
+    clock: AtomicU64,
+    shape: Shape,
+}
+
+/// Opens it.
+pub(crate) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    let disk = Arc::new(RealDisk::open(setup.dir.join("data"))?);
+    let entry: EntryCell = Arc::new(|start, commit| {
+        let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
+        (CellKey::new(COMMITS, &partition, ""), Bytes::from(commit.get().to_be_bytes().to_vec()))
+    });
+    let options = settings::carnet_engine(setup);
+    let engine = Engine::open(disk, Arc::new(SystemClock), &ThreadSpawn, options, entry)?;
+    Ok(Box::new(CarnetEngine { engine, clock: AtomicU64::new(1), shape: setup.shape }))
+}
+
+impl CarnetEngine {
+    fn cell(&self, key: &Key) -> CellKey {
+        match self.shape {
+            Shape::Hashed => {
+                CellKey::new(TABLE, &PartitionKey::new(Bytes::copy_from_slice(key)), "")
+            }
+            Shape::Raw | Shape::Ordered => CellKey::new(TABLE, &only_partition(), key),
+        }
+    }
+
+    fn user_key<'a>(&self, cell: &'a CellKey) -> &'a [u8] {
+        match self.shape {
+            Shape::Hashed => {
+                // What all cells of a partition share, behind table, token and length.
+                &cell.partition_prefix()[14..]
+            }
+            Shape::Raw | Shape::Ordered => cell.clustering(),
+        }
+    }
+
+    fn range(&self, from: &Key, direction: Direction) -> KeyRange {
+        let from = self.cell(from);
+        match (self.shape, direction) {
+            (Shape::Hashed, Direction::Forward) => {
+                KeyRange { table: TABLE, lower: Bound::Included(from), upper: Bound::Unbounded }
+            }
+            (Shape::Hashed, Direction::Reversed) => {
+                KeyRange { table: TABLE, lower: Bound::Unbounded, upper: Bound::Included(from) }
+            }
+            (Shape::Raw | Shape::Ordered, Direction::Forward) => {
+                let lower = Bound::Included(from.clustering_bytes());
+                KeyRange::clustering(TABLE, &only_partition(), lower, Bound::Unbounded)
+            }
+            (Shape::Raw | Shape::Ordered, Direction::Reversed) => {
+                let upper = Bound::Included(from.clustering_bytes());
+                KeyRange::clustering(TABLE, &only_partition(), Bound::Unbounded, upper)
+            }
+        }
+    }
+
+    fn append(&self, rows: &[Row]) -> Result<(), AppendError<carnet_base::Error>> {
+        let keys: Vec<CellKey> = rows.iter().map(|row| self.cell(&row.key)).collect();
+        let cells = keys.iter().zip(rows);
+        let puts = cells.map(|(key, row)| Mutation::put_or_delete(key, Some(&row.value)));
+        let start = timestamp(self.clock.load(Ordering::Relaxed));
+        let prepared = self.engine.prepare(start, puts).map_err(AppendError::Engine)?;
+        let decide = || Ok(timestamp(self.clock.fetch_add(1, Ordering::Relaxed) + 1));
+        let appended = self.engine.append(prepared, decide)?;
+        block_on(appended).map(drop).map_err(AppendError::Engine)
+    }
+}
+
+fn only_partition() -> PartitionKey {
+    PartitionKey::with_token(Token::MIN, Bytes::new())
+}
+
+fn timestamp(number: u64) -> Timestamp {
+    Timestamp::new(number).expect("a benchmark does not count to 2^63")
+}
+
+impl Store for CarnetEngine {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(CarnetEngineSession { store: self }))
+    }
+
+    fn settle(&self) -> Result<()> {
+        Ok(self.engine.flush()?)
+    }
+}
+
+struct CarnetEngineSession<'a> {
+    store: &'a CarnetEngine,
+}
+
+impl Session for CarnetEngineSession<'_> {
+    fn write(&mut self, rows: &[Row]) -> Result<()> {
+        loop {
+            match self.store.append(rows) {
+                Ok(()) => return Ok(()),
+                Err(AppendError::Engine(error))
+                    if matches!(error.kind(), ErrorKind::Overloaded { .. }) =>
+                {
+                    block_on(self.store.engine.ready(1000))?;
+                }
+                Err(error) => return Err(error).context("the engine refused an append"),
+            }
+        }
+    }
+
+    fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()> {
+        self.snapshot(&mut |snapshot| snapshot.get(key, seen))
+    }
+
+    fn snapshot(&mut self, reads: &mut Reads<'_>) -> Result<()> {
+        let read = self.store.engine.published();
+        reads(&mut CarnetEngineSnapshot { store: self.store, read })
+    }
+}
+
+struct CarnetEngineSnapshot<'a> {
+    store: &'a CarnetEngine,
+    read: Timestamp,
+}
+
+impl Snapshot for CarnetEngineSnapshot<'_> {
+    fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()> {
+        let version = block_on(self.store.engine.get(&self.store.cell(key), self.read))?;
+        seen.found(key, version.and_then(|version| version.payload).as_deref());
+        Ok(())
+    }
+
+    fn scan(
+        &mut self,
+        from: &Key,
+        direction: Direction,
+        rows: usize,
+        seen: &mut Seen,
+    ) -> Result<()> {
+        let range = self.store.range(from, direction);
+        let limit = PageLimit { cells: rows, bytes: PAGE_BYTES };
+        let reverse = direction == Direction::Reversed;
+        let page = block_on(self.store.engine.range(&range, self.read, reverse, limit))?;
+        for (cell, version) in &page.cells {
+            seen.row(self.store.user_key(cell), version.payload.as_deref().unwrap_or(&[]));
+        }
+        Ok(())
+    }
+}

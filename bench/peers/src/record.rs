@@ -1,0 +1,190 @@
+//! A result: one line of JSON, and what the report is made of.
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{Direction, Durability, Shape};
+use crate::measure::Sample;
+use crate::workloads::read::Place;
+
+/// The figures of one engine in one configuration.
+///
+/// Throughput and latencies are those of the pass with the median throughput.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) engine: String,
+    /// `write`, `read` or `scan`.
+    pub(crate) workload: String,
+    pub(crate) threads: usize,
+    pub(crate) durability: Durability,
+    /// Keys written, or rows read, by all threads together.
+    pub(crate) keys_per_second: f64,
+    /// Of a transaction of 8 puts, of a read, or of a scan of 100 rows.
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    /// Of the slowest pass.
+    pub(crate) keys_per_second_min: f64,
+    /// Of the fastest pass.
+    pub(crate) keys_per_second_max: f64,
+    pub(crate) passes: usize,
+    /// Keys in the median pass. A slow engine may not reach all within the time.
+    pub(crate) keys: u64,
+    pub(crate) shape: Shape,
+    pub(crate) memtable_bytes: usize,
+    pub(crate) cache_bytes: usize,
+    #[serde(rename = "where", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) place: Option<Place>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) direction: Option<Direction>,
+    /// Reads or scans in one snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) per_snapshot: Option<usize>,
+}
+
+impl Record {
+    /// Takes the figures from the passes; `self` has everything else.
+    pub(crate) fn with_figures(mut self, mut passes: Vec<Sample>) -> Self {
+        passes.sort_by(|a, b| a.keys_per_second().total_cmp(&b.keys_per_second()));
+        let (Some(slowest), Some(fastest)) = (passes.first(), passes.last()) else { return self };
+        let median = &passes[(passes.len() - 1) / 2];
+        self.keys_per_second = median.keys_per_second().round();
+        self.keys_per_second_min = slowest.keys_per_second().round();
+        self.keys_per_second_max = fastest.keys_per_second().round();
+        self.p50_us = median.micros_at(0.5);
+        self.p99_us = median.micros_at(0.99);
+        self.keys = median.keys;
+        self.passes = passes.len();
+        self
+    }
+
+    /// Returns everything that two results have in common which are shown side by side, but for
+    /// the number of threads.
+    pub(crate) fn title(&self) -> String {
+        let memtable = bytes(self.memtable_bytes);
+        match (self.place, self.direction) {
+            (Some(place), _) => format!(
+                "read · {} · {}",
+                place_text(place),
+                snapshot_text(self.per_snapshot.unwrap_or(1), "read")
+            ),
+            (None, Some(direction)) => format!(
+                "scan of 100 rows · {} · {}",
+                match direction {
+                    Direction::Forward => "forward",
+                    Direction::Reversed => "reversed",
+                },
+                snapshot_text(self.per_snapshot.unwrap_or(1), "scan")
+            ),
+            (None, None) => format!(
+                "write · {} · memtable {memtable}",
+                match self.durability {
+                    Durability::None => "log without fsync",
+                    Durability::Always => "fsync before each acknowledgement",
+                }
+            ),
+        }
+    }
+
+    /// Returns the engine's name, with the shape where there are two.
+    pub(crate) fn subject(&self) -> String {
+        match self.shape {
+            Shape::Hashed => format!("{} (hashed)", self.engine),
+            Shape::Raw => format!("{} (raw)", self.engine),
+            Shape::Ordered => self.engine.clone(),
+        }
+    }
+
+    /// Tells whether this is one of RocksDB's settings.
+    pub(crate) fn is_rocksdb(&self) -> bool {
+        self.engine.starts_with("rocksdb")
+    }
+}
+
+const fn place_text(place: Place) -> &'static str {
+    match place {
+        Place::Memtable => "in the memtable",
+        Place::Cache => "in cache",
+        Place::Disk => "on disk",
+        Place::Miss => "a key that is not there",
+    }
+}
+
+fn snapshot_text(count: usize, what: &str) -> String {
+    if count == 1 {
+        format!("each {what} by itself")
+    } else {
+        format!("{count} {what}s a snapshot")
+    }
+}
+
+/// Writes a number of bytes in the largest unit that divides it.
+pub(crate) fn bytes(count: usize) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = units.into_iter().find(|(_, shift)| count > 0 && count.is_multiple_of(1 << shift));
+    unit.map_or_else(|| format!("{count} B"), |(unit, shift)| format!("{} {unit}", count >> shift))
+}
+
+/// Returns the throughput of the fastest RocksDB among results of one configuration.
+pub(crate) fn best_rocksdb<'a>(records: impl IntoIterator<Item = &'a Record>) -> Option<f64> {
+    let rates = records.into_iter().filter(|record| record.is_rocksdb());
+    rates.map(|record| record.keys_per_second).max_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::Duration;
+
+    use hdrhistogram::Histogram;
+
+    use super::*;
+
+    /// A result to be filled with figures.
+    pub(crate) fn blank(engine: &str, threads: usize) -> Record {
+        Record {
+            engine: engine.to_owned(),
+            workload: "write".to_owned(),
+            threads,
+            durability: Durability::None,
+            keys_per_second: 0.0,
+            p50_us: 0.0,
+            p99_us: 0.0,
+            keys_per_second_min: 0.0,
+            keys_per_second_max: 0.0,
+            passes: 0,
+            keys: 0,
+            shape: Shape::Ordered,
+            memtable_bytes: 1 << 30,
+            cache_bytes: 0,
+            place: None,
+            direction: None,
+            per_snapshot: None,
+        }
+    }
+
+    fn sample(keys: u64) -> Sample {
+        let mut latency = Histogram::new(3).unwrap();
+        latency.record(keys * 1000).unwrap();
+        Sample { keys, elapsed: Duration::from_secs(1), latency }
+    }
+
+    #[test]
+    fn the_median_pass_is_shown_with_the_spread() {
+        let passes = [50, 10, 30, 20, 40].map(sample).to_vec();
+        let record = blank("rocksdb", 1).with_figures(passes);
+        let rates =
+            (record.keys_per_second_min, record.keys_per_second, record.keys_per_second_max);
+        assert_eq!(rates, (10.0, 30.0, 50.0));
+        assert_eq!((record.keys, record.passes), (30, 5));
+        assert!((29.9..30.1).contains(&record.p50_us));
+    }
+
+    #[test]
+    fn a_record_survives_json_and_has_the_promised_fields() {
+        let record = blank("carnet", 8).with_figures(vec![sample(7)]);
+        let text = serde_json::to_string(&record).unwrap();
+        for field in ["engine", "workload", "threads", "durability", "keys_per_second", "p50_us"] {
+            assert!(text.contains(&format!("\"{field}\":")), "{text}");
+        }
+        let read: Record = serde_json::from_str(&text).unwrap();
+        assert_eq!((read.engine, read.durability), ("carnet".to_owned(), Durability::None));
+    }
+}

@@ -1,0 +1,298 @@
+//! Runs workloads: in each pass all engines in turn, each pass beginning with another, so that a
+//! noisy minute of the machine falls on all of them alike and none always follows the same one.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::data::{ROW_BYTES, Rows};
+use crate::engine::{Compression, Direction, Durability, Kind, Setup, Shape, Store};
+use crate::engines;
+use crate::measure::Sample;
+use crate::record::Record;
+use crate::workloads::read::{self, Place};
+use crate::workloads::{scan, write};
+
+/// What is compared: an engine, and a shape where it has two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Subject {
+    pub(crate) kind: Kind,
+    /// Raw rather than hashed; false for engines with one shape.
+    raw: bool,
+}
+
+impl Subject {
+    /// Lists what there is to compare.
+    pub(crate) fn all(engines: &[Kind], shapes: &[Shape]) -> Vec<Self> {
+        let mut subjects = Vec::new();
+        for &kind in engines {
+            if kind.has_shapes() {
+                let raws = shapes.iter().map(|shape| *shape == Shape::Raw);
+                subjects.extend(raws.map(|raw| Self { kind, raw }));
+            } else {
+                subjects.push(Self { kind, raw: false });
+            }
+        }
+        subjects
+    }
+
+    const fn shape(self) -> Shape {
+        match (self.kind.has_shapes(), self.raw) {
+            (false, _) => Shape::Ordered,
+            (true, false) => Shape::Hashed,
+            (true, true) => Shape::Raw,
+        }
+    }
+}
+
+/// What all workloads are asked for.
+pub(crate) struct Plan<'a> {
+    pub(crate) subjects: Vec<Subject>,
+    pub(crate) threads: Vec<usize>,
+    pub(crate) time: Duration,
+    pub(crate) passes: usize,
+    pub(crate) dir: &'a Path,
+    pub(crate) seed: u64,
+    pub(crate) compression: Compression,
+}
+
+/// Takes results as they are ready: those of one configuration together.
+pub(crate) type Take<'a> = dyn FnMut(&[Record]) + 'a;
+
+/// How many measurements failed; each was reported where it did.
+#[must_use]
+pub(crate) struct Failures(pub(crate) usize);
+
+impl Plan<'_> {
+    fn setup(&self, subject: Subject, dir: &Path) -> Setup {
+        Setup {
+            dir: dir.to_owned(),
+            durability: Durability::None,
+            shape: subject.shape(),
+            compression: self.compression,
+            memtable_bytes: 64 << 20,
+            cache_bytes: 64 << 20,
+            cache_binds: false,
+        }
+    }
+
+    fn blank(&self, subject: Subject, workload: &str, threads: usize, setup: &Setup) -> Record {
+        Record {
+            engine: subject.kind.name(),
+            workload: workload.to_owned(),
+            threads,
+            durability: setup.durability,
+            keys_per_second: 0.0,
+            p50_us: 0.0,
+            p99_us: 0.0,
+            keys_per_second_min: 0.0,
+            keys_per_second_max: 0.0,
+            passes: 0,
+            keys: 0,
+            shape: setup.shape,
+            memtable_bytes: setup.memtable_bytes,
+            cache_bytes: setup.cache_bytes,
+            place: None,
+            direction: None,
+            per_snapshot: None,
+        }
+    }
+
+    /// A new directory, on a disk that has nothing left to write from before.
+    fn directory(&self) -> Result<TempDir> {
+        rustix::fs::syncfs(File::open(self.dir)?)?;
+        tempfile::Builder::new()
+            .prefix("peers-")
+            .tempdir_in(self.dir)
+            .with_context(|| format!("no directory can be made in {}", self.dir.display()))
+    }
+
+    /// Calls `measure` for every subject in every pass. A subject that fails is left out from
+    /// there on.
+    fn interleave(&self, mut measure: impl FnMut(Subject, u64) -> Result<()>) -> Failures {
+        let mut failed = Vec::new();
+        for pass in 0..self.passes {
+            for turn in 0..self.subjects.len() {
+                let subject = self.subjects[(pass + turn) % self.subjects.len()];
+                if failed.contains(&subject) {
+                    continue;
+                }
+                if let Err(error) = measure(subject, pass as u64) {
+                    eprintln!("{} ({:?}): {error:#}", subject.kind.name(), subject.shape());
+                    failed.push(subject);
+                }
+            }
+        }
+        Failures(failed.len())
+    }
+}
+
+/// One configuration of `write`.
+pub(crate) struct Writes {
+    pub(crate) durability: Durability,
+    pub(crate) memtable_bytes: usize,
+    pub(crate) threads: usize,
+    pub(crate) keys: u64,
+}
+
+/// Runs one configuration of `write`, each measurement on a database of its own.
+pub(crate) fn writes(plan: &Plan<'_>, writes: &Writes, take: &mut Take<'_>) -> Failures {
+    let mut results: BTreeMap<Subject, (Record, Vec<Sample>)> = BTreeMap::new();
+    let failures = plan.interleave(|subject, pass| {
+        let dir = plan.directory()?;
+        let mut setup = plan.setup(subject, dir.path());
+        setup.durability = writes.durability;
+        setup.memtable_bytes = writes.memtable_bytes;
+        let store = engines::open(subject.kind, &setup)?;
+        let rows = Rows::new(plan.seed.wrapping_add(pass));
+        let sample = write::sample(&*store, rows, writes.keys, writes.threads, plan.time)?;
+        let blank = || (plan.blank(subject, "write", writes.threads, &setup), Vec::new());
+        results.entry(subject).or_insert_with(blank).1.push(sample);
+        Ok(())
+    });
+    take(&finish(results.into_values()));
+    failures
+}
+
+/// One thing that is asked of a filled database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Probe {
+    /// 1 for reversed scans.
+    reversed: bool,
+    per_snapshot: usize,
+    threads: usize,
+}
+
+/// How databases are filled for `read` and `scan`.
+pub(crate) struct Filling {
+    pub(crate) count: u64,
+    /// Anew for each pass, instead of once for all.
+    pub(crate) fresh: bool,
+    pub(crate) per_snapshot: Vec<usize>,
+}
+
+/// Runs `read` from one place.
+pub(crate) fn reads(
+    plan: &Plan<'_>,
+    filling: &Filling,
+    place: Place,
+    take: &mut Take<'_>,
+) -> Failures {
+    let probes = probes(plan, filling, &[false]);
+    probe(plan, filling, place, &probes, take, |filled, probe, pass| {
+        let request = read::Request {
+            place,
+            rows: filled.rows,
+            count: filling.count,
+            threads: probe.threads,
+            per_snapshot: probe.per_snapshot,
+            time: plan.time,
+            seed: plan.seed.wrapping_add(pass),
+            setup: &filled.setup,
+        };
+        let sample = read::sample(&*filled.store, &request)?;
+        let mut record = plan.blank(filled.subject, "read", probe.threads, &filled.setup);
+        record.place = Some(place);
+        record.per_snapshot = Some(probe.per_snapshot);
+        Ok((record, sample))
+    })
+}
+
+/// Runs `scan`, in the given directions.
+pub(crate) fn scans(
+    plan: &Plan<'_>,
+    filling: &Filling,
+    directions: &[Direction],
+    take: &mut Take<'_>,
+) -> Failures {
+    let reversed: Vec<bool> = directions.iter().map(|d| *d == Direction::Reversed).collect();
+    let probes = probes(plan, filling, &reversed);
+    probe(plan, filling, Place::Cache, &probes, take, |filled, probe, pass| {
+        let direction = if probe.reversed { Direction::Reversed } else { Direction::Forward };
+        let request = scan::Request {
+            rows: filled.rows,
+            count: filling.count,
+            threads: probe.threads,
+            direction,
+            per_snapshot: probe.per_snapshot,
+            time: plan.time,
+            seed: plan.seed.wrapping_add(pass),
+        };
+        let sample = scan::sample(&*filled.store, &request)?;
+        let mut record = plan.blank(filled.subject, "scan", probe.threads, &filled.setup);
+        record.direction = Some(direction);
+        record.per_snapshot = Some(probe.per_snapshot);
+        Ok((record, sample))
+    })
+}
+
+fn probes(plan: &Plan<'_>, filling: &Filling, reversed: &[bool]) -> Vec<Probe> {
+    let mut probes = Vec::new();
+    for &reversed in reversed {
+        for &per_snapshot in &filling.per_snapshot {
+            let threads = plan.threads.iter();
+            probes.extend(threads.map(|&threads| Probe { reversed, per_snapshot, threads }));
+        }
+    }
+    probes
+}
+
+/// A filled database. The store is dropped before its directory.
+struct Filled {
+    subject: Subject,
+    store: Box<dyn Store>,
+    setup: Setup,
+    rows: Rows,
+    _dir: TempDir,
+}
+
+fn fill(plan: &Plan<'_>, filling: &Filling, place: Place, subject: Subject) -> Result<Filled> {
+    let dir = plan.directory()?;
+    let mut setup = plan.setup(subject, dir.path());
+    place.budgets(&mut setup, usize::try_from(filling.count)? * ROW_BYTES);
+    let store = engines::open(subject.kind, &setup)?;
+    let rows = Rows::new(plan.seed);
+    place.prepare(&*store, rows, filling.count).context("filling")?;
+    Ok(Filled { subject, store, setup, rows, _dir: dir })
+}
+
+fn probe(
+    plan: &Plan<'_>,
+    filling: &Filling,
+    place: Place,
+    probes: &[Probe],
+    take: &mut Take<'_>,
+    mut sample: impl FnMut(&Filled, Probe, u64) -> Result<(Record, Sample)>,
+) -> Failures {
+    let mut kept: BTreeMap<Subject, Filled> = BTreeMap::new();
+    let mut results: BTreeMap<(Probe, Subject), (Record, Vec<Sample>)> = BTreeMap::new();
+    let failures = plan.interleave(|subject, pass| {
+        let filled = match kept.entry(subject) {
+            Entry::Occupied(kept) => kept.into_mut(),
+            Entry::Vacant(free) => free.insert(fill(plan, filling, place, subject)?),
+        };
+        for &probe in probes {
+            let (record, sample) = sample(filled, probe, pass)?;
+            let entry = results.entry((probe, subject)).or_insert_with(|| (record, Vec::new()));
+            entry.1.push(sample);
+        }
+        if filling.fresh {
+            kept.remove(&subject);
+        }
+        Ok(())
+    });
+    for probe in probes {
+        let of_probe = results.iter().filter(|((of, _), _)| of == probe);
+        take(&finish(of_probe.map(|(_, result)| result.clone())));
+    }
+    failures
+}
+
+fn finish(results: impl Iterator<Item = (Record, Vec<Sample>)>) -> Vec<Record> {
+    results.map(|(record, passes)| record.with_figures(passes)).collect()
+}

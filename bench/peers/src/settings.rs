@@ -1,0 +1,271 @@
+//! What every engine is set to, side by side, so that it can be judged whether the comparison is
+//! fair. Nothing about settings is anywhere else.
+//!
+//! The rules:
+//!
+//! 1. **The same budgets** for memtables and caches, in engines that have them.
+//! 2. **The same promise** of an acknowledgement: `none` means that the log was handed to the
+//!    operating system, `always` that it was synced (`fdatasync` where the engine has the choice).
+//! 3. **The same format knobs** where they are common to several engines: blocks of 4 KiB (16 where
+//!    an engine is faster with them), Bloom filters of 10 bits a key, no compression (or LZ4 by
+//!    option, where an engine has it).
+//! 4. **Else the engine's own defaults**, and a setting that its documentation recommends for such
+//!    work where leaving it out would be unfair. Each deviation names its reason.
+
+use std::path::Path;
+
+use crate::engine::{Compression, Durability, Setup};
+use crate::engines::rocksdb::{
+    Cache, Mode, Options, TableOptions, TransactionOptions, WriteOptions,
+};
+
+/// Bytes of a data block, before compression: RocksDB's and fjall's default.
+const BLOCK_BYTES: usize = 4 << 10;
+
+/// SurrealKV's default is 64 KiB. With 4 KiB its cached reads were a fifth slower than with 16 KiB
+/// (333 and 413 thousand a second) and its scans a quarter; from 64 KiB on nothing was gained.
+const SURREALKV_BLOCK_BYTES: usize = 16 << 10;
+
+/// Bits of Bloom filter a key: fjall's and SurrealKV's default; RocksDB has none unless told.
+/// Carnet's default, a false-positive chance of 0.01, comes to 9.6.
+const BLOOM_BITS_PER_KEY: f64 = 10.0;
+
+/// Memtables in memory at most, the active one included, before writers wait. fjall's is fixed at
+/// four that wait and one active; the others are set to it.
+const MEMTABLES_MAX: usize = 5;
+
+/// Threads that flush and compact: the cores of the machines this was written on. RocksDB's
+/// default, and fjall's on two cores. SurrealKV runs its tasks on a runtime of as many threads.
+const BACKGROUND_THREADS: usize = 2;
+
+/// RocksDB's settings.
+pub(crate) struct RocksDb {
+    pub(crate) options: Options,
+    pub(crate) transactions: Option<TransactionOptions>,
+    pub(crate) write_options: WriteOptions,
+}
+
+/// RocksDB 11.8 (`include/rocksdb/{options,table}.h`, `utilities/transaction_db.h`).
+pub(crate) fn rocksdb(setup: &Setup, mode: Mode) -> RocksDb {
+    let mut tables = TableOptions::new();
+    // Rule 3.
+    tables.block_size(BLOCK_BYTES);
+    tables.bloom_filter(BLOOM_BITS_PER_KEY);
+    // Rule 1. The clock cache is what its documentation recommends for reads by many threads.
+    tables.block_cache(&Cache::hyper_clock(setup.cache_bytes));
+    // By default index and filters live outside the cache, uncounted: the faster choice, kept
+    // where the cache holds everything anyway. Where it is to bind, they count as in the others.
+    tables.cache_index_and_filter_blocks(setup.cache_binds);
+    // 1 is `kDataBlockBinaryAndHash`, recommended for point lookups; it costs a byte a key or so.
+    tables.data_block_index_type(1);
+
+    let mut options = Options::new();
+    options.create_if_missing(true);
+    options.tables(&tables);
+    // Rule 1. The default of 2 memtables would stall before the others do.
+    options.write_buffer_size(setup.memtable_bytes);
+    options.max_write_buffer_number(int(MEMTABLES_MAX));
+    options.max_background_jobs(int(BACKGROUND_THREADS));
+    // Rule 3: 0 is none, 4 is LZ4 (`enum CompressionType`).
+    options.compression(if setup.compression == Compression::Lz4 { 4 } else { 0 });
+    // Closing is not measured, and the directory is removed after it.
+    options.avoid_flush_during_shutdown(true);
+    // The experiment: does a write group wait for its inserts?
+    options.unordered_write(matches!(mode, Mode::Unordered | Mode::PreparedUnordered));
+    options.two_write_queues(mode == Mode::PreparedUnordered);
+
+    let transactions = match mode {
+        Mode::Vanilla | Mode::Unordered => None,
+        // Its defaults: WriteCommitted, row locks.
+        Mode::Committed => Some(TransactionOptions::new()),
+        Mode::PreparedUnordered => {
+            let mut transactions = TransactionOptions::new();
+            // 1 is WRITE_PREPARED, the policy under which unordered writes keep snapshots whole.
+            transactions.write_policy(1);
+            // No row locks: what MySQL-style replication and RocksDB's own benchmark of this mode
+            // use, and its best figure. It checks no conflict, which Carnet does.
+            transactions.skip_concurrency_control(true);
+            Some(transactions)
+        }
+    };
+
+    let mut write_options = WriteOptions::new();
+    // Rule 2: without it, a `write` call a group; with it, an `fdatasync` a group besides.
+    write_options.sync(setup.durability == Durability::Always);
+    RocksDb { options, transactions, write_options }
+}
+
+/// fjall's settings.
+pub(crate) struct Fjall {
+    memtable_bytes: u64,
+    cache_bytes: u64,
+    compression: fjall::CompressionType,
+    pub(crate) persist: fjall::PersistMode,
+}
+
+/// fjall 3 (its `DatabaseBuilder` and `KeyspaceCreateOptions`).
+pub(crate) fn fjall(setup: &Setup) -> Fjall {
+    Fjall {
+        memtable_bytes: setup.memtable_bytes as u64,
+        cache_bytes: setup.cache_bytes as u64,
+        compression: match setup.compression {
+            Compression::None => fjall::CompressionType::None,
+            Compression::Lz4 => fjall::CompressionType::Lz4,
+        },
+        // Rule 2: `Buffer` flushes its buffer by a `write` call, `SyncData` is `fdatasync`.
+        persist: match setup.durability {
+            Durability::None => fjall::PersistMode::Buffer,
+            Durability::Always => fjall::PersistMode::SyncData,
+        },
+    }
+}
+
+impl Fjall {
+    /// Sets the database. Batches go to the plain database inside of the optimistic one.
+    pub(crate) fn database(
+        &self,
+        dir: &Path,
+    ) -> fjall::DatabaseBuilder<fjall::OptimisticTxDatabase> {
+        fjall::OptimisticTxDatabase::builder(dir)
+            // Rule 1.
+            .cache_size(self.cache_bytes)
+            .worker_threads(BACKGROUND_THREADS)
+            // The default of 512 MiB would flush a memtable of 1 GiB before it is full. RocksDB's
+            // default is as here: room for several full memtables.
+            .max_journaling_size(self.memtable_bytes.max(64 << 20) * MEMTABLES_MAX as u64)
+    }
+
+    /// Sets the one keyspace.
+    pub(crate) fn keyspace(&self) -> fjall::KeyspaceCreateOptions {
+        use fjall::config::{
+            BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy,
+            FilterPolicyEntry, HashRatioPolicy,
+        };
+        let bloom = BloomConstructionPolicy::BitsPerKey(10.0);
+        fjall::KeyspaceCreateOptions::default()
+            // Rule 1.
+            .max_memtable_size(self.memtable_bytes)
+            // Rule 3.
+            .data_block_size_policy(BlockSizePolicy::all(4 << 10))
+            .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(bloom)))
+            .data_block_compression_policy(CompressionPolicy::all(self.compression))
+            // As RocksDB's hash index in data blocks, at its default density of 0.75 keys a slot.
+            .data_block_hash_ratio_policy(HashRatioPolicy::all(1.33))
+    }
+}
+
+/// SurrealKV 1.2 (`TreeBuilder`, `Options`).
+pub(crate) fn surrealkv(setup: &Setup) -> (surrealkv::TreeBuilder, surrealkv::Durability) {
+    let options = surrealkv::Options::new()
+        .with_path(setup.dir.join("data"))
+        // Rule 1. It counts values as well as keys and index.
+        .with_max_memtable_size(setup.memtable_bytes)
+        .with_memtable_stall_threshold(MEMTABLES_MAX - 1)
+        .with_block_cache_capacity(setup.cache_bytes as u64)
+        // Rule 4, and 3: its filter is Bloom's with 10 bits a key by default. It has no LZ4.
+        .with_block_size(SURREALKV_BLOCK_BYTES)
+        .without_compression()
+        // The zeros ahead of the log's end are its documentation's advice for synced commits.
+        .with_wal_preallocation(setup.durability == Durability::Always)
+        // Closing is not measured.
+        .with_flush_on_close(false);
+    // Rule 2.
+    let durability = match setup.durability {
+        Durability::None => surrealkv::Durability::Eventual,
+        Durability::Always => surrealkv::Durability::Immediate,
+    };
+    (surrealkv::TreeBuilder::with_options(options), durability)
+}
+
+/// redb 4 (`Builder`, `Durability`). It has neither memtable nor log: with `none` a commit is in
+/// its page cache only, less than the others promise.
+pub(crate) fn redb(setup: &Setup) -> (redb::Builder, redb::Durability) {
+    let mut builder = redb::Builder::new();
+    // Rule 1: its cache is also where pages that were not written yet lie, so it gets both
+    // budgets, except where the cache is to bind.
+    let memtable_bytes = if setup.cache_binds { 0 } else { setup.memtable_bytes };
+    builder.set_cache_size(setup.cache_bytes + memtable_bytes);
+    let durability = match setup.durability {
+        Durability::None => redb::Durability::None,
+        Durability::Always => redb::Durability::Immediate,
+    };
+    (builder, durability)
+}
+
+/// The size of LMDB's map, which bounds the database: address space, and holes in a sparse file.
+const LMDB_MAP_BYTES: usize = 32 << 30;
+
+/// LMDB 0.9 through heed 0.22 (`lmdb.h`, "Environment Flags"). Its cache is the page cache, so no
+/// budget binds it; it has no log: with `none` a commit is in the page cache of its file.
+#[expect(unsafe_code, reason = "heed makes flags that weaken durability unsafe to set")]
+pub(crate) fn lmdb(setup: &Setup) -> heed::EnvOpenOptions<heed::WithoutTls> {
+    use heed::EnvFlags;
+    let mut options = heed::EnvOpenOptions::new().read_txn_without_tls();
+    options.map_size(LMDB_MAP_BYTES);
+    // Pages are written before they are read, so clearing them buys nothing.
+    let mut flags = EnvFlags::NO_MEM_INIT;
+    if setup.durability == Durability::None {
+        // Rule 2. Writing to the map itself is its fastest, and is what `none` allows.
+        flags |= EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP;
+    }
+    if setup.cache_binds {
+        // Recommended where reads are random and the data does not fit into memory.
+        flags |= EnvFlags::NO_READ_AHEAD;
+    }
+    // SAFETY: NO_SYNC gives up durability of a database that is removed after the measurement, and
+    // WRITE_MAP lets a stray write damage it; neither breaks Rust's rules.
+    unsafe { options.flags(flags) };
+    options
+}
+
+/// Carnet's façade (`carnet::Builder`).
+pub(crate) fn carnet(setup: &Setup) -> carnet::Builder {
+    carnet::Db::builder()
+        // Rule 2: the same two promises under the same names.
+        .durability(carnet_durability(setup))
+        // The default, and what the other engines here do not offer.
+        .isolation(carnet::Isolation::StrictSerializable)
+        // Rule 1.
+        .flush_bytes(setup.memtable_bytes)
+        .cache_bytes(setup.cache_bytes)
+        // Rule 3.
+        .table_options(carnet_tables(setup))
+}
+
+/// The layout of Carnet's tables. Filters are over cells, as the other engines' are over keys.
+fn carnet_tables(setup: &Setup) -> carnet_storage::TableOptions {
+    carnet_storage::TableOptions {
+        block_bytes: BLOCK_BYTES,
+        compression: match setup.compression {
+            Compression::None => carnet_storage::Compression::None,
+            Compression::Lz4 => carnet_storage::Compression::Lz4,
+        },
+        filter: carnet_storage::FilterKind::Cells,
+        ..carnet_storage::TableOptions::default()
+    }
+}
+
+/// Carnet's engine (`carnet_storage::Options`).
+pub(crate) fn carnet_engine(setup: &Setup) -> carnet_storage::Options {
+    carnet_storage::Options {
+        durability: carnet_durability(setup),
+        // Rule 1.
+        flush_bytes: setup.memtable_bytes,
+        memtables_waiting_max: MEMTABLES_MAX - 1,
+        cache_bytes: setup.cache_bytes,
+        // Rule 3.
+        table_options: carnet_storage::TableOptionsOf::all(carnet_tables(setup)),
+        ..carnet_storage::Options::default()
+    }
+}
+
+const fn carnet_durability(setup: &Setup) -> carnet_storage::Durability {
+    match setup.durability {
+        Durability::None => carnet_storage::Durability::None,
+        Durability::Always => carnet_storage::Durability::Always,
+    }
+}
+
+fn int(number: usize) -> i32 {
+    i32::try_from(number).expect("a small number")
+}
