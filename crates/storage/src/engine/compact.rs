@@ -12,9 +12,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
-use carnet_base::{Result, Step, TableId, Worker};
+use carnet_base::{Result, Signal, Step, TableId, Worker};
 
 use super::append::StopOnPanic;
 use super::{Core, Engine};
@@ -29,6 +30,9 @@ use crate::sstable::{self, Builder, EntryRef, RangeTombstone, RawCursor, Table};
 
 /// About how many bytes of cells a step reads.
 const STEP_BYTES: u64 = 1 << 20;
+
+/// How often whoever compacts everything looks whether the compaction under way has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What compaction may forget, as the layer above says; nothing before it has said so.
 #[derive(Clone)]
@@ -230,7 +234,15 @@ impl Engine {
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
         let core = &self.core;
-        let mut state = lock(&core.compacting);
+        let mut state = loop {
+            let state = lock(&core.compacting);
+            if state.running() == 0 {
+                break state;
+            }
+            drop(state);
+            core.publication.check()?;
+            Signal::new().wait(Some(LOOK_AGAIN));
+        };
         let levels = lock(&core.manifest).levels.clone();
         let Some(plan) = everything(&levels, &core.options.compaction, &state) else {
             return Ok(());

@@ -134,38 +134,38 @@ impl Core {
     fn write_pending(&self, pump: &mut Pump) -> Result<bool> {
         let mut busy = false;
         loop {
-            let next = self.log.next.load(Ordering::SeqCst);
-            let rotation = self.next_rotation();
-            let end = rotation.map_or(u64::MAX, |rotation| rotation.before);
-            let taken = self.take_filled(next..end, &mut pump.records);
-            busy |= taken > next;
+            let taken = self.take_filled(&mut pump.records);
             pump.writer.write(&mut pump.records)?;
-            match rotation {
-                Some(rotation) if taken == end => {
+            let next = self.log.next.load(Ordering::SeqCst);
+            match self.next_rotation() {
+                Some(rotation) if rotation.before == next => {
                     pump.writer.rotate(rotation, self.log.durable())?;
                     self.finish_rotation();
-                    busy = true;
                 }
-                _ if taken == next => return Ok(busy),
+                _ if !taken => return Ok(busy),
                 _ => {}
             }
+            busy = true;
         }
     }
 
-    /// Takes filled records, about as many as one write is for; returns the number behind them.
-    fn take_filled(&self, numbers: std::ops::Range<u64>, records: &mut Vec<Bytes>) -> u64 {
-        let mut bytes = 0;
-        for number in numbers.clone() {
-            let record = match bytes < WRITE_BYTES {
-                true => self.publication.take_filled(number),
-                false => None,
-            };
-            let Some(record) = record else { return number };
-            bytes += record.len();
+    /// Takes filled records of one segment, about as many as one write is for; returns whether
+    /// there were any.
+    fn take_filled(&self, records: &mut Vec<Bytes>) -> bool {
+        let (mut bytes, mut number) = (0, self.log.next.load(Ordering::SeqCst));
+        while bytes < WRITE_BYTES && self.publication.is_filled(number) {
+            // A rotation is noted before a record behind it gets its place: whoever sees that
+            // record filled, and then looks, sees the rotation.
+            if self.next_rotation().is_some_and(|rotation| rotation.before <= number) {
+                break;
+            }
+            let Some(record) = self.publication.take_filled(number) else { break };
+            bytes += record.len().max(1);
             records.push(record);
-            self.log.next.store(number + 1, Ordering::SeqCst);
+            number += 1;
+            self.log.next.store(number, Ordering::SeqCst);
         }
-        numbers.end
+        !records.is_empty()
     }
 
     fn next_rotation(&self) -> Option<Rotation> {

@@ -321,7 +321,8 @@ fn writers_are_held_back_while_memtables_wait() {
 fn threads_share_syncs_and_one_order() {
     for durability in [Durability::Always, Durability::None, Durability::Interval(Duration::ZERO)] {
         let disk = SimDisk::new(1);
-        let options = Options { durability, flush_bytes: 50_000, ..Options::default() };
+        let options =
+            Options { durability, flush_bytes: 50_000, segment_bytes: 700, ..Options::default() };
         let engine = open(&disk, &ThreadSpawn, options.clone());
         let observed = Arc::new(Observed::default());
         assert!(engine.observe(Arc::clone(&observed) as _));
