@@ -220,9 +220,12 @@ fn put_bytes(out: &mut BytesMut, room: usize, bytes: &[u8]) -> Span {
 fn len_max(mutation: &Mutation<'_>) -> Result<usize> {
     let fields = 1 + 3 * var_long::LEN_MAX;
     Ok(match mutation {
-        Mutation::Put { key, payload, .. } => {
+        Mutation::Put { key, payload, expiry } => {
             check("clustering key", key.clustering().len(), CLUSTERING_KEY_BYTES_MAX)?;
             check("value", payload.len(), PAYLOAD_BYTES_MAX)?;
+            if expiry.is_some_and(|expiry| i64::try_from(expiry).is_err()) {
+                return Err(Error::invalid("an expiry is at most 2^63 - 1 seconds after 1970"));
+            }
             fields + key.as_bytes().len() + payload.len()
         }
         Mutation::Delete { key } => {
@@ -329,6 +332,23 @@ mod tests {
                 prop_assert!(changes.of(&body).count() <= body.len());
             }
         }
+    }
+
+    /// The log would keep them as negative numbers, and the next opening refuse it.
+    #[test]
+    fn an_expiry_that_no_log_can_hold_is_refused() {
+        let key = CellKey::new(TableId(1), &PartitionKey::new("p"), "c");
+        let put = |expiry| Mutation::Put { key: &key, payload: b"", expiry: Some(expiry) };
+        for expiry in [1 << 63, u64::MAX] {
+            let error = encode(std::iter::once(put(expiry)), 0, 1000).unwrap_err().to_string();
+            assert!(error.contains("2^63 - 1 seconds"), "{error}");
+        }
+        let latest = u64::MAX / 2;
+        let (body, _) = encode(std::iter::once(put(latest)), 0, 1000).unwrap();
+        let body = body.freeze();
+        let changes = Changes::decode(&body).unwrap();
+        let found = changes.of(&body).next();
+        assert!(matches!(found, Some(Change::Cell { expiry: Some(e), .. }) if e == latest));
     }
 
     #[test]

@@ -7,10 +7,11 @@ use carnet_storage::{FilterKind, TableOptions};
 /// The table's id, reserved in the catalogue.
 pub(crate) const TABLE: TableId = TableId(1);
 
-/// The layout of its cells: entries are tiny and alike, read by rows, and few rows hold many.
+/// The layout of its cells: entries are tiny and alike, and few rows hold many. In blocks of
+/// 64 KiB they would take a tenth less, and a read of one from disk three times as long.
 pub(crate) fn layout() -> TableOptions {
     TableOptions {
-        block_bytes: 64 << 10,
+        block_bytes: 16 << 10,
         bloom_fp_chance: 0.0001,
         filter: FilterKind::Partitions,
         ..TableOptions::default()

@@ -145,7 +145,7 @@ impl CommitOrder for Sequencer {
         let decisions = &mut *self.decisions();
         decisions.conflicts.check(request).map_err(|refusal| refused(&refusal, request))?;
         let commit = self.next()?;
-        self.snapshots.decided(request.slot);
+        self.snapshots.decided(request.slot, request.start);
         decisions.conflicts.record(commit, request);
         decisions.since_trim += 1;
         if decisions.since_trim >= TRIM_COMMITS || decisions.conflicts.is_over_budget() {

@@ -147,9 +147,14 @@ impl Snapshots {
         self.with(slot, |entry| entry.start.load(Ordering::Acquire) == start.get())
     }
 
-    /// Notes that the slot's start has been decided.
-    pub(crate) fn decided(&self, slot: Slot) {
-        self.with(slot, |entry| entry.start.fetch_or(DECIDED, Ordering::AcqRel));
+    /// Notes that a start has been decided, if the slot is still its own.
+    pub(crate) fn decided(&self, slot: Slot, start: Timestamp) {
+        self.with(slot, |entry| {
+            let (open, decided) = (start.get(), start.get() | DECIDED);
+            // Where it is another's by now, that one is none of ours.
+            let _ =
+                entry.start.compare_exchange(open, decided, Ordering::AcqRel, Ordering::Acquire);
+        });
     }
 
     /// Tells whether a start was drawn and its slot not given back.
@@ -311,7 +316,9 @@ mod tests {
             assert_eq!(snapshots.oldest(at(999)).any, at(number));
             assert!(snapshots.is_running(at(1000 + number)));
             assert!(snapshots.is_open(*slot, at(1000 + number)));
-            snapshots.decided(*slot);
+            snapshots.decided(*slot, at(1));
+            assert!(snapshots.is_open(*slot, at(1000 + number)), "another's decision");
+            snapshots.decided(*slot, at(1000 + number));
             assert!(!snapshots.is_open(*slot, at(1000 + number)));
             snapshots.end(*slot);
             assert!(!snapshots.is_running(at(1000 + number)));

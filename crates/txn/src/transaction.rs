@@ -125,6 +125,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             }
         }
         let version = reader::read(&*inner.store, &inner.context, key, inner.begun.read).await?;
+        // Where another handle has ended it meanwhile, nothing held the snapshot any more.
+        drop(inner.open()?);
         Ok(version.and_then(|version| {
             version.payload.map(|payload| Entry { start: version.start, payload })
         }))
@@ -284,6 +286,10 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     /// Gives the transaction up. What it wrote is forgotten.
     pub fn rollback(&self) {
         let mut state = self.inner.lock();
+        // A commit that another handle has begun keeps the snapshot until it is through.
+        if state.closed {
+            return;
+        }
         *state = State { closed: true, ..State::default() };
         drop(state);
         self.inner.release();

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use carnet_base::{Error, ErrorKind, Result, Timestamp, block_on};
 
-use super::publication::Publication;
+use super::publication::{Publication, RING};
 use super::{Core, Engine, Order};
 use crate::batch::{self, Change, Changes, Mutation};
 use crate::lock::lock;
@@ -166,9 +166,9 @@ impl Engine {
         };
         let turn = groups.enter();
         let mut appended = self.reserve(prepared, decide)?.insert();
-        let published = block_on(&mut appended);
+        // Whether it comes to an end, the caller learns by waiting itself: the record is in force.
+        let _ = block_on(&mut appended);
         drop(turn);
-        published.map_err(AppendError::Engine)?;
         Ok(appended)
     }
 
@@ -238,7 +238,10 @@ impl Core {
             return Err(Error::unavailable("the database was closed; open it again"));
         }
         self.publication.check()?;
-        if !self.publication.has_room() {
+        // Without a log slots are published before its writer has passed them: it may not be
+        // overtaken.
+        let passed = self.options.log || self.publication.opened() - self.log.next() < RING / 2;
+        if !self.publication.has_room() || !passed {
             return Err(self.overloaded("too many commits are under way"));
         }
         if order.active.memory_bytes() < self.options.flush_bytes {

@@ -9,7 +9,7 @@
 //! the disk itself, without a clock, long before they would have to be stopped.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -155,6 +155,8 @@ pub(super) struct Brake {
     /// is not slowed at all.
     permille: AtomicU64,
     allowance: AtomicI64,
+    /// Nobody compacts any more.
+    released: AtomicBool,
     waiting: Mutex<Vec<Waker>>,
 }
 
@@ -174,7 +176,7 @@ impl Brake {
             Pressure::Slow(how) => ((1.0 - how.clamp(0.0, 1.0)) * 999.0) as u64,
             Pressure::Stop => 0,
         };
-        self.permille.store(permille, Ordering::Release);
+        self.permille.store(permille, Ordering::SeqCst);
         if permille >= 1000 {
             self.allowance.store(0, Ordering::Release);
             self.wake();
@@ -191,13 +193,23 @@ impl Brake {
         }
     }
 
-    pub(super) fn wake(&self) {
+    /// Lets everybody go, now and later: compaction has ended.
+    fn release(&self) {
+        self.released.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+
+    fn is_loose(&self) -> bool {
+        self.permille.load(Ordering::SeqCst) >= 1000 || self.released.load(Ordering::SeqCst)
+    }
+
+    fn wake(&self) {
         std::mem::take(&mut *lock(&self.waiting)).into_iter().for_each(Waker::wake);
     }
 
     /// Waits until so many bytes may be written.
     pub(super) fn poll(&self, bytes: usize, context: &Context<'_>) -> Poll<()> {
-        if self.permille.load(Ordering::Acquire) >= 1000 {
+        if self.is_loose() {
             return Poll::Ready(());
         }
         let mut waiting = lock(&self.waiting);
@@ -207,7 +219,7 @@ impl Brake {
             return Poll::Ready(());
         }
         // Asked again under the lock under which it is woken.
-        if self.permille.load(Ordering::Acquire) >= 1000 {
+        if self.is_loose() {
             return Poll::Ready(());
         }
         if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
@@ -244,25 +256,32 @@ impl Engine {
             Signal::new().wait(Some(LOOK_AGAIN));
         };
         let levels = lock(&core.manifest).levels.clone();
-        let Some(plan) = everything(&levels, &core.options.compaction, &state) else {
-            return Ok(());
-        };
-        state.begin(&plan);
-        let result = core.guarded(|| {
-            let mut job = core.job(&plan, &levels)?;
-            loop {
-                core.publication.check()?;
-                if let Progress::Done(edit) = job.step(STEP_BYTES)? {
-                    return core.install(&edit, Installs::Compaction);
-                }
-            }
-        });
-        state.end(&plan);
+        let mut result = Ok(());
+        if let Some(plan) = everything(&levels, &core.options.compaction, &state) {
+            state.begin(&plan);
+            result = core.guarded(|| core.compact_now(&plan, &levels));
+            state.end(&plan);
+        }
+        drop(state);
+        // The compactor may have come in vain while the state was held.
+        core.compact_signal.ring();
         result
     }
 }
 
 impl Core {
+    /// Runs a plan to its end.
+    fn compact_now(self: &Arc<Self>, plan: &Plan, levels: &Levels) -> Result<()> {
+        let mut job = self.job(plan, levels)?;
+        loop {
+            self.publication.check()?;
+            if let Progress::Done(edit) = job.step(STEP_BYTES)? {
+                return self.install(&edit, Installs::Compaction);
+            }
+            self.brake.fill_up(STEP_BYTES);
+        }
+    }
+
     fn hook(&self) -> Hook {
         Hook(self.gc.get().cloned())
     }
@@ -333,7 +352,7 @@ impl Core {
         std::mem::forget(stop);
         if let Err(error) = &outcome {
             self.publication.stop(&error.to_string());
-            self.brake.set(Pressure::Fine);
+            self.brake.release();
         }
         outcome
     }
@@ -378,7 +397,7 @@ impl Compactor {
         let policy = core.options.compaction_style.policy();
         let choice = policy.choose(&levels, &core.options.compaction, &state);
         if let Some(edit) = choice.edit(&levels) {
-            drop(state);
+            // The state is held: what was chosen may not be compacted by hand meanwhile.
             core.install(&edit, Installs::Compaction)?;
             return Ok(true);
         }
@@ -419,6 +438,6 @@ impl Drop for Compactor {
         if !self.core.closing.load(Ordering::Acquire) {
             self.core.publication.stop("the compactor ended");
         }
-        self.core.brake.set(Pressure::Fine);
+        self.core.brake.release();
     }
 }

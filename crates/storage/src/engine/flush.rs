@@ -80,13 +80,14 @@ impl Core {
         self.log.rotate(rotation);
         let active = Arc::new(Memtable::new(next_segment));
         let memtable = std::mem::replace(&mut order.active, Arc::clone(&active));
+        // Before it can be flushed: the view lets go of the oldest memtable then.
+        self.change_view(|view| view.sealed(active));
         lock(&self.sealed).queue.push_back(Sealed {
             memtable,
             slots_below,
             next_segment,
             next_base,
         });
-        self.change_view(|view| view.sealed(active));
         self.publication.mark(slots_below, self.flush_signal.clone());
         // Somebody has to make the new segment even if no record follows.
         self.log.signal.ring();

@@ -1,6 +1,6 @@
 //! Drives the log: who writes, who syncs, and what that settles.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use bytes::Bytes;
@@ -66,8 +66,14 @@ impl Log {
 
     /// Has the log go on in a new segment.
     pub(super) fn rotate(&self, rotation: Rotation) {
-        lock(&self.rotations).push_back(rotation);
+        let mut rotations = lock(&self.rotations);
+        rotations.push_back(rotation);
         self.rotating.store(true, Ordering::SeqCst);
+    }
+
+    /// The number of the first record that no write has taken.
+    pub(super) fn next(&self) -> u64 {
+        self.next.load(Ordering::SeqCst)
     }
 
     /// Everything below is synced.
@@ -87,6 +93,8 @@ impl Log {
 impl Core {
     /// Tells whether the log's writer would find anything to do.
     fn has_pending(&self) -> bool {
+        // Whoever found the writer busy had filled its record before: it is seen now.
+        fence(Ordering::SeqCst);
         self.log.rotating.load(Ordering::SeqCst)
             || self.publication.is_filled(self.log.next.load(Ordering::SeqCst))
     }
@@ -95,6 +103,7 @@ impl Core {
     /// now: it looks again after it has let go of the writer.
     pub(super) fn write_unless_busy(&self) {
         for _ in 0..ROUNDS_MAX {
+            fence(Ordering::SeqCst);
             let Some(pump) = self.log.try_pump() else { return };
             if self.write(pump).is_err() || !self.has_pending() {
                 return;

@@ -29,7 +29,7 @@ use crate::lock::lock;
 use crate::wal::Lsn;
 
 /// How many commits can be under way: 2 MiB of slots.
-const RING: u64 = 1 << 14;
+pub(super) const RING: u64 = 1 << 14;
 /// So many slots are left to writers that found room and have not reserved yet.
 const RESERVE: u64 = RING / 4;
 
@@ -161,7 +161,11 @@ impl Publication {
 
     /// Waits until there are slots for many writers.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<()> {
-        let is_crowded = || self.opened() - self.resolved() > RING - RESERVE;
+        // Once nothing is published any more there is nothing to wait for.
+        let is_crowded = || {
+            let resolved = self.resolved();
+            self.opened().saturating_sub(resolved) > RING - RESERVE && !self.has_stopped()
+        };
         if !is_crowded() {
             return Poll::Ready(());
         }

@@ -13,6 +13,7 @@ use carnet_base::{
 use super::*;
 use crate::batch::Mutation;
 use crate::disk::sim::SimDisk;
+use crate::options::WritePath;
 
 /// Keeps the workers so that the test steps them: the log's flusher first.
 #[derive(Default)]
@@ -313,6 +314,55 @@ fn writers_are_held_back_while_memtables_wait() {
     workers.step(1);
     assert!(matches!(ready.as_mut().poll(&mut context), Poll::Ready(Ok(()))));
     drop(reserve(&engine, 40).insert());
+}
+
+#[test]
+fn whoever_waits_for_slots_learns_that_the_store_has_stopped() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let engine = open(&disk, &workers, Options::default());
+    for commit in 1..=publication::RING * 3 / 4 + 1 {
+        drop(reserve(&engine, commit * 10).insert());
+    }
+    let mut ready = std::pin::pin!(engine.ready(100));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(ready.as_mut().poll(&mut context).is_pending());
+    disk.fail_at(disk.operations() + 1, std::io::ErrorKind::Other);
+    assert_eq!(workers.step(0), Step::Done);
+    assert!(matches!(ready.as_mut().poll(&mut context), Poll::Ready(Err(_))));
+}
+
+/// Slots are used again and again, also where there is no log that anybody would wait for.
+#[test]
+fn the_ring_goes_round() {
+    for (log, write_path) in
+        [(true, WritePath::Unordered), (false, WritePath::Unordered), (true, WritePath::Grouped)]
+    {
+        let disk = SimDisk::new(1);
+        let options = Options {
+            durability: Durability::None,
+            log,
+            write_path,
+            flush_bytes: 1 << 20,
+            segment_bytes: 100_000,
+            ..Options::default()
+        };
+        let engine = open(&disk, &ThreadSpawn, options);
+        let clock = AtomicU64::new(1);
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let (engine, clock) = (&engine, &clock);
+                scope.spawn(move || {
+                    let mut rng = SeededRng::new(thread);
+                    for _ in 0..publication::RING / 2 {
+                        write(engine, clock, &mut rng);
+                    }
+                });
+            }
+        });
+        engine.flush().unwrap();
+        assert_eq!(engine.metrics().memtables_waiting, 0);
+        assert_eq!(engine.metrics().appends, publication::RING / 2 * 3);
+    }
 }
 
 /// Many threads with real workers: the order in the log is the order of commits (recovery refuses

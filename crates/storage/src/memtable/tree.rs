@@ -151,10 +151,9 @@ impl Tree {
             }
         }
         drop(held);
+        // Before anybody can split what has grown, and take it away again.
+        self.allocated.fetch_add(grown, Ordering::Relaxed);
         drop(root);
-        if grown > 0 {
-            self.allocated.fetch_add(grown, Ordering::Relaxed);
-        }
         if !too_large.is_empty() {
             self.split(&too_large);
         }

@@ -261,10 +261,17 @@ fn refuse_corruption(disk: &dyn Disk, segments: &[Segment], bad: &Bad) -> Result
             durable = durable.max(header.durable);
         }
         let rest = bytes.get(from..).unwrap_or_default();
+        let base = SegmentHeader::read(&bytes, &disk.path(&segment.name))?
+            .filter(|header| header.number == segment.number)
+            .map(|header| header.base);
         for at in 0..rest.len() {
-            // A leftover of the bytes' former life has a smaller LSN than anything in the log.
+            // A leftover of the bytes' former life has a smaller LSN than anything in the log,
+            // and bytes that a user stored, a copy of some log perhaps, belong elsewhere.
+            let is_here = |lsn: Lsn| base.is_none_or(|base| lsn == base.after((from + at) as u64));
             if let Some(header) = Header::read(&rest[at..])
                 && header.lsn >= bad.lsn
+                && header.durable <= header.lsn
+                && is_here(header.lsn)
             {
                 durable = durable.max(header.durable);
             }
