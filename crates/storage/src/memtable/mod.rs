@@ -3,8 +3,8 @@
 //! A [`tree`] of [`region`]s holds the cells, whatever table or partition they are of: it splits
 //! where it grows. Beside it lie the [range tombstones](ranges), and which start committed when.
 //! An insert copies a cell's bytes once, into the region's own memory, so that a full memtable is
-//! dropped in some thousands of pieces and what it takes is known to the byte that was asked of
-//! the allocator.
+//! dropped in some thousands of pieces. What the regions take is counted as it is asked of the
+//! allocator; range tombstones and the list of commits are estimated.
 //!
 //! A memtable takes the records of a span of the log. When it is full it is *sealed* at the same
 //! place at which the log goes on in a new segment; writers that reserved their place before that

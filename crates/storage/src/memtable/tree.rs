@@ -9,9 +9,7 @@
 //! An insert holds the root's lock, shared, and one region's. So writers meet only where their
 //! keys lie close together, in one partition or in many: a table of one wide partition is as
 //! concurrent as one of many small ones. Locks are taken from the root down.
-//!
-//! Figures (2 cores, batches of 8 cells of 30-byte keys and 100-byte values, see
-//! `examples/memtable.rs`) stand at the constants that they chose.
+//! The sizes of regions and leaves were not tuned by measurement.
 
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
