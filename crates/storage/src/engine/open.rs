@@ -26,7 +26,7 @@ use crate::batch::Changes;
 use crate::cache::Cache;
 use crate::disk::{Disk, During};
 use crate::manifest::{self, Manifest, TableMeta};
-use crate::memtable::Memtable;
+use crate::memtable::{MEMTABLE_BYTES_MAX, Memtable};
 use crate::metrics::Counters;
 use crate::options::{Durability, Options, WritePath};
 use crate::sstable::{self, Table};
@@ -121,6 +121,13 @@ impl Engine {
 fn check(options: &Options) -> Result<()> {
     if options.flush_bytes == 0 {
         return Err(Error::invalid("flush_bytes must be at least 1"));
+    }
+    if options.flush_bytes > MEMTABLE_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "flush_bytes is {}, which is more than a memtable can hold: set at most \
+             {MEMTABLE_BYTES_MAX}",
+            options.flush_bytes
+        )));
     }
     Ok(())
 }

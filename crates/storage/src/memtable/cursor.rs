@@ -6,7 +6,8 @@ use bytes::Bytes;
 use carnet_base::Timestamp;
 
 use super::Memtable;
-use super::region::{VersionRef, Versions};
+use super::arena::VersionRef;
+use super::tree::Versions;
 
 const CHUNK_CELLS_FIRST: usize = 16;
 const CHUNK_CELLS_MAX: usize = 256;

@@ -1,10 +1,10 @@
 //! Versions of cells in memory, in the order of cells, for many writers at once.
 //!
-//! A [`tree`] of [`region`]s holds the cells, whatever table or partition they are of: it splits
-//! where it grows. Beside it lie the [range tombstones](ranges), and which start committed when.
-//! An insert copies a cell's bytes once, into the region's own memory, so that a full memtable is
-//! dropped in some thousands of pieces. What the regions take is counted as it is asked of the
-//! allocator; range tombstones and the list of commits are estimated.
+//! A [`tree`] of [`node`]s holds the cells, whatever table or partition they are of. Beside it
+//! lie the [range tombstones](ranges), and which start committed when. An insert copies a record's
+//! cells once, into the tree's own [memory](arena), in which its nodes lie, too; a full memtable
+//! is dropped in some hundred pieces. What the tree takes is counted; range tombstones and the list
+//! of commits are estimated.
 //!
 //! A memtable takes the records of a span of the log. When it is full it is *sealed* at the same
 //! place at which the log goes on in a new segment; writers that reserved their place before that
@@ -13,9 +13,10 @@
 //!
 //! The versions of a cell may be inserted in any order, and the same version twice.
 
+mod arena;
 mod cursor;
+mod node;
 mod ranges;
-mod region;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -26,13 +27,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use carnet_base::Timestamp;
 
+pub(crate) use arena::{MEMTABLE_BYTES_MAX, VersionRef};
 pub(crate) use cursor::MemtableCursor;
 pub(crate) use ranges::Fragment;
-pub(crate) use region::VersionRef;
 
 use crate::lock::lock;
 use ranges::Ranges;
-use tree::{Limits, Tree};
+use tree::Tree;
 
 /// Commits are spread by the lowest bits of their starts, which come in sequence.
 const ENTRY_SHARDS: usize = 64;
@@ -73,13 +74,9 @@ pub(crate) struct Memtable {
 impl Memtable {
     /// Makes an empty memtable for the records from a segment's beginning on.
     pub(crate) fn new(first_segment: u64) -> Self {
-        Self::with_limits(first_segment, Limits::default())
-    }
-
-    fn with_limits(first_segment: u64, limits: Limits) -> Self {
         Self {
             first_segment,
-            tree: Tree::new(limits),
+            tree: Tree::new(),
             ranges: Ranges::default(),
             entries: (0..ENTRY_SHARDS).map(|_| Mutex::default()).collect(),
             records: AtomicUsize::new(0),
@@ -95,7 +92,7 @@ impl Memtable {
         &self,
         start: Timestamp,
         commit: Timestamp,
-        cells: impl Iterator<Item = CellRef<'a>>,
+        cells: impl Iterator<Item = CellRef<'a>> + Clone,
     ) {
         self.tree.insert(start, commit, cells);
         lock(&self.entries[entry_shard(start)]).push((start, commit));
@@ -118,12 +115,15 @@ impl Memtable {
         self.records.load(Ordering::Relaxed) == 0
     }
 
-    /// How many bytes it takes, as they were asked of the allocator.
+    /// How many bytes it takes; an empty one takes none.
     pub(crate) fn memory_bytes(&self) -> usize {
+        if self.is_empty() {
+            return self.ranges.allocated();
+        }
         // A list of commits has up to twice the room that it needs.
         let entries =
             self.records.load(Ordering::Relaxed) * 2 * size_of::<(Timestamp, Timestamp)>();
-        self.tree.allocated() + self.ranges.allocated() + entries
+        self.tree.used() + self.ranges.allocated() + entries
     }
 
     /// Returns when a start committed, where its record is in this memtable.

@@ -121,9 +121,7 @@ fn compare_walk(memtable: &Arc<Memtable>, model: &Model, rng: &mut SeededRng, sp
 fn it_holds_what_a_map_of_versions_holds() {
     for seed in 0..60 {
         let mut rng = SeededRng::new(seed);
-        let versions = [2, 5, 40, 4096][rng.below(4) as usize];
-        let bytes = [100, 5000, 1 << 20][rng.below(3) as usize];
-        let memtable = Arc::new(Memtable::with_limits(3, Limits { versions, bytes }));
+        let memtable = Arc::new(Memtable::new(3));
         let (mut model, spread) = (Model::default(), [5, 300, 100_000][rng.below(3) as usize]);
         fill(&memtable, &mut model, &mut rng, 300, spread);
         for _ in 0..300 {
@@ -185,11 +183,11 @@ fn commits_are_found_by_their_starts() {
     assert!(!memtable.is_empty());
 }
 
-/// Writers of many regions and readers at once: a record that was inserted before a reader looked
+/// Writers of many nodes and readers at once: a record that was inserted before a reader looked
 /// is there, and cells come in order.
 #[test]
-fn what_was_inserted_is_there_while_regions_split() {
-    let memtable = Arc::new(Memtable::with_limits(1, Limits { versions: 30, bytes: 1 << 20 }));
+fn what_was_inserted_is_there_while_nodes_split() {
+    let memtable = Arc::new(Memtable::new(1));
     let done: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
     let key = |writer: u64, n: u64| {
         let mut rng = SeededRng::new(n);
