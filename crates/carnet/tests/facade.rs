@@ -447,3 +447,19 @@ fn changes_of_schema_conflict_with_each_other() {
         });
     });
 }
+
+/// What a table's handle remembers of one database must not be taken for true in another.
+#[test]
+fn a_handle_of_another_database_finds_its_own_table_of_that_name() {
+    let (one, other) = (Db::builder().in_memory(), Db::builder().in_memory());
+    // The same names get other ids there, after as many changes of schema.
+    one.raw("t").unwrap();
+    for db in [&other, &one] {
+        db.raw("first").unwrap();
+    }
+    let (table, theirs) = (one.raw("t").unwrap(), other.raw("t").unwrap());
+    one.transact(|tx| table.put(tx, "k", "one")).unwrap();
+    other.transact(|tx| table.put(tx, "k", "other")).unwrap();
+    let read = |db: &Db| theirs.get(&db.snapshot().unwrap(), "k").unwrap().unwrap();
+    assert_eq!((&read(&one)[..], &read(&other)[..]), (&b"one"[..], &b"other"[..]));
+}

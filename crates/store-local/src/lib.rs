@@ -5,7 +5,7 @@
 //! ```text
 //!   caller        prepare: encode the cells at S, CRC      (outside every lock)
 //!   ── engine's critical section ─────────────────────────────────────────────
-//!   rules         decide(request) → C                      conflict, or the next timestamp
+//!   rules         decide(claim) → C                        conflict, or the next timestamp
 //!   engine        reserve the record's place in the log    place = order of commits
 //!   ───────────────────────────────────────────────────────────────────────────
 //!   caller        insert the cells, stamped C, into the memtable
@@ -184,15 +184,16 @@ impl CommitLog for LocalStore {
         self.order.end(begun);
     }
 
-    async fn commit(&self, context: &Context, mut request: CommitRequest) -> Result<Timestamp> {
+    async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
         context.check(&*self.clock)?;
         let start = request.start;
         let writes = request.writes.iter();
         let mutations =
             writes.map(|write| Mutation::put_or_delete(&write.key, write.payload.as_deref()));
         let prepared = self.engine.prepare(start, mutations)?;
+        let mut claim = request.into_claim();
         self.engine.ready(prepared.bytes()).await?;
-        let decide = || self.order.decide(&mut request);
+        let decide = || self.order.decide(&mut claim);
         let appended = match self.engine.append(prepared, decide) {
             Ok(appended) => appended,
             Err(AppendError::Refused(error) | AppendError::Engine(error)) => return Err(error),

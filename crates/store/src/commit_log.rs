@@ -64,23 +64,42 @@ pub struct CommitRequest {
     pub reads: ReadSet,
     /// What it writes: in the order of cells, at most one write for a cell.
     pub writes: Vec<Write>,
-    /// The hashes of the cells that it writes, in the same order.
-    pub hashes: Vec<CellHash>,
 }
 
 impl CommitRequest {
     /// Asks for the commit of a transaction.
     #[must_use]
     pub fn new(begun: Begun, start: Timestamp, reads: ReadSet, writes: Vec<Write>) -> Self {
-        let hashes = writes.iter().map(|write| write.key.hash()).collect();
-        Self { read: begun.read, start, slot: begun.slot, reads, writes, hashes }
+        Self { read: begun.read, start, slot: begun.slot, reads, writes }
     }
 
-    /// Takes the keys of the cells that it writes, and gives up their payloads.
+    /// Returns what the decision is made of, and gives up the payloads.
+    ///
+    /// It is made before the decision's turn comes, because all commits wait for each other there.
     #[must_use]
-    pub fn take_keys(&mut self) -> Vec<CellKey> {
-        std::mem::take(&mut self.writes).into_iter().map(|write| write.key).collect()
+    pub fn into_claim(self) -> Claim {
+        let Self { read, start, slot, reads, writes } = self;
+        let keys: Vec<CellKey> = writes.into_iter().map(|write| write.key).collect();
+        let hashes = keys.iter().map(CellKey::hash).collect();
+        Claim { read, start, slot, reads, keys, hashes }
     }
+}
+
+/// What a transaction asks to have written, and to have relied on.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The snapshot R that the transaction read at.
+    pub read: Timestamp,
+    /// The start S that names its versions.
+    pub start: Timestamp,
+    /// Where its snapshot is kept.
+    pub slot: Slot,
+    /// What it relies on, beside the cells that it writes.
+    pub reads: ReadSet,
+    /// The cells that it writes, in their order.
+    pub keys: Vec<CellKey>,
+    /// Their hashes, in the same order.
+    pub hashes: Vec<CellHash>,
 }
 
 /// What became of a transaction.
@@ -173,12 +192,12 @@ pub trait CommitOrder: Send + Sync + 'static {
 
     /// Checks a transaction against all that committed after its snapshot; assigns C.
     ///
-    /// The request's payloads are no longer needed: the rules may take its keys over.
+    /// The rules may take the claim's keys and hashes over.
     ///
     /// # Errors
     ///
     /// `Conflict`, `TooOld`, or `Overloaded` when the next timestamp would reach the bound.
-    fn decide(&self, request: &mut CommitRequest) -> Result<Timestamp>;
+    fn decide(&self, claim: &mut Claim) -> Result<Timestamp>;
 
     /// Moves P to a commit: it and everything before it is resolved. The owner calls it with
     /// rising commits, and may leave out all but the last of several.

@@ -18,7 +18,7 @@ use carnet_base::{
 
 use crate::cell_store::{At, CellStore, PageLimit, RangeRequest};
 use crate::commit_log::{
-    BeginKind, Begun, CommitLog, CommitOrder, CommitRequest, Outcome, ReadSet, Slot, Write,
+    BeginKind, Begun, Claim, CommitLog, CommitOrder, CommitRequest, Outcome, ReadSet, Slot, Write,
 };
 use crate::context::Context;
 
@@ -105,14 +105,14 @@ impl CommitOrder for PlainOrder {
         }
     }
 
-    fn decide(&self, request: &mut CommitRequest) -> Result<Timestamp> {
+    fn decide(&self, claim: &mut Claim) -> Result<Timestamp> {
         let mut plain = self.lock();
-        let beaten = |hash| plain.last_commit.get(hash).is_some_and(|&at| at > request.read);
-        if request.hashes.iter().any(beaten) {
+        let beaten = |hash| plain.last_commit.get(hash).is_some_and(|&at| at > claim.read);
+        if claim.hashes.iter().any(beaten) {
             return Err(Error::conflict("a cell was written after the snapshot"));
         }
         let commit = plain.next()?;
-        for hash in &request.hashes {
+        for hash in &claim.hashes {
             plain.last_commit.insert(*hash, commit);
         }
         Ok(commit)

@@ -12,7 +12,7 @@
 //! ```text
 //!   txn       Transaction ── CommitRequest ──┐        Sequencer: CommitOrder
 //!   ─────────────────────────────────────────┼───────────────┼──────────────
-//!   store                        CommitLog::commit ── decide(request) → C
+//!   store                        CommitLog::commit ── decide(claim) → C
 //!   ─────────────────────────────────────────┼──────────────────────────────
 //!   a store                      cells + entry S → C, durable, then published
 //! ```
@@ -29,7 +29,7 @@ mod memory;
 
 pub use cell_store::{At, CellStore, Page, PageLimit, RangeRequest};
 pub use commit_log::{
-    BeginKind, Begun, CommitLog, CommitOrder, CommitRequest, Outcome, ReadSet, Slot, Write,
+    BeginKind, Begun, Claim, CommitLog, CommitOrder, CommitRequest, Outcome, ReadSet, Slot, Write,
     check_handed_out,
 };
 pub use context::Context;

@@ -103,14 +103,14 @@ impl State {
         page
     }
 
-    fn commit(&mut self, mut request: CommitRequest) -> Result<Timestamp> {
-        let writes = request.writes.clone();
-        let commit = self.order.decide(&mut request)?;
+    fn commit(&mut self, request: CommitRequest) -> Result<Timestamp> {
+        let (start, writes) = (request.start, request.writes.clone());
+        let commit = self.order.decide(&mut request.into_claim())?;
         for write in writes {
             let stored = Stored { commit: None, payload: write.payload };
-            self.cells.entry(write.key).or_default().insert(request.start, stored);
+            self.cells.entry(write.key).or_default().insert(start, stored);
         }
-        self.entries.insert(request.start, commit);
+        self.entries.insert(start, commit);
         self.order.publish(commit);
         Ok(commit)
     }

@@ -22,7 +22,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use carnet_base::{Bytes, CellHash, CellKey, KeyRange, Timestamp};
-use carnet_store::CommitRequest;
+use carnet_store::Claim;
 
 /// How many bytes the state takes by default, at most.
 pub const DEFAULT_BYTES_MAX: usize = 64 << 20;
@@ -53,17 +53,14 @@ pub struct ConflictState {
 
 /// One commit.
 #[derive(Debug)]
-struct Recent {
+pub struct Recent {
     commit: Timestamp,
     keys: Vec<CellKey>,
     hashes: Vec<CellHash>,
+    bytes: usize,
 }
 
 impl Recent {
-    fn bytes(&self) -> usize {
-        self.keys.iter().map(|key| key.as_bytes().len() + CELL_BYTES).sum()
-    }
-
     fn wrote_between(&self, lower: &Bytes, upper: &Bytes) -> bool {
         let at = self.keys.partition_point(|key| key.as_bytes() < lower);
         self.keys.get(at).is_some_and(|key| key.as_bytes() < upper)
@@ -108,13 +105,13 @@ impl ConflictState {
     /// # Errors
     ///
     /// The first [`Refusal`] found.
-    pub fn check(&self, request: &CommitRequest) -> Result<(), Refusal> {
-        if request.read < self.low_watermark {
+    pub fn check(&self, claim: &Claim) -> Result<(), Refusal> {
+        if claim.read < self.low_watermark {
             return Err(Refusal::BelowWatermark(self.low_watermark));
         }
-        self.check_points(&request.hashes, request.read).map_err(Refusal::Written)?;
-        self.check_points(&request.reads.points, request.read).map_err(Refusal::Read)?;
-        self.check_ranges(&request.reads.ranges, request.read).map_err(Refusal::Read)
+        self.check_points(&claim.hashes, claim.read).map_err(Refusal::Written)?;
+        self.check_points(&claim.reads.points, claim.read).map_err(Refusal::Read)?;
+        self.check_ranges(&claim.reads.ranges, claim.read).map_err(Refusal::Read)
     }
 
     fn check_points(&self, cells: &[CellHash], read: Timestamp) -> Result<(), Timestamp> {
@@ -138,15 +135,16 @@ impl ConflictState {
         Ok(())
     }
 
-    /// Remembers a commit; takes the request's keys. Commits come in their order.
-    pub fn record(&mut self, commit: Timestamp, request: &mut CommitRequest) {
-        let hashes = std::mem::take(&mut request.hashes);
+    /// Remembers a commit; takes the claim's keys. Commits come in their order.
+    pub fn record(&mut self, commit: Timestamp, claim: &mut Claim) {
+        let hashes = std::mem::take(&mut claim.hashes);
         for &hash in &hashes {
             self.newest.insert(hash, commit);
         }
-        let recent = Recent { commit, keys: request.take_keys(), hashes };
-        self.bytes += recent.bytes();
-        self.recent.push_back(recent);
+        let keys = std::mem::take(&mut claim.keys);
+        let bytes = keys.iter().map(|key| key.as_bytes().len() + CELL_BYTES).sum();
+        self.bytes += bytes;
+        self.recent.push_back(Recent { commit, keys, hashes, bytes });
     }
 
     /// Tells whether the state takes more than its budget.
@@ -155,23 +153,29 @@ impl ConflictState {
         self.bytes > self.bytes_max
     }
 
-    /// Forgets every commit up to `unneeded`, which no active writer has to be checked against,
-    /// and, where the state is still over its budget, the oldest beyond that.
-    pub fn trim(&mut self, unneeded: Timestamp) {
-        while let Some(oldest) = self.recent.front() {
-            if oldest.commit > unneeded && !self.is_over_budget() {
-                break;
+    /// Forgets the oldest commits up to `unneeded`, which no active writer has to be checked
+    /// against, and, where the state is still over its budget, the oldest beyond that; at most
+    /// `commits_max` of them. What is left of those is for the caller to drop.
+    pub fn trim(&mut self, unneeded: Timestamp, commits_max: usize) -> Vec<Recent> {
+        let mut forgotten = Vec::new();
+        while forgotten.len() < commits_max {
+            let is_over = self.is_over_budget();
+            match self.recent.pop_front_if(|oldest| oldest.commit <= unneeded || is_over) {
+                Some(oldest) => {
+                    self.forget(&oldest);
+                    forgotten.push(oldest);
+                }
+                None => break,
             }
-            self.forget_oldest();
         }
+        forgotten
     }
 
-    fn forget_oldest(&mut self) {
-        let Some(oldest) = self.recent.pop_front() else { return };
-        self.bytes -= oldest.bytes();
-        for hash in oldest.hashes {
-            if self.newest.get(&hash) == Some(&oldest.commit) {
-                self.newest.remove(&hash);
+    fn forget(&mut self, oldest: &Recent) {
+        self.bytes -= oldest.bytes;
+        for hash in &oldest.hashes {
+            if self.newest.get(hash) == Some(&oldest.commit) {
+                self.newest.remove(hash);
             }
         }
         self.low_watermark = oldest.commit;
@@ -193,7 +197,7 @@ impl ConflictState {
 #[cfg(test)]
 mod tests {
     use carnet_base::{PartitionKey, TableId, Token};
-    use carnet_store::{Begun, ReadSet, Slot, Write};
+    use carnet_store::{Begun, CommitRequest, ReadSet, Slot, Write};
 
     use super::*;
 
@@ -205,11 +209,11 @@ mod tests {
         CellKey::new(TableId(1), &PartitionKey::first_at(Token(0)), name)
     }
 
-    fn request(read: u64, reads: ReadSet, writes: &[&'static str]) -> CommitRequest {
+    fn request(read: u64, reads: ReadSet, writes: &[&'static str]) -> Claim {
         let writes = writes.iter().map(|&name| Write { key: cell(name), payload: None }).collect();
         let start = at(read + 1);
         let begun = Begun { read: at(read), start: Some(start), slot: Slot::default() };
-        CommitRequest::new(begun, start, reads, writes)
+        CommitRequest::new(begun, start, reads, writes).into_claim()
     }
 
     fn state() -> ConflictState {
@@ -275,7 +279,7 @@ mod tests {
     #[test]
     fn forgetting_raises_the_watermark_and_refuses_older_snapshots() {
         let mut state = state();
-        state.trim(at(7));
+        drop(state.trim(at(7), usize::MAX));
         assert_eq!((state.low_watermark(), state.cells()), (at(7), 1));
         let old = state.check(&request(6, ReadSet::default(), &["z"]));
         assert_eq!(old, Err(Refusal::BelowWatermark(at(7))));
@@ -286,7 +290,7 @@ mod tests {
     fn a_cell_written_again_is_forgotten_with_its_last_commit() {
         let mut state = state();
         state.record(at(11), &mut request(9, ReadSet::default(), &["b"]));
-        state.trim(at(4));
+        drop(state.trim(at(4), usize::MAX));
         let check = state.check(&request(9, ReadSet::default(), &["b"]));
         assert_eq!(check, Err(Refusal::Written(at(11))));
     }
@@ -296,7 +300,7 @@ mod tests {
         let mut state = ConflictState::new(at(0), 300);
         for (commit, name) in [(2, "a"), (3, "b"), (4, "c")] {
             state.record(at(commit), &mut request(0, ReadSet::default(), &[name]));
-            state.trim(at(0));
+            drop(state.trim(at(0), usize::MAX));
         }
         assert_eq!((state.low_watermark(), state.cells()), (at(2), 2));
     }

@@ -1,11 +1,11 @@
 //! The order of a database in one process: its clock, its active snapshots, and its decisions.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use carnet_base::{Error, ErrorKind, Result, Timestamp};
-use carnet_store::{BeginKind, Begun, CommitOrder, CommitRequest};
+use carnet_store::{BeginKind, Begun, Claim, CommitOrder};
 
 use crate::conflict::{ConflictState, DEFAULT_BYTES_MAX, Refusal};
 use crate::snapshots::Snapshots;
@@ -16,6 +16,8 @@ const BOUND_RETRY: Duration = Duration::from_millis(10);
 /// The conflict state is trimmed after so many commits: each time all active snapshots are
 /// looked through.
 const TRIM_COMMITS: u32 = 64;
+/// So many of them are forgotten at a time: others want to decide meanwhile.
+const TRIM_AT_ONCE: usize = 8;
 
 /// Decides commits for the process that owns the log.
 ///
@@ -28,13 +30,9 @@ pub struct Sequencer {
     bound: AtomicU64,
     published: AtomicU64,
     snapshots: Snapshots,
-    decisions: Mutex<Decisions>,
-}
-
-#[derive(Debug)]
-struct Decisions {
-    conflicts: ConflictState,
-    since_trim: u32,
+    conflicts: Mutex<ConflictState>,
+    /// Commits since the conflict state was trimmed.
+    since_trim: AtomicU32,
 }
 
 impl Sequencer {
@@ -53,7 +51,8 @@ impl Sequencer {
             bound: AtomicU64::new(first.get()),
             published: AtomicU64::new(first.get()),
             snapshots: Snapshots::new(),
-            decisions: Mutex::new(Decisions { conflicts, since_trim: 0 }),
+            conflicts: Mutex::new(conflicts),
+            since_trim: AtomicU32::new(0),
         }
     }
 
@@ -69,13 +68,20 @@ impl Sequencer {
         }
     }
 
-    fn decisions(&self) -> MutexGuard<'_, Decisions> {
-        self.decisions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn conflicts(&self) -> MutexGuard<'_, ConflictState> {
+        self.conflicts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn trim(&self, decisions: &mut Decisions) {
-        decisions.since_trim = 0;
-        decisions.conflicts.trim(self.snapshots.oldest(self.published()).writer);
+    /// Forgets commits that no active writer has to be checked against. Nobody waits for their
+    /// memory to be given back.
+    fn trim(&self) {
+        let unneeded = self.snapshots.oldest(self.published()).writer;
+        loop {
+            let forgotten = self.conflicts().trim(unneeded, TRIM_AT_ONCE);
+            if forgotten.len() < TRIM_AT_ONCE {
+                return;
+            }
+        }
     }
 }
 
@@ -83,12 +89,12 @@ fn timestamp(number: u64) -> Timestamp {
     Timestamp::new(number).expect("the clock stays below its bound, which is a timestamp")
 }
 
-fn refused(refusal: &Refusal, request: &CommitRequest) -> Error {
+fn refused(refusal: &Refusal, claim: &Claim) -> Error {
     let beaten = |cell, commit| {
         Error::conflict(format!(
             "another transaction wrote a cell that this one {cell}, at {commit}, after this one's \
              snapshot {}; nothing was written, run the transaction again",
-            request.read
+            claim.read
         ))
     };
     match refusal {
@@ -99,7 +105,7 @@ fn refused(refusal: &Refusal, request: &CommitRequest) -> Error {
             format!(
                 "the snapshot {} is older than the conflict state reaches ({watermark}); \
                  nothing was written, begin a new transaction",
-                request.read
+                claim.read
             ),
         ),
     }
@@ -133,24 +139,30 @@ impl CommitOrder for Sequencer {
 
     fn end(&self, begun: Begun) {
         self.snapshots.end(begun.slot);
+        if self.since_trim.load(Ordering::Relaxed) >= TRIM_COMMITS
+            && self.since_trim.swap(0, Ordering::Relaxed) >= TRIM_COMMITS
+        {
+            self.trim();
+        }
     }
 
-    fn decide(&self, request: &mut CommitRequest) -> Result<Timestamp> {
-        if !self.snapshots.is_open(request.slot, request.start) {
+    fn decide(&self, claim: &mut Claim) -> Result<Timestamp> {
+        if !self.snapshots.is_open(claim.slot, claim.start) {
             return Err(Error::invalid(format!(
                 "start {} is not open: it was never handed out, or has been decided",
-                request.start
+                claim.start
             )));
         }
-        let decisions = &mut *self.decisions();
-        decisions.conflicts.check(request).map_err(|refusal| refused(&refusal, request))?;
+        let mut conflicts = self.conflicts();
+        conflicts.check(claim).map_err(|refusal| refused(&refusal, claim))?;
         let commit = self.next()?;
-        self.snapshots.decided(request.slot, request.start);
-        decisions.conflicts.record(commit, request);
-        decisions.since_trim += 1;
-        if decisions.since_trim >= TRIM_COMMITS || decisions.conflicts.is_over_budget() {
-            self.trim(decisions);
+        self.snapshots.decided(claim.slot, claim.start);
+        conflicts.record(commit, claim);
+        if conflicts.is_over_budget() {
+            let unneeded = self.snapshots.oldest(self.published()).writer;
+            drop(conflicts.trim(unneeded, usize::MAX));
         }
+        self.since_trim.fetch_add(1, Ordering::Relaxed);
         Ok(commit)
     }
 
@@ -188,7 +200,7 @@ impl CommitOrder for Sequencer {
 #[cfg(test)]
 mod tests {
     use carnet_base::{CellKey, PartitionKey, TableId, Token};
-    use carnet_store::{ReadSet, Write};
+    use carnet_store::{CommitRequest, ReadSet, Write};
 
     use super::*;
 
@@ -202,11 +214,11 @@ mod tests {
         sequencer
     }
 
-    fn write(begun: Begun, name: &'static str) -> CommitRequest {
+    fn write(begun: Begun, name: &'static str) -> Claim {
         let partition = PartitionKey::first_at(Token(0));
         let key = CellKey::new(TableId(1), &partition, name);
         let writes = vec![Write { key, payload: None }];
-        CommitRequest::new(begun, begun.start.unwrap(), ReadSet::default(), writes)
+        CommitRequest::new(begun, begun.start.unwrap(), ReadSet::default(), writes).into_claim()
     }
 
     #[test]
@@ -266,12 +278,12 @@ mod tests {
             sequencer.publish(commit);
             sequencer.end(begun);
         }
-        sequencer.trim(&mut sequencer.decisions());
+        sequencer.trim();
         let beaten = sequencer.decide(&mut write(old, "a")).unwrap_err();
         assert_eq!(beaten.kind(), ErrorKind::Conflict);
         sequencer.end(old);
-        sequencer.trim(&mut sequencer.decisions());
-        assert_eq!(sequencer.decisions().conflicts.cells(), 0, "nobody needs them any more");
+        sequencer.trim();
+        assert_eq!(sequencer.conflicts().cells(), 0, "nobody needs them any more");
         let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
         assert!(sequencer.decide(&mut write(begun, "a")).is_ok());
     }

@@ -26,9 +26,12 @@ use super::schema::TableSchema;
 /// More tables than this are parsed anew each time.
 const TABLES_MAX: usize = 4096;
 
+/// Tells the caches of several databases in one process apart.
+static CACHES: AtomicU64 = AtomicU64::new(0);
+
 /// Parsed schemas. See the module's essay.
-#[derive(Default)]
 pub(crate) struct SchemaCache {
+    id: u64,
     parsed: Mutex<HashMap<String, Tables>>,
     /// Changes of schema under way.
     changing: AtomicU64,
@@ -49,6 +52,17 @@ struct Parsed {
     known: Option<(Timestamp, u64)>,
 }
 
+/// A schema that was found, and when it may be used again without a look at the cache.
+#[derive(Clone)]
+pub(crate) struct Pin {
+    pub(crate) schema: Arc<TableSchema>,
+    /// The schema's cell.
+    pub(crate) cell: CellHash,
+    cache: u64,
+    since: Timestamp,
+    generation: u64,
+}
+
 /// A change of schema under way. Where its commit is given up before its end is known, nothing
 /// is used without being read any more.
 pub(crate) struct Change<'a>(&'a SchemaCache);
@@ -61,6 +75,18 @@ impl Change<'_> {
         }
         self.0.generation.fetch_add(1, Ordering::SeqCst);
         self.0.changing.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Default for SchemaCache {
+    fn default() -> Self {
+        Self {
+            id: CACHES.fetch_add(1, Ordering::Relaxed),
+            parsed: Mutex::default(),
+            changing: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            changed_at: AtomicU64::new(0),
+        }
     }
 }
 
@@ -77,18 +103,24 @@ impl SchemaCache {
         quiet.then(|| self.generation.load(Ordering::SeqCst))
     }
 
-    /// Returns the schema that is the newest at a snapshot, where that is known, and its cell.
-    pub(crate) fn find(
-        &self,
-        keyspace: &str,
-        name: &str,
-        read: Timestamp,
-    ) -> Option<(Arc<TableSchema>, CellHash)> {
+    /// Returns the schema that is the newest at a snapshot, where that is known.
+    pub(crate) fn find(&self, keyspace: &str, name: &str, read: Timestamp) -> Option<Pin> {
         let generation = self.generation()?;
         let parsed = self.lock();
         let found = parsed.get(keyspace)?.get(name)?;
         let (since, known) = found.known?;
-        (known == generation && read >= since).then(|| (Arc::clone(&found.schema), found.cell))
+        (known == generation && read >= since).then(|| Pin {
+            schema: Arc::clone(&found.schema),
+            cell: found.cell,
+            cache: self.id,
+            since,
+            generation,
+        })
+    }
+
+    /// Tells whether a schema that was found before is the newest at a snapshot.
+    pub(crate) fn is_current(&self, pin: &Pin, read: Timestamp) -> bool {
+        pin.cache == self.id && self.generation() == Some(pin.generation) && read >= pin.since
     }
 
     /// Parses what was read at a snapshot, in a generation.

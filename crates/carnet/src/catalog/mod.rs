@@ -29,7 +29,7 @@ use carnet_base::{
 };
 use carnet_store::PageLimit;
 
-pub(crate) use cache::SchemaCache;
+pub(crate) use cache::{Pin, SchemaCache};
 pub use schema::{ColumnKind, ColumnSchema, KeyspaceSchema, Order, TableKind, TableSchema};
 
 use crate::tx::Tx;
@@ -124,10 +124,10 @@ pub async fn drop_keyspace(tx: &Tx, name: &str) -> Result<()> {
 pub async fn table(tx: &Tx, keyspace: &str, name: &str) -> Result<Option<Arc<TableSchema>>> {
     // A transaction that changes schemas itself reads what it wrote.
     if !tx.changes_schema()
-        && let Some((schema, cell)) = tx.schemas().find(keyspace, name, tx.read_timestamp())
+        && let Some(pin) = tx.schemas().find(keyspace, name, tx.read_timestamp())
     {
-        tx.guard_hash(cell)?;
-        return Ok(Some(schema));
+        tx.guard_hash(pin.cell)?;
+        return Ok(Some(pin.schema));
     }
     let generation = tx.schemas().generation();
     let key = system_cell(TABLES, keyspace, name);

@@ -4,6 +4,7 @@
 //! rows; a [`RawTable`] is ordered byte keys in one partition.
 
 mod key;
+mod lens;
 mod raw;
 mod record;
 mod rows;

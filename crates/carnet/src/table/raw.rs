@@ -1,6 +1,7 @@
 //! Raw tables: ordered byte keys and byte strings, as users of an ordered key-value store expect.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
@@ -10,9 +11,10 @@ use carnet_base::{
 };
 use carnet_store::PageLimit;
 
+use super::lens::Lens;
 use super::split_name;
 use super::typed::ensure;
-use crate::catalog::{self, TableKind, TableSchema};
+use crate::catalog::{TableKind, TableSchema};
 use crate::db::Db;
 use crate::tx::{Handle, Snapshot, SyncTx, Tx, WriteHandle};
 
@@ -38,15 +40,16 @@ const DEFAULT_PAGE_CELLS: usize = 100;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RawTable {
-    shared: Arc<Names>,
+    lens: Arc<Lens<TableId>>,
 }
 
-#[derive(Debug)]
-struct Names {
-    keyspace: String,
-    name: String,
+impl fmt::Debug for RawTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Lens { keyspace, name, .. } = &*self.lens;
+        f.debug_struct("RawTable").field("keyspace", keyspace).field("name", name).finish()
+    }
 }
 
 impl Db {
@@ -70,8 +73,7 @@ impl Db {
             Ok(TableSchema::new(keyspace, name, TableKind::Raw, uuid))
         })
         .await?;
-        let names = Names { keyspace: keyspace.to_owned(), name: name.to_owned() };
-        let table = RawTable { shared: Arc::new(names) };
+        let table = RawTable { lens: Arc::new(Lens::new(keyspace, name)) };
         table.id(&self.snapshot_async().await?).await?;
         Ok(table)
     }
@@ -84,15 +86,14 @@ impl RawTable {
     ///
     /// As [`Tx::get_cell`].
     pub fn get<'a, H: Handle>(
-        &self,
+        &'a self,
         handle: &'a H,
         key: impl AsRef<[u8]>,
     ) -> H::Out<'a, Result<Option<Bytes>>> {
-        let table = self.clone();
         let key = Bytes::copy_from_slice(key.as_ref());
         let tx = handle.tx();
         H::run(async move {
-            let cell = cell(table.id(tx).await?, key);
+            let cell = cell(self.id(tx).await?, key);
             Ok(tx.get_cell(&cell).await?.map(|entry| entry.payload))
         })
     }
@@ -103,16 +104,15 @@ impl RawTable {
     ///
     /// As [`Tx::put_cell`].
     pub fn put<'a, H: WriteHandle>(
-        &self,
+        &'a self,
         handle: &'a H,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> H::Out<'a, Result<()>> {
-        let table = self.clone();
         let key = Bytes::copy_from_slice(key.as_ref());
         let value = Bytes::copy_from_slice(value.as_ref());
         let tx = handle.tx();
-        H::run(async move { tx.put_cell(cell(table.id(tx).await?, key), value) })
+        H::run(async move { tx.put_cell(cell(self.id(tx).await?, key), value) })
     }
 
     /// Deletes a key, whether it is there or not.
@@ -121,14 +121,13 @@ impl RawTable {
     ///
     /// As [`Tx::delete_cell`].
     pub fn delete<'a, H: WriteHandle>(
-        &self,
+        &'a self,
         handle: &'a H,
         key: impl AsRef<[u8]>,
     ) -> H::Out<'a, Result<()>> {
-        let table = self.clone();
         let key = Bytes::copy_from_slice(key.as_ref());
         let tx = handle.tx();
-        H::run(async move { tx.delete_cell(cell(table.id(tx).await?, key)) })
+        H::run(async move { tx.delete_cell(cell(self.id(tx).await?, key)) })
     }
 
     /// Reads the keys of a range, in their order.
@@ -154,16 +153,16 @@ impl RawTable {
     }
 
     async fn id(&self, tx: &Tx) -> Result<TableId> {
-        let Names { keyspace, name } = &*self.shared;
-        let schema = catalog::table(tx, keyspace, name)
-            .await?
-            .ok_or_else(|| catalog::no_table(keyspace, name))?;
-        if schema.kind != TableKind::Raw {
-            return Err(Error::invalid(format!(
-                "table {keyspace}.{name} holds rows, not raw bytes; open it with Db::table"
-            )));
-        }
-        Ok(schema.id)
+        let id = |schema: &TableSchema| {
+            if schema.kind == TableKind::Raw {
+                return Ok(schema.id);
+            }
+            Err(Error::invalid(format!(
+                "table {}.{} holds rows, not raw bytes; open it with Db::table",
+                schema.keyspace, schema.name
+            )))
+        };
+        Ok(*self.lens.view(tx, id).await?)
     }
 }
 

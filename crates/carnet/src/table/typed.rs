@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use carnet_base::key::{self, Order};
@@ -14,6 +14,7 @@ use carnet_base::{
 use carnet_txn::Entry;
 
 use super::key::{KeyTuple, TableKey};
+use super::lens::{Lens, View};
 use super::record::Record;
 use super::rows::Rows;
 use super::split_name;
@@ -26,20 +27,14 @@ use crate::tx::{Handle, Tx, WriteHandle};
 /// Made by [`Db::table`]. It is a description, not a connection: clone it, and use it with any
 /// transaction of the same database.
 pub struct Table<K, V> {
-    shared: Arc<Shared>,
+    lens: Arc<Lens<Mapping>>,
     types: PhantomData<fn() -> (K, V)>,
-}
-
-struct Shared {
-    keyspace: String,
-    name: String,
-    /// How the last schema seen maps to the Rust types.
-    mapping: Mutex<Option<Arc<Mapping>>>,
 }
 
 /// How a schema maps to `K` and `V`.
 pub(super) struct Mapping {
-    schema: Arc<TableSchema>,
+    /// The schema's version.
+    version: u32,
     pub(super) table: TableId,
     orders: Vec<Order>,
     pub(super) has_clustering: bool,
@@ -50,7 +45,7 @@ pub(super) struct Mapping {
 
 impl<K, V> Clone for Table<K, V> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), types: PhantomData }
+        Self { lens: Arc::clone(&self.lens), types: PhantomData }
     }
 }
 
@@ -77,12 +72,7 @@ impl Db {
     pub async fn table_async<K: TableKey, V: Record>(&self, name: &str) -> Result<Table<K, V>> {
         let (keyspace, name) = split_name(name);
         ensure(self, keyspace, name, &|uuid| new_schema::<K, V>(keyspace, name, uuid)).await?;
-        let shared = Shared {
-            keyspace: keyspace.to_owned(),
-            name: name.to_owned(),
-            mapping: Mutex::default(),
-        };
-        let table = Table { shared: Arc::new(shared), types: PhantomData };
+        let table = Table { lens: Arc::new(Lens::new(keyspace, name)), types: PhantomData };
         table.mapping(&self.snapshot_async().await?).await?;
         Ok(table)
     }
@@ -139,12 +129,11 @@ impl<K: TableKey, V: Record> Table<K, V> {
     /// # Errors
     ///
     /// As [`Tx::get_cell`]; `Invalid` when the table's schema no longer fits the types.
-    pub fn get<'a, H: Handle>(&self, handle: &'a H, key: &K) -> H::Out<'a, Result<Option<V>>> {
-        let table = self.clone();
+    pub fn get<'a, H: Handle>(&'a self, handle: &'a H, key: &K) -> H::Out<'a, Result<Option<V>>> {
         let parts = Parts::of(key);
         let tx = handle.tx();
         H::run(async move {
-            let mapping = table.mapping(tx).await?;
+            let mapping = self.mapping(tx).await?;
             let entry = tx.get_cell(&mapping.cell(parts)?).await?;
             Ok(entry.map(|entry| mapping.record(&entry)).transpose()?.flatten())
         })
@@ -156,17 +145,16 @@ impl<K: TableKey, V: Record> Table<K, V> {
     ///
     /// As [`Tx::put_cell`]; `Invalid` when the table's schema no longer fits the types.
     pub fn put<'a, H: WriteHandle>(
-        &self,
+        &'a self,
         handle: &'a H,
         key: &K,
         record: &V,
     ) -> H::Out<'a, Result<()>> {
-        let table = self.clone();
         let parts = Parts::of(key);
         let columns = Columns::of(record);
         let tx = handle.tx();
         H::run(async move {
-            let mapping = table.mapping(tx).await?;
+            let mapping = self.mapping(tx).await?;
             let cell = mapping.cell(parts)?;
             if mapping.has_others
                 && let Some(entry) = tx.get_cell(&cell).await?
@@ -183,12 +171,11 @@ impl<K: TableKey, V: Record> Table<K, V> {
     /// # Errors
     ///
     /// As [`Table::put`].
-    pub fn delete<'a, H: WriteHandle>(&self, handle: &'a H, key: &K) -> H::Out<'a, Result<()>> {
-        let table = self.clone();
+    pub fn delete<'a, H: WriteHandle>(&'a self, handle: &'a H, key: &K) -> H::Out<'a, Result<()>> {
         let parts = Parts::of(key);
         let tx = handle.tx();
         H::run(async move {
-            let mapping = table.mapping(tx).await?;
+            let mapping = self.mapping(tx).await?;
             tx.delete_cell(mapping.cell(parts)?)
         })
     }
@@ -214,20 +201,8 @@ impl<K: TableKey, V: Record> Table<K, V> {
         Rows::new(handle.clone(), self.clone(), Span::Table)
     }
 
-    pub(super) async fn mapping(&self, tx: &Tx) -> Result<Arc<Mapping>> {
-        let shared = &*self.shared;
-        let schema = catalog::table(tx, &shared.keyspace, &shared.name)
-            .await?
-            .ok_or_else(|| catalog::no_table(&shared.keyspace, &shared.name))?;
-        let mut cached = shared.mapping.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mapping) = &*cached
-            && Arc::ptr_eq(&mapping.schema, &schema)
-        {
-            return Ok(Arc::clone(mapping));
-        }
-        let mapping = Arc::new(Mapping::new::<K, V>(schema)?);
-        *cached = Some(Arc::clone(&mapping));
-        Ok(mapping)
+    pub(super) async fn mapping(&self, tx: &Tx) -> Result<View<Mapping>> {
+        self.lens.view(tx, Mapping::new::<K, V>).await
     }
 }
 
@@ -275,7 +250,7 @@ impl Parts {
 }
 
 impl Mapping {
-    fn new<K: TableKey, V: Record>(schema: Arc<TableSchema>) -> Result<Self> {
+    fn new<K: TableKey, V: Record>(schema: &TableSchema) -> Result<Self> {
         let misfit = |what: String| {
             Error::invalid(format!(
                 "table {}.{} does not fit the Rust types: {what}",
@@ -316,7 +291,7 @@ impl Mapping {
             has_clustering: !clustering.is_empty(),
             has_others: schema.regular().count() > columns.len(),
             columns,
-            schema,
+            version: schema.version,
         })
     }
 
@@ -345,7 +320,7 @@ impl Mapping {
     }
 
     fn image(&self, columns: &Columns) -> RowImage {
-        let mut image = RowImage::new(self.schema.version);
+        let mut image = RowImage::new(self.version);
         image.marker = Some(Marker::default());
         for (at, id) in self.columns.iter().enumerate() {
             if let Some(value) = columns.value(at) {
@@ -361,7 +336,7 @@ impl Mapping {
             return self.image(columns).encode();
         }
         let value = |(at, id): (usize, &ColumnId)| (*id, columns.value(at).unwrap_or_default());
-        RowImage::encode_new(self.schema.version, self.columns.iter().enumerate().map(value))
+        RowImage::encode_new(self.version, self.columns.iter().enumerate().map(value))
     }
 
     fn keep_others(&self, image: RowImage, entry: &Entry) -> Result<RowImage> {

@@ -232,8 +232,12 @@ impl<const N: usize> Node<N> {
     /// The entry in a leaf that is a key's.
     pub(super) fn find(&self, arena: &Arena, key: &[u8]) -> Result<(usize, Ref<Cell>), usize> {
         let at = self.rank(arena, key, false);
+        // Most cells that are inserted are new, and to look at the next one's key costs a miss.
+        if at >= self.len().min(N) || self.head_at(at) != head(key, self.skip()) {
+            return Err(at);
+        }
         match self.cell(at) {
-            Some(cell) if at < self.len() && arena.key(cell) == key => Ok((at, cell)),
+            Some(cell) if arena.key(cell) == key => Ok((at, cell)),
             _ => Err(at),
         }
     }

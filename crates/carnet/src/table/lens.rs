@@ -1,0 +1,77 @@
+//! What a table's handle makes of the table's schema, kept from call to call.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use arc_swap::{ArcSwapOption, Guard};
+use carnet_base::Result;
+
+use crate::catalog::{self, Pin, TableSchema};
+use crate::tx::Tx;
+
+/// A table by name, and a view of its schema.
+///
+/// Every row that is written asks for the view: as long as no schema changes that takes no lock
+/// and writes to no memory that other threads read.
+pub(super) struct Lens<T> {
+    pub(super) keyspace: String,
+    pub(super) name: String,
+    held: ArcSwapOption<Held<T>>,
+}
+
+struct Held<T> {
+    view: T,
+    schema: Arc<TableSchema>,
+    /// `None` where the schema was not settled when it was read.
+    pin: Option<Pin>,
+}
+
+/// A view that is being used.
+pub(super) struct View<T>(Guard<Option<Arc<Held<T>>>>);
+
+impl<T> Deref for View<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0.as_ref().expect("a view is made of one that is held").view
+    }
+}
+
+impl<T> Lens<T> {
+    pub(super) fn new(keyspace: &str, name: &str) -> Self {
+        let (keyspace, name) = (keyspace.to_owned(), name.to_owned());
+        Self { keyspace, name, held: ArcSwapOption::empty() }
+    }
+
+    /// Returns the view of the schema at a transaction's snapshot, and makes the commit depend on
+    /// that schema.
+    pub(super) async fn view(
+        &self,
+        tx: &Tx,
+        make: impl Fn(&TableSchema) -> Result<T> + Send,
+    ) -> Result<View<T>> {
+        {
+            let held = self.held.load();
+            if let Some(pin) = held.as_ref().and_then(|held| held.pin.as_ref())
+                && !tx.changes_schema()
+                && tx.schemas().is_current(pin, tx.read_timestamp())
+            {
+                tx.guard_hash(pin.cell)?;
+                return Ok(View(held));
+            }
+        }
+        let (keyspace, name) = (&*self.keyspace, &*self.name);
+        let schema = catalog::table(tx, keyspace, name)
+            .await?
+            .ok_or_else(|| catalog::no_table(keyspace, name))?;
+        let found = tx.schemas().find(keyspace, name, tx.read_timestamp());
+        let pin = found.filter(|pin| Arc::ptr_eq(&pin.schema, &schema));
+        let held = self.held.load();
+        if pin.is_none() && held.as_ref().is_some_and(|held| Arc::ptr_eq(&held.schema, &schema)) {
+            return Ok(View(held));
+        }
+        let held = Some(Arc::new(Held { view: make(&schema)?, schema, pin }));
+        self.held.store(held.clone());
+        Ok(View(Guard::from_inner(held)))
+    }
+}
