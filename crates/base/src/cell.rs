@@ -35,6 +35,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::error::{Error, Result};
 use crate::ids::{TableId, Timestamp, Token};
 use crate::partition::LEN_MAX;
+use crate::scratch;
 
 /// A partition key in Cassandra's own serialization, with its token.
 ///
@@ -253,7 +254,7 @@ impl CellKeyBuilder {
     /// Begins a key without a partition key.
     #[must_use]
     pub fn new() -> Self {
-        let mut bytes = BytesMut::with_capacity(64);
+        let mut bytes = scratch::take();
         bytes.put_bytes(0, FRAME_BYTES);
         Self(bytes)
     }
@@ -284,7 +285,7 @@ impl CellKeyBuilder {
         frame.put_u64(token);
         frame.put_u16(len);
         clustering(&mut bytes)?;
-        Ok(CellKey(bytes.freeze()))
+        Ok(CellKey(scratch::finish(bytes)))
     }
 }
 

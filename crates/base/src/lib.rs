@@ -14,6 +14,7 @@ pub mod park;
 pub mod partition;
 pub mod rng;
 pub mod row;
+mod scratch;
 pub mod serial;
 pub mod spawn;
 pub mod text;

@@ -46,7 +46,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, Timestamp};
-use crate::var_long;
+use crate::{scratch, var_long};
 
 const FORMAT: u8 = 1;
 
@@ -228,10 +228,9 @@ impl RowImage {
     #[must_use]
     pub fn encode_new<'a>(
         schema_version: u32,
-        columns: impl ExactSizeIterator<Item = (ColumnId, &'a [u8])> + Clone,
+        columns: impl ExactSizeIterator<Item = (ColumnId, &'a [u8])>,
     ) -> Bytes {
-        let values: usize = columns.clone().map(|(_, value)| value.len() + 24).sum();
-        let mut out = BytesMut::with_capacity(16 + values);
+        let mut out = scratch::take();
         out.put_u8(FORMAT);
         var_long::put(&mut out, i64::from(schema_version));
         out.put_u8(MARKED);
@@ -242,7 +241,7 @@ impl RowImage {
             put_len(&mut out, value.len());
             out.put_slice(value);
         }
-        out.freeze()
+        scratch::finish(out)
     }
 
     /// Reads an image that takes all of `bytes`; its values are slices of them.
