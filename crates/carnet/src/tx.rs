@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use carnet_base::{Bytes, CellHash, CellKey, ErrorKind, KeyRange, Result, Timestamp, block_on};
+use carnet_base::{
+    Bytes, CellHash, CellKey, ErrorKind, KeyRange, Result, TableId, Timestamp, block_on,
+};
 use carnet_store::PageLimit;
 use carnet_txn::{Entry, Isolation, Transaction, TransactionPage};
 
@@ -107,6 +109,11 @@ impl Tx {
     pub fn delete_cell(&self, key: CellKey) -> Result<()> {
         self.note_schema(&key);
         self.transaction.delete(key)
+    }
+
+    /// Deletes every cell of a table that the transaction takes out of the catalogue.
+    pub(crate) fn drop_cells(&self, table: TableId) -> Result<()> {
+        self.transaction.drop_table(table)
     }
 
     /// Makes the commit depend on a cell at every isolation level.

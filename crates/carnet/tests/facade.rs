@@ -463,3 +463,47 @@ fn a_handle_of_another_database_finds_its_own_table_of_that_name() {
     let read = |db: &Db| theirs.get(&db.snapshot().unwrap(), "k").unwrap().unwrap();
     assert_eq!((&read(&one)[..], &read(&other)[..]), (&b"one"[..], &b"other"[..]));
 }
+
+/// Dropped and emptied tables give their space back, and nobody sees their cells but those who
+/// looked before.
+#[test]
+fn dropped_tables_give_their_space_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let db =
+        Db::builder().durability(Durability::None).retention(Duration::ZERO).open(&path).unwrap();
+    let (dropped, emptied) = (db.raw("main.dropped").unwrap(), db.raw("main.emptied").unwrap());
+    let kept = db.raw("main.kept").unwrap();
+    for n in 0..100_u32 {
+        let value: Vec<u8> =
+            (0..2000_u32).map(|at| (at.wrapping_mul(n + 7) >> 3).to_le_bytes()[0]).collect();
+        db.transact(|tx| {
+            dropped.put(tx, n.to_be_bytes(), &value)?;
+            emptied.put(tx, n.to_be_bytes(), &value)
+        })
+        .unwrap();
+    }
+    db.transact(|tx| kept.put(tx, "k", "v")).unwrap();
+    let before = db.snapshot().unwrap();
+    db.transact(|tx| {
+        emptied.put(tx, "own", "write of the transaction that empties the table")?;
+        block_on(catalog::drop_table(tx.as_async(), "main", "dropped"))?;
+        block_on(catalog::truncate_table(tx.as_async(), "main", "emptied"))
+    })
+    .unwrap();
+    let count =
+        |table: &carnet::RawTable, snapshot: &carnet::Snapshot| table.prefix(snapshot, "").count();
+    let after = db.snapshot().unwrap();
+    assert_eq!((count(&emptied, &before), count(&emptied, &after)), (100, 0));
+    assert!(dropped.get(&after, "k").unwrap_err().to_string().contains("dropped"));
+    drop((before, after));
+    db.compact().unwrap();
+    let bytes: u64 = std::fs::read_dir(&path)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.file_name().to_string_lossy().ends_with(".sst"))
+        .map(|entry| entry.metadata().unwrap().len())
+        .sum();
+    assert!(bytes < 20_000, "{bytes} bytes of tables hold what nobody can see");
+    assert_eq!(count(&kept, &db.snapshot().unwrap()), 1);
+}

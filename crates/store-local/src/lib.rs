@@ -28,7 +28,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use carnet_base::{
-    CellKey, Clock, Error, ErrorKind, Result, Signal, Spawn, Timestamp, Version, WorkerHandle,
+    CellKey, Clock, Error, ErrorKind, KeyRange, Result, Signal, Spawn, Timestamp, Version,
+    WorkerHandle,
 };
 use carnet_storage::disk::Disk;
 use carnet_storage::{AppendError, Engine, Metrics, Mutation, Options, Publish, TableOptionsOf};
@@ -187,10 +188,12 @@ impl CommitLog for LocalStore {
     async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
         context.check(&*self.clock)?;
         let start = request.start;
+        let dropped: Vec<KeyRange> = request.drops.iter().copied().map(KeyRange::table).collect();
+        let drops = dropped.iter().map(|range| Mutation::DeleteRange { range });
         let writes = request.writes.iter();
-        let mutations =
+        let writes =
             writes.map(|write| Mutation::put_or_delete(&write.key, write.payload.as_deref()));
-        let prepared = self.engine.prepare(start, mutations)?;
+        let prepared = self.engine.prepare(start, drops.chain(writes))?;
         let mut claim = request.into_claim();
         self.engine.ready(prepared.bytes()).await?;
         let decide = || self.order.decide(&mut claim);

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use carnet_base::{Bytes, CellHash, CellKey, Error, KeyRange, Result, Timestamp};
+use carnet_base::{Bytes, CellHash, CellKey, Error, KeyRange, Result, TableId, Timestamp};
 
 use crate::context::Context;
 
@@ -64,13 +64,18 @@ pub struct CommitRequest {
     pub reads: ReadSet,
     /// What it writes: in the order of cells, at most one write for a cell.
     pub writes: Vec<Write>,
+    /// Tables that are dropped: every cell committed before is deleted.
+    ///
+    /// Nothing is checked for these cells. Whoever uses a table has to rely on a cell that its
+    /// drop writes, and a dropped table's id is never used again.
+    pub drops: Vec<TableId>,
 }
 
 impl CommitRequest {
-    /// Asks for the commit of a transaction.
+    /// Asks for the commit of a transaction that drops no table.
     #[must_use]
-    pub fn new(begun: Begun, start: Timestamp, reads: ReadSet, writes: Vec<Write>) -> Self {
-        Self { read: begun.read, start, slot: begun.slot, reads, writes }
+    pub const fn new(begun: Begun, start: Timestamp, reads: ReadSet, writes: Vec<Write>) -> Self {
+        Self { read: begun.read, start, slot: begun.slot, reads, writes, drops: Vec::new() }
     }
 
     /// Returns what the decision is made of, and gives up the payloads.
@@ -78,7 +83,7 @@ impl CommitRequest {
     /// It is made before the decision's turn comes, because all commits wait for each other there.
     #[must_use]
     pub fn into_claim(self) -> Claim {
-        let Self { read, start, slot, reads, writes } = self;
+        let Self { read, start, slot, reads, writes, drops: _ } = self;
         let keys: Vec<CellKey> = writes.into_iter().map(|write| write.key).collect();
         let hashes = keys.iter().map(CellKey::hash).collect();
         Claim { read, start, slot, reads, keys, hashes }

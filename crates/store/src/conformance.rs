@@ -33,6 +33,7 @@ const NEIGHBOUR: TableId = TableId(1001);
 pub fn run<S: CellStore + CommitLog>(mut make: impl FnMut() -> S) {
     a_commit_is_visible_from_its_timestamp_on(&make());
     a_tombstone_hides_what_is_older_and_only_that(&make());
+    a_dropped_table_is_empty_from_then_on(&make());
     a_refused_commit_leaves_nothing(&make());
     starts_are_unique_and_lie_above_their_snapshot(&make());
     a_snapshot_can_be_taken_up_again(&make());
@@ -275,6 +276,27 @@ fn a_tombstone_hides_what_is_older_and_only_that<S: CellStore + CommitLog>(store
     assert_eq!(session.read(&key, again).as_deref(), Some(&b"two"[..]));
     let range = KeyRange::table(TABLE);
     assert_eq!(session.range(&range, deleted, false, PageLimit::cells(10)), []);
+}
+
+fn a_dropped_table_is_empty_from_then_on<S: CellStore + CommitLog>(store: &S) {
+    let session = Session(store);
+    let (key, neighbour) = (cell("p", "c"), {
+        let partition = PartitionKey::new("p");
+        CellKey::new(NEIGHBOUR, &partition, "c")
+    });
+    session.put(&key, "one");
+    let before = session.put(&neighbour, "theirs");
+    let begun = session.begin();
+    let mut request = request(begun, vec![put(&cell("q", "c"), "of the same commit")]);
+    request.drops = vec![TABLE];
+    let dropped =
+        block_on(store.commit(&Context::unbounded(), request)).expect("nothing conflicts");
+    store.end(begun);
+    let cells = |read| session.range(&KeyRange::table(TABLE), read, false, PageLimit::cells(10));
+    assert_eq!(cells(before).len(), 1, "earlier snapshots see what they saw");
+    assert_eq!(cells(dropped).len(), 1, "what the same commit writes stays");
+    assert_eq!(session.read(&key, dropped), None);
+    assert_eq!(session.read(&neighbour, dropped).as_deref(), Some(&b"theirs"[..]));
 }
 
 fn a_refused_commit_leaves_nothing<S: CellStore + CommitLog>(store: &S) {

@@ -105,7 +105,14 @@ impl State {
 
     fn commit(&mut self, request: CommitRequest) -> Result<Timestamp> {
         let (start, writes) = (request.start, request.writes.clone());
+        let drops = request.drops.clone();
         let commit = self.order.decide(&mut request.into_claim())?;
+        for table in drops {
+            let Some(bounds) = KeyRange::table(table).map_bounds() else { continue };
+            for (_, versions) in self.cells.range_mut(bounds) {
+                versions.insert(start, Stored { commit: None, payload: None });
+            }
+        }
         for write in writes {
             let stored = Stored { commit: None, payload: write.payload };
             self.cells.entry(write.key).or_default().insert(start, stored);

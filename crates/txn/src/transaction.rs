@@ -5,7 +5,7 @@ use std::iter::Peekable;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use carnet_base::{Bytes, CellHash, CellKey, Error, KeyRange, Result, Timestamp};
+use carnet_base::{Bytes, CellHash, CellKey, Error, KeyRange, Result, TableId, Timestamp};
 use carnet_store::{
     BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, PageLimit, RangeRequest,
     ReadSet, Write,
@@ -64,6 +64,7 @@ struct State {
     reads: ReadSet,
     writes: BTreeMap<CellKey, Option<Bytes>>,
     write_bytes: usize,
+    drops: Vec<TableId>,
 }
 
 impl<S: CellStore + CommitLog> Transaction<S> {
@@ -203,7 +204,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
 
     fn write(&self, key: CellKey, payload: Option<Bytes>) -> Result<()> {
         if self.inner.begun.start.is_none() {
-            return Err(Error::invalid("this transaction only reads; begin one that may write"));
+            return Err(only_reads());
         }
         let mut state = self.inner.open()?;
         let size = |payload: Option<&Bytes>| payload.map_or(0, Bytes::len);
@@ -218,6 +219,32 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         }
         state.write_bytes = after;
         state.writes.insert(key, payload);
+        Ok(())
+    }
+
+    /// Drops a table: deletes every cell of it, without looking at any.
+    ///
+    /// The caller sees to it that the commit writes a cell on which everybody relies who uses the
+    /// table, and that the table's id is not used any more: see [`CommitRequest::drops`].
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the transaction has ended or only reads.
+    pub fn drop_table(&self, table: TableId) -> Result<()> {
+        if self.inner.begun.start.is_none() {
+            return Err(only_reads());
+        }
+        let state = &mut *self.inner.open()?;
+        // A commit spares what it writes itself.
+        state.writes.retain(|key, payload| {
+            let stays = key.table() != table;
+            if !stays {
+                let payload = payload.as_ref().map_or(0, Bytes::len);
+                state.write_bytes -= key.as_bytes().len() + payload;
+            }
+            stays
+        });
+        state.drops.push(table);
         Ok(())
     }
 
@@ -265,16 +292,16 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     /// for the outcome of the start. `Invalid`: the transaction has ended already.
     pub async fn commit(&self) -> Result<Timestamp> {
         let inner = &*self.inner;
-        let (reads, writes) = {
+        let State { reads, writes, drops, .. } = {
             let mut state = inner.open()?;
-            state.closed = true;
-            (std::mem::take(&mut state.reads), std::mem::take(&mut state.writes))
+            std::mem::replace(&mut *state, State { closed: true, ..State::default() })
         };
         let result = match inner.begun.start {
-            Some(start) if !writes.is_empty() => {
+            Some(start) if !writes.is_empty() || !drops.is_empty() => {
                 let writes =
                     writes.into_iter().map(|(key, payload)| Write { key, payload }).collect();
-                let request = CommitRequest::new(inner.begun, start, reads, writes);
+                let mut request = CommitRequest::new(inner.begun, start, reads, writes);
+                request.drops = drops;
                 inner.store.commit(&inner.context, request).await
             }
             _ => Ok(inner.begun.read),
@@ -344,6 +371,10 @@ impl<S: CellStore + CommitLog> Drop for Inner<S> {
     fn drop(&mut self) {
         self.release();
     }
+}
+
+fn only_reads() -> Error {
+    Error::invalid("this transaction only reads; begin one that may write")
 }
 
 /// Merges stored cells and own writes, both in order; an own write hides the stored cell.

@@ -111,6 +111,7 @@ pub async fn drop_keyspace(tx: &Tx, name: &str) -> Result<()> {
     // A table that is created meanwhile conflicts: both write the schema's cell.
     for table in tables(tx, name).await? {
         tx.delete_cell(system_cell(TABLES, name, &table.name))?;
+        tx.drop_cells(table.id)?;
     }
     touch(tx)?;
     tx.delete_cell(system_cell(KEYSPACES, "", name))
@@ -185,20 +186,20 @@ pub fn alter_table(tx: &Tx, schema: &TableSchema) -> Result<()> {
     tx.put_cell(system_cell(TABLES, &schema.keyspace, &schema.name), schema.encode())
 }
 
-/// Removes a table. Its cells are unreachable from then on.
+/// Removes a table and its cells. Snapshots taken before still see them.
 ///
 /// # Errors
 ///
 /// `Invalid` when it is not there; else as [`Tx::put_cell`].
 pub async fn drop_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
-    if table(tx, keyspace, name).await?.is_none() {
-        return Err(no_table(keyspace, name));
-    }
+    let found = table(tx, keyspace, name).await?;
+    let schema = found.ok_or_else(|| no_table(keyspace, name))?;
     touch(tx)?;
-    tx.delete_cell(system_cell(TABLES, keyspace, name))
+    tx.delete_cell(system_cell(TABLES, keyspace, name))?;
+    tx.drop_cells(schema.id)
 }
 
-/// Empties a table: it goes on under a fresh id, and its cells are unreachable from then on.
+/// Empties a table: it goes on under a fresh id, and the cells under the old one are deleted.
 ///
 /// # Errors
 ///
@@ -206,6 +207,7 @@ pub async fn drop_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
 pub async fn truncate_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
     let found = table(tx, keyspace, name).await?;
     let schema = found.ok_or_else(|| no_table(keyspace, name))?;
+    tx.drop_cells(schema.id)?;
     let mut schema = (*schema).clone();
     schema.id = next_table_id(tx).await?;
     schema.version += 1;
