@@ -320,6 +320,7 @@ impl Db {
             isolation: self.inner.isolation,
             attempts_max: self.inner.attempts_max,
             timeout: None,
+            bypass_cache: false,
         }
     }
 
@@ -440,6 +441,7 @@ pub struct TransactionOptions<'db> {
     isolation: Isolation,
     attempts_max: u32,
     timeout: Option<Duration>,
+    bypass_cache: bool,
 }
 
 impl TransactionOptions<'_> {
@@ -459,6 +461,22 @@ impl TransactionOptions<'_> {
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
+    }
+
+    /// Has the transaction's reads leave the cache as it was: for large scans whose blocks nobody
+    /// will ask for again soon.
+    pub const fn bypass_cache(mut self, bypass: bool) -> Self {
+        self.bypass_cache = bypass;
+        self
+    }
+
+    /// As [`Db::snapshot`], and as [`Db::snapshot_at`] with a timestamp.
+    ///
+    /// # Errors
+    ///
+    /// As these.
+    pub async fn snapshot_async(&self, at: Option<Timestamp>) -> Result<Tx> {
+        self.begin_kind(at.map_or(BeginKind::ReadOnly, BeginKind::ReadOnlyAt)).await
     }
 
     /// Begins a transaction that the caller commits.
@@ -552,10 +570,11 @@ impl TransactionOptions<'_> {
     }
 
     fn context(&self) -> Context {
-        match self.timeout {
+        let context = match self.timeout {
             None => Context::unbounded(),
             Some(timeout) => Context::until(self.db.inner.clock.now().after(timeout)),
-        }
+        };
+        if self.bypass_cache { context.bypassing_cache() } else { context }
     }
 
     async fn begin_kind(&self, kind: BeginKind) -> Result<Tx> {

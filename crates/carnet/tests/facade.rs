@@ -507,3 +507,31 @@ fn dropped_tables_give_their_space_back() {
     assert!(bytes < 20_000, "{bytes} bytes of tables hold what nobody can see");
     assert_eq!(count(&kept, &db.snapshot().unwrap()), 1);
 }
+
+#[test]
+fn reads_that_bypass_the_cache_leave_it_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path().join("db")).unwrap();
+    let table = db.raw("t").unwrap();
+    db.transact(|tx| (0..2000_u32).try_for_each(|n| table.put(tx, n.to_be_bytes(), [7; 100])))
+        .unwrap();
+    db.flush().unwrap();
+    // The schema and the index are read by all of them.
+    table.get(&db.snapshot().unwrap(), "none").unwrap();
+    let cached = || db.metrics().unwrap().cache_bytes;
+    let before = cached();
+    let reading = db.transaction().bypass_cache(true);
+    let tx = block_on(reading.snapshot_async(None)).unwrap();
+    let mut rows = table.prefix(&tx, "");
+    let mut count = 0;
+    loop {
+        let page = block_on(rows.next_page()).unwrap();
+        count += page.len();
+        if page.is_empty() {
+            break;
+        }
+    }
+    assert_eq!((count, cached()), (2000, before));
+    assert_eq!(table.prefix(&db.snapshot().unwrap(), "").count(), 2000);
+    assert!(cached() > before);
+}

@@ -99,3 +99,25 @@ scripts! { aggregates batches conditions deletes inserts keyspaces ranges scans 
 fn no_script_is_forgotten() {
     blocks::check_none_forgotten(SCRIPTS_FOLDER, SCRIPTS);
 }
+
+#[test]
+fn a_select_that_bypasses_the_cache_leaves_it_as_it_was() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let db = Db::open(dir.path().join("db")).expect("an empty directory opens");
+    let executor = executor(db.clone());
+    let session = Session::new();
+    let query = |text: &str| outcome(&executor, &session, text);
+    query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
+    query("CREATE TABLE ks.t (k int PRIMARY KEY, v text)");
+    for k in 0..200 {
+        query(&format!("INSERT INTO ks.t (k, v) VALUES ({k}, 'value {k}')"));
+    }
+    db.flush().expect("the store works");
+    query("SELECT v FROM ks.t WHERE k = 1000");
+    let cached = || db.metrics().expect("an embedded store counts").cache_bytes;
+    let before = cached();
+    assert!(query("SELECT count(*) FROM ks.t BYPASS CACHE").contains("200"));
+    assert_eq!(cached(), before);
+    assert!(query("SELECT count(*) FROM ks.t").contains("200"));
+    assert!(cached() > before);
+}

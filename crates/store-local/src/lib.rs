@@ -32,7 +32,9 @@ use carnet_base::{
     WorkerHandle,
 };
 use carnet_storage::disk::Disk;
-use carnet_storage::{AppendError, Engine, Metrics, Mutation, Options, Publish, TableOptionsOf};
+use carnet_storage::{
+    AppendError, Engine, Metrics, Mutation, Options, Publish, ReadOptions, TableOptionsOf,
+};
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitOrder, CommitRequest, Context, Outcome, Page,
     RangeRequest, check_handed_out,
@@ -153,11 +155,15 @@ impl Drop for LocalStore {
     }
 }
 
+fn read_options(context: &Context) -> ReadOptions {
+    ReadOptions { bypass_cache: context.bypasses_cache() }
+}
+
 impl CellStore for LocalStore {
     async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
         context.check(&*self.clock)?;
         // Every version is stamped: what is asked for below a start is asked for below its commit.
-        self.engine.get(key, at.read).await
+        self.engine.get_with(key, at.read, read_options(context)).await
     }
 
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
@@ -166,7 +172,9 @@ impl CellStore for LocalStore {
             cells: request.limit.cells.max(1),
             bytes: request.limit.bytes,
         };
-        let page = self.engine.range(&request.range, request.read, request.reverse, limit).await?;
+        let RangeRequest { range, read, reverse, .. } = request;
+        let page =
+            self.engine.range_with(range, *read, *reverse, limit, read_options(context)).await?;
         Ok(Page { cells: page.cells, resume: page.resume })
     }
 }

@@ -6,19 +6,32 @@ use carnet_base::{Clock, Error, ErrorKind, Moment, Result};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context {
     deadline: Option<Moment>,
+    bypass_cache: bool,
 }
 
 impl Context {
     /// A context without a deadline.
     #[must_use]
     pub const fn unbounded() -> Self {
-        Self { deadline: None }
+        Self { deadline: None, bypass_cache: false }
     }
 
     /// A context whose calls give up at a moment of the store's clock.
     #[must_use]
     pub const fn until(deadline: Moment) -> Self {
-        Self { deadline: Some(deadline) }
+        Self { deadline: Some(deadline), bypass_cache: false }
+    }
+
+    /// The same context, whose reads leave the store's cache as it was.
+    #[must_use]
+    pub const fn bypassing_cache(self) -> Self {
+        Self { bypass_cache: true, ..self }
+    }
+
+    /// Tells whether reads leave the store's cache as it was.
+    #[must_use]
+    pub const fn bypasses_cache(&self) -> bool {
+        self.bypass_cache
     }
 
     /// Returns when calls give up.

@@ -164,9 +164,6 @@ fn refuse_unbuilt(select: &Select) -> Result<(), CqlError> {
     if !select.group_by.is_empty() {
         return Err(CqlError::unsupported("GROUP BY"));
     }
-    if select.bypass_cache {
-        return Err(CqlError::unsupported("BYPASS CACHE"));
-    }
     if select.timeout.is_some() {
         return Err(CqlError::unsupported("USING TIMEOUT"));
     }

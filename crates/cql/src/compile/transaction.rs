@@ -139,6 +139,7 @@ impl<'a> Compiler<'a> {
         let result = match &transaction.result {
             None => ResultPlan::Applied,
             Some(TransactionResult::Select(select)) => {
+                refuse_bypass(select)?;
                 let plan = self.select(select, table(tables, &select.from)?)?;
                 ResultPlan::Select(Box::new(plan))
             }
@@ -162,6 +163,7 @@ impl<'a> Compiler<'a> {
         tables: &'a Tables,
     ) -> Result<SelectPlan, CqlError> {
         let refuse = |why: &str| Err(CqlError::invalid(format!("LET {name}: {why}")));
+        refuse_bypass(select)?;
         if !select.order_by.is_empty() {
             return refuse("ORDER BY has no place in it");
         }
@@ -298,4 +300,12 @@ fn unnamed(name: String, data_type: DataType) -> ColumnSpec {
         name,
         result_type: data_type.into(),
     }
+}
+
+/// A transaction's reads share one way of reading.
+fn refuse_bypass(select: &Select) -> Result<(), CqlError> {
+    if select.bypass_cache {
+        return Err(CqlError::unsupported("BYPASS CACHE inside a transaction"));
+    }
+    Ok(())
 }

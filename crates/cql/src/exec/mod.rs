@@ -41,7 +41,7 @@ pub use prepared::Prepared;
 pub(crate) use scan::{Access, Clustering, Partitions};
 pub(crate) use uuids::Uuids;
 
-use crate::ast::{BatchKind, Statement, TableName, Write};
+use crate::ast::{BatchKind, Select, Statement, TableName, Write};
 use crate::compile::{Compiler, Environment, SelectPlan, Tables, TransactionPlan, WritePlan};
 use crate::result::{ColumnSpec, Response};
 use crate::system::NodeInfo;
@@ -231,7 +231,7 @@ impl Executor {
             Statement::Select(select) if self.is_system(&select.from, &run) => {
                 self.system_select(select, &run).await
             }
-            Statement::Select(_) => self.select(statements, &run).await,
+            Statement::Select(select) => self.select(select, statements, &run).await,
             Statement::Write(write) => {
                 self.refuse_system(write.table(), &run)?;
                 self.write(statements, &run).await
@@ -250,14 +250,16 @@ impl Executor {
         }
     }
 
-    async fn select(&self, statements: &Statements, run: &Run<'_>) -> Result<Response, CqlError> {
-        let db = &self.shared.db;
+    async fn select(
+        &self,
+        select: &Select,
+        statements: &Statements,
+        run: &Run<'_>,
+    ) -> Result<Response, CqlError> {
         let state = run.parameters.paging_state.as_ref();
         let state = state.map(PagingState::decode).transpose()?;
-        let snapshot = match &state {
-            None => db.snapshot_async().await?,
-            Some(state) => db.snapshot_at(state.snapshot).await?,
-        };
+        let options = self.shared.db.transaction().bypass_cache(select.bypass_cache);
+        let snapshot = options.snapshot_async(state.as_ref().map(|state| state.snapshot)).await?;
         let plan = self.plan(&snapshot, statements, run.keyspace.as_deref()).await;
         let plan = plan.map_err(|error| match (&state, error.kind()) {
             // It would be unprepared again and again: the snapshot has the table as it was.
