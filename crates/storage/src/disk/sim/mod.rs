@@ -47,10 +47,35 @@ pub enum Kind {
     Read,
     /// Bytes are written, or a length is changed.
     Write,
-    /// A file or the directory is synced.
+    /// A file is synced.
     Sync,
-    /// A file is made, opened, renamed or removed, or the names are listed.
-    Name,
+    /// The directory is synced.
+    SyncDirectory,
+    /// A file is made.
+    Create,
+    /// A file is opened.
+    Open,
+    /// A file is given another name.
+    Rename,
+    /// A file is removed.
+    Remove,
+    /// The names are listed.
+    List,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 9] = [
+        Self::Read,
+        Self::Write,
+        Self::Sync,
+        Self::SyncDirectory,
+        Self::Create,
+        Self::Open,
+        Self::Rename,
+        Self::Remove,
+        Self::List,
+    ];
 }
 
 /// A simulated directory. Clones share it.
@@ -93,7 +118,7 @@ impl SimDisk {
     /// Returns how many syncs there were, of files and of the directory.
     #[must_use]
     pub fn syncs(&self) -> u64 {
-        self.count(Kind::Sync)
+        self.count(Kind::Sync) + self.count(Kind::SyncDirectory)
     }
 
     /// Makes one operation fail: the `operation`-th since the disk was made, counted from 1.
@@ -216,7 +241,7 @@ impl SimDisk {
             synced_names: names.clone(),
             names,
             unsynced_names: Vec::new(),
-            counts: [0; 4],
+            counts: [0; Kind::ALL.len()],
             trouble: Trouble::default(),
             locked: false,
             held: false,
@@ -257,7 +282,7 @@ impl Disk for SimDisk {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.enter().growing(Kind::Name, |state| {
+        self.enter().growing(Kind::Create, |state| {
             let file = state.files.len();
             state.files.push(Content::default());
             let change = NameChange::Create { name: name.to_owned(), file };
@@ -268,14 +293,14 @@ impl Disk for SimDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.enter().atomically(Kind::Name, |state| {
+        self.enter().atomically(Kind::Open, |state| {
             let file = state.find(name)?;
             Ok(Arc::new(SimFile { disk: self.clone(), name: name.to_owned(), file }) as _)
         })
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.enter().growing(Kind::Name, |state| {
+        self.enter().growing(Kind::Rename, |state| {
             let file = state.find(from)?;
             let change = NameChange::Rename { from: from.to_owned(), to: to.to_owned(), file };
             change.apply(&mut state.names);
@@ -285,7 +310,7 @@ impl Disk for SimDisk {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.enter().atomically(Kind::Name, |state| {
+        self.enter().atomically(Kind::Remove, |state| {
             state.find(name)?;
             let change = NameChange::Remove { name: name.to_owned() };
             change.apply(&mut state.names);
@@ -295,11 +320,11 @@ impl Disk for SimDisk {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        self.enter().atomically(Kind::Name, |state| Ok(state.names.keys().cloned().collect()))
+        self.enter().atomically(Kind::List, |state| Ok(state.names.keys().cloned().collect()))
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        self.enter().atomically(Kind::Sync, |state| {
+        self.enter().atomically(Kind::SyncDirectory, |state| {
             state.unsynced_names.clear();
             state.synced_names.clone_from(&state.names);
             Ok(())

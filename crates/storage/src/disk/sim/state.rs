@@ -15,7 +15,7 @@ pub(super) struct State {
     pub(super) synced_names: BTreeMap<String, usize>,
     pub(super) unsynced_names: Vec<NameChange>,
     /// Of operations, by kind.
-    pub(super) counts: [u64; 4],
+    pub(super) counts: [u64; Kind::ALL.len()],
     pub(super) trouble: Trouble,
     pub(super) locked: bool,
     pub(super) held: bool,
@@ -52,13 +52,16 @@ impl State {
         self.counts[kind as usize] += 1;
         let now = self.now();
         let nth = self.counts[kind as usize];
+        let syncs = [Kind::Sync, Kind::SyncDirectory];
+        let nth_sync =
+            syncs.contains(&kind).then(|| syncs.map(|of| self.counts[of as usize]).iter().sum());
         let trouble = &mut self.trouble;
         let lost = || io::Error::other("the simulated power is gone");
         if trouble.halted {
             return Fate::Dead(lost());
         }
-        if trouble.halt_at == Some(now) || (kind == Kind::Sync && trouble.halt_at_sync == Some(nth))
-        {
+        let at_sync = nth_sync.is_some() && trouble.halt_at_sync == nth_sync;
+        if trouble.halt_at == Some(now) || at_sync {
             trouble.halted = true;
             return Fate::Fails(lost());
         }

@@ -116,8 +116,9 @@ fn a_late_read_asks_to_be_polled_again_and_replays_from_its_seed() {
 fn operations_are_counted_and_fail_by_kind() {
     let disk = SimDisk::new(1);
     let file = written(&disk, b"abc");
-    let counts = || [Kind::Read, Kind::Write, Kind::Sync, Kind::Name].map(|kind| disk.count(kind));
-    assert_eq!(counts(), [0, 1, 0, 1]);
+    let kinds = [Kind::Read, Kind::Write, Kind::Sync, Kind::SyncDirectory, Kind::Create];
+    let counts = || kinds.map(|kind| disk.count(kind));
+    assert_eq!(counts(), [0, 1, 0, 0, 1]);
     disk.fail_nth(Kind::Read, 2, io::ErrorKind::TimedOut);
     disk.fail_nth(Kind::Sync, 1, io::ErrorKind::Other);
     disk.fail_nth(Kind::Write, 3, io::ErrorKind::WriteZero);
@@ -130,7 +131,7 @@ fn operations_are_counted_and_fail_by_kind() {
     assert_eq!(file.preallocate(9).unwrap_err().kind(), io::ErrorKind::WriteZero);
     assert!(file.sync_data().is_err());
     disk.sync_dir().unwrap();
-    assert_eq!(counts(), [3, 3, 2, 1]);
+    assert_eq!(counts(), [3, 3, 1, 1, 1]);
     assert_eq!((disk.operations(), disk.syncs()), (9, 2));
 }
 
