@@ -8,7 +8,7 @@ use std::io;
 
 use carnet_base::{ErrorKind, KeyRange, Rng, SeededRng, TableId, Timestamp};
 use carnet_storage::disk::Disk;
-use carnet_storage::disk::sim::SimDisk;
+use carnet_storage::disk::sim::{Kind, SimDisk};
 use carnet_storage::{Durability, Mutation, Options};
 use common::{Mix, Model, append, check_recovered, compare_at, open, run, time};
 
@@ -84,6 +84,27 @@ fn a_full_disk_stops_writes_with_a_clear_error_and_reads_go_on() {
     model.records.truncate(1);
     compare_at(&engine, &model, acknowledged, &mut rng).unwrap();
     assert!(engine.flush().is_err() && engine.close().is_err());
+}
+
+/// The kernel drops what a failed sync was for, and calls it clean: the next process reads it all
+/// from the page cache, and a sync of its own would bring none of it to the device.
+#[test]
+fn what_a_failed_sync_lost_is_written_again_before_it_is_shown() {
+    let mut rng = SeededRng::new(1);
+    let disk = SimDisk::new(1);
+    let mut model = Model::default();
+    let (engine, workers) = open(&disk, options()).unwrap();
+    drop(append(&engine, &mut model, &MIX, &mut rng).unwrap());
+    disk.fail_nth(Kind::Sync, disk.count(Kind::Sync) + 1, io::ErrorKind::Other);
+    workers.settle();
+    assert!(engine.close().is_err());
+    let disk = disk.kill();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    let shown = engine.published();
+    assert_eq!(shown, model.last_commit(), "nobody was promised it, and it is there");
+    let (engine, _workers) = open(&disk.crash(&mut rng), options()).unwrap();
+    assert_eq!(engine.published(), shown);
+    compare_at(&engine, &model, shown, &mut rng).unwrap();
 }
 
 /// A small database: one table, and records in the log.

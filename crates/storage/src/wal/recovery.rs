@@ -24,6 +24,8 @@ pub(crate) struct Recovered {
 /// A segment's file. Its bytes are read when they are looked at: a log may be longer than memory.
 struct Segment {
     number: u64,
+    /// The LSN of its first byte, once it was entered.
+    base: Lsn,
     name: String,
     file: Arc<dyn File>,
 }
@@ -56,11 +58,11 @@ pub(crate) fn recover(
     base: Lsn,
     visit: impl FnMut(Record) -> Result<()>,
 ) -> Result<Recovered> {
-    let Walked { segments, next, empty, bad } = walk(disk, first, base, visit)?;
+    let Walked { segments, next, durable, empty, bad } = walk(disk, first, base, visit)?;
     if let Some(bad) = bad {
-        return cut(disk, &segments, bad);
+        return cut(disk, &segments, bad, durable);
     }
-    sync(disk, &segments)?;
+    secure(disk, &segments, durable)?;
     let last = segments.last().expect("open_segments() returns at least one");
     // A segment without records is made again rather than left behind at each opening.
     Ok(if empty {
@@ -103,13 +105,13 @@ pub(crate) fn read_segment(
     visit: impl FnMut(Record) -> Result<()>,
 ) -> Result<(SegmentHeader, Option<(usize, &'static str)>)> {
     let file = disk.open(name).during("open", disk, name)?;
-    let segment = Segment { number: 0, name: name.to_owned(), file };
+    let segment = Segment { number: 0, base: Lsn::default(), name: name.to_owned(), file };
     let bytes = segment.read(disk)?;
     let header = SegmentHeader::read(&bytes, &disk.path(name))?.ok_or_else(|| {
         Error::corrupted(format!("{} does not begin as a segment of a log does", disk.path(name)))
     })?;
     let next = header.base.after(segment::HEADER_BYTES as u64);
-    let mut scan = Scan { disk, next, last_commit: Timestamp::ZERO, records: 0, visit };
+    let mut scan = Scan::new(disk, next, visit);
     let stop = scan.records(&segment, &bytes)?;
     Ok((header, stop.filter(|(offset, _)| bytes[*offset..].iter().any(|&byte| byte != 0))))
 }
@@ -119,6 +121,8 @@ struct Walked {
     segments: Vec<Segment>,
     /// Where it ends.
     next: Lsn,
+    /// Its headers say that everything below was synced.
+    durable: Lsn,
     /// Whether its last segment has no records.
     empty: bool,
     /// Where it stops making sense, if it does.
@@ -131,15 +135,18 @@ fn walk(
     base: Lsn,
     visit: impl FnMut(Record) -> Result<()>,
 ) -> Result<Walked> {
-    let segments = open_segments(disk, first)?;
-    let mut scan = Scan { disk, next: base, last_commit: Timestamp::ZERO, records: 0, visit };
+    let mut segments = open_segments(disk, first)?;
+    let last = segments.len() - 1;
+    let mut scan = Scan::new(disk, base, visit);
     // Where the segment before ended, if it has bytes behind its last record.
     let mut stop: Option<Bad> = None;
-    for (index, segment) in segments.iter().enumerate() {
+    for (index, segment) in segments.iter_mut().enumerate() {
+        segment.base = scan.next;
         let bytes = segment.read(disk)?;
         if let Err(why) = scan.enter(segment, &bytes)? {
             let bad = stop.unwrap_or(Bad { index, offset: 0, lsn: scan.next, why });
-            return Ok(Walked { segments, next: bad.lsn, empty: false, bad: Some(bad) });
+            let (next, durable, bad) = (bad.lsn, scan.durable, Some(bad));
+            return Ok(Walked { segments, next, durable, empty: false, bad });
         }
         stop = scan.records(segment, &bytes)?.map(|(offset, why)| Bad {
             index,
@@ -149,12 +156,12 @@ fn walk(
         });
         // Zeros were written ahead of records; anything else is what is left of some.
         let is_zeros = |bad: &Bad| bytes[bad.offset..].iter().all(|&byte| byte == 0);
-        if index + 1 == segments.len() {
+        if index == last {
             stop = stop.filter(|bad| !is_zeros(bad));
         }
     }
-    let (next, empty) = (scan.next, scan.records == 0);
-    Ok(Walked { segments, next, empty, bad: stop })
+    let (next, durable, empty) = (scan.next, scan.durable, scan.records == 0);
+    Ok(Walked { segments, next, durable, empty, bad: stop })
 }
 
 fn open_segments(disk: &dyn Disk, first: u64) -> Result<Vec<Segment>> {
@@ -173,7 +180,7 @@ fn open_segments(disk: &dyn Disk, first: u64) -> Result<Vec<Segment>> {
     let open = |number| {
         let name = file_name(number);
         let file = disk.open(&name).during("open", disk, &name)?;
-        Ok(Segment { number, name, file })
+        Ok(Segment { number, base: Lsn::default(), name, file })
     };
     numbers.into_iter().map(open).collect()
 }
@@ -182,13 +189,20 @@ fn open_segments(disk: &dyn Disk, first: u64) -> Result<Vec<Segment>> {
 struct Scan<'a, V> {
     disk: &'a dyn Disk,
     next: Lsn,
+    /// The greatest LSN that a header vouches for.
+    durable: Lsn,
     last_commit: Timestamp,
     /// How many records the newest segment has.
     records: usize,
     visit: V,
 }
 
-impl<V: FnMut(Record) -> Result<()>> Scan<'_, V> {
+impl<'a, V: FnMut(Record) -> Result<()>> Scan<'a, V> {
+    fn new(disk: &'a dyn Disk, next: Lsn, visit: V) -> Self {
+        let (durable, last_commit) = (Lsn::default(), Timestamp::ZERO);
+        Self { disk, next, durable, last_commit, records: 0, visit }
+    }
+
     /// Enters a segment that must begin where the one before it ended.
     fn enter(&mut self, segment: &Segment, bytes: &Bytes) -> Result<Result<(), &'static str>> {
         let header = SegmentHeader::read(bytes, &self.disk.path(&segment.name))?;
@@ -196,6 +210,7 @@ impl<V: FnMut(Record) -> Result<()>> Scan<'_, V> {
         Ok(match ours {
             Some(header) if header.base == self.next => {
                 self.next = self.next.after(segment::HEADER_BYTES as u64);
+                self.durable = self.durable.max(header.durable);
                 self.records = 0;
                 Ok(())
             }
@@ -238,6 +253,7 @@ impl<V: FnMut(Record) -> Result<()>> Scan<'_, V> {
                 )));
             }
             self.last_commit = header.commit;
+            self.durable = self.durable.max(header.durable);
             self.records += 1;
             let Header { lsn, start, commit, .. } = header;
             (self.visit)(Record { lsn, start, commit, body })?;
@@ -289,7 +305,7 @@ fn refuse_corruption(disk: &dyn Disk, segments: &[Segment], bad: &Bad) -> Result
 }
 
 /// Removes everything from a bad place on, unless it was durable; durable before it returns.
-fn cut(disk: &dyn Disk, segments: &[Segment], bad: Bad) -> Result<Recovered> {
+fn cut(disk: &dyn Disk, segments: &[Segment], bad: Bad, durable: Lsn) -> Result<Recovered> {
     refuse_corruption(disk, segments, &bad)?;
     let torn = &segments[bad.index];
     let later = &segments[bad.index + 1..];
@@ -307,15 +323,27 @@ fn cut(disk: &dyn Disk, segments: &[Segment], bad: Bad) -> Result<Recovered> {
         torn.file.truncate(bad.offset as u64).during("cut", disk, &torn.name)?;
         &segments[..=bad.index]
     };
-    sync(disk, kept)?;
+    secure(disk, kept, durable)?;
     tracing::warn!(file = torn.name, offset = bad.offset, cut_bytes, "cut the log's torn end");
     let segment = if bad.offset == 0 { torn.number } else { torn.number + 1 };
     Ok(Recovered { segment, base: bad.lsn, cut_bytes })
 }
 
-/// What was read may have been written but not synced by a process that was killed.
-fn sync(disk: &dyn Disk, segments: &[Segment]) -> Result<()> {
+/// Makes what was read durable.
+///
+/// A process that was killed may have written it and never synced it. Or its sync failed: then the
+/// kernel calls the bytes clean, though the device never got them, and another sync brings nothing
+/// there. So whatever no header vouches for is written once more.
+fn secure(disk: &dyn Disk, segments: &[Segment], durable: Lsn) -> Result<()> {
     for segment in segments {
+        let len = segment.file.len().during("read", disk, &segment.name)?;
+        let from = durable.0.saturating_sub(segment.base.0);
+        if from < len {
+            let bytes = segment.read(disk)?;
+            let doubtful = usize::try_from(from).ok().and_then(|from| bytes.get(from..));
+            let doubtful = doubtful.unwrap_or_default();
+            segment.file.write_at(doubtful, from).during("write", disk, &segment.name)?;
+        }
         segment.file.sync_data().during("sync", disk, &segment.name)?;
     }
     Ok(())
