@@ -107,6 +107,21 @@ fn what_a_failed_sync_lost_is_written_again_before_it_is_shown() {
     compare_at(&engine, &model, shown, &mut rng).unwrap();
 }
 
+/// What is in force after that, nobody knows: an edit that followed could undo another one.
+#[test]
+fn a_bound_that_could_not_be_raised_stops_the_store() {
+    for kind in [Kind::Create, Kind::Write, Kind::Sync, Kind::Rename, Kind::SyncDirectory] {
+        let disk = SimDisk::new(1);
+        let (engine, _workers) = open(&disk, options()).unwrap();
+        disk.fail_nth(kind, disk.count(kind) + 1, io::ErrorKind::Other);
+        assert!(engine.raise_bound(time(100)).is_err());
+        let error = engine.raise_bound(time(200)).unwrap_err().to_string();
+        assert!(error.contains("has stopped writing (cannot "), "{kind:?}: {error}");
+        let appended = append(&engine, &mut Model::default(), &MIX, &mut SeededRng::new(1));
+        assert!(appended.is_err() && engine.timestamp_bound() == Timestamp::ZERO);
+    }
+}
+
 /// A small database: one table, and records in the log.
 fn small(close: bool) -> (BTreeMap<String, Vec<u8>>, Model) {
     let mut rng = SeededRng::new(11);

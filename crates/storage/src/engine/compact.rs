@@ -24,7 +24,7 @@ use crate::compaction::merge::{Cell, Fragment, GcHook, Mark, RangeVersion, Sourc
 use crate::compaction::policy::{Choice, Plan, Pressure, State, everything};
 use crate::disk::During;
 use crate::lock::lock;
-use crate::manifest::{Edit, Levels};
+use crate::manifest::{Edit, Levels, Manifest};
 use crate::options::TableOptionsOf;
 use crate::sstable::{self, Builder, EntryRef, RangeTombstone, RawCursor, Table};
 
@@ -300,6 +300,14 @@ impl Core {
         Job::new(plan, levels, &inputs, NewTables(Arc::clone(self)), self.hook())
     }
 
+    /// Makes an edit, durably. A failure leaves the old manifest or the new one in force, so that
+    /// none may follow: the store stops while the manifest is held.
+    pub(super) fn edit(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
+        self.publication.check()?;
+        let outcome = manifest.apply(&*self.disk, edit);
+        outcome.inspect_err(|error| self.publication.stop(&error.to_string()))
+    }
+
     /// Makes an edit of the tables, durably, and shows it to readers; a memtable that it replaces
     /// goes at the same moment.
     pub(super) fn install(&self, edit: &Edit, installs: Installs) -> Result<()> {
@@ -312,7 +320,7 @@ impl Core {
             let (disk, cache) = (Arc::clone(&self.disk), Arc::clone(&self.cache));
             new.push(Arc::new(Table::open(disk, meta.number, meta.bytes, cache)?));
         }
-        manifest.apply(&*self.disk, edit)?;
+        self.edit(&mut manifest, edit)?;
         self.change_view(|view| {
             let changed = view.with_levels(&manifest.levels, &new);
             match installs {

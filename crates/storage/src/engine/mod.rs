@@ -171,13 +171,14 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails; then the bound may or may not be raised.
+    /// `Unavailable` where the disk fails or the store had stopped; then the bound may or may not
+    /// be raised, and the store has stopped writing.
     pub fn raise_bound(&self, bound: Timestamp) -> Result<()> {
         let mut manifest = lock(&self.core.manifest);
         if bound <= manifest.bound {
             return Ok(());
         }
-        manifest.apply(&*self.core.disk, &Edit { bound: Some(bound), ..Edit::default() })
+        self.core.edit(&mut manifest, &Edit { bound: Some(bound), ..Edit::default() })
     }
 
     /// Returns the last commit that is published: it and every earlier one is visible and as
