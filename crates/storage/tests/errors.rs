@@ -1,0 +1,358 @@
+//! The n-th operation of each kind fails, at every n, while a client goes on as clients do.
+//!
+//! Whatever could have cost an acknowledged commit stops the store: writes are refused from then
+//! on, with an error that names the file, and reads go on. A failed read fails the call that
+//! needed it and nothing else; a file that cannot be removed is left behind. The next process
+//! finds all that was acknowledged, after its end and after a loss of power, and so does the one
+//! after that.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+mod common;
+
+use std::io;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use carnet_base::{
+    Error, ErrorKind, Result, SeededRng, Signal, Spawn, Stepped, SystemClock, ThreadSpawn,
+    Timestamp, Worker, WorkerHandle, block_on,
+};
+use carnet_storage::disk::sim::{Kind, SimDisk};
+use carnet_storage::{CompactionStyle, Durability, Engine, Options, WritePath};
+use common::{Forget, Mix, Model, append, check_recovered, compare_at, entry_cell, poll, time};
+
+const MIX: Mix = Mix { tables: 2, partitions: 4, clusterings: 3, payload_bytes: 400 };
+
+/// Every n, also where the short edition takes some.
+fn long_edition() -> bool {
+    std::env::var_os("CARNET_FAULTS_LONG").is_some()
+}
+
+fn options(durability: Durability, write_path: WritePath, style: CompactionStyle) -> Options {
+    Options {
+        durability,
+        write_path,
+        compaction_style: style,
+        flush_bytes: 20_000,
+        memtables_waiting_max: 50,
+        segment_bytes: 2_000,
+        log_ahead_bytes: 100,
+        table_options: common::blocks(500),
+        cache_bytes: 20_000,
+        compaction: common::small_compaction(),
+        ..Options::default()
+    }
+}
+
+/// Workers that the test steps, but for the log's flusher where it must have a thread.
+struct Workers {
+    stepped: Stepped,
+    log_has_thread: bool,
+}
+
+impl Spawn for Workers {
+    fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
+        match name {
+            "carnet-log" if self.log_has_thread => ThreadSpawn.spawn(name, signal, worker),
+            _ => self.stepped.spawn(name, signal, worker),
+        }
+    }
+}
+
+/// A client with a fixed plan.
+struct Client {
+    disk: SimDisk,
+    options: Options,
+    model: Model,
+    rng: SeededRng,
+    /// What failed.
+    errors: Vec<Error>,
+}
+
+/// How a plan came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Nothing failed that mattered to writes.
+    Served,
+    /// The store refused further writes.
+    Stopped,
+    /// The database did not open.
+    NotOpened,
+}
+
+impl Client {
+    fn new(options: &Options) -> Self {
+        let (disk, rng) = (SimDisk::new(1), SeededRng::new(1));
+        let (model, options) = (Model::default(), options.clone());
+        Self { disk, options, model, rng, errors: Vec::new() }
+    }
+
+    fn open(&self) -> Result<(Engine, Stepped)> {
+        let log_has_thread = log_has_thread(&self.options);
+        let workers = Workers { stepped: Stepped::default(), log_has_thread };
+        let (disk, options) = (Arc::new(self.disk.clone()), self.options.clone());
+        let engine = Engine::open(disk, Arc::new(SystemClock), &workers, options, entry_cell())?;
+        Ok((engine, workers.stepped))
+    }
+
+    /// Notes an error; the client goes on.
+    fn note(&mut self, outcome: Result<()>) {
+        self.errors.extend(outcome.err());
+    }
+
+    /// Writes, flushes, compacts, raises the bound, reads, closes and opens again.
+    fn run(&mut self) -> Result<End, String> {
+        for life in 0..3 {
+            let (engine, workers) = match self.open() {
+                Ok(opened) => opened,
+                Err(error) => {
+                    self.errors.push(error);
+                    return Ok(End::NotOpened);
+                }
+            };
+            let forget = Forget::nothing_yet(&engine);
+            for round in 0..4 {
+                self.write(&engine, &workers);
+                if round % 2 == 0 {
+                    self.note(engine.flush());
+                }
+                let bound = time(self.model.last_commit().get() + 100);
+                let raised = engine.raise_bound(bound);
+                if raised.is_ok() {
+                    self.model.bound = bound;
+                }
+                self.note(raised);
+                forget.below(engine.published());
+                self.model.forgotten = engine.published();
+                workers.settle();
+                self.read(&engine)?;
+            }
+            if life == 1 {
+                self.note(engine.compact());
+                self.read(&engine)?;
+            }
+            if let Some(end) = self.end_of(engine)? {
+                return Ok(end);
+            }
+        }
+        Ok(End::Served)
+    }
+
+    fn write(&mut self, engine: &Engine, workers: &Stepped) {
+        let mut waiting = Vec::new();
+        for at in 0..4 {
+            match append(engine, &mut self.model, &MIX, &mut self.rng) {
+                Ok(appended) => waiting.push(appended),
+                Err(error) => self.errors.push(error),
+            }
+            if at % 2 == 1 && !log_has_thread(&self.options) {
+                workers.step(0);
+            }
+        }
+        for mut appended in waiting {
+            match poll(&mut appended) {
+                Poll::Ready(Ok(commit)) => {
+                    self.model.acknowledged = self.model.acknowledged.max(commit);
+                }
+                Poll::Ready(Err(error)) => self.errors.push(error),
+                Poll::Pending => {}
+            }
+        }
+    }
+
+    /// Everything published can be read, if not at once then the second time.
+    fn read(&mut self, engine: &Engine) -> Result<(), String> {
+        let published = engine.published();
+        if let Err(error) = compare_at(engine, &self.model, published, &mut self.rng) {
+            if error.kind() != ErrorKind::Unavailable {
+                return Err(format!("a read: {error}"));
+            }
+            self.errors.push(error);
+            compare_at(engine, &self.model, published, &mut self.rng)
+                .map_err(|error| format!("the same read again: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Closes; where the store has stopped it must refuse everything that writes, in clear words.
+    fn end_of(&mut self, engine: Engine) -> Result<Option<End>, String> {
+        let refused = match append(&engine, &mut self.model, &MIX, &mut self.rng) {
+            Ok(appended) => {
+                drop(appended);
+                let closed = engine.close();
+                if closed.is_ok() {
+                    self.model.acknowledged = self.model.last_commit();
+                    return Ok(None);
+                }
+                self.note(closed);
+                return Ok(Some(End::Stopped));
+            }
+            Err(error) => error,
+        };
+        let also = [
+            ("flush", engine.flush()),
+            ("compact", engine.compact()),
+            ("raise_bound", engine.raise_bound(Timestamp::MAX)),
+            ("ready", block_on(engine.ready(1))),
+            ("close", engine.close()),
+        ];
+        for (what, outcome) in also {
+            let Err(error) = outcome else {
+                return Err(format!("the store has stopped ({refused}), but {what} goes on"));
+            };
+            self.errors.push(error);
+        }
+        let text = refused.to_string();
+        if !text.contains("has stopped writing (cannot ") || !text.contains("simulated/") {
+            return Err(format!("this names no cause or no file: {text}"));
+        }
+        self.errors.push(refused);
+        Ok(Some(End::Stopped))
+    }
+
+    /// The next process, and the one after it, find what they must.
+    fn check_successors(&self) -> Result<(), String> {
+        for error in &self.errors {
+            if error.kind() != ErrorKind::Unavailable || !error.to_string().contains("simulated/") {
+                return Err(format!("not an error that names a file of the disk: {error}"));
+            }
+        }
+        let mut rng = self.rng.clone();
+        let without_power = |disk: &SimDisk, model: &Model, rng: &mut SeededRng| {
+            let mut model = model.clone();
+            if self.options.durability != Durability::Always {
+                // A prefix is there, whatever it is.
+                model.acknowledged = Timestamp::ZERO;
+                // Compaction asked for the order of what was published then.
+                model.forgotten = Timestamp::MAX;
+            }
+            check_recovered(&disk.crash(rng), &self.options, &mut model, rng)
+        };
+        let times = if long_edition() { 4 } else { 1 };
+        for _ in 0..times {
+            without_power(&self.disk, &self.model, &mut rng)
+                .map_err(|error| format!("after a loss of power: {error}"))?;
+        }
+        // What the next process shows to its readers, it has made as durable as its option says.
+        let mut model = self.model.clone();
+        let next = self.disk.kill();
+        check_recovered(&next, &self.options, &mut model, &mut rng)
+            .map_err(|error| format!("the next process: {error}"))?;
+        model.acknowledged = model.last_commit();
+        for _ in 0..times {
+            without_power(&next, &model, &mut rng)
+                .map_err(|error| format!("the next process loses its power: {error}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where writers wait for their group, and that for a sync, nobody is left to step the flusher.
+fn log_has_thread(options: &Options) -> bool {
+    options.write_path == WritePath::Grouped && options.durability == Durability::Always
+}
+
+/// Runs the plan with one failing operation.
+fn with_failure(options: &Options, kind: Kind, nth: u64) -> Result<End, String> {
+    let mut client = Client::new(options);
+    client.disk.fail_nth(kind, nth, io::ErrorKind::Other);
+    let end = client.run()?;
+    // Readers ask again; a file that is left behind is removed at the next opening.
+    let harmless = matches!(kind, Kind::Read | Kind::Remove) || client.disk.count(kind) < nth;
+    if end == End::Served && !harmless {
+        return Err("the store went on as if nothing had happened".to_owned());
+    }
+    client.check_successors()?;
+    Ok(end)
+}
+
+fn all_options() -> Vec<Options> {
+    let mut all = Vec::new();
+    for durability in [Durability::Always, Durability::None, Durability::Interval(Duration::ZERO)] {
+        for write_path in [WritePath::Unordered, WritePath::Grouped] {
+            for style in [CompactionStyle::Leveled, CompactionStyle::Tiered] {
+                all.push(options(durability, write_path, style));
+            }
+        }
+    }
+    all
+}
+
+fn name_of(options: &Options) -> String {
+    let Options { durability, write_path, compaction_style, .. } = options;
+    format!("{durability:?} {write_path:?} {compaction_style:?}")
+}
+
+#[test]
+fn the_plan_does_what_it_is_for() {
+    for options in all_options() {
+        let mut client = Client::new(&options);
+        assert_eq!(client.run(), Ok(End::Served));
+        assert!(client.errors.is_empty(), "{:?}", client.errors);
+        for kind in Kind::ALL {
+            let count = client.disk.count(kind);
+            assert!(count > 3, "{}: {kind:?} is hardly exercised", name_of(&options));
+        }
+    }
+}
+
+/// Lets each operation fail in turn, or from some on every so-manieth; returns how runs ended.
+fn fail_each(options: &Options, from: u64, stride: impl Fn(Kind) -> u64) -> Vec<(Kind, End)> {
+    let mut client = Client::new(options);
+    assert_eq!(client.run(), Ok(End::Served));
+    let mut ends = Vec::new();
+    for kind in Kind::ALL {
+        let stride = if long_edition() { 1 } else { stride(kind) };
+        let mut nth = 1 + from % stride;
+        while nth <= client.disk.count(kind) {
+            match with_failure(options, kind, nth) {
+                Ok(end) => ends.push((kind, end)),
+                Err(wrong) => panic!("{} {kind:?} {nth} fails: {wrong}", name_of(options)),
+            }
+            nth += stride;
+        }
+    }
+    ends
+}
+
+#[test]
+fn an_error_of_any_kind_at_every_n() {
+    let stride = |kind| if kind == Kind::Read { 5 } else { 1 };
+    let ends = fail_each(&all_options()[0], 0, stride);
+    for end in [End::Served, End::Stopped, End::NotOpened] {
+        assert!(ends.contains(&(Kind::Read, end)), "no read ends so: {end:?}");
+    }
+}
+
+#[test]
+fn an_error_of_any_kind_on_both_write_paths_with_every_durability_and_compaction() {
+    for (which, options) in (0..).zip(&all_options()[1..]) {
+        fail_each(options, 5 * which, |_| 29);
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_at_every_size() {
+    for (which, options) in (0..).zip(&all_options()) {
+        let step_bytes = if long_edition() || which == 0 { 500 } else { 5_000 };
+        let mut ends = Vec::new();
+        for bytes in (37 * which..).step_by(step_bytes) {
+            let mut client = Client::new(options);
+            client.disk.full_at_bytes(bytes);
+            let told = |outcome: Result<_, String>| {
+                outcome.unwrap_or_else(|wrong| {
+                    panic!("{} full at {bytes} bytes: {wrong}", name_of(options))
+                })
+            };
+            ends.push(told(client.run()));
+            let told_why = |error: &Error| error.to_string().contains("free some space");
+            assert!(client.errors.is_empty() || client.errors.iter().any(told_why));
+            told(client.check_successors().map(|()| End::Served));
+            if ends.last() == Some(&End::Served) {
+                break;
+            }
+        }
+        assert!(ends.contains(&End::Stopped) && (which > 0 || ends.contains(&End::NotOpened)));
+    }
+}
