@@ -32,9 +32,12 @@ pub use error::{Error, ErrorKind, Result};
 pub use ids::{ColumnId, Epoch, TableId, Timestamp, Token};
 pub use key::Order;
 pub use num_bigint::BigInt;
+#[cfg(not(shuttle))]
 pub use park::block_on;
 pub use rng::{Rng, SeededRng};
 pub use row::{Column, Marker, RowImage};
+#[cfg(shuttle)]
+pub use shuttle::future::block_on;
 pub use spawn::{Signal, Spawn, Step, Stepped, ThreadSpawn, Worker, WorkerHandle};
 pub use uuid::Uuid;
 pub use value::{DataType, Value};

@@ -3,9 +3,14 @@
 //! In production [`ThreadSpawn`] gives each worker a thread of its own. A test or the simulator
 //! keeps the workers and steps them in an order drawn from its seed.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+#[cfg(not(shuttle))]
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use std::{fmt, thread};
+
+#[cfg(shuttle)]
+use shuttle::sync::{Condvar, Mutex, MutexGuard};
 
 /// What a worker says after one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,6 +39,7 @@ mod memtable;
 mod metrics;
 mod options;
 pub mod sstable;
+mod sync;
 mod wal;
 
 pub use batch::Mutation;

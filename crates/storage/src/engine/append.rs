@@ -5,7 +5,6 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,9 +14,10 @@ use carnet_base::{Error, ErrorKind, Result, Timestamp, block_on};
 use super::publication::{Publication, RING};
 use super::{Core, Engine, Order};
 use crate::batch::{self, Change, Changes, Mutation};
-use crate::lock::lock;
 use crate::memtable::{CellRef, Memtable};
 use crate::metrics::add;
+use crate::sync::atomic::Ordering;
+use crate::sync::lock;
 use crate::wal::{Header, RECORD_HEADER_BYTES, record};
 
 /// A memtable may grow beyond its size by as much as it, or by this, while others wait for their

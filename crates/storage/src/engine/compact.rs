@@ -9,8 +9,7 @@
 //! the disk itself, without a clock, long before they would have to be stopped.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -23,10 +22,11 @@ use crate::compaction::job::{Job, Output, Outputs, Progress, Tables, Written};
 use crate::compaction::merge::{Cell, Fragment, GcHook, Mark, RangeVersion, Source};
 use crate::compaction::policy::{Choice, Plan, Pressure, State, everything};
 use crate::disk::During;
-use crate::lock::lock;
 use crate::manifest::{Edit, Levels, Manifest};
 use crate::options::TableOptionsOf;
 use crate::sstable::{self, Builder, EntryRef, RangeTombstone, RawCursor, Table};
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use crate::sync::{Mutex, lock};
 
 /// About how many bytes of cells a step reads.
 const STEP_BYTES: u64 = 1 << 20;

@@ -5,8 +5,7 @@
 //! sealed memtable is published and the new segment's file is there.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -15,10 +14,11 @@ use carnet_base::{CellKey, Result, Signal, Step, Timestamp, Worker};
 use super::compact::Installs;
 use super::{Core, Engine, Order};
 use crate::disk::During;
-use crate::lock::lock;
 use crate::manifest::{Edit, TableMeta, Tally};
 use crate::memtable::{Fragment, Memtable, VersionRef};
 use crate::sstable::{Built, EntryRef, RangeTombstone};
+use crate::sync::atomic::Ordering;
+use crate::sync::{MutexGuard, lock};
 use crate::wal::{Lsn, segment};
 
 /// A memtable that takes no new records.

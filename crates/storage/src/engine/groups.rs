@@ -5,9 +5,8 @@
 //! Here readers take the newest *published* commit, and the groups are not needed: what they cost
 //! is what [`WritePath::Grouped`](crate::options::WritePath) measures.
 
-use std::sync::{Condvar, Mutex, PoisonError};
-
-use crate::lock::lock;
+use crate::sync::{Condvar, Mutex, lock};
+use std::sync::PoisonError;
 
 /// Lets one group of writers in at a time.
 #[derive(Default)]
@@ -59,6 +58,7 @@ impl Drop for Turn<'_> {
 }
 
 #[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;

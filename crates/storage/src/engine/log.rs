@@ -1,15 +1,15 @@
 //! Drives the log: who writes, who syncs, and what that settles.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use carnet_base::{Moment, Result, Signal, Step, Worker};
 
 use super::Core;
 use super::append::StopOnPanic;
-use crate::lock::lock;
 use crate::options::Durability;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use crate::sync::{Mutex, MutexGuard, TryLockError, lock};
 use crate::wal::{Lsn, Rotation, Rotations, Writer};
 
 /// A writer writes for others at most so many times before it leaves the rest to the flusher.

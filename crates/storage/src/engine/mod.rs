@@ -57,16 +57,19 @@ mod compact;
 mod flush;
 mod groups;
 mod log;
+#[cfg(test)]
+#[cfg(shuttle)]
+mod models;
 mod open;
 mod publication;
 mod range;
 #[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests;
 mod view;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use arc_swap::ArcSwap;
@@ -81,12 +84,13 @@ use crate::cache::Cache;
 use crate::compaction::merge::GcHook;
 use crate::compaction::policy::State;
 use crate::disk::{DirectoryLock, Disk};
-use crate::lock::lock;
 use crate::manifest::{Edit, Manifest};
 use crate::memtable::{self, Memtable};
 use crate::metrics::{Counters, Metrics};
 use crate::options::{Durability, Options};
 use crate::sstable::{Found, ReadOptions, Table};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, lock};
 use crate::wal::Tail;
 use compact::Brake;
 use flush::SealedQueue;

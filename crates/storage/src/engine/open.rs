@@ -8,8 +8,7 @@
 //! A directory without a manifest is a new database only if nothing in it could be data: the
 //! manifest is made durable before the first record.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use carnet_base::{Clock, Error, Result, Signal, Spawn, Timestamp};
@@ -30,6 +29,8 @@ use crate::memtable::{MEMTABLE_BYTES_MAX, Memtable};
 use crate::metrics::Counters;
 use crate::options::{Durability, Options, WritePath};
 use crate::sstable::{self, Table};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::wal::recovery::{self, Recovered};
 use crate::wal::segment::{self, HEADER_BYTES};
 use crate::wal::{Lsn, Record, Tail, Writer};

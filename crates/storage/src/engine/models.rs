@@ -1,0 +1,268 @@
+//! The engine whole, on a simulated disk, with its threads under a scheduler that decides after each
+//! step of a lock or an atomic who runs next. Built by `--cfg shuttle` only; see CONTRIBUTING.md.
+//!
+//! Shuttle rather than loom: it draws schedules from a seed instead of going through all of them,
+//! so that the model is the engine itself, workers, disk and recovery included, and not a sketch
+//! of one ring. A wake-up that gets lost is a deadlock, which it reports. What it does not know is
+//! a weaker order of memory than the program's; that is Miri's part.
+
+use std::sync::Arc;
+
+use carnet_base::{
+    Error, ErrorKind, PartitionKey, Signal, Spawn, Step, Stepped, SystemClock, TableId, Worker,
+    block_on,
+};
+use shuttle::scheduler::RandomScheduler;
+use shuttle::sync::Mutex as ModelMutex;
+use shuttle::{Config, Runner, thread};
+
+use super::*;
+use crate::batch::Mutation;
+use crate::disk::sim::{Kind, SimDisk};
+use crate::options::WritePath;
+
+/// Draws `CARNET_SCHEDULES` schedules, or some, from `CARNET_SEED`, or one. A failure prints its
+/// schedule; the seed and the number replay it too.
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let number = |name, or| match std::env::var(name) {
+        Ok(number) => number.parse().unwrap(),
+        Err(_) => or,
+    };
+    let (seed, schedules) = (number("CARNET_SEED", 1), number("CARNET_SCHEDULES", 300));
+    println!("replay: CARNET_SEED={seed} CARNET_SCHEDULES={schedules}");
+    let mut config = Config::new();
+    config.stack_size = 1 << 20;
+    config.silence_warnings = true;
+    let scheduler = RandomScheduler::new_from_seed(seed, usize::try_from(schedules).unwrap());
+    Runner::new(scheduler, config).run(model);
+}
+
+/// Gives each worker a thread of the model.
+struct ModelSpawn(Arc<ModelMutex<Vec<thread::JoinHandle<()>>>>);
+
+impl Spawn for ModelSpawn {
+    fn spawn(&self, _: &str, signal: Signal, mut worker: Box<dyn Worker>) -> WorkerHandle {
+        let worker = thread::spawn(move || {
+            loop {
+                match worker.step() {
+                    Step::Again => {}
+                    Step::Idle(_) => signal.wait(None),
+                    Step::Done => return,
+                }
+            }
+        });
+        self.0.lock().unwrap().push(worker);
+        WorkerHandle::detached()
+    }
+}
+
+fn time(number: u64) -> Timestamp {
+    Timestamp::new(number).unwrap()
+}
+
+fn key(number: u64) -> CellKey {
+    CellKey::new(TableId(1), &PartitionKey::new(number.to_be_bytes().to_vec()), "")
+}
+
+fn entry_cell() -> EntryCell {
+    Arc::new(|start, commit| {
+        let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
+        (CellKey::new(TableId(0), &partition, ""), commit.get().to_be_bytes().to_vec().into())
+    })
+}
+
+fn open(disk: &SimDisk, spawn: &dyn Spawn, options: Options) -> Engine {
+    let (disk, clock) = (Arc::new(disk.clone()), Arc::new(SystemClock));
+    Engine::open(disk, clock, spawn, options, entry_cell()).unwrap()
+}
+
+/// What writers do to an engine, and what became of it.
+struct Model {
+    disk: SimDisk,
+    options: Options,
+    engine: Arc<Engine>,
+    workers: ModelSpawn,
+    decided: Arc<ModelMutex<u64>>,
+    acknowledged: Arc<ModelMutex<Vec<Timestamp>>>,
+    observed: Arc<Observed>,
+}
+
+#[derive(Default)]
+struct Observed(std::sync::Mutex<Vec<Timestamp>>);
+
+impl Publish for Observed {
+    fn publish(&self, commit: Timestamp) {
+        self.0.lock().unwrap().push(commit);
+    }
+}
+
+impl Model {
+    fn new(options: Options) -> Self {
+        let disk = SimDisk::new(1);
+        let workers = ModelSpawn(Arc::default());
+        let engine = Arc::new(open(&disk, &workers, options.clone()));
+        let observed = Arc::<Observed>::default();
+        assert!(engine.observe(Arc::clone(&observed) as _));
+        let (decided, acknowledged) = (Arc::new(ModelMutex::new(0)), Arc::default());
+        Self { disk, options, engine, workers, decided, acknowledged, observed }
+    }
+
+    /// Starts a thread that appends so many records, and awaits each.
+    fn writer(&self, records: u64) -> thread::JoinHandle<Result<()>> {
+        let (engine, decided) = (Arc::clone(&self.engine), Arc::clone(&self.decided));
+        let acknowledged = Arc::clone(&self.acknowledged);
+        thread::spawn(move || {
+            for _ in 0..records {
+                let commit = block_on(append(&engine, &decided)?)?;
+                assert!(engine.published() >= commit);
+                assert!(is_there(&engine, commit), "{commit} is published and not to be read");
+                acknowledged.lock().unwrap().push(commit);
+            }
+            Ok(())
+        })
+    }
+
+    /// Ends the engine, and compares what the next process finds with what was promised.
+    fn end(self) -> Result<()> {
+        let engine = Arc::into_inner(self.engine).expect("the writers have ended");
+        let closed = engine.close();
+        for worker in std::mem::take(&mut *self.workers.0.lock().unwrap()) {
+            worker.join().unwrap();
+        }
+        let observed = self.observed.0.lock().unwrap();
+        assert!(observed.is_sorted_by(|one, other| one < other), "{observed:?}");
+        let engine = open(&self.disk.kill(), &Stepped::default(), self.options);
+        for &commit in &*self.acknowledged.lock().unwrap() {
+            assert!(is_there(&engine, commit), "{commit} was acknowledged");
+        }
+        closed
+    }
+}
+
+fn append(engine: &Engine, decided: &ModelMutex<u64>) -> Result<Appended> {
+    loop {
+        block_on(engine.ready(100))?;
+        let (start, key) = (time(1), key(1));
+        let put = Mutation::put_or_delete(&key, Some(b"value"));
+        let prepared = engine.prepare(start, [put])?;
+        let decide = || {
+            let mut decided = decided.lock().unwrap();
+            *decided += 10;
+            Ok::<_, Error>(time(*decided))
+        };
+        match engine.append(prepared, decide).map_err(Error::from) {
+            Err(error) if matches!(error.kind(), ErrorKind::Overloaded { .. }) => {}
+            appended => return appended,
+        }
+        thread::yield_now();
+    }
+}
+
+fn is_there(engine: &Engine, commit: Timestamp) -> bool {
+    let found = block_on(engine.get(&key(1), commit)).unwrap();
+    found.is_some_and(|version| version.commit == Some(commit))
+}
+
+/// Every record that follows another goes to a new segment; most do in the middle of a write.
+fn rotating(durability: Durability) -> Options {
+    Options { durability, segment_bytes: 200, log_ahead_bytes: 0, ..Options::default() }
+}
+
+#[test]
+fn records_and_rotations_keep_one_order() {
+    for durability in [Durability::None, Durability::Always] {
+        explore(move || {
+            let model = Model::new(rotating(durability));
+            for writer in [model.writer(3), model.writer(3), model.writer(2)] {
+                writer.join().unwrap().unwrap();
+            }
+            model.end().unwrap();
+        });
+    }
+}
+
+/// More commits are under way than there are slots, and nobody may be left asleep.
+#[test]
+fn a_ring_that_is_full_makes_room_again() {
+    for (durability, write_path) in [
+        (Durability::None, WritePath::Unordered),
+        (Durability::Always, WritePath::Unordered),
+        (Durability::Always, WritePath::Grouped),
+    ] {
+        explore(move || {
+            let options = Options { durability, write_path, ..Options::default() };
+            let model = Model::new(options);
+            let busy = {
+                let (engine, decided) = (Arc::clone(&model.engine), Arc::clone(&model.decided));
+                thread::spawn(move || {
+                    // Nobody awaits these one by one: publication goes on by itself.
+                    let appended: Vec<_> =
+                        (0..12).map(|_| append(&engine, &decided).unwrap()).collect();
+                    for appended in appended {
+                        block_on(appended).unwrap();
+                    }
+                })
+            };
+            let writer = model.writer(4);
+            busy.join().unwrap();
+            writer.join().unwrap().unwrap();
+            model.end().unwrap();
+        });
+    }
+}
+
+/// Each record fills a memtable; the worker flushes, and two threads flush by hand.
+#[test]
+fn memtables_are_sealed_and_flushed_while_writers_write() {
+    explore(|| {
+        let options = Options {
+            durability: Durability::Always,
+            flush_bytes: 1,
+            memtables_waiting_max: 2,
+            log_ahead_bytes: 0,
+            ..Options::default()
+        };
+        let model = Model::new(options);
+        let writers = [model.writer(3), model.writer(2)];
+        let flushes = [(); 2].map(|()| {
+            let engine = Arc::clone(&model.engine);
+            thread::spawn(move || engine.flush())
+        });
+        for writer in writers {
+            writer.join().unwrap().unwrap();
+        }
+        for flush in flushes {
+            flush.join().unwrap().unwrap();
+        }
+        model.end().unwrap();
+    });
+}
+
+/// The disk fails somewhere: everybody who waits is told, the store stays as it is, and the next
+/// process finds what was acknowledged.
+#[test]
+fn nobody_waits_for_ever_when_the_store_stops() {
+    for kind in [Kind::Write, Kind::Sync, Kind::Create, Kind::Rename] {
+        for after in 1..4 {
+            explore(move || {
+                let options = Options {
+                    flush_bytes: 2000,
+                    memtables_waiting_max: 1,
+                    ..rotating(Durability::Always)
+                };
+                let model = Model::new(options);
+                let nth = model.disk.count(kind) + after;
+                model.disk.fail_nth(kind, nth, std::io::ErrorKind::Other);
+                let writers = [model.writer(3), model.writer(3)];
+                let engine = Arc::clone(&model.engine);
+                let flush = thread::spawn(move || engine.flush());
+                let mut outcomes = Vec::from(writers.map(|writer| writer.join().unwrap()));
+                outcomes.push(flush.join().unwrap());
+                let disk = model.disk.clone();
+                outcomes.push(model.end());
+                let failed = disk.count(kind) >= nth;
+                assert_eq!(failed, outcomes.iter().any(Result::is_err), "{outcomes:?}");
+            });
+        }
+    }
+}

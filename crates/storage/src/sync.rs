@@ -1,0 +1,16 @@
+//! The locks and atomics of the engine's lock-free parts: those of the standard library, or, where
+//! `--cfg shuttle` builds the models, such as let a scheduler decide who runs after each step.
+
+#[cfg(not(shuttle))]
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, TryLockError, atomic};
+
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard, TryLockError, atomic};
+
+#[cfg(not(shuttle))]
+pub(crate) use crate::lock::lock;
+
+#[cfg(shuttle)]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
