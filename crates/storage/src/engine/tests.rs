@@ -1,5 +1,7 @@
 //! The order of reservation, insertion and publication, step by step.
 
+mod power;
+
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Waker};

@@ -1,0 +1,170 @@
+//! Loss of power while many commits are under way: reserved and not inserted, inserted and not
+//! written, written and not synced, synced and waiting for an earlier one; with flushes and
+//! compactions between them, life after life on what the one before left.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::compaction::policy::Config;
+
+/// What one database went through, over all its lives.
+struct Story {
+    disk: SimDisk,
+    options: Options,
+    rng: SeededRng,
+    /// Every commit that was decided and may be there.
+    decided: BTreeSet<u64>,
+    acknowledged: u64,
+}
+
+fn options(durability: Durability) -> Options {
+    Options {
+        durability,
+        flush_bytes: 60_000,
+        memtables_waiting_max: 50,
+        segment_bytes: 20_000,
+        log_ahead_bytes: 3_000,
+        compaction: Config {
+            level0_tables: 2,
+            base_bytes: 60_000,
+            table_bytes: 30_000,
+            ..Config::default()
+        },
+        ..Options::default()
+    }
+}
+
+/// The cells of a commit: three of its own and one that all share, so long together that the log
+/// loses some of their pages and keeps others.
+fn cells(commit: u64) -> [(CellKey, Bytes); 4] {
+    let payload = Bytes::from(vec![u8::try_from(commit % 251).unwrap(); 2100]);
+    [10 * commit, 10 * commit + 1, 10 * commit + 2, 0].map(|at| (key(at), payload.clone()))
+}
+
+impl Story {
+    fn new(seed: u64, durability: Durability) -> Self {
+        let (disk, rng) = (SimDisk::new(seed), SeededRng::new(seed));
+        let options = options(durability);
+        Self { disk, options, rng, decided: BTreeSet::new(), acknowledged: 0 }
+    }
+
+    /// One life, until the power goes or its steps are over; returns what it was.
+    fn live(&mut self, steps: u64) -> Result<()> {
+        let workers = Stepped::default();
+        let engine = Engine::open(
+            Arc::new(self.disk.clone()),
+            Arc::new(SystemClock),
+            &workers,
+            self.options.clone(),
+            entry_cell(),
+        )?;
+        self.check(&engine)?;
+        let (mut reserved, mut waiting) = (Vec::new(), Vec::new());
+        for _ in 0..steps {
+            match self.rng.below(100) {
+                0..35 => reserved.push(self.reserve(&engine)?),
+                35..65 if !reserved.is_empty() => {
+                    // Any of them: threads are not woken in the order of commits.
+                    let at = usize::try_from(self.rng.below(reserved.len() as u64)).unwrap();
+                    waiting.push(append::Reserved::insert(reserved.swap_remove(at)));
+                }
+                65..85 => drop(workers.step(0)),
+                85..92 => drop(workers.step(1)),
+                92.. => drop(workers.step(2)),
+                _ => {}
+            }
+            waiting.retain_mut(|appended| match poll(appended) {
+                Poll::Ready(Ok(commit)) => {
+                    self.acknowledged = self.acknowledged.max(commit.get());
+                    false
+                }
+                Poll::Ready(Err(_)) => false,
+                Poll::Pending => true,
+            });
+        }
+        Ok(())
+    }
+
+    fn reserve(&mut self, engine: &Engine) -> Result<append::Reserved> {
+        let commit = self.decided.last().copied().unwrap_or(0) + 2 + self.rng.below(3);
+        let cells = cells(commit);
+        let puts = cells.iter().map(|(key, payload)| Mutation::put_or_delete(key, Some(payload)));
+        let prepared = engine.prepare(time(commit - 1), puts)?;
+        let reserved = engine.reserve(prepared, || Ok::<_, Error>(time(commit)))?;
+        self.decided.insert(commit);
+        Ok(reserved)
+    }
+
+    /// The power goes, or only the process.
+    fn end(&mut self) {
+        if self.rng.chance(700) {
+            self.disk = self.disk.crash(&mut self.rng);
+            if self.options.durability != Durability::Always {
+                self.acknowledged = 0;
+            }
+        } else {
+            self.disk = self.disk.kill();
+        }
+    }
+
+    /// What is there is a beginning of what was decided, each commit whole; it becomes the story.
+    fn check(&mut self, engine: &Engine) -> Result<()> {
+        let published = engine.published().get();
+        assert!(self.acknowledged <= published, "{} of {published} got lost", self.acknowledged);
+        assert!(published == 0 || self.decided.contains(&published), "{published} was never made");
+        let gone = self.decided.split_off(&(published + 1));
+        for &commit in self.decided.union(&gone) {
+            for (key, payload) in cells(commit) {
+                let found = block_on(engine.get(&key, time(commit)))?;
+                let found = found.filter(|version| version.commit == Some(time(commit)));
+                let found = found.and_then(|version| version.payload);
+                let is_there = commit <= published;
+                assert_eq!(found, is_there.then_some(payload), "{commit} of {published}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Lives so many lives, each cut short somewhere in its first operations.
+    fn lives(&mut self, lives: u64, operations: u64) {
+        for _ in 0..lives {
+            let within = 1 + self.rng.below(operations);
+            self.disk.halt_at(self.disk.operations() + within);
+            let _ = self.live(150);
+            self.end();
+        }
+        self.live(0).unwrap();
+    }
+}
+
+fn told(seed: u64, durability: Durability, story: impl FnOnce(&mut Story)) {
+    println!("replay: seed {seed}, {durability:?}");
+    story(&mut Story::new(seed, durability));
+}
+
+#[test]
+fn at_every_operation_with_commits_under_way() {
+    for durability in [Durability::Always, Durability::None] {
+        let mut whole = Story::new(3, durability);
+        whole.live(150).unwrap();
+        let operations = whole.disk.operations();
+        assert!(operations > 80, "{operations} operations show little");
+        let step = if durability == Durability::Always { 1 } else { 4 };
+        for at in (1..=operations).step_by(step) {
+            told(3, durability, |story| {
+                story.disk.halt_at(at);
+                let _ = story.live(150);
+                story.end();
+                story.live(0).unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn life_after_life_with_commits_under_way() {
+    for seed in 0..40 {
+        let durability = [Durability::Always, Durability::None][usize::from(seed % 3 == 2)];
+        told(seed, durability, |story| story.lives(6, 120));
+    }
+}
