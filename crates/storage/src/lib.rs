@@ -24,7 +24,7 @@
 //! from outside. Every byte on disk is described in `docs/data-format.md`.
 //!
 //! Absent, for now: an I/O scheduler, permits of reads, one memory budget for all of it,
-//! checkpoints, put-unless-exists, recycled segments of the log.
+//! checkpoints, recycled segments of the log.
 
 mod batch;
 pub mod cache;
@@ -43,7 +43,9 @@ mod sync;
 mod wal;
 
 pub use batch::Mutation;
-pub use engine::{AppendError, Appended, Engine, EntryCell, Page, PageLimit, Prepared, Publish};
+pub use engine::{
+    AppendError, Appended, Engine, EntryCell, Page, PageLimit, Prepared, Publish, PutUnlessExists,
+};
 pub use metrics::Metrics;
 pub use options::{CompactionStyle, Durability, Options, TableOptionsOf, WritePath};
 pub use sstable::{Compression, FilterKind, ReadOptions, TableOptions};

@@ -48,6 +48,8 @@ counters! {
     appended_cells,
     /// Appends that were held back because too many memtables wait for their flush.
     appends_overloaded,
+    /// Times that put-unless-exists looked again because another writer came between.
+    puts_repeated,
     /// Bytes written to the log, headers included.
     log_bytes,
     /// Writes to the log; `appends / log_writes` is the mean size of a group.

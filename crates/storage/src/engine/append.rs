@@ -12,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 use carnet_base::{Error, ErrorKind, Result, Timestamp, block_on};
 
 use super::publication::{Publication, RING};
+use super::watch::{Watch, Written};
 use super::{Core, Engine, Order};
 use crate::batch::{self, Change, Changes, Mutation};
 use crate::memtable::{CellRef, Memtable};
@@ -161,11 +162,21 @@ impl Engine {
         prepared: Prepared,
         decide: impl FnOnce() -> Result<Timestamp, E>,
     ) -> Result<Appended, AppendError<E>> {
+        self.append_watched(prepared, None, decide)
+    }
+
+    /// As [`Engine::append`], for one who watches the cells himself.
+    pub(super) fn append_watched<E>(
+        &self,
+        prepared: Prepared,
+        watch: Option<&Watch<'_>>,
+        decide: impl FnOnce() -> Result<Timestamp, E>,
+    ) -> Result<Appended, AppendError<E>> {
         let Some(groups) = &self.core.groups else {
-            return Ok(self.reserve(prepared, decide)?.insert());
+            return Ok(self.reserve(prepared, watch, decide)?.insert());
         };
         let turn = groups.enter();
-        let mut appended = self.reserve(prepared, decide)?.insert();
+        let mut appended = self.reserve(prepared, watch, decide)?.insert();
         // Whether it comes to an end, the caller learns by waiting itself: the record is in force.
         let _ = block_on(&mut appended);
         drop(turn);
@@ -176,11 +187,15 @@ impl Engine {
     pub(super) fn reserve<E>(
         &self,
         prepared: Prepared,
+        watch: Option<&Watch<'_>>,
         decide: impl FnOnce() -> Result<Timestamp, E>,
     ) -> Result<Reserved, AppendError<E>> {
         let core = &self.core;
         let Prepared { start, mut record, body_crc, changes } = prepared;
         let len = record.len();
+        let written = || Written::of(changes.of(&record[RECORD_HEADER_BYTES..]));
+        // Mostly known before the lock is taken, if it is needed under it.
+        let early = core.watches.any().then(written);
         let mut order = lock(&core.order);
         core.make_room(&mut order, len).map_err(AppendError::Engine)?;
         let commit = decide().map_err(AppendError::Refused)?;
@@ -189,6 +204,9 @@ impl Engine {
             return Err(AppendError::Engine(Error::invalid(format!(
                 "commit {commit} cannot follow commit {last}: commit timestamps must rise"
             ))));
+        }
+        if core.watches.any() {
+            core.watches.touch(&early.unwrap_or_else(written), watch);
         }
         order.last_commit = commit;
         let len = if core.options.log { len } else { 0 };

@@ -45,7 +45,7 @@
 //!
 //! # Order of locks
 //!
-//! syncing → writer → rotations; order → sealed, rotations; order → slot → observer; flushing →
+//! syncing → writer → rotations; order → sealed, rotations, watched; order → slot → observer; flushing →
 //! manifest → view; compacting → manifest. None is held while its holder waits for work that
 //! another thread has yet to do, but for *compacting*, which waits for nobody's work but its own.
 //!
@@ -54,6 +54,7 @@
 
 mod append;
 mod compact;
+mod conditional;
 mod flush;
 mod groups;
 mod log;
@@ -67,6 +68,7 @@ mod range;
 #[cfg(not(shuttle))]
 mod tests;
 mod view;
+mod watch;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -77,6 +79,7 @@ use bytes::Bytes;
 use carnet_base::{CellKey, Clock, Result, Signal, Timestamp, Version, WorkerHandle};
 
 pub use append::{AppendError, Appended, Prepared};
+pub use conditional::PutUnlessExists;
 pub use publication::Publish;
 pub use range::{Page, PageLimit};
 
@@ -98,6 +101,7 @@ use groups::Groups;
 use log::Log;
 use publication::Publication;
 use view::View;
+use watch::Watches;
 
 /// Turns a start and its commit into the cell that records them, written when their memtable is
 /// flushed. It comes from above, so that storage knows no encoding.
@@ -129,6 +133,7 @@ struct Core {
     log: Log,
     /// Set where writers form groups.
     groups: Option<Groups>,
+    watches: Watches,
     publication: Arc<Publication>,
     view: ArcSwap<View>,
     /// Held while the view is changed.

@@ -20,6 +20,7 @@ use super::groups::Groups;
 use super::log::{Flusher, Log};
 use super::publication::Publication;
 use super::view::View;
+use super::watch::Watches;
 use super::{Core, Engine, EntryCell, Order};
 use crate::batch::Changes;
 use crate::cache::Cache;
@@ -90,6 +91,7 @@ impl Engine {
             changing_view: Mutex::new(()),
             log,
             groups: (options.write_path == WritePath::Grouped).then(Groups::default),
+            watches: Watches::new(),
             sealed: Mutex::new(SealedQueue::default()),
             flush_signal,
             flushing: Mutex::new(()),

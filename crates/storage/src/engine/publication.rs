@@ -64,6 +64,9 @@ pub(super) struct Publication {
     /// Who waits for slots to become free.
     room: Mutex<Vec<Waker>>,
     crowded: AtomicBool,
+    /// Who waits for others' slots to come forward. They are few, and ask again when woken.
+    onlookers: Mutex<Vec<Waker>>,
+    looked_at: AtomicBool,
     observer: OnceLock<Arc<dyn Publish>>,
     stopped: AtomicBool,
     cause: Mutex<Option<String>>,
@@ -123,6 +126,8 @@ impl Publication {
             next_mark: AtomicU64::new(u64::MAX),
             room: Mutex::default(),
             crowded: AtomicBool::new(false),
+            onlookers: Mutex::default(),
+            looked_at: AtomicBool::new(false),
             observer: OnceLock::new(),
             stopped: AtomicBool::new(false),
             cause: Mutex::default(),
@@ -220,6 +225,7 @@ impl Publication {
     /// Notes that a slot's cells are in the memtable.
     pub(super) fn inserted(&self, number: u64) {
         self.slot(number).state.store(number << 2 | INSERTED, Ordering::SeqCst);
+        self.wake_onlookers();
         self.advance();
     }
 
@@ -277,6 +283,55 @@ impl Publication {
         if self.crowded.swap(false, Ordering::SeqCst) {
             std::mem::take(&mut *lock(&self.room)).into_iter().for_each(Waker::wake);
         }
+        self.wake_onlookers();
+    }
+
+    /// Waits until the cells of every slot below a number are in their memtables. They may not be
+    /// durable yet.
+    pub(super) fn poll_inserted(&self, below: u64, context: &Context<'_>) -> Poll<Result<()>> {
+        let mut first = self.resolved();
+        self.poll_looking(context, || {
+            // What was seen inserted stays so: a later look begins behind it.
+            first = first.max(self.resolved.load(Ordering::SeqCst));
+            while first < below && self.slot(first).phase(first) == Some(INSERTED) {
+                first += 1;
+            }
+            // A slot may have been published and opened anew since `resolved` was read.
+            first >= below || self.resolved.load(Ordering::SeqCst) >= below
+        })
+    }
+
+    /// Waits until every slot below a number is published.
+    pub(super) fn poll_published(&self, below: u64, context: &Context<'_>) -> Poll<Result<()>> {
+        self.poll_looking(context, || self.resolved.load(Ordering::SeqCst) >= below)
+    }
+
+    fn poll_looking(
+        &self,
+        context: &Context<'_>,
+        mut is_there: impl FnMut() -> bool,
+    ) -> Poll<Result<()>> {
+        if is_there() {
+            return Poll::Ready(Ok(()));
+        }
+        let mut onlookers = lock(&self.onlookers);
+        if !onlookers.iter().any(|waker| waker.will_wake(context.waker())) {
+            onlookers.push(context.waker().clone());
+        }
+        self.looked_at.store(true, Ordering::SeqCst);
+        drop(onlookers);
+        // Asked again after the waker is there: who comes forward or stops now, finds it.
+        fence(Ordering::SeqCst);
+        if is_there() {
+            return Poll::Ready(Ok(()));
+        }
+        if self.has_stopped() { Poll::Ready(self.check()) } else { Poll::Pending }
+    }
+
+    fn wake_onlookers(&self) {
+        if self.looked_at.load(Ordering::SeqCst) && self.looked_at.swap(false, Ordering::SeqCst) {
+            std::mem::take(&mut *lock(&self.onlookers)).into_iter().for_each(Waker::wake);
+        }
     }
 
     /// Rings a signal once every slot below a number is published, or publication has stopped.
@@ -327,6 +382,7 @@ impl Publication {
             waiter.into_iter().for_each(Waker::wake);
         }
         std::mem::take(&mut *lock(&self.room)).into_iter().for_each(Waker::wake);
+        std::mem::take(&mut *lock(&self.onlookers)).into_iter().for_each(Waker::wake);
     }
 
     fn has_stopped(&self) -> bool {

@@ -19,7 +19,7 @@ use crate::options::WritePath;
 
 /// Keeps the workers so that the test steps them: the log's flusher first.
 #[derive(Default)]
-struct Stepped(Mutex<Vec<Box<dyn Worker>>>);
+pub(super) struct Stepped(Mutex<Vec<Box<dyn Worker>>>);
 
 impl Spawn for Stepped {
     fn spawn(&self, _: &str, _: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
@@ -29,7 +29,7 @@ impl Spawn for Stepped {
 }
 
 impl Stepped {
-    fn step(&self, worker: usize) -> Step {
+    pub(super) fn step(&self, worker: usize) -> Step {
         lock(&self.0)[worker].step()
     }
 }
@@ -44,11 +44,11 @@ impl Publish for Observed {
     }
 }
 
-fn time(number: u64) -> Timestamp {
+pub(super) fn time(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
 }
 
-fn key(number: u64) -> CellKey {
+pub(super) fn key(number: u64) -> CellKey {
     CellKey::new(TableId(1), &PartitionKey::new(number.to_be_bytes().to_vec()), "")
 }
 
@@ -59,7 +59,7 @@ fn entry_cell() -> EntryCell {
     })
 }
 
-fn open(disk: &SimDisk, spawn: &dyn Spawn, options: Options) -> Engine {
+pub(super) fn open(disk: &SimDisk, spawn: &dyn Spawn, options: Options) -> Engine {
     Engine::open(Arc::new(disk.clone()), Arc::new(SystemClock), spawn, options, entry_cell())
         .unwrap()
 }
@@ -71,8 +71,8 @@ fn prepared(engine: &Engine, commit: u64) -> Prepared {
     engine.prepare(time(commit - 1), [put]).unwrap()
 }
 
-fn reserve(engine: &Engine, commit: u64) -> append::Reserved {
-    engine.reserve(prepared(engine, commit), || Ok::<_, Error>(time(commit))).unwrap()
+pub(super) fn reserve(engine: &Engine, commit: u64) -> append::Reserved {
+    engine.reserve(prepared(engine, commit), None, || Ok::<_, Error>(time(commit))).unwrap()
 }
 
 fn poll(appended: &mut Appended) -> Poll<Result<Timestamp>> {
