@@ -24,7 +24,7 @@
 //! from outside. Every byte on disk is described in `docs/data-format.md`.
 //!
 //! Absent, for now: an I/O scheduler, permits of reads, one memory budget for all of it,
-//! checkpoints, recycled segments of the log.
+//! recycled segments of the log.
 
 mod batch;
 pub mod cache;

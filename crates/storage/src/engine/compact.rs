@@ -340,8 +340,8 @@ impl Core {
     }
 
     /// Removes files that the manifest does not name any more. Readers that still hold them go on.
-    fn remove_tables(&self, numbers: &[u64]) {
-        for &number in numbers {
+    pub(super) fn remove_tables(&self, numbers: &[u64]) {
+        for number in self.defer_removals(numbers) {
             let name = sstable::file_name(number);
             // What is left over is removed at the next opening.
             if let Err(error) = self.disk.remove(&name).during("remove", &*self.disk, &name) {

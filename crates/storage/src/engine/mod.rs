@@ -53,6 +53,7 @@
 //! (`[`memtables_waiting_max`](crate::Options::memtables_waiting_max)` + 2)` and the cache's own.
 
 mod append;
+pub(crate) mod checkpoint;
 mod compact;
 mod conditional;
 mod flush;
@@ -95,6 +96,7 @@ use crate::sstable::{Found, ReadOptions, Table};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::wal::Tail;
+use checkpoint::Removals;
 use compact::Brake;
 use flush::SealedQueue;
 use groups::Groups;
@@ -146,6 +148,7 @@ struct Core {
     compacting: Mutex<State>,
     brake: Brake,
     gc: OnceLock<Arc<dyn GcHook + Send + Sync>>,
+    removals: Mutex<Removals>,
     /// The number of the next table that is begun.
     next_file: AtomicU64,
     manifest: Mutex<Manifest>,

@@ -14,6 +14,7 @@ use arc_swap::ArcSwap;
 use carnet_base::{Clock, Error, Result, Signal, Spawn, Timestamp};
 
 use super::append::insert;
+use super::checkpoint;
 use super::compact::{Brake, Compactor};
 use super::flush::{MemtableFlusher, SealedQueue};
 use super::groups::Groups;
@@ -99,6 +100,7 @@ impl Engine {
             compacting: Mutex::default(),
             brake: Brake::new(),
             gc: OnceLock::new(),
+            removals: Mutex::default(),
             next_file: AtomicU64::new(manifest.next_file),
             manifest: Mutex::new(manifest),
             closing: AtomicBool::new(false),
@@ -138,6 +140,7 @@ fn check(options: &Options) -> Result<()> {
 fn load_or_create(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Result<Manifest> {
     // A process that was killed may have left names that are there but not durable yet.
     disk.sync_dir().during("sync", &**disk, "")?;
+    checkpoint::take_over(disk, counters)?;
     if let Some(manifest) = Manifest::load(&**disk)? {
         return Ok(manifest);
     }
