@@ -23,8 +23,8 @@
 //! what stays; [`engine`] joins them, and its essay states the invariants; [`inspect`] looks in
 //! from outside. Every byte on disk is described in `docs/data-format.md`.
 //!
-//! Absent, for now: an I/O scheduler, permits of reads, one memory budget for all of it,
-//! recycled segments of the log.
+//! Absent, for now: an I/O scheduler, recycled segments of the log, a limit on the memory of
+//! compaction's buffers.
 
 mod batch;
 pub mod cache;
@@ -35,6 +35,7 @@ pub mod engine;
 pub mod inspect;
 mod lock;
 pub mod manifest;
+mod memory;
 mod memtable;
 mod metrics;
 mod options;

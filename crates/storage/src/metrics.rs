@@ -78,6 +78,14 @@ counters! {
     table_bytes,
     /// Gauge: bytes that open SSTables take beside the cache.
     table_memory_bytes,
+    /// Gauge: memory for memtables, cache, reads and buffers together, as it was set.
+    memory_budget_bytes,
+    /// Gauge: reads that hold a permit to wait for the disk.
+    reads_on_disk,
+    /// Gauge: bytes that those reads are taken to hold.
+    read_bytes,
+    /// Gauge: reads that wait for a permit.
+    reads_waiting,
     /// Point reads.
     gets,
     /// Pages of ranges.

@@ -81,8 +81,12 @@ pub struct Options {
     /// Whether there is a log. Without one a crash loses everything that was not flushed: it is
     /// for measuring what the log costs. Default: true.
     pub log: bool,
+    /// Memory for memtables, cache, reads that wait for the disk, and buffers; of these, memtables
+    /// get five eighths, the cache and the reads an eighth each. Default: 512 MiB.
+    pub memory_bytes: usize,
     /// A memtable of about this many bytes becomes an SSTable. More means fewer tables to read
-    /// from, more memory and a longer recovery. Default: 64 MiB.
+    /// from, more memory and a longer recovery. Default: 0, which is the memtables' part of
+    /// `memory_bytes` divided by `memtables_waiting_max + 2`, 64 MiB of 512.
     pub flush_bytes: usize,
     /// A file of the log is left when it would grow beyond this many bytes. Default: 64 MiB.
     pub segment_bytes: u64,
@@ -99,8 +103,11 @@ pub struct Options {
     pub compaction_style: CompactionStyle,
     /// When and how far.
     pub compaction: Config,
-    /// Memory for decoded blocks, index pages and filters. Default: 64 MiB.
+    /// Memory for decoded blocks, index pages and filters. Default: 0, which is an eighth of
+    /// `memory_bytes`.
     pub cache_bytes: usize,
+    /// At most so many reads wait for the disk at a time; others wait for their turn. Default: 256.
+    pub reads_max: usize,
 }
 
 impl Default for Options {
@@ -109,14 +116,16 @@ impl Default for Options {
             durability: Durability::Always,
             write_path: WritePath::Unordered,
             log: true,
-            flush_bytes: 64 << 20,
+            memory_bytes: 512 << 20,
+            flush_bytes: 0,
             segment_bytes: 64 << 20,
             log_ahead_bytes: 256 << 10,
             memtables_waiting_max: 3,
             table_options: TableOptionsOf::all(TableOptions::default()),
             compaction_style: CompactionStyle::Leveled,
             compaction: Config::default(),
-            cache_bytes: 64 << 20,
+            cache_bytes: 0,
+            reads_max: 256,
         }
     }
 }

@@ -284,7 +284,7 @@ fn the_real_lock_names_directory_and_process() {
 #[test]
 fn limits_and_options_are_refused_in_words() {
     let disk = SimDisk::new(1);
-    let wrong = Options { flush_bytes: 0, ..Options::default() };
+    let wrong = Options { memory_bytes: 0, ..Options::default() };
     assert_eq!(open(&disk, wrong).map(|_| ()).unwrap_err().kind(), ErrorKind::Invalid);
     let (engine, _workers) =
         open(&disk, Options { durability: Durability::None, ..options() }).unwrap();

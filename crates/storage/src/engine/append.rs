@@ -262,7 +262,7 @@ impl Core {
         if !self.publication.has_room() || !passed {
             return Err(self.overloaded("too many commits are under way"));
         }
-        if order.active.memory_bytes() < self.options.flush_bytes {
+        if order.active.memory_bytes() < self.budget.flush {
             if order.tail.is_full(len as u64) {
                 self.log.rotate(order.tail.rotate(self.publication.opened()));
             }
@@ -274,7 +274,7 @@ impl Core {
         }
         // Writers wait before they come here; those that found room together with others still
         // get in.
-        let flush_bytes = self.options.flush_bytes;
+        let flush_bytes = self.budget.flush;
         if order.active.memory_bytes()
             < flush_bytes.saturating_add(flush_bytes.max(OVERSHOOT_BYTES))
         {

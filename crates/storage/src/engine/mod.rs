@@ -48,9 +48,6 @@
 //! syncing → writer → rotations; order → sealed, rotations, watched; order → slot → observer; flushing →
 //! manifest → view; compacting → manifest. None is held while its holder waits for work that
 //! another thread has yet to do, but for *compacting*, which waits for nobody's work but its own.
-//!
-//! Absent on purpose, for now: a memory budget beyond `flush_bytes ×
-//! (`[`memtables_waiting_max`](crate::Options::memtables_waiting_max)` + 2)` and the cache's own.
 
 mod append;
 pub(crate) mod checkpoint;
@@ -63,6 +60,7 @@ mod log;
 #[cfg(shuttle)]
 mod models;
 mod open;
+mod permits;
 mod publication;
 mod range;
 #[cfg(test)]
@@ -89,6 +87,7 @@ use crate::compaction::merge::GcHook;
 use crate::compaction::policy::State;
 use crate::disk::{DirectoryLock, Disk};
 use crate::manifest::{Edit, Manifest};
+use crate::memory::Budget;
 use crate::memtable::{self, Memtable};
 use crate::metrics::{Counters, Metrics};
 use crate::options::{Durability, Options};
@@ -101,6 +100,7 @@ use compact::Brake;
 use flush::SealedQueue;
 use groups::Groups;
 use log::Log;
+use permits::Permits;
 use publication::Publication;
 use view::View;
 use watch::Watches;
@@ -128,6 +128,8 @@ struct Core {
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     options: Options,
+    budget: Budget,
+    permits: Permits,
     entry_cell: EntryCell,
     counters: Arc<Counters>,
     cache: Arc<Cache>,
@@ -253,6 +255,7 @@ impl Engine {
             };
             std::iter::once(missed).chain(tables).map(Arc::clone).collect()
         };
+        let _permit = self.core.permits.take(READ_BYTES).await;
         for table in tables {
             if let Some(found) = table.get(key, read, reads).await? {
                 return Ok(Some(version(found)));
@@ -310,7 +313,12 @@ impl Engine {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let view = self.core.view();
+        let (reads, bytes, waiting) = self.core.permits.in_use();
         Metrics {
+            memory_budget_bytes: self.core.options.memory_bytes as u64,
+            reads_on_disk: reads as u64,
+            read_bytes: bytes as u64,
+            reads_waiting: waiting as u64,
             memtables_waiting: view.sealed.len() as u64,
             tables: view.tables().count() as u64,
             table_bytes: view.tables().map(|open| open.meta.bytes).sum(),
@@ -348,6 +356,10 @@ impl Engine {
         settled
     }
 }
+
+/// What a read is taken to hold of one table while it waits: an index page and a block, as they
+/// come from the disk and decoded. It is enough for blocks of 12 KiB, three times the default.
+const READ_BYTES: usize = 64 << 10;
 
 /// So many cells are read from disk at the same time by one call.
 const READS_MAX: usize = 64;

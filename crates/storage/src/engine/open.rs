@@ -19,6 +19,7 @@ use super::compact::{Brake, Compactor};
 use super::flush::{MemtableFlusher, SealedQueue};
 use super::groups::Groups;
 use super::log::{Flusher, Log};
+use super::permits::Permits;
 use super::publication::Publication;
 use super::view::View;
 use super::watch::Watches;
@@ -27,7 +28,8 @@ use crate::batch::Changes;
 use crate::cache::Cache;
 use crate::disk::{Disk, During};
 use crate::manifest::{self, Manifest, TableMeta};
-use crate::memtable::{MEMTABLE_BYTES_MAX, Memtable};
+use crate::memory::Budget;
+use crate::memtable::Memtable;
 use crate::metrics::Counters;
 use crate::options::{Durability, Options, WritePath};
 use crate::sstable::{self, Table};
@@ -52,10 +54,10 @@ impl Engine {
         options: Options,
         entry_cell: EntryCell,
     ) -> Result<Self> {
-        check(&options)?;
+        let budget = Budget::of(&options)?;
         let directory = disk.lock()?;
         let counters = Arc::new(Counters::default());
-        let cache = Cache::counted(options.cache_bytes, Arc::clone(&counters));
+        let cache = Cache::counted(budget.cache, Arc::clone(&counters));
         let manifest = load_or_create(&disk, &counters)?;
         remove_orphans(&*disk, &manifest)?;
         let tables = open_tables(&disk, &manifest, &cache)?;
@@ -104,6 +106,8 @@ impl Engine {
             next_file: AtomicU64::new(manifest.next_file),
             manifest: Mutex::new(manifest),
             closing: AtomicBool::new(false),
+            permits: Permits::new(options.reads_max.max(1), budget.reads),
+            budget,
             disk,
             clock,
             options,
@@ -121,20 +125,6 @@ impl Engine {
         ];
         Ok(Self { core, workers, closed: false, _directory: directory })
     }
-}
-
-fn check(options: &Options) -> Result<()> {
-    if options.flush_bytes == 0 {
-        return Err(Error::invalid("flush_bytes must be at least 1"));
-    }
-    if options.flush_bytes > MEMTABLE_BYTES_MAX {
-        return Err(Error::invalid(format!(
-            "flush_bytes is {}, which is more than a memtable can hold: set at most \
-             {MEMTABLE_BYTES_MAX}",
-            options.flush_bytes
-        )));
-    }
-    Ok(())
 }
 
 fn load_or_create(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Result<Manifest> {

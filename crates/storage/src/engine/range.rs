@@ -19,7 +19,8 @@ use std::sync::atomic::Ordering;
 use bytes::{Bytes, BytesMut};
 use carnet_base::{CellKey, Error, KeyRange, Result, Timestamp, Version};
 
-use super::{Core, Engine};
+use super::permits::{Permit, Permits};
+use super::{Core, Engine, READ_BYTES};
 use crate::manifest::FlatRange;
 use crate::memtable::{Fragment, MemtableCursor};
 use crate::metrics::add;
@@ -28,6 +29,10 @@ use crate::sstable::{ReadOptions, Table, TableCursor, Walk};
 /// A page ends after so many cells that are deleted or newer than the snapshot, so that its work
 /// is bounded even where it finds nothing.
 const HIDDEN_CELLS_MAX: usize = 4096;
+
+/// A page is taken to hold no more than this: whoever sets a higher limit, or none, mostly ends a
+/// page by its number of cells.
+const PAGE_BYTES_MAX: usize = 1 << 20;
 
 /// How much one page may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +90,7 @@ impl Engine {
         self.core.counters.pages.fetch_add(1, Ordering::Relaxed);
         let Some(bounds) = range.byte_bounds() else { return Ok(Page::default()) };
         let mut merge = Merge::new(&self.core, bounds, read, reverse, reads);
+        merge.page_bytes = limit.bytes.min(PAGE_BYTES_MAX);
         let mut filling = Filling::default();
         merge.begin().await?;
         merge.fill(&mut filling, limit).await?;
@@ -217,7 +223,11 @@ impl Cover {
 }
 
 /// All sources of a range, newest first. They are few: the least key is found by looking at each.
-struct Merge {
+struct Merge<'a> {
+    permits: &'a Permits,
+    /// Taken at the first wait for the disk, and held to the page's end.
+    permit: Option<Permit<'a>>,
+    page_bytes: usize,
     sources: Vec<Source>,
     covers: Vec<Cover>,
     read: Timestamp,
@@ -226,9 +236,9 @@ struct Merge {
     leaving: Vec<usize>,
 }
 
-impl Merge {
+impl<'a> Merge<'a> {
     fn new(
-        core: &Core,
+        core: &'a Core,
         (lower, upper): (Bytes, Bytes),
         read: Timestamp,
         reverse: bool,
@@ -262,20 +272,30 @@ impl Merge {
                 RunCursor::new(run.into(), walk.clone()).map(|run| Source::Run(Box::new(run))),
             );
         }
-        Self { sources, covers, read, reverse, leaving: Vec::new() }
+        let (permits, leaving) = (&core.permits, Vec::new());
+        Self { permits, permit: None, page_bytes: 0, sources, covers, read, reverse, leaving }
     }
 
     /// Brings every source to its first cell.
     async fn begin(&mut self) -> Result<()> {
-        for source in &mut self.sources {
-            if let Source::Run(run) = source
+        for at in 0..self.sources.len() {
+            if let Source::Run(run) = &mut self.sources[at]
                 && !run.try_advance()
             {
-                run.load_next().await?;
+                self.load_next(at).await?;
             }
         }
         self.sources.retain(|source| source.peek_key().is_some());
         Ok(())
+    }
+
+    /// Completes a source's step, from the disk.
+    async fn load_next(&mut self, at: usize) -> Result<()> {
+        if self.permit.is_none() {
+            let bytes = self.page_bytes + READ_BYTES * self.sources.len();
+            self.permit = Some(self.permits.take(bytes).await);
+        }
+        self.sources[at].load_next().await
     }
 
     /// Fills a page.
@@ -283,7 +303,7 @@ impl Merge {
         loop {
             while let Some(at) = self.leaving.pop() {
                 if !self.sources[at].try_advance() {
-                    self.sources[at].load_next().await?;
+                    self.load_next(at).await?;
                 }
             }
             if !self.take(page) {

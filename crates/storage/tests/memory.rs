@@ -1,0 +1,154 @@
+//! Memory: its parts are kept to. Reads that wait for the disk hold permits, no more than are
+//! allowed, in order, given back whatever becomes of the read; reads from memory need none.
+#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
+
+mod common;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use carnet_base::{
+    CellKey, Error, KeyRange, PartitionKey, Stepped, TableId, Timestamp, Version, block_on,
+};
+use carnet_storage::disk::sim::{Kind, SimDisk};
+use carnet_storage::{Engine, Mutation, Options, PageLimit, ReadOptions};
+use common::{open, time};
+
+fn key(number: u64) -> CellKey {
+    CellKey::new(TableId(1), &PartitionKey::new(number.to_be_bytes().to_vec()), "")
+}
+
+fn put(engine: &Engine, number: u64) {
+    let (key, payload) = (key(number), [7; 900]);
+    let put = [Mutation::put_or_delete(&key, Some(&payload))];
+    let prepared = engine.prepare(time(2 * number + 1), put).unwrap();
+    drop(engine.append(prepared, || Ok::<_, Error>(time(2 * number + 2))).unwrap());
+}
+
+/// Twenty cells in blocks of their own, none of them in memory.
+fn cold(reads_max: usize) -> (SimDisk, Engine, Stepped) {
+    let options = Options {
+        table_options: common::blocks(500),
+        cache_bytes: 1,
+        reads_max,
+        ..Options::default()
+    };
+    let disk = SimDisk::new(1);
+    let (engine, workers) = open(&disk, options).unwrap();
+    (0..20).for_each(|number| put(&engine, number));
+    engine.flush().unwrap();
+    (disk, engine, workers)
+}
+
+type Reading<'a, T> = Pin<Box<dyn Future<Output = carnet_base::Result<T>> + 'a>>;
+
+fn get(engine: &Engine, number: u64) -> Reading<'_, Option<Version>> {
+    Box::pin(async move { engine.get(&key(number), Timestamp::MAX).await })
+}
+
+fn poll<T>(reading: &mut Reading<'_, T>) -> Poll<carnet_base::Result<T>> {
+    reading.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn in_use(engine: &Engine) -> (u64, u64) {
+    let metrics = engine.metrics();
+    assert_eq!(metrics.read_bytes > 0, metrics.reads_on_disk > 0);
+    (metrics.reads_on_disk, metrics.reads_waiting)
+}
+
+#[test]
+fn no_more_reads_are_on_the_disk_than_may_be() {
+    let (disk, engine, _workers) = cold(2);
+    disk.hold();
+    let mut gets: Vec<_> = (0..6).map(|number| get(&engine, number)).collect();
+    assert!(gets.iter_mut().all(|get| poll(get).is_pending()));
+    assert_eq!(in_use(&engine), (2, 4));
+    assert!((1..=2).contains(&disk.held_operations()), "reads of one page are one");
+    // One that is served from memory, and ends at its first poll.
+    put(&engine, 30);
+    assert!(matches!(poll(&mut get(&engine, 30)), Poll::Ready(Ok(Some(_)))));
+    // One that holds a permit and one that waits give up.
+    drop(gets.remove(0));
+    drop(gets.remove(2));
+    assert_eq!(in_use(&engine), (2, 2), "the next one was called");
+    disk.resume();
+    while !gets.is_empty() {
+        gets.retain_mut(|get| match poll(get) {
+            Poll::Ready(found) => {
+                assert!(found.unwrap().is_some());
+                false
+            }
+            Poll::Pending => true,
+        });
+        assert!(in_use(&engine).0 <= 2);
+    }
+    assert_eq!(in_use(&engine), (0, 0));
+}
+
+#[test]
+fn a_page_holds_one_permit_to_its_end() {
+    let (disk, engine, _workers) = cold(1);
+    let range = KeyRange::table(TableId(1));
+    let limit = PageLimit { cells: 100, bytes: usize::MAX };
+    disk.stall_reads(1000, 3);
+    let mut page: Reading<'_, _> = Box::pin(engine.range(&range, Timestamp::MAX, false, limit));
+    let mut other = get(&engine, 3);
+    assert!(poll(&mut page).is_pending() && poll(&mut other).is_pending());
+    let cells = loop {
+        assert_eq!(in_use(&engine), (1, 1));
+        match poll(&mut page) {
+            Poll::Ready(page) => break page.unwrap().cells,
+            Poll::Pending => assert!(poll(&mut other).is_pending()),
+        }
+    };
+    assert_eq!(cells.len(), 20);
+    assert!(block_on(other).unwrap().is_some());
+    assert_eq!(in_use(&engine), (0, 0));
+}
+
+#[test]
+fn many_cells_at_once_get_by_with_one_permit() {
+    let (_disk, engine, _workers) = cold(1);
+    let keys: Vec<_> = (0..20).map(key).collect();
+    let found = block_on(engine.multi_get(&keys, Timestamp::MAX, ReadOptions::default())).unwrap();
+    assert!(found.iter().all(Option::is_some));
+    assert_eq!(in_use(&engine), (0, 0));
+}
+
+#[test]
+fn a_read_that_fails_gives_its_permit_back() {
+    let (disk, engine, _workers) = cold(1);
+    disk.fail_nth(Kind::Read, disk.count(Kind::Read) + 1, std::io::ErrorKind::Other);
+    assert!(block_on(get(&engine, 1)).is_err());
+    assert_eq!(in_use(&engine), (0, 0));
+    assert!(block_on(get(&engine, 1)).unwrap().is_some());
+}
+
+#[test]
+fn memtables_and_cache_keep_to_their_parts_of_the_one_number() {
+    let memory_bytes = 1 << 20;
+    let disk = SimDisk::new(1);
+    let (engine, _workers) = open(&disk, Options { memory_bytes, ..Options::default() }).unwrap();
+    let flush_bytes = memory_bytes as u64 / 8;
+    let mut number = 0;
+    while engine.metrics().memtables_waiting == 0 {
+        put(&engine, number);
+        number += 1;
+        assert!(engine.metrics().memtable_bytes < 2 * flush_bytes, "it is sealed when it is full");
+    }
+    assert!(engine.metrics().memtable_bytes >= flush_bytes, "and not before");
+    for number in number..600 {
+        put(&engine, number);
+        if number % 50 == 0 {
+            engine.flush().unwrap();
+        }
+    }
+    engine.flush().unwrap();
+    for number in 0..600 {
+        assert!(block_on(get(&engine, number)).unwrap().is_some());
+    }
+    let metrics = engine.metrics();
+    assert!(metrics.cache_evictions > 0 && metrics.cache_bytes <= memory_bytes as u64 / 8);
+    assert_eq!(metrics.memory_budget_bytes, memory_bytes as u64);
+}
