@@ -116,7 +116,7 @@ impl TableCursor {
         let empty = upper.as_ref().is_some_and(|upper| upper <= lower);
         if let Some(top) = cursor.table.top.as_ref().filter(|_| !empty) {
             cursor.page_number = match upper {
-                Some(upper) if *reverse => slot_of(top, upper, Timestamp::MAX),
+                Some(upper) if *reverse => slot_before(top, upper),
                 None if *reverse => top.len() - 1,
                 _ => slot_of(top, lower, Timestamp::MAX),
             };
@@ -224,7 +224,7 @@ impl TableCursor {
         let Walk { lower, upper, reverse, .. } = &self.walk;
         self.slot = match (at, upper) {
             (At::Bound, None) if *reverse => page.len() - 1,
-            (At::Bound, Some(upper)) if *reverse => slot_of(&page, upper, Timestamp::MAX),
+            (At::Bound, Some(upper)) if *reverse => slot_before(&page, upper),
             (At::Bound, _) => slot_of(&page, lower, Timestamp::MAX),
             (At::Edge { .. }, _) if *reverse => page.len() - 1,
             (At::Edge { .. }, _) => 0,
@@ -343,8 +343,12 @@ impl TableCursor {
             return State::Page(At::Edge { handed });
         }
         self.slot += 1;
-        // Blocks that hold nothing but older versions of the key that was handed out.
-        while handed && self.slot + 1 < page.len() && is_within_group(page, self.slot) {
+        // Past blocks that hold nothing but versions of one key that are not wanted: older ones
+        // than what was handed out, or newer ones than the snapshot.
+        while self.slot + 1 < page.len()
+            && is_within_group(page, self.slot)
+            && (handed || page.commit(self.slot + 1) >= self.walk.read)
+        {
             self.slot += 1;
         }
         State::Block(At::Edge { handed })
@@ -363,7 +367,11 @@ impl TableCursor {
         if self.slot > 0 {
             self.slot -= 1;
             let Some(page) = &self.page else { return State::End };
-            while handed && self.slot > 0 && is_within_group(page, self.slot) {
+            // Likewise; but here the block before has one that is newer and still old enough.
+            while self.slot > 0
+                && is_within_group(page, self.slot)
+                && (handed || page.commit(self.slot) < self.walk.read)
+            {
                 self.slot -= 1;
             }
             return State::Block(At::Edge { handed });
@@ -416,6 +424,11 @@ impl Separator<'_> {
     fn goes_on(self) -> bool {
         self.commit < Timestamp::MAX
     }
+}
+
+/// Returns which entry of an index names what holds the last version in front of a key.
+fn slot_before(index: &Block, upper: &[u8]) -> usize {
+    index.seek(upper, Timestamp::MAX).saturating_sub(1)
 }
 
 /// Tells whether the block at a slot, and not the page's last, holds versions of one key only,
