@@ -247,3 +247,45 @@ fn anything_can_be_decoded() {
         decode_anything(seed as u8, &bytes);
     });
 }
+
+/// A number of entries that no bytes stand for is refused before memory is taken for it.
+#[test]
+fn no_memory_is_taken_for_entries_that_are_not_there() {
+    let mut run = Vec::new();
+    var::put(&mut run, 1_000_000);
+    run.extend([0; 10]);
+    let wrong = run::decode(&run, 1 << 30).err();
+    assert_eq!(wrong, Some("a block's number of entries is impossible"));
+}
+
+/// What only the whole file can tell: sections that are whole but do not agree.
+#[test]
+fn verify_finds_sections_that_do_not_agree() {
+    let file = small_file();
+    let len = file.len();
+    let end = &file[len - footer::end_bytes(len as u64) as usize..];
+    let places = footer::Footer::read(end, 1, len as u64).unwrap();
+    let change = |place: Place, change: &dyn Fn(&mut [u8])| {
+        let (from, to) = (place.offset as usize, place.end() as usize - CRC_BYTES);
+        let mut section = file[from..to].to_vec();
+        change(&mut section);
+        section::seal(&mut section, 0, 1, place.offset);
+        let mut changed = file.clone();
+        changed[from..to + CRC_BYTES].copy_from_slice(&section);
+        let disk = SimDisk::new(1);
+        disk.plant(&file_name(1), changed);
+        let table = Table::open(Arc::new(disk), 1, len as u64, Cache::new(0)).unwrap();
+        verify(&table, |_| ()).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(change(places.statistics, &|_| ()), Ok(()));
+    let error = change(places.statistics, &|section| section[0] ^= 1).unwrap_err();
+    assert!(error.contains("the statistics at byte"), "{error}");
+    let top = &file[places.top.offset as usize..places.top.end() as usize - CRC_BYTES];
+    let top = page::decode_top(top, places.index, places.tombstones.offset).unwrap().unwrap();
+    let with_filter = (0..top.len())
+        .map(|at| page::place(&top, at))
+        .find(|place| file[place.offset as usize] != 0);
+    // The bits of the filter, all gone.
+    let error = change(with_filter.unwrap(), &|section| section[6..14].fill(0)).unwrap_err();
+    assert!(error.contains("the filter of its index page lacks one of its keys"), "{error}");
+}
