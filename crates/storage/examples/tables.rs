@@ -4,6 +4,7 @@
 //! cargo run --release -p carnet-storage --example tables -- commits
 //! cargo run --release -p carnet-storage --example tables -- build
 //! cargo run --release -p carnet-storage --example tables -- reads
+//! cargo run --release -p carnet-storage --example tables -- large
 //! ```
 use std::hint::black_box;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use carnet_storage::cache::Cache;
 use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::sstable::{
     Builder, Built, Compression, EntryRef, ReadOptions, Table, TableCursor, TableOptions, Walk,
+    describe,
 };
 
 type Entry = (Bytes, u64, u64, Bytes);
@@ -26,6 +28,7 @@ fn main() -> Result<()> {
         Some("commits") => commits(&disk),
         Some("build") => build_rates(&disk),
         Some("reads") => reads(&disk),
+        Some("large") => large_rows(&disk),
         _ => commits(&disk).and_then(|()| build_rates(&disk)).and_then(|()| reads(&disk)),
     };
     std::fs::remove_dir_all(&directory).expect("the directory was made above");
@@ -98,11 +101,15 @@ fn commits_of(disk: &Arc<dyn Disk>, at_a_time: u64) -> Result<()> {
             TableOptions { block_bytes: 64 << 10, compression, ..TableOptions::default() };
         let built = build(disk, 1, &entries, options)?;
         let table = Table::open(Arc::clone(disk), 1, built.bytes, Cache::new(1 << 20))?;
+        let description = describe(&table)?;
         println!(
-            "  {compression:?}: {:.2} bytes an entry on disk, {} in all, resident {} bytes",
+            "  {compression:?}: {:.2} bytes an entry; {} blocks, index {} bytes, filters {}, {} \
+             resident",
             built.bytes as f64 / entries.len() as f64,
-            built.bytes,
-            table.memory_bytes(),
+            description.blocks,
+            description.index_bytes,
+            description.filter_bytes,
+            description.memory_bytes,
         );
     }
     Ok(())
@@ -160,6 +167,34 @@ fn build_rates(disk: &Arc<dyn Disk>) -> Result<()> {
             bytes as f64 / raw as f64
         );
     }
+    Ok(())
+}
+
+/// What a table of rows of 1 KiB keeps in memory.
+fn large_rows(disk: &Arc<dyn Disk>) -> Result<()> {
+    let rows = rows(argument(200_000), true);
+    let value = vec![b'v'; 1024];
+    let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let mut builder = Builder::begin(Arc::clone(disk), 4, move |_| options)?;
+    for (key, start, commit, _) in &rows {
+        let (start, commit) = (time(*start), time(*commit));
+        builder.push(&EntryRef { key, commit, start, expiry: None, payload: Some(&value) })?;
+    }
+    let built = builder.finish()?.expect("there are rows");
+    let table = Table::open(Arc::clone(disk), 4, built.bytes, Cache::new(0))?;
+    let description = describe(&table)?;
+    println!(
+        "{} rows of 1 KiB, {} MB: {} blocks, {} index pages of {} KB with {} KB of filters, \
+         resident {} bytes: {:.0} KB for 10 GB",
+        rows.len(),
+        built.bytes / 1_000_000,
+        description.blocks,
+        description.pages.len(),
+        description.index_bytes / 1000,
+        description.filter_bytes / 1000,
+        description.memory_bytes,
+        description.memory_bytes as f64 * 1e7 / built.bytes as f64,
+    );
     Ok(())
 }
 
