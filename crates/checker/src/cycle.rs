@@ -1,0 +1,302 @@
+//! Finds cycles: first whether there are any (Tarjan), then the shortest one (breadth first).
+//!
+//! A model is broken by the dependencies of a [`View`]: some kinds of edges, and whether two
+//! anti-dependencies may follow each other. Where they may not, the search runs on *states*, a node
+//! and whether the last edge was an anti-dependency: a closed walk through states is a closed walk
+//! without neighbouring anti-dependencies, which is what snapshot isolation forbids (Cerone and
+//! Gotsman, 2016, theorem 9). So the question stays linear for it too.
+//!
+//! One node's shortest cycle is exact; the shortest of a component is exact as long as
+//! [`SEARCH_EDGES_MAX`] lasts, and after that the shortest of those searched.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::graph::{EdgeKind, EdgeKinds, Graph, id};
+
+/// How many edges a search for short cycles looks at within one view, before it takes the best.
+const SEARCH_EDGES_MAX: usize = 30_000_000;
+
+/// How many cycles are looked for in one view, each in a component of its own.
+const CYCLES_MAX: usize = 8;
+
+/// The dependencies that a model forbids to be cyclic.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    pub(crate) kinds: EdgeKinds,
+    /// Whether anti-dependencies may be neighbours in a cycle.
+    pub(crate) allows_adjacent: bool,
+}
+
+/// An edge of a cycle between two transactions, the joints between them left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Step {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) kind: EdgeKind,
+    pub(crate) key: u32,
+}
+
+/// The part of a graph that a view shows, seen as states.
+struct States<'g> {
+    graph: &'g Graph,
+    view: View,
+    /// Only edges within one of these components count, if given: others are on no cycle.
+    within: Option<&'g [u32]>,
+}
+
+/// The component of nodes that are on no cycle.
+const ALONE: u32 = u32::MAX;
+
+impl States<'_> {
+    fn count(&self) -> u32 {
+        let nodes = self.graph.nodes();
+        if self.view.allows_adjacent { nodes } else { nodes.checked_mul(2).expect("bounded") }
+    }
+
+    const fn node(&self, state: u32) -> u32 {
+        if self.view.allows_adjacent { state } else { state / 2 }
+    }
+
+    /// Returns where the state's edge of that number leads, if the view shows it.
+    fn follow(&self, state: u32, edge: usize) -> Option<u32> {
+        let node = self.node(state);
+        let edge = self.graph.edges_of(node)[edge];
+        if !self.view.kinds.contains(edge.kind) {
+            return None;
+        }
+        if let Some(component) = self.within {
+            let mine = component[node as usize];
+            if mine == ALONE || mine != component[edge.to as usize] {
+                return None;
+            }
+        }
+        if self.view.allows_adjacent {
+            return Some(edge.to);
+        }
+        let was_anti = state % 2;
+        match edge.kind {
+            EdgeKind::Via => Some(edge.to * 2 + was_anti),
+            kind if kind.is_anti_dependency() => (was_anti == 0).then_some(edge.to * 2 + 1),
+            _ => Some(edge.to * 2),
+        }
+    }
+}
+
+/// Returns each state's component, [`ALONE`] where it is on no cycle, and the components' sizes.
+///
+/// Source: Tarjan, "Depth-First Search and Linear Graph Algorithms", 1972, without recursion.
+fn components(states: &States<'_>) -> (Vec<u32>, Vec<u32>) {
+    const UNSEEN: u32 = u32::MAX;
+    let count = states.count() as usize;
+    let mut index = vec![UNSEEN; count];
+    let mut low = vec![0u32; count];
+    let mut component = vec![ALONE; count];
+    let mut is_open = vec![false; count];
+    let mut open: Vec<u32> = Vec::new();
+    let mut path: Vec<(u32, usize)> = Vec::new();
+    let mut sizes = Vec::new();
+    let mut next_index = 0;
+    for root in 0..states.count() {
+        if index[root as usize] != UNSEEN {
+            continue;
+        }
+        path.push((root, 0));
+        while let Some(&mut (state, ref mut edge)) = path.last_mut() {
+            let at = state as usize;
+            if index[at] == UNSEEN {
+                (index[at], low[at]) = (next_index, next_index);
+                next_index += 1;
+                open.push(state);
+                is_open[at] = true;
+            }
+            if *edge < states.graph.edges_of(states.node(state)).len() {
+                let followed = states.follow(state, *edge);
+                *edge += 1;
+                match followed {
+                    Some(to) if index[to as usize] == UNSEEN => path.push((to, 0)),
+                    Some(to) if is_open[to as usize] => low[at] = low[at].min(index[to as usize]),
+                    _ => {}
+                }
+                continue;
+            }
+            path.pop();
+            if let Some(&(parent, _)) = path.last() {
+                low[parent as usize] = low[parent as usize].min(low[at]);
+            }
+            if low[at] == index[at] {
+                let first = open.iter().rposition(|&member| member == state);
+                let members = open.split_off(first.expect("a component's root is still open"));
+                for &member in &members {
+                    is_open[member as usize] = false;
+                    if members.len() > 1 {
+                        component[member as usize] = id(sizes.len());
+                    }
+                }
+                if members.len() > 1 {
+                    sizes.push(id(members.len()));
+                }
+            }
+        }
+    }
+    (component, sizes)
+}
+
+/// Searches one graph for the cycles of several views.
+pub(crate) struct Search<'g> {
+    graph: &'g Graph,
+    /// The components of the view that shows everything: all cycles lie within them.
+    component: Vec<u32>,
+    has_any: bool,
+}
+
+impl<'g> Search<'g> {
+    /// Prepares for views that show no more than `everything`.
+    pub(crate) fn new(graph: &'g Graph, everything: EdgeKinds) -> Self {
+        let view = View { kinds: everything, allows_adjacent: true };
+        let (component, sizes) = components(&States { graph, view, within: None });
+        Self { graph, component, has_any: !sizes.is_empty() }
+    }
+
+    /// Returns short cycles of a view, at most one from each component, the shortest first. There
+    /// is one if and only if the view has a cycle at all.
+    pub(crate) fn cycles(&self, view: View) -> Vec<Vec<Step>> {
+        if !self.has_any {
+            return Vec::new();
+        }
+        let states = States { graph: self.graph, view, within: Some(&self.component) };
+        let (component, sizes) = components(&states);
+        let mut walker = Walker::new(&states, &component);
+        // Small components first: their cycles are short, and cheap to find.
+        let mut order: Vec<u32> = (0..id(sizes.len())).collect();
+        order.sort_by_key(|&number| sizes[number as usize]);
+        order.truncate(CYCLES_MAX);
+        let mut members: HashMap<u32, Vec<u32>> = HashMap::new();
+        for state in 0..states.count() {
+            let number = component[state as usize];
+            if number != ALONE && !self.graph.is_joint(states.node(state)) {
+                members.entry(number).or_default().push(state);
+            }
+        }
+        let mut found: Vec<Vec<Step>> = Vec::new();
+        for number in order {
+            let starts = members.get(&number).map_or(&[][..], Vec::as_slice);
+            found.extend(walker.shortest_of(starts));
+        }
+        found.sort_by_key(Vec::len);
+        found
+    }
+}
+
+/// Breadth-first search with marks that are reset in no time.
+struct Walker<'s> {
+    states: &'s States<'s>,
+    component: &'s [u32],
+    /// By state: the search that saw it, its distance, and the edge that led there.
+    seen: Vec<u32>,
+    distance: Vec<u32>,
+    parent: Vec<(u32, u32)>,
+    search: u32,
+    edges_left: usize,
+}
+
+impl<'s> Walker<'s> {
+    fn new(states: &'s States<'s>, component: &'s [u32]) -> Self {
+        let count = states.count() as usize;
+        Self {
+            states,
+            component,
+            seen: vec![0; count],
+            distance: vec![0; count],
+            parent: vec![(0, 0); count],
+            search: 0,
+            edges_left: SEARCH_EDGES_MAX,
+        }
+    }
+
+    /// Returns the shortest cycle through any of the states; they are of one component.
+    fn shortest_of(&mut self, starts: &[u32]) -> Option<Vec<Step>> {
+        let mut best: Option<Vec<Step>> = None;
+        for start in spread(starts) {
+            let shorter_than = best.as_ref().map_or(u32::MAX, |cycle| id(cycle.len()));
+            if let Some(cycle) = self.shortest_through(start, shorter_than) {
+                best = Some(cycle);
+            }
+            let is_shortest = best.as_ref().is_some_and(|cycle| cycle.len() <= 2);
+            if is_shortest || best.is_some() && self.edges_left == 0 {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Steps out of a joint cost nothing, so that a cycle's length counts transactions.
+    fn shortest_through(&mut self, start: u32, shorter_than: u32) -> Option<Vec<Step>> {
+        self.search += 1;
+        let mut queue = VecDeque::from([(start, 0u32)]);
+        while let Some((state, distance)) = queue.pop_front() {
+            if state == start && self.is_seen(start) {
+                break;
+            }
+            let is_stale = self.is_seen(state) && self.distance[state as usize] < distance;
+            let is_joint = self.states.graph.is_joint(self.states.node(state));
+            let to_distance = distance + u32::from(!is_joint);
+            if is_stale || to_distance >= shorter_than {
+                continue;
+            }
+            for edge in 0..self.states.graph.edges_of(self.states.node(state)).len() {
+                self.edges_left = self.edges_left.saturating_sub(1);
+                let Some(to) = self.states.follow(state, edge) else { continue };
+                if self.component[to as usize] != self.component[start as usize]
+                    || self.is_seen(to) && self.distance[to as usize] <= to_distance
+                {
+                    continue;
+                }
+                self.seen[to as usize] = self.search;
+                self.distance[to as usize] = to_distance;
+                self.parent[to as usize] = (state, id(edge));
+                if is_joint {
+                    queue.push_front((to, to_distance));
+                } else {
+                    queue.push_back((to, to_distance));
+                }
+            }
+        }
+        self.is_seen(start).then(|| self.walk_back(start))
+    }
+
+    fn is_seen(&self, state: u32) -> bool {
+        self.seen[state as usize] == self.search
+    }
+
+    fn walk_back(&self, start: u32) -> Vec<Step> {
+        let graph = self.states.graph;
+        let mut steps = Vec::new();
+        let mut to = self.states.node(start);
+        let mut state = start;
+        loop {
+            let (before, edge) = self.parent[state as usize];
+            let from = self.states.node(before);
+            if !graph.is_joint(from) {
+                let edge = graph.edges_of(from)[edge as usize];
+                steps.push(Step { from, to, kind: edge.kind, key: edge.key });
+                to = from;
+            }
+            state = before;
+            if state == start {
+                break;
+            }
+        }
+        steps.reverse();
+        steps
+    }
+}
+
+/// Returns the same items with the far ones first, so that a search that is cut short has looked
+/// everywhere a little.
+fn spread(items: &[u32]) -> Vec<u32> {
+    let stride = items.len() / 1024 + 1;
+    (0..stride).flat_map(|first| items.iter().copied().skip(first).step_by(stride)).collect()
+}
+
+#[cfg(test)]
+mod tests;

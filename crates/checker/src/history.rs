@@ -1,0 +1,320 @@
+//! What clients asked for and were answered.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{BadHistory, Result};
+
+/// Names an object: a list or a register.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A number.
+    Int(i64),
+    /// A string.
+    Text(Arc<str>),
+    /// An EDN keyword, without its colon. JSON has none and shows it as a string.
+    Keyword(Arc<str>),
+}
+
+impl From<i64> for Key {
+    fn from(number: i64) -> Self {
+        Self::Int(number)
+    }
+}
+
+impl From<&str> for Key {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+            Self::Keyword(name) => write!(f, ":{name}"),
+        }
+    }
+}
+
+/// One operation on one object, with what it returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Adds an element at the end of a list.
+    Append {
+        /// The list.
+        key: Key,
+        /// The element: no other append to this list has it.
+        element: i64,
+    },
+    /// Reads a whole list.
+    ReadList {
+        /// The list.
+        key: Key,
+        /// Its elements. Looked at only if the transaction committed.
+        list: Vec<i64>,
+    },
+    /// Sets a register.
+    Write {
+        /// The register.
+        key: Key,
+        /// The value: no other write to this register has it.
+        value: i64,
+    },
+    /// Reads a register.
+    ReadRegister {
+        /// The register.
+        key: Key,
+        /// Its value, `None` if nobody set it yet. Looked at only if the transaction committed.
+        value: Option<i64>,
+    },
+}
+
+impl Op {
+    /// Returns the object that the operation is about.
+    #[must_use]
+    pub const fn key(&self) -> &Key {
+        match self {
+            Self::Append { key, .. }
+            | Self::ReadList { key, .. }
+            | Self::Write { key, .. }
+            | Self::ReadRegister { key, .. } => key,
+        }
+    }
+
+    /// Tells whether the operation reads.
+    #[must_use]
+    pub const fn is_read(&self) -> bool {
+        matches!(self, Self::ReadList { .. } | Self::ReadRegister { .. })
+    }
+
+    const fn workload(&self) -> Workload {
+        match self {
+            Self::Append { .. } | Self::ReadList { .. } => Workload::ListAppend,
+            Self::Write { .. } | Self::ReadRegister { .. } => Workload::Register,
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Append { key, element } => write!(f, "append({key}, {element})"),
+            Self::ReadList { key, list } => write!(f, "r({key}) = {}", ShownList(list)),
+            Self::Write { key, value } => write!(f, "w({key}, {value})"),
+            Self::ReadRegister { key, value: Some(value) } => write!(f, "r({key}) = {value}"),
+            Self::ReadRegister { key, value: None } => write!(f, "r({key}) = nil"),
+        }
+    }
+}
+
+/// A list for a person: a long one without its middle.
+pub(crate) struct ShownList<'l>(pub(crate) &'l [i64]);
+
+impl fmt::Display for ShownList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const ENDS: usize = 6;
+        let all = |list: &[i64]| list.iter().map(i64::to_string).collect::<Vec<_>>().join(" ");
+        let Self(list) = self;
+        if list.len() <= 2 * ENDS {
+            return write!(f, "[{}]", all(list));
+        }
+        let (first, last) = (&list[..ENDS], &list[list.len() - ENDS..]);
+        let left_out = list.len() - 2 * ENDS;
+        write!(f, "[{} …{left_out} more… {}]", all(first), all(last))
+    }
+}
+
+/// Which operations a history holds: lists or registers, never both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Workload {
+    /// [`Op::Append`] and [`Op::ReadList`].
+    ListAppend,
+    /// [`Op::Write`] and [`Op::ReadRegister`].
+    Register,
+}
+
+/// What the client was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It happened (`:ok`).
+    Committed,
+    /// It did not happen, and never will (`:fail`).
+    Aborted,
+    /// Nobody knows (`:info`): it may have happened, or may happen at any later time.
+    Unknown,
+}
+
+/// A point in a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment {
+    /// The place in the history. Real-time order is the order of these places alone.
+    pub index: u64,
+    /// The time on the client's clock, in nanoseconds. Only shown, never compared.
+    pub nanos: i64,
+}
+
+/// A transaction as its client saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// The single-threaded client: it has one transaction at a time.
+    pub process: i64,
+    /// When it was asked for.
+    pub invoked: Moment,
+    /// When the answer came; `None` if none ever did.
+    pub completed: Option<Moment>,
+    /// The answer.
+    pub outcome: Outcome,
+    /// The operations in their order; what they read is meant only of a committed one.
+    pub ops: Vec<Op>,
+}
+
+/// All transactions of a run, in the order of their invocations.
+///
+/// The database is taken to have been empty before: lists without elements, registers unset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct History {
+    workload: Workload,
+    transactions: Vec<Transaction>,
+}
+
+/// The most transactions and operations of a history, each: they are numbered by 32 bits.
+pub const HISTORY_OPS_MAX: usize = 1 << 30;
+
+impl History {
+    /// Makes a history of transactions in any order.
+    ///
+    /// # Errors
+    ///
+    /// If places are used twice, an answer comes before its question or is missing where one was
+    /// given, lists are mixed with registers, or there are more than [`HISTORY_OPS_MAX`].
+    pub fn new(mut transactions: Vec<Transaction>) -> Result<Self> {
+        transactions.sort_by_key(|transaction| transaction.invoked.index);
+        let ops: usize = transactions.iter().map(|transaction| transaction.ops.len()).sum();
+        if ops.max(transactions.len()) > HISTORY_OPS_MAX {
+            return Err(BadHistory::new(format!(
+                "{} transactions with {ops} operations are more than the {HISTORY_OPS_MAX} that \
+                 can be checked: split the history by keys",
+                transactions.len()
+            )));
+        }
+        let mut places = HashSet::with_capacity(2 * transactions.len());
+        let mut workload = None;
+        for transaction in &transactions {
+            check(transaction, &mut places).map_err(|bad| {
+                bad.at(format_args!("the transaction invoked at {}", transaction.invoked.index))
+            })?;
+            for op in &transaction.ops {
+                if *workload.get_or_insert(op.workload()) != op.workload() {
+                    return Err(BadHistory::new(format!(
+                        "{op} follows operations of the other kind: a history holds lists or \
+                         registers, not both"
+                    )));
+                }
+            }
+        }
+        Ok(Self { workload: workload.unwrap_or(Workload::ListAppend), transactions })
+    }
+
+    /// Returns which operations it holds.
+    #[must_use]
+    pub const fn workload(&self) -> Workload {
+        self.workload
+    }
+
+    /// Returns the transactions in the order of their invocations.
+    #[must_use]
+    pub fn transactions(&self) -> &[Transaction] {
+        &self.transactions
+    }
+}
+
+fn check(transaction: &Transaction, places: &mut HashSet<u64>) -> Result<()> {
+    let ends = [Some(transaction.invoked), transaction.completed];
+    for moment in ends.into_iter().flatten() {
+        if !places.insert(moment.index) {
+            return Err(BadHistory::new(format!("place {} is used twice", moment.index)));
+        }
+    }
+    match transaction.completed {
+        Some(completed) if completed.index < transaction.invoked.index => {
+            Err(BadHistory::new("it was answered before it was asked for"))
+        }
+        None if transaction.outcome != Outcome::Unknown => Err(BadHistory::new(
+            "its outcome is known, but not when the answer came: give `completed`",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Names a transaction that was invoked, until its answer comes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Call(usize);
+
+/// Writes a history down while a test runs.
+///
+/// The order of the calls *is* the real-time order: call [`Recorder::invoke`] before the request is
+/// sent, and [`Recorder::complete`] after the answer came, under one lock if there are threads.
+///
+/// ```
+/// use carnet_checker::{Op, Outcome, Recorder, check};
+///
+/// let mut recorder = Recorder::default();
+/// let call = recorder.invoke(0, 10, vec![Op::Append { key: "x".into(), element: 1 }]);
+/// recorder.complete(call, 20, Outcome::Committed, None);
+/// let call = recorder.invoke(0, 30, vec![Op::ReadList { key: "x".into(), list: vec![] }]);
+/// let read = vec![Op::ReadList { key: "x".into(), list: vec![] }];
+/// recorder.complete(call, 40, Outcome::Committed, Some(read));
+/// let report = check(&recorder.finish()?, &Default::default())?;
+/// assert!(!report.is_strictly_serializable());
+/// # Ok::<(), carnet_checker::BadHistory>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Recorder {
+    transactions: Vec<Transaction>,
+    next_index: u64,
+}
+
+impl Recorder {
+    /// Records that a client asks for a transaction now, at `nanos` on its clock.
+    pub fn invoke(&mut self, process: i64, nanos: i64, ops: Vec<Op>) -> Call {
+        let invoked = self.moment(nanos);
+        let outcome = Outcome::Unknown;
+        self.transactions.push(Transaction { process, invoked, completed: None, outcome, ops });
+        Call(self.transactions.len() - 1)
+    }
+
+    /// Records the answer, with the operations as they were carried out (`None`: as asked for).
+    pub fn complete(
+        &mut self,
+        Call(number): Call,
+        nanos: i64,
+        outcome: Outcome,
+        ops: Option<Vec<Op>>,
+    ) {
+        let completed = self.moment(nanos);
+        let transaction = &mut self.transactions[number];
+        transaction.completed = Some(completed);
+        transaction.outcome = outcome;
+        if let Some(ops) = ops {
+            transaction.ops = ops;
+        }
+    }
+
+    /// Ends the record; whoever was not answered stays [`Outcome::Unknown`].
+    ///
+    /// # Errors
+    ///
+    /// As [`History::new`].
+    pub fn finish(self) -> Result<History> {
+        History::new(self.transactions)
+    }
+
+    fn moment(&mut self, nanos: i64) -> Moment {
+        let index = self.next_index;
+        self.next_index += 1;
+        Moment { index, nanos }
+    }
+}

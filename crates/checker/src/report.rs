@@ -1,0 +1,183 @@
+//! What was found, and the verdict for each model.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::history::{History, Outcome};
+use crate::model::{AnomalyKind, Model};
+
+/// How many anomalies of one kind are explained; the others are only counted.
+const EXPLAINED_MAX: usize = 8;
+
+/// How many operations of a transaction are shown.
+const SHOWN_OPS_MAX: usize = 12;
+
+/// A proof that something happened which some model forbids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anomaly {
+    /// Which phenomenon it is.
+    pub kind: AnomalyKind,
+    /// The transactions that take part, by their places in [`History::transactions`].
+    pub transactions: Vec<usize>,
+    /// Why it is one, a sentence for each step.
+    pub reasons: Vec<String>,
+}
+
+/// Anomalies as they are found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    anomalies: Vec<Anomaly>,
+    counts: BTreeMap<AnomalyKind, usize>,
+}
+
+impl Findings {
+    /// Adds an anomaly; its sentence is only made if it will be shown.
+    pub(crate) fn add(
+        &mut self,
+        kind: AnomalyKind,
+        transactions: &[u32],
+        reasons: impl FnOnce() -> Vec<String>,
+    ) {
+        let count = self.counts.entry(kind).or_default();
+        *count += 1;
+        if *count <= EXPLAINED_MAX {
+            let transactions = transactions.iter().map(|&number| number as usize).collect();
+            self.anomalies.push(Anomaly { kind, transactions, reasons: reasons() });
+        }
+    }
+
+    pub(crate) fn report(mut self, history: &History) -> Report {
+        self.anomalies.sort_by_key(|anomaly| (anomaly.transactions.len(), anomaly.kind));
+        let count =
+            |outcome| history.transactions().iter().filter(|txn| txn.outcome == outcome).count();
+        Report {
+            anomalies: self.anomalies,
+            counts: self.counts,
+            committed: count(Outcome::Committed),
+            aborted: count(Outcome::Aborted),
+            unknown: count(Outcome::Unknown),
+        }
+    }
+}
+
+/// The outcome of a check.
+///
+/// A history that breaks no rule is not thereby proven right: the checker reports what it can
+/// prove, and a database may have been lucky.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    anomalies: Vec<Anomaly>,
+    counts: BTreeMap<AnomalyKind, usize>,
+    /// How many transactions committed.
+    pub committed: usize,
+    /// How many did not.
+    pub aborted: usize,
+    /// Of how many nobody knows.
+    pub unknown: usize,
+}
+
+impl Report {
+    /// Returns the anomalies that are explained, the shortest first. Of cycles there is at least
+    /// one for each model that is broken by one.
+    #[must_use]
+    pub fn anomalies(&self) -> &[Anomaly] {
+        &self.anomalies
+    }
+
+    /// Returns how many anomalies of each kind were found. Cycles are counted once for each group
+    /// of transactions that are entangled with each other.
+    #[must_use]
+    pub const fn counts(&self) -> &BTreeMap<AnomalyKind, usize> {
+        &self.counts
+    }
+
+    /// Tells whether nothing was found that the model forbids.
+    #[must_use]
+    pub fn allows(&self, model: Model) -> bool {
+        !self.counts.keys().any(|kind| kind.rules_out(model))
+    }
+
+    /// Tells whether nothing at all was found.
+    #[must_use]
+    pub fn is_strictly_serializable(&self) -> bool {
+        self.allows(Model::StrictSerializable)
+    }
+
+    /// Returns the shortest anomaly that the model forbids.
+    #[must_use]
+    pub fn counterexample(&self, model: Model) -> Option<&Anomaly> {
+        self.anomalies.iter().find(|anomaly| anomaly.kind.rules_out(model))
+    }
+
+    /// Returns the verdict for a person: each model, and a counterexample for each that is broken.
+    #[must_use]
+    pub fn explain(&self, history: &History) -> String {
+        Explained { report: self, history }.to_string()
+    }
+}
+
+struct Explained<'r> {
+    report: &'r Report,
+    history: &'r History,
+}
+
+impl fmt::Display for Explained<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { report, .. } = self;
+        writeln!(
+            f,
+            "{} transactions committed, {} aborted, {} unknown",
+            report.committed, report.aborted, report.unknown
+        )?;
+        for model in Model::ALL {
+            match report.counterexample(model) {
+                None => writeln!(f, "  {:<34} not violated", model.name())?,
+                Some(anomaly) => writeln!(f, "  {:<34} VIOLATED: {}", model.name(), anomaly.kind)?,
+            }
+        }
+        for (kind, count) in &report.counts {
+            writeln!(f, "found {count} × {kind}")?;
+        }
+        let mut shown: Vec<&Anomaly> = Vec::new();
+        for anomaly in Model::ALL.into_iter().filter_map(|model| report.counterexample(model)) {
+            if !shown.contains(&anomaly) {
+                shown.push(anomaly);
+                self.anomaly(f, anomaly)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Explained<'_> {
+    fn anomaly(&self, f: &mut fmt::Formatter<'_>, anomaly: &Anomaly) -> fmt::Result {
+        writeln!(f, "\n{}", anomaly.kind)?;
+        for &number in &anomaly.transactions {
+            let transaction = &self.history.transactions()[number];
+            write!(f, "  T{number} (process {}, ", transaction.process)?;
+            write!(f, "invoked at {}, ", transaction.invoked.index)?;
+            match (transaction.outcome, transaction.completed) {
+                (Outcome::Committed, Some(at)) => write!(f, "committed at {}):", at.index)?,
+                (Outcome::Aborted, Some(at)) => write!(f, "aborted at {}):", at.index)?,
+                _ => write!(f, "outcome unknown):")?,
+            }
+            let committed = transaction.outcome == Outcome::Committed;
+            for op in transaction.ops.iter().take(SHOWN_OPS_MAX) {
+                if op.is_read() && !committed {
+                    write!(f, " r({}) = ?", op.key())?;
+                } else {
+                    write!(f, " {op}")?;
+                }
+            }
+            let left_out = transaction.ops.len().saturating_sub(SHOWN_OPS_MAX);
+            if left_out > 0 {
+                write!(f, " …{left_out} more")?;
+            }
+            writeln!(f)?;
+        }
+        for reason in &anomaly.reasons {
+            writeln!(f, "  - {reason}")?;
+        }
+        Ok(())
+    }
+}
