@@ -23,7 +23,7 @@
 //!
 //! # The way
 //!
-//! 1. [`History`]: what clients saw.
+//! 1. [`History`]: what clients saw ([`format`](mod@format) reads and writes Elle's EDN and JSON).
 //! 2. `infer`: who must come before whom, and what is wrong already without cycles.
 //! 3. `graph`: the edges, linear in number. `cycle`: strongly connected components decide, breadth
 //!    first search finds the shortest cycle.
@@ -47,6 +47,7 @@
 mod cycle;
 mod error;
 mod explain;
+pub mod format;
 mod graph;
 mod history;
 mod infer;

@@ -241,24 +241,45 @@ fn add_by_time(
     let mut answers: Vec<(u64, Access)> = accesses.iter().map(|a| (span(a).1, *a)).collect();
     answers.sort_unstable_by_key(|(completed, _)| *completed);
     let mut answers = answers.into_iter().peekable();
-    // Accesses that nobody, who was asked after their answer, has been answered since.
-    let mut current: VecDeque<(u64, Access)> = VecDeque::new();
+    // What was left by accesses after whose answer nobody was asked and has been answered since.
+    let mut current: VecDeque<(u64, Current)> = VecDeque::new();
+    let mut earlier: Vec<Current> = Vec::new();
     for access in &accesses {
         let (invoked, _) = span(access);
         while let Some((completed, answer)) = answers.next_if(|(at, _)| *at < invoked) {
             while current.front().is_some_and(|(at, _)| *at < span(&answer).0) {
                 current.pop_front();
             }
-            current.push_back((completed, answer));
+            if let Some(value) = answer.left {
+                let version = registers.number((key, Some(value)));
+                let writer = happened_writer(index, key, value);
+                current.push_back((completed, Current { value, version, writer }));
+            }
         }
         let Some(later) = access.found else { continue };
         let Some(to) = happened_writer(index, key, later) else { continue };
-        for (_, before) in current.iter().rev().take(CURRENT_MAX) {
-            let Some(earlier) = before.left.filter(|left| *left != later) else { continue };
-            registers.version((key, Some(earlier))).next_by_time.push(to);
-            if let Some(from) = happened_writer(index, key, earlier) {
+        earlier.clear();
+        for (_, before) in current.iter().rev().filter(|(_, before)| before.value != later) {
+            if !earlier.contains(before) {
+                earlier.push(*before);
+            }
+            if earlier.len() == CURRENT_MAX {
+                break;
+            }
+        }
+        for before in &earlier {
+            registers.versions[before.version].1.next_by_time.push(to);
+            if let Some(from) = before.writer {
                 graph.edge(from, to, kind, key);
             }
         }
     }
+}
+
+/// A version that somebody had until lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Current {
+    value: i64,
+    version: usize,
+    writer: Option<u32>,
 }
