@@ -41,7 +41,8 @@
 //!
 //! # What is deliberately absent
 //!
-//! Predicates and ranges: what a read did not return has no version to name.
+//! Predicates and ranges: what a read did not return has no version to name. Where the database
+//! tells its own timestamps, [`replay`](mod@replay) judges ranges too.
 //! Search through possible orders of blind register writes: what is not known is not guessed.
 
 mod cycle;
@@ -52,6 +53,7 @@ mod graph;
 mod history;
 mod infer;
 mod model;
+pub mod replay;
 mod report;
 
 use std::collections::HashSet;
