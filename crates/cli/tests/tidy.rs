@@ -19,6 +19,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("storage", &[]),
     ("store", &[]),
     ("store-local", &["store", "storage"]),
+    ("tree", &[]),
     ("txn", &["store"]),
     ("carnet", &["txn", "store-local", "store", "storage"]),
     ("cql", &["carnet"]),

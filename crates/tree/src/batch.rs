@@ -1,0 +1,505 @@
+//! Runs batches: the one place that reads and moves the root.
+//!
+//! ```text
+//!          ┌──────────── the root has moved: again, on the newer one ◄─────────────┐
+//!          ▼                                                                       │
+//!  root ─► read the keys' paths ─► run each transaction ─┬─ no writes ─► verify ───┤
+//!  cached  all at once, level      on what those before  │               root      │
+//!  or read by level                it left               └─ writes ─► put nodes ─► compare-and-set
+//! ```
+//!
+//! A batch holds what was called before it began, so whatever it learns about the root was true
+//! at a moment after each of those calls: one read of the root, or one move of it, verifies all.
+//!
+//! **A compare-and-set that ends with an error** may have moved the root, or may do so at any
+//! later time. Nothing is answered before that is settled: the root's history names the attempt,
+//! or shows that another took its place. While the root has not moved at all, a *fence* settles
+//! it: a root of the same content, which the delayed attempt does not expect. Only where the
+//! store does not answer for all of [`Options::patience`] is the outcome `Unknown`.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use carnet_base::{Bytes, Error, ErrorKind, Moment, Result, Rng, Timestamp};
+
+use crate::cache::Cache;
+use crate::edit::Edited;
+use crate::id::{Attempt, NodeId, TransactorId};
+use crate::job::{Job, Wakers, lock};
+use crate::join::join;
+use crate::node::Node;
+use crate::options::Options;
+use crate::root::{Root, Verdict};
+use crate::shape::{Found, Nodes, find, needs};
+use crate::stats::Stats;
+use crate::store::{NodeStore, RootPointer, Swap};
+use crate::timer::Timer;
+use crate::view::{Left, View, Writes};
+
+/// After so many answers that a node is missing, ask whether its root is still in use: garbage
+/// collection takes nodes away from those who stay behind.
+const MISSES_BEFORE_ROOT: u64 = 16;
+/// How far the guess that a cached root is the newest can lean.
+const GUESS_MAX: i32 = 3;
+
+/// A transactor.
+pub(crate) struct Core<N, R> {
+    transactor: TransactorId,
+    nodes: N,
+    root: R,
+    timer: Arc<dyn Timer>,
+    options: Options,
+    phase: Duration,
+    wakers: Arc<Wakers>,
+    state: Mutex<State>,
+}
+
+struct State {
+    queue: VecDeque<Box<dyn Job>>,
+    rng: Box<dyn Rng>,
+    cache: Cache,
+    root: Option<Known>,
+    /// Above or at zero: a cached root is probably still the newest.
+    guess: i32,
+    attempts: u64,
+    stats: Stats,
+}
+
+/// A root as the pointer held it.
+#[derive(Clone)]
+struct Known {
+    root: Arc<Root>,
+    bytes: Option<Bytes>,
+}
+
+/// One try of a batch.
+struct Try {
+    base: Known,
+    /// The root was read after every call of the batch, so that it needs no other proof.
+    is_verified: bool,
+    /// Moves that the batch has lost so far.
+    losses: usize,
+    deadline: Moment,
+}
+
+/// Why a try did not answer its transactions.
+enum Stop {
+    /// The root has moved; this is a newer one.
+    Moved(Known),
+    /// So it has, and a compare-and-set was lost by it.
+    Lost(Known),
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl<N: NodeStore, R: RootPointer> Core<N, R> {
+    pub(crate) fn new(
+        transactor: TransactorId,
+        nodes: N,
+        root: R,
+        timer: Arc<dyn Timer>,
+        mut rng: Box<dyn Rng>,
+        options: Options,
+    ) -> Self {
+        let interval = u64::try_from(options.batch_interval.as_nanos()).unwrap_or(u64::MAX);
+        // Transactors that begin their batches at the same moments would collide each time.
+        let phase = Duration::from_nanos(rng.below(interval));
+        let state = State {
+            queue: VecDeque::new(),
+            rng,
+            cache: Cache::new(options.cache_bytes),
+            root: None,
+            guess: 0,
+            attempts: 0,
+            stats: Stats::default(),
+        };
+        let (wakers, state) = (Arc::default(), Mutex::new(state));
+        Self { transactor, nodes, root, timer, options, phase, wakers, state }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    pub(crate) fn wakers(&self) -> Arc<Wakers> {
+        Arc::clone(&self.wakers)
+    }
+
+    pub(crate) const fn transactor(&self) -> TransactorId {
+        self.transactor
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let state = self.state();
+        Stats { cache_bytes: state.cache.bytes() as u64, ..state.stats }
+    }
+
+    pub(crate) fn enqueue(&self, job: Box<dyn Job>) {
+        self.state().queue.push_back(job);
+    }
+
+    /// Returns the future that runs batches until none is waiting; `None` where none is.
+    pub(crate) fn driver(core: &Arc<Self>) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+        if core.state().queue.is_empty() {
+            return None;
+        }
+        let core = Arc::clone(core);
+        Some(Box::pin(async move {
+            loop {
+                core.wait_for_tick().await;
+                let mut batch = core.take_batch();
+                if batch.is_empty() {
+                    return;
+                }
+                let outcome = core.run(&mut batch).await;
+                for job in &mut batch {
+                    job.answer(outcome.as_ref().copied().map_err(again));
+                }
+                core.count(|stats| {
+                    stats.batches += 1;
+                    stats.transactions += batch.len() as u64;
+                });
+                core.wakers.wake_all();
+            }
+        }))
+    }
+
+    async fn wait_for_tick(&self) {
+        let interval = self.options.batch_interval.as_nanos();
+        if interval == 0 || self.state().queue.is_empty() {
+            return;
+        }
+        let since = (self.timer.now().0 + self.options.batch_interval - self.phase).as_nanos();
+        let wait = u64::try_from(interval - since % interval).unwrap_or(u64::MAX);
+        self.timer.wait(Duration::from_nanos(wait)).await;
+    }
+
+    fn take_batch(&self) -> Vec<Box<dyn Job>> {
+        let mut state = self.state();
+        let count = state.queue.len().min(self.options.batch_transactions_max.max(1));
+        state.queue.drain(..count).collect()
+    }
+
+    /// Runs a batch until it can be answered.
+    async fn run(&self, batch: &mut [Box<dyn Job>]) -> Result<()> {
+        let deadline = self.timer.now().after(self.options.patience);
+        let mut this = match self.guess() {
+            Some(base) => Try { base, is_verified: false, losses: 0, deadline },
+            None => {
+                let base = self.read_root(deadline).await?;
+                Try { base, is_verified: true, losses: 0, deadline }
+            }
+        };
+        loop {
+            match self.attempt(batch, &this).await {
+                Ok(()) => return Ok(()),
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Moved(newer)) => this.base = newer,
+                Err(Stop::Lost(newer)) => {
+                    this.base = newer;
+                    this.losses += 1;
+                }
+            }
+            this.is_verified = true;
+            if this.losses >= self.options.attempts_max {
+                let losses = this.losses;
+                return Err(Error::conflict(format!(
+                    "other transactors moved the root meanwhile, {losses} times"
+                )));
+            }
+        }
+    }
+
+    /// Waits a random time that grows with the number of losses.
+    async fn back_off(&self, losses: usize) {
+        let doublings = u32::try_from(losses).unwrap_or(u32::MAX).min(6);
+        let limit = self.options.backoff.saturating_mul(1 << doublings);
+        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        let wait = Duration::from_nanos(self.state().rng.below(limit));
+        if !wait.is_zero() {
+            self.timer.wait(wait).await;
+        }
+    }
+
+    /// Returns the cached root where it is worth a try.
+    fn guess(&self) -> Option<Known> {
+        let state = self.state();
+        // Whoever does not verify is content with any root.
+        let is_worth_it = state.guess >= 0 || !self.options.verify_reads;
+        state.root.clone().filter(|_| self.options.cache_root && is_worth_it)
+    }
+
+    async fn attempt(&self, batch: &mut [Box<dyn Job>], this: &Try) -> Result<(), Stop> {
+        let mut nodes = Nodes::default();
+        let writes = self.execute(batch, this, &mut nodes).await?;
+        if !writes.is_empty() {
+            return self.commit(this, &mut nodes, writes).await;
+        }
+        if this.is_verified || !self.options.verify_reads {
+            return Ok(());
+        }
+        let newest = self.read_root(this.deadline).await?;
+        if newest.bytes == this.base.bytes { Ok(()) } else { Err(Stop::Moved(newest)) }
+    }
+
+    /// Runs the transactions one after the other, and returns what they write together.
+    async fn execute(
+        &self,
+        batch: &mut [Box<dyn Job>],
+        this: &Try,
+        nodes: &mut Nodes,
+    ) -> Result<Writes, Stop> {
+        loop {
+            let mut needed = BTreeSet::new();
+            for key in batch.iter().flat_map(|job| job.keys()) {
+                if let Found::Needs(id) = find(&this.base.root, nodes, key)? {
+                    needed.insert(id);
+                }
+            }
+            if needed.is_empty() {
+                break;
+            }
+            self.load(needed, this, nodes).await?;
+        }
+        let mut writes = Writes::new();
+        for job in batch {
+            loop {
+                match job.run(View::new(&this.base.root, nodes, &writes))? {
+                    Left::Writes(own) => {
+                        writes.extend(own);
+                        break;
+                    }
+                    Left::Needs(needed) => self.load(needed, this, nodes).await?,
+                }
+            }
+        }
+        Ok(writes)
+    }
+
+    /// Puts what the writes make of the tree, and moves the root to it.
+    async fn commit(&self, this: &Try, nodes: &mut Nodes, writes: Writes) -> Result<(), Stop> {
+        let attempt = self.next_attempt();
+        let mut edited =
+            Edited::new(&this.base.root, self.transactor, attempt, &self.options.shape);
+        edited.write(writes)?;
+        loop {
+            let mut needed = BTreeSet::new();
+            for key in edited.evicted() {
+                needed.extend(needs(&this.base.root, nodes, key)?);
+            }
+            if needed.is_empty() {
+                break;
+            }
+            self.load(needed, this, nodes).await?;
+        }
+        let (root, made) = edited.finish(nodes)?;
+        let puts: Vec<_> =
+            made.iter().map(|(id, node)| self.put(*id, node, this.deadline)).collect();
+        join(puts, self.options.writes_in_flight).await?;
+        if !made.is_empty() {
+            self.nodes.sync().await?;
+        }
+        self.swap(this, root, attempt).await
+    }
+
+    fn next_attempt(&self) -> Attempt {
+        let mut state = self.state();
+        state.attempts += 1;
+        Attempt(state.attempts)
+    }
+
+    /// Reads nodes, from the cache or all at once.
+    async fn load(&self, ids: BTreeSet<NodeId>, this: &Try, nodes: &mut Nodes) -> Result<(), Stop> {
+        let absent = self.look_into_cache(ids, nodes);
+        let gets: Vec<_> = absent.iter().map(|id| self.fetch(*id, this)).collect();
+        let found = join(gets, self.options.reads_in_flight).await?;
+        for (id, node) in absent.into_iter().zip(found) {
+            nodes.insert(id, node);
+        }
+        Ok(())
+    }
+
+    /// Takes what is cached, and returns the others.
+    fn look_into_cache(&self, ids: BTreeSet<NodeId>, nodes: &mut Nodes) -> Vec<NodeId> {
+        let state = &mut *self.state();
+        let mut absent = Vec::new();
+        for id in ids {
+            match state.cache.get(id) {
+                Some(node) => {
+                    state.stats.cache_hits += 1;
+                    nodes.insert(id, Some(node));
+                }
+                None => absent.push(id),
+            }
+        }
+        absent
+    }
+
+    fn count(&self, count: impl FnOnce(&mut Stats)) {
+        count(&mut self.state().stats);
+    }
+
+    /// Reads a node, and waits for it where it is late.
+    async fn fetch(&self, id: NodeId, this: &Try) -> Result<Option<Arc<Node>>, Stop> {
+        let mut misses = 0;
+        loop {
+            self.count(|stats| stats.node_gets += 1);
+            let error = match self.nodes.get(id).await {
+                Ok(Some(bytes)) => {
+                    let node = Arc::new(Node::decode(id, &bytes)?);
+                    self.state().cache.insert(id, &node);
+                    return Ok(Some(node));
+                }
+                Ok(None) => {
+                    self.count(|stats| stats.nodes_missing += 1);
+                    if self.options.ignore_missing {
+                        return Ok(None);
+                    }
+                    misses += 1;
+                    if misses % MISSES_BEFORE_ROOT == 0 {
+                        let newest = self.read_root(this.deadline).await?;
+                        if newest.bytes != this.base.bytes {
+                            return Err(Stop::Moved(newest));
+                        }
+                    }
+                    Error::unavailable(format!("node {id} is not there"))
+                }
+                Err(error) => error,
+            };
+            self.wait_or_give_up(error, this.deadline).await?;
+        }
+    }
+
+    async fn put(&self, id: NodeId, node: &Arc<Node>, deadline: Moment) -> Result<()> {
+        let bytes = node.encode(id);
+        loop {
+            self.count(|stats| {
+                stats.node_puts += 1;
+                stats.node_put_bytes += bytes.len() as u64;
+            });
+            match self.nodes.put(id, bytes.clone()).await {
+                Ok(()) => break,
+                Err(error) => self.wait_or_give_up(error, deadline).await?,
+            }
+        }
+        // Only what is put for certain: a root may come to name it.
+        self.state().cache.insert(id, node);
+        Ok(())
+    }
+
+    async fn read_root(&self, deadline: Moment) -> Result<Known> {
+        let bytes = loop {
+            self.count(|stats| stats.root_reads += 1);
+            match self.root.read().await {
+                Ok(bytes) => break bytes,
+                Err(error) => self.wait_or_give_up(error, deadline).await?,
+            }
+        };
+        self.know(bytes)
+    }
+
+    /// Decodes a root that was just read, and keeps it.
+    fn know(&self, bytes: Option<Bytes>) -> Result<Known> {
+        let state = &mut *self.state();
+        if let Some(cached) = &state.root {
+            let is_same = cached.bytes == bytes;
+            let step = if is_same { 1 } else { -1 };
+            state.guess = (state.guess + step).clamp(-GUESS_MAX, GUESS_MAX);
+            if is_same {
+                return Ok(cached.clone());
+            }
+        }
+        let root = bytes.as_ref().map_or_else(|| Ok(Root::default()), Root::decode)?;
+        let known = Known { root: Arc::new(root), bytes };
+        state.root = Some(known.clone());
+        Ok(known)
+    }
+
+    /// Waits a little after an error that may pass.
+    async fn wait_or_give_up(&self, error: Error, deadline: Moment) -> Result<()> {
+        if error.kind() == ErrorKind::Corrupted {
+            return Err(error);
+        }
+        if self.timer.now() >= deadline {
+            let message = "the store does not answer; nothing was written";
+            return Err(Error::unavailable(message).with_source(error));
+        }
+        self.timer.wait(self.options.missing_wait).await;
+        Ok(())
+    }
+
+    /// Moves the root, for certain or certainly not.
+    async fn swap(&self, this: &Try, root: Root, attempt: Attempt) -> Result<(), Stop> {
+        match self.compare_and_set(&this.base, root).await {
+            Ok(Some(_)) => return Ok(()),
+            // Whoever won may go on at once; the root is read after the wait, not before it.
+            Ok(None) => self.back_off(this.losses).await,
+            Err(_) => self.count(|stats| stats.swaps_in_doubt += 1),
+        }
+        self.resolve(this, attempt).await
+    }
+
+    /// Sets the root; returns it where the pointer says so.
+    async fn compare_and_set(&self, base: &Known, root: Root) -> Result<Option<Known>> {
+        let to = root.encode();
+        self.count(|stats| {
+            stats.root_swaps += 1;
+            stats.root_bytes_max = stats.root_bytes_max.max(to.len() as u64);
+        });
+        if self.root.compare_and_set(base.bytes.clone(), to.clone()).await? == Swap::Mismatch {
+            return Ok(None);
+        }
+        let known = Known { root: Arc::new(root), bytes: Some(to) };
+        let state = &mut *self.state();
+        state.stats.root_moves += 1;
+        state.root = Some(known.clone());
+        state.guess = (state.guess + 1).min(GUESS_MAX);
+        Ok(Some(known))
+    }
+
+    /// Finds out what became of an attempt. Also one that was refused is looked for: a request
+    /// that was sent twice is refused the second time.
+    async fn resolve(&self, this: &Try, attempt: Attempt) -> Result<(), Stop> {
+        let Try { base, deadline, .. } = this;
+        let unknown = |cause: Error| {
+            let start = Timestamp::new(attempt.0).expect("attempts have fewer bits than that");
+            let message = format!(
+                "whether transactor {} moved the root in its attempt {} is not known",
+                self.transactor, attempt.0
+            );
+            Stop::Failed(Error::new(ErrorKind::Unknown { start }, message).with_source(cause))
+        };
+        let from = base.root.generation();
+        loop {
+            let newest = self.read_root(*deadline).await.map_err(unknown)?;
+            match newest.root.judge(self.transactor, attempt, from) {
+                Verdict::Moved => return Ok(()),
+                Verdict::Lost => return Err(Stop::Lost(newest)),
+                Verdict::Forgotten => {
+                    return Err(unknown(Error::unavailable("too many others moved it since")));
+                }
+                Verdict::Pending => {}
+            }
+            let (top, buffer) = (base.root.top, base.root.buffer.clone());
+            let fence = base.root.moved(self.transactor, self.next_attempt(), top, buffer);
+            match self.compare_and_set(base, fence).await {
+                Ok(Some(fence)) => return Err(Stop::Lost(fence)),
+                Ok(None) => {}
+                Err(error) => self.wait_or_give_up(error, *deadline).await.map_err(unknown)?,
+            }
+        }
+    }
+}
+
+/// Makes an error for each transaction of a batch.
+fn again(error: &Error) -> Error {
+    Error::new(error.kind(), error.to_string())
+}

@@ -1,0 +1,196 @@
+//! A transaction that waits to be run, and the future that waits for its answer.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use carnet_base::{Bytes, Error, Result};
+
+use crate::view::{Left, View, Writes};
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Transactions' code does not run under a lock, and all else leaves whole what it guards.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A transaction, whatever its type.
+pub(crate) trait Job: Send {
+    /// The keys that it names beforehand.
+    fn keys(&self) -> &[Bytes];
+    /// Runs it, and keeps its result until it is answered. It may be run often.
+    fn run(&mut self, view: View<'_>) -> Result<Left>;
+    /// Gives the result of the last run to whoever waits, or the error.
+    fn answer(&mut self, outcome: Result<()>);
+}
+
+/// Where an answer is left.
+pub(crate) type Slot<T> = Arc<Mutex<Option<Result<T>>>>;
+
+pub(crate) struct Call<F, T> {
+    pub(crate) keys: Vec<Bytes>,
+    pub(crate) code: F,
+    pub(crate) result: Option<Result<T>>,
+    pub(crate) slot: Slot<T>,
+}
+
+impl<F, T> Job for Call<F, T>
+where
+    F: FnMut(&mut View<'_>) -> Result<T> + Send,
+    T: Send,
+{
+    fn keys(&self) -> &[Bytes] {
+        &self.keys
+    }
+
+    fn run(&mut self, mut view: View<'_>) -> Result<Left> {
+        let run = catch_unwind(AssertUnwindSafe(|| (self.code)(&mut view)));
+        // The batch is driven by whichever of its callers is polled: one must not unwind another.
+        let result =
+            run.unwrap_or_else(|_| Err(Error::aborted("the code of the transaction panicked")));
+        let mut left = view.finish()?;
+        if result.is_err()
+            && let Left::Writes(writes) = &mut left
+        {
+            *writes = Writes::new();
+        }
+        self.result = Some(result);
+        Ok(left)
+    }
+
+    fn answer(&mut self, outcome: Result<()>) {
+        let result = match outcome {
+            Ok(()) => self.result.take().expect("a transaction is answered after it ran"),
+            Err(error) => Err(error),
+        };
+        *lock(&self.slot) = Some(result);
+    }
+}
+
+/// Those who wait. Whoever of them is polled drives the batch on, so each event wakes all.
+#[derive(Default)]
+pub(crate) struct Wakers(Mutex<(u64, BTreeMap<u64, Waker>)>);
+
+impl Wakers {
+    fn ticket(&self) -> u64 {
+        let mut wakers = lock(&self.0);
+        wakers.0 += 1;
+        wakers.0
+    }
+
+    fn wait(&self, ticket: u64, waker: &Waker) {
+        lock(&self.0).1.insert(ticket, waker.clone());
+    }
+
+    fn leave(&self, ticket: u64) {
+        lock(&self.0).1.remove(&ticket);
+        // The event that was to wake the others may have been spent on the one that leaves.
+        self.wake_all();
+    }
+
+    pub(crate) fn wake_all(&self) {
+        let wakers: Vec<Waker> = lock(&self.0).1.values().cloned().collect();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Wake for Wakers {
+    fn wake(self: Arc<Self>) {
+        self.wake_all();
+    }
+}
+
+type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The one future that runs batches, one after the other. It belongs to nobody: it lies here
+/// while nobody polls it, so that a caller that is dropped stops nothing but its own wait.
+#[derive(Default)]
+pub(crate) struct Lane(Mutex<State>);
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Idle,
+    Polled,
+    Parked(Driver),
+}
+
+impl Lane {
+    /// Polls the driver once, unless somebody else does.
+    fn turn(&self, start: impl FnOnce() -> Option<Driver>, wakers: &Arc<Wakers>) -> Poll<()> {
+        let mut state = lock(&self.0);
+        let mut driver = match std::mem::replace(&mut *state, State::Polled) {
+            State::Polled => return Poll::Pending,
+            State::Parked(driver) => driver,
+            State::Idle => match start() {
+                Some(driver) => driver,
+                None => {
+                    *state = State::Idle;
+                    return Poll::Pending;
+                }
+            },
+        };
+        drop(state);
+        let waker = Waker::from(Arc::clone(wakers));
+        let polled = driver.as_mut().poll(&mut Context::from_waker(&waker));
+        *lock(&self.0) = match polled {
+            Poll::Ready(()) => State::Idle,
+            Poll::Pending => State::Parked(driver),
+        };
+        polled
+    }
+}
+
+/// Waits for a transaction's answer, and drives the batches meanwhile.
+pub(crate) struct Waiting<S, T>
+where
+    S: Fn() -> Option<Driver>,
+{
+    slot: Slot<T>,
+    lane: Arc<Lane>,
+    wakers: Arc<Wakers>,
+    /// Starts a driver where there is something to do.
+    start: S,
+    ticket: u64,
+}
+
+impl<S, T> Waiting<S, T>
+where
+    S: Fn() -> Option<Driver>,
+{
+    pub(crate) fn new(slot: Slot<T>, lane: Arc<Lane>, wakers: Arc<Wakers>, start: S) -> Self {
+        let ticket = wakers.ticket();
+        Self { slot, lane, wakers, start, ticket }
+    }
+}
+
+impl<S, T> Future for Waiting<S, T>
+where
+    S: Fn() -> Option<Driver> + Unpin,
+{
+    type Output = Result<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        self.wakers.wait(self.ticket, context.waker());
+        loop {
+            let turn = self.lane.turn(&self.start, &self.wakers);
+            if let Some(answer) = lock(&self.slot).take() {
+                return Poll::Ready(answer);
+            }
+            if turn.is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl<S, T> Drop for Waiting<S, T>
+where
+    S: Fn() -> Option<Driver>,
+{
+    fn drop(&mut self) {
+        self.wakers.leave(self.ticket);
+    }
+}

@@ -1,0 +1,110 @@
+//! Transactions as lists of small operations, as checkers of histories generate them.
+
+use std::future::Future;
+
+use carnet_base::{Bytes, Error, Result, var_long};
+
+use crate::store::{NodeStore, RootPointer};
+use crate::tree::Tree;
+use crate::view::View;
+
+/// An operation. A key is used as a register or as a list, never as both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Reads a register.
+    Read(Bytes),
+    /// Writes a register.
+    Write(Bytes, Bytes),
+    /// Reads a list.
+    ReadList(Bytes),
+    /// Adds an element to the end of a list.
+    Append(Bytes, Bytes),
+}
+
+/// What an operation brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The register that was read; `None` where it was never written.
+    Value(Option<Bytes>),
+    /// The list that was read, empty where nothing was ever added.
+    List(Vec<Bytes>),
+    /// It was written or added.
+    Done,
+}
+
+impl Op {
+    /// Returns the key whose value is needed to do it; a register is written blindly.
+    fn reads(&self) -> Option<&Bytes> {
+        match self {
+            Self::Read(key) | Self::ReadList(key) | Self::Append(key, _) => Some(key),
+            Self::Write(..) => None,
+        }
+    }
+
+    fn apply(&self, view: &mut View<'_>) -> Result<Answer> {
+        match self {
+            Self::Read(key) => Ok(Answer::Value(view.get(key)?)),
+            Self::Write(key, value) => {
+                view.put(key.clone(), value.clone())?;
+                Ok(Answer::Done)
+            }
+            Self::ReadList(key) => {
+                Ok(Answer::List(view.get(key)?.map_or(Ok(Vec::new()), |list| elements(&list))?))
+            }
+            Self::Append(key, element) => {
+                let mut list = view.get(key)?.map_or_else(Vec::new, Vec::from);
+                let len = i64::try_from(element.len()).expect("lengths are below 2⁶³");
+                var_long::put(&mut list, len);
+                list.extend_from_slice(element);
+                view.put(key.clone(), list)?;
+                Ok(Answer::Done)
+            }
+        }
+    }
+}
+
+/// Reads a list's value: for each element its length, then its bytes.
+fn elements(list: &Bytes) -> Result<Vec<Bytes>> {
+    let mut elements = Vec::new();
+    let mut rest: &[u8] = list;
+    while !rest.is_empty() {
+        let len = var_long::take_unsigned(&mut rest)?;
+        let element = usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len));
+        let Some((element, after)) = element else {
+            return Err(Error::corrupted("a list ends in the middle of an element"));
+        };
+        elements.push(list.slice_ref(element));
+        rest = after;
+    }
+    Ok(elements)
+}
+
+impl<N: NodeStore, R: RootPointer> Tree<N, R> {
+    /// Runs operations one after the other, as one transaction. What they read is known before,
+    /// so it is read at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tree::update`].
+    pub fn transact(
+        &self,
+        ops: Vec<Op>,
+    ) -> impl Future<Output = Result<Vec<Answer>>> + Send + use<N, R> {
+        let keys = ops.iter().filter_map(Op::reads).cloned().collect();
+        self.update(keys, move |view| ops.iter().map(|op| op.apply(view)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_list_is_an_error() {
+        for bytes in [&[3, b'a'][..], &[0xff], &[1]] {
+            assert!(elements(&Bytes::copy_from_slice(bytes)).is_err(), "{bytes:?}");
+        }
+        let list = Bytes::from_static(&[1, b'a', 0, 2, b'b', b'c']);
+        assert_eq!(elements(&list).unwrap(), ["a", "", "bc"]);
+    }
+}

@@ -1,0 +1,207 @@
+//! Nodes of the tree, and their bytes.
+
+use carnet_base::{Bytes, Error, Result};
+
+use crate::codec::{Reader, VERSION, bytes_len, put_bytes, put_id, put_number, seal};
+use crate::id::NodeId;
+
+/// How many children an inner node may have: one for each value of 5 bits of a key's hash.
+pub(crate) const FAN: u8 = 32;
+
+/// An immutable piece of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// Children by the next 5 bits of the hash, at least one, ascending.
+    Inner(Vec<(u8, Pointer)>),
+    /// Entries, at least one, their keys ascending.
+    Leaf(Vec<Entry>),
+    /// A value that is too long to stand beside its key.
+    Value(Bytes),
+}
+
+/// Names a child, and says what it is, so that a parent can be rebuilt without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// The child.
+    pub id: NodeId,
+    /// Whether it is a leaf.
+    pub is_leaf: bool,
+}
+
+/// A key and where its value is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The key.
+    pub key: Bytes,
+    /// Its value.
+    pub stored: Stored,
+}
+
+/// Where a value is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// Here.
+    Inline(Bytes),
+    /// In a node of its own.
+    Node(NodeId),
+}
+
+impl Stored {
+    pub(crate) const INLINE: u8 = 0;
+    pub(crate) const NODE: u8 = 1;
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Inline(value) => {
+                out.push(Self::INLINE);
+                put_bytes(out, value);
+            }
+            Self::Node(id) => {
+                out.push(Self::NODE);
+                put_id(out, *id);
+            }
+        }
+    }
+
+    pub(crate) fn decode(tag: u8, reader: &mut Reader) -> Result<Self> {
+        match tag {
+            Self::INLINE => Ok(Self::Inline(reader.bytes()?)),
+            Self::NODE => Ok(Self::Node(reader.id()?)),
+            other => Err(Error::corrupted(format!("there is no value of kind {other}"))),
+        }
+    }
+
+    pub(crate) fn encoded_len(&self) -> usize {
+        1 + match self {
+            Self::Inline(value) => bytes_len(value),
+            Self::Node(_) => 16,
+        }
+    }
+}
+
+impl Entry {
+    pub(crate) fn encoded_len(&self) -> usize {
+        bytes_len(&self.key) + self.stored.encoded_len()
+    }
+}
+
+impl Pointer {
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.is_leaf));
+        put_id(out, self.id);
+    }
+
+    pub(crate) fn decode(reader: &mut Reader) -> Result<Self> {
+        let is_leaf = match reader.byte()? {
+            0 => false,
+            1 => true,
+            other => return Err(Error::corrupted(format!("there is no child of kind {other}"))),
+        };
+        Ok(Self { id: reader.id()?, is_leaf })
+    }
+}
+
+impl Node {
+    const INNER: u8 = 1;
+    const LEAF: u8 = 2;
+    const VALUE: u8 = 3;
+
+    /// Encodes the node under its name.
+    #[must_use]
+    pub fn encode(&self, id: NodeId) -> Bytes {
+        let mut out = vec![VERSION];
+        match self {
+            Self::Inner(children) => {
+                out.push(Self::INNER);
+                put_number(&mut out, children.len() as u64);
+                for (slot, child) in children {
+                    out.push(*slot);
+                    child.encode(&mut out);
+                }
+            }
+            Self::Leaf(entries) => {
+                out.push(Self::LEAF);
+                put_number(&mut out, entries.len() as u64);
+                for entry in entries {
+                    put_bytes(&mut out, &entry.key);
+                    entry.stored.encode(&mut out);
+                }
+            }
+            Self::Value(value) => {
+                out.push(Self::VALUE);
+                put_bytes(&mut out, value);
+            }
+        }
+        seal(out, &id.to_bytes())
+    }
+
+    /// Decodes a node that was kept under a name. Keys and values share the input's memory.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` where the bytes are not what [`Node::encode`] wrote under that name.
+    pub fn decode(id: NodeId, bytes: &Bytes) -> Result<Self> {
+        Self::parse(id, bytes)
+            .map_err(|error| Error::corrupted(format!("node {id} is damaged")).with_source(error))
+    }
+
+    fn parse(id: NodeId, bytes: &Bytes) -> Result<Self> {
+        let mut reader = Reader::open(bytes, &id.to_bytes())?;
+        let node = match reader.byte()? {
+            Self::INNER => Self::Inner(decode_children(&mut reader)?),
+            Self::LEAF => Self::Leaf(decode_entries(&mut reader)?),
+            Self::VALUE => Self::Value(reader.bytes()?),
+            other => return Err(Error::corrupted(format!("there is no node of kind {other}"))),
+        };
+        reader.end()?;
+        Ok(node)
+    }
+
+    /// Returns about how much memory the node takes, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Inner(children) => size_of_val(children.as_slice()),
+                Self::Leaf(entries) => entries
+                    .iter()
+                    .map(|entry| size_of::<Entry>() + entry.encoded_len())
+                    .sum::<usize>(),
+                Self::Value(value) => value.len(),
+            }
+    }
+}
+
+fn decode_children(reader: &mut Reader) -> Result<Vec<(u8, Pointer)>> {
+    let count = reader.count()?;
+    if count == 0 || count > usize::from(FAN) {
+        return Err(Error::corrupted(format!("an inner node has {count} children")));
+    }
+    let mut children: Vec<(u8, Pointer)> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let slot = reader.byte()?;
+        if slot >= FAN || children.last().is_some_and(|(before, _)| *before >= slot) {
+            return Err(Error::corrupted("the children of an inner node are out of order"));
+        }
+        children.push((slot, Pointer::decode(reader)?));
+    }
+    Ok(children)
+}
+
+fn decode_entries(reader: &mut Reader) -> Result<Vec<Entry>> {
+    let count = reader.count()?;
+    if count == 0 {
+        return Err(Error::corrupted("a leaf has no entries"));
+    }
+    // Grown as entries are found: `count` alone would allow a few dozen times the input's length.
+    let mut entries: Vec<Entry> = Vec::new();
+    for _ in 0..count {
+        let key = reader.bytes()?;
+        if entries.last().is_some_and(|before| before.key >= key) {
+            return Err(Error::corrupted("the keys of a leaf are out of order"));
+        }
+        let tag = reader.byte()?;
+        entries.push(Entry { key, stored: Stored::decode(tag, reader)? });
+    }
+    Ok(entries)
+}

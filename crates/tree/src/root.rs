@@ -1,0 +1,262 @@
+//! The root: what the one mutable pointer holds, and who moved it.
+//!
+//! ```text
+//! root ── history   transactor 7 at attempt 12 (move 40), transactor 9 at attempt 31 (move 41)
+//!      ├─ buffer    k3 = x, k8 deleted, k5 = y       the newest writes, oldest first
+//!      └─ top ──► inner ──► leaf: k1 = a, k3 = old   all other keys
+//! ```
+//!
+//! * **The buffer** holds the newest writes themselves, so that most moves of the root put no
+//!   node at all. What no longer fits goes down into the tree, many keys at once, the ones that
+//!   were not written for longest first. A look-up asks the buffer before the tree.
+//! * **The history** holds for each of the last transactors the last attempt of theirs that moved
+//!   the root. Whoever does not know whether his compare-and-set took place reads the root, and
+//!   [`Root::judge`] tells him: for ever, since no two roots are the same bytes and an attempt
+//!   expects one root exactly.
+
+use carnet_base::{Bytes, Error, Result};
+
+use crate::codec::{Reader, VERSION, bytes_len, put_bytes, put_number, seal};
+use crate::id::{Attempt, TransactorId};
+use crate::node::{Pointer, Stored};
+
+/// The longest root, in bytes.
+pub const ROOT_BYTES_MAX: usize = 4096;
+
+/// How many transactors the history holds.
+pub(crate) const HISTORY_MAX: usize = 16;
+
+const NAME: &[u8] = b"root";
+const ABSENT: u8 = 2;
+
+/// A move of the root: who made it, in which of his attempts, and which move it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Who moved the root.
+    pub transactor: TransactorId,
+    /// In which of his attempts.
+    pub attempt: Attempt,
+    /// The number of the move, from 1.
+    pub generation: u64,
+}
+
+/// A write that is not in the tree yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buffered {
+    /// The key.
+    pub key: Bytes,
+    /// Its value; `None` where it was deleted.
+    pub stored: Option<Stored>,
+}
+
+impl Buffered {
+    pub(crate) fn encoded_len(&self) -> usize {
+        bytes_len(&self.key) + self.stored.as_ref().map_or(1, Stored::encoded_len)
+    }
+}
+
+/// The state of all keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Root {
+    /// The last move of each of the last transactors, ascending by generation.
+    pub history: Vec<Move>,
+    /// Moves up to this one may be missing in the history.
+    pub forgotten: u64,
+    /// The tree; `None` while it is empty.
+    pub top: Option<Pointer>,
+    /// The newest writes, one for a key, that of the longest unwritten key first.
+    pub buffer: Vec<Buffered>,
+}
+
+/// What a root says about an attempt to move an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It moved the root.
+    Moved,
+    /// It did not, and never will.
+    Lost,
+    /// The root has not moved yet: the attempt may still be on its way.
+    Pending,
+    /// So many others moved the root since that it is forgotten.
+    Forgotten,
+}
+
+impl Root {
+    /// Returns how often the root was moved.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.history.last().map_or(0, |last| last.generation)
+    }
+
+    /// Returns the last attempt of a transactor that moved the root, if it is remembered.
+    #[must_use]
+    pub fn last_attempt(&self, transactor: TransactorId) -> Option<Attempt> {
+        self.history.iter().find(|moved| moved.transactor == transactor).map(|moved| moved.attempt)
+    }
+
+    /// Makes the root after this one, with another tree and buffer.
+    pub(crate) fn moved(
+        &self,
+        transactor: TransactorId,
+        attempt: Attempt,
+        top: Option<Pointer>,
+        buffer: Vec<Buffered>,
+    ) -> Self {
+        let generation = self.generation() + 1;
+        let mut history = self.history.clone();
+        history.retain(|moved| moved.transactor != transactor);
+        history.push(Move { transactor, attempt, generation });
+        let mut forgotten = self.forgotten;
+        while history.len() > HISTORY_MAX {
+            forgotten = history.remove(0).generation;
+        }
+        Self { history, forgotten, top, buffer }
+    }
+
+    /// Tells what became of an attempt to move a root of generation `from`, by this root, which
+    /// was read after the attempt had begun.
+    pub(crate) fn judge(&self, who: TransactorId, attempt: Attempt, from: u64) -> Verdict {
+        match self.last_attempt(who) {
+            Some(last) if last == attempt => Verdict::Moved,
+            // Generations count moves, so that this is the very root the attempt expects.
+            _ if self.generation() <= from => Verdict::Pending,
+            // A later attempt of the same transactor began after he knew that this one was lost.
+            Some(last) if last > attempt => Verdict::Lost,
+            _ if self.forgotten <= from => Verdict::Lost,
+            _ => Verdict::Forgotten,
+        }
+    }
+
+    /// Encodes the root.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let mut out = vec![VERSION];
+        put_number(&mut out, self.forgotten);
+        put_number(&mut out, self.history.len() as u64);
+        for moved in &self.history {
+            out.extend_from_slice(&moved.transactor.0.to_be_bytes());
+            put_number(&mut out, moved.attempt.0);
+            put_number(&mut out, moved.generation);
+        }
+        match self.top {
+            None => out.push(ABSENT),
+            Some(top) => top.encode(&mut out),
+        }
+        put_number(&mut out, self.buffer.len() as u64);
+        for write in &self.buffer {
+            put_bytes(&mut out, &write.key);
+            match &write.stored {
+                None => out.push(ABSENT),
+                Some(stored) => stored.encode(&mut out),
+            }
+        }
+        seal(out, NAME)
+    }
+
+    /// Decodes a root. Keys and values share the input's memory.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` where the bytes are not what [`Root::encode`] wrote.
+    pub fn decode(bytes: &Bytes) -> Result<Self> {
+        Self::parse(bytes)
+            .map_err(|error| Error::corrupted("the root is damaged").with_source(error))
+    }
+
+    fn parse(bytes: &Bytes) -> Result<Self> {
+        if bytes.len() > ROOT_BYTES_MAX {
+            return Err(Error::corrupted(format!("it has {} bytes", bytes.len())));
+        }
+        let mut reader = Reader::open(bytes, NAME)?;
+        let forgotten = reader.number()?;
+        let history = decode_history(&mut reader)?;
+        if history.first().is_none_or(|first| first.generation <= forgotten) {
+            return Err(Error::corrupted("it holds no move, or one it has forgotten"));
+        }
+        let top = match reader.byte()? {
+            ABSENT => None,
+            0 => Some(Pointer { is_leaf: false, id: reader.id()? }),
+            1 => Some(Pointer { is_leaf: true, id: reader.id()? }),
+            other => return Err(Error::corrupted(format!("there is no child of kind {other}"))),
+        };
+        let mut buffer: Vec<Buffered> = Vec::new();
+        for _ in 0..reader.count()? {
+            let key = reader.bytes()?;
+            if buffer.iter().any(|write| write.key == key) {
+                return Err(Error::corrupted("a key is buffered twice"));
+            }
+            let stored = match reader.byte()? {
+                ABSENT => None,
+                tag => Some(Stored::decode(tag, &mut reader)?),
+            };
+            buffer.push(Buffered { key, stored });
+        }
+        reader.end()?;
+        Ok(Self { history, forgotten, top, buffer })
+    }
+}
+
+fn decode_history(reader: &mut Reader) -> Result<Vec<Move>> {
+    let count = reader.count()?;
+    if count > HISTORY_MAX {
+        return Err(Error::corrupted(format!("its history has {count} moves")));
+    }
+    let mut history: Vec<Move> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let moved = Move {
+            transactor: TransactorId(u64::from_be_bytes(reader.fixed()?)),
+            attempt: Attempt(reader.number()?),
+            generation: reader.number()?,
+        };
+        let fits = history.iter().all(|before| {
+            before.generation < moved.generation && before.transactor != moved.transactor
+        });
+        // Below the limits, so that the next move cannot overflow what it counts.
+        if !fits || moved.attempt > Attempt::MAX || moved.generation >= 1 << 62 {
+            return Err(Error::corrupted("its history is out of order"));
+        }
+        history.push(moved);
+    }
+    Ok(history)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ME: TransactorId = TransactorId(1);
+
+    fn after(root: &Root, who: u64, attempt: u64) -> Root {
+        root.moved(TransactorId(who), Attempt(attempt), None, Vec::new())
+    }
+
+    #[test]
+    fn a_root_tells_what_became_of_an_attempt() {
+        let from = after(&Root::default(), 2, 9);
+        let judge = |root: &Root| root.judge(ME, Attempt(5), from.generation());
+        assert_eq!(judge(&from), Verdict::Pending);
+        assert_eq!(judge(&after(&from, 1, 5)), Verdict::Moved);
+        assert_eq!(judge(&after(&from, 2, 10)), Verdict::Lost);
+        // A fence: the same transactor's next attempt took the place that this one wanted.
+        assert_eq!(judge(&after(&from, 1, 6)), Verdict::Lost);
+        // Others moved on after it.
+        assert_eq!(judge(&after(&after(&from, 1, 5), 2, 10)), Verdict::Moved);
+    }
+
+    #[test]
+    fn a_forgotten_attempt_is_neither_moved_nor_lost() {
+        let from = after(&Root::default(), 2, 9);
+        let others = |mut root: Root, count: u64| {
+            for other in 0..count {
+                root = after(&root, 100 + other, 1);
+            }
+            root
+        };
+        let judge = |root: &Root| root.judge(ME, Attempt(5), from.generation());
+        let moved = after(&from, 1, 5);
+        assert_eq!(judge(&others(moved.clone(), 15)), Verdict::Moved);
+        assert_eq!(judge(&others(moved, 16)), Verdict::Forgotten);
+        assert_eq!(judge(&others(from.clone(), 16)), Verdict::Lost);
+        assert_eq!(judge(&others(from.clone(), 17)), Verdict::Forgotten);
+    }
+}

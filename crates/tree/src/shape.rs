@@ -1,0 +1,275 @@
+//! The shape of the tree: where a key is, and what a set of changes makes of it. No I/O.
+//!
+//! A node at depth *d* sorts keys by the *d*-th 5 bits of their hash. A leaf that grows beyond
+//! its limit becomes an inner node with leaves below; an inner node left with one leaf becomes
+//! that leaf again. So depth is about log₃₂ of the number of leaves, whatever the keys are, and
+//! a change rewrites one node on each level: the new ones share everything else with the old.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use carnet_base::{Bytes, Error, Result, murmur3};
+
+use crate::id::{Attempt, NodeId, TransactorId};
+use crate::node::{Entry, FAN, Node, Pointer, Stored};
+use crate::root::Root;
+
+const BITS: u32 = FAN.trailing_zeros();
+/// At this depth the hash is used up, and keys share a leaf however many there are.
+const DEPTH_MAX: u32 = u64::BITS / BITS;
+
+pub(crate) fn hash(key: &[u8]) -> u64 {
+    murmur3::token(key).0.cast_unsigned()
+}
+
+fn slot(hash: u64, depth: u32) -> u8 {
+    let bits = hash >> (u64::BITS - BITS * (depth + 1));
+    u8::try_from(bits % u64::from(FAN)).expect("it is below the fan")
+}
+
+/// The nodes that a batch has read. `None` stands for one that is not there, where the options
+/// say that such a node is to be taken for an empty one.
+#[derive(Default)]
+pub(crate) struct Nodes(BTreeMap<NodeId, Option<Arc<Node>>>);
+
+impl Nodes {
+    pub(crate) fn insert(&mut self, id: NodeId, node: Option<Arc<Node>>) {
+        self.0.insert(id, node);
+    }
+}
+
+/// Where a key's value is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Value(Option<Bytes>),
+    /// This node has to be read first.
+    Needs(NodeId),
+}
+
+/// Looks a key up.
+///
+/// # Errors
+///
+/// `Corrupted` where the nodes are not a tree.
+pub(crate) fn find(root: &Root, nodes: &Nodes, key: &[u8]) -> Result<Found> {
+    let buffered = root.buffer.iter().find(|write| write.key == key);
+    let stored = match buffered {
+        Some(write) => write.stored.clone(),
+        None => match descend(root.top, nodes, key)? {
+            Step::Needs(id) => return Ok(Found::Needs(id)),
+            Step::At(stored) => stored,
+        },
+    };
+    let id = match stored {
+        None => return Ok(Found::Value(None)),
+        Some(Stored::Inline(value)) => return Ok(Found::Value(Some(value))),
+        Some(Stored::Node(id)) => id,
+    };
+    match nodes.0.get(&id) {
+        None => Ok(Found::Needs(id)),
+        Some(None) => Ok(Found::Value(None)),
+        Some(Some(node)) => match &**node {
+            Node::Value(value) => Ok(Found::Value(Some(value.clone()))),
+            _ => Err(Error::corrupted(format!("node {id} should be a value and is not"))),
+        },
+    }
+}
+
+/// Returns the node that has to be read before a key can be changed in the tree, if there is one.
+pub(crate) fn needs(root: &Root, nodes: &Nodes, key: &[u8]) -> Result<Option<NodeId>> {
+    Ok(match descend(root.top, nodes, key)? {
+        Step::Needs(id) => Some(id),
+        Step::At(_) => None,
+    })
+}
+
+enum Step {
+    Needs(NodeId),
+    At(Option<Stored>),
+}
+
+fn descend(top: Option<Pointer>, nodes: &Nodes, key: &[u8]) -> Result<Step> {
+    let hash = hash(key);
+    let mut at = top;
+    for depth in 0..=DEPTH_MAX {
+        let Some(pointer) = at else { return Ok(Step::At(None)) };
+        let Some(node) = nodes.0.get(&pointer.id) else { return Ok(Step::Needs(pointer.id)) };
+        match node.as_deref() {
+            None => return Ok(Step::At(None)),
+            Some(Node::Leaf(entries)) => {
+                let place = entries.binary_search_by(|entry| entry.key.as_ref().cmp(key));
+                return Ok(Step::At(place.ok().map(|place| entries[place].stored.clone())));
+            }
+            Some(Node::Inner(children)) if depth < DEPTH_MAX => {
+                at = child(children, slot(hash, depth));
+            }
+            Some(_) => break,
+        }
+    }
+    Err(Error::corrupted("the tree names a value as its node, or is deeper than a hash is long"))
+}
+
+fn child(children: &[(u8, Pointer)], slot: u8) -> Option<Pointer> {
+    let place = children.binary_search_by_key(&slot, |(slot, _)| *slot).ok()?;
+    Some(children[place].1)
+}
+
+/// Nodes that were made, and are to be put.
+pub(crate) type Made = Vec<(NodeId, Arc<Node>)>;
+
+/// Makes the nodes of one attempt, and names them.
+pub(crate) struct Maker {
+    transactor: TransactorId,
+    attempt: Attempt,
+    made: Made,
+}
+
+impl Maker {
+    pub(crate) const fn new(transactor: TransactorId, attempt: Attempt) -> Self {
+        Self { transactor, attempt, made: Vec::new() }
+    }
+
+    /// Adds a node.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where one attempt makes too many.
+    pub(crate) fn make(&mut self, node: Node) -> Result<NodeId> {
+        let index = u32::try_from(self.made.len()).ok();
+        let id = index.and_then(|index| NodeId::new(self.transactor, self.attempt, index));
+        let id = id.ok_or_else(|| {
+            Error::invalid("a transaction changes too many keys: split it into smaller ones")
+        })?;
+        self.made.push((id, Arc::new(node)));
+        Ok(id)
+    }
+
+    pub(crate) fn finish(self) -> Made {
+        self.made
+    }
+}
+
+/// A change of one key: its new value, or `None` to delete it.
+pub(crate) struct Change {
+    hash: u64,
+    key: Bytes,
+    stored: Option<Stored>,
+}
+
+impl Change {
+    pub(crate) fn new(key: Bytes, stored: Option<Stored>) -> Self {
+        Self { hash: hash(&key), key, stored }
+    }
+}
+
+/// Changes a tree: makes the nodes that differ, and returns the new top.
+pub(crate) struct Editor<'a> {
+    pub(crate) nodes: &'a Nodes,
+    pub(crate) maker: &'a mut Maker,
+    /// A leaf beyond it is split, where its keys' hashes differ.
+    pub(crate) leaf_bytes_max: usize,
+}
+
+impl Editor<'_> {
+    /// Applies changes of different keys. The nodes on their paths have been read.
+    pub(crate) fn apply(
+        &mut self,
+        top: Option<Pointer>,
+        mut changes: Vec<Change>,
+    ) -> Result<Option<Pointer>> {
+        changes.sort_unstable_by(|a, b| (a.hash, &a.key).cmp(&(b.hash, &b.key)));
+        self.edit(top, 0, &changes)
+    }
+
+    fn edit(
+        &mut self,
+        at: Option<Pointer>,
+        depth: u32,
+        changes: &[Change],
+    ) -> Result<Option<Pointer>> {
+        let node = at.and_then(|pointer| {
+            self.nodes.0.get(&pointer.id).expect("the path of every change was read").clone()
+        });
+        match node.as_deref() {
+            None => self.edit_leaf(None, &[], depth, changes),
+            Some(Node::Leaf(entries)) => self.edit_leaf(at, entries, depth, changes),
+            Some(Node::Inner(children)) => self.edit_inner(at, children, depth, changes),
+            Some(Node::Value(_)) => Err(Error::corrupted("the tree names a value as its node")),
+        }
+    }
+
+    fn edit_leaf(
+        &mut self,
+        at: Option<Pointer>,
+        entries: &[Entry],
+        depth: u32,
+        changes: &[Change],
+    ) -> Result<Option<Pointer>> {
+        let mut merged: BTreeMap<Bytes, Stored> =
+            entries.iter().map(|entry| (entry.key.clone(), entry.stored.clone())).collect();
+        let mut differs = false;
+        for change in changes {
+            let before = match &change.stored {
+                Some(stored) => merged.insert(change.key.clone(), stored.clone()),
+                None => merged.remove(&change.key),
+            };
+            differs |= before != change.stored;
+        }
+        if !differs {
+            return Ok(at);
+        }
+        let entries = merged.into_iter().map(|(key, stored)| Entry { key, stored }).collect();
+        self.build(entries, depth)
+    }
+
+    fn edit_inner(
+        &mut self,
+        at: Option<Pointer>,
+        children: &[(u8, Pointer)],
+        depth: u32,
+        changes: &[Change],
+    ) -> Result<Option<Pointer>> {
+        let mut edited: BTreeMap<u8, Pointer> = children.iter().copied().collect();
+        let mut differs = false;
+        for group in changes.chunk_by(|a, b| slot(a.hash, depth) == slot(b.hash, depth)) {
+            let slot = slot(group[0].hash, depth);
+            let before = edited.remove(&slot);
+            let after = self.edit(before, depth + 1, group)?;
+            differs |= before != after;
+            edited.extend(after.map(|after| (slot, after)));
+        }
+        if differs { self.inner(edited) } else { Ok(at) }
+    }
+
+    /// Makes a leaf of entries in the order of their keys, or a tree where they are too many.
+    fn build(&mut self, entries: Vec<Entry>, depth: u32) -> Result<Option<Pointer>> {
+        let bytes: usize = entries.iter().map(Entry::encoded_len).sum();
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        if bytes <= self.leaf_bytes_max || depth == DEPTH_MAX || entries.len() == 1 {
+            let id = self.maker.make(Node::Leaf(entries))?;
+            return Ok(Some(Pointer { id, is_leaf: true }));
+        }
+        let mut groups: BTreeMap<u8, Vec<Entry>> = BTreeMap::new();
+        for entry in entries {
+            groups.entry(slot(hash(&entry.key), depth)).or_default().push(entry);
+        }
+        let mut children = BTreeMap::new();
+        for (slot, group) in groups {
+            children.extend(self.build(group, depth + 1)?.map(|child| (slot, child)));
+        }
+        self.inner(children)
+    }
+
+    fn inner(&mut self, children: BTreeMap<u8, Pointer>) -> Result<Option<Pointer>> {
+        match children.first_key_value() {
+            None => Ok(None),
+            Some((_, only)) if children.len() == 1 && only.is_leaf => Ok(Some(*only)),
+            Some(_) => {
+                let id = self.maker.make(Node::Inner(children.into_iter().collect()))?;
+                Ok(Some(Pointer { id, is_leaf: false }))
+            }
+        }
+    }
+}
