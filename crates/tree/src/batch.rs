@@ -33,7 +33,7 @@ use crate::join::join;
 use crate::node::Node;
 use crate::options::Options;
 use crate::root::{Root, Verdict};
-use crate::shape::{Found, Nodes, find, needs};
+use crate::shape::{Found, Nodes, find};
 use crate::stats::Stats;
 use crate::store::{NodeStore, RootPointer, Swap};
 use crate::timer::Timer;
@@ -42,8 +42,12 @@ use crate::view::{Left, View, Writes};
 /// After so many answers that a node is missing, ask whether its root is still in use: garbage
 /// collection takes nodes away from those who stay behind.
 const MISSES_BEFORE_ROOT: u64 = 16;
-/// How far the guess that a cached root is the newest can lean.
-const GUESS_MAX: i32 = 3;
+/// How sure one can be that a cached root is the newest, and from where on it is used.
+const SURE_MAX: u32 = 4;
+const SURE_ENOUGH: u32 = 2;
+/// What one disappointment costs, where one confirmation brings 1. A right guess saves the read
+/// of the root; a wrong one costs a lost move and a read: it has to be right most of the time.
+const DISAPPOINTMENT: u32 = 3;
 
 /// A transactor.
 pub(crate) struct Core<N, R> {
@@ -62,8 +66,8 @@ struct State {
     rng: Box<dyn Rng>,
     cache: Cache,
     root: Option<Known>,
-    /// Above or at zero: a cached root is probably still the newest.
-    guess: i32,
+    /// How sure it is that the cached root is still the newest when a batch begins.
+    sure: u32,
     attempts: u64,
     stats: Stats,
 }
@@ -117,7 +121,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
             rng,
             cache: Cache::new(options.cache_bytes),
             root: None,
-            guess: 0,
+            sure: 0,
             attempts: 0,
             stats: Stats::default(),
         };
@@ -233,7 +237,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
     fn guess(&self) -> Option<Known> {
         let state = self.state();
         // Whoever does not verify is content with any root.
-        let is_worth_it = state.guess >= 0 || !self.options.verify_reads;
+        let is_worth_it = state.sure >= SURE_ENOUGH || !self.options.verify_reads;
         state.root.clone().filter(|_| self.options.cache_root && is_worth_it)
     }
 
@@ -291,10 +295,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
             Edited::new(&this.base.root, self.transactor, attempt, &self.options.shape);
         edited.write(writes)?;
         loop {
-            let mut needed = BTreeSet::new();
-            for key in edited.evicted() {
-                needed.extend(needs(&this.base.root, nodes, key)?);
-            }
+            let needed = edited.needs(nodes)?;
             if needed.is_empty() {
                 break;
             }
@@ -411,8 +412,11 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         let state = &mut *self.state();
         if let Some(cached) = &state.root {
             let is_same = cached.bytes == bytes;
-            let step = if is_same { 1 } else { -1 };
-            state.guess = (state.guess + step).clamp(-GUESS_MAX, GUESS_MAX);
+            state.sure = if is_same {
+                (state.sure + 1).min(SURE_MAX)
+            } else {
+                state.sure.saturating_sub(DISAPPOINTMENT)
+            };
             if is_same {
                 return Ok(cached.clone());
             }
@@ -461,7 +465,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         let state = &mut *self.state();
         state.stats.root_moves += 1;
         state.root = Some(known.clone());
-        state.guess = (state.guess + 1).min(GUESS_MAX);
+        state.sure = (state.sure + 1).min(SURE_MAX);
         Ok(Some(known))
     }
 
@@ -488,8 +492,8 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
                 }
                 Verdict::Pending => {}
             }
-            let (top, buffer) = (base.root.top, base.root.buffer.clone());
-            let fence = base.root.moved(self.transactor, self.next_attempt(), top, buffer);
+            let (below, buffer) = (base.root.below, base.root.buffer.clone());
+            let fence = base.root.moved(self.transactor, self.next_attempt(), below, buffer);
             match self.compare_and_set(base, fence).await {
                 Ok(Some(fence)) => return Err(Stop::Lost(fence)),
                 Ok(None) => {}

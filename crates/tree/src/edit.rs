@@ -1,12 +1,14 @@
 //! What a batch's writes make of a root: the next root, and the nodes below it. No I/O.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use carnet_base::{Bytes, Result};
 
-use crate::id::{Attempt, TransactorId};
-use crate::node::{Node, Stored};
+use crate::id::{Attempt, NodeId, TransactorId};
+use crate::node::{Node, Stored, Write};
 use crate::options::Shape;
-use crate::root::{Buffered, Root};
-use crate::shape::{Change, Editor, Made, Maker, Nodes};
+use crate::root::{Below, Root};
+use crate::shape::{Editor, Made, Maker, Nodes, needs, run};
 use crate::view::Writes;
 
 /// A root that is being changed.
@@ -16,9 +18,9 @@ pub(crate) struct Edited<'a> {
     attempt: Attempt,
     shape: &'a Shape,
     maker: Maker,
-    buffer: Vec<Buffered>,
-    /// What goes from the buffer down into the tree.
-    evicted: Vec<Buffered>,
+    buffer: Vec<Write>,
+    /// What leaves the buffer.
+    evicted: Vec<Write>,
 }
 
 impl<'a> Edited<'a> {
@@ -43,7 +45,7 @@ impl<'a> Edited<'a> {
                 }
                 Some(value) => Some(Stored::Node(self.maker.make(Node::Value(value))?)),
             };
-            self.buffer.push(Buffered { key, stored });
+            self.buffer.push(Write { key, stored });
         }
         self.evict();
         Ok(())
@@ -51,7 +53,7 @@ impl<'a> Edited<'a> {
 
     fn evict(&mut self) {
         let limit = self.shape.buffer_bytes();
-        let mut bytes: usize = self.buffer.iter().map(Buffered::encoded_len).sum();
+        let mut bytes: usize = self.buffer.iter().map(Write::encoded_len).sum();
         if bytes <= limit {
             return;
         }
@@ -70,22 +72,48 @@ impl<'a> Edited<'a> {
         self.buffer = kept;
     }
 
-    /// Returns the keys whose paths have to be read before [`Edited::finish`].
-    pub(crate) fn evicted(&self) -> impl Iterator<Item = &Bytes> {
-        self.evicted.iter().map(|write| &write.key)
+    /// Returns the nodes that have to be read before [`Edited::finish`]. Ask again when they are.
+    pub(crate) fn needs(&self, nodes: &Nodes) -> Result<BTreeSet<NodeId>> {
+        let Below { run: id, top } = self.base.below;
+        if self.evicted.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let Some(writes) = run(id, nodes)? else { return Ok(id.into_iter().collect()) };
+        let writes = self.merged(writes);
+        if self.fits_a_run(&writes) {
+            return Ok(BTreeSet::new());
+        }
+        let needed = writes.iter().map(|write| needs(top, nodes, &write.key));
+        needed.filter_map(Result::transpose).collect()
+    }
+
+    /// Returns what is newer than the tree and has no room in the buffer.
+    fn merged(&self, run: &[Write]) -> Vec<Write> {
+        let newest = run.iter().chain(&self.evicted).map(|write| (&write.key, write));
+        let newest: BTreeMap<&Bytes, &Write> = newest.collect();
+        newest.into_values().cloned().collect()
+    }
+
+    fn fits_a_run(&self, writes: &[Write]) -> bool {
+        let bytes: usize = writes.iter().map(Write::encoded_len).sum();
+        bytes <= self.shape.run_bytes_max
     }
 
     /// Returns the next root, and the nodes that have to be put before it is set.
     pub(crate) fn finish(mut self, nodes: &Nodes) -> Result<(Root, Made)> {
-        let changes = self.evicted.into_iter().map(|write| Change::new(write.key, write.stored));
-        let changes: Vec<Change> = changes.collect();
-        let mut top = self.base.top;
-        if !changes.is_empty() {
-            let leaf_bytes_max = self.shape.leaf_bytes_max;
-            let mut editor = Editor { nodes, maker: &mut self.maker, leaf_bytes_max };
-            top = editor.apply(top, changes)?;
+        let mut below = self.base.below;
+        if !self.evicted.is_empty() {
+            let writes = run(below.run, nodes)?.expect("the run was read");
+            let writes = self.merged(writes);
+            if self.fits_a_run(&writes) {
+                below.run = Some(self.maker.make(Node::Run(writes))?);
+            } else {
+                let leaf_bytes_max = self.shape.leaf_bytes_max;
+                let mut editor = Editor { nodes, maker: &mut self.maker, leaf_bytes_max };
+                below = Below { run: None, top: editor.apply(below.top, writes)? };
+            }
         }
-        let root = self.base.moved(self.transactor, self.attempt, top, self.buffer);
+        let root = self.base.moved(self.transactor, self.attempt, below, self.buffer);
         Ok((root, self.maker.finish()))
     }
 }

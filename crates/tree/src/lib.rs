@@ -22,8 +22,9 @@
 //!
 //! A transaction reads the root, reads what it wants below, and moves the root to a new one. It
 //! is the only one to do so from that root; whoever comes too late runs again on the newer one.
-//! When the buffer is full, its older half goes down the tree: new nodes are put for those paths
-//! that change, and share all else with the old tree.
+//! When the buffer is full, its older half goes down: first into one node, the *run*, and when
+//! that is full into the tree, where new nodes are put for those paths that change, and share all
+//! else with the old tree.
 //!
 //! # What it costs
 //!
@@ -70,9 +71,9 @@ mod tree;
 mod view;
 
 pub use id::{Attempt, NodeId, TransactorId};
-pub use node::{Entry, Node, Pointer, Stored};
+pub use node::{Entry, Node, Pointer, Stored, Write};
 pub use options::{Options, Shape};
-pub use root::{Buffered, Move, ROOT_BYTES_MAX, Root};
+pub use root::{Below, Move, ROOT_BYTES_MAX, Root};
 pub use stats::Stats;
 pub use store::{NodeStore, RootPointer, Swap};
 pub use timer::{ThreadTimer, Timer, Wait};

@@ -17,6 +17,8 @@ pub enum Node {
     Leaf(Vec<Entry>),
     /// A value that is too long to stand beside its key.
     Value(Bytes),
+    /// Writes that are newer than the tree, at least one, their keys ascending.
+    Run(Vec<Write>),
 }
 
 /// Names a child, and says what it is, so that a parent can be rebuilt without reading it.
@@ -35,6 +37,15 @@ pub struct Entry {
     pub key: Bytes,
     /// Its value.
     pub stored: Stored,
+}
+
+/// A write that is not in the tree yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The key.
+    pub key: Bytes,
+    /// Its value; `None` where it was deleted.
+    pub stored: Option<Stored>,
 }
 
 /// Where a value is.
@@ -79,6 +90,31 @@ impl Stored {
     }
 }
 
+impl Write {
+    pub(crate) const DELETED: u8 = 2;
+
+    pub(crate) fn encoded_len(&self) -> usize {
+        bytes_len(&self.key) + self.stored.as_ref().map_or(1, Stored::encoded_len)
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_bytes(out, &self.key);
+        match &self.stored {
+            None => out.push(Self::DELETED),
+            Some(stored) => stored.encode(out),
+        }
+    }
+
+    pub(crate) fn decode(reader: &mut Reader) -> Result<Self> {
+        let key = reader.bytes()?;
+        let stored = match reader.byte()? {
+            Self::DELETED => None,
+            tag => Some(Stored::decode(tag, reader)?),
+        };
+        Ok(Self { key, stored })
+    }
+}
+
 impl Entry {
     pub(crate) fn encoded_len(&self) -> usize {
         bytes_len(&self.key) + self.stored.encoded_len()
@@ -105,6 +141,7 @@ impl Node {
     const INNER: u8 = 1;
     const LEAF: u8 = 2;
     const VALUE: u8 = 3;
+    const RUN: u8 = 4;
 
     /// Encodes the node under its name.
     #[must_use]
@@ -131,6 +168,13 @@ impl Node {
                 out.push(Self::VALUE);
                 put_bytes(&mut out, value);
             }
+            Self::Run(writes) => {
+                out.push(Self::RUN);
+                put_number(&mut out, writes.len() as u64);
+                for write in writes {
+                    write.encode(&mut out);
+                }
+            }
         }
         seal(out, &id.to_bytes())
     }
@@ -151,6 +195,7 @@ impl Node {
             Self::INNER => Self::Inner(decode_children(&mut reader)?),
             Self::LEAF => Self::Leaf(decode_entries(&mut reader)?),
             Self::VALUE => Self::Value(reader.bytes()?),
+            Self::RUN => Self::Run(decode_writes(&mut reader)?),
             other => return Err(Error::corrupted(format!("there is no node of kind {other}"))),
         };
         reader.end()?;
@@ -168,6 +213,10 @@ impl Node {
                     .map(|entry| size_of::<Entry>() + entry.encoded_len())
                     .sum::<usize>(),
                 Self::Value(value) => value.len(),
+                Self::Run(writes) => writes
+                    .iter()
+                    .map(|write| size_of::<Write>() + write.encoded_len())
+                    .sum::<usize>(),
             }
     }
 }
@@ -204,4 +253,20 @@ fn decode_entries(reader: &mut Reader) -> Result<Vec<Entry>> {
         entries.push(Entry { key, stored: Stored::decode(tag, reader)? });
     }
     Ok(entries)
+}
+
+fn decode_writes(reader: &mut Reader) -> Result<Vec<Write>> {
+    let count = reader.count()?;
+    if count == 0 {
+        return Err(Error::corrupted("a run has no writes"));
+    }
+    let mut writes: Vec<Write> = Vec::new();
+    for _ in 0..count {
+        let write = Write::decode(reader)?;
+        if writes.last().is_some_and(|before| before.key >= write.key) {
+            return Err(Error::corrupted("the keys of a run are out of order"));
+        }
+        writes.push(write);
+    }
+    Ok(writes)
 }

@@ -53,7 +53,11 @@ pub struct Shape {
     /// How many bytes of the newest writes the root holds itself, at most 3072; 0 sends every
     /// write down the tree. Default: 3072.
     pub buffer_bytes: usize,
-    /// A leaf of more bytes is split. Default: 1024.
+    /// How many bytes of writes that the root has no room for wait in one node until they go down
+    /// the tree together; 0 sends them at once. Default: 32 KiB.
+    pub run_bytes_max: usize,
+    /// A leaf of more bytes is split, into up to 32. Large leaves make for few nodes, small ones
+    /// for few bytes. Default: 16 KiB.
     pub leaf_bytes_max: usize,
     /// Values of more bytes get a node of their own. Default: 256.
     pub inline_bytes_max: usize,
@@ -61,7 +65,12 @@ pub struct Shape {
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { buffer_bytes: BUFFER_BYTES_MAX, leaf_bytes_max: 1024, inline_bytes_max: 256 }
+        Self {
+            buffer_bytes: BUFFER_BYTES_MAX,
+            run_bytes_max: 32 << 10,
+            leaf_bytes_max: 16 << 10,
+            inline_bytes_max: 256,
+        }
     }
 }
 
@@ -72,7 +81,14 @@ impl Shape {
     /// One map of all keys, each value in a node of its own: what the tree is measured against.
     #[must_use]
     pub const fn flat() -> Self {
-        Self { buffer_bytes: 0, leaf_bytes_max: usize::MAX, inline_bytes_max: 0 }
+        Self { buffer_bytes: 0, run_bytes_max: 0, leaf_bytes_max: usize::MAX, inline_bytes_max: 0 }
+    }
+
+    /// A tree alone, of small leaves: each move of the root puts the paths of the keys that it
+    /// changes.
+    #[must_use]
+    pub const fn bare() -> Self {
+        Self { buffer_bytes: 0, run_bytes_max: 0, leaf_bytes_max: 1024, inline_bytes_max: 256 }
     }
 
     pub(crate) fn buffer_bytes(&self) -> usize {

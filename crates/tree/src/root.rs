@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! root ── history   transactor 7 at attempt 12 (move 40), transactor 9 at attempt 31 (move 41)
-//!      ├─ buffer    k3 = x, k8 deleted, k5 = y       the newest writes, oldest first
-//!      └─ top ──► inner ──► leaf: k1 = a, k3 = old   all other keys
+//!      ├─ buffer    k3 = x, k8 deleted, k5 = y          the newest writes, oldest first
+//!      ├─ run ──► k2 = b, k8 = c                        those that the buffer had no room for
+//!      └─ top ──► inner ──► leaf: k1 = a, k3 = old      all other keys
 //! ```
 //!
 //! * **The buffer** holds the newest writes themselves, so that most moves of the root put no
-//!   node at all. What no longer fits goes down into the tree, many keys at once, the ones that
-//!   were not written for longest first. A look-up asks the buffer before the tree.
+//!   node at all. What no longer fits, the keys that were not written for longest, goes into *the
+//!   run*, one node that is rewritten then; and when that is full, all of it goes into the tree,
+//!   many keys on shared paths. A look-up asks the buffer, then the run, then the tree.
 //! * **The history** holds for each of the last transactors the last attempt of theirs that moved
 //!   the root. Whoever does not know whether his compare-and-set took place reads the root, and
 //!   [`Root::judge`] tells him: for ever, since no two roots are the same bytes and an attempt
@@ -16,9 +18,9 @@
 
 use carnet_base::{Bytes, Error, Result};
 
-use crate::codec::{Reader, VERSION, bytes_len, put_bytes, put_number, seal};
-use crate::id::{Attempt, TransactorId};
-use crate::node::{Pointer, Stored};
+use crate::codec::{Reader, VERSION, put_id, put_number, seal};
+use crate::id::{Attempt, NodeId, TransactorId};
+use crate::node::{Pointer, Write};
 
 /// The longest root, in bytes.
 pub const ROOT_BYTES_MAX: usize = 4096;
@@ -28,6 +30,7 @@ pub(crate) const HISTORY_MAX: usize = 16;
 
 const NAME: &[u8] = b"root";
 const ABSENT: u8 = 2;
+const RUN: u8 = 3;
 
 /// A move of the root: who made it, in which of his attempts, and which move it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,19 +43,13 @@ pub struct Move {
     pub generation: u64,
 }
 
-/// A write that is not in the tree yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Buffered {
-    /// The key.
-    pub key: Bytes,
-    /// Its value; `None` where it was deleted.
-    pub stored: Option<Stored>,
-}
-
-impl Buffered {
-    pub(crate) fn encoded_len(&self) -> usize {
-        bytes_len(&self.key) + self.stored.as_ref().map_or(1, Stored::encoded_len)
-    }
+/// What lies below the root.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Below {
+    /// The node of the writes that are newer than the tree.
+    pub run: Option<NodeId>,
+    /// The tree; `None` while it is empty.
+    pub top: Option<Pointer>,
 }
 
 /// The state of all keys.
@@ -62,10 +59,10 @@ pub struct Root {
     pub history: Vec<Move>,
     /// Moves up to this one may be missing in the history.
     pub forgotten: u64,
-    /// The tree; `None` while it is empty.
-    pub top: Option<Pointer>,
+    /// Where the keys are that the buffer does not hold.
+    pub below: Below,
     /// The newest writes, one for a key, that of the longest unwritten key first.
-    pub buffer: Vec<Buffered>,
+    pub buffer: Vec<Write>,
 }
 
 /// What a root says about an attempt to move an earlier one.
@@ -99,8 +96,8 @@ impl Root {
         &self,
         transactor: TransactorId,
         attempt: Attempt,
-        top: Option<Pointer>,
-        buffer: Vec<Buffered>,
+        below: Below,
+        buffer: Vec<Write>,
     ) -> Self {
         let generation = self.generation() + 1;
         let mut history = self.history.clone();
@@ -110,7 +107,7 @@ impl Root {
         while history.len() > HISTORY_MAX {
             forgotten = history.remove(0).generation;
         }
-        Self { history, forgotten, top, buffer }
+        Self { history, forgotten, below, buffer }
     }
 
     /// Tells what became of an attempt to move a root of generation `from`, by this root, which
@@ -138,17 +135,20 @@ impl Root {
             put_number(&mut out, moved.attempt.0);
             put_number(&mut out, moved.generation);
         }
-        match self.top {
+        match self.below.run {
+            None => out.push(ABSENT),
+            Some(run) => {
+                out.push(RUN);
+                put_id(&mut out, run);
+            }
+        }
+        match self.below.top {
             None => out.push(ABSENT),
             Some(top) => top.encode(&mut out),
         }
         put_number(&mut out, self.buffer.len() as u64);
         for write in &self.buffer {
-            put_bytes(&mut out, &write.key);
-            match &write.stored {
-                None => out.push(ABSENT),
-                Some(stored) => stored.encode(&mut out),
-            }
+            write.encode(&mut out);
         }
         seal(out, NAME)
     }
@@ -173,26 +173,27 @@ impl Root {
         if history.first().is_none_or(|first| first.generation <= forgotten) {
             return Err(Error::corrupted("it holds no move, or one it has forgotten"));
         }
+        let run = match reader.byte()? {
+            ABSENT => None,
+            RUN => Some(reader.id()?),
+            other => return Err(Error::corrupted(format!("there is no run of kind {other}"))),
+        };
         let top = match reader.byte()? {
             ABSENT => None,
             0 => Some(Pointer { is_leaf: false, id: reader.id()? }),
             1 => Some(Pointer { is_leaf: true, id: reader.id()? }),
             other => return Err(Error::corrupted(format!("there is no child of kind {other}"))),
         };
-        let mut buffer: Vec<Buffered> = Vec::new();
+        let mut buffer: Vec<Write> = Vec::new();
         for _ in 0..reader.count()? {
-            let key = reader.bytes()?;
-            if buffer.iter().any(|write| write.key == key) {
+            let write = Write::decode(&mut reader)?;
+            if buffer.iter().any(|before| before.key == write.key) {
                 return Err(Error::corrupted("a key is buffered twice"));
             }
-            let stored = match reader.byte()? {
-                ABSENT => None,
-                tag => Some(Stored::decode(tag, &mut reader)?),
-            };
-            buffer.push(Buffered { key, stored });
+            buffer.push(write);
         }
         reader.end()?;
-        Ok(Self { history, forgotten, top, buffer })
+        Ok(Self { history, forgotten, below: Below { run, top }, buffer })
     }
 }
 
@@ -227,7 +228,7 @@ mod tests {
     const ME: TransactorId = TransactorId(1);
 
     fn after(root: &Root, who: u64, attempt: u64) -> Root {
-        root.moved(TransactorId(who), Attempt(attempt), None, Vec::new())
+        root.moved(TransactorId(who), Attempt(attempt), Below::default(), Vec::new())
     }
 
     #[test]

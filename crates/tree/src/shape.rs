@@ -11,8 +11,8 @@ use std::sync::Arc;
 use carnet_base::{Bytes, Error, Result, murmur3};
 
 use crate::id::{Attempt, NodeId, TransactorId};
-use crate::node::{Entry, FAN, Node, Pointer, Stored};
-use crate::root::Root;
+use crate::node::{Entry, FAN, Node, Pointer, Stored, Write};
+use crate::root::{Below, Root};
 
 const BITS: u32 = FAN.trailing_zeros();
 /// At this depth the hash is used up, and keys share a leaf however many there are.
@@ -53,12 +53,13 @@ pub(crate) enum Found {
 /// `Corrupted` where the nodes are not a tree.
 pub(crate) fn find(root: &Root, nodes: &Nodes, key: &[u8]) -> Result<Found> {
     let buffered = root.buffer.iter().find(|write| write.key == key);
-    let stored = match buffered {
-        Some(write) => write.stored.clone(),
-        None => match descend(root.top, nodes, key)? {
-            Step::Needs(id) => return Ok(Found::Needs(id)),
-            Step::At(stored) => stored,
-        },
+    let step = match buffered {
+        Some(write) => Step::At(write.stored.clone()),
+        None => look_below(root.below, nodes, key)?,
+    };
+    let stored = match step {
+        Step::Needs(id) => return Ok(Found::Needs(id)),
+        Step::At(stored) => stored,
     };
     let id = match stored {
         None => return Ok(Found::Value(None)),
@@ -76,8 +77,8 @@ pub(crate) fn find(root: &Root, nodes: &Nodes, key: &[u8]) -> Result<Found> {
 }
 
 /// Returns the node that has to be read before a key can be changed in the tree, if there is one.
-pub(crate) fn needs(root: &Root, nodes: &Nodes, key: &[u8]) -> Result<Option<NodeId>> {
-    Ok(match descend(root.top, nodes, key)? {
+pub(crate) fn needs(top: Option<Pointer>, nodes: &Nodes, key: &[u8]) -> Result<Option<NodeId>> {
+    Ok(match descend(top, nodes, key)? {
         Step::Needs(id) => Some(id),
         Step::At(_) => None,
     })
@@ -86,6 +87,27 @@ pub(crate) fn needs(root: &Root, nodes: &Nodes, key: &[u8]) -> Result<Option<Nod
 enum Step {
     Needs(NodeId),
     At(Option<Stored>),
+}
+
+/// Reads the run; `None` where it has to be read first.
+pub(crate) fn run(id: Option<NodeId>, nodes: &Nodes) -> Result<Option<&[Write]>> {
+    match id.map(|id| nodes.0.get(&id).map(Option::as_deref)) {
+        // No run, or one that is taken for empty.
+        None | Some(Some(None)) => Ok(Some(&[])),
+        Some(None) => Ok(None),
+        Some(Some(Some(Node::Run(writes)))) => Ok(Some(writes)),
+        Some(Some(Some(_))) => Err(Error::corrupted("the root names another node as its run")),
+    }
+}
+
+fn look_below(below: Below, nodes: &Nodes, key: &[u8]) -> Result<Step> {
+    if let Some(id) = below.run {
+        let Some(writes) = run(below.run, nodes)? else { return Ok(Step::Needs(id)) };
+        if let Ok(place) = writes.binary_search_by(|write| write.key.as_ref().cmp(key)) {
+            return Ok(Step::At(writes[place].stored.clone()));
+        }
+    }
+    descend(below.top, nodes, key)
 }
 
 fn descend(top: Option<Pointer>, nodes: &Nodes, key: &[u8]) -> Result<Step> {
@@ -106,7 +128,11 @@ fn descend(top: Option<Pointer>, nodes: &Nodes, key: &[u8]) -> Result<Step> {
             Some(_) => break,
         }
     }
-    Err(Error::corrupted("the tree names a value as its node, or is deeper than a hash is long"))
+    Err(not_a_tree())
+}
+
+fn not_a_tree() -> Error {
+    Error::corrupted("the tree names what is not of it, or is deeper than a hash is long")
 }
 
 fn child(children: &[(u8, Pointer)], slot: u8) -> Option<Pointer> {
@@ -149,17 +175,11 @@ impl Maker {
     }
 }
 
-/// A change of one key: its new value, or `None` to delete it.
-pub(crate) struct Change {
+/// A change of one key.
+struct Change {
     hash: u64,
     key: Bytes,
     stored: Option<Stored>,
-}
-
-impl Change {
-    pub(crate) fn new(key: Bytes, stored: Option<Stored>) -> Self {
-        Self { hash: hash(&key), key, stored }
-    }
 }
 
 /// Changes a tree: makes the nodes that differ, and returns the new top.
@@ -171,12 +191,15 @@ pub(crate) struct Editor<'a> {
 }
 
 impl Editor<'_> {
-    /// Applies changes of different keys. The nodes on their paths have been read.
+    /// Applies writes of different keys. The nodes on their paths have been read.
     pub(crate) fn apply(
         &mut self,
         top: Option<Pointer>,
-        mut changes: Vec<Change>,
+        writes: Vec<Write>,
     ) -> Result<Option<Pointer>> {
+        let change =
+            |write: Write| Change { hash: hash(&write.key), key: write.key, stored: write.stored };
+        let mut changes: Vec<Change> = writes.into_iter().map(change).collect();
         changes.sort_unstable_by(|a, b| (a.hash, &a.key).cmp(&(b.hash, &b.key)));
         self.edit(top, 0, &changes)
     }
@@ -194,7 +217,7 @@ impl Editor<'_> {
             None => self.edit_leaf(None, &[], depth, changes),
             Some(Node::Leaf(entries)) => self.edit_leaf(at, entries, depth, changes),
             Some(Node::Inner(children)) => self.edit_inner(at, children, depth, changes),
-            Some(Node::Value(_)) => Err(Error::corrupted("the tree names a value as its node")),
+            Some(Node::Value(_) | Node::Run(_)) => Err(not_a_tree()),
         }
     }
 

@@ -53,8 +53,8 @@ pub(crate) fn options(seed: u64) -> Options {
         writes_in_flight: [64, 1][usize::try_from(pick(4, 2)).unwrap()],
         shape: match pick(0, 4) {
             0 => Shape::flat(),
-            1 => Shape { buffer_bytes: 0, leaf_bytes_max: 60, inline_bytes_max: 20 },
-            2 => Shape { buffer_bytes: 200, leaf_bytes_max: 60, ..Shape::default() },
+            1 => Shape { leaf_bytes_max: 60, inline_bytes_max: 20, ..Shape::bare() },
+            2 => Shape { buffer_bytes: 200, run_bytes_max: 200, ..Shape::default() },
             _ => Shape::default(),
         },
         ..Options::default()
