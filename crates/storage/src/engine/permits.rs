@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_read_is_not_passed_by_and_one_that_gives_up_lets_others_go() {
+    fn a_large_read_is_not_passed_by() {
         let permits = Permits::new(3, 100);
         let first = poll(&mut Box::pin(permits.take(60))).unwrap();
         let mut large = Box::pin(permits.take(1000));
@@ -193,6 +193,18 @@ mod tests {
         drop(another);
         assert!(poll(&mut small).is_some());
         assert_eq!(permits.in_use(), (0, 0, 0));
+    }
+
+    #[test]
+    fn one_that_gives_up_at_the_head_of_the_queue_lets_the_next_one_go() {
+        let permits = Permits::new(3, 100);
+        let _first = poll(&mut Box::pin(permits.take(60))).unwrap();
+        let mut large = Box::pin(permits.take(100));
+        let mut small = Box::pin(permits.take(10));
+        assert!(poll(&mut large).is_none() && poll(&mut small).is_none());
+        drop(large);
+        assert_eq!(permits.in_use(), (2, 70, 0));
+        assert!(poll(&mut small).is_some());
     }
 
     fn draw(rng: &mut SeededRng, below: usize) -> usize {
