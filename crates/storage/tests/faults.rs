@@ -1,9 +1,8 @@
-//! Errors at every operation, full disks, and flipped bits in every byte.
+//! Errors at every operation, full disks, and what is refused.
 #![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::io;
 
 use carnet_base::{ErrorKind, KeyRange, Rng, SeededRng, TableId, Timestamp};
@@ -119,142 +118,6 @@ fn a_bound_that_could_not_be_raised_stops_the_store() {
         assert!(error.contains("has stopped writing (cannot "), "{kind:?}: {error}");
         let appended = append(&engine, &mut Model::default(), &MIX, &mut SeededRng::new(1));
         assert!(appended.is_err() && engine.timestamp_bound() == Timestamp::ZERO);
-    }
-}
-
-/// A small database: one table, and records in the log.
-fn small(close: bool) -> (BTreeMap<String, Vec<u8>>, Model) {
-    let mut rng = SeededRng::new(11);
-    let disk = SimDisk::new(11);
-    let mut model = Model::default();
-    let (engine, workers) = open(&disk, options()).unwrap();
-    for _ in 0..6 {
-        drop(append(&engine, &mut model, &MIX, &mut rng).unwrap());
-    }
-    workers.settle();
-    engine.flush().unwrap();
-    for _ in 0..5 {
-        drop(append(&engine, &mut model, &MIX, &mut rng).unwrap());
-        workers.settle();
-    }
-    let disk = if close {
-        engine.close().unwrap();
-        disk
-    } else {
-        disk.kill()
-    };
-    let names = disk.list().unwrap();
-    let files = names.into_iter().map(|name| (name.clone(), disk.contents(&name).unwrap()));
-    (files.collect(), model)
-}
-
-fn disk_of(files: &BTreeMap<String, Vec<u8>>) -> SimDisk {
-    let disk = SimDisk::new(1);
-    for (name, bytes) in files {
-        disk.plant(name, bytes.clone());
-    }
-    disk
-}
-
-/// Opens and reads everything. Damage must be reported, or leave the answers as they were: all of
-/// them, or (`or_prefix`) those of an earlier commit.
-fn detected_or_harmless(disk: &SimDisk, model: &Model, or_prefix: bool) -> Result<bool, String> {
-    let mut rng = SeededRng::new(1);
-    let (engine, _workers) = match open(disk, options()) {
-        Ok(opened) => opened,
-        Err(error) => return reported(&error),
-    };
-    let last = engine.published();
-    if last != model.last_commit() && !or_prefix {
-        return Err(format!("commits after {last} got lost"));
-    }
-    match compare_at(&engine, model, last, &mut rng) {
-        Ok(()) => Ok(false),
-        // The tests' own complaint names no file.
-        Err(error) if error.to_string().contains("simulated/") => reported(&error),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-fn reported(error: &carnet_base::Error) -> Result<bool, String> {
-    match error.kind() {
-        ErrorKind::Corrupted | ErrorKind::Unsupported
-            if error.to_string().contains("simulated/") =>
-        {
-            Ok(true)
-        }
-        _ => Err(format!("not a report of damage that names a file: {error}")),
-    }
-}
-
-fn flip_every_byte(close: bool) {
-    let (files, model) = small(close);
-    assert_eq!(detected_or_harmless(&disk_of(&files), &model, false), Ok(false));
-    let mut rng = SeededRng::new(4);
-    for (name, bytes) in &files {
-        let mut detected = 0;
-        for at in 0..bytes.len() {
-            let mut files = files.clone();
-            let bit = rng.below(8);
-            files.get_mut(name).unwrap()[at] ^= 1 << bit;
-            match detected_or_harmless(&disk_of(&files), &model, !close) {
-                Ok(found) => detected += usize::from(found),
-                Err(wrong) => panic!("{name} byte {at} bit {bit}: {wrong}"),
-            }
-        }
-        println!("{name}: {detected} of {} flips detected", bytes.len());
-        if name.starts_with("sst") || name == "MANIFEST" {
-            assert_eq!(detected, bytes.len(), "{name}: every byte matters");
-        }
-    }
-}
-
-#[test]
-fn a_flipped_bit_anywhere_in_a_closed_database_is_found_or_harmless() {
-    flip_every_byte(true);
-}
-
-#[test]
-fn a_flipped_bit_anywhere_after_a_kill_is_found_or_leaves_a_prefix() {
-    flip_every_byte(false);
-}
-
-#[test]
-fn a_missing_file_is_named() {
-    let (files, _) = small(true);
-    for name in files.keys() {
-        let mut files = files.clone();
-        files.remove(name);
-        let newest_segment = files.keys().all(|other| other < name) && name.starts_with("wal");
-        match open(&disk_of(&files), options()) {
-            Ok(_) => assert!(newest_segment, "{name} is missed by nobody"),
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Corrupted);
-                assert!(error.to_string().contains(&format!("{name} is missing")), "{error}");
-            }
-        }
-    }
-}
-
-#[test]
-fn random_and_shortened_files_never_panic_and_never_lie() {
-    let (files, model) = small(true);
-    let mut rng = SeededRng::new(8);
-    for round in 0..3000 {
-        let mut files = files.clone();
-        let victim = files.keys().nth(rng.below(files.len() as u64) as usize).unwrap().clone();
-        let bytes = files.get_mut(&victim).unwrap();
-        match rng.below(3) {
-            0 => bytes.truncate(rng.below(bytes.len() as u64) as usize),
-            1 => {
-                let from = rng.below(bytes.len() as u64) as usize;
-                bytes[from..].fill_with(|| rng.next_u64() as u8);
-            }
-            _ => *bytes = (0..rng.below(300)).map(|_| rng.next_u64() as u8).collect(),
-        }
-        if let Err(wrong) = detected_or_harmless(&disk_of(&files), &model, false) {
-            panic!("round {round}, {victim}: {wrong}");
-        }
     }
 }
 
