@@ -5,7 +5,7 @@ mod common;
 
 use std::io;
 
-use carnet_base::{ErrorKind, KeyRange, Rng, SeededRng, TableId, Timestamp};
+use carnet_base::{ErrorKind, KeyRange, SeededRng, TableId, Timestamp};
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::{Kind, SimDisk};
 use carnet_storage::{Durability, Mutation, Options};
