@@ -53,6 +53,7 @@
 mod batch;
 mod cache;
 mod codec;
+pub mod directory;
 mod edit;
 mod id;
 mod job;

@@ -1,0 +1,99 @@
+//! The few things that a directory of nodes does to files, so that a test can lose power between
+//! any two of them.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use carnet_base::Bytes;
+
+/// A lock on a name; whoever holds it is the only one, in all processes.
+pub(crate) type Lock = Box<dyn Send + Sync>;
+
+pub(crate) trait Files: Send + Sync + 'static {
+    /// Reads a file; `None` where there is none.
+    fn read(&self, name: &str) -> io::Result<Option<Bytes>>;
+    /// Makes a file of these bytes, and syncs them; one of that name is replaced.
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    fn remove(&self, name: &str) -> io::Result<()>;
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Makes all names durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Takes a lock, and waits for whoever holds it.
+    fn lock(&self, name: &str) -> io::Result<Lock>;
+    /// Takes a lock that nobody holds.
+    fn try_lock(&self, name: &str) -> io::Result<Option<Lock>>;
+}
+
+/// A directory of the operating system.
+#[derive(Debug)]
+pub(crate) struct RealFiles(PathBuf);
+
+impl RealFiles {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        fs::create_dir_all(path)?;
+        Ok(Self(path.to_owned()))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    fn lock_file(&self, name: &str) -> io::Result<File> {
+        OpenOptions::new().create(true).truncate(false).write(true).open(self.0.join(name))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the door")]
+impl Files for RealFiles {
+    fn read(&self, name: &str) -> io::Result<Option<Bytes>> {
+        let mut bytes = Vec::new();
+        match File::open(self.0.join(name)) {
+            Ok(mut file) => file.read_to_end(&mut bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Ok(Some(Bytes::from(bytes)))
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut file = File::create(self.0.join(name))?;
+        file.write_all(bytes)?;
+        file.sync_data()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.0.join(from), self.0.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.0.join(name))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.0)? {
+            // What is not text is not ours.
+            names.extend(entry?.file_name().into_string().ok());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.0)?.sync_all()
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Lock> {
+        let file = self.lock_file(name)?;
+        file.lock()?;
+        Ok(Box::new(file))
+    }
+
+    fn try_lock(&self, name: &str) -> io::Result<Option<Lock>> {
+        let file = self.lock_file(name)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Both stores in one local directory, durable, shared by processes.
+//!
+//! ```text
+//! ROOT                      the root: replaced by a rename, under the lock ROOT.lock
+//! node-<transactor>-<number>  a node, in its bytes
+//! writer-<transactor>       locked while that transactor lives
+//! GC.lock                   held while a writer comes or garbage is collected
+//! ```
+//!
+//! A node's bytes are synced when it is put and its name before the root is moved; the root's
+//! bytes before it is renamed, and its name before anybody builds on it: also a reader that finds
+//! a root of somebody else syncs the directory before he tells of it, for its writer may have
+//! ended in between.
+//!
+//! Files block, so that a small pool of threads does what a future waits for.
+
+mod files;
+mod gc;
+mod pool;
+#[cfg(test)]
+mod sim_files;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use carnet_base::{Bytes, Error, Result, Rng, Spawn};
+
+use self::files::{Files, Lock, RealFiles};
+pub use self::gc::Collected;
+use self::pool::Pool;
+use crate::id::{NodeId, TransactorId};
+use crate::job::lock;
+use crate::options::Options;
+use crate::store::{NodeStore, RootPointer, Swap};
+use crate::timer::Timer;
+use crate::tree::Tree;
+
+const ROOT: &str = "ROOT";
+const ROOT_NEW: &str = "ROOT.tmp";
+const ROOT_LOCK: &str = "ROOT.lock";
+const GC_LOCK: &str = "GC.lock";
+const NODE: &str = "node-";
+const WRITER: &str = "writer-";
+
+fn writer_lock(transactor: TransactorId) -> String {
+    format!("{WRITER}{transactor}")
+}
+
+fn during(what: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |error| Error::unavailable(format!("cannot {what}")).with_source(error)
+}
+
+/// A directory that keeps a tree. Clones share it.
+#[derive(Clone)]
+pub struct Directory {
+    shared: Arc<Shared>,
+    /// Held while the transactor lives, so that garbage collection spares what it makes.
+    writer: Option<Arc<Lock>>,
+}
+
+struct Shared {
+    files: Arc<dyn Files>,
+    pool: Pool,
+    state: Arc<Mutex<State>>,
+}
+
+/// What is known of the directory's names.
+#[derive(Default)]
+struct State {
+    /// The root that is known to be durable; nothing before the first look.
+    durable: Option<Option<Bytes>>,
+    /// A sync of the directory failed: what is seen may be lost yet.
+    has_failed: bool,
+}
+
+impl Directory {
+    /// Opens a directory, and makes it where it is not there.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`, as the operating system says.
+    pub fn open(path: &Path, spawn: &dyn Spawn) -> Result<Self> {
+        let files = RealFiles::open(path).map_err(during("open the directory of a tree"))?;
+        Ok(Self::on(Arc::new(files), Pool::new(spawn)))
+    }
+
+    fn on(files: Arc<dyn Files>, pool: Pool) -> Self {
+        let shared = Shared { files, pool, state: Arc::default() };
+        Self { shared: Arc::new(shared), writer: None }
+    }
+
+    /// Opens the directory's tree, as a transactor of its own.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`, as the operating system says.
+    pub async fn tree(
+        &self,
+        timer: Arc<dyn Timer>,
+        mut rng: Box<dyn Rng>,
+        options: Options,
+    ) -> Result<Tree<Self, Self>> {
+        let transactor = TransactorId(rng.next_u64());
+        let writer = self.run(move |files, _| {
+            // Garbage collection must not find this lock's file before it is locked.
+            let _gc = files.lock(GC_LOCK).map_err(during("lock the directory"))?;
+            files.lock(&writer_lock(transactor)).map_err(during("lock the transactor"))
+        });
+        let writer = Some(Arc::new(writer.await?));
+        let this = Self { shared: Arc::clone(&self.shared), writer };
+        Ok(Tree::open_as(transactor, this.clone(), this, timer, rng, options))
+    }
+
+    /// Removes nodes that no root can come to reach any more. Transactors may go on meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where another process does the same, or as the operating system says;
+    /// `Corrupted` where a node of the tree is lost or damaged, and then nothing is removed.
+    pub async fn collect_garbage(&self) -> Result<Collected> {
+        self.run(|files, _| gc::collect(files)).await
+    }
+
+    /// Runs work on the files. It keeps the transactor alive until it has ended.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Files, &Mutex<State>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (files, state) = (Arc::clone(&self.shared.files), Arc::clone(&self.shared.state));
+        let writer = self.writer.clone();
+        let work = move || {
+            let result = work(&*files, &state);
+            drop(writer);
+            result
+        };
+        self.shared.pool.run(work).await
+    }
+}
+
+/// Makes all names durable. After a failure nothing is known of them, whatever a second sync says.
+fn sync(files: &dyn Files, state: &Mutex<State>) -> Result<()> {
+    let failed = || Error::unavailable("a sync of the directory failed: open the tree again");
+    if lock(state).has_failed {
+        return Err(failed());
+    }
+    files.sync().map_err(|error| {
+        lock(state).has_failed = true;
+        failed().with_source(error)
+    })
+}
+
+fn read_root(files: &dyn Files, state: &Mutex<State>) -> Result<Option<Bytes>> {
+    let root = files.read(ROOT).map_err(during("read the root"))?;
+    let is_durable = {
+        let state = lock(state);
+        !state.has_failed && state.durable.as_ref() == Some(&root)
+    };
+    if !is_durable {
+        sync(files, state)?;
+        lock(state).durable = Some(root.clone());
+    }
+    Ok(root)
+}
+
+fn swap_root(
+    files: &dyn Files,
+    state: &Mutex<State>,
+    from: Option<&Bytes>,
+    to: &Bytes,
+) -> Result<Swap> {
+    let _lock = files.lock(ROOT_LOCK).map_err(during("lock the root"))?;
+    if read_root(files, state)?.as_ref() != from {
+        return Ok(Swap::Mismatch);
+    }
+    files.write(ROOT_NEW, to).map_err(during("write the root"))?;
+    files.rename(ROOT_NEW, ROOT).map_err(during("replace the root"))?;
+    sync(files, state)?;
+    lock(state).durable = Some(Some(to.clone()));
+    Ok(Swap::Done)
+}
+
+impl NodeStore for Directory {
+    async fn put(&self, id: NodeId, bytes: Bytes) -> Result<()> {
+        self.run(move |files, _| {
+            files.write(&format!("{NODE}{id}"), &bytes).map_err(during("write a node"))
+        })
+        .await
+    }
+
+    async fn get(&self, id: NodeId) -> Result<Option<Bytes>> {
+        self.run(move |files, _| files.read(&format!("{NODE}{id}")).map_err(during("read a node")))
+            .await
+    }
+
+    async fn sync(&self) -> Result<()> {
+        self.run(sync).await
+    }
+}
+
+impl RootPointer for Directory {
+    async fn read(&self) -> Result<Option<Bytes>> {
+        self.run(read_root).await
+    }
+
+    async fn compare_and_set(&self, from: Option<Bytes>, to: Bytes) -> Result<Swap> {
+        self.run(move |files, state| swap_root(files, state, from.as_ref(), &to)).await
+    }
+}
+
+impl fmt::Debug for Directory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Directory")
+    }
+}
