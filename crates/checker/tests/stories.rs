@@ -1,0 +1,141 @@
+//! Anomalies by name: what clients saw, and what it is called.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use carnet_checker::format::Format;
+use carnet_checker::{AnomalyKind, Model, Options, Order, Report, check};
+
+/// Judges a story: a line for each event, `process type operations`.
+fn judge(story: &str) -> Report {
+    let event = |line: &str| {
+        let mut words = line.trim().splitn(3, ' ');
+        let mut word = || words.next().unwrap();
+        let (process, kind, ops) = (word(), word(), word());
+        format!("{{:process {process}, :type :{kind}, :f :txn, :value [{ops}]}}\n")
+    };
+    let edn: String = story.trim().lines().map(event).collect();
+    check(&Format::Edn.read(&edn).unwrap(), &Options::default()).unwrap()
+}
+
+fn kinds(report: &Report) -> Vec<AnomalyKind> {
+    report.counts().keys().copied().collect()
+}
+
+#[test]
+fn an_acknowledged_append_that_nobody_ever_sees() {
+    let report = judge(
+        "0 invoke [:append :x 1]
+         0 ok [:append :x 1]
+         1 invoke [:r :x nil]
+         1 ok [:r :x []]",
+    );
+    assert_eq!(kinds(&report), [AnomalyKind::GSingle(Order::RealTime)]);
+    assert!(report.allows(Model::StrongSessionSerializable));
+}
+
+#[test]
+fn two_appends_to_the_newest_version_that_nobody_sees() {
+    let report = judge(
+        "0 invoke [:r 7 nil] [:append 7 1]
+         1 invoke [:r 7 nil] [:append 7 2]
+         0 ok [:r 7 []] [:append 7 1]
+         1 ok [:r 7 []] [:append 7 2]",
+    );
+    assert!(kinds(&report).contains(&AnomalyKind::LostUpdate));
+    assert!(report.allows(Model::ReadCommitted) && !report.allows(Model::SnapshotIsolation));
+}
+
+#[test]
+fn an_append_that_nobody_knows_of_may_be_missing() {
+    let story = "0 invoke [:append 7 1] [:append 8 2]
+         0 info [:append 7 1] [:append 8 2]
+         1 invoke [:r 7 nil]
+         1 ok [:r 7 []]";
+    assert!(judge(story).is_strictly_serializable());
+    // It may happen late: after what its client did next, and after what came later.
+    let late = "1 invoke [:r 7 nil]
+         1 ok [:r 7 [1]]";
+    assert!(judge(&format!("{story}\n{late}")).is_strictly_serializable());
+    let same_client = "0 invoke [:r 7 nil]
+         0 ok [:r 7 []]";
+    assert!(judge(&format!("{story}\n{same_client}\n{late}")).is_strictly_serializable());
+    // But not in part.
+    let part = "1 invoke [:r 7 nil] [:r 8 nil]
+         1 ok [:r 7 [1]] [:r 8 []]";
+    let report = judge(&format!("{story}\n{part}"));
+    assert_eq!(kinds(&report), [AnomalyKind::GSingle(Order::Any)]);
+}
+
+#[test]
+fn a_register_that_goes_back_in_time() {
+    let report = judge(
+        "0 invoke [:w 7 1]
+         0 ok [:w 7 1]
+         0 invoke [:w 7 2]
+         0 ok [:w 7 2]
+         1 invoke [:r 7 nil]
+         1 ok [:r 7 1]",
+    );
+    // Only real time says that 1 came before 2, and then that 2 came before 1.
+    assert_eq!(kinds(&report), [AnomalyKind::G0(Order::RealTime)]);
+    assert!(report.allows(Model::StrongSessionSerializable));
+    assert!(!report.allows(Model::StrongSnapshotIsolation));
+}
+
+#[test]
+fn a_promise_about_keys_makes_real_time_count_for_all_models() {
+    let edn = "{:process 0, :type :invoke, :value [[:w 7 1]]}
+        {:process 0, :type :ok, :value [[:w 7 1]]}
+        {:process 1, :type :invoke, :value [[:w 7 2] [:w 8 3]]}
+        {:process 2, :type :invoke, :value [[:r 7 nil] [:r 8 nil]]}
+        {:process 1, :type :ok, :value [[:w 7 2] [:w 8 3]]}
+        {:process 2, :type :ok, :value [[:r 7 1] [:r 8 3]]}";
+    let history = Format::Edn.read(edn).unwrap();
+    let report = check(&history, &Options::default()).unwrap();
+    assert!(report.allows(Model::Serializable));
+    // T2 saw T1's 8, but of 7 what came before T1's.
+    assert_eq!(kinds(&report), [AnomalyKind::GSingle(Order::RealTime)]);
+    let report = check(&history, &Options { linearizable_keys: true }).unwrap();
+    assert_eq!(report.counterexample(Model::SnapshotIsolation).unwrap().transactions.len(), 2);
+}
+
+#[test]
+fn reads_that_no_order_explains() {
+    let read = |a: &str, b: &str| {
+        let writes = "0 invoke [:append 7 1]\n0 ok [:append 7 1]\n\
+                      1 invoke [:append 7 2]\n1 ok [:append 7 2]";
+        let reads = format!("2 invoke [:r 7 nil]\n2 ok [:r 7 [{a}]]\n");
+        kinds(&judge(&format!("{writes}\n{reads}{}", reads.replace(a, b))))
+    };
+    assert_eq!(read("1 2", "2 1"), [AnomalyKind::IncompatibleOrder]);
+    assert!(read("1 2", "1 2 1").contains(&AnomalyKind::DuplicateElements));
+    assert_eq!(read("1 2", "1 2 9"), [AnomalyKind::GarbageRead]);
+    assert_eq!(read("1 2", "1 2"), []);
+    let own = judge("0 invoke [:r 7 nil] [:append 7 1]\n0 ok [:r 7 [1]] [:append 7 1]");
+    assert_eq!(kinds(&own), [AnomalyKind::FutureRead]);
+}
+
+#[test]
+fn aborted_and_intermediate_reads() {
+    let aborted = judge(
+        "0 invoke [:w 7 1]
+         0 fail [:w 7 1]
+         1 invoke [:r 7 nil]
+         1 ok [:r 7 1]",
+    );
+    assert_eq!(kinds(&aborted), [AnomalyKind::G1a]);
+    let intermediate = judge(
+        "0 invoke [:w 7 1] [:w 7 2]
+         1 invoke [:r 7 nil]
+         0 ok [:w 7 1] [:w 7 2]
+         1 ok [:r 7 1]",
+    );
+    assert_eq!(kinds(&intermediate), [AnomalyKind::G1b]);
+}
+
+#[test]
+fn a_value_written_twice_cannot_be_judged() {
+    let edn = "{:type :ok, :value [[:w 1 1]]} {:type :ok, :value [[:w 1 1]]}";
+    let history = Format::Edn.read(edn).unwrap();
+    let message = check(&history, &Options::default()).unwrap_err().to_string();
+    assert!(message.contains("unique"), "{message}");
+}
