@@ -184,7 +184,7 @@ impl Brake {
     }
 
     /// Lets writers write a part of what compaction has just moved.
-    fn fill_up(&self, bytes: u64) {
+    pub(super) fn fill_up(&self, bytes: u64) {
         let permille = self.permille.load(Ordering::Acquire);
         if permille < 1000 {
             let part = i64::try_from(bytes.saturating_mul(permille) / 1000).unwrap_or(i64::MAX);

@@ -1,6 +1,7 @@
 //! The order of reservation, insertion and publication, step by step.
 
 mod power;
+mod pressure;
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
@@ -14,7 +15,7 @@ use carnet_base::{
 
 use super::*;
 use crate::batch::Mutation;
-use crate::disk::sim::SimDisk;
+use crate::disk::sim::{Kind, SimDisk};
 use crate::options::WritePath;
 
 /// Keeps the workers so that the test steps them: the log's flusher first.

@@ -1,0 +1,119 @@
+//! Compaction that is behind: writers are slowed by its pace, and let go when it has caught up or
+//! given up; and tiered compaction at its work inside an engine.
+
+use super::*;
+use crate::compaction::policy::Config;
+use crate::options::CompactionStyle;
+
+fn options(config: Config) -> Options {
+    Options { flush_bytes: 1, memtables_waiting_max: 50, compaction: config, ..Options::default() }
+}
+
+/// Each record becomes a table.
+fn flush_tables(engine: &Engine, from: u64, count: u64) {
+    for n in from..from + count {
+        drop(reserve(engine, 10 * n).insert());
+        engine.flush().unwrap();
+    }
+}
+
+fn is_ready(engine: &Engine, bytes: usize) -> bool {
+    let mut ready = std::pin::pin!(engine.ready(bytes));
+    match ready.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => outcome.map(|()| true).unwrap(),
+        Poll::Pending => false,
+    }
+}
+
+#[test]
+fn writers_get_a_part_of_what_compaction_moves_and_all_once_it_has_caught_up() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let config = Config { level0_tables: 2, slow_runs: 3, stop_runs: 50, ..Config::default() };
+    let engine = open(&disk, &workers, options(config));
+    flush_tables(&engine, 1, 3);
+    assert!(is_ready(&engine, 1), "three runs are no pressure");
+    flush_tables(&engine, 4, 1);
+    assert!(!is_ready(&engine, 1), "nothing was moved yet that writers could have a part of");
+    engine.core.brake.fill_up(1000);
+    assert!(is_ready(&engine, 10_000), "whoever finds an allowance is let in whole");
+    assert!(!is_ready(&engine, 1), "and the next one pays for it");
+    engine.core.brake.fill_up(2000);
+    assert!(!is_ready(&engine, 1));
+    engine.core.brake.fill_up(20_000);
+    assert!(is_ready(&engine, 1));
+    while workers.step(2) == Step::Again {}
+    assert_eq!(engine.metrics().tables, 1);
+    assert!(is_ready(&engine, usize::MAX) && is_ready(&engine, usize::MAX), "it has caught up");
+}
+
+#[test]
+fn writers_that_are_stopped_are_woken_when_compaction_has_caught_up() {
+    struct Count(AtomicU64);
+    impl std::task::Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let config = Config { level0_tables: 2, slow_runs: 2, stop_runs: 4, ..Config::default() };
+    let engine = open(&disk, &workers, options(config));
+    flush_tables(&engine, 1, 4);
+    engine.core.brake.fill_up(u64::MAX);
+    let woken = Arc::new(Count(AtomicU64::new(0)));
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut ready = std::pin::pin!(engine.ready(1));
+    let mut context = Context::from_waker(&waker);
+    assert!(ready.as_mut().poll(&mut context).is_pending(), "a part of nothing is nothing");
+    while workers.step(2) == Step::Again {}
+    assert!(woken.0.load(Ordering::SeqCst) > 0);
+    assert!(matches!(ready.as_mut().poll(&mut context), Poll::Ready(Ok(()))));
+}
+
+#[test]
+fn writers_that_are_stopped_are_told_when_compaction_fails() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let config = Config { level0_tables: 2, slow_runs: 2, stop_runs: 4, ..Config::default() };
+    let engine = open(&disk, &workers, options(config));
+    flush_tables(&engine, 1, 4);
+    let mut ready = std::pin::pin!(engine.ready(1));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(ready.as_mut().poll(&mut context).is_pending());
+    disk.fail_nth(Kind::Create, disk.count(Kind::Create) + 1, std::io::ErrorKind::StorageFull);
+    while workers.step(2) == Step::Again {}
+    let Poll::Ready(Err(error)) = ready.as_mut().poll(&mut context) else {
+        panic!("the writer hangs")
+    };
+    assert!(error.to_string().contains("cannot create simulated/"), "{error}");
+}
+
+/// Runs of similar size are merged and no others; every snapshot reads on, after a restart too.
+#[test]
+fn tiers_of_similar_tables_are_merged_one_by_one() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let tiered = || Options {
+        compaction_style: CompactionStyle::Tiered,
+        ..options(Config { tier_runs: 4, space_percent: 100_000, ..Config::default() })
+    };
+    let engine = open(&disk, &workers, tiered());
+    let mut tables = Vec::new();
+    for round in 0..16 {
+        flush_tables(&engine, 1 + round, 1);
+        while workers.step(2) == Step::Again {}
+        tables.push(engine.metrics().tables);
+    }
+    assert_eq!(tables[..4], [1, 2, 3, 1], "the fourth of a size brings them together");
+    assert!(tables.iter().all(|&tables| tables <= 7), "{tables:?}");
+    let metrics = engine.metrics();
+    assert!((4..=6).contains(&metrics.compactions), "{metrics:?}");
+    let read_all = |engine: &Engine| {
+        for commit in (1..=16).map(|n| 10 * n) {
+            let found = block_on(engine.get(&key(commit), time(commit))).unwrap().unwrap();
+            assert_eq!(found.commit, Some(time(commit)));
+            let before = block_on(engine.get(&key(commit), time(commit - 1))).unwrap();
+            assert!(before.is_none(), "nothing is seen before its commit");
+        }
+    };
+    read_all(&engine);
+    engine.close().unwrap();
+    read_all(&open(&disk, &Stepped::default(), tiered()));
+}
