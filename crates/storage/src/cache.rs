@@ -10,6 +10,10 @@
 //! queue: `a_scan_leaves_the_hot_set_in` runs one through ten times the budget, and at least 80 %
 //! of what was asked for before are still there.
 //!
+//! **Links.** What is in the cache is mostly found past it, by the link that the index holds
+//! (`sstable::links`). The cache counts two look-ups of a block between two considerations of its
+//! eviction and no more, so that only two have to be told ([`Cache::hit`]).
+//!
 //! **Single flight.** Of several readers that miss the same block one reads it; the others wait
 //! for it. If the reader gives up (its future is dropped) or fails, the next one reads.
 //!
@@ -61,6 +65,12 @@ struct Evictions(Arc<Counters>);
 
 impl Lifecycle<Key, Arc<Block>> for Evictions {
     type RequestState = Vec<Arc<Block>>;
+
+    /// Nothing is pinned; but where this is asked the block is considered for eviction.
+    fn is_pinned(&self, _key: &Key, block: &Arc<Block>) -> bool {
+        block.is_considered();
+        false
+    }
 
     fn on_evict(&self, evicted: &mut Vec<Arc<Block>>, _key: Key, block: Arc<Block>) {
         // It is freed once the shard's lock is released.
@@ -116,6 +126,20 @@ impl Cache {
             count(self.hits(kind));
         }
         found
+    }
+
+    /// Notes that a block was found by another way than by its key.
+    pub(crate) fn hit(
+        &self,
+        key: impl FnOnce() -> Key,
+        block: &Block,
+        kind: Kind,
+        reads: ReadOptions,
+    ) {
+        if !reads.bypass_cache && block.is_news() {
+            self.blocks.get(&key());
+        }
+        count(self.hits(kind));
     }
 
     /// Returns a block that [`Cache::get`] did not find; reads it where nobody else does.

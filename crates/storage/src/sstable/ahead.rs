@@ -61,7 +61,7 @@ impl Ahead {
                 }
             }
         }
-        table.load(place, Kind::Data, walk.reads).await
+        table.load_at(place, Kind::Data, walk.reads).await
     }
 
     /// The block's bytes, where they were read.

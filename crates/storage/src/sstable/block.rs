@@ -22,11 +22,15 @@
 //! entries have the same key exactly if they name the same place.
 
 use std::cmp::Ordering;
+use std::hint::black_box;
+use std::sync::atomic::{self, AtomicU8};
+use std::sync::{Arc, OnceLock};
 
 use carnet_base::Timestamp;
 
 use super::Wrong;
 use super::bloom::Filter;
+use super::links::{Links, Parent};
 use super::run::EntryRef;
 
 pub(super) const HEAD_BYTES: usize = 8;
@@ -34,6 +38,9 @@ pub(super) const ENTRY_BYTES: usize = 32;
 
 const EXPIRES: u32 = 1 << 31;
 const NO_PAYLOAD: u32 = u32::MAX;
+
+/// So often is the cache told of a block between two considerations: it counts no further.
+const TOLD_MAX: u8 = 2;
 
 /// An entry as it stands in memory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,28 +98,37 @@ pub(crate) struct Block {
     last_head: u64,
     /// Entries per unit of head.
     slope: f64,
-    memory: Box<[u8]>,
-    /// Being filled: what becomes `memory`.
-    filling: Vec<u8>,
-    /// What an index page says of the blocks that it names; empty for a data block.
+    memory: Vec<u8>,
+    index: Option<Box<Index>>,
+    parent: OnceLock<Parent>,
+    /// How often the cache was told of a look-up that went past it.
+    told: AtomicU8,
+}
+
+/// What an index has beside its entries.
+#[derive(Debug)]
+struct Index {
+    /// What the page says of the blocks that it names.
     filter: Filter,
+    links: Links,
 }
 
 impl Block {
     /// Begins a block of so many entries and so many bytes of keys and payloads.
     pub(super) fn with_room(count: usize, rest: usize) -> Self {
         let fixed = count * (HEAD_BYTES + ENTRY_BYTES);
-        let mut filling = Vec::with_capacity(fixed + rest);
-        filling.resize(fixed, 0);
+        let mut memory = Vec::with_capacity(fixed + rest);
+        memory.resize(fixed, 0);
         Self {
             count,
             skip: 0,
             first_head: 0,
             last_head: 0,
             slope: 0.0,
-            memory: Box::default(),
-            filling,
-            filter: Filter::default(),
+            memory,
+            index: None,
+            parent: OnceLock::new(),
+            told: AtomicU8::new(0),
         }
     }
 
@@ -131,7 +147,7 @@ impl Block {
             let is_whole = shared == 0 && !rest.is_empty();
             return if is_whole { Ok(true) } else { Err("a block's first key is not whole") };
         }
-        let key = self.filling_key(last);
+        let key = self.key_of(last);
         match (key.get(shared), rest.first()) {
             (Some(old), Some(new)) if old < new => Ok(true),
             (None, Some(_)) if shared == key.len() => Ok(true),
@@ -140,34 +156,30 @@ impl Block {
         }
     }
 
-    fn filling_key(&self, entry: &Entry) -> &[u8] {
-        &self.filling[entry.key_at as usize..][..entry.key_len as usize]
-    }
-
     /// Adds a key that shares bytes with the one that stands at `last_at`.
     pub(super) fn push_key(&mut self, last_at: u32, shared: usize, rest: &[u8]) -> (u32, u32) {
-        let at = self.filling.len();
+        let at = self.memory.len();
         let last_at = last_at as usize;
-        self.filling.extend_from_within(last_at..last_at + shared);
-        self.filling.extend_from_slice(rest);
+        self.memory.extend_from_within(last_at..last_at + shared);
+        self.memory.extend_from_slice(rest);
         (short(at), short(shared + rest.len()))
     }
 
     /// Adds other bytes; returns where they stand.
     pub(super) fn push_bytes(&mut self, bytes: &[u8]) -> u32 {
-        let at = self.filling.len();
-        self.filling.extend_from_slice(bytes);
+        let at = self.memory.len();
+        self.memory.extend_from_slice(bytes);
         short(at)
     }
 
     pub(super) fn set(&mut self, at: usize, entry: &Entry) {
         let from = self.count * HEAD_BYTES + at * ENTRY_BYTES;
-        self.filling[from..from + ENTRY_BYTES].copy_from_slice(&entry.to_bytes());
+        self.memory[from..from + ENTRY_BYTES].copy_from_slice(&entry.to_bytes());
     }
 
     /// Ends the filling: computes what searches need.
     pub(super) fn index(&mut self) {
-        self.memory = std::mem::take(&mut self.filling).into_boxed_slice();
+        self.memory.shrink_to_fit();
         let last = self.count - 1;
         self.skip = shared_len(self.key(0), self.key(last));
         for at in 0..self.count {
@@ -181,13 +193,46 @@ impl Block {
         }
     }
 
-    pub(super) fn with_filter(mut self, filter: Filter) -> Self {
-        self.filter = filter;
+    /// Makes it an index: its entries name blocks, of which the filter tells something.
+    pub(super) fn into_index(mut self, filter: Filter) -> Self {
+        self.index = Some(Box::new(Index { filter, links: Links::new(self.count) }));
         self
     }
 
-    pub(super) const fn filter(&self) -> &Filter {
-        &self.filter
+    /// Returns an index's filter; a data block has none.
+    pub(super) fn filter(&self) -> Option<&Filter> {
+        self.index.as_ref().map(|index| &index.filter)
+    }
+
+    /// Tells whether an index's blocks may hold a cell; `false` is certain.
+    pub(super) fn may_contain(&self, key: &[u8]) -> bool {
+        self.filter().is_none_or(|filter| filter.may_contain(key))
+    }
+
+    /// Returns an index's links; a data block has none.
+    pub(super) fn links(&self) -> Option<&Links> {
+        self.index.as_ref().map(|index| &index.links)
+    }
+
+    /// Remembers which link leads here, to clear it in the end. Only the first one counts: a block
+    /// lies in one place of one table.
+    pub(super) fn set_parent(&self, index: &Arc<Self>, slot: usize) {
+        self.parent.get_or_init(|| Parent::new(index, slot));
+    }
+
+    /// Tells whether the cache has yet to be told that the block was looked at: it counts to two,
+    /// and begins again when it considers the block for eviction ([`Block::is_considered`]).
+    pub(crate) fn is_news(&self) -> bool {
+        let told = self.told.load(atomic::Ordering::Relaxed);
+        if told < TOLD_MAX {
+            self.told.store(told + 1, atomic::Ordering::Relaxed);
+        }
+        told < TOLD_MAX
+    }
+
+    /// Notes that the cache considers the block for eviction.
+    pub(crate) fn is_considered(&self) {
+        self.told.store(0, atomic::Ordering::Relaxed);
     }
 
     /// How many entries there are.
@@ -197,7 +242,10 @@ impl Block {
 
     /// What the block takes in memory, the counters of its `Arc` included.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + 2 * size_of::<usize>() + self.memory.len() + self.filter.len()
+        let index = self.index.as_ref().map_or(0, |index| {
+            size_of::<Index>() + index.filter.len() + index.links.memory_bytes()
+        });
+        size_of::<Self>() + 2 * size_of::<usize>() + self.memory.capacity() + index
     }
 
     fn head(&self, at: usize) -> u64 {
@@ -246,7 +294,7 @@ impl Block {
     /// Returns where the first entry stands that is at or after a version of a key in the order of
     /// a table: where the version itself stands, if it is here.
     pub(super) fn seek(&self, key: &[u8], commit: Timestamp) -> usize {
-        // The first key is the first of what stands behind the entries.
+        // The first key is the first of what stands behind the entries; all share its prefix.
         let prefix = &self.memory[self.count * (HEAD_BYTES + ENTRY_BYTES)..][..self.skip];
         let (start, rest) = key.split_at(self.skip.min(key.len()));
         match start.cmp(prefix) {
@@ -255,7 +303,9 @@ impl Block {
             Ordering::Equal => {}
         }
         let wanted = head(rest);
-        let mut low = self.first_at_or_above(wanted);
+        let guess = self.guess(wanted.clamp(self.first_head, self.last_head));
+        self.touch(guess);
+        let mut low = self.first_at_or_above(wanted, guess);
         let (mut high, mut step) = (low, 1);
         // Past the equal heads by doubling; what was jumped over too far compares as greater.
         while high < self.count && self.head(high) == wanted {
@@ -285,7 +335,7 @@ impl Block {
     }
 
     /// Returns the first entry whose head is at least `wanted`.
-    fn first_at_or_above(&self, wanted: u64) -> usize {
+    fn first_at_or_above(&self, wanted: u64, guess: usize) -> usize {
         if wanted <= self.first_head {
             return 0;
         }
@@ -294,7 +344,6 @@ impl Block {
         }
         // From here on heads[low] < wanted <= heads[high].
         let (mut low, mut high) = (0, self.count - 1);
-        let guess = self.guess(wanted);
         let mut step = 1;
         if self.head(guess) < wanted {
             low = guess;
@@ -324,6 +373,21 @@ impl Block {
         high
     }
 
+    /// Asks memory for all that the search is likely to look at, at once: what it needs next
+    /// depends on what it found, and each of these steps would wait for memory of its own.
+    fn touch(&self, guess: usize) {
+        const LINE_BYTES: usize = 64;
+        let fixed = self.count * (HEAD_BYTES + ENTRY_BYTES);
+        // Keys and payloads follow each other as the entries do, and are mostly equally long.
+        let near = fixed + (self.memory.len() - fixed) / self.count * guess;
+        let ahead = |at: usize| at.min(self.memory.len() - 1);
+        black_box(self.memory[guess * HEAD_BYTES]);
+        black_box(self.memory[self.count * HEAD_BYTES + guess * ENTRY_BYTES]);
+        black_box(self.memory[ahead(near)]);
+        black_box(self.memory[ahead(near + LINE_BYTES)]);
+        black_box(self.memory[ahead(near + 2 * LINE_BYTES)]);
+    }
+
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -332,6 +396,14 @@ impl Block {
     fn guess(&self, wanted: u64) -> usize {
         let guess = ((wanted - self.first_head) as f64 * self.slope) as usize;
         guess.min(self.count - 1)
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Some(parent) = self.parent.get() {
+            parent.forget(self);
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use carnet_base::{Result, Timestamp};
 use super::ReadOptions;
 use super::ahead::Ahead;
 use super::block::Block;
-use super::page;
+use super::links::Named;
 use super::run::EntryRef;
 use super::section::Place;
 use super::table::{Table, slot_of};
@@ -190,27 +190,22 @@ impl TableCursor {
     /// Goes as far as it can with one section that was just read.
     fn resume(&mut self, mut loaded: Option<Arc<Block>>) -> Option<Need> {
         loop {
-            let (place, kind, at) = match self.state {
+            let (named, at) = match self.state {
                 State::Group | State::End => return None,
-                State::Page(at) => {
-                    let top = self.table.top.as_ref()?;
-                    (page::place(top, self.page_number), Kind::Index, at)
-                }
-                State::Block(at) => {
-                    let page = self.page.as_ref()?;
-                    (page::place(page, self.slot), Kind::Data, at)
-                }
+                State::Page(at) => (Named::page(self.table.top.as_ref()?, self.page_number), at),
+                State::Block(at) => (Named::block(self.page.as_ref()?, self.slot), at),
             };
+            let kind = named.kind();
             let block = match loaded.take() {
                 Some(block) => block,
-                None => match self.table.cached(place, kind, self.walk.reads) {
+                None => match self.table.cached(named, self.walk.reads) {
                     Some(block) => {
                         if kind == Kind::Data {
                             self.ahead.hit();
                         }
                         block
                     }
-                    None => return Some(Need { place, kind }),
+                    None => return Some(Need { place: named.place(), kind }),
                 },
             };
             match kind {
@@ -404,10 +399,10 @@ impl TableCursor {
     async fn load(&mut self, need: Need) -> Result<Arc<Block>> {
         let Need { place, kind } = need;
         if kind == Kind::Index {
-            return self.table.load(place, kind, self.walk.reads).await;
+            return self.table.load_at(place, kind, self.walk.reads).await;
         }
         let Self { table, walk, page, slot, ahead, .. } = self;
-        let Some(page) = page else { return table.load(place, kind, walk.reads).await };
+        let Some(page) = page else { return table.load_at(place, kind, walk.reads).await };
         ahead.load(table, walk, page, *slot).await
     }
 }

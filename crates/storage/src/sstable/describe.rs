@@ -71,10 +71,10 @@ pub fn describe(table: &Table) -> Result<Description> {
         let place = page::place(top, number);
         let bytes = table.source.bytes(place)?;
         let index = table.decode(place.offset, &bytes, Kind::Index)?;
-        let filter = index.filter();
+        let filter = index.filter().filter(|filter| filter.len() > 0);
         pages.push(PageDescription {
             place,
-            filter: (filter.len() > 0).then(|| (filter.kind(), filter.len())),
+            filter: filter.map(|filter| (filter.kind(), filter.len())),
             blocks: (0..index.len()).map(|slot| describe_block(&index, slot)).collect(),
         });
     }

@@ -49,6 +49,7 @@ mod compress;
 mod cursor;
 mod describe;
 mod footer;
+mod links;
 mod options;
 mod page;
 mod raw;

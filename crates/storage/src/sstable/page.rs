@@ -102,7 +102,7 @@ pub(super) fn decode_data(section: &[u8]) -> Result<Block, Wrong> {
 /// Decodes an index page of a file whose blocks end at `data_end`.
 pub(super) fn decode_page(mut section: &[u8], data_end: u64) -> Result<Block, Wrong> {
     let filter = Filter::take(&mut section)?;
-    let block = decode_data(section)?.with_filter(filter);
+    let block = decode_data(section)?.into_index(filter);
     let first = read_place(&block, 0)?;
     if adjoin(&block, first.offset)? > data_end {
         return Err("an index page names blocks that are not there");
@@ -120,7 +120,7 @@ pub(super) fn decode_top(section: &[u8], from: u64, to: u64) -> Result<Option<Bl
     if adjoin(&top, from)? != to {
         return Err("the index pages do not fit the file");
     }
-    Ok(Some(top))
+    Ok(Some(top.into_index(Filter::default())))
 }
 
 /// Checks that what an index names begins at `from` and adjoins; returns its end.

@@ -18,6 +18,7 @@ use carnet_base::{Result, Timestamp};
 use super::ReadOptions;
 use super::block::{Block, Entry};
 use super::footer::{self, Footer};
+use super::links::Named;
 use super::page;
 use super::run::EntryRef;
 use super::section::Place;
@@ -150,11 +151,11 @@ impl Table {
         reads: ReadOptions,
     ) -> Result<Option<Found>> {
         let Some(page) = self.page_of(key, read) else { return Ok(self.conclude(key, read, None)) };
-        let index = self.load(page, Kind::Index, reads).await?;
-        let Some(place) = self.block_of(&index, key, read) else {
+        let index = self.load(page, reads).await?;
+        let Some(block) = self.block_of(&index, key, read) else {
             return Ok(self.conclude(key, read, None));
         };
-        let block = self.load(place, Kind::Data, reads).await?;
+        let block = self.load(block, reads).await?;
         Ok(self.conclude(key, read, find(&block, key, read)))
     }
 
@@ -169,31 +170,36 @@ impl Table {
         let Some(page) = self.page_of(key, read) else {
             return Some(self.conclude(key, read, None));
         };
-        let index = self.cached(page, Kind::Index, reads)?;
-        let Some(place) = self.block_of(&index, key, read) else {
+        let index = self.cached(page, reads)?;
+        let Some(block) = self.block_of(&index, key, read) else {
             return Some(self.conclude(key, read, None));
         };
-        let block = self.cached(place, Kind::Data, reads)?;
+        let block = self.cached(block, reads)?;
         Some(self.conclude(key, read, find(&block, key, read)))
     }
 
     /// Returns the index page whose blocks would hold a version.
-    fn page_of(&self, key: &[u8], read: Timestamp) -> Option<Place> {
+    fn page_of(&self, key: &[u8], read: Timestamp) -> Option<Named<'_>> {
         let Statistics { first, last, commit_min, .. } = &self.statistics;
         if key < &first[..] || key > &last[..] || read < *commit_min {
             return None;
         }
         let top = self.top.as_ref()?;
-        Some(page::place(top, slot_of(top, key, read)))
+        Some(Named::page(top, slot_of(top, key, read)))
     }
 
     /// Returns the block that would hold a version, unless the filter keeps it out.
-    fn block_of(&self, index: &Block, key: &[u8], read: Timestamp) -> Option<Place> {
-        if !index.filter().may_contain(key) {
+    fn block_of<'a>(
+        &self,
+        index: &'a Arc<Block>,
+        key: &[u8],
+        read: Timestamp,
+    ) -> Option<Named<'a>> {
+        if !index.may_contain(key) {
             crate::metrics::add(&self.cache.counters().bloom_negatives, 1);
             return None;
         }
-        Some(page::place(index, slot_of(index, key, read)))
+        Some(Named::block(index, slot_of(index, key, read)))
     }
 
     /// Joins a version with the range tombstones.
@@ -209,25 +215,41 @@ impl Table {
         }
     }
 
-    /// Returns a section from the cache.
-    pub(super) fn cached(&self, at: Place, kind: Kind, reads: ReadOptions) -> Option<Arc<Block>> {
-        self.cache.get((self.source.number(), at.offset), kind, reads)
+    /// Returns a section if it is in memory.
+    pub(super) fn cached(&self, named: Named<'_>, reads: ReadOptions) -> Option<Arc<Block>> {
+        let key = || (self.source.number(), named.place().offset);
+        if let Some(section) = named.linked() {
+            self.cache.hit(key, &section, named.kind(), reads);
+            return Some(section);
+        }
+        let section = self.cache.get(key(), named.kind(), reads)?;
+        named.link(&section);
+        Some(section)
     }
 
-    /// Returns a section from the cache or from disk.
+    /// Returns a section from memory or from disk.
     ///
     /// # Errors
     ///
     /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
-    pub(super) async fn load(
+    async fn load(&self, named: Named<'_>, reads: ReadOptions) -> Result<Arc<Block>> {
+        match self.cached(named, reads) {
+            Some(section) => Ok(section),
+            None => self.load_at(named.place(), named.kind(), reads).await,
+        }
+    }
+
+    /// Returns a section that was not in memory a moment ago.
+    ///
+    /// # Errors
+    ///
+    /// As [`Table::load`].
+    pub(super) async fn load_at(
         &self,
         at: Place,
         kind: Kind,
         reads: ReadOptions,
     ) -> Result<Arc<Block>> {
-        if let Some(block) = self.cached(at, kind, reads) {
-            return Ok(block);
-        }
         let read = async {
             let bytes = self.source.read(at).await?;
             self.decode(at.offset, &bytes, kind)

@@ -97,7 +97,7 @@ impl Check<'_> {
         let mut partition = self.last.as_ref().map(|(key, _)| key[..partition_len(key)].to_vec());
         for at in 0..block.len() {
             let entry: EntryRef<'_> = block.get(at);
-            if !index.filter().may_contain(entry.key) {
+            if !index.may_contain(entry.key) {
                 return Err(wrong("the filter of its index page lacks one of its keys"));
             }
             let prefix = &entry.key[..partition_len(entry.key)];

@@ -367,6 +367,60 @@ fn what_remains_of_a_removed_file_is_dropped() {
     assert!(full > 250_000);
 }
 
+/// What is found by links, past the cache's table, counts there as asked for: again and again it
+/// survives what passes through.
+#[test]
+fn what_is_found_by_links_stays() {
+    let model = hashed(80_000);
+    let cache = Cache::new(1 << 20);
+    let (_, table) = watched(&model, &cache, TableOptions::default());
+    let hot: Vec<_> = (0..100).map(|n| row(2 * (n * 577))).collect();
+    let mut still = 100;
+    for round in 0..6 {
+        for _ in 0..4 {
+            for key in &hot {
+                block_on(table.get(key, Timestamp::MAX, READS)).unwrap().unwrap();
+            }
+        }
+        walked(&table, &Walk { read: Timestamp::MAX, ..Walk::default() });
+        // The first round fills the cache.
+        if round > 0 {
+            let there = |key: &&Vec<u8>| {
+                table.get_cached(key, Timestamp::MAX, ReadOptions { bypass_cache: true }).is_some()
+            };
+            still = still.min(hot.iter().filter(there).count());
+        }
+    }
+    assert!(still >= 80, "only {still} of 100 hot rows stayed");
+}
+
+/// A link keeps nothing alive, and leads to nothing that the cache gave up.
+#[test]
+fn a_link_goes_with_its_block() {
+    let model = hashed(2_000);
+    let cache = Cache::new(64 << 20);
+    let (disk, table) = watched(&model, &cache, TableOptions::default());
+    let key = row(1000);
+    for _ in 0..3 {
+        block_on(table.get(&key, Timestamp::MAX, READS)).unwrap().unwrap();
+    }
+    assert_eq!(disk.reads(), 2);
+    let top = table.top.as_ref().unwrap();
+    let linked = || (0..top.len()).filter_map(|slot| top.links()?.get(slot));
+    let page = linked().next().unwrap();
+    let links = page.links().unwrap();
+    let block = (0..page.len()).find_map(|slot| links.get(slot)).unwrap();
+    let gone = Arc::downgrade(&block);
+    drop(block);
+    cache.forget(&[1]);
+    assert_eq!(gone.strong_count(), 0);
+    assert!((0..page.len()).all(|slot| links.is_clear(slot)), "no head of a block is kept");
+    drop(page);
+    assert_eq!(linked().count(), 0);
+    block_on(table.get(&key, Timestamp::MAX, READS)).unwrap().unwrap();
+    assert_eq!(disk.reads(), 2);
+}
+
 /// Two readers of one block that is not there: one reads; if it gives up, the other does.
 #[test]
 fn one_of_many_readers_reads() {
