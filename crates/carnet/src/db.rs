@@ -137,7 +137,19 @@ impl Builder {
         self
     }
 
+    /// Sets how much memory the storage engine may take for writes that are gathered, for its
+    /// cache and for reads from disk, all together.
+    ///
+    /// Default: 512 MiB. How it is divided: `docs/memory.md`.
+    #[must_use]
+    pub const fn memory_bytes(mut self, memory_bytes: usize) -> Self {
+        self.storage.memory_bytes = memory_bytes;
+        self
+    }
+
     /// Sets how many bytes of versions are gathered in memory before they become a file.
+    ///
+    /// Default: a part of [`Builder::memory_bytes`], 64 MiB of the default.
     #[must_use]
     pub const fn flush_bytes(mut self, flush_bytes: usize) -> Self {
         self.storage.flush_bytes = flush_bytes;
@@ -146,7 +158,7 @@ impl Builder {
 
     /// Sets how many bytes of blocks, index pages and filters are kept in memory.
     ///
-    /// Default: 64 MiB.
+    /// Default: a part of [`Builder::memory_bytes`], 64 MiB of the default.
     #[must_use]
     pub const fn cache_bytes(mut self, cache_bytes: usize) -> Self {
         self.storage.cache_bytes = cache_bytes;
