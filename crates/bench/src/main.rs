@@ -3,6 +3,7 @@
 //! Each figure is the median of several passes, each pass on a database of its own, all settings
 //! in turn within a pass, so that a noisy minute of the machine falls on all of them alike.
 
+mod gates;
 mod workload;
 
 use std::path::PathBuf;
@@ -11,12 +12,16 @@ use std::time::Duration;
 use carnet::Durability;
 use clap::{Parser, ValueEnum};
 
+use crate::gates::Gate;
 use crate::workload::{Figures, Setting, Shape};
 
 /// Measures transactions and reads of the embedded store.
 #[derive(Parser)]
-#[command(version)]
+#[command(version, args_conflicts_with_subcommands = true)]
 struct Arguments {
+    /// One promise of the engine, measured for itself.
+    #[command(subcommand)]
+    gate: Option<Gate>,
     /// The workloads to run, in this order; all of them by default.
     #[arg(value_enum)]
     workloads: Vec<Workload>,
@@ -33,7 +38,7 @@ struct Arguments {
     #[arg(long, default_value_t = 3)]
     passes: usize,
     /// Where to put the databases; a temporary directory by default.
-    #[arg(long)]
+    #[arg(long, global = true)]
     dir: Option<PathBuf>,
 }
 
@@ -61,6 +66,9 @@ enum Acknowledge {
 
 fn main() -> carnet::Result<()> {
     let arguments = Arguments::parse();
+    if let Some(gate) = &arguments.gate {
+        return gate.run(arguments.dir.as_deref());
+    }
     let workloads = if arguments.workloads.is_empty() {
         Workload::value_variants().to_vec()
     } else {

@@ -1,0 +1,106 @@
+//! Does it pay that no writer waits for another one's insertion?
+//!
+//! The same appends of 8 puts with both write paths, with and without the log, settings in turn
+//! within a pass. Nothing is synced and no memtable is flushed.
+
+use std::path::Path;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use carnet_base::{CellKey, Clock, Error, PartitionKey, Result, SeededRng, SystemClock};
+use carnet_storage::{Durability, Engine, Mutation, Options, WritePath};
+use clap::Args;
+
+use super::{TABLE, append, median, noise, open, plain_entries, time};
+
+const PUTS: u64 = 8;
+const VALUE_BYTES: usize = 100;
+
+/// The program's settings.
+#[derive(Args)]
+pub(crate) struct Order {
+    /// Numbers of threads.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 32])]
+    threads: Vec<usize>,
+    /// How long each setting runs in each pass, in milliseconds.
+    #[arg(long, default_value_t = 2000)]
+    millis: u64,
+    /// Passes; medians are shown.
+    #[arg(long, default_value_t = 5)]
+    passes: usize,
+}
+
+impl Order {
+    pub(crate) fn run(&self, dir: &Path) -> Result<()> {
+        println!(
+            "{:<5} {:>7} {:>16} {:>18} {:>7}",
+            "log", "threads", "ordered keys/s", "unordered keys/s", "ratio"
+        );
+        for log in [true, false] {
+            for &threads in &self.threads {
+                let mut rates = [Vec::new(), Vec::new()];
+                for pass in 0..self.passes.max(1) {
+                    for at in [pass % 2, 1 - pass % 2] {
+                        let path = [WritePath::Grouped, WritePath::Unordered][at];
+                        rates[at].push(self.measure(dir, path, log, threads)?);
+                    }
+                }
+                let [ordered, unordered] = rates.map(median);
+                println!(
+                    "{:<5} {threads:>7} {ordered:>16.0} {unordered:>18.0} {:>7.2}",
+                    if log { "yes" } else { "no" },
+                    unordered / ordered
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns keys a second.
+    fn measure(&self, dir: &Path, write_path: WritePath, log: bool, threads: usize) -> Result<f64> {
+        let dir = super::directory(Some(dir))?;
+        let options = Options {
+            durability: Durability::None,
+            write_path,
+            log,
+            flush_bytes: 2 << 30,
+            ..Options::default()
+        };
+        let engine = open(dir.path().join("data"), options, plain_entries())?;
+        let clock = AtomicU64::new(2);
+        let barrier = Barrier::new(threads);
+        let millis = Duration::from_millis(self.millis);
+        let results: Vec<Result<f64>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads as u64)
+                .map(|thread| {
+                    let (engine, clock, barrier) = (&engine, &clock, &barrier);
+                    scope.spawn(move || {
+                        let mut rng = SeededRng::new(thread);
+                        let value = noise(&mut rng, VALUE_BYTES);
+                        barrier.wait();
+                        let began = SystemClock.now();
+                        let mut appends = 0_u64;
+                        while SystemClock.now().since(began) < millis {
+                            put(engine, clock, &mut rng, &value)?;
+                            appends += 1;
+                        }
+                        let spent = SystemClock.now().since(began).as_secs_f64();
+                        Ok::<_, Error>((appends * PUTS) as f64 / spent)
+                    })
+                })
+                .collect();
+            let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+            joined.map(|result| result.expect("no thread of a measurement panics")).collect()
+        });
+        results.into_iter().sum()
+    }
+}
+
+fn put(engine: &Engine, clock: &AtomicU64, rng: &mut SeededRng, value: &[u8]) -> Result<()> {
+    let keys: Vec<CellKey> =
+        (0..PUTS).map(|_| CellKey::new(TABLE, &PartitionKey::new(noise(rng, 16)), "")).collect();
+    let puts = keys.iter().map(|key| Mutation::put_or_delete(key, Some(value)));
+    let start = time(clock.load(Ordering::Relaxed));
+    append(engine, start, &puts, || time(clock.fetch_add(1, Ordering::Relaxed) + 1))
+}

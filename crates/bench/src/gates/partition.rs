@@ -1,0 +1,223 @@
+//! A wide partition: how often a point read goes to disk, and what a page costs.
+//!
+//! Reads are counted by the engine, after it was opened again with a cache of a tenth of the data.
+//! *Cold*: the first read in some stretch of the partition. *Hot*: after the index was walked once,
+//! by a read in every index page.
+
+use std::ops::Bound;
+use std::path::Path;
+
+use carnet_base::{
+    Bytes, CellKey, Clock, KeyRange, PartitionKey, Result, Rng, SeededRng, SystemClock, block_on,
+};
+use carnet_storage::{Durability, Engine, Mutation, Options, PageLimit};
+use clap::Args;
+
+use super::{TABLE, append, median, noise, open, plain_entries, time};
+
+/// Bytes of a value.
+const VALUE_BYTES: usize = 1024;
+/// Rows in one append.
+const BATCH: u64 = 64;
+/// Rows of a page.
+const PAGE_ROWS: usize = 100;
+/// Fewer rows than lie under an index page.
+const WARM_STEP: u64 = 64;
+
+/// The program's settings.
+#[derive(Args)]
+pub(crate) struct Partition {
+    /// Rows of 1 KiB: 10,000 are 10 MB, 10,000,000 are 10 GB.
+    #[arg(long, value_delimiter = ',', default_values_t = [10_000, 1_000_000])]
+    rows: Vec<u64>,
+    /// Point reads that are counted, of each kind.
+    #[arg(long, default_value_t = 2_000)]
+    gets: u64,
+    /// Pages that are timed, in each direction and pass.
+    #[arg(long, default_value_t = 500)]
+    pages: u64,
+    /// Passes; medians are shown.
+    #[arg(long, default_value_t = 5)]
+    passes: usize,
+}
+
+impl Partition {
+    pub(crate) fn run(&self, dir: &Path) -> Result<()> {
+        for &rows in &self.rows {
+            let wide = Wide::make(&dir.join(rows.to_string()), rows)?;
+            let counted = wide.count(self.gets)?;
+            println!("{rows} rows, {} MB:", rows * VALUE_BYTES as u64 / 1_000_000);
+            println!("  reads by a cold get: {}", shares(&counted.cold));
+            println!("  reads by a hot get:  {}", shares(&counted.hot));
+            wide.time_pages(self.pages, self.passes)?;
+        }
+        Ok(())
+    }
+}
+
+/// How many gets cost 0, 1, 2, … reads of the disk.
+#[derive(Debug, Default)]
+struct Counted {
+    cold: Vec<u64>,
+    hot: Vec<u64>,
+}
+
+fn shares(counts: &[u64]) -> String {
+    let each = counts.iter().enumerate().filter(|(_, gets)| **gets > 0);
+    let each: Vec<String> = each.map(|(reads, gets)| format!("{reads} in {gets} gets")).collect();
+    each.join(", ")
+}
+
+/// A partition, opened again after it was written.
+struct Wide {
+    engine: Engine,
+    rows: u64,
+}
+
+fn partition() -> PartitionKey {
+    PartitionKey::new(&b"wide"[..])
+}
+
+fn cell(row: u64) -> CellKey {
+    CellKey::new(TABLE, &partition(), row.to_be_bytes())
+}
+
+impl Wide {
+    fn make(dir: &Path, rows: u64) -> Result<Self> {
+        let data_bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(VALUE_BYTES);
+        let options = Options {
+            durability: Durability::None,
+            flush_bytes: (data_bytes / 16).clamp(1 << 20, 64 << 20),
+            cache_bytes: data_bytes / 10,
+            ..Options::default()
+        };
+        let engine = open(dir.to_owned(), options.clone(), plain_entries())?;
+        let mut rng = SeededRng::new(rows);
+        for first in (0..rows).step_by(usize::try_from(BATCH).unwrap_or(1)) {
+            let cells: Vec<(CellKey, Vec<u8>)> = (first..rows.min(first + BATCH))
+                .map(|row| (cell(row), noise(&mut rng, VALUE_BYTES)))
+                .collect();
+            let puts = cells.iter().map(|(key, value)| Mutation::put_or_delete(key, Some(value)));
+            append(&engine, time(2 * first + 1), &puts, || time(2 * first + 2))?;
+        }
+        engine.flush()?;
+        engine.compact()?;
+        engine.close()?;
+        Ok(Self { engine: open(dir.to_owned(), options, plain_entries())?, rows })
+    }
+
+    fn count(&self, gets: u64) -> Result<Counted> {
+        let mut counted = Counted::default();
+        let mut rng = SeededRng::new(1);
+        let stretch = (self.rows / gets).max(2 * WARM_STEP);
+        for first in (0..self.rows.saturating_sub(stretch)).step_by(2 * usize_of(stretch)) {
+            add(&mut counted.cold, self.get(first + rng.below(stretch))?);
+        }
+        for row in (0..self.rows).step_by(usize_of(WARM_STEP)) {
+            self.get(row)?;
+        }
+        for _ in 0..gets {
+            add(&mut counted.hot, self.get(rng.below(self.rows))?);
+        }
+        Ok(counted)
+    }
+
+    /// Reads a row; returns how often the disk was read.
+    fn get(&self, row: u64) -> Result<usize> {
+        let reads = || {
+            let metrics = self.engine.metrics();
+            usize_of(metrics.index_reads + metrics.block_reads)
+        };
+        let before = reads();
+        let found = block_on(self.engine.get(&cell(row), self.engine.published()))?;
+        let len = found.and_then(|version| version.payload).map(|payload| payload.len());
+        assert_eq!(len, Some(VALUE_BYTES), "row {row} is there");
+        Ok(reads() - before)
+    }
+
+    /// Times pages from random places, directions in turn, each in places of its own: what one
+    /// brought into memory is of no use to the other.
+    fn time_pages(&self, pages: u64, passes: usize) -> Result<()> {
+        let (mut micros, mut read) = ([Vec::new(), Vec::new()], [(0, 0); 2]);
+        let mut rng = SeededRng::new(2);
+        for pass in 0..passes.max(1) {
+            for at in [pass % 2, 1 - pass % 2] {
+                let before = self.read();
+                let began = SystemClock.now();
+                for _ in 0..pages {
+                    self.page(rng.below(self.rows - 2 * PAGE_ROWS as u64), at == 1)?;
+                }
+                let spent = SystemClock.now().since(began).as_secs_f64() * 1e6;
+                micros[at].push(spent / pages as f64);
+                let after = self.read();
+                read[at].0 += after.0 - before.0;
+                read[at].1 += after.1 - before.1;
+            }
+        }
+        let [forward, reversed] = micros.map(median);
+        let all = (pages * passes.max(1) as u64) as f64;
+        println!(
+            "  a page of {PAGE_ROWS} rows: {forward:.0} µs ascending, {reversed:.0} µs descending, \
+             {:.2} times as long",
+            reversed / forward
+        );
+        for (direction, (reads, ahead)) in ["ascending", "descending"].iter().zip(read) {
+            println!(
+                "    {direction}: {:.1} reads of blocks, {:.1} blocks more that they brought",
+                reads as f64 / all,
+                ahead as f64 / all
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns how often blocks were read so far, and how many came along with others.
+    fn read(&self) -> (u64, u64) {
+        let metrics = self.engine.metrics();
+        (metrics.block_reads, metrics.block_reads_ahead)
+    }
+
+    /// Reads the page that begins, or ends, `PAGE_ROWS` behind a place; returns its bytes.
+    fn page(&self, from: u64, reverse: bool) -> Result<usize> {
+        let bound = Bytes::copy_from_slice(&(from + PAGE_ROWS as u64).to_be_bytes());
+        let (lower, upper) = match reverse {
+            true => (Bound::Unbounded, Bound::Excluded(bound)),
+            false => (Bound::Included(bound), Bound::Unbounded),
+        };
+        let range = KeyRange::clustering(TABLE, &partition(), lower, upper);
+        let limit = PageLimit { cells: PAGE_ROWS, bytes: 1 << 20 };
+        let page = block_on(self.engine.range(&range, self.engine.published(), reverse, limit))?;
+        assert_eq!(page.cells.len(), PAGE_ROWS, "a page is full");
+        let payloads = page.cells.iter().filter_map(|(_, version)| version.payload.as_ref());
+        Ok(payloads.map(Bytes::len).sum())
+    }
+}
+
+fn add(counts: &mut Vec<u64>, reads: usize) {
+    counts.resize(counts.len().max(reads + 1), 0);
+    counts[reads] += 1;
+}
+
+fn usize_of(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The small edition of the promise: at most three reads where all is cold, one where the
+    /// index is not, with a cache of a tenth of the data.
+    #[test]
+    fn gets_in_a_wide_partition_read_the_disk_seldom() {
+        let dir = super::super::directory(None).unwrap();
+        let wide = Wide::make(&dir.path().join("data"), 30_000).unwrap();
+        let Counted { cold, hot } = wide.count(300).unwrap();
+        assert!(cold.iter().sum::<u64>() > 50, "{cold:?}");
+        assert!(cold.len() <= 4 && cold[2..].iter().sum::<u64>() > 0, "{cold:?}");
+        assert!(hot.len() <= 2 && hot[1] > 100, "{hot:?}");
+        for reverse in [false, true] {
+            assert_eq!(wide.page(1_000, reverse).unwrap(), PAGE_ROWS * VALUE_BYTES);
+        }
+    }
+}
