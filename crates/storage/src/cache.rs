@@ -12,7 +12,7 @@
 //!
 //! **Links.** What is in the cache is mostly found past it, by the link that the index holds
 //! (`sstable::links`). The cache counts two look-ups of a block between two considerations of its
-//! eviction and no more, so that only two have to be told ([`Cache::hit`]).
+//! eviction and no more, so that only two have to be told.
 //!
 //! **Single flight.** Of several readers that miss the same block one reads it; the others wait
 //! for it. If the reader gives up (its future is dropped) or fails, the next one reads.
