@@ -25,10 +25,10 @@ use carnet_base::{Error, Result, Timestamp};
 
 use super::{Core, Engine};
 use crate::disk::{Disk, During};
-use crate::lock::lock;
 use crate::manifest::{self, Manifest, TableMeta};
 use crate::metrics::Counters;
 use crate::sstable;
+use crate::sync::lock;
 use crate::wal::{Lsn, Writer, segment};
 
 /// The file that says that a directory is a checkpoint that nobody has opened.

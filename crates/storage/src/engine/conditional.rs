@@ -40,7 +40,7 @@
 //! batches of 8 made 788,000 puts a second alone, and 674,000 beside a caller that put 272,000
 //! entries a second on the other core (example `conditional`, medians of five).
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 
 use bytes::Bytes;
@@ -49,9 +49,9 @@ use carnet_base::{CellKey, Error, Result, Timestamp, Version};
 use super::append::{AppendError, Appended};
 use super::{Core, Engine};
 use crate::batch::Mutation;
-use crate::lock::lock;
 use crate::metrics::add;
 use crate::sstable::ReadOptions;
+use crate::sync::lock;
 
 /// What became of entries that were to be put unless one of them exists.
 #[derive(Debug)]

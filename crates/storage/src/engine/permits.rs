@@ -18,10 +18,10 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Mutex;
+
 use std::task::{Context, Poll, Waker};
 
-use crate::lock::lock;
+use crate::sync::{Mutex, lock};
 
 /// What may be under way, and who waits.
 pub(super) struct Permits {

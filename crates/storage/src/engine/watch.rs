@@ -15,11 +15,11 @@
 //! false alarm, from equal hashes or from a deleted range, costs the watcher another look.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::batch::Change;
-use crate::lock::lock;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{Mutex, lock};
 
 /// A power of two: 64 KiB of counts.
 const FILTER: usize = 1 << 14;
