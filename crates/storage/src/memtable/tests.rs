@@ -10,6 +10,11 @@ use carnet_base::{Rng, SeededRng};
 
 use super::*;
 
+/// How often a test does something: less under Miri, which is a thousand times slower.
+const fn scaled(times: u64, under_miri: u64) -> u64 {
+    if cfg!(miri) { under_miri } else { times }
+}
+
 fn time(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
 }
@@ -119,12 +124,12 @@ fn compare_walk(memtable: &Arc<Memtable>, model: &Model, rng: &mut SeededRng, sp
 
 #[test]
 fn it_holds_what_a_map_of_versions_holds() {
-    for seed in 0..60 {
+    for seed in 0..scaled(60, 3) {
         let mut rng = SeededRng::new(seed);
         let memtable = Arc::new(Memtable::new(3));
         let (mut model, spread) = (Model::default(), [5, 300, 100_000][rng.below(3) as usize]);
-        fill(&memtable, &mut model, &mut rng, 300, spread);
-        for _ in 0..300 {
+        fill(&memtable, &mut model, &mut rng, scaled(300, 40), spread);
+        for _ in 0..scaled(300, 30) {
             let (key, read) = (key(&mut rng, spread), 1 + rng.below(700));
             assert_eq!(found(memtable.get(&key, time(read))), model.get(&key, read), "{seed}");
         }
@@ -146,11 +151,11 @@ fn it_holds_what_a_map_of_versions_holds() {
 
 #[test]
 fn fragments_are_in_order_and_do_not_overlap() {
-    for seed in 0..40 {
+    for seed in 0..scaled(40, 2) {
         let mut rng = SeededRng::new(seed);
         let memtable = Memtable::new(1);
         let mut model = Model::default();
-        fill(&memtable, &mut model, &mut rng, 400, 50);
+        fill(&memtable, &mut model, &mut rng, scaled(400, 40), 50);
         let fragments = memtable.range_tombstones();
         assert!(fragments.iter().all(|fragment| fragment.lower < fragment.upper));
         assert!(fragments.is_sorted_by(|one, next| one.upper <= next.lower));
@@ -193,7 +198,7 @@ fn what_was_inserted_is_there_while_nodes_split() {
         let mut rng = SeededRng::new(n);
         [&(rng.next_u64() >> 50).to_be_bytes()[..], &[writer as u8], &n.to_be_bytes()].concat()
     };
-    let limit = 3000;
+    let limit = scaled(3000, 40);
     thread::scope(|scope| {
         for writer in 0..3 {
             let (memtable, done) = (Arc::clone(&memtable), &done);

@@ -11,6 +11,11 @@ use super::*;
 
 type Small = Tree<4>;
 
+/// How often a test does something: less under Miri, which is a thousand times slower.
+const fn scaled(times: u64, under_miri: u64) -> u64 {
+    if cfg!(miri) { under_miri } else { times }
+}
+
 fn time(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
 }
@@ -53,11 +58,11 @@ fn key(rng: &mut SeededRng, shape: u64, n: u64) -> Vec<u8> {
 
 #[test]
 fn cells_come_in_order_whatever_their_keys() {
-    for seed in 0..120 {
+    for seed in 0..scaled(120, 6) {
         let mut rng = SeededRng::new(seed);
         let (tree, mut model) = (Small::new(), BTreeMap::new());
         let shape = seed % 6;
-        for n in 0..200 {
+        for n in 0..scaled(200, 12) {
             let mut keys: Vec<_> = (0..rng.below(20)).map(|_| key(&mut rng, shape, n)).collect();
             keys.dedup();
             put(&tree, n + 1, &keys);
@@ -66,7 +71,7 @@ fn cells_come_in_order_whatever_their_keys() {
         let keys: Vec<Vec<u8>> = model.keys().cloned().collect();
         assert_eq!(forward(&tree, None), keys, "seed {seed}");
         assert!(backward(&tree, None).iter().rev().eq(&keys), "seed {seed}");
-        for n in 0..60 {
+        for n in 0..scaled(60, 12) {
             let other = rng.below(6);
             let bound = key(&mut rng, other, n);
             let at = keys.partition_point(|key| *key < bound);
@@ -82,7 +87,7 @@ fn cells_come_in_order_whatever_their_keys() {
 /// split meanwhile.
 #[test]
 fn readers_miss_nothing_while_nodes_split() {
-    const LIMIT: u64 = 4000;
+    const LIMIT: u64 = scaled(4000, 40);
     for shape in [0, 1, 2] {
         let tree = Small::new();
         let done = AtomicU64::new(0);
@@ -128,6 +133,7 @@ fn readers_miss_nothing_while_nodes_split() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "twenty million bytes are too many")]
 fn large_cells_lie_across_spans() {
     let tree = Small::new();
     let sizes = [1 << 20, 3 << 20, (4 << 20) - 100, 4 << 20, (9 << 20) + 1, 5, 2 << 20];
@@ -153,13 +159,13 @@ fn large_cells_lie_across_spans() {
 /// Many trees that grow from their root while they are read: the newest cells, over and over.
 #[test]
 fn the_newest_cells_are_found_while_roots_and_leaves_split() {
-    const LIMIT: u64 = 300;
+    const LIMIT: u64 = scaled(300, 24);
     let key = |tree: u64, n: u64| {
         let n = if tree.is_multiple_of(2) { n } else { n.wrapping_mul(0x9e37_79b9_7f4a_7c15) };
         [&b"new"[..], &n.to_be_bytes()].concat()
     };
     let trees: Vec<(Small, AtomicU64)> =
-        (0..200).map(|_| (Small::new(), AtomicU64::new(0))).collect();
+        (0..scaled(200, 4)).map(|_| (Small::new(), AtomicU64::new(0))).collect();
     thread::scope(|scope| {
         scope.spawn(|| {
             for (number, (tree, done)) in (0..).zip(&trees) {
