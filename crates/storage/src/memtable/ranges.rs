@@ -39,16 +39,24 @@ pub(super) struct Ranges {
     /// By lower end.
     fragments: RwLock<BTreeMap<Bytes, Fragment>>,
     len: AtomicUsize,
+    /// What the fragments take beside themselves.
+    bytes: AtomicUsize,
 }
+
+/// About what a fragment takes without its ends and versions.
+const FRAGMENT_BYTES: usize = 256;
+/// A list of versions has up to twice the room that it needs.
+const VERSION_BYTES: usize = 2 * size_of::<(Timestamp, Timestamp)>();
 
 impl Ranges {
     pub(super) fn is_empty(&self) -> bool {
         self.len.load(Ordering::Acquire) == 0
     }
 
-    /// About how many bytes they take.
+    /// About how many bytes they take: where ranges lie within each other, each fragment names all
+    /// those around it.
     pub(super) fn allocated(&self) -> usize {
-        self.len.load(Ordering::Relaxed) * 256
+        self.len.load(Ordering::Relaxed) * FRAGMENT_BYTES + self.bytes.load(Ordering::Relaxed)
     }
 
     pub(super) fn insert(
@@ -61,8 +69,7 @@ impl Ranges {
             return;
         }
         let mut fragments = write(&self.fragments);
-        cut(&mut fragments, lower);
-        cut(&mut fragments, upper);
+        let mut added = cut(&mut fragments, lower) + cut(&mut fragments, upper);
         let bytes = Bytes::copy_from_slice;
         let (mut at, upper) = (bytes(lower), bytes(upper));
         let mut gaps = Vec::new();
@@ -74,6 +81,7 @@ impl Ranges {
             let place = fragment.versions.partition_point(|(other, _)| *other > commit);
             if fragment.versions.get(place).is_none_or(|(other, _)| *other != commit) {
                 fragment.versions.insert(place, (commit, start));
+                added += VERSION_BYTES;
             }
         }
         if at < upper {
@@ -81,8 +89,10 @@ impl Ranges {
         }
         for (lower, upper) in gaps {
             let versions = vec![(commit, start)];
+            added += lower.len() + upper.len() + VERSION_BYTES;
             fragments.insert(lower.clone(), Fragment { lower, upper, versions });
         }
+        self.bytes.fetch_add(added, Ordering::Relaxed);
         self.len.store(fragments.len(), Ordering::Release);
     }
 
@@ -106,14 +116,19 @@ impl Ranges {
     }
 }
 
-/// Makes sure that no fragment goes across a key.
-fn cut(fragments: &mut BTreeMap<Bytes, Fragment>, key: &[u8]) {
+/// Makes sure that no fragment goes across a key; returns the bytes that this takes.
+fn cut(fragments: &mut BTreeMap<Bytes, Fragment>, key: &[u8]) -> usize {
     let before = (Bound::Unbounded, Bound::Excluded(key));
-    let Some((_, fragment)) = fragments.range_mut::<[u8], _>(before).next_back() else { return };
-    if *fragment.upper > *key {
-        let key = Bytes::copy_from_slice(key);
-        let upper = std::mem::replace(&mut fragment.upper, key.clone());
-        let versions = fragment.versions.clone();
-        fragments.insert(key.clone(), Fragment { lower: key, upper, versions });
+    let Some((_, fragment)) = fragments.range_mut::<[u8], _>(before).next_back() else {
+        return 0;
+    };
+    if *fragment.upper <= *key {
+        return 0;
     }
+    let key = Bytes::copy_from_slice(key);
+    let upper = std::mem::replace(&mut fragment.upper, key.clone());
+    let versions = fragment.versions.clone();
+    let added = key.len() + versions.len() * VERSION_BYTES;
+    fragments.insert(key.clone(), Fragment { lower: key, upper, versions });
+    added
 }

@@ -173,6 +173,21 @@ fn fragments_are_in_order_and_do_not_overlap() {
     }
 }
 
+/// Otherwise such deletes would fill the memory before anybody asks for a flush.
+#[test]
+fn deletions_within_each_other_are_counted_for_what_they_take() {
+    let memtable = Memtable::new(1);
+    let (count, end) = (scaled(500, 20), u64::MAX.to_be_bytes());
+    for n in 1..=count {
+        memtable.delete_range(time(n), time(n), &n.to_be_bytes(), &end);
+        memtable.insert(time(n), time(n), std::iter::empty());
+    }
+    let versions: usize =
+        memtable.range_tombstones().iter().map(|fragment| fragment.versions.capacity()).sum();
+    assert!(versions as u64 >= count * count / 2);
+    assert!(memtable.memory_bytes() >= versions * size_of::<(Timestamp, Timestamp)>());
+}
+
 #[test]
 fn commits_are_found_by_their_starts() {
     let memtable = Memtable::new(1);
