@@ -31,10 +31,11 @@ const WORD: usize = 8;
 const SPAN_BYTES: usize = 4 << 20;
 const SPAN_WORDS: u32 = 1 << 19;
 /// 16 GiB of places: [`MEMTABLE_BYTES_MAX`] is chosen so that they suffice, also where each chunk
-/// is little more than half a span.
+/// is little more than a span and takes two.
 const SPANS: usize = 1 << 12;
-/// How large a memtable may be when its successor is made; it may then grow to twice that.
-pub(crate) const MEMTABLE_BYTES_MAX: usize = 4 << 30;
+/// How large a memtable may be when its successor is made; it may then grow to twice that, and by
+/// what its writers have reserved meanwhile.
+pub(crate) const MEMTABLE_BYTES_MAX: usize = 3 << 30;
 const CHUNK_BYTES_MIN: usize = 8 << 10;
 
 const NO_PAYLOAD: u32 = u32::MAX;
@@ -51,7 +52,7 @@ pub(super) struct Arena {
     /// Where the memory of each span begins.
     spans: Box<[AtomicPtr<u64>]>,
     tail: Mutex<Tail>,
-    /// Bytes handed out.
+    /// Bytes handed out, and those at the ends of chunks that never will be.
     used: AtomicUsize,
 }
 
@@ -164,7 +165,8 @@ impl Arena {
         }
     }
 
-    /// Bytes handed out. What is left of the last chunk, at most 4 MiB, was not touched yet.
+    /// Bytes handed out, and those at the ends of chunks that never will be: large records leave
+    /// much. What is left of the last chunk, at most 4 MiB, was not touched yet.
     pub(super) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
@@ -179,6 +181,8 @@ impl Arena {
         let mut tail = lock(&self.tail);
         let mut at = tail.next.next_multiple_of(align);
         if u64::from(at) + u64::from(wanted) > u64::from(tail.end) {
+            let left = (tail.end - tail.next) as usize * WORD;
+            self.used.fetch_add(left, Ordering::Relaxed);
             self.grow(&mut tail, words);
             at = tail.next.next_multiple_of(align);
         }
@@ -416,4 +420,28 @@ impl<'a> CellView<'a> {
 
 fn timestamp(number: u64) -> Timestamp {
     Timestamp::new(number).expect("it was taken from a timestamp")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A memtable may grow to twice its size, and 32 records of 64 MiB may be under way; whatever
+    /// they are like, its arena has room.
+    #[test]
+    #[cfg_attr(miri, ignore = "gigabytes are too many")]
+    fn there_are_places_for_all_that_a_memtable_may_take() {
+        let span = SPAN_BYTES / WORD;
+        // Each record begins a chunk, which takes one span or two.
+        let most = 2 * MEMTABLE_BYTES_MAX + 32 * (64 << 20);
+        for records in [[span / 2 + 1, span / 2 + 1], [span + 1, span + 1], [span + 1, 32]] {
+            let arena = Arena::new();
+            for words in records.iter().cycle() {
+                if arena.used() >= most {
+                    break;
+                }
+                arena.take(*words, 1);
+            }
+        }
+    }
 }
