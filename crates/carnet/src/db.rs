@@ -368,7 +368,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// `Invalid` for a timestamp ahead of the last commit; else as [`Db::snapshot`].
+    /// `Invalid` for a timestamp ahead of the last commit; `TooOld` where the retention is over, or
+    /// the database was opened since; else as [`Db::snapshot`].
     pub async fn snapshot_at(&self, read: Timestamp) -> Result<Tx> {
         self.transaction().begin_kind(BeginKind::ReadOnlyAt(read)).await
     }

@@ -535,3 +535,33 @@ fn reads_that_bypass_the_cache_leave_it_as_it_was() {
     assert_eq!(table.prefix(&db.snapshot().unwrap(), "").count(), 2000);
     assert!(cached() > before);
 }
+
+/// What compaction has taken away from a snapshot stays away: a later life of the process has to
+/// refuse it as well.
+#[test]
+fn a_snapshot_that_was_swept_is_refused_after_a_restart_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let open = || {
+        let builder = Db::builder().durability(Durability::None).retention(Duration::ZERO);
+        builder.open(&path).unwrap()
+    };
+    let db = open();
+    let table = db.raw("t").unwrap();
+    db.transact(|tx| table.put(tx, "k", "old")).unwrap();
+    let before = db.snapshot().unwrap().read_timestamp();
+    db.transact(|tx| table.put(tx, "k", "new")).unwrap();
+    db.flush().unwrap();
+    db.compact().unwrap();
+    let swept = block_on(db.snapshot_at(before)).map(|_| ()).unwrap_err();
+    assert_eq!(swept.kind(), ErrorKind::TooOld);
+    drop(db);
+    let db = open();
+    match block_on(db.snapshot_at(before)) {
+        Err(error) => assert_eq!(error.kind(), ErrorKind::TooOld),
+        Ok(earlier) => {
+            let found = block_on(table.get(&earlier, "k")).unwrap();
+            assert_eq!(found.as_deref(), Some(&b"old"[..]), "not what that snapshot saw");
+        }
+    }
+}

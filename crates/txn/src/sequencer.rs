@@ -50,7 +50,7 @@ impl Sequencer {
             clock: AtomicU64::new(first.get()),
             bound: AtomicU64::new(first.get()),
             published: AtomicU64::new(first.get()),
-            snapshots: Snapshots::new(),
+            snapshots: Snapshots::starting_at(first),
             conflicts: Mutex::new(conflicts),
             since_trim: AtomicU32::new(0),
         }

@@ -71,13 +71,15 @@ thread_local! {
 static THREADS: AtomicU32 = AtomicU32::new(0);
 
 impl Snapshots {
-    pub(crate) fn new() -> Self {
+    /// Begins a life whose first timestamp is `first`: what an earlier one swept nobody knows, so
+    /// that its snapshots are not taken up again.
+    pub(crate) fn starting_at(first: Timestamp) -> Self {
         Self {
             slots: (0..SLOTS).map(|_| Entry::default()).collect(),
             more: Mutex::default(),
             more_len: AtomicU32::new(0),
             floor: AtomicU64::new(0),
-            mark: AtomicU64::new(0),
+            mark: AtomicU64::new(first.get()),
         }
     }
 
@@ -109,7 +111,7 @@ impl Snapshots {
         self.end(slot);
         Err(Error::new(
             ErrorKind::TooOld,
-            format!("what snapshot {read} saw has been swept up to {mark}; begin a new one"),
+            format!("what snapshot {read} saw may have been swept up to {mark}; begin a new one"),
         ))
     }
 
@@ -281,7 +283,7 @@ mod tests {
 
     #[test]
     fn the_oldest_snapshot_holds_the_mark_back() {
-        let snapshots = Snapshots::new();
+        let snapshots = Snapshots::starting_at(Timestamp::ZERO);
         let published = AtomicU64::new(10);
         let (read, slot) = snapshots.begin(&published, false);
         published.store(20, Ordering::Release);
@@ -300,8 +302,15 @@ mod tests {
     }
 
     #[test]
+    fn a_snapshot_of_an_earlier_life_is_refused() {
+        let snapshots = Snapshots::starting_at(at(100));
+        assert_eq!(snapshots.begin_at(at(99)).unwrap_err().kind(), ErrorKind::TooOld);
+        assert!(snapshots.begin_at(at(100)).is_ok());
+    }
+
+    #[test]
     fn more_snapshots_than_slots_are_kept_as_well() {
-        let snapshots = Snapshots::new();
+        let snapshots = Snapshots::starting_at(Timestamp::ZERO);
         let published = AtomicU64::new(0);
         let slots: Vec<_> = (1..=3 * SLOTS as u64)
             .map(|number| {
@@ -329,7 +338,7 @@ mod tests {
     /// No snapshot is ever older than a mark that was raised while it was in use.
     #[test]
     fn a_snapshot_and_a_mark_that_race_see_each_other() {
-        let (snapshots, published) = (Snapshots::new(), AtomicU64::new(1));
+        let (snapshots, published) = (Snapshots::starting_at(Timestamp::ZERO), AtomicU64::new(1));
         let raised = AtomicU64::new(0);
         let stop = Arc::new(AtomicBool::new(false));
         thread::scope(|scope| {
