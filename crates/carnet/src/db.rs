@@ -249,12 +249,13 @@ impl Builder {
     }
 
     fn finish(self, store: AnyStore) -> Db {
+        let schemas = Arc::new(SchemaCache::opened_at(store.published()));
         let inner = Inner {
             store: Arc::new(store),
             timer: Timer::new(Arc::clone(&self.clock), self.spawn),
             clock: self.clock,
             rng: Mutex::new(SeededRng::from_entropy()),
-            schemas: Arc::default(),
+            schemas,
             isolation: self.isolation,
             attempts_max: self.attempts_max,
         };

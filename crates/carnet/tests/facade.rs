@@ -536,6 +536,31 @@ fn reads_that_bypass_the_cache_leave_it_as_it_was() {
     assert!(cached() > before);
 }
 
+/// A snapshot of an earlier life of the process sees the schema of its time; what is begun
+/// afterwards sees the newest one.
+#[test]
+fn a_snapshot_from_before_the_restart_does_not_bring_an_old_schema_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let open = || Db::builder().durability(Durability::None).open(&path).unwrap();
+    let db = open();
+    let table = db.raw("t").unwrap();
+    db.transact(|tx| table.put(tx, "k", "old")).unwrap();
+    let before = db.snapshot().unwrap().read_timestamp();
+    db.transact(|tx| block_on(catalog::truncate_table(tx.as_async(), "main", "t"))).unwrap();
+    drop(db);
+    let db = open();
+    if let Ok(earlier) = block_on(db.snapshot_at(before)) {
+        assert_eq!(block_on(table.get(&earlier, "k")).unwrap().as_deref(), Some(&b"old"[..]));
+    }
+    db.transact(|tx| table.put(tx, "new", "value")).unwrap();
+    drop(db);
+    let db = open();
+    let snapshot = db.snapshot().unwrap();
+    assert_eq!(table.get(&snapshot, "k").unwrap(), None);
+    assert_eq!(table.get(&snapshot, "new").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
 /// What compaction has taken away from a snapshot stays away: a later life of the process has to
 /// refuse it as well.
 #[test]

@@ -11,7 +11,7 @@
 //!
 //! A snapshot R ≥ C is handed out after C was published, so after `begin`: whoever holds it sees
 //! either the change under way or the next generation. What was read at a snapshot below
-//! `changed_at` is not kept. The commit still depends on the schema's cell: a change that comes
+//! `changed_at` is not kept; at first that is where the database was opened. The commit still depends on the schema's cell: a change that comes
 //! between R and the commit conflicts, whichever way the schema was found.
 
 use std::collections::HashMap;
@@ -78,19 +78,19 @@ impl Change<'_> {
     }
 }
 
-impl Default for SchemaCache {
-    fn default() -> Self {
+impl SchemaCache {
+    /// Makes an empty cache of a database whose last commit is `published`: when schemas changed
+    /// up to there is not known.
+    pub(crate) fn opened_at(published: Timestamp) -> Self {
         Self {
             id: CACHES.fetch_add(1, Ordering::Relaxed),
             parsed: Mutex::default(),
             changing: AtomicU64::new(0),
             generation: AtomicU64::new(0),
-            changed_at: AtomicU64::new(0),
+            changed_at: AtomicU64::new(published.get()),
         }
     }
-}
 
-impl SchemaCache {
     /// Begins a change of schema, before its commit is asked for.
     pub(crate) fn begin_change(&self) -> Change<'_> {
         self.changing.fetch_add(1, Ordering::SeqCst);
@@ -153,5 +153,26 @@ impl SchemaCache {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Tables>> {
         self.parsed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::{CellKey, PartitionKey, TableId, Token, Uuid};
+
+    use super::*;
+    use crate::catalog::TableKind;
+
+    #[test]
+    fn what_was_read_before_the_opening_is_not_taken_for_the_newest() {
+        let at = |number| Timestamp::new(number).unwrap();
+        let cache = SchemaCache::opened_at(at(10));
+        let cell = CellKey::new(TableId(3), &PartitionKey::first_at(Token(0)), "t").hash();
+        let payload = TableSchema::new("ks", "t", TableKind::Raw, Uuid::nil()).encode();
+        let entry = Entry { start: at(5), payload };
+        for (read, known) in [(at(9), false), (at(10), true)] {
+            cache.parse(("ks", "t"), cell, &entry, read, cache.generation()).unwrap();
+            assert_eq!(cache.find("ks", "t", at(11)).is_some(), known, "read at {read}");
+        }
     }
 }
