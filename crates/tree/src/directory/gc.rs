@@ -1,8 +1,9 @@
 //! Which nodes of a directory may go, and their removal.
 //!
-//! A node goes when no root can come to reach it any more. The current root does not; so none
-//! that descends from it does, unless somebody links the node anew, and only its maker could:
-//! whoever else names it read it in a root that reaches it, and his move of that root is lost.
+//! A node goes when no root can come to reach it any more. The current root does not, and is made
+//! durable first, so that no loss of power brings back an older one that does. So none that
+//! descends from it does, unless somebody links the node anew, and only its maker could: whoever
+//! else names it read it in a root that reaches it, and his move of that root is lost.
 //! The maker cannot either when
 //!
 //! * a later attempt of his has moved the root, by the root's own history: he makes one attempt
@@ -14,11 +15,12 @@
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry as MapEntry};
+use std::sync::Mutex;
 
 use carnet_base::{Error, Result};
 
 use super::files::{Files, Lock};
-use super::{GC_LOCK, NODE, ROOT, WRITER, during, writer_lock};
+use super::{GC_LOCK, NODE, ROOT, State, WRITER, during, sync, writer_lock};
 use crate::id::{NodeId, TransactorId};
 use crate::node::{Node, Stored};
 use crate::root::Root;
@@ -34,7 +36,7 @@ pub struct Collected {
     pub spared: usize,
 }
 
-pub(super) fn collect(files: &dyn Files) -> Result<Collected> {
+pub(super) fn collect(files: &dyn Files, state: &Mutex<State>) -> Result<Collected> {
     let lock = files.try_lock(GC_LOCK).map_err(during("lock the directory"))?;
     let _lock = lock.ok_or_else(|| {
         Error::unavailable("another process collects garbage or opens the tree: try again later")
@@ -49,6 +51,8 @@ pub(super) fn collect(files: &dyn Files) -> Result<Collected> {
     }
     let bytes = files.read(ROOT).map_err(during("read the root"))?;
     let root = bytes.as_ref().map_or_else(|| Ok(Root::default()), Root::decode)?;
+    // A loss of power must not bring back a root before this one, whose nodes go now.
+    sync(files, state)?;
     let reachable = mark(files, &root)?;
     let mut collected = Collected { reachable: reachable.len(), ..Collected::default() };
     for id in names.iter().filter_map(|name| NodeId::parse(name.strip_prefix(NODE)?)) {

@@ -122,7 +122,7 @@ impl Directory {
     /// `Unavailable` where another process does the same, or as the operating system says;
     /// `Corrupted` where a node of the tree is lost or damaged, and then nothing is removed.
     pub async fn collect_garbage(&self) -> Result<Collected> {
-        self.run(|files, _| gc::collect(files)).await
+        self.run(gc::collect).await
     }
 
     /// Runs work on the files. It keeps the transactor alive until it has ended.

@@ -153,6 +153,41 @@ fn garbage_collection_spares_what_a_living_writer_has_put() {
 }
 
 #[test]
+fn garbage_is_what_the_durable_root_does_not_reach() {
+    let mut collections = 0;
+    for n in 0..60 {
+        let files = SimFiles::default();
+        let (_, writer) = open(&files, 1).unwrap();
+        let mut known: BTreeMap<Bytes, Vec<Option<Bytes>>> = BTreeMap::new();
+        for m in 0..12 {
+            let value = Bytes::from(format!("a long value {m}"));
+            block_on(writer.put(key(m), value.clone())).unwrap();
+            known.insert(key(m), vec![Some(value)]);
+        }
+        // The disk fails somewhere in a move: in one case between the rename and its sync.
+        let (_, failing) = open(&files, 2).unwrap();
+        files.fail_at(files.operations() + 1 + n);
+        for m in 0..12 {
+            let value = Bytes::from(format!("another long value {m}"));
+            known.get_mut(&key(m)).unwrap().push(Some(value.clone()));
+            if block_on(failing.put(key(m), value)).is_err() {
+                break;
+            }
+            known.get_mut(&key(m)).unwrap().remove(0);
+        }
+        files.fail_at(0);
+        // Opened by another process, which knows nothing of the failure.
+        let other = Directory::on(Arc::new(files.clone()), Pool::default());
+        collections += usize::from(block_on(other.collect_garbage()).is_ok());
+        for way in 0..8 {
+            let files = files.crash(&mut SeededRng::new(n * 8 + way));
+            check(&files, &mut known.clone(), &format!("operation {n} failed, way {way}"));
+        }
+    }
+    assert!(collections > 30, "{collections} collections");
+}
+
+#[test]
 fn a_reader_left_behind_by_garbage_collection_begins_anew() {
     let files = SimFiles::default();
     let patient = Options { patience: Duration::from_secs(1), verify_reads: false, ..options() };
