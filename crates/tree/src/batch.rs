@@ -18,9 +18,10 @@
 //! store does not answer for all of [`Options::patience`] is the outcome `Unknown`.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Poll;
 use std::time::Duration;
 
 use carnet_base::{Bytes, Error, ErrorKind, Moment, Result, Rng, Timestamp};
@@ -172,8 +173,19 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
                     stats.transactions += batch.len() as u64;
                 });
                 core.wakers.wake_all();
+                core.hand_over().await;
             }
         }))
+    }
+
+    /// Lets somebody else drive on where more is waiting, so that whoever drove can take his
+    /// answer. All who wait were woken.
+    async fn hand_over(&self) {
+        let mut is_over = self.state().queue.is_empty();
+        poll_fn(|_| {
+            if std::mem::replace(&mut is_over, true) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 
     async fn wait_for_tick(&self) {

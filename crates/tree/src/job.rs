@@ -85,9 +85,13 @@ impl Wakers {
     }
 
     fn leave(&self, ticket: u64) {
-        lock(&self.0).1.remove(&ticket);
-        // The event that was to wake the others may have been spent on the one that leaves.
-        self.wake_all();
+        // The event that was to wake the others may have been spent on the one that leaves. One
+        // of them is enough to drive on, and passes it on when he leaves himself.
+        let mut wakers = lock(&self.0);
+        wakers.1.remove(&ticket);
+        let next = wakers.1.values().next().cloned();
+        drop(wakers);
+        next.into_iter().for_each(Waker::wake);
     }
 
     pub(crate) fn wake_all(&self) {
@@ -176,7 +180,10 @@ where
         self.wakers.wait(self.ticket, context.waker());
         loop {
             let turn = self.lane.turn(&self.start, &self.wakers);
-            if let Some(answer) = lock(&self.slot).take() {
+            let answer = lock(&self.slot).take();
+            if let Some(answer) = answer {
+                // Not only when this is dropped, which may be much later.
+                self.wakers.leave(self.ticket);
                 return Poll::Ready(answer);
             }
             if turn.is_pending() {

@@ -1,0 +1,176 @@
+//! Callers that share a batch or its driver must not harm each other.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+use carnet_base::{Bytes, Result, SeededRng, block_on};
+use carnet_tree::sim::SimTimer;
+use carnet_tree::{NodeId, NodeStore, Options, RootPointer, Swap, Tree};
+
+/// A store that answers at once, or where a test closes the gate, not before it is opened.
+#[derive(Clone, Default)]
+struct Store(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    nodes: HashMap<NodeId, Bytes>,
+    root: Option<Bytes>,
+    is_closed: bool,
+    waiting: Option<Waker>,
+}
+
+impl Store {
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.0.lock().unwrap())
+    }
+
+    fn open_gate(&self) {
+        let waiting = self.with(|state| {
+            state.is_closed = false;
+            state.waiting.take()
+        });
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    fn gate(&self) -> impl Future<Output = ()> + Send + use<> {
+        let store = self.clone();
+        std::future::poll_fn(move |context| {
+            store.with(|state| {
+                if state.is_closed {
+                    state.waiting = Some(context.waker().clone());
+                    return Poll::Pending;
+                }
+                Poll::Ready(())
+            })
+        })
+    }
+}
+
+impl NodeStore for Store {
+    async fn put(&self, id: NodeId, bytes: Bytes) -> Result<()> {
+        self.with(|state| state.nodes.insert(id, bytes));
+        Ok(())
+    }
+
+    async fn get(&self, id: NodeId) -> Result<Option<Bytes>> {
+        Ok(self.with(|state| state.nodes.get(&id).cloned()))
+    }
+}
+
+impl RootPointer for Store {
+    async fn read(&self) -> Result<Option<Bytes>> {
+        self.gate().await;
+        Ok(self.with(|state| state.root.clone()))
+    }
+
+    async fn compare_and_set(&self, from: Option<Bytes>, to: Bytes) -> Result<Swap> {
+        Ok(self.with(|state| {
+            if state.root != from {
+                return Swap::Mismatch;
+            }
+            state.root = Some(to);
+            Swap::Done
+        }))
+    }
+}
+
+fn open(store: &Store, options: Options) -> Tree<Store, Store> {
+    let (timer, rng) = (Arc::new(SimTimer::default()), Box::new(SeededRng::new(1)));
+    Tree::open(store.clone(), store.clone(), timer, rng, options)
+}
+
+fn key(name: &'static str) -> Bytes {
+    Bytes::from_static(name.as_bytes())
+}
+
+/// Counts how often a task is woken.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn poll<F: Future>(future: Pin<&mut F>, wakes: &Arc<Wakes>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(&Waker::from(Arc::clone(wakes))))
+}
+
+#[test]
+fn an_answer_that_nobody_drops_keeps_nobody_waiting() {
+    const ROUNDS: usize = 8_000;
+    let tree = open(&Store::default(), Options::default());
+    let (at_start, at_end, left) = <(AtomicUsize, AtomicUsize, AtomicUsize)>::default();
+    let meet = |place: &AtomicUsize, round: usize| {
+        place.fetch_add(1, Ordering::SeqCst);
+        while place.load(Ordering::SeqCst) < 2 * (round + 1) {
+            std::hint::spin_loop();
+        }
+    };
+    let run = |delays: usize| {
+        for round in 0..ROUNDS {
+            let wakes = Arc::default();
+            meet(&at_start, round);
+            (0..round % (delays + 1)).for_each(|_| std::hint::spin_loop());
+            let mut call = Box::pin(tree.get(key("a")));
+            let is_ready = poll(call.as_mut(), &wakes).is_ready();
+            // The other one keeps what it has, too: nothing will happen any more.
+            meet(&at_end, round);
+            let is_left = !is_ready && wakes.0.load(Ordering::Relaxed) == 0;
+            left.fetch_add(usize::from(is_left), Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| run(0));
+        scope.spawn(|| run(400));
+    });
+    assert_eq!(left.into_inner(), 0, "callers whom nobody would wake");
+}
+
+/// Calls a transaction that calls another one, and so on.
+fn chain(tree: &Tree<Store, Store>, left: usize, called: &Arc<AtomicUsize>) {
+    let (tree_of_next, called) = (tree.clone(), Arc::clone(called));
+    drop(tree.update(Vec::new(), move |_| {
+        if left > 0 {
+            called.fetch_add(1, Ordering::Relaxed);
+            chain(&tree_of_next, left - 1, &called);
+        }
+        Ok(())
+    }));
+}
+
+#[test]
+fn whoever_is_answered_does_not_go_on_for_others() {
+    let store = Store::default();
+    let tree = open(&store, Options::default());
+    let called = Arc::new(AtomicUsize::new(0));
+    chain(&tree, 1000, &called);
+    block_on(tree.get(key("a"))).unwrap();
+    let called = called.load(Ordering::Relaxed);
+    assert!(called < 10, "{called} others came first");
+}
+
+#[test]
+fn a_batch_wakes_each_caller_a_few_times() {
+    let store = Store::default();
+    let tree = open(&store, Options::default());
+    store.with(|state| state.is_closed = true);
+    let count = 1000;
+    let wakes: Vec<Arc<Wakes>> = (0..count).map(|_| Arc::default()).collect();
+    let mut calls: Vec<_> = (0..count).map(|_| Box::pin(tree.get(key("a")))).collect();
+    for (call, wakes) in calls.iter_mut().zip(&wakes) {
+        assert!(poll(call.as_mut(), wakes).is_pending());
+    }
+    store.open_gate();
+    for (mut call, wakes) in calls.into_iter().zip(&wakes) {
+        assert!(poll(call.as_mut(), wakes).is_ready());
+    }
+    let woken: usize = wakes.iter().map(|wakes| wakes.0.load(Ordering::Relaxed)).sum();
+    assert!(woken < 10 * count, "{woken} wakes for {count} calls");
+}
