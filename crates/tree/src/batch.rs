@@ -164,10 +164,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
                 if batch.is_empty() {
                     return;
                 }
-                let outcome = core.run(&mut batch).await;
-                for job in &mut batch {
-                    job.answer(outcome.as_ref().copied().map_err(again));
-                }
+                core.serve(&mut batch).await;
                 core.count(|stats| {
                     stats.batches += 1;
                     stats.transactions += batch.len() as u64;
@@ -202,6 +199,26 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         let mut state = self.state();
         let count = state.queue.len().min(self.options.batch_transactions_max.max(1));
         state.queue.drain(..count).collect()
+    }
+
+    /// Runs a batch, and answers it. What is wrong with one transaction is no answer to another:
+    /// where nothing was written for such a reason, each half is tried by itself.
+    async fn serve(&self, batch: &mut [Box<dyn Job>]) {
+        let mut parts = vec![batch];
+        while let Some(part) = parts.pop() {
+            let outcome = self.run(part).await;
+            let is_of_one = outcome.as_ref().is_err_and(|error| {
+                matches!(error.kind(), ErrorKind::Corrupted | ErrorKind::Invalid)
+            });
+            if is_of_one && part.len() > 1 {
+                let (first, second) = part.split_at_mut(part.len() / 2);
+                parts.extend([second, first]);
+                continue;
+            }
+            for job in part {
+                job.answer(outcome.as_ref().copied().map_err(again));
+            }
+        }
     }
 
     /// Runs a batch until it can be answered.

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use carnet_base::{Bytes, Result, SeededRng, block_on};
+use carnet_base::{Bytes, ErrorKind, Result, SeededRng, block_on};
 use carnet_tree::sim::SimTimer;
-use carnet_tree::{NodeId, NodeStore, Options, RootPointer, Swap, Tree};
+use carnet_tree::{NodeId, NodeStore, Options, RootPointer, Shape, Swap, Tree};
 
 /// A store that answers at once, or where a test closes the gate, not before it is opened.
 #[derive(Clone, Default)]
@@ -173,4 +173,21 @@ fn a_batch_wakes_each_caller_a_few_times() {
     }
     let woken: usize = wakes.iter().map(|wakes| wakes.0.load(Ordering::Relaxed)).sum();
     assert!(woken < 10 * count, "{woken} wakes for {count} calls");
+}
+
+#[test]
+fn a_damaged_node_harms_only_those_who_ask_for_it() {
+    let store = Store::default();
+    let shape = Shape { inline_bytes_max: 4, ..Shape::default() };
+    let options = || Options { shape: shape.clone(), cache_bytes: 0, ..Options::default() };
+    let tree = open(&store, options());
+    block_on(tree.put(key("bad"), Bytes::from_static(b"a long value"))).unwrap();
+    block_on(tree.put(key("good"), Bytes::from_static(b"x"))).unwrap();
+    store.with(|state| state.nodes.values_mut().for_each(|node| node.truncate(9)));
+    let bad = tree.get(key("bad"));
+    let good = tree.get(key("good"));
+    let put = tree.put(key("new"), Bytes::from_static(b"y"));
+    assert_eq!(block_on(bad).unwrap_err().kind(), ErrorKind::Corrupted);
+    assert_eq!(block_on(good).unwrap(), Some(Bytes::from_static(b"x")));
+    block_on(put).unwrap();
 }
