@@ -18,8 +18,10 @@
 //! store does not answer for all of [`Options::patience`] is the outcome `Unknown`.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::error;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use std::time::Duration;
@@ -206,7 +208,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
     async fn serve(&self, batch: &mut [Box<dyn Job>]) {
         let mut parts = vec![batch];
         while let Some(part) = parts.pop() {
-            let outcome = self.run(part).await;
+            let outcome = self.run_guarded(part).await;
             let is_of_one = outcome.as_ref().is_err_and(|error| {
                 matches!(error.kind(), ErrorKind::Corrupted | ErrorKind::Invalid)
             });
@@ -219,6 +221,33 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
                 job.answer(outcome.as_ref().copied().map_err(again));
             }
         }
+    }
+
+    /// Runs a batch. If a store panics, this is an answer like another: the batch belongs to
+    /// many, and they would wait for ever if it unwound the one who drives.
+    async fn run_guarded(&self, batch: &mut [Box<dyn Job>]) -> Result<()> {
+        let mut run = pin!(self.run(batch));
+        poll_fn(|context| {
+            let poll = || run.as_mut().poll(context);
+            catch_unwind(AssertUnwindSafe(poll)).unwrap_or_else(|_| {
+                let attempt = Attempt(self.state().attempts);
+                Poll::Ready(Err(self.unknown(attempt, "a store of it panicked")))
+            })
+        })
+        .await
+    }
+
+    fn unknown(
+        &self,
+        attempt: Attempt,
+        cause: impl Into<Box<dyn error::Error + Send + Sync>>,
+    ) -> Error {
+        let start = Timestamp::new(attempt.0).expect("attempts have fewer bits than that");
+        let message = format!(
+            "whether transactor {} moved the root in its attempt {} is not known",
+            self.transactor, attempt.0
+        );
+        Error::new(ErrorKind::Unknown { start }, message).with_source(cause)
     }
 
     /// Runs a batch until it can be answered.
@@ -502,14 +531,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
     /// that was sent twice is refused the second time.
     async fn resolve(&self, this: &Try, attempt: Attempt) -> Result<(), Stop> {
         let Try { base, deadline, .. } = this;
-        let unknown = |cause: Error| {
-            let start = Timestamp::new(attempt.0).expect("attempts have fewer bits than that");
-            let message = format!(
-                "whether transactor {} moved the root in its attempt {} is not known",
-                self.transactor, attempt.0
-            );
-            Stop::Failed(Error::new(ErrorKind::Unknown { start }, message).with_source(cause))
-        };
+        let unknown = |cause: Error| Stop::Failed(self.unknown(attempt, cause));
         let from = base.root.generation();
         loop {
             let newest = self.read_root(*deadline).await.map_err(unknown)?;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
@@ -21,6 +21,7 @@ struct State {
     nodes: HashMap<NodeId, Bytes>,
     root: Option<Bytes>,
     is_closed: bool,
+    panics: bool,
     waiting: Option<Waker>,
 }
 
@@ -65,6 +66,8 @@ impl NodeStore for Store {
 impl RootPointer for Store {
     async fn read(&self) -> Result<Option<Bytes>> {
         self.gate().await;
+        let panics = self.with(|state| std::mem::take(&mut state.panics));
+        assert!(!panics, "the store has a bug");
         Ok(self.with(|state| state.root.clone()))
     }
 
@@ -190,4 +193,20 @@ fn a_damaged_node_harms_only_those_who_ask_for_it() {
     assert_eq!(block_on(bad).unwrap_err().kind(), ErrorKind::Corrupted);
     assert_eq!(block_on(good).unwrap(), Some(Bytes::from_static(b"x")));
     block_on(put).unwrap();
+}
+
+#[test]
+fn a_store_that_panics_leaves_nobody_waiting() {
+    let store = Store::default();
+    let tree = open(&store, Options::default());
+    store.with(|state| state.panics = true);
+    let (first, second) = (tree.get(key("a")), tree.put(key("b"), Bytes::from_static(b"b")));
+    let is_unknown = |kind| matches!(kind, ErrorKind::Unknown { .. });
+    assert!(is_unknown(block_on(first).unwrap_err().kind()));
+    let mut second = pin!(second);
+    let Poll::Ready(answer) = poll(second.as_mut(), &Arc::default()) else {
+        panic!("it waits for ever")
+    };
+    assert!(is_unknown(answer.unwrap_err().kind()));
+    assert_eq!(block_on(tree.get(key("b"))).unwrap(), None);
 }
