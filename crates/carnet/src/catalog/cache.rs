@@ -11,8 +11,9 @@
 //!
 //! A snapshot R ≥ C is handed out after C was published, so after `begin`: whoever holds it sees
 //! either the change under way or the next generation. What was read at a snapshot below
-//! `changed_at` is not kept; at first that is where the database was opened. The commit still depends on the schema's cell: a change that comes
-//! between R and the commit conflicts, whichever way the schema was found.
+//! `changed_at` is not kept; at first that is where the database was opened. The commit still
+//! depends on the schema's cell: a change that comes between R and the commit conflicts, whichever
+//! way the schema was found.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
