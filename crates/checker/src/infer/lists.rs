@@ -106,7 +106,7 @@ fn collect<'h>(index: &Index<'h>, findings: &mut Findings) -> Vec<List<'h>> {
                     local.own.push(*element);
                 }
                 Op::ReadList { list: read, .. } => {
-                    let seen = compare(index, number, key, read, local, findings);
+                    let seen = compare(index, (number, at), key, read, local, findings);
                     if local.first_seen != Some(seen) {
                         list.reads.push(Read { transaction: number, op: at, seen });
                     }
@@ -122,7 +122,7 @@ fn collect<'h>(index: &Index<'h>, findings: &mut Findings) -> Vec<List<'h>> {
 /// Compares a read with what the transaction itself did, and returns what it saw of others.
 fn compare<'h>(
     index: &Index<'h>,
-    reader: u32,
+    (reader, at): (u32, u32),
     key: u32,
     read: &'h [i64],
     local: &Local<'h>,
@@ -139,8 +139,11 @@ fn compare<'h>(
                 ShownList(read)
             )]
         });
-        let own: HashSet<i64> = local.own.iter().copied().collect();
-        let seen = read.iter().rposition(|element| !own.contains(element)).map_or(0, |at| at + 1);
+        let writer_of = |element: i64| index.writes.get(&(key, element));
+        let is_own = |element: i64| {
+            writer_of(element).is_some_and(|write| write.transaction == reader && write.op < at)
+        };
+        let seen = read.iter().rposition(|&element| !is_own(element)).map_or(0, |last| last + 1);
         report_duplicates(reader, name, &read[seen..], findings);
         &read[..seen]
     };

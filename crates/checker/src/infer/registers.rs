@@ -11,7 +11,7 @@
 //!
 //! Whoever read v comes before whoever wrote any later w.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 use crate::graph::{EdgeKind, GraphBuilder, id};
 use crate::history::Op;
@@ -241,33 +241,31 @@ fn add_by_time(
     let mut answers: Vec<(u64, Access)> = accesses.iter().map(|a| (span(a).1, *a)).collect();
     answers.sort_unstable_by_key(|(completed, _)| *completed);
     let mut answers = answers.into_iter().peekable();
-    // What was left by accesses after whose answer nobody was asked and has been answered since.
-    let mut current: VecDeque<(u64, Current)> = VecDeque::new();
-    let mut earlier: Vec<Current> = Vec::new();
+    // What was left by accesses after whose answer nobody was asked and has been answered since,
+    // each version once, by its last answer.
+    let mut current: BTreeMap<u64, Current> = BTreeMap::new();
+    let mut last_answer: HashMap<i64, u64> = HashMap::new();
     for access in &accesses {
         let (invoked, _) = span(access);
         while let Some((completed, answer)) = answers.next_if(|(at, _)| *at < invoked) {
-            while current.front().is_some_and(|(at, _)| *at < span(&answer).0) {
-                current.pop_front();
+            while let Some(first) = current.first_entry()
+                && *first.key() < span(&answer).0
+            {
+                first.remove();
             }
             if let Some(value) = answer.left {
                 let version = registers.number((key, Some(value)));
                 let writer = happened_writer(index, key, value);
-                current.push_back((completed, Current { value, version, writer }));
+                if let Some(before) = last_answer.insert(value, completed) {
+                    current.remove(&before);
+                }
+                current.insert(completed, Current { value, version, writer });
             }
         }
         let Some(later) = access.found else { continue };
         let Some(to) = happened_writer(index, key, later) else { continue };
-        earlier.clear();
-        for (_, before) in current.iter().rev().filter(|(_, before)| before.value != later) {
-            if !earlier.contains(before) {
-                earlier.push(*before);
-            }
-            if earlier.len() == CURRENT_MAX {
-                break;
-            }
-        }
-        for before in &earlier {
+        let earlier = current.values().rev().filter(|before| before.value != later);
+        for before in earlier.take(CURRENT_MAX) {
             registers.versions[before.version].1.next_by_time.push(to);
             if let Some(from) = before.writer {
                 graph.edge(from, to, kind, key);
@@ -277,7 +275,7 @@ fn add_by_time(
 }
 
 /// A version that somebody had until lately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct Current {
     value: i64,
     version: usize,
