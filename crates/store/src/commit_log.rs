@@ -4,6 +4,7 @@ use std::future::Future;
 
 use carnet_base::{Bytes, CellHash, CellKey, Error, KeyRange, Result, TableId, Timestamp};
 
+use crate::cells::Cells;
 use crate::context::Context;
 
 /// What a transaction is begun for.
@@ -84,9 +85,8 @@ impl CommitRequest {
     #[must_use]
     pub fn into_claim(self) -> Claim {
         let Self { read, start, slot, reads, writes, drops: _ } = self;
-        let keys: Vec<CellKey> = writes.into_iter().map(|write| write.key).collect();
-        let hashes = keys.iter().map(CellKey::hash).collect();
-        Claim { read, start, slot, reads, keys, hashes }
+        let cells = Cells::of(writes.iter().map(|write| &write.key));
+        Claim { read, start, slot, reads, cells }
     }
 }
 
@@ -101,10 +101,8 @@ pub struct Claim {
     pub slot: Slot,
     /// What it relies on, beside the cells that it writes.
     pub reads: ReadSet,
-    /// The cells that it writes, in their order.
-    pub keys: Vec<CellKey>,
-    /// Their hashes, in the same order.
-    pub hashes: Vec<CellHash>,
+    /// The cells that it writes.
+    pub cells: Cells,
 }
 
 /// What became of a transaction.
@@ -197,7 +195,7 @@ pub trait CommitOrder: Send + Sync + 'static {
 
     /// Checks a transaction against all that committed after its snapshot; assigns C.
     ///
-    /// The rules may take the claim's keys and hashes over.
+    /// The rules may take the claim's cells over.
     ///
     /// # Errors
     ///

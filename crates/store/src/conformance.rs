@@ -108,13 +108,13 @@ impl CommitOrder for PlainOrder {
 
     fn decide(&self, claim: &mut Claim) -> Result<Timestamp> {
         let mut plain = self.lock();
-        let beaten = |hash| plain.last_commit.get(hash).is_some_and(|&at| at > claim.read);
-        if claim.hashes.iter().any(beaten) {
+        let beaten = |hash| plain.last_commit.get(&hash).is_some_and(|&at| at > claim.read);
+        if claim.cells.hashes().any(beaten) {
             return Err(Error::conflict("a cell was written after the snapshot"));
         }
         let commit = plain.next()?;
-        for hash in &claim.hashes {
-            plain.last_commit.insert(*hash, commit);
+        for hash in claim.cells.hashes() {
+            plain.last_commit.insert(hash, commit);
         }
         Ok(commit)
     }

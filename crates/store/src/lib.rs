@@ -21,6 +21,7 @@
 //! the suite that it and all others pass.
 
 mod cell_store;
+mod cells;
 mod commit_log;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -28,6 +29,7 @@ mod context;
 mod memory;
 
 pub use cell_store::{At, CellStore, Page, PageLimit, RangeRequest};
+pub use cells::Cells;
 pub use commit_log::{
     BeginKind, Begun, Claim, CommitLog, CommitOrder, CommitRequest, Outcome, ReadSet, Slot, Write,
     check_handed_out,

@@ -21,8 +21,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use carnet_base::{Bytes, CellHash, CellKey, KeyRange, Timestamp};
-use carnet_store::Claim;
+use carnet_base::{CellHash, KeyRange, Timestamp};
+use carnet_store::{Cells, Claim};
 
 /// How many bytes the state takes by default, at most.
 pub const DEFAULT_BYTES_MAX: usize = 64 << 20;
@@ -55,15 +55,12 @@ pub struct ConflictState {
 #[derive(Debug)]
 pub struct Recent {
     commit: Timestamp,
-    keys: Vec<CellKey>,
-    hashes: Vec<CellHash>,
-    bytes: usize,
+    cells: Cells,
 }
 
 impl Recent {
-    fn wrote_between(&self, lower: &Bytes, upper: &Bytes) -> bool {
-        let at = self.keys.partition_point(|key| key.as_bytes() < lower);
-        self.keys.get(at).is_some_and(|key| key.as_bytes() < upper)
+    const fn bytes(&self) -> usize {
+        self.cells.key_bytes() + self.cells.len() * CELL_BYTES
     }
 }
 
@@ -109,14 +106,20 @@ impl ConflictState {
         if claim.read < self.low_watermark {
             return Err(Refusal::BelowWatermark(self.low_watermark));
         }
-        self.check_points(&claim.hashes, claim.read).map_err(Refusal::Written)?;
-        self.check_points(&claim.reads.points, claim.read).map_err(Refusal::Read)?;
+        self.check_points(claim.cells.hashes(), claim.read).map_err(Refusal::Written)?;
+        let points = claim.reads.points.iter().copied();
+        self.check_points(points, claim.read).map_err(Refusal::Read)?;
         self.check_ranges(&claim.reads.ranges, claim.read).map_err(Refusal::Read)
     }
 
-    fn check_points(&self, cells: &[CellHash], read: Timestamp) -> Result<(), Timestamp> {
-        match cells.iter().filter_map(|cell| self.newest.get(cell)).find(|&&at| at > read) {
-            Some(&commit) => Err(commit),
+    fn check_points(
+        &self,
+        mut cells: impl Iterator<Item = CellHash>,
+        read: Timestamp,
+    ) -> Result<(), Timestamp> {
+        let later = |cell| self.newest.get(&cell).copied().filter(|&at| at > read);
+        match cells.find_map(later) {
+            Some(commit) => Err(commit),
             None => Ok(()),
         }
     }
@@ -128,23 +131,22 @@ impl ConflictState {
         }
         for (lower, upper) in ranges.iter().filter_map(KeyRange::byte_bounds) {
             let mut later = self.recent.range(after..);
-            if let Some(beaten) = later.find(|recent| recent.wrote_between(&lower, &upper)) {
+            if let Some(beaten) = later.find(|recent| recent.cells.any_within(&lower, &upper)) {
                 return Err(beaten.commit);
             }
         }
         Ok(())
     }
 
-    /// Remembers a commit; takes the claim's keys. Commits come in their order.
+    /// Remembers a commit; takes the claim's cells. Commits come in their order.
     pub fn record(&mut self, commit: Timestamp, claim: &mut Claim) {
-        let hashes = std::mem::take(&mut claim.hashes);
-        for &hash in &hashes {
+        let cells = std::mem::take(&mut claim.cells);
+        for hash in cells.hashes() {
             self.newest.insert(hash, commit);
         }
-        let keys = std::mem::take(&mut claim.keys);
-        let bytes = keys.iter().map(|key| key.as_bytes().len() + CELL_BYTES).sum();
-        self.bytes += bytes;
-        self.recent.push_back(Recent { commit, keys, hashes, bytes });
+        let recent = Recent { commit, cells };
+        self.bytes += recent.bytes();
+        self.recent.push_back(recent);
     }
 
     /// Tells whether the state takes more than its budget.
@@ -172,10 +174,10 @@ impl ConflictState {
     }
 
     fn forget(&mut self, oldest: &Recent) {
-        self.bytes -= oldest.bytes;
-        for hash in &oldest.hashes {
-            if self.newest.get(hash) == Some(&oldest.commit) {
-                self.newest.remove(hash);
+        self.bytes -= oldest.bytes();
+        for hash in oldest.cells.hashes() {
+            if self.newest.get(&hash) == Some(&oldest.commit) {
+                self.newest.remove(&hash);
             }
         }
         self.low_watermark = oldest.commit;
@@ -196,7 +198,7 @@ impl ConflictState {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::{PartitionKey, TableId, Token};
+    use carnet_base::{CellKey, PartitionKey, TableId, Token};
     use carnet_store::{Begun, CommitRequest, ReadSet, Slot, Write};
 
     use super::*;

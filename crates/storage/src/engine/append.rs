@@ -91,6 +91,9 @@ pub struct Appended {
     commit: Timestamp,
     slot: u64,
     publication: Arc<Publication>,
+    /// Given back by the thread that made it, not by whoever wrote it to the log: an allocator
+    /// that keeps memory by threads would have one wait for the other.
+    _record: Bytes,
 }
 
 impl Appended {
@@ -305,7 +308,8 @@ impl Reserved {
             self.core.write_unless_busy();
         }
         let publication = Arc::clone(&self.core.publication);
-        Appended { commit: self.commit, slot: self.slot, publication }
+        let _record = std::mem::take(&mut self.record);
+        Appended { commit: self.commit, slot: self.slot, publication, _record }
     }
 }
 
