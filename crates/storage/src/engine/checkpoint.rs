@@ -17,6 +17,9 @@
 //! replaced, in one step, it remains the earlier checkpoint. The file `CHECKPOINT` says that
 //! this may be done, and that there is no log: the first opening begins one and removes the file,
 //! because from then on the directory is a database with a life of its own.
+//!
+//! Absent: an identity of databases. Another database's checkpoint is told by a table of the same
+//! number that differs; where no number is the same it is not told, and replaced.
 
 use std::io;
 use std::sync::Arc;
