@@ -25,7 +25,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("cql", &["carnet"]),
     ("server", &["cql", "carnet"]),
     ("cli", &["server", "cql", "carnet"]),
-    ("bench", &["carnet"]),
+    ("bench", &["carnet", "storage"]),
 ];
 
 fn root() -> PathBuf {
