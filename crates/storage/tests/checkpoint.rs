@@ -290,6 +290,9 @@ fn real_files_are_shared_and_writers_go_on() {
             }
         });
         let _stop = Stop(&stop);
+        while engine.published() == Timestamp::ZERO {
+            thread::yield_now();
+        }
         let mut last = Timestamp::ZERO;
         for round in 0..10 {
             let appended = engine.published();
