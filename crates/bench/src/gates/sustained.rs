@@ -1,13 +1,18 @@
 //! Writes for a while, with flushes and compaction, to a data set several times the memory budget.
 //!
 //! Batches of 8 puts overwrite random rows of a fixed number. Every few seconds it prints what the
-//! process has in memory, and in the end the longest time that a write took, waiting included.
+//! process has in memory, and in the end the longest time that a write took, waiting included. It
+//! fails where one of the two is more than it may be.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use carnet_base::{CellKey, Clock, Error, PartitionKey, Result, Rng, SeededRng, SystemClock};
+use carnet_base::{
+    CellKey, Clock, Error, PartitionKey, Result, Rng, SeededRng, SystemClock, TableId, Timestamp,
+};
+use carnet_storage::compaction::merge::{GcHook, Mark};
 use carnet_storage::{Durability, Engine, Mutation, Options};
 use clap::Args;
 
@@ -35,6 +40,13 @@ pub(crate) struct Sustained {
     /// Bytes of the cache, in MiB.
     #[arg(long, default_value_t = 32)]
     cache_mib: usize,
+    /// The process may have so many MiB more in memory than the budget: what flushes, compaction
+    /// and the log have in their hands, indexes of open tables, and the program itself.
+    #[arg(long, default_value_t = 96)]
+    beside_mib: u64,
+    /// No write may take longer than this many milliseconds.
+    #[arg(long, default_value_t = 2000)]
+    longest_ms: u64,
     /// How often it prints, in seconds.
     #[arg(long, default_value_t = 10)]
     every: u64,
@@ -49,14 +61,16 @@ impl Sustained {
             ..Options::default()
         };
         let budget = self.memtable_mib * (options.memtables_waiting_max + 2) + self.cache_mib;
-        let engine = open(dir.join("data"), options, plain_entries())?;
+        let engine = Arc::new(open(dir.join("data"), options, plain_entries())?);
+        // Nobody reads at an older timestamp: what is overwritten may go.
+        engine.set_gc(Arc::new(Newest(Arc::downgrade(&engine))));
         println!(
             "memory budget {budget} MiB, {} MB of rows",
             self.rows * (KEY_BYTES + VALUE_BYTES) as u64 / 1_000_000
         );
         println!(
-            "{:>8} {:>9} {:>12} {:>7} {:>9}",
-            "seconds", "RSS MiB", "keys/s", "tables", "disk MB"
+            "{:>8} {:>9} {:>12} {:>10} {:>7} {:>9}",
+            "seconds", "RSS MiB", "keys/s", "longest ms", "tables", "disk MB"
         );
         let shared = Shared::default();
         let results: Vec<Result<()>> = std::thread::scope(|scope| {
@@ -74,7 +88,8 @@ impl Sustained {
             joined.map(|result| result.expect("no writer panics")).collect()
         });
         results.into_iter().collect::<Result<()>>()?;
-        self.report(&engine, &shared)
+        self.report(&engine, &shared)?;
+        self.judge(budget as u64, &shared)
     }
 
     fn write(&self, engine: &Engine, shared: &Shared, thread: u64) -> Result<()> {
@@ -100,6 +115,8 @@ impl Sustained {
             let now = SystemClock.now();
             let spent = u64::try_from(now.since(last).as_micros()).unwrap_or(u64::MAX);
             shared.longest_micros.fetch_max(spent, Ordering::Relaxed);
+            shared.longest_lately_micros.fetch_max(spent, Ordering::Relaxed);
+            shared.waits.add(spent);
             shared.keys.fetch_add(PUTS, Ordering::Relaxed);
             last = now;
             if thread == 0 && last.since(began) >= printed + Duration::from_secs(self.every) {
@@ -115,6 +132,24 @@ impl Sustained {
         Ok(())
     }
 
+    fn judge(&self, budget_mib: u64, shared: &Shared) -> Result<()> {
+        let memory = shared.rss_max_mib.load(Ordering::Relaxed);
+        if memory > budget_mib + self.beside_mib {
+            return Err(Error::invalid(format!(
+                "{memory} MiB were in memory, with a budget of {budget_mib} and {} beside it",
+                self.beside_mib
+            )));
+        }
+        let longest_ms = shared.longest_micros.load(Ordering::Relaxed) / 1000;
+        if longest_ms > self.longest_ms {
+            return Err(Error::invalid(format!(
+                "a write took {longest_ms} ms, more than {} ms",
+                self.longest_ms
+            )));
+        }
+        Ok(())
+    }
+
     fn report(&self, engine: &Engine, shared: &Shared) -> Result<()> {
         let keys = shared.keys.load(Ordering::Relaxed);
         let written = keys * (KEY_BYTES + VALUE_BYTES) as u64;
@@ -123,7 +158,11 @@ impl Sustained {
         let rows = self.rows * (KEY_BYTES + VALUE_BYTES) as u64;
         let files = metrics.flush_bytes + metrics.compaction_bytes;
         println!(
-            "{keys} keys; the longest write took {:.1} ms; most memory {} MiB",
+            "{keys} keys; of a hundred thousand writes all but {} took less than 1 ms, {} than 10 ms, \
+             {} than 100 ms; the longest took {:.1} ms; most memory {} MiB",
+            shared.waits.beyond(0),
+            shared.waits.beyond(1),
+            shared.waits.beyond(2),
             shared.longest_micros.load(Ordering::Relaxed) as f64 / 1e3,
             shared.rss_max_mib.load(Ordering::Relaxed)
         );
@@ -143,6 +182,9 @@ struct Shared {
     clock: AtomicU64,
     keys: AtomicU64,
     longest_micros: AtomicU64,
+    /// Since it was printed last.
+    longest_lately_micros: AtomicU64,
+    waits: Waits,
     rss_max_mib: AtomicU64,
     failed: AtomicBool,
 }
@@ -153,12 +195,48 @@ impl Shared {
         self.rss_max_mib.fetch_max(rss, Ordering::Relaxed);
         let metrics = engine.metrics();
         println!(
-            "{:>8} {rss:>9} {rate:>12.0} {:>7} {:>9}",
+            "{:>8} {rss:>9} {rate:>12.0} {:>10.1} {:>7} {:>9}",
             at.as_secs(),
+            self.longest_lately_micros.swap(0, Ordering::Relaxed) as f64 / 1e3,
             metrics.tables,
             metrics.table_bytes / 1_000_000
         );
         Ok(())
+    }
+}
+
+/// How many writes took how long.
+#[derive(Default)]
+struct Waits {
+    /// Less than 1, 10 and 100 ms, and longer.
+    counts: [AtomicU64; 4],
+}
+
+impl Waits {
+    fn add(&self, micros: u64) {
+        let at = [1_000, 10_000, 100_000].iter().filter(|limit| micros >= **limit).count();
+        self.counts[at].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Of a hundred thousand writes so many took longer than the counts up to there hold.
+    fn beyond(&self, at: usize) -> u64 {
+        let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let all: u64 = counts.iter().sum();
+        counts[at + 1..].iter().sum::<u64>() * 100_000 / all.max(1)
+    }
+}
+
+/// Compaction may forget what nobody sees who reads now.
+struct Newest(Weak<Engine>);
+
+impl GcHook for Newest {
+    fn mark(&self) -> Mark {
+        let read = self.0.upgrade().map_or(Timestamp::ZERO, |engine| engine.published());
+        Mark { read, ..Mark::default() }
+    }
+
+    fn is_dropped(&self, _: TableId) -> bool {
+        false
     }
 }
 

@@ -247,6 +247,7 @@ impl Engine {
     pub async fn ready(&self, bytes: usize) -> Result<()> {
         std::future::poll_fn(|context| self.core.poll_room(context)).await?;
         std::future::poll_fn(|context| self.core.publication.poll_room(context)).await;
+        std::future::poll_fn(|context| self.core.flush_brake.poll(bytes, context)).await;
         std::future::poll_fn(|context| self.core.brake.poll(bytes, context)).await;
         self.core.publication.check()
     }

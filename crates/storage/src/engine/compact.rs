@@ -3,14 +3,13 @@
 //! One job runs at a time, a [piece](STEP_BYTES) a step, so that closing the engine waits for a
 //! piece and not for a job. A job that is given up leaves files behind that no manifest names.
 //!
-//! **Back-pressure.** The policy says how far compaction is behind. While it is *slow*, writers
-//! share an allowance of bytes that each step of compaction fills up by a part of what the step
-//! wrote: the further it is behind, the smaller the part. So writers are slowed by the pace of
-//! the disk itself, without a clock, long before they would have to be stopped.
+//! **Back-pressure.** The policy says how far compaction is behind, and its state which part of
+//! what compaction reads comes from level 0: what writers may add so that nothing changes. Around
+//! that the [brake](super::brake) is set: halfway between the limits to just as much, before to more, behind
+//! to less, and never to nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,16 +19,16 @@ use super::append::StopOnPanic;
 use super::{Core, Engine};
 use crate::compaction::job::{Job, Output, Outputs, Progress, Tables, Written};
 use crate::compaction::merge::{Cell, Fragment, GcHook, Mark, RangeVersion, Source};
-use crate::compaction::policy::{Choice, Plan, Pressure, State, everything};
+use crate::compaction::policy::{Choice, Plan, State, everything};
 use crate::disk::During;
 use crate::manifest::{Edit, Levels, Manifest};
 use crate::options::TableOptionsOf;
 use crate::sstable::{self, Builder, EntryRef, RangeTombstone, RawCursor, Table};
-use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use crate::sync::{Mutex, lock};
+use crate::sync::atomic::Ordering;
+use crate::sync::lock;
 
 /// About how many bytes of cells a step reads.
-const STEP_BYTES: u64 = 1 << 20;
+const STEP_BYTES: u64 = 256 << 10;
 
 /// How often whoever compacts everything looks whether the compaction under way has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -148,87 +147,6 @@ pub(super) enum Installs {
     Compaction,
 }
 
-/// What writers may do while compaction is behind.
-#[derive(Default)]
-pub(super) struct Brake {
-    /// How many parts in a thousand of what compaction writes writers may write: 1000 and more
-    /// is not slowed at all.
-    permille: AtomicU64,
-    allowance: AtomicI64,
-    /// Nobody compacts any more.
-    released: AtomicBool,
-    waiting: Mutex<Vec<Waker>>,
-}
-
-impl Brake {
-    pub(super) fn new() -> Self {
-        Self { permille: AtomicU64::new(1000), ..Self::default() }
-    }
-
-    fn set(&self, pressure: Pressure) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the product lies between 0 and 999"
-        )]
-        let permille = match pressure {
-            Pressure::Fine => 1000,
-            Pressure::Slow(how) => ((1.0 - how.clamp(0.0, 1.0)) * 999.0) as u64,
-            Pressure::Stop => 0,
-        };
-        self.permille.store(permille, Ordering::SeqCst);
-        if permille >= 1000 {
-            self.allowance.store(0, Ordering::Release);
-            self.wake();
-        }
-    }
-
-    /// Lets writers write a part of what compaction has just moved.
-    pub(super) fn fill_up(&self, bytes: u64) {
-        let permille = self.permille.load(Ordering::Acquire);
-        if permille < 1000 {
-            let part = i64::try_from(bytes.saturating_mul(permille) / 1000).unwrap_or(i64::MAX);
-            self.allowance.fetch_add(part, Ordering::AcqRel);
-            self.wake();
-        }
-    }
-
-    /// Lets everybody go, now and later: compaction has ended.
-    fn release(&self) {
-        self.released.store(true, Ordering::SeqCst);
-        self.wake();
-    }
-
-    fn is_loose(&self) -> bool {
-        self.permille.load(Ordering::SeqCst) >= 1000 || self.released.load(Ordering::SeqCst)
-    }
-
-    fn wake(&self) {
-        std::mem::take(&mut *lock(&self.waiting)).into_iter().for_each(Waker::wake);
-    }
-
-    /// Waits until so many bytes may be written.
-    pub(super) fn poll(&self, bytes: usize, context: &Context<'_>) -> Poll<()> {
-        if self.is_loose() {
-            return Poll::Ready(());
-        }
-        let mut waiting = lock(&self.waiting);
-        if self.allowance.load(Ordering::Acquire) > 0 {
-            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-            self.allowance.fetch_sub(bytes, Ordering::AcqRel);
-            return Poll::Ready(());
-        }
-        // Asked again under the lock under which it is woken.
-        if self.is_loose() {
-            return Poll::Ready(());
-        }
-        if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-            waiting.push(context.waker().clone());
-        }
-        Poll::Pending
-    }
-}
-
 impl Engine {
     /// Names who says what compaction may forget. To be called once; returns false, and changes
     /// nothing, the second time. Before it is called nothing is forgotten.
@@ -330,13 +248,30 @@ impl Core {
         });
         let levels = manifest.levels.clone();
         drop(manifest);
-        let policy = self.options.compaction_style.policy();
-        self.brake.set(policy.pressure(&levels, &self.options.compaction));
+        self.set_brake(&levels);
         let gone: Vec<u64> =
             edit.remove.iter().copied().filter(|number| levels.find(*number).is_none()).collect();
         self.remove_tables(&gone);
         self.compact_signal.ring();
         Ok(())
+    }
+
+    /// Slows writers as far as compaction is behind.
+    fn set_brake(&self, levels: &Levels) {
+        let policy = self.options.compaction_style.policy();
+        match policy.pressure(levels, &self.options.compaction).share() {
+            None => self.brake.loosen(),
+            Some(share) => {
+                #[expect(clippy::cast_precision_loss, reason = "it is at most a thousand")]
+                let taken = self.taken_permille.load(Ordering::Acquire) as f64;
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "the product lies between 0 and 2000"
+                )]
+                self.brake.tighten((taken * share) as u64);
+            }
+        }
     }
 
     /// Removes files that the manifest does not name any more. Readers that still hold them go on.
@@ -361,6 +296,7 @@ impl Core {
         if let Err(error) = &outcome {
             self.publication.stop(&error.to_string());
             self.brake.release();
+            self.flush_brake.release();
         }
         outcome
     }
@@ -410,10 +346,12 @@ impl Compactor {
             return Ok(true);
         }
         let Choice::Compact(plan) = choice else {
-            core.brake.set(Pressure::Fine);
+            core.brake.loosen();
             return Ok(false);
         };
         state.begin(&plan);
+        core.taken_permille.store(state.taken_permille(), Ordering::Release);
+        core.set_brake(&levels);
         let job = core.job(&plan, &levels)?;
         self.running = Some((plan, job));
         Ok(true)

@@ -21,6 +21,9 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{MutexGuard, lock};
 use crate::wal::{Lsn, segment};
 
+/// Writers that are slowed get their part after so many bytes were flushed.
+const PIECE_BYTES: u64 = 256 << 10;
+
 /// A memtable that takes no new records.
 #[derive(Clone)]
 pub(super) struct Sealed {
@@ -82,22 +85,32 @@ impl Core {
         let memtable = std::mem::replace(&mut order.active, Arc::clone(&active));
         // Before it can be flushed: the view lets go of the oldest memtable then.
         self.change_view(|view| view.sealed(active));
-        lock(&self.sealed).queue.push_back(Sealed {
-            memtable,
-            slots_below,
-            next_segment,
-            next_base,
-        });
+        let sealed = Sealed { memtable, slots_below, next_segment, next_base };
+        let mut queue = lock(&self.sealed);
+        queue.queue.push_back(sealed);
+        self.set_flush_brake(queue.len());
+        drop(queue);
         self.publication.mark(slots_below, self.flush_signal.clone());
         // Somebody has to make the new segment even if no record follows.
         self.log.signal.ring();
     }
 
-    /// Waits until there is room for another sealed memtable.
+    /// Slows writers before they would have to wait: with but one more memtable to fill to the
+    /// pace of the flush, with none to half of it, so that the flush ends before they are through.
+    fn set_flush_brake(&self, sealed: usize) {
+        match self.options.memtables_waiting_max.max(1).saturating_sub(sealed) {
+            0 => self.flush_brake.tighten(500),
+            1 if sealed > 0 => self.flush_brake.tighten(1000),
+            _ => self.flush_brake.loosen(),
+        }
+    }
+
+    /// Waits until there is room for another sealed memtable, or in the active one.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<Result<()>> {
         let mut sealed = lock(&self.sealed);
         self.publication.check()?;
-        if sealed.len() < self.options.memtables_waiting_max.max(1) {
+        let room = sealed.len() < self.options.memtables_waiting_max.max(1);
+        if room || self.view().active.memory_bytes() < self.budget.flush {
             return Poll::Ready(Ok(()));
         }
         if !sealed.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
@@ -144,7 +157,10 @@ impl Core {
         self.install(&edit, Installs::Flush)?;
         let mut queue = lock(&self.sealed);
         queue.queue.pop_front();
+        self.set_flush_brake(queue.len());
         Self::wake_waiting(queue);
+        // However little was flushed: somebody gets on.
+        self.flush_brake.fill_up(PIECE_BYTES);
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         self.counters.flush_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.remove_segments(sealed);
@@ -165,7 +181,12 @@ impl Core {
     fn build(&self, memtable: &Memtable) -> Result<Option<TableMeta>> {
         let mut builder = self.new_table()?;
         let mut tally = Tally::default();
+        let mut moved = 0;
         let mut push = |entry: &EntryRef<'_>| {
+            moved += (entry.key.len() + entry.payload.map_or(0, <[u8]>::len)) as u64;
+            if moved >= PIECE_BYTES {
+                self.flush_brake.fill_up(std::mem::take(&mut moved));
+            }
             tally.cell(entry.key, entry.commit, entry.expiry, entry.payload.is_none());
             builder.push(entry)
         };
@@ -242,6 +263,7 @@ impl Drop for MemtableFlusher {
         if !self.0.closing.load(Ordering::Acquire) {
             self.0.publication.stop("the memtable flusher ended");
         }
+        self.0.flush_brake.release();
         Core::wake_waiting(lock(&self.0.sealed));
     }
 }

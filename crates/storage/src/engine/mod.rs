@@ -50,6 +50,7 @@
 //! another thread has yet to do, but for *compacting*, which waits for nobody's work but its own.
 
 mod append;
+mod brake;
 pub(crate) mod checkpoint;
 mod compact;
 mod conditional;
@@ -95,8 +96,8 @@ use crate::sstable::{Found, ReadOptions, Table};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::wal::Tail;
+use brake::Brake;
 use checkpoint::Removals;
-use compact::Brake;
 use flush::SealedQueue;
 use groups::Groups;
 use log::Log;
@@ -148,7 +149,12 @@ struct Core {
     compact_signal: Signal,
     /// Which compactions are under way.
     compacting: Mutex<State>,
+    /// Slows writers while compaction is behind.
     brake: Brake,
+    /// As [`State::taken_permille`] of the compaction that began last.
+    taken_permille: AtomicU64,
+    /// Slows writers while memtables wait for their flush.
+    flush_brake: Brake,
     gc: OnceLock<Arc<dyn GcHook + Send + Sync>>,
     removals: Mutex<Removals>,
     /// The number of the next table that is begun.

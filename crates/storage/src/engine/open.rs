@@ -14,8 +14,9 @@ use arc_swap::ArcSwap;
 use carnet_base::{Clock, Error, Result, Signal, Spawn, Timestamp};
 
 use super::append::insert;
+use super::brake::Brake;
 use super::checkpoint;
-use super::compact::{Brake, Compactor};
+use super::compact::Compactor;
 use super::flush::{MemtableFlusher, SealedQueue};
 use super::groups::Groups;
 use super::log::{Flusher, Log};
@@ -101,6 +102,8 @@ impl Engine {
             compact_signal,
             compacting: Mutex::default(),
             brake: Brake::new(),
+            taken_permille: AtomicU64::new(1000),
+            flush_brake: Brake::new(),
             gc: OnceLock::new(),
             removals: Mutex::default(),
             next_file: AtomicU64::new(manifest.next_file),

@@ -320,6 +320,26 @@ fn writers_are_held_back_while_memtables_wait() {
 }
 
 #[test]
+fn writers_are_slowed_to_the_pace_of_the_flush_before_they_are_held_back() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let options = Options { flush_bytes: 1, memtables_waiting_max: 2, ..Options::default() };
+    let engine = open(&disk, &workers, options);
+    let is_ready = || {
+        let mut ready = std::pin::pin!(engine.ready(100));
+        ready.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    };
+    drop(reserve(&engine, 10).insert());
+    assert!(is_ready(), "nothing waits");
+    drop(reserve(&engine, 20).insert());
+    assert!(!is_ready(), "one memtable waits, and only one more may");
+    engine.core.flush_brake.fill_up(150);
+    assert!(is_ready() && is_ready() && !is_ready(), "as much as was flushed");
+    workers.step(0);
+    workers.step(1);
+    assert!(is_ready() && is_ready());
+}
+
+#[test]
 fn whoever_waits_for_slots_learns_that_the_store_has_stopped() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());

@@ -8,12 +8,13 @@ pub struct Config {
     pub level0_tables: usize,
     /// From this many runs that a read may have to look into, writers are slowed. Default: 12.
     pub slow_runs: usize,
-    /// At this many they are stopped. Default: 36.
-    pub stop_runs: usize,
+    /// At this many they are slowed most: to a tenth of what compaction takes away from level 0.
+    /// Default: 36.
+    pub slowest_runs: usize,
     /// From this many bytes that wait for compaction, writers are slowed. Default: 16 GiB.
     pub slow_pending_bytes: u64,
-    /// At this many they are stopped. Default: 64 GiB.
-    pub stop_pending_bytes: u64,
+    /// At this many they are slowed most. Default: 64 GiB.
+    pub slowest_pending_bytes: u64,
     /// About what a compaction of level 0 brings down at once: the smallest sensible size of the
     /// level that it goes to. Default: 256 MiB, four memtables.
     pub base_bytes: u64,
@@ -37,9 +38,9 @@ impl Default for Config {
         Self {
             level0_tables: 4,
             slow_runs: 12,
-            stop_runs: 36,
+            slowest_runs: 36,
             slow_pending_bytes: 16 << 30,
-            stop_pending_bytes: 64 << 30,
+            slowest_pending_bytes: 64 << 30,
             base_bytes: 256 << 20,
             fanout: 10,
             table_bytes: 64 << 20,

@@ -1,4 +1,4 @@
-//! How far behind compaction is.
+//! How far behind compaction is, and what writers may do about it.
 
 use super::Config;
 
@@ -7,30 +7,44 @@ use super::Config;
 pub enum Pressure {
     /// Write on.
     Fine,
-    /// Write more slowly: from 0, hardly, to 1, nearly not at all.
+    /// Write more slowly: from 0, hardly behind, to 1, as far as it should ever be.
     Slow(f64),
-    /// Wait.
-    Stop,
 }
+
+/// Writers may always write this part of what compaction takes away: where they stop altogether,
+/// one of them waits for as long as a compaction takes. The rest of it makes up for what is behind.
+const SHARE_MIN: f64 = 0.1;
 
 impl Pressure {
     /// Judges how many runs reads look into, and how many bytes wait to be compacted: the worse
     /// of the two counts. Between its two limits each rises evenly.
     #[must_use]
     pub fn of(runs: usize, pending_bytes: u64, config: &Config) -> Self {
-        let part = |value: u64, slow: u64, stop: u64| {
-            if value >= stop {
+        let part = |value: u64, slow: u64, slowest: u64| {
+            if value >= slowest {
                 1.0
             } else {
-                to_f64(value.saturating_sub(slow)) / to_f64(stop.saturating_sub(slow).max(1))
+                to_f64(value.saturating_sub(slow)) / to_f64(slowest.saturating_sub(slow).max(1))
             }
         };
-        let runs = part(runs as u64, config.slow_runs as u64, config.stop_runs as u64);
-        let pending = part(pending_bytes, config.slow_pending_bytes, config.stop_pending_bytes);
+        let runs = part(runs as u64, config.slow_runs as u64, config.slowest_runs as u64);
+        let pending = part(pending_bytes, config.slow_pending_bytes, config.slowest_pending_bytes);
         match runs.max(pending) {
-            worst if worst >= 1.0 => Self::Stop,
             worst if worst > 0.0 => Self::Slow(worst),
             _ => Self::Fine,
+        }
+    }
+
+    /// Returns how much writers may write for each byte that compaction takes away in the long
+    /// run; `None` where they are free.
+    ///
+    /// Halfway it is just as much, so that writers who want more stay there; before they may
+    /// write up to twice as much, behind it less.
+    #[must_use]
+    pub fn share(self) -> Option<f64> {
+        match self {
+            Self::Fine => None,
+            Self::Slow(how) => Some((2.0 * (1.0 - how)).max(SHARE_MIN)),
         }
     }
 }
@@ -45,12 +59,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writers_are_slowed_more_and_more_before_they_are_stopped() {
+    fn writers_are_slowed_more_and_more_and_never_stopped() {
         let config = Config {
             slow_runs: 10,
-            stop_runs: 30,
+            slowest_runs: 30,
             slow_pending_bytes: 1000,
-            stop_pending_bytes: 2000,
+            slowest_pending_bytes: 2000,
             ..Config::default()
         };
         let of = |runs, bytes| Pressure::of(runs, bytes, &config);
@@ -58,7 +72,9 @@ mod tests {
         assert_eq!(of(11, 0), Pressure::Slow(0.05));
         assert_eq!(of(20, 1250), Pressure::Slow(0.5));
         assert_eq!(of(10, 1750), Pressure::Slow(0.75));
-        assert_eq!((of(30, 0), of(0, 2000)), (Pressure::Stop, Pressure::Stop));
-        assert_eq!(of(usize::MAX, u64::MAX), Pressure::Stop);
+        assert_eq!((of(30, 0), of(0, 2000)), (Pressure::Slow(1.0), Pressure::Slow(1.0)));
+        assert_eq!(of(usize::MAX, u64::MAX), Pressure::Slow(1.0));
+        let shares = [of(10, 0), of(15, 0), of(20, 0), of(25, 0), of(30, 0)].map(Pressure::share);
+        assert_eq!(shares, [None, Some(1.5), Some(1.0), Some(0.5), Some(0.1)]);
     }
 }

@@ -20,7 +20,7 @@ fn config() -> Config {
         base_bytes: 4 * MEMTABLE_BYTES,
         table_bytes: MEMTABLE_BYTES,
         slow_pending_bytes: 256 * MEMTABLE_BYTES,
-        stop_pending_bytes: 1024 * MEMTABLE_BYTES,
+        slowest_pending_bytes: 1024 * MEMTABLE_BYTES,
         ..Config::default()
     }
 }

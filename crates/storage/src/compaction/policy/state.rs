@@ -22,6 +22,33 @@ pub struct State {
     busy: HashSet<u64>,
     /// For each level the end of the table that was compacted last.
     cursors: [Bytes; LEVELS],
+    taken: Taken,
+}
+
+/// What compactions have read lately.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    /// Of these, what they took away from level 0 for good.
+    level0_bytes: u64,
+    bytes: u64,
+}
+
+/// Older compactions than those that read this much hardly count in what is read lately.
+const LATELY_BYTES: u64 = 4 << 30;
+
+impl Taken {
+    fn add(&mut self, plan: &Plan) {
+        if self.bytes > LATELY_BYTES {
+            (self.level0_bytes, self.bytes) = (self.level0_bytes / 2, self.bytes / 2);
+        }
+        for (level, tables) in &plan.inputs {
+            let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
+            self.bytes = self.bytes.saturating_add(bytes);
+            if *level == 0 && plan.output_level > 0 {
+                self.level0_bytes = self.level0_bytes.saturating_add(bytes);
+            }
+        }
+    }
 }
 
 impl State {
@@ -38,7 +65,16 @@ impl State {
         {
             self.cursors[usize::from(*level)] = last.range.upper.clone();
         }
+        self.taken.add(plan);
         self.running.push(plan.clone());
+    }
+
+    /// Estimates how many bytes in a thousand that compaction reads it takes away from level 0:
+    /// what writers may add in the long run. At least 10.
+    #[must_use]
+    pub fn taken_permille(&self) -> u64 {
+        let Taken { level0_bytes, bytes } = self.taken;
+        (level0_bytes.saturating_mul(1000) / bytes.max(1)).clamp(10, 1000)
     }
 
     /// Learns that a compaction ended, whether it came to anything or not.
