@@ -135,6 +135,9 @@ impl<T> Link<T> {
     }
 }
 
+/// So many bytes of a cell are asked for ahead: header, key and a small payload.
+const CELL_AHEAD_BYTES: usize = 192;
+
 /// What a cell's bytes begin with.
 #[repr(C)]
 pub(super) struct Cell {
@@ -237,17 +240,31 @@ impl Arena {
 
     /// Asks for the lines of a value before they are needed.
     pub(super) fn prefetch<T>(&self, at: Ref<T>) {
+        self.ask(at.place.get(), size_of::<T>());
+    }
+
+    /// Asks for the beginning of a cell before it is needed.
+    pub(super) fn prefetch_cell(&self, at: Ref<Cell>) {
+        self.ask(at.place.get(), CELL_AHEAD_BYTES);
+    }
+
+    /// Asks for a cell's record before it is needed. The cell itself is needed for that.
+    pub(super) fn prefetch_record(&self, of: Ref<Cell>) {
+        self.ask(self.cell(of).header().record, size_of::<[u64; 2]>());
+    }
+
+    fn ask(&self, place: u32, bytes: usize) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let first: *const i8 = self.pointer(at.place.get()).cast();
-            for line in (0..size_of::<T>()).step_by(size_of::<Line>()) {
+            let first: *const i8 = self.pointer(place).cast();
+            for line in (0..bytes).step_by(size_of::<Line>()) {
                 // SAFETY: a prefetch reads nothing that a program could observe, at any address.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line)) };
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = at;
+        let _ = (place, bytes);
     }
 
     /// Copies the cells of a record in.

@@ -265,3 +265,33 @@ fn what_was_inserted_is_there_while_nodes_split() {
     });
     assert_eq!(count, 3 * 3 * limit);
 }
+
+/// Run with `cargo test --release -p carnet-storage --lib time_of_a_walk -- --ignored --nocapture`.
+#[test]
+#[ignore = "it measures"]
+fn time_of_a_walk() {
+    use carnet_base::{Clock, SystemClock};
+    let mut rng = SeededRng::new(1);
+    let memtable = Memtable::new(0);
+    let mut cells = 0_u64;
+    for commit in 1..=50_000 {
+        let keys: Vec<Vec<u8>> = (0..8)
+            .map(|_| [rng.next_u64(), rng.next_u64(), 0].map(u64::to_be_bytes).concat())
+            .collect();
+        let payload = [7; 100];
+        let changes = keys.iter().map(|key| CellRef { key, expiry: None, payload: Some(&payload) });
+        memtable.insert(time(commit), time(commit), changes);
+        cells += 8;
+    }
+    for _ in 0..5 {
+        let mut bytes = 0;
+        let began = SystemClock.now();
+        let visit = |key: &[u8], version: VersionRef<'_>| -> Result<(), ()> {
+            bytes += key.len() + version.payload.map_or(0, |payload| usize::from(payload[99]));
+            Ok(())
+        };
+        memtable.try_for_each(visit).unwrap();
+        let nanos = SystemClock.now().since(began).as_nanos();
+        println!("{cells} cells: {} ns each ({bytes})", nanos / u128::from(cells));
+    }
+}
