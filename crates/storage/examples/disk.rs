@@ -477,7 +477,7 @@ fn write_bulk(
     }
     if matches!(way, Way::Bulk) {
         let began = Instant::now();
-        let mut writer = BulkWriter::new(disk.create("bulk")?);
+        let mut writer = BulkWriter::create(disk, "bulk")?;
         let memory = vec![0x5a; piece];
         for _ in (0..bytes).step_by(piece) {
             writer.write(&memory)?;

@@ -50,15 +50,18 @@
 //!   marked as written), 162 (p99 263) where [`File::preallocate`] has written zeros, and the
 //!   same on a recycled file.
 //! * A log's sync waits for what the device was given before it. Beside 256 MiB that are written
-//!   and then synced, it has a p99 of 24 to 54 ms (medians of five rounds, three runs); where no
-//!   more than 1 MiB is unsynced at a time 8 to 13 ms, which on that loaded machine is what it
-//!   has beside nothing at all (7 to 9 ms). [`BulkWriter`] does that, at 230 to 480 MiB/s, more
-//!   than a compaction merges. With 8 MiB unsynced the p99 is 12 to 24 ms.
+//!   and then synced, it has a p99 of 24 to 54 ms (medians of five rounds, three runs); with
+//!   8 MiB unsynced 12 to 24 ms; with 1 MiB 8 to 13 ms, and past the page cache 7 to 17 ms, which
+//!   on that loaded machine is what it has beside nothing at all (7 to 9 ms).
+//! * So tables are written by a [`BulkWriter`]: past the page cache where the file system can
+//!   (`O_DIRECT`), and synced every 8 MiB. Copying them into pages that the kernel has to find
+//!   first took 30 % of compaction's time and a third of the flush's. Two writers with compaction
+//!   behind them (`carnet-bench sustained --seconds 20`, twice each in turn, other builds beside
+//!   it) used 2.1 µs of CPU a key instead of 2.5 and wrote 366,000 keys a second instead of
+//!   273,000. The price: a new table is nowhere cached but in the engine's own cache, as it is read.
 //!
 //! Deliberately absent, since they did not pay in the same runs:
 //!
-//! * `O_DIRECT` for large files: 1.0 to 1.7 GiB/s, a p99 of the log of 7 to 17 ms as with the
-//!   writer's syncs, for aligned memory and a table that is nowhere cached once it is written.
 //! * `sync_file_range`: 0.8 to 1.4 GiB/s in steps of 1 MiB, a p99 of 8 to 12 ms, for a promise
 //!   that holds on some file systems only.
 //! * Dropping a large file's pages after it is written: point reads from the page cache beside
@@ -104,6 +107,17 @@ pub trait Disk: Send + Sync + 'static {
     ///
     /// As the operating system says.
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
+
+    /// Makes a file, as [`Disk::create`], that is only written and in large pieces: past the page
+    /// cache, where that can be. Use a [`BulkWriter`], which keeps places, lengths and memory
+    /// aligned as that needs them.
+    ///
+    /// # Errors
+    ///
+    /// As the operating system says.
+    fn create_bulk(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.create(name)
+    }
 
     /// Opens a file for reading and writing.
     ///

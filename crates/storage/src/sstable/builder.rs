@@ -1,7 +1,7 @@
 //! Writes a table, version by version, in order.
 //!
 //! ```text
-//! push ──► run of the block ──full──► compress, seal ──► buffer ──256 KiB──► file
+//! push ──► run of the block ──full──► compress, seal ──► bulk writer ──► file
 //!                                        │ separator, place
 //!                                        ▼
 //!                                  index page (+ filter) ──full──► kept ──finish──► buffer
@@ -26,10 +26,8 @@ use super::statistics::{Counting, Statistics};
 use super::tombstones::{Fragmenter, RangeTombstone};
 use super::{KEY_BYTES_MAX, file_name, partition_len, table_of};
 use crate::codec::PAYLOAD_BYTES_MAX;
-use crate::disk::{Disk, During, File};
+use crate::disk::{BulkWriter, Disk, During};
 
-/// The file is written in pieces of about this many bytes.
-const WRITE_BYTES: usize = 256 << 10;
 /// A decoded block takes at most so many times the bytes of its run, unless it has one entry.
 const DECODED_FACTOR: usize = 16;
 
@@ -319,50 +317,43 @@ fn check_sizes(entry: &EntryRef<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The file under its temporary name, and what is not yet written of it.
+/// The file under its temporary name.
 struct Output {
     disk: Arc<dyn Disk>,
-    file: Arc<dyn File>,
+    writer: BulkWriter,
     number: u64,
     temporary: String,
-    buffer: Vec<u8>,
-    /// Where the buffer's first byte goes.
-    offset: u64,
+    /// The section under way.
+    section: Vec<u8>,
 }
 
 impl Output {
     fn begin(disk: Arc<dyn Disk>, number: u64) -> Result<Self> {
         let temporary = format!("{}.tmp", file_name(number));
-        let file = disk.create(&temporary).during("create", &*disk, &temporary)?;
-        let buffer = Vec::with_capacity(WRITE_BYTES + (64 << 10));
-        Ok(Self { disk, file, number, temporary, buffer, offset: 0 })
+        let writer = BulkWriter::create(&*disk, &temporary).during("create", &*disk, &temporary)?;
+        Ok(Self { disk, writer, number, temporary, section: Vec::new() })
     }
 
     /// Where the next byte goes in the file.
     fn place(&self) -> u64 {
-        self.offset + self.buffer.len() as u64
+        self.writer.offset()
     }
 
     /// Appends a section and its checksum.
     fn section(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<Place> {
-        let (from, offset) = (self.buffer.len(), self.place());
-        put(&mut self.buffer);
-        section::seal(&mut self.buffer, from, self.number, offset);
-        let len = u32::try_from(self.buffer.len() - from).map_err(|_| {
+        let offset = self.place();
+        self.section.clear();
+        put(&mut self.section);
+        section::seal(&mut self.section, 0, self.number, offset);
+        let len = u32::try_from(self.section.len()).map_err(|_| {
             Error::unsupported("tables with an index of more than 4 GiB: cut them earlier")
         })?;
-        if self.buffer.len() >= WRITE_BYTES {
-            self.write()?;
-        }
+        self.write()?;
         Ok(Place { offset, len })
     }
 
     fn write(&mut self) -> Result<()> {
-        let name = &self.temporary;
-        self.file.write_at(&self.buffer, self.offset).during("write", &*self.disk, name)?;
-        self.offset += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
+        self.writer.write(&self.section).during("write", &*self.disk, &self.temporary)
     }
 
     fn abandon(self) -> Result<()> {
@@ -372,13 +363,14 @@ impl Output {
     /// Writes the footer and makes the file durable under its own name.
     fn finish(mut self, footer: &Footer) -> Result<(u64, u64)> {
         let at = self.place();
-        footer.put(&mut self.buffer, self.number, at);
+        self.section.clear();
+        footer.put(&mut self.section, self.number, at);
         self.write()?;
         let disk = &*self.disk;
-        self.file.sync_data().during("sync", disk, &self.temporary)?;
+        let bytes = self.writer.finish().during("write", disk, &self.temporary)?;
         let name = file_name(self.number);
         disk.rename(&self.temporary, &name).during("make", disk, &name)?;
         disk.sync_dir().during("sync the directory of", disk, &name)?;
-        Ok((self.number, self.offset))
+        Ok((self.number, bytes))
     }
 }

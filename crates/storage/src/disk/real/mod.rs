@@ -146,6 +146,19 @@ impl Disk for RealDisk {
         self.open_file(name, &options)
     }
 
+    #[cfg(target_os = "linux")]
+    fn create_bulk(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).map_err(io::Error::other)?;
+        match self.open_file(name, options.clone().custom_flags(direct)) {
+            // Not every file system has it.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.create(name),
+            opened => opened,
+        }
+    }
+
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
         self.open_file(name, OpenOptions::new().read(true).write(true))
     }

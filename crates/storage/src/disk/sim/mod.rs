@@ -282,20 +282,18 @@ impl Disk for SimDisk {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.enter().growing(Kind::Create, |state| {
-            let file = state.files.len();
-            state.files.push(Content::default());
-            let change = NameChange::Create { name: name.to_owned(), file };
-            change.apply(&mut state.names);
-            state.unsynced_names.push(change);
-            Ok(Arc::new(SimFile { disk: self.clone(), name: name.to_owned(), file }) as _)
-        })
+        self.make(name, false)
+    }
+
+    fn create_bulk(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.make(name, true)
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
         self.enter().atomically(Kind::Open, |state| {
             let file = state.find(name)?;
-            Ok(Arc::new(SimFile { disk: self.clone(), name: name.to_owned(), file }) as _)
+            Ok(Arc::new(SimFile { disk: self.clone(), name: name.to_owned(), file, bulk: false })
+                as _)
         })
     }
 
@@ -352,6 +350,21 @@ struct SimFile {
     disk: SimDisk,
     name: String,
     file: usize,
+    /// Written past a page cache, which takes whole blocks only.
+    bulk: bool,
+}
+
+impl SimDisk {
+    fn make(&self, name: &str, bulk: bool) -> io::Result<Arc<dyn File>> {
+        self.enter().growing(Kind::Create, |state| {
+            let file = state.files.len();
+            state.files.push(Content::default());
+            let change = NameChange::Create { name: name.to_owned(), file };
+            change.apply(&mut state.names);
+            state.unsynced_names.push(change);
+            Ok(Arc::new(SimFile { disk: self.clone(), name: name.to_owned(), file, bulk }) as _)
+        })
+    }
 }
 
 impl SimFile {
@@ -399,6 +412,8 @@ impl File for SimFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let aligned = offset.is_multiple_of(4096) && bytes.len().is_multiple_of(4096);
+        assert!(aligned || !self.bulk, "{} bytes at {offset} of a bulk file", bytes.len());
         self.write(&mut self.disk.enter(), bytes.to_vec(), offset)
     }
 
