@@ -72,6 +72,8 @@ counters! {
     compaction_bytes,
     /// Gauge: bytes that memtables take.
     memtable_bytes,
+    /// Gauge: bytes that flushed memtables left for the next ones.
+    memtable_spare_bytes,
     /// Gauge: SSTables.
     tables,
     /// Gauge: bytes of all SSTables.

@@ -81,7 +81,7 @@ impl Core {
         let rotation = order.tail.rotate(slots_below);
         let (next_segment, next_base) = (rotation.segment, rotation.base);
         self.log.rotate(rotation);
-        let active = Arc::new(Memtable::new(next_segment));
+        let active = Arc::new(Memtable::new(next_segment, self.chunks.clone()));
         let memtable = std::mem::replace(&mut order.active, Arc::clone(&active));
         // Before it can be flushed: the view lets go of the oldest memtable then.
         self.change_view(|view| view.sealed(active));

@@ -89,7 +89,7 @@ use crate::compaction::policy::State;
 use crate::disk::{DirectoryLock, Disk};
 use crate::manifest::{Edit, Manifest};
 use crate::memory::Budget;
-use crate::memtable::{self, Memtable};
+use crate::memtable::{self, Chunks, Memtable};
 use crate::metrics::{Counters, Metrics};
 use crate::options::{Durability, Options};
 use crate::sstable::{Found, ReadOptions, Table};
@@ -134,6 +134,8 @@ struct Core {
     entry_cell: EntryCell,
     counters: Arc<Counters>,
     cache: Arc<Cache>,
+    /// What flushed memtables leave for the next ones.
+    chunks: Chunks,
     order: Mutex<Order>,
     log: Log,
     /// Set where writers form groups.
@@ -330,6 +332,7 @@ impl Engine {
             table_bytes: view.tables().map(|open| open.meta.bytes).sum(),
             table_memory_bytes: view.tables().map(|open| open.table.memory_bytes() as u64).sum(),
             memtable_bytes: view.memtables().map(|memtable| memtable.memory_bytes() as u64).sum(),
+            memtable_spare_bytes: self.core.chunks.bytes() as u64,
             cache_bytes: self.core.cache.bytes(),
             ..self.core.counters.snapshot()
         }

@@ -30,7 +30,7 @@ use crate::cache::Cache;
 use crate::disk::{Disk, During};
 use crate::manifest::{self, Manifest, TableMeta};
 use crate::memory::Budget;
-use crate::memtable::Memtable;
+use crate::memtable::{Chunks, Memtable};
 use crate::metrics::Counters;
 use crate::options::{Durability, Options, WritePath};
 use crate::sstable::{self, Table};
@@ -62,7 +62,8 @@ impl Engine {
         let manifest = load_or_create(&disk, &counters)?;
         remove_orphans(&*disk, &manifest)?;
         let tables = open_tables(&disk, &manifest, &cache)?;
-        let replayed = Replayed::read(&*disk, &manifest)?;
+        let chunks = Chunks::new(budget.flush);
+        let replayed = Replayed::read(&*disk, &manifest, chunks.clone())?;
         let Recovered { segment, base, cut_bytes } = replayed.recovered;
         counters.recovered_records.store(replayed.records, std::sync::atomic::Ordering::Relaxed);
         counters.recovered_cut_bytes.store(cut_bytes, std::sync::atomic::Ordering::Relaxed);
@@ -117,6 +118,7 @@ impl Engine {
             entry_cell,
             counters,
             cache,
+            chunks,
         });
         let flusher = Box::new(Flusher::new(Arc::clone(&core)));
         let memtables = Box::new(MemtableFlusher(Arc::clone(&core)));
@@ -205,8 +207,8 @@ struct Replayed {
 }
 
 impl Replayed {
-    fn read(disk: &dyn Disk, manifest: &Manifest) -> Result<Self> {
-        let memtable = Memtable::new(manifest.first_segment);
+    fn read(disk: &dyn Disk, manifest: &Manifest, chunks: Chunks) -> Result<Self> {
+        let memtable = Memtable::new(manifest.first_segment, chunks);
         let (mut records, mut last_commit) = (0, Timestamp::ZERO);
         let base = Lsn(manifest.first_lsn);
         let recovered = recovery::recover(disk, manifest.first_segment, base, |record| {

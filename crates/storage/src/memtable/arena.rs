@@ -18,17 +18,18 @@
 
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use carnet_base::Timestamp;
 
 use super::CellRef;
+use super::chunks::Chunks;
 use crate::lock::lock;
 
 const WORD: usize = 8;
 /// Places are divided into spans of so many bytes; a chunk begins at a span's beginning.
-const SPAN_BYTES: usize = 4 << 20;
+pub(super) const SPAN_BYTES: usize = 4 << 20;
 const SPAN_WORDS: u32 = 1 << 19;
 /// 16 GiB of places: [`MEMTABLE_BYTES_MAX`] is chosen so that they suffice, also where each chunk
 /// is little more than a span and takes two.
@@ -45,7 +46,7 @@ const EXPIRING: u32 = 1 << 31;
 /// A cache line, so that nodes can begin at one.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
-struct Line(#[expect(dead_code, reason = "it is only room")] [u64; 8]);
+pub(super) struct Line(#[expect(dead_code, reason = "it is only room")] [u64; 8]);
 
 /// See the module's essay.
 pub(super) struct Arena {
@@ -54,6 +55,8 @@ pub(super) struct Arena {
     tail: Mutex<Tail>,
     /// Bytes handed out, and those at the ends of chunks that never will be.
     used: AtomicUsize,
+    /// Where full chunks come from, if there are any, and go to.
+    kept: Chunks,
 }
 
 /// Where the next piece is taken from.
@@ -157,7 +160,7 @@ pub(crate) struct VersionRef<'a> {
 }
 
 impl Arena {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(kept: Chunks) -> Self {
         // The first word belongs to nobody, so that no place is zero.
         let tail =
             Tail { next: 0, end: 0, spans: 0, chunk_bytes: CHUNK_BYTES_MIN, chunks: Vec::new() };
@@ -165,6 +168,7 @@ impl Arena {
             spans: (0..SPANS).map(|_| AtomicPtr::default()).collect(),
             tail: Mutex::new(tail),
             used: AtomicUsize::new(0),
+            kept,
         }
     }
 
@@ -199,7 +203,9 @@ impl Arena {
         // One line more: for alignment, and for the word that is left out.
         let bytes = ((words + 2 * WORD) * WORD).max(tail.chunk_bytes);
         tail.chunk_bytes = (tail.chunk_bytes * 2).min(SPAN_BYTES);
-        let mut chunk: Vec<Line> = Vec::with_capacity(bytes.div_ceil(size_of::<Line>()));
+        let kept = if bytes == SPAN_BYTES { self.kept.take() } else { None };
+        let mut chunk =
+            kept.unwrap_or_else(|| Vec::with_capacity(bytes.div_ceil(size_of::<Line>())));
         let bytes = chunk.capacity() * size_of::<Line>();
         let first = tail.spans;
         tail.spans += bytes.div_ceil(SPAN_BYTES);
@@ -302,6 +308,14 @@ impl Arena {
     /// A cell's key.
     pub(super) fn key(&self, at: Ref<Cell>) -> &[u8] {
         self.cell(at).key()
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let tail = self.tail.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let full = |chunk: &Vec<Line>| chunk.capacity() * size_of::<Line>() == SPAN_BYTES;
+        self.kept.give(tail.chunks.drain(..).filter(full));
     }
 }
 
@@ -452,7 +466,7 @@ mod tests {
         // Each record begins a chunk, which takes one span or two.
         let most = 2 * MEMTABLE_BYTES_MAX + 32 * (64 << 20);
         for records in [[span / 2 + 1, span / 2 + 1], [span + 1, span + 1], [span + 1, 32]] {
-            let arena = Arena::new();
+            let arena = Arena::new(Chunks::new(0));
             for words in records.iter().cycle() {
                 if arena.used() >= most {
                     break;

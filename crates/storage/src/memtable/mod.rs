@@ -14,6 +14,7 @@
 //! The versions of a cell may be inserted in any order, and the same version twice.
 
 mod arena;
+mod chunks;
 mod cursor;
 mod node;
 mod ranges;
@@ -28,6 +29,7 @@ use bytes::Bytes;
 use carnet_base::Timestamp;
 
 pub(crate) use arena::{MEMTABLE_BYTES_MAX, VersionRef};
+pub(crate) use chunks::Chunks;
 pub(crate) use cursor::MemtableCursor;
 pub(crate) use ranges::Fragment;
 
@@ -73,10 +75,10 @@ pub(crate) struct Memtable {
 
 impl Memtable {
     /// Makes an empty memtable for the records from a segment's beginning on.
-    pub(crate) fn new(first_segment: u64) -> Self {
+    pub(crate) fn new(first_segment: u64, chunks: Chunks) -> Self {
         Self {
             first_segment,
-            tree: Tree::new(),
+            tree: Tree::new(chunks),
             ranges: Ranges::default(),
             entries: (0..ENTRY_SHARDS).map(|_| Mutex::default()).collect(),
             records: AtomicUsize::new(0),

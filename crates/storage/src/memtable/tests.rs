@@ -126,7 +126,7 @@ fn compare_walk(memtable: &Arc<Memtable>, model: &Model, rng: &mut SeededRng, sp
 fn it_holds_what_a_map_of_versions_holds() {
     for seed in 0..scaled(60, 3) {
         let mut rng = SeededRng::new(seed);
-        let memtable = Arc::new(Memtable::new(3));
+        let memtable = Arc::new(Memtable::new(3, Chunks::new(0)));
         let (mut model, spread) = (Model::default(), [5, 300, 100_000][rng.below(3) as usize]);
         fill(&memtable, &mut model, &mut rng, scaled(300, 40), spread);
         for _ in 0..scaled(300, 30) {
@@ -153,7 +153,7 @@ fn it_holds_what_a_map_of_versions_holds() {
 fn fragments_are_in_order_and_do_not_overlap() {
     for seed in 0..scaled(40, 2) {
         let mut rng = SeededRng::new(seed);
-        let memtable = Memtable::new(1);
+        let memtable = Memtable::new(1, Chunks::new(0));
         let mut model = Model::default();
         fill(&memtable, &mut model, &mut rng, scaled(400, 40), 50);
         let fragments = memtable.range_tombstones();
@@ -176,7 +176,7 @@ fn fragments_are_in_order_and_do_not_overlap() {
 /// Otherwise such deletes would fill the memory before anybody asks for a flush.
 #[test]
 fn deletions_within_each_other_are_counted_for_what_they_take() {
-    let memtable = Memtable::new(1);
+    let memtable = Memtable::new(1, Chunks::new(0));
     let (count, end) = (scaled(500, 20), u64::MAX.to_be_bytes());
     for n in 1..=count {
         memtable.delete_range(time(n), time(n), &n.to_be_bytes(), &end);
@@ -190,7 +190,7 @@ fn deletions_within_each_other_are_counted_for_what_they_take() {
 
 #[test]
 fn commits_are_found_by_their_starts() {
-    let memtable = Memtable::new(1);
+    let memtable = Memtable::new(1, Chunks::new(0));
     assert!(memtable.is_empty());
     for start in [5, 900, 64, 128] {
         memtable.insert(time(start), time(start + 1), std::iter::empty());
@@ -207,7 +207,7 @@ fn commits_are_found_by_their_starts() {
 /// is there, and cells come in order.
 #[test]
 fn what_was_inserted_is_there_while_nodes_split() {
-    let memtable = Arc::new(Memtable::new(1));
+    let memtable = Arc::new(Memtable::new(1, Chunks::new(0)));
     let done: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
     let key = |writer: u64, n: u64| {
         let mut rng = SeededRng::new(n);
@@ -266,13 +266,45 @@ fn what_was_inserted_is_there_while_nodes_split() {
     assert_eq!(count, 3 * 3 * limit);
 }
 
+#[test]
+#[cfg_attr(miri, ignore = "megabytes are too many")]
+fn what_a_memtable_leaves_serves_the_next_one() {
+    let chunks = Chunks::new(9 << 20);
+    let fill = |megabytes: u64| {
+        let memtable = Memtable::new(1, chunks.clone());
+        for commit in 1..=megabytes {
+            let key = commit.to_be_bytes();
+            let cell = CellRef { key: &key, expiry: None, payload: Some(&[7; 1 << 20]) };
+            memtable.insert(time(commit), time(commit), std::iter::once(cell));
+        }
+        memtable
+    };
+    let (first, second) = (fill(40), fill(1));
+    assert_eq!(chunks.bytes(), 0);
+    drop(first);
+    assert_eq!(chunks.bytes(), 8 << 20, "no more than is allowed, in whole chunks");
+    drop(second);
+    assert_eq!(chunks.bytes(), 8 << 20);
+    let third = fill(40);
+    assert_eq!(chunks.bytes(), 0);
+    let mut seen = 0;
+    let visit = |key: &[u8], version: VersionRef<'_>| -> Result<(), ()> {
+        seen += 1;
+        assert_eq!((key, version.start), (&u64::to_be_bytes(seen)[..], time(seen)));
+        assert!(version.payload.is_some_and(|payload| payload == [7; 1 << 20]));
+        Ok(())
+    };
+    third.try_for_each(visit).unwrap();
+    assert_eq!(seen, 40);
+}
+
 /// Run with `cargo test --release -p carnet-storage --lib time_of_a_walk -- --ignored --nocapture`.
 #[test]
 #[ignore = "it measures"]
 fn time_of_a_walk() {
     use carnet_base::{Clock, SystemClock};
     let mut rng = SeededRng::new(1);
-    let memtable = Memtable::new(0);
+    let memtable = Memtable::new(0, Chunks::new(0));
     let mut cells = 0_u64;
     for commit in 1..=50_000 {
         let keys: Vec<Vec<u8>> = (0..8)

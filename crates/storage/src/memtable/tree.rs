@@ -31,6 +31,7 @@ use carnet_base::Timestamp;
 
 use super::CellRef;
 use super::arena::{Arena, Cell, Link, Ref, VersionRef};
+use super::chunks::Chunks;
 use super::node::{Entry, Locked, Node};
 
 /// So many cells go down the tree side by side.
@@ -75,9 +76,9 @@ enum Toward<'a> {
 }
 
 impl<const N: usize> Tree<N> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(chunks: Chunks) -> Self {
         const { assert!(N >= 4) };
-        let arena = Arena::new();
+        let arena = Arena::new(chunks);
         let root = arena.put(Node::new(0));
         Self { arena, root: Link::new(Some(root)) }
     }

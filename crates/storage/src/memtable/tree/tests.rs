@@ -60,7 +60,7 @@ fn key(rng: &mut SeededRng, shape: u64, n: u64) -> Vec<u8> {
 fn cells_come_in_order_whatever_their_keys() {
     for seed in 0..scaled(120, 6) {
         let mut rng = SeededRng::new(seed);
-        let (tree, mut model) = (Small::new(), BTreeMap::new());
+        let (tree, mut model) = (Small::new(Chunks::new(0)), BTreeMap::new());
         let shape = seed % 6;
         for n in 0..scaled(200, 12) {
             let mut keys: Vec<_> = (0..rng.below(20)).map(|_| key(&mut rng, shape, n)).collect();
@@ -89,7 +89,7 @@ fn cells_come_in_order_whatever_their_keys() {
 fn readers_miss_nothing_while_nodes_split() {
     const LIMIT: u64 = scaled(4000, 40);
     for shape in [0, 1, 2] {
-        let tree = Small::new();
+        let tree = Small::new(Chunks::new(0));
         let done = AtomicU64::new(0);
         let key = |n: u64| match shape {
             0 => [&b"x"[..], &n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()].concat(),
@@ -135,7 +135,7 @@ fn readers_miss_nothing_while_nodes_split() {
 #[test]
 #[cfg_attr(miri, ignore = "twenty million bytes are too many")]
 fn large_cells_lie_across_spans() {
-    let tree = Small::new();
+    let tree = Small::new(Chunks::new(0));
     let sizes = [1 << 20, 3 << 20, (4 << 20) - 100, 4 << 20, (9 << 20) + 1, 5, 2 << 20];
     for (n, size) in (1..).zip(sizes) {
         let payload: Vec<u8> = (0..size).map(|at: usize| (at / 4096 + n) as u8).collect();
@@ -165,7 +165,7 @@ fn the_newest_cells_are_found_while_roots_and_leaves_split() {
         [&b"new"[..], &n.to_be_bytes()].concat()
     };
     let trees: Vec<(Small, AtomicU64)> =
-        (0..scaled(200, 4)).map(|_| (Small::new(), AtomicU64::new(0))).collect();
+        (0..scaled(200, 4)).map(|_| (Small::new(Chunks::new(0)), AtomicU64::new(0))).collect();
     thread::scope(|scope| {
         scope.spawn(|| {
             for (number, (tree, done)) in (0..).zip(&trees) {
