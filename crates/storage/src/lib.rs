@@ -23,8 +23,7 @@
 //! what stays; [`engine`] joins them, and its essay states the invariants; [`inspect`] looks in
 //! from outside. Every byte on disk is described in `docs/data-format.md`.
 //!
-//! Absent, for now: an I/O scheduler, recycled segments of the log, a limit on the memory of
-//! compaction's buffers.
+//! Absent, for now: an I/O scheduler, a limit on the memory of compaction's buffers.
 
 mod batch;
 pub mod cache;

@@ -56,6 +56,8 @@ counters! {
     log_writes,
     /// Syncs of the log.
     log_syncs,
+    /// Segments of the log that were made out of files of segments that were needed no more.
+    log_segments_recycled,
     /// Records replayed from the log when the engine was opened.
     recovered_records,
     /// Bytes cut off the log's torn end when the engine was opened.

@@ -94,6 +94,11 @@ pub struct Options {
     /// sync that finds the file's length as it was has no metadata to write, and took 150 µs
     /// where one of a growing file took 265. Default: 256 KiB; 0 writes none.
     pub log_ahead_bytes: usize,
+    /// Where every commit waits for a sync, so many files of the log that are needed no more are
+    /// kept and written again: their space is allocated and their blocks are written, so that a
+    /// sync has no metadata to write. They take up to `segment_bytes` of disk each. Default: 4; 0
+    /// removes them.
+    pub log_spares_max: usize,
     /// This many full memtables may wait for their flush before writers are held back; memory
     /// for writes is at most about `flush_bytes × (memtables_waiting_max + 2)`. Default: 3.
     pub memtables_waiting_max: usize,
@@ -120,6 +125,7 @@ impl Default for Options {
             flush_bytes: 0,
             segment_bytes: 64 << 20,
             log_ahead_bytes: 256 << 10,
+            log_spares_max: 4,
             memtables_waiting_max: 3,
             table_options: TableOptionsOf::all(TableOptions::default()),
             compaction_style: CompactionStyle::Leveled,
@@ -127,5 +133,12 @@ impl Default for Options {
             cache_bytes: 0,
             reads_max: 256,
         }
+    }
+}
+
+impl Options {
+    /// How many spare segments of the log are kept.
+    pub(crate) fn log_spares(&self) -> usize {
+        if self.durability == Durability::Always { self.log_spares_max } else { 0 }
     }
 }

@@ -62,6 +62,12 @@ fn small(left: Left) -> (Files, Model) {
     (files.collect(), model)
 }
 
+/// Tells whether a file is a segment of the log that is kept only to be written again.
+fn is_spare(name: &str, files: &Files) -> bool {
+    let first = inspect::load(&disk_of(files)).unwrap().first_segment;
+    name.starts_with("wal") && *name < *format!("wal-{first:08}.log")
+}
+
 fn disk_of(files: &Files) -> SimDisk {
     let disk = SimDisk::new(1);
     for (name, bytes) in files {
@@ -120,6 +126,8 @@ fn flip_bits(left: Left) {
     };
     for (name, bytes) in &files {
         let (mut flips, mut detected) = (0, 0);
+        // Nobody reads a spare segment, not even what is left in it once it is written again.
+        let stride = if is_spare(name, &files) { 40 * stride } else { stride };
         for bit in (0..bytes.len() * 8).step_by(stride) {
             let mut files = files.clone();
             files.get_mut(name).unwrap()[bit / 8] ^= 1 << (bit % 8);
@@ -149,13 +157,14 @@ fn a_flipped_bit_anywhere_after_a_kill_is_found_or_costs_the_last_group_only() {
 
 #[test]
 fn a_missing_file_is_named() {
-    let (files, _) = small(Left::Closed);
-    for name in files.keys() {
-        let mut files = files.clone();
+    let (all, _) = small(Left::Closed);
+    for name in all.keys() {
+        let mut files = all.clone();
         files.remove(name);
-        let newest_segment = files.keys().all(|other| other < name) && name.starts_with("wal");
+        let newest_segment = all.keys().all(|other| other <= name) && name.starts_with("wal");
+        let missed_by_nobody = newest_segment || is_spare(name, &all);
         match open(&disk_of(&files), options()) {
-            Ok(_) => assert!(newest_segment, "{name} is missed by nobody"),
+            Ok(_) => assert!(missed_by_nobody, "{name} is missed by nobody"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Corrupted);
                 assert!(error.to_string().contains(&format!("{name} is missing")), "{error}");

@@ -122,7 +122,7 @@ pub(super) fn take_over(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Resul
         )));
     };
     let base = Lsn(manifest.first_lsn);
-    Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base, 0)?;
+    Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base, 0, None)?;
     disk.remove(MARKER).during("remove", &**disk, MARKER)?;
     disk.sync_dir().during("sync", &**disk, "")
 }

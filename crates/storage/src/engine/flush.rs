@@ -163,12 +163,15 @@ impl Core {
         self.flush_brake.fill_up(PIECE_BYTES);
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         self.counters.flush_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.remove_segments(sealed);
+        self.retire_segments(sealed);
         Ok(())
     }
 
-    fn remove_segments(&self, sealed: &Sealed) {
+    fn retire_segments(&self, sealed: &Sealed) {
         for number in sealed.memtable.first_segment()..sealed.next_segment {
+            if self.log.keep_spare(number) {
+                continue;
+            }
             let name = segment::file_name(number);
             // What is left over is removed at the next opening.
             if let Err(error) = self.disk.remove(&name).during("remove", &*self.disk, &name) {

@@ -10,7 +10,7 @@ use super::append::StopOnPanic;
 use crate::options::Durability;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{Mutex, MutexGuard, TryLockError, lock};
-use crate::wal::{Lsn, Rotation, Rotations, Writer};
+use crate::wal::{Lsn, Rotation, Rotations, Spares, Writer};
 
 /// A writer writes for others at most so many times before it leaves the rest to the flusher.
 const ROUNDS_MAX: usize = 4;
@@ -32,6 +32,7 @@ pub(super) struct Log {
     rotating: AtomicBool,
     /// The newest segment whose file is there, durably.
     segment: AtomicU64,
+    spares: Mutex<Spares>,
     /// Wakes the flusher.
     pub(super) signal: Signal,
     /// Set while the flusher sleeps until there is something to sync.
@@ -45,7 +46,7 @@ struct Pump {
 }
 
 impl Log {
-    pub(super) fn new(writer: Writer) -> Self {
+    pub(super) fn new(writer: Writer, spares: Spares) -> Self {
         Self {
             syncing: Mutex::new(()),
             durable: AtomicU64::new(writer.written().0),
@@ -54,6 +55,7 @@ impl Log {
             dozing: AtomicBool::new(false),
             next: AtomicU64::new(0),
             rotations: Mutex::default(),
+            spares: Mutex::new(spares),
             rotating: AtomicBool::new(false),
             pump: Mutex::new(Pump { writer, records: Vec::new() }),
         }
@@ -62,6 +64,12 @@ impl Log {
     /// Tells whether a segment's file is there, durably.
     pub(super) fn has_segment(&self, number: u64) -> bool {
         self.segment.load(Ordering::Acquire) >= number
+    }
+
+    /// Takes a segment that the durable manifest does not need; returns whether it is kept, to be
+    /// written again.
+    pub(super) fn keep_spare(&self, number: u64) -> bool {
+        lock(&self.spares).keep(number)
     }
 
     /// Has the log go on in a new segment.
@@ -148,7 +156,8 @@ impl Core {
             let next = self.log.next.load(Ordering::SeqCst);
             match self.next_rotation() {
                 Some(rotation) if rotation.before == next => {
-                    pump.writer.rotate(rotation, self.log.durable())?;
+                    let spare = lock(&self.log.spares).take();
+                    pump.writer.rotate(rotation, self.log.durable(), spare)?;
                     self.finish_rotation();
                 }
                 _ if !taken => return Ok(busy),

@@ -38,7 +38,7 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::wal::recovery::{self, Recovered};
 use crate::wal::segment::{self, HEADER_BYTES};
-use crate::wal::{Lsn, Record, Tail, Writer};
+use crate::wal::{Lsn, Record, Spares, Tail, Writer};
 
 impl Engine {
     /// Opens the database in a directory, or makes one.
@@ -60,7 +60,8 @@ impl Engine {
         let counters = Arc::new(Counters::default());
         let cache = Cache::counted(budget.cache, Arc::clone(&counters));
         let manifest = load_or_create(&disk, &counters)?;
-        remove_orphans(&*disk, &manifest)?;
+        let mut spares = Spares::new(options.log_spares(), options.segment_bytes);
+        remove_orphans(&*disk, &manifest, &mut spares)?;
         let tables = open_tables(&disk, &manifest, &cache)?;
         let chunks = Chunks::new(budget.flush);
         let replayed = Replayed::read(&*disk, &manifest, chunks.clone())?;
@@ -71,13 +72,20 @@ impl Engine {
             Durability::Always => options.log_ahead_bytes,
             _ => 0,
         };
-        let writer =
-            Writer::begin(Arc::clone(&disk), Arc::clone(&counters), segment, base, zeros_bytes)?;
+        let spare = spares.take();
+        let writer = Writer::begin(
+            Arc::clone(&disk),
+            Arc::clone(&counters),
+            segment,
+            base,
+            zeros_bytes,
+            spare,
+        )?;
         let flushed = manifest.levels.iter().map(|table| table.contents.commit_max).max();
         let last_commit = replayed.last_commit.max(flushed.unwrap_or_default());
         let active = Arc::new(replayed.memtable);
         let settled = writer.written();
-        let log = Log::new(writer);
+        let log = Log::new(writer, spares);
         let flush_signal = Signal::new();
         let compact_signal = Signal::new();
         let signals = vec![log.signal.clone(), flush_signal.clone(), compact_signal.clone()];
@@ -142,7 +150,7 @@ fn load_or_create(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Result<Mani
     refuse_headless(&**disk)?;
     let manifest = Manifest::empty();
     let base = Lsn(manifest.first_lsn);
-    Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base, 0)?;
+    Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base, 0, None)?;
     manifest.store(&**disk)?;
     Ok(manifest)
 }
@@ -169,15 +177,17 @@ fn refuse_headless(disk: &dyn Disk) -> Result<()> {
     Ok(())
 }
 
-/// Removes what a crash left behind: files that the manifest does not name, or no longer needs.
-fn remove_orphans(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
+/// Removes what a crash left behind, files that the manifest does not name or no longer needs, but
+/// for segments of the log that are kept as spare ones.
+fn remove_orphans(disk: &dyn Disk, manifest: &Manifest, spares: &mut Spares) -> Result<()> {
     for name in disk.list().during("list", disk, "")? {
         let table = sstable::number_in(&name);
         let temporary = name
             .strip_suffix(".tmp")
             .is_some_and(|name| name == manifest::FILE_NAME || sstable::number_in(name).is_some());
         let unnamed = table.is_some_and(|number| manifest.levels.find(number).is_none());
-        let flushed = segment::number_in(&name).is_some_and(|n| n < manifest.first_segment);
+        let flushed = segment::number_in(&name)
+            .is_some_and(|number| number < manifest.first_segment && !spares.keep(number));
         if temporary || unnamed || flushed {
             disk.remove(&name).during("remove", disk, &name)?;
         }

@@ -217,7 +217,8 @@ fn a_failed_sync_is_not_asked_again() {
 #[test]
 fn a_memtable_is_flushed_only_when_all_of_it_is_published() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
-    let engine = open(&disk, &workers, Options { flush_bytes: 1, ..Options::default() });
+    let options = Options { flush_bytes: 1, log_spares_max: 0, ..Options::default() };
+    let engine = open(&disk, &workers, options);
     let slow = reserve(&engine, 10);
     let quick = (reserve(&engine, 20).insert(), reserve(&engine, 30).insert());
     workers.step(0);

@@ -22,17 +22,28 @@
 //! skipped. A cut is carried out, and synced, before anything new is written, and what is new
 //! goes to a fresh segment whose header vouches for all before it.
 //!
-//! Absent on purpose, for now: recycled segments, parallel copies into the log's buffer.
+//! **Recycled segments.** A segment that the manifest does not need any more becomes the next new
+//! one by a change of its name: its space is allocated and its blocks are written, so that a sync
+//! has no metadata to write. What its former life left in it lies behind the new records, whole
+//! and with right checksums. It is told by its LSNs: the new base is greater than the old one, so
+//! that no old header stands in its own place. Each write ends with zeros, room for a header at
+//! the least and the rest of the page, for two reasons: a write that covers pages as a whole needs
+//! none of them read first, and zeros say that the log ends here, where leftovers would look like
+//! a torn record.
+//!
+//! Absent on purpose, for now: parallel copies into the log's buffer.
 
 pub(crate) mod record;
 pub(crate) mod recovery;
 pub(crate) mod segment;
+mod spares;
 mod tail;
 mod writer;
 
 use std::fmt;
 
 pub(crate) use record::{HEADER_BYTES as RECORD_HEADER_BYTES, Header, Record};
+pub(crate) use spares::{Spare, Spares};
 pub(crate) use tail::{Rotation, Rotations, Tail};
 pub(crate) use writer::Writer;
 

@@ -26,6 +26,8 @@ struct Segment {
     number: u64,
     /// The LSN of its first byte, once it was entered.
     base: Lsn,
+    /// Where its records end, in the file, once they were read.
+    end: usize,
     name: String,
     file: Arc<dyn File>,
 }
@@ -105,15 +107,16 @@ pub(crate) fn read_segment(
     visit: impl FnMut(Record) -> Result<()>,
 ) -> Result<(SegmentHeader, Option<(usize, &'static str)>)> {
     let file = disk.open(name).during("open", disk, name)?;
-    let segment = Segment { number: 0, base: Lsn::default(), name: name.to_owned(), file };
+    let mut segment =
+        Segment { number: 0, base: Lsn::default(), end: 0, name: name.to_owned(), file };
     let bytes = segment.read(disk)?;
     let header = SegmentHeader::read(&bytes, &disk.path(name))?.ok_or_else(|| {
         Error::corrupted(format!("{} does not begin as a segment of a log does", disk.path(name)))
     })?;
     let next = header.base.after(segment::HEADER_BYTES as u64);
     let mut scan = Scan::new(disk, next, visit);
-    let stop = scan.records(&segment, &bytes)?;
-    Ok((header, stop.filter(|(offset, _)| bytes[*offset..].iter().any(|&byte| byte != 0))))
+    let stop = scan.records(&mut segment, &bytes)?;
+    Ok((header, stop.filter(|(offset, _)| !ends_at(&bytes, *offset, header.base))))
 }
 
 /// The log as it was found.
@@ -154,10 +157,8 @@ fn walk(
             lsn: scan.next,
             why,
         });
-        // Zeros were written ahead of records; anything else is what is left of some.
-        let is_zeros = |bad: &Bad| bytes[bad.offset..].iter().all(|&byte| byte == 0);
         if index == last {
-            stop = stop.filter(|bad| !is_zeros(bad));
+            stop = stop.filter(|bad| !ends_at(&bytes, bad.offset, segment.base));
         }
     }
     let (next, durable, empty) = (scan.next, scan.durable, scan.records == 0);
@@ -180,7 +181,7 @@ fn open_segments(disk: &dyn Disk, first: u64) -> Result<Vec<Segment>> {
     let open = |number| {
         let name = file_name(number);
         let file = disk.open(&name).during("open", disk, &name)?;
-        Ok(Segment { number, base: Lsn::default(), name, file })
+        Ok(Segment { number, base: Lsn::default(), end: 0, name, file })
     };
     numbers.into_iter().map(open).collect()
 }
@@ -224,10 +225,11 @@ impl<'a, V: FnMut(Record) -> Result<()>> Scan<'a, V> {
     /// Reads one segment's records; returns where they end if the file goes on there.
     fn records(
         &mut self,
-        segment: &Segment,
+        segment: &mut Segment,
         bytes: &Bytes,
     ) -> Result<Option<(usize, &'static str)>> {
         let mut offset = segment::HEADER_BYTES;
+        segment.end = offset;
         while offset < bytes.len() {
             let bad = |why| Ok(Some((offset, why)));
             let Some(header) = Header::read(&bytes[offset..]) else {
@@ -258,10 +260,33 @@ impl<'a, V: FnMut(Record) -> Result<()>> Scan<'a, V> {
             let Header { lsn, start, commit, .. } = header;
             (self.visit)(Record { lsn, start, commit, body })?;
             offset = begin + header.body_len;
+            segment.end = offset;
             self.next = self.next.after(Record::len_with(header.body_len));
         }
         Ok(None)
     }
+}
+
+/// Finds the headers of records that stand in their own place in a segment.
+///
+/// Leftovers of a file's former life do not, and neither do bytes that a user stored, a copy of
+/// some log perhaps. Where the segment's base is not known any header will do: then the caller's
+/// comparison with an LSN of this log tells leftovers, whose records and whatever they call
+/// durable lie below all that is needed.
+fn headers(bytes: &[u8], from: usize, base: Option<Lsn>) -> impl Iterator<Item = Header> {
+    let is_here = move |lsn: Lsn, at| base.is_none_or(|base| lsn == base.after(at as u64));
+    (from..bytes.len()).filter_map(move |at| {
+        Header::read(&bytes[at..])
+            .filter(|header| is_here(header.lsn, at) && header.durable <= header.lsn)
+    })
+}
+
+/// Tells whether the log was written no further than to a place without a good record: zeros
+/// stand there, and nothing that follows belongs to this log. Otherwise something is torn.
+fn ends_at(bytes: &[u8], offset: usize, base: Lsn) -> bool {
+    let rest = &bytes[offset..];
+    rest.iter().take(record::HEADER_BYTES).all(|&byte| byte == 0)
+        && headers(bytes, offset, Some(base)).next().is_none()
 }
 
 /// Looks behind a bad place for a header that says the place was durable.
@@ -276,22 +301,11 @@ fn refuse_corruption(disk: &dyn Disk, segments: &[Segment], bad: &Bad) -> Result
         {
             durable = durable.max(header.durable);
         }
-        let rest = bytes.get(from..).unwrap_or_default();
         let base = SegmentHeader::read(&bytes, &disk.path(&segment.name))?
             .filter(|header| header.number == segment.number)
             .map(|header| header.base);
-        for at in 0..rest.len() {
-            // A leftover of the bytes' former life has a smaller LSN than anything in the log,
-            // and bytes that a user stored, a copy of some log perhaps, belong elsewhere.
-            let is_here = |lsn: Lsn| base.is_none_or(|base| lsn == base.after((from + at) as u64));
-            if let Some(header) = Header::read(&rest[at..])
-                && header.lsn >= bad.lsn
-                && header.durable <= header.lsn
-                && is_here(header.lsn)
-            {
-                durable = durable.max(header.durable);
-            }
-        }
+        let vouching = headers(&bytes, from, base).filter(|header| header.lsn >= bad.lsn);
+        durable = vouching.map(|header| header.durable).fold(durable, Lsn::max);
     }
     if durable <= bad.lsn {
         return Ok(());
@@ -336,11 +350,10 @@ fn cut(disk: &dyn Disk, segments: &[Segment], bad: Bad, durable: Lsn) -> Result<
 /// there. So whatever no header vouches for is written once more.
 fn secure(disk: &dyn Disk, segments: &[Segment], durable: Lsn) -> Result<()> {
     for segment in segments {
-        let len = segment.file.len().during("read", disk, &segment.name)?;
         let from = durable.0.saturating_sub(segment.base.0);
-        if from < len {
+        if from < segment.end as u64 {
             let bytes = segment.read(disk)?;
-            let doubtful = usize::try_from(from).ok().and_then(|from| bytes.get(from..));
+            let doubtful = usize::try_from(from).ok().and_then(|from| bytes.get(from..segment.end));
             let doubtful = doubtful.unwrap_or_default();
             segment.file.write_at(doubtful, from).during("write", disk, &segment.name)?;
         }

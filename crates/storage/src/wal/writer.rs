@@ -1,14 +1,15 @@
 //! Writes the log's bytes, segment by segment.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use carnet_base::Result;
 
-use super::Lsn;
 use super::segment::{HEADER_BYTES, SegmentHeader, file_name};
 use super::tail::Rotation;
+use super::{Lsn, RECORD_HEADER_BYTES, Spare};
 use crate::disk::{Disk, During, File};
 use crate::metrics::{Counters, add};
 
@@ -36,8 +37,10 @@ pub(crate) struct Writer {
     offset: u64,
     /// How far ahead of the records zeros are written.
     zeros_bytes: usize,
-    /// The file has bytes up to here: records, and zeros.
+    /// Records, and zeros behind them, are written up to here.
     filled: u64,
+    /// The file was so long when it was taken: a former life has left bytes up to here.
+    room: u64,
     written: Lsn,
     /// Segments with bytes that no sync was asked for.
     unsynced: Vec<Segment>,
@@ -46,20 +49,25 @@ pub(crate) struct Writer {
 
 /// More than this is not kept for the next write.
 const BUFFER_KEPT_BYTES: usize = 4 << 20;
+/// Files are cached in pages of this size; one that is written in part is read first.
+const PAGE_BYTES: u64 = 4096;
 
 impl Writer {
     /// Makes a segment, whose header vouches for all the log before it, and durably so.
     ///
-    /// Records go into zeros that were written `zeros_bytes` ahead, so that a sync mostly finds
-    /// the file's length as it was and has no metadata to write; 0 writes none.
+    /// Where it does not come from a spare one, records go into zeros that were written
+    /// `zeros_bytes` ahead, so that a sync mostly finds the file's length as it was and has no
+    /// metadata to write; 0 writes none.
     pub(crate) fn begin(
         disk: Arc<dyn Disk>,
         counters: Arc<Counters>,
         number: u64,
         base: Lsn,
         zeros_bytes: usize,
+        spare: Option<Spare>,
     ) -> Result<Self> {
-        let segment = create(&*disk, SegmentHeader { number, base, durable: base })?;
+        let header = SegmentHeader { number, base, durable: base };
+        let Made { segment, room, filled } = make(&*disk, &counters, header, spare)?;
         segment.sync(&*disk)?;
         Ok(Self {
             disk,
@@ -68,7 +76,8 @@ impl Writer {
             segment,
             offset: HEADER_BYTES as u64,
             zeros_bytes,
-            filled: HEADER_BYTES as u64,
+            filled,
+            room,
             written: base.after(HEADER_BYTES as u64),
             unsynced: Vec::new(),
             buffer: Vec::new(),
@@ -102,8 +111,8 @@ impl Writer {
             return Ok(());
         }
         let end = self.offset + len as u64;
-        if end > self.filled && self.zeros_bytes > 0 {
-            self.buffer.resize(len + self.zeros_bytes, 0);
+        if end + END_BYTES > self.filled {
+            self.buffer.resize(len + self.zeros_behind(end), 0);
         }
         let Segment { name, file } = &self.segment;
         file.write_at(&self.buffer, self.offset).during("write", &*self.disk, name)?;
@@ -125,16 +134,31 @@ impl Writer {
     /// # Errors
     ///
     /// As [`Writer::write`].
-    pub(crate) fn rotate(&mut self, rotation: Rotation, durable: Lsn) -> Result<()> {
+    pub(crate) fn rotate(
+        &mut self,
+        rotation: Rotation,
+        durable: Lsn,
+        spare: Option<Spare>,
+    ) -> Result<()> {
         let Rotation { segment: number, base, .. } = rotation;
         debug_assert_eq!(self.written, base);
-        self.segment = create(&*self.disk, SegmentHeader { number, base, durable })?;
+        let header = SegmentHeader { number, base, durable };
+        let made = make(&*self.disk, &self.counters, header, spare)?;
+        Made { segment: self.segment, room: self.room, filled: self.filled } = made;
         self.number = number;
         self.offset = HEADER_BYTES as u64;
-        self.filled = self.offset;
         self.written = base.after(self.offset);
         self.unsynced.push(self.segment.clone());
         Ok(())
+    }
+
+    /// How many zeros are written behind records that end at `end`.
+    fn zeros_behind(&self, end: u64) -> usize {
+        if end >= self.room {
+            return self.zeros_bytes;
+        }
+        let zeros = (end + END_BYTES).next_multiple_of(PAGE_BYTES) - end;
+        usize::try_from(zeros).expect("less than two pages")
     }
 
     /// Hands over the segments to be synced for everything below [`Writer::written`] to be durable.
@@ -148,11 +172,53 @@ impl Writer {
     }
 }
 
-/// Makes a segment's file; its name is durable, its header is not yet.
-fn create(disk: &dyn Disk, header: SegmentHeader) -> Result<Segment> {
+/// So many zeros behind a record say that the log ends there.
+const END_BYTES: u64 = RECORD_HEADER_BYTES as u64;
+
+/// A segment that was made.
+struct Made {
+    segment: Segment,
+    room: u64,
+    filled: u64,
+}
+
+/// Makes a segment's file, out of a spare one if there is one; its name is durable, its header is
+/// not yet.
+fn make(
+    disk: &dyn Disk,
+    counters: &Counters,
+    header: SegmentHeader,
+    spare: Option<Spare>,
+) -> Result<Made> {
     let name = file_name(header.number);
-    let file = disk.create(&name).during("create", disk, &name)?;
-    file.write_at(&header.encode(), 0).during("write", disk, &name)?;
+    let recycled = spare.map(|spare| recycle(disk, spare, &name)).transpose()?.flatten();
+    let (file, room) = match recycled {
+        Some(recycled) => recycled,
+        None => (disk.create(&name).during("create", disk, &name)?, 0),
+    };
+    let mut first = header.encode();
+    if room > 0 {
+        counters.log_segments_recycled.fetch_add(1, Ordering::Relaxed);
+        first.resize(usize::try_from(PAGE_BYTES).expect("a page is small"), 0);
+    }
+    file.write_at(&first, 0).during("write", disk, &name)?;
     disk.sync_dir().during("sync the directory of", disk, &name)?;
-    Ok(Segment { name, file })
+    Ok(Made { segment: Segment { name, file }, room, filled: first.len() as u64 })
+}
+
+/// Gives a spare segment's file its new name; returns it and its length, or `None` where somebody
+/// has removed it.
+fn recycle(disk: &dyn Disk, spare: Spare, name: &str) -> Result<Option<(Arc<dyn File>, u64)>> {
+    let old = file_name(spare.number);
+    let file = match disk.open(&old) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.during("open", disk, &old)?,
+    };
+    let mut room = file.len().during("open", disk, &old)?;
+    if room > spare.bytes_max {
+        file.truncate(spare.bytes_max).during("cut", disk, &old)?;
+        room = spare.bytes_max;
+    }
+    disk.rename(&old, name).during("rename", disk, &old)?;
+    Ok(Some((file, room)))
 }

@@ -1,0 +1,182 @@
+//! Segments of the log that are written again: what a file's former life left in it, whole records
+//! with right checksums among it, must never come back, whatever becomes of the power.
+#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
+
+mod common;
+
+use carnet_base::{CellKey, Error, PartitionKey, SeededRng, TableId, block_on};
+use carnet_storage::disk::Disk;
+use carnet_storage::disk::sim::{Kind, SimDisk};
+use carnet_storage::{Durability, Engine, Mutation, Options, inspect};
+use common::{open, time};
+
+fn options() -> Options {
+    Options { durability: Durability::Always, segment_bytes: 20_000, ..Options::default() }
+}
+
+fn key(number: u64) -> CellKey {
+    CellKey::new(TableId(1), &PartitionKey::new(number.to_be_bytes().to_vec()), "")
+}
+
+/// Appends a record; all have the same length, so that leftovers stand where records will stand.
+fn put(engine: &Engine, number: u64) -> carnet_base::Result<()> {
+    put_bytes(engine, number, 700)
+}
+
+fn put_bytes(engine: &Engine, number: u64, len: usize) -> carnet_base::Result<()> {
+    let (key, payload) = (key(number), vec![7; len]);
+    let put = [Mutation::put_or_delete(&key, Some(&payload))];
+    let prepared = engine.prepare(time(2 * number + 1), put)?;
+    drop(engine.append(prepared, || Ok::<_, Error>(time(2 * number + 2)))?);
+    Ok(())
+}
+
+fn segments(disk: &SimDisk) -> Vec<String> {
+    disk.list().unwrap().into_iter().filter(|name| name.starts_with("wal-")).collect()
+}
+
+/// A database whose newest segment was three others before, with `records` acknowledged ones in
+/// it and whole old ones behind them; returns it and how many were written in all.
+fn recycled(records: u64) -> (SimDisk, u64) {
+    let disk = SimDisk::new(1);
+    let (engine, workers) = open(&disk, options()).unwrap();
+    let mut number = 0;
+    for _ in 0..6 {
+        for _ in 0..12 {
+            put(&engine, number).unwrap();
+            workers.step(0);
+            number += 1;
+        }
+        engine.flush().unwrap();
+    }
+    for _ in 0..records {
+        put(&engine, number).unwrap();
+        workers.step(0);
+        number += 1;
+    }
+    assert!(engine.metrics().log_segments_recycled >= 4);
+    (disk.kill(), number)
+}
+
+#[test]
+fn old_records_behind_the_end_do_not_come_back() {
+    for records in 0..14 {
+        let (disk, written) = recycled(records);
+        let torn = inspect::verify(&(std::sync::Arc::new(disk.clone()) as _), |_| {}).unwrap();
+        assert_eq!((torn.log_records, torn.log_torn), (records, false));
+        for life in 0..3 {
+            let (engine, _workers) = open(&disk, options()).unwrap();
+            let metrics = engine.metrics();
+            assert_eq!((metrics.recovered_records, metrics.recovered_cut_bytes), (records, 0));
+            assert_eq!(engine.published(), time(2 * written), "life {life}");
+            for number in 0..written + 20 {
+                let found = block_on(engine.get(&key(number), engine.published())).unwrap();
+                assert_eq!(found.is_some(), number < written, "record {number}");
+            }
+        }
+    }
+}
+
+/// The power goes at every operation, and the pages that were not synced persist in any order.
+#[test]
+fn nothing_is_lost_and_nothing_comes_back_when_the_power_goes() {
+    let life = |disk: &SimDisk, from: u64| {
+        let mut acknowledged = from;
+        let mut run = || -> carnet_base::Result<()> {
+            let (engine, workers) = open(disk, options())?;
+            for number in from..from + 40 {
+                put(&engine, number)?;
+                if number % 3 == 0 {
+                    workers.step(0);
+                }
+                if number % 13 == 0 {
+                    engine.flush()?;
+                }
+                acknowledged = engine.published().get() / 2;
+            }
+            Ok(())
+        };
+        let outcome = run();
+        (acknowledged, outcome.is_ok())
+    };
+    let (disk, from) = recycled(5);
+    let before = disk.operations();
+    let whole = disk.kill();
+    assert!(life(&whole, from).1);
+    let operations = whole.operations() - before;
+    assert!(operations > 40);
+    for at in 1..=operations {
+        let disk = disk.kill();
+        disk.halt_at(before + at);
+        let (acknowledged, _) = life(&disk, from);
+        for seed in 0..4 {
+            let left = disk.crash(&mut SeededRng::new(seed));
+            let (engine, _workers) = open(&left, options()).unwrap();
+            let published = engine.published().get() / 2;
+            assert!((acknowledged..=from + 40).contains(&published), "halted at {at}, {seed}");
+            for number in 0..from + 60 {
+                let found = block_on(engine.get(&key(number), engine.published())).unwrap();
+                assert_eq!(found.is_some(), number < published, "{number} of {published}");
+            }
+        }
+    }
+}
+
+#[test]
+fn so_many_files_are_kept_and_no_more() {
+    for log_spares_max in [0, 1, 3] {
+        let disk = SimDisk::new(1);
+        let (engine, workers) = open(&disk, Options { log_spares_max, ..options() }).unwrap();
+        for number in 0..200 {
+            put(&engine, number).unwrap();
+            workers.step(0);
+        }
+        engine.flush().unwrap();
+        assert_eq!(segments(&disk).len(), log_spares_max + 1);
+        engine.close().unwrap();
+        // The next process writes them again, or removes those that it is not to keep.
+        let (engine, _workers) = open(&disk, Options { log_spares_max, ..options() }).unwrap();
+        for number in 200..204 {
+            put(&engine, number).unwrap();
+            engine.flush().unwrap();
+        }
+        assert_eq!(engine.metrics().log_segments_recycled > 0, log_spares_max > 0);
+        assert!(segments(&disk).len() <= log_spares_max + 1);
+        drop(engine);
+        let (_engine, _workers) = open(&disk, Options { log_spares_max: 0, ..options() }).unwrap();
+        assert_eq!(segments(&disk).len(), 2, "one with records, and the next");
+    }
+}
+
+#[test]
+fn a_spare_that_is_longer_than_a_segment_is_cut() {
+    let disk = SimDisk::new(1);
+    let (engine, workers) = open(&disk, options()).unwrap();
+    put_bytes(&engine, 0, 100_000).unwrap();
+    workers.step(0);
+    for number in 1..4 {
+        engine.flush().unwrap();
+        put(&engine, number).unwrap();
+        workers.step(0);
+    }
+    let lens = segments(&disk).into_iter().map(|name| disk.contents(&name).unwrap().len());
+    assert!(engine.metrics().log_segments_recycled > 0 && lens.max().unwrap() <= 300_000);
+    assert_eq!(disk.contents("wal-00000003.log").unwrap().len(), 20_000);
+}
+
+#[test]
+fn a_spare_that_somebody_removed_is_not_missed() {
+    let disk = SimDisk::new(1);
+    let (engine, workers) = open(&disk, options()).unwrap();
+    put(&engine, 0).unwrap();
+    workers.step(0);
+    engine.flush().unwrap();
+    disk.remove("wal-00000001.log").unwrap();
+    put(&engine, 1).unwrap();
+    engine.flush().unwrap();
+    assert_eq!(engine.metrics().log_segments_recycled, 0);
+    put(&engine, 2).unwrap();
+    workers.step(0);
+    assert_eq!(engine.published(), time(6));
+    assert!(disk.count(Kind::Rename) > 0);
+}
