@@ -39,7 +39,7 @@ impl Decoder {
         Ok(self.rest.split_to(len))
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let Some(array) = self.rest.first_chunk().copied() else {
             return Err(Error::corrupted("the bytes end too early"));
         };

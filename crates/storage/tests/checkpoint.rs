@@ -319,3 +319,40 @@ fn real_files_are_shared_and_writers_go_on() {
     assert!(shared.count() > 0, "tables are links");
     engine.close().unwrap();
 }
+
+#[test]
+fn a_checkpoint_of_another_database_with_tables_of_other_numbers_is_left_alone() {
+    let mut rng = SeededRng::new(1);
+    let (disk, theirs) = (SimDisk::new(1), SimDisk::new(4));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    for _ in 0..4 {
+        append_some(&engine, &mut model, 10, &mut rng);
+        engine.flush().unwrap();
+    }
+    engine.compact().unwrap();
+    let other = SimDisk::new(3);
+    let mut their_model = Model::default();
+    let (other, _other_workers) = open(&other, options()).unwrap();
+    append_some(&other, &mut their_model, 3, &mut rng);
+    let their_last = other.checkpoint(&theirs).unwrap();
+    let refused = engine.checkpoint(&theirs).is_err();
+    assert_eq!(compare(&theirs, &their_model, their_last), Ok(()));
+    assert!(refused);
+}
+
+/// From its first opening on a checkpoint goes its own way, and its database another one.
+#[test]
+fn a_database_that_was_a_checkpoint_leaves_those_of_its_origin_alone() {
+    let mut rng = SeededRng::new(1);
+    let [disk, copy, kept] = [1, 2, 3].map(SimDisk::new);
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    append_some(&engine, &mut model, 3, &mut rng);
+    engine.checkpoint(&copy).unwrap();
+    let last = engine.checkpoint(&kept).unwrap();
+    let (engine, _workers) = open(&copy, options()).unwrap();
+    let error = engine.checkpoint(&kept).unwrap_err();
+    assert!(error.to_string().contains("checkpoint of another database"), "{error}");
+    assert_eq!(compare(&kept, &model, last), Ok(()));
+}

@@ -124,8 +124,13 @@ fn manifest(out: &mut impl Write, file: &Path) -> Result<()> {
     let manifest = inspect::load(&*disk)?;
     writeln!(
         out,
-        "timestamps below {}, next file {}, log from segment {} at {}",
-        manifest.bound, manifest.next_file, manifest.first_segment, manifest.first_lsn
+        "database {}, timestamps below {}, swept below {}, next file {}, log from segment {} at {}",
+        manifest.identity,
+        manifest.bound,
+        manifest.swept,
+        manifest.next_file,
+        manifest.first_segment,
+        manifest.first_lsn
     )?;
     writeln!(out, "level\ttable\tbytes\tversions\ttombstones\tcommits")?;
     for table in manifest.levels.iter() {

@@ -18,8 +18,8 @@
 //! this may be done, and that there is no log: the first opening begins one and removes the file,
 //! because from then on the directory is a database with a life of its own.
 //!
-//! Absent: an identity of databases. Another database's checkpoint is told by a table of the same
-//! number that differs; where no number is the same it is not told, and replaced.
+//! A checkpoint has the *identity* of its database, by which another one's is told, and refused.
+//! The first opening gives it one of its own: from then on the two go different ways.
 
 use std::io;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use carnet_base::{Error, Result, Timestamp};
 
 use super::{Core, Engine};
 use crate::disk::{Disk, During};
-use crate::manifest::{self, Manifest, TableMeta};
+use crate::manifest::{self, Identity, Manifest, TableMeta};
 use crate::metrics::Counters;
 use crate::sstable;
 use crate::sync::lock;
@@ -83,7 +83,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `Invalid` where the directory holds anything else of a database; `Unavailable` where it is
+    /// `Invalid` where the directory holds anything else of a database, or another one's checkpoint; `Unavailable` where it is
     /// in use or a disk fails. Then it holds what it held before, or an unfinished checkpoint,
     /// which cannot be opened; either can be tried again. An error of the other disk does not stop
     /// the store.
@@ -94,7 +94,7 @@ impl Engine {
         let _held = core.hold_removals();
         let manifest = lock(&core.manifest).clone();
         let _directory = to.lock()?;
-        let earlier = begin(to)?;
+        let earlier = begin(to, manifest.identity)?;
         for table in manifest.levels.iter() {
             bring(&*core.disk, to, table, earlier.as_ref())?;
         }
@@ -115,7 +115,7 @@ pub(super) fn take_over(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Resul
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened.during("open", &**disk, MARKER)?,
     };
-    let Some(manifest) = Manifest::load(&**disk)? else {
+    let Some(mut manifest) = Manifest::load(&**disk)? else {
         return Err(Error::corrupted(format!(
             "{} holds a checkpoint that was not finished: make it again",
             disk.path("")
@@ -123,15 +123,23 @@ pub(super) fn take_over(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Resul
     };
     let base = Lsn(manifest.first_lsn);
     Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base, 0, None)?;
+    manifest.identity = Identity::random();
+    // Snapshots of the database that it was made of may have seen later commits.
+    (manifest.swept, manifest.lossy) = (manifest.bound, false);
+    manifest.store(&**disk)?;
     disk.remove(MARKER).during("remove", &**disk, MARKER)?;
     disk.sync_dir().during("sync", &**disk, "")
 }
 
 /// Marks the directory, and returns the manifest of the checkpoint that it holds.
-fn begin(to: &dyn Disk) -> Result<Option<Manifest>> {
+fn begin(to: &dyn Disk, ours: Identity) -> Result<Option<Manifest>> {
     let names = to.list().during("list", to, "")?;
     if names.iter().any(|name| name == MARKER) {
-        return Manifest::load(to);
+        let earlier = Manifest::load(to)?;
+        if earlier.as_ref().is_some_and(|earlier| earlier.identity != ours) {
+            return Err(of_another(to));
+        }
+        return Ok(earlier);
     }
     if let Some(name) = names.iter().find(|name| is_ours(name)) {
         return Err(Error::invalid(format!(
@@ -143,6 +151,13 @@ fn begin(to: &dyn Disk) -> Result<Option<Manifest>> {
     to.create(MARKER).during("create", to, MARKER)?;
     to.sync_dir().during("sync", to, "")?;
     Ok(None)
+}
+
+fn of_another(to: &dyn Disk) -> Error {
+    Error::invalid(format!(
+        "{} is a checkpoint of another database: choose an empty directory",
+        to.path("")
+    ))
 }
 
 fn is_ours(name: &str) -> bool {
@@ -168,10 +183,7 @@ fn bring(
         if here == **table && tail(from, &name, table.bytes)? == tail(to, &name, table.bytes)? {
             return Ok(());
         }
-        return Err(Error::invalid(format!(
-            "{} is a checkpoint of another database: choose an empty directory",
-            to.path("")
-        )));
+        return Err(of_another(to));
     }
     match to.remove(&name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -28,7 +28,7 @@ use super::{Core, Engine, EntryCell, Order};
 use crate::batch::Changes;
 use crate::cache::Cache;
 use crate::disk::{Disk, During};
-use crate::manifest::{self, Manifest, TableMeta};
+use crate::manifest::{self, Identity, Manifest, TableMeta};
 use crate::memory::Budget;
 use crate::memtable::{Chunks, Memtable};
 use crate::metrics::Counters;
@@ -59,12 +59,13 @@ impl Engine {
         let directory = disk.lock()?;
         let counters = Arc::new(Counters::default());
         let cache = Cache::counted(budget.cache, Arc::clone(&counters));
-        let manifest = load_or_create(&disk, &counters)?;
+        let mut manifest = load_or_create(&disk, &counters)?;
         let mut spares = Spares::new(options.log_spares(), options.segment_bytes);
         remove_orphans(&*disk, &manifest, &mut spares)?;
         let tables = open_tables(&disk, &manifest, &cache)?;
         let chunks = Chunks::new(budget.flush);
         let replayed = Replayed::read(&*disk, &manifest, chunks.clone())?;
+        begin_life(&*disk, &mut manifest, &options)?;
         let Recovered { segment, base, cut_bytes } = replayed.recovered;
         counters.recovered_records.store(replayed.records, std::sync::atomic::Ordering::Relaxed);
         counters.recovered_cut_bytes.store(cut_bytes, std::sync::atomic::Ordering::Relaxed);
@@ -148,11 +149,28 @@ fn load_or_create(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Result<Mani
         return Ok(manifest);
     }
     refuse_headless(&**disk)?;
-    let manifest = Manifest::empty();
+    let manifest = Manifest { identity: Identity::random(), ..Manifest::empty() };
     let base = Lsn(manifest.first_lsn);
     Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base, 0, None)?;
     manifest.store(&**disk)?;
     Ok(manifest)
+}
+
+/// Notes in the manifest what the end of this life may cost, and what the end of the one before has.
+fn begin_life(disk: &dyn Disk, manifest: &mut Manifest, options: &Options) -> Result<()> {
+    let mut begun = manifest.clone();
+    if begun.identity == Identity::UNKNOWN {
+        begun.identity = Identity::random();
+    }
+    if begun.lossy {
+        begun.swept = begun.swept.max(begun.bound);
+    }
+    begun.lossy = !options.log || options.durability != Durability::Always;
+    if begun != *manifest {
+        begun.store(disk)?;
+        *manifest = begun;
+    }
+    Ok(())
 }
 
 /// Refuses a directory that has data but no manifest.

@@ -16,4 +16,8 @@ pub struct Edit {
     pub log: Option<(u64, u64)>,
     /// Timestamps below it may have been handed out.
     pub bound: Option<Timestamp>,
+    /// What snapshots below it saw may be gone.
+    pub swept: Option<Timestamp>,
+    /// Whether a crash loses commits that were visible.
+    pub lossy: Option<bool>,
 }

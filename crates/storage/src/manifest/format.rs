@@ -3,21 +3,26 @@
 use bytes::{BufMut, Bytes};
 use carnet_base::{Error, Result, Timestamp};
 
-use super::Manifest;
 use super::edit::Edit;
 use super::levels::Levels;
 use super::range::FlatRange;
 use super::table::{Contents, TableMeta};
+use super::{Identity, Manifest};
 use crate::codec::Decoder;
 
 const MAGIC: &[u8; 8] = b"CARNTMAN";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// It has no identity, and says nothing of what snapshots of earlier lives may still see.
+const VERSION_2: u32 = 2;
 
 pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_slice(MAGIC);
     out.put_u32_le(VERSION);
+    out.put_slice(&manifest.identity.0);
     out.put_u64_le(manifest.bound.get());
+    out.put_u64_le(manifest.swept.get());
+    out.put_u8(u8::from(manifest.lossy));
     out.put_u64_le(manifest.next_file);
     out.put_u64_le(manifest.first_segment);
     out.put_u64_le(manifest.first_lsn);
@@ -57,20 +62,29 @@ fn put_table(out: &mut Vec<u8>, table: &TableMeta) {
 
 /// Decodes a manifest; `path` is named in errors.
 pub(super) fn decode(bytes: &Bytes, path: &str) -> Result<Manifest> {
-    let damaged = || {
+    let damaged = |offset: usize, cause: Error| {
         Error::corrupted(format!(
-            "{path} is damaged; keep a copy of the directory and restore a backup"
+            "{path} is damaged at byte {offset}; keep a copy of the directory and restore a backup"
         ))
+        .with_source(cause)
     };
-    let Some((sealed, crc)) = bytes.split_last_chunk::<4>() else { return Err(damaged()) };
-    if !sealed.starts_with(MAGIC) || crc32c::crc32c(sealed) != u32::from_le_bytes(*crc) {
-        return Err(damaged());
+    if !bytes.starts_with(MAGIC) {
+        return Err(damaged(0, Error::corrupted("it does not begin as a manifest does")));
     }
+    let sealed = bytes.split_last_chunk::<4>();
+    let sealed = sealed.filter(|(sealed, crc)| crc32c::crc32c(sealed) == u32::from_le_bytes(**crc));
+    let Some((sealed, _)) = sealed.filter(|(sealed, _)| sealed.len() >= MAGIC.len()) else {
+        let cause = "the checksum does not match what stands before it";
+        return Err(damaged(bytes.len().saturating_sub(4), Error::corrupted(cause)));
+    };
     let mut decoder = Decoder::new(bytes.slice(MAGIC.len()..sealed.len()));
-    let version = decoder.u32().map_err(|_| damaged())?;
+    let place = |decoder: &Decoder| sealed.len() - decoder.len();
+    let version = decoder.u32().map_err(|error| damaged(place(&decoder), error))?;
     let advice = match version {
-        VERSION => return fields(decoder).map_err(|error| damaged().with_source(error)),
-        0..VERSION => "it was never released, make the database anew",
+        VERSION | VERSION_2 => {
+            return fields(&mut decoder, version).map_err(|error| damaged(place(&decoder), error));
+        }
+        0..VERSION_2 => "it was never released, make the database anew",
         _ => "open the database with a newer one",
     };
     Err(Error::unsupported(format_args!(
@@ -79,15 +93,20 @@ pub(super) fn decode(bytes: &Bytes, path: &str) -> Result<Manifest> {
     )))
 }
 
-fn fields(mut decoder: Decoder) -> Result<Manifest> {
-    let bound = timestamp(&mut decoder)?;
+fn fields(decoder: &mut Decoder, version: u32) -> Result<Manifest> {
+    let has_identity = version == VERSION;
+    let identity = if has_identity { Identity(decoder.array()?) } else { Identity::UNKNOWN };
+    let bound = timestamp(decoder)?;
+    // What an earlier version has swept nobody knows.
+    let swept = if has_identity { timestamp(decoder)? } else { bound };
+    let lossy = has_identity && flag(decoder)?;
     let next_file = decoder.u64()?;
     let first_segment = decoder.u64()?;
     let first_lsn = decoder.u64()?;
     let count = decoder.u32()?;
     let mut add = Vec::new();
     for _ in 0..count {
-        let table = table(&mut decoder)?;
+        let table = table(decoder)?;
         if table.number >= next_file {
             return Err(Error::corrupted("a table's number is not below the next file's"));
         }
@@ -98,7 +117,15 @@ fn fields(mut decoder: Decoder) -> Result<Manifest> {
     }
     let mut levels = Levels::default();
     levels.edit(&Edit { add, ..Edit::default() })?;
-    Ok(Manifest { bound, next_file, first_segment, first_lsn, levels })
+    Ok(Manifest { identity, bound, swept, lossy, next_file, first_segment, first_lsn, levels })
+}
+
+fn flag(decoder: &mut Decoder) -> Result<bool> {
+    match decoder.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(Error::corrupted(format!("{other} is neither yes nor no"))),
+    }
 }
 
 fn table(decoder: &mut Decoder) -> Result<TableMeta> {
