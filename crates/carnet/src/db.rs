@@ -11,7 +11,7 @@ use carnet_base::{
 };
 use carnet_storage::TableOptionsOf;
 use carnet_storage::disk::{Disk, RealDisk};
-use carnet_store::{BeginKind, CommitLog, CommitOrder, Context, MemoryStore, Outcome};
+use carnet_store::{BeginKind, CommitLog, CommitOrder, Context, Life, MemoryStore, Outcome};
 use carnet_store_local::LocalStore;
 use carnet_txn::{Backoff, Isolation, Sequencer, Transaction};
 
@@ -244,7 +244,7 @@ impl Builder {
     /// Makes a database in memory. Nothing survives it; it is for tests.
     #[must_use]
     pub fn in_memory(self) -> Db {
-        let store = MemoryStore::new(order(Timestamp::ZERO));
+        let store = MemoryStore::new(order(Life::default()));
         self.finish(AnyStore::Memory(store))
     }
 
@@ -263,8 +263,8 @@ impl Builder {
     }
 }
 
-fn order(first: Timestamp) -> Box<dyn CommitOrder> {
-    Box::new(Sequencer::starting_at(first))
+fn order(life: Life) -> Box<dyn CommitOrder> {
+    Box::new(Sequencer::resuming(life))
 }
 
 impl Db {
@@ -370,7 +370,8 @@ impl Db {
     /// # Errors
     ///
     /// `Invalid` for a timestamp ahead of the last commit; `TooOld` where the retention is over, or
-    /// the database was opened since; else as [`Db::snapshot`].
+    /// the database has ended otherwise than by closing it since, with a durability other than
+    /// [`Durability::Always`]; else as [`Db::snapshot`].
     pub async fn snapshot_at(&self, read: Timestamp) -> Result<Tx> {
         self.transaction().begin_kind(BeginKind::ReadOnlyAt(read)).await
     }

@@ -124,7 +124,6 @@ impl Client {
                 }
                 self.note(raised);
                 forget.below(engine.published());
-                self.model.forgotten = engine.published();
                 workers.settle();
                 self.read(&engine)?;
             }
@@ -224,8 +223,6 @@ impl Client {
             if self.options.durability != Durability::Always {
                 // A prefix is there, whatever it is.
                 model.acknowledged = Timestamp::ZERO;
-                // Compaction asked for the order of what was published then.
-                model.forgotten = Timestamp::MAX;
             }
             check_recovered(&disk.crash(rng), &self.options, &mut model, rng)
         };

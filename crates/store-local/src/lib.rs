@@ -36,8 +36,8 @@ use carnet_storage::{
     AppendError, Engine, Metrics, Mutation, Options, Publish, ReadOptions, TableOptionsOf,
 };
 use carnet_store::{
-    At, BeginKind, Begun, CellStore, CommitLog, CommitOrder, CommitRequest, Context, Outcome, Page,
-    RangeRequest, check_handed_out,
+    At, BeginKind, Begun, CellStore, CommitLog, CommitOrder, CommitRequest, Context, Life, Outcome,
+    Page, RangeRequest, check_handed_out,
 };
 
 use crate::bound::BoundKeeper;
@@ -71,8 +71,7 @@ struct BoundWorker {
 impl LocalStore {
     /// Opens the store on a disk, or makes one there.
     ///
-    /// `order` makes the rules of order, given the first timestamp of this life, which no earlier
-    /// life has handed out. For so long as `retention` what was visible can be read again, by the
+    /// `order` makes the rules of order, given where this life begins. For so long as `retention` what was visible can be read again, by the
     /// next page of a read for instance.
     ///
     /// # Errors
@@ -85,7 +84,7 @@ impl LocalStore {
         spawn: &dyn Spawn,
         options: Options,
         retention: Duration,
-        order: impl FnOnce(Timestamp) -> Box<dyn CommitOrder>,
+        order: impl FnOnce(Life) -> Box<dyn CommitOrder>,
     ) -> Result<Self> {
         let TableOptionsOf(of) = options.table_options.clone();
         let layout = move |table| match table {
@@ -102,7 +101,7 @@ impl LocalStore {
         )?;
         let engine = Arc::new(engine);
         let first = engine.timestamp_bound().max(bound::FIRST);
-        let order: SharedOrder = Arc::from(order(first));
+        let order: SharedOrder = Arc::from(order(Life { first, swept: engine.swept() }));
         order.extend(bound::raise(&engine, first)?);
         engine.observe(Arc::new(Observer(Arc::clone(&order))));
         engine.set_gc(Arc::new(Gc::new(Arc::clone(&order), Arc::clone(&clock), retention)));

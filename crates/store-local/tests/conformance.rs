@@ -5,18 +5,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{SystemClock, ThreadSpawn, Timestamp};
+use carnet_base::{SystemClock, ThreadSpawn};
 use carnet_storage::Options;
 use carnet_storage::disk::RealDisk;
-use carnet_store::CommitOrder;
 use carnet_store::conformance::{PlainOrder, run};
+use carnet_store::{CommitOrder, Life};
 use carnet_store_local::LocalStore;
 
 /// None: compaction forgets whatever no snapshot in use can see.
 const RETENTION: Duration = Duration::ZERO;
 
-fn order(first: Timestamp) -> Box<dyn CommitOrder> {
-    Box::new(PlainOrder::starting_above(first))
+fn order(life: Life) -> Box<dyn CommitOrder> {
+    Box::new(PlainOrder::starting_above(life.first))
 }
 
 fn run_with(options: &Options) {

@@ -176,6 +176,15 @@ pub trait CommitLog: Send + Sync + 'static {
     fn published(&self) -> Timestamp;
 }
 
+/// Where a new life of a log begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Life {
+    /// No earlier life has handed this timestamp out, nor any above it.
+    pub first: Timestamp,
+    /// What snapshots of earlier lives saw that lie at this or above is all there.
+    pub swept: Timestamp,
+}
+
 /// The rules of order, without I/O or a clock of the world.
 ///
 /// The log's owner calls [`CommitOrder::decide`] in the critical section in which it also

@@ -31,8 +31,8 @@ mod memory;
 pub use cell_store::{At, CellStore, Page, PageLimit, RangeRequest};
 pub use cells::Cells;
 pub use commit_log::{
-    BeginKind, Begun, Claim, CommitLog, CommitOrder, CommitRequest, Outcome, ReadSet, Slot, Write,
-    check_handed_out,
+    BeginKind, Begun, Claim, CommitLog, CommitOrder, CommitRequest, Life, Outcome, ReadSet, Slot,
+    Write, check_handed_out,
 };
 pub use context::Context;
 pub use memory::MemoryStore;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use carnet_base::{Error, ErrorKind, Result, Timestamp};
-use carnet_store::{BeginKind, Begun, Claim, CommitOrder};
+use carnet_store::{BeginKind, Begun, Claim, CommitOrder, Life};
 
 use crate::conflict::{ConflictState, DEFAULT_BYTES_MAX, Refusal};
 use crate::snapshots::Snapshots;
@@ -36,7 +36,8 @@ pub struct Sequencer {
 }
 
 impl Sequencer {
-    /// Starts a sequencer above every timestamp that an earlier life may have handed out.
+    /// Starts a sequencer above every timestamp that an earlier life may have handed out, whose
+    /// snapshots are not taken up again.
     #[must_use]
     pub fn starting_at(first: Timestamp) -> Self {
         Self::with_conflict_bytes(first, DEFAULT_BYTES_MAX)
@@ -45,12 +46,23 @@ impl Sequencer {
     /// As [`Sequencer::starting_at`], with a conflict state of at most that many bytes.
     #[must_use]
     pub fn with_conflict_bytes(first: Timestamp, bytes_max: usize) -> Self {
+        Self::begin_life(Life { first, swept: first }, bytes_max)
+    }
+
+    /// As [`Sequencer::starting_at`], and takes snapshots of earlier lives up again from the sweep
+    /// mark on.
+    #[must_use]
+    pub fn resuming(life: Life) -> Self {
+        Self::begin_life(life, DEFAULT_BYTES_MAX)
+    }
+
+    fn begin_life(Life { first, swept }: Life, bytes_max: usize) -> Self {
         let conflicts = ConflictState::new(first, bytes_max);
         Self {
             clock: AtomicU64::new(first.get()),
             bound: AtomicU64::new(first.get()),
             published: AtomicU64::new(first.get()),
-            snapshots: Snapshots::starting_at(first),
+            snapshots: Snapshots::swept_below(swept),
             conflicts: Mutex::new(conflicts),
             since_trim: AtomicU32::new(0),
         }

@@ -71,15 +71,14 @@ thread_local! {
 static THREADS: AtomicU32 = AtomicU32::new(0);
 
 impl Snapshots {
-    /// Begins a life whose first timestamp is `first`: what an earlier one swept nobody knows, so
-    /// that its snapshots are not taken up again.
-    pub(crate) fn starting_at(first: Timestamp) -> Self {
+    /// Begins with a mark: snapshots below it are not taken up again.
+    pub(crate) fn swept_below(mark: Timestamp) -> Self {
         Self {
             slots: (0..SLOTS).map(|_| Entry::default()).collect(),
             more: Mutex::default(),
             more_len: AtomicU32::new(0),
             floor: AtomicU64::new(0),
-            mark: AtomicU64::new(first.get()),
+            mark: AtomicU64::new(mark.get()),
         }
     }
 
@@ -283,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_oldest_snapshot_holds_the_mark_back() {
-        let snapshots = Snapshots::starting_at(Timestamp::ZERO);
+        let snapshots = Snapshots::swept_below(Timestamp::ZERO);
         let published = AtomicU64::new(10);
         let (read, slot) = snapshots.begin(&published, false);
         published.store(20, Ordering::Release);
@@ -302,15 +301,15 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_of_an_earlier_life_is_refused() {
-        let snapshots = Snapshots::starting_at(at(100));
+    fn a_snapshot_below_the_mark_of_an_earlier_life_is_refused() {
+        let snapshots = Snapshots::swept_below(at(100));
         assert_eq!(snapshots.begin_at(at(99)).unwrap_err().kind(), ErrorKind::TooOld);
         assert!(snapshots.begin_at(at(100)).is_ok());
     }
 
     #[test]
     fn more_snapshots_than_slots_are_kept_as_well() {
-        let snapshots = Snapshots::starting_at(Timestamp::ZERO);
+        let snapshots = Snapshots::swept_below(Timestamp::ZERO);
         let published = AtomicU64::new(0);
         let slots: Vec<_> = (1..=3 * SLOTS as u64)
             .map(|number| {
@@ -338,7 +337,7 @@ mod tests {
     /// No snapshot is ever older than a mark that was raised while it was in use.
     #[test]
     fn a_snapshot_and_a_mark_that_race_see_each_other() {
-        let (snapshots, published) = (Snapshots::starting_at(Timestamp::ZERO), AtomicU64::new(1));
+        let (snapshots, published) = (Snapshots::swept_below(Timestamp::ZERO), AtomicU64::new(1));
         let raised = AtomicU64::new(0);
         let stop = Arc::new(AtomicBool::new(false));
         thread::scope(|scope| {

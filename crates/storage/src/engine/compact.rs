@@ -16,6 +16,7 @@ use bytes::Bytes;
 use carnet_base::{Result, Signal, Step, TableId, Worker};
 
 use super::append::StopOnPanic;
+use super::swept::Noted;
 use super::{Core, Engine};
 use crate::compaction::job::{Job, Output, Outputs, Progress, Tables, Written};
 use crate::compaction::merge::{Cell, Fragment, GcHook, Mark, RangeVersion, Source};
@@ -151,7 +152,7 @@ impl Engine {
     /// Names who says what compaction may forget. To be called once; returns false, and changes
     /// nothing, the second time. Before it is called nothing is forgotten.
     pub fn set_gc(&self, hook: Arc<dyn GcHook + Send + Sync>) -> bool {
-        self.core.gc.set(hook).is_ok()
+        self.core.gc.set(Arc::new(Noted::new(hook, &self.core))).is_ok()
     }
 
     /// Rewrites all tables into one level, and drops what nobody can see. It works on the calling

@@ -64,6 +64,7 @@ mod open;
 mod permits;
 mod publication;
 mod range;
+mod swept;
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests;
@@ -362,7 +363,7 @@ impl Engine {
         for worker in self.workers.drain(..) {
             worker.join();
         }
-        settled
+        settled.and_then(|()| self.core.end_lossy())
     }
 }
 

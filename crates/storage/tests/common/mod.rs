@@ -65,8 +65,6 @@ pub struct Model {
     pub records: Vec<(Timestamp, Timestamp, Cells, Vec<KeyRange>)>,
     pub acknowledged: Timestamp,
     pub bound: Timestamp,
-    /// Compaction may have forgotten what only readers before this could see.
-    pub forgotten: Timestamp,
 }
 
 impl Model {
@@ -225,8 +223,7 @@ pub fn run(
             45..74 => workers.step(0),
             74..80 => workers.step(1),
             80..89 => {
-                model.forgotten = engine.published();
-                forget.below(model.forgotten);
+                forget.below(engine.published());
                 workers.step(2);
             }
             89..92 => engine.flush()?,
@@ -357,7 +354,8 @@ pub fn check_recovered(
     }
     model.records.retain(|record| record.1 <= last);
     compare_at(&engine, model, last, rng).map_err(|error| format!("at {last}: {error}"))?;
-    let earlier = time(rng.below(last.get() + 1)).max(model.forgotten.min(last));
+    // Snapshots of earlier lives, from the sweep mark on, find what they saw.
+    let earlier = time(rng.below(last.get() + 1)).max(engine.swept().min(last));
     compare_at(&engine, model, earlier, rng).map_err(|error| format!("at {earlier}: {error}"))
 }
 

@@ -1,0 +1,127 @@
+//! Snapshots that outlive the process: a later life serves them if all that they saw is there, and
+//! says `TooOld` otherwise.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use carnet::storage::disk::sim::SimDisk;
+use carnet::{Db, Durability, ErrorKind, RawTable, Result, Timestamp, block_on};
+
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Closed,
+    Killed,
+}
+
+fn open(disk: &SimDisk, durability: Durability, retention: Duration) -> (Db, RawTable) {
+    let builder = Db::builder().durability(durability).retention(retention);
+    let db = builder.open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.raw("t").unwrap();
+    (db, table)
+}
+
+fn end(db: Db, disk: SimDisk, how: End) -> SimDisk {
+    match how {
+        End::Closed => {
+            drop(db);
+            disk
+        }
+        End::Killed => {
+            let left = disk.kill();
+            drop(db);
+            left
+        }
+    }
+}
+
+fn seen(db: &Db, table: &RawTable, read: Timestamp) -> Result<Option<String>> {
+    let tx = block_on(db.snapshot_at(read))?;
+    let value = block_on(table.get(&tx, "k"))?;
+    Ok(value.map(|value| String::from_utf8(value.to_vec()).unwrap()))
+}
+
+/// Writes 0, 1, 2, … over each other, in so many lives, and returns the snapshots that saw them.
+fn lives(lives: &[End], durability: Durability) -> (SimDisk, Vec<Timestamp>) {
+    let mut disk = SimDisk::new(1);
+    let mut snapshots = Vec::new();
+    for how in lives {
+        let (db, table) = open(&disk, durability, Duration::from_secs(3600));
+        for _ in 0..3 {
+            let value = snapshots.len().to_string();
+            db.transact(|tx| table.put(tx, "k", value.clone())).unwrap();
+            snapshots.push(db.snapshot().unwrap().read_timestamp());
+            db.flush().unwrap();
+        }
+        db.compact().unwrap();
+        disk = end(db, disk, *how);
+    }
+    (disk, snapshots)
+}
+
+#[test]
+fn a_snapshot_of_an_earlier_life_sees_what_it_saw() {
+    use End::{Closed, Killed};
+    for (durability, ends) in [
+        (Durability::Always, vec![Closed, Closed]),
+        (Durability::Always, vec![Killed, Closed, Killed]),
+        (Durability::None, vec![Closed, Closed]),
+        (Durability::Interval(Duration::from_secs(1)), vec![Closed]),
+    ] {
+        let (disk, snapshots) = lives(&ends, durability);
+        let (db, table) = open(&disk, durability, Duration::from_secs(3600));
+        for (number, read) in snapshots.iter().enumerate() {
+            let found = seen(&db, &table, *read).unwrap();
+            assert_eq!(found, Some(number.to_string()), "{durability:?}, {ends:?}");
+        }
+    }
+}
+
+/// The last commits may be lost then, and a later life's commits hide that they are.
+#[test]
+fn without_syncs_no_snapshot_survives_a_crash() {
+    for durability in [Durability::None, Durability::Interval(Duration::from_secs(1))] {
+        let (disk, snapshots) = lives(&[End::Closed, End::Killed, End::Closed], durability);
+        let (db, table) = open(&disk, durability, Duration::from_secs(3600));
+        for (number, read) in snapshots.iter().enumerate() {
+            match seen(&db, &table, *read) {
+                Ok(found) => assert_eq!((found, number >= 6), (Some(number.to_string()), true)),
+                Err(error) => {
+                    assert_eq!((error.kind(), number < 6), (ErrorKind::TooOld, true), "{number}");
+                }
+            }
+        }
+        drop(db);
+        // Nor does a process that syncs bring back what one that did not has lost.
+        let (disk, snapshots) = lives(&[End::Killed], durability);
+        let (db, table) = open(&disk, Durability::Always, Duration::from_secs(3600));
+        assert_eq!(seen(&db, &table, snapshots[2]).unwrap_err().kind(), ErrorKind::TooOld);
+    }
+}
+
+/// What compaction took away stays away, however the process ends.
+#[test]
+fn a_snapshot_below_the_mark_is_refused_by_every_later_life() {
+    for how in [End::Closed, End::Killed] {
+        let disk = SimDisk::new(1);
+        let (db, table) = open(&disk, Durability::Always, Duration::ZERO);
+        let mut snapshots = Vec::new();
+        for number in 0..4 {
+            db.transact(|tx| table.put(tx, "k", number.to_string())).unwrap();
+            snapshots.push(db.snapshot().unwrap().read_timestamp());
+            db.flush().unwrap();
+        }
+        db.compact().unwrap();
+        let mut disk = end(db, disk, how);
+        for _ in 0..2 {
+            let (db, table) = open(&disk, Durability::Always, Duration::from_secs(3600));
+            for read in &snapshots[..3] {
+                assert_eq!(seen(&db, &table, *read).unwrap_err().kind(), ErrorKind::TooOld);
+            }
+            assert_eq!(seen(&db, &table, snapshots[3]).unwrap().as_deref(), Some("3"));
+            disk = end(db, disk, how);
+        }
+    }
+}
