@@ -18,6 +18,7 @@ mod scratch;
 pub mod serial;
 pub mod spawn;
 pub mod text;
+pub mod timer;
 pub mod value;
 pub mod var_long;
 
@@ -39,5 +40,6 @@ pub use row::{Column, Marker, RowImage};
 #[cfg(shuttle)]
 pub use shuttle::future::block_on;
 pub use spawn::{Signal, Spawn, Step, Stepped, ThreadSpawn, Worker, WorkerHandle};
+pub use timer::{ThreadTimer, Timer, Wait};
 pub use uuid::Uuid;
 pub use value::{DataType, Value};

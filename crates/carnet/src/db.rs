@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use carnet_base::{
-    Clock, Error, ErrorKind, Result, SeededRng, Signal, Spawn, SystemClock, ThreadSpawn, Timestamp,
-    WallTime, block_on,
+    Clock, Error, ErrorKind, Result, SeededRng, Signal, Spawn, SystemClock, ThreadSpawn,
+    ThreadTimer, Timer, Timestamp, WallTime, block_on,
 };
 use carnet_storage::TableOptionsOf;
 use carnet_storage::disk::{Disk, RealDisk};
@@ -17,7 +17,6 @@ use carnet_txn::{Backoff, Isolation, Sequencer, Transaction};
 
 use crate::catalog::SchemaCache;
 use crate::stores::AnyStore;
-use crate::timer::Timer;
 use crate::tx::{Snapshot, SyncTx, Tx};
 
 pub use carnet_storage::{CompactionStyle, Durability, FilterKind, Metrics, TableOptions};
@@ -74,7 +73,7 @@ pub struct Db {
 struct Inner {
     store: Arc<AnyStore>,
     clock: Arc<dyn Clock>,
-    timer: Timer,
+    timer: ThreadTimer,
     rng: Mutex<SeededRng>,
     schemas: Arc<SchemaCache>,
     isolation: Isolation,
@@ -252,7 +251,7 @@ impl Builder {
         let schemas = Arc::new(SchemaCache::opened_at(store.published()));
         let inner = Inner {
             store: Arc::new(store),
-            timer: Timer::new(Arc::clone(&self.clock), self.spawn),
+            timer: ThreadTimer::lazy(Arc::clone(&self.clock), self.spawn),
             clock: self.clock,
             rng: Mutex::new(SeededRng::from_entropy()),
             schemas,

@@ -55,7 +55,6 @@ pub mod catalog;
 mod db;
 mod stores;
 pub mod table;
-mod timer;
 mod tx;
 
 pub use bytes::BytesMut;

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use std::time::Duration;
 
-use carnet_base::{Bytes, Error, ErrorKind, Moment, Result, Rng, Timestamp};
+use carnet_base::{Bytes, Error, ErrorKind, Moment, Result, Rng, Timer, Timestamp};
 
 use crate::cache::Cache;
 use crate::edit::Edited;
@@ -39,7 +39,6 @@ use crate::root::{Root, Verdict};
 use crate::shape::{Found, Nodes, find};
 use crate::stats::Stats;
 use crate::store::{NodeStore, RootPointer, Swap};
-use crate::timer::Timer;
 use crate::view::{Left, View, Writes};
 
 /// After so many answers that a node is missing, ask whether its root is still in use: garbage

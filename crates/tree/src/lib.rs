@@ -67,16 +67,15 @@ mod shape;
 pub mod sim;
 mod stats;
 mod store;
-mod timer;
 mod tree;
 mod view;
 
+pub use carnet_base::{ThreadTimer, Timer, Wait};
 pub use id::{Attempt, NodeId, TransactorId};
 pub use node::{Entry, Node, Pointer, Stored, Write};
 pub use options::{Options, Shape};
 pub use root::{Below, Move, ROOT_BYTES_MAX, Root};
 pub use stats::Stats;
 pub use store::{NodeStore, RootPointer, Swap};
-pub use timer::{ThreadTimer, Timer, Wait};
 pub use tree::Tree;
 pub use view::{KEY_BYTES_MAX, VALUE_BYTES_MAX, View};

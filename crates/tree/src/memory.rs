@@ -10,12 +10,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet_base::{Bytes, Error, Moment, Result, Rng, SeededRng};
+use carnet_base::{Bytes, Error, Moment, Result, Rng, SeededRng, Timer};
 
 use crate::id::NodeId;
 use crate::job::lock;
 use crate::store::{NodeStore, RootPointer, Swap};
-use crate::timer::Timer;
 
 /// What goes wrong, and how often.
 #[derive(Clone, Copy, Debug, Default)]

@@ -9,10 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use carnet_base::{Moment, Rng, SeededRng};
+use carnet_base::{Moment, Rng, SeededRng, Timer, Wait};
 
 use crate::job::lock;
-use crate::timer::{Timer, Wait};
 
 /// Virtual time: it stands still while a task can go on.
 #[derive(Clone, Default)]

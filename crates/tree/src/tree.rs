@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use carnet_base::{Bytes, Result, Rng};
+use carnet_base::{Bytes, Result, Rng, Timer};
 
 use crate::batch::Core;
 use crate::id::TransactorId;
@@ -12,7 +12,6 @@ use crate::job::{Call, Lane, Slot, Waiting};
 use crate::options::Options;
 use crate::stats::Stats;
 use crate::store::{NodeStore, RootPointer};
-use crate::timer::Timer;
 use crate::view::View;
 
 /// A transactional map from keys to values in a [`NodeStore`] and a [`RootPointer`]. Clones share

@@ -27,7 +27,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use carnet_base::{Bytes, Error, Result, Rng, Spawn};
+use carnet_base::{Bytes, Error, Result, Rng, Spawn, Timer};
 
 use self::files::{Files, Lock, RealFiles};
 pub use self::gc::Collected;
@@ -36,7 +36,6 @@ use crate::id::{NodeId, TransactorId};
 use crate::job::lock;
 use crate::options::Options;
 use crate::store::{NodeStore, RootPointer, Swap};
-use crate::timer::Timer;
 use crate::tree::Tree;
 
 const ROOT: &str = "ROOT";

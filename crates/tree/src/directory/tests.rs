@@ -1,13 +1,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use carnet_base::{ErrorKind, SeededRng, SystemClock, ThreadSpawn, block_on};
+use carnet_base::{ErrorKind, SeededRng, SystemClock, ThreadSpawn, ThreadTimer, block_on};
 
 use super::sim_files::SimFiles;
 use super::*;
 use crate::options::Shape;
 use crate::sim::SimTimer;
-use crate::timer::ThreadTimer;
 
 fn key(number: u64) -> Bytes {
     Bytes::from(format!("k{number}"))

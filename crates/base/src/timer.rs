@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use carnet_base::{Clock, Moment, Signal, Spawn, Step, Worker, WorkerHandle};
+use crate::{Clock, Moment, Signal, Spawn, Step, Worker, WorkerHandle};
 
 /// A wait on its way. Dropping it gives the wait up.
 pub type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -25,7 +25,15 @@ pub trait Timer: Send + Sync + 'static {
 pub struct ThreadTimer {
     clock: Arc<dyn Clock>,
     shared: Arc<Shared>,
-    worker: Option<WorkerHandle>,
+    thread: Mutex<Thread>,
+}
+
+/// The thread that wakes.
+enum Thread {
+    /// The first wait starts it.
+    Later(Arc<dyn Spawn>),
+    Started(WorkerHandle),
+    Ended,
 }
 
 #[derive(Default)]
@@ -46,9 +54,25 @@ impl ThreadTimer {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, spawn: &dyn Spawn) -> Self {
         let shared = Arc::new(Shared::default());
-        let ticker = Ticker { clock: Arc::clone(&clock), shared: Arc::clone(&shared) };
-        let worker = spawn.spawn("carnet-tree-timer", shared.signal.clone(), Box::new(ticker));
-        Self { clock, shared, worker: Some(worker) }
+        let thread = Mutex::new(Thread::Started(Ticker::spawn(&clock, &shared, spawn)));
+        Self { clock, shared, thread }
+    }
+
+    /// As [`ThreadTimer::new`], for whoever mostly never waits: the first wait starts the thread.
+    #[must_use]
+    pub fn lazy(clock: Arc<dyn Clock>, spawn: Arc<dyn Spawn>) -> Self {
+        Self { clock, shared: Arc::default(), thread: Mutex::new(Thread::Later(spawn)) }
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Thread> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self) {
+        let mut thread = self.thread();
+        if let Thread::Later(spawn) = &*thread {
+            *thread = Thread::Started(Ticker::spawn(&self.clock, &self.shared, &**spawn));
+        }
     }
 }
 
@@ -58,6 +82,7 @@ impl Timer for ThreadTimer {
     }
 
     fn wait(&self, wait: Duration) -> Wait {
+        self.start();
         let clock = Arc::clone(&self.clock);
         let shared = Arc::clone(&self.shared);
         let until = clock.now().after(wait);
@@ -82,7 +107,7 @@ impl Drop for ThreadTimer {
     fn drop(&mut self) {
         self.shared.lock().is_closed = true;
         self.shared.signal.ring();
-        if let Some(worker) = self.worker.take() {
+        if let Thread::Started(worker) = std::mem::replace(&mut *self.thread(), Thread::Ended) {
             worker.join();
         }
     }
@@ -105,6 +130,13 @@ struct Ticker {
     shared: Arc<Shared>,
 }
 
+impl Ticker {
+    fn spawn(clock: &Arc<dyn Clock>, shared: &Arc<Shared>, spawn: &dyn Spawn) -> WorkerHandle {
+        let ticker = Self { clock: Arc::clone(clock), shared: Arc::clone(shared) };
+        spawn.spawn("carnet-timer", shared.signal.clone(), Box::new(ticker))
+    }
+}
+
 impl Worker for Ticker {
     fn step(&mut self) -> Step {
         let now = self.clock.now();
@@ -122,5 +154,47 @@ impl Worker for Ticker {
         drop(state);
         due.into_iter().for_each(Waker::wake);
         Step::Idle(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::{Stepped, SystemClock, ThreadSpawn, block_on};
+
+    #[test]
+    fn waits_end_in_the_order_of_their_moments() {
+        let clock = SystemClock;
+        for timer in [
+            ThreadTimer::new(Arc::new(SystemClock), &ThreadSpawn),
+            ThreadTimer::lazy(Arc::new(SystemClock), Arc::new(ThreadSpawn)),
+        ] {
+            let before = clock.now();
+            let long = timer.wait(Duration::from_millis(30));
+            block_on(timer.wait(Duration::from_millis(10)));
+            let between = clock.now();
+            block_on(long);
+            assert!(between.since(before) >= Duration::from_millis(10));
+            assert!(clock.now().since(before) >= Duration::from_millis(30));
+        }
+    }
+
+    #[test]
+    fn a_lazy_timer_has_no_thread_before_the_first_wait() {
+        #[derive(Default)]
+        struct Counted(Stepped, AtomicUsize);
+        impl Spawn for Counted {
+            fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
+                self.1.fetch_add(1, Ordering::Relaxed);
+                self.0.spawn(name, signal, worker)
+            }
+        }
+        let spawn = Arc::new(Counted::default());
+        let timer = ThreadTimer::lazy(Arc::new(SystemClock), Arc::clone(&spawn) as _);
+        assert_eq!(spawn.1.load(Ordering::Relaxed), 0);
+        drop([timer.wait(Duration::ZERO), timer.wait(Duration::ZERO)]);
+        assert_eq!(spawn.1.load(Ordering::Relaxed), 1);
     }
 }
