@@ -176,7 +176,10 @@ fn race(seed: u64, durability: Durability, write_path: WritePath) {
             let racing = &racing;
             scope.spawn(move || {
                 let mut rng = SeededRng::new(seed * 10 + thread);
-                for _ in 0..400 {
+                for turn in 0..400 {
+                    if (thread, turn) == (0, 200) {
+                        racing.engine.flush().unwrap();
+                    }
                     match rng.below(100) {
                         0..60 => racing.put(&some(30, &mut rng), &mut rng),
                         60..99 => {

@@ -28,8 +28,15 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{Mutex, lock};
 use crate::wal::Lsn;
 
-/// How many commits can be under way: 2 MiB of slots; in a model so few that they run out.
-pub(super) const RING: u64 = if cfg!(shuttle) { 8 } else { 1 << 14 };
+/// How many commits can be under way: 2 MiB of slots; in a model so few that they run out, and in
+/// tests, which open engines by the thousand, few enough to be made quickly.
+pub(super) const RING: u64 = if cfg!(shuttle) {
+    8
+} else if cfg!(debug_assertions) {
+    1 << 9
+} else {
+    1 << 14
+};
 /// So many slots are left to writers that found room and have not reserved yet.
 const RESERVE: u64 = RING / 4;
 
