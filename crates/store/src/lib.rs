@@ -17,11 +17,14 @@
 //!   a store                      cells + entry S → C, durable, then published
 //! ```
 //!
+//! On a cluster the two are built over [`cluster`], the little that a stock one offers.
+//!
 //! [`MemoryStore`] is the smallest store that keeps every promise; `conformance` (a feature) is
 //! the suite that it and all others pass.
 
 mod cell_store;
 mod cells;
+pub mod cluster;
 mod commit_log;
 #[cfg(feature = "conformance")]
 pub mod conformance;
