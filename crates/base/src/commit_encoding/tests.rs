@@ -51,6 +51,39 @@ fn check_v1(vector: &serde_json::Value, start: Timestamp, entry: Option<CommitEn
     assert_eq!(hex(vector, "value").map(|value| v1::decode(start, &value).unwrap()), entry);
 }
 
+#[test]
+fn entries_of_the_third_encoding_are_those_of_its_vectors() {
+    let vectors = testing::vectors("commit_table_v3_vectors.json");
+    for vector in vectors["entries"].as_array().unwrap() {
+        check_fields(vector, &["start", "commit", "row", "column", "value"]);
+        let start = at(vector["start"].as_u64().unwrap());
+        let entry = match vector["commit"].as_i64().unwrap() {
+            -1 => CommitEntry::Aborted,
+            commit => CommitEntry::Committed(at(commit.try_into().unwrap())),
+        };
+        let cell = Encoding::V3.cell(start);
+        assert_eq!(Some(cell.row.to_vec()), hex(vector, "row"));
+        assert_eq!(Some(cell.column.to_vec()), hex(vector, "column"));
+        assert_eq!(Encoding::V3.start_of(&cell.row, &cell.column).unwrap(), start);
+        let value = Encoding::V3.encode(start, entry).unwrap();
+        assert_eq!(Some(value.to_vec()), hex(vector, "value"));
+        assert_eq!(Encoding::V3.decode(start, &value).unwrap(), entry);
+    }
+}
+
+#[test]
+fn no_value_of_one_encoding_is_one_of_another_by_chance() {
+    // An abort, or an absent value, of v2 is none of v3; the tag alone is none either.
+    for value in [&b""[..], b"C", b"AA", b"C\x00", &[0], &[1], &[0x80, 0x82]] {
+        assert_eq!(v3::decode(at(5), value).unwrap_err().kind(), ErrorKind::Corrupted);
+    }
+    let versions = [Encoding::V1, Encoding::V2, Encoding::V3];
+    for encoding in versions {
+        assert_eq!(Encoding::of_version(encoding.version()), Some(encoding));
+    }
+    assert_eq!((Encoding::of_version(0), Encoding::of_version(4)), (None, None));
+}
+
 fn check_v2(vector: &serde_json::Value, start: Timestamp, entry: Option<CommitEntry>) {
     check_fields(vector, &["row_number", "column_number", "row", "column", "value"]);
     let cell = v2::cell(start);
@@ -80,14 +113,17 @@ proptest! {
         prop_assume!(a != b);
         let (start, commit) = (at(a.min(b)), at(a.max(b)));
         for entry in [CommitEntry::Committed(commit), CommitEntry::Aborted] {
-            let (one, two) = (v1::encode(start, entry).unwrap(), v2::encode(start, entry).unwrap());
-            prop_assert_eq!(v1::decode(start, &one).unwrap(), entry);
-            prop_assert_eq!(v2::decode(start, &two).unwrap(), entry);
+            for encoding in [Encoding::V1, Encoding::V2, Encoding::V3] {
+                let value = encoding.encode(start, entry).unwrap();
+                prop_assert_eq!(encoding.decode(start, &value).unwrap(), entry);
+            }
         }
         // The other way round nothing may be written.
         let entry = CommitEntry::Committed(start);
-        prop_assert_eq!(v1::encode(commit, entry).unwrap_err().kind(), ErrorKind::Invalid);
-        prop_assert_eq!(v2::encode(commit, entry).unwrap_err().kind(), ErrorKind::Invalid);
+        for encoding in [Encoding::V1, Encoding::V2, Encoding::V3] {
+            let refused = encoding.encode(commit, entry).unwrap_err();
+            prop_assert_eq!(refused.kind(), ErrorKind::Invalid);
+        }
     }
 
     #[test]
@@ -153,6 +189,12 @@ fn decoders_meet_random_bytes() {
         }
         if let Ok(entry) = v2::decode(start, &row) {
             assert_eq!(&v2::encode(start, entry).unwrap()[..], &row[..]);
+        }
+        let tagged = [&b"C"[..], &row].concat();
+        for value in [&row, &tagged] {
+            if let Ok(entry) = v3::decode(start, value) {
+                assert_eq!(&v3::encode(start, entry).unwrap()[..], &value[..]);
+            }
         }
     });
 }
