@@ -97,6 +97,10 @@ impl WorkerHandle {
     /// Waits until the worker is done. The caller has told it to end, and rung its signal.
     pub fn join(mut self) {
         if let Some(thread) = self.0.take() {
+            // What a worker drops last may be what would wait for it.
+            if thread.thread().id() == thread::current().id() {
+                return;
+            }
             // A worker that panicked has stopped its store already; there is no more to say here.
             let _ = thread.join();
         }
