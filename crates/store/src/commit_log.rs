@@ -172,6 +172,24 @@ pub trait CommitLog: Send + Sync + 'static {
         start: Timestamp,
     ) -> impl Future<Output = Result<Outcome>> + Send;
 
+    /// As [`CommitLog::outcome`], for a reader at a snapshot that this log handed out.
+    ///
+    /// It promises less, so that it may cost less: whether the transaction committed at or before
+    /// the snapshot is certain. Of one that did not, anything else may be said.
+    ///
+    /// # Errors
+    ///
+    /// As [`CommitLog::outcome`].
+    fn outcome_for_reader(
+        &self,
+        context: &Context,
+        start: Timestamp,
+        read: Timestamp,
+    ) -> impl Future<Output = Result<Outcome>> + Send {
+        let _ = read;
+        self.outcome(context, start)
+    }
+
     /// Returns P: the largest timestamp such that every commit ≤ P is resolved.
     fn published(&self) -> Timestamp;
 }

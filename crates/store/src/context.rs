@@ -7,19 +7,20 @@ use carnet_base::{Clock, Error, ErrorKind, Moment, Result};
 pub struct Context {
     deadline: Option<Moment>,
     bypass_cache: bool,
+    accepts_stale: bool,
 }
 
 impl Context {
     /// A context without a deadline.
     #[must_use]
     pub const fn unbounded() -> Self {
-        Self { deadline: None, bypass_cache: false }
+        Self { deadline: None, bypass_cache: false, accepts_stale: false }
     }
 
     /// A context whose calls give up at a moment of the store's clock.
     #[must_use]
     pub const fn until(deadline: Moment) -> Self {
-        Self { deadline: Some(deadline), bypass_cache: false }
+        Self { deadline: Some(deadline), bypass_cache: false, accepts_stale: false }
     }
 
     /// The same context, whose reads leave the store's cache as it was.
@@ -32,6 +33,19 @@ impl Context {
     #[must_use]
     pub const fn bypasses_cache(&self) -> bool {
         self.bypass_cache
+    }
+
+    /// The same context, in which a transaction may begin at a snapshot that leaves out what was
+    /// acknowledged a moment ago by a leader that this one does not know of yet.
+    #[must_use]
+    pub const fn accepting_stale(self) -> Self {
+        Self { accepts_stale: true, ..self }
+    }
+
+    /// Tells whether a snapshot may leave out what was acknowledged a moment ago.
+    #[must_use]
+    pub const fn accepts_stale(&self) -> bool {
+        self.accepts_stale
     }
 
     /// Returns when calls give up.

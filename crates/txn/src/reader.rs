@@ -74,7 +74,7 @@ async fn settle<S: CellStore + CommitLog>(
         return Ok(Settled::Visible(candidate));
     }
     let start = candidate.start;
-    match store.outcome(context, start).await? {
+    match store.outcome_for_reader(context, start, at.read).await? {
         Outcome::Committed(commit) if commit <= at.read => {
             Ok(Settled::Visible(Version { commit: Some(commit), ..candidate }))
         }

@@ -79,6 +79,10 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         kind: BeginKind,
         isolation: Isolation,
     ) -> Result<Self> {
+        let context = match isolation {
+            Isolation::StrictSerializable => context,
+            Isolation::Serializable | Isolation::Snapshot => context.accepting_stale(),
+        };
         let begun = store.begin(&context, kind).await?;
         let inner = Inner {
             store,

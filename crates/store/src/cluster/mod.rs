@@ -40,6 +40,7 @@
 mod cells;
 mod commit_rows;
 mod fault;
+mod memory;
 mod registers;
 
 pub use cells::{
@@ -49,6 +50,7 @@ pub use commit_rows::{
     CommitRow, CommitRows, CommitTable, EntryPage, NewEntry, RowAnswer, StoredEntry,
 };
 pub use fault::{Fault, Faulty};
+pub use memory::MemoryCluster;
 pub use registers::{ReadMode, Register, Registers, SetAnswer};
 
 /// Everything that Carnet asks of a cluster.
