@@ -1,0 +1,387 @@
+//! Who leads: one process's part, without I/O or a clock.
+//!
+//! ```text
+//!             another's, renewed in time
+//!            ┌───────┐
+//!   watching ◀───────┘
+//!      │ nobody's, released, or not renewed for so long
+//!      ▼
+//!   taking    compare-and-set: epoch + 1, bound raised       lost ──▶ watching
+//!      ▼
+//!   fencing   every row from fence_from to the bound         a later epoch ──▶ watching
+//!      ▼
+//!   recording compare-and-set: fence_from = first            lost ──▶ watching
+//!      ▼
+//!   leading ◀──▶ renewing (and raising the bound, whose new rows are fenced before its use)
+//!      │ lost, or a later epoch found anywhere
+//!      ▼
+//!   step down ──▶ watching
+//! ```
+//!
+//! No clock makes this safe or unsafe: time says only when to try. A leader that sleeps for an
+//! hour wakes to rows that are fenced and a lease that is another's. `fence_from` moves only when
+//! every row is raised: whoever leads after a leader that died in between begins where *that* one
+//! had to.
+//!
+//! A compare-and-set whose answer was lost is settled by a SERIAL read: the lease is what was
+//! wanted, or what was expected (then the same again), or somebody else's. No value of it ever
+//! comes back, so none of the three is taken for another.
+
+use std::time::Duration;
+
+use carnet_base::{Epoch, Moment, Timestamp, WallTime};
+
+use crate::lease::{Lease, Owner};
+
+/// How long is waited for what, and how far bounds are raised.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseOptions {
+    /// A leader renews its lease so often, and candidates look at it so often.
+    pub renew_every: Duration,
+    /// A lease that was not renewed for so long may be taken. It should be several times
+    /// `renew_every`: a shorter one costs changes of leader, and nothing else.
+    pub timeout: Duration,
+    /// After a call that failed the next try comes so much later.
+    pub retry_after: Duration,
+    /// How many timestamps one write of the lease makes room for.
+    pub bound_step: u64,
+}
+
+impl Default for LeaseOptions {
+    fn default() -> Self {
+        Self {
+            renew_every: Duration::from_millis(250),
+            timeout: Duration::from_secs(1),
+            retry_after: Duration::from_millis(20),
+            bound_step: 10_000_000,
+        }
+    }
+}
+
+/// How a leader stands, for its next renewal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    /// No start below it will be written to the commit table any more.
+    pub(crate) fence_from: Timestamp,
+    pub(crate) latest: Timestamp,
+    pub(crate) wall: WallTime,
+    /// How many timestamps are left below the bound.
+    pub(crate) headroom: u64,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub(crate) enum Input {
+    /// The lease was read.
+    Lease(Option<Lease>),
+    /// The lease was set.
+    Set,
+    /// The lease was something else.
+    NotSet(Option<Lease>),
+    /// Nobody knows whether it was set.
+    Unsure,
+    /// Rows were fenced.
+    Fenced,
+    /// A later epoch was found.
+    Outrun,
+    /// What was to be done was not done.
+    Failed,
+    /// It was done, or a wait is over. A leader says how it stands.
+    Next(Option<Standing>),
+    /// The process ends.
+    Release,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Read,
+    Set { expected: Option<Lease>, new: Lease },
+    Fence { epoch: Epoch, from: Timestamp, to: Timestamp },
+    Serve(Term),
+    Extend(Timestamp),
+    StepDown,
+    Wait(Duration),
+    Stop,
+}
+
+/// A leader's term.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Term {
+    pub(crate) epoch: Epoch,
+    pub(crate) nonce: u64,
+    /// Its first timestamp, which is consumed.
+    pub(crate) first: Timestamp,
+    pub(crate) bound: Timestamp,
+}
+
+/// One process's part in the election.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    owner: Owner,
+    options: LeaseOptions,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Watching { seen: Option<(Lease, Moment)> },
+    Setting { expected: Option<Lease>, new: Lease, then: Then },
+    Fencing { lease: Lease, first: Timestamp, from: Timestamp, is_serving: bool },
+    Leading { lease: Lease, first: Timestamp, renewed: Moment },
+    Stopped,
+}
+
+/// What a lease is set for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    Fence { first: Timestamp },
+    Serve { first: Timestamp },
+    Go { first: Timestamp, old_bound: Timestamp },
+    Stop,
+}
+
+impl Then {
+    const fn is_leading(self) -> bool {
+        matches!(self, Self::Go { .. } | Self::Stop)
+    }
+}
+
+/// The first timestamp of a database.
+const FIRST: Timestamp = match Timestamp::new(1) {
+    Some(first) => first,
+    None => Timestamp::ZERO,
+};
+
+impl Candidate {
+    pub(crate) const fn new(owner: Owner, options: LeaseOptions) -> Self {
+        Self { owner, options, state: State::Watching { seen: None } }
+    }
+
+    /// Returns the lease as it was seen last, unless it is this process's own.
+    pub(crate) fn others(&self) -> Option<&Lease> {
+        match &self.state {
+            State::Watching { seen: Some((lease, _)) } if lease.owner != self.owner => Some(lease),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn step(&mut self, input: Input, now: Moment) -> Action {
+        if matches!(input, Input::Release) {
+            return self.release();
+        }
+        match std::mem::replace(&mut self.state, State::Stopped) {
+            State::Watching { seen } => self.watch(seen, input, now),
+            State::Setting { expected, new, then } => self.set(expected, new, then, input, now),
+            State::Fencing { lease, first, from, is_serving } => {
+                self.fence(lease, first, from, is_serving, &input, now)
+            }
+            State::Leading { lease, first, renewed } => {
+                self.lead(lease, first, renewed, &input, now)
+            }
+            State::Stopped => Action::Stop,
+        }
+    }
+
+    fn watch(&mut self, seen: Option<(Lease, Moment)>, input: Input, now: Moment) -> Action {
+        let lease = match input {
+            Input::Lease(lease) | Input::NotSet(lease) => lease,
+            Input::Failed | Input::Unsure => {
+                self.state = State::Watching { seen };
+                return Action::Wait(self.options.retry_after);
+            }
+            _ => {
+                self.state = State::Watching { seen };
+                return Action::Read;
+            }
+        };
+        let Some(lease) = lease else { return self.take(None, now) };
+        let since = match seen {
+            Some((before, since)) if before == lease => since,
+            _ => now,
+        };
+        if lease.released || now.since(since) >= self.options.timeout {
+            return self.take(Some(lease), now);
+        }
+        self.state = State::Watching { seen: Some((lease, since)) };
+        Action::Wait(self.options.renew_every)
+    }
+
+    /// Takes a lease that nobody holds, or nobody renews.
+    fn take(&mut self, expected: Option<Lease>, now: Moment) -> Action {
+        let first = expected.as_ref().map_or(FIRST, |old| old.bound);
+        let Some(bound) = first.checked_add(self.options.bound_step) else {
+            tracing::error!("the database has used up its 2⁶³ timestamps; export and import it");
+            self.state = State::Watching { seen: expected.map(|lease| (lease, now)) };
+            return Action::Wait(self.options.timeout);
+        };
+        let new = Lease {
+            epoch: Epoch(expected.as_ref().map_or(1, |old| old.epoch.0 + 1)),
+            renewal: 0,
+            bound,
+            fence_from: expected.as_ref().map_or(first, |old| old.fence_from),
+            wall: expected.as_ref().map_or((Timestamp::ZERO, WallTime(i64::MIN)), |old| old.wall),
+            released: false,
+            owner: self.owner.clone(),
+        };
+        self.setting(expected, new, Then::Fence { first })
+    }
+
+    fn setting(&mut self, expected: Option<Lease>, new: Lease, then: Then) -> Action {
+        let action = Action::Set { expected: expected.clone(), new: new.clone() };
+        self.state = State::Setting { expected, new, then };
+        action
+    }
+
+    fn set(
+        &mut self,
+        expected: Option<Lease>,
+        new: Lease,
+        then: Then,
+        input: Input,
+        now: Moment,
+    ) -> Action {
+        match input {
+            Input::Set => self.is_set(new, then, now),
+            Input::Lease(Some(lease)) if lease == new => self.is_set(new, then, now),
+            Input::Lease(lease) if lease == expected => self.setting(expected, new, then),
+            Input::Lease(lease) | Input::NotSet(lease) => {
+                // It may be our own, set by a try whose answer was lost.
+                if lease.as_ref() == Some(&new) {
+                    return self.is_set(new, then, now);
+                }
+                self.state = State::Watching { seen: lease.map(|lease| (lease, now)) };
+                if then.is_leading() { Action::StepDown } else { self.rest() }
+            }
+            Input::Outrun if then.is_leading() => self.step_down(),
+            Input::Failed => {
+                self.state = State::Setting { expected, new, then };
+                Action::Wait(self.options.retry_after)
+            }
+            _ => {
+                self.state = State::Setting { expected, new, then };
+                Action::Read
+            }
+        }
+    }
+
+    fn is_set(&mut self, lease: Lease, then: Then, now: Moment) -> Action {
+        match then {
+            Then::Fence { first } => {
+                let from = lease.fence_from;
+                self.fencing(lease, first, from, false)
+            }
+            Then::Serve { first } => {
+                let (epoch, nonce, bound) = (lease.epoch, lease.owner.nonce, lease.bound);
+                self.state = State::Leading { lease, first, renewed: now };
+                Action::Serve(Term { epoch, nonce, first, bound })
+            }
+            Then::Go { first, old_bound } if lease.bound > old_bound => {
+                self.fencing(lease, first, old_bound, true)
+            }
+            Then::Go { first, .. } => {
+                self.state = State::Leading { lease, first, renewed: now };
+                self.rest()
+            }
+            Then::Stop => Action::Stop,
+        }
+    }
+
+    fn fencing(
+        &mut self,
+        lease: Lease,
+        first: Timestamp,
+        from: Timestamp,
+        is_serving: bool,
+    ) -> Action {
+        let action = Action::Fence { epoch: lease.epoch, from, to: lease.bound };
+        self.state = State::Fencing { lease, first, from, is_serving };
+        action
+    }
+
+    fn fence(
+        &mut self,
+        lease: Lease,
+        first: Timestamp,
+        from: Timestamp,
+        is_serving: bool,
+        input: &Input,
+        now: Moment,
+    ) -> Action {
+        match input {
+            Input::Fenced if is_serving => {
+                let bound = lease.bound;
+                self.state = State::Leading { lease, first, renewed: now };
+                Action::Extend(bound)
+            }
+            Input::Fenced => {
+                let new = Lease { fence_from: first, renewal: lease.renewal + 1, ..lease.clone() };
+                self.setting(Some(lease), new, Then::Serve { first })
+            }
+            Input::Outrun if is_serving => self.step_down(),
+            Input::Outrun => {
+                self.state = State::Watching { seen: None };
+                Action::Read
+            }
+            Input::Failed => {
+                self.state = State::Fencing { lease, first, from, is_serving };
+                Action::Wait(self.options.retry_after)
+            }
+            _ => self.fencing(lease, first, from, is_serving),
+        }
+    }
+
+    fn lead(
+        &mut self,
+        lease: Lease,
+        first: Timestamp,
+        renewed: Moment,
+        input: &Input,
+        now: Moment,
+    ) -> Action {
+        let standing = match input {
+            Input::Outrun => return self.step_down(),
+            Input::Next(standing) => *standing,
+            _ => None,
+        };
+        let step = self.options.bound_step;
+        let is_due = now.since(renewed) >= self.options.renew_every;
+        let is_low = standing.is_some_and(|standing| standing.headroom < step / 2);
+        let Some(standing) = standing.filter(|_| is_due || is_low) else {
+            self.state = State::Leading { lease, first, renewed };
+            return self.rest();
+        };
+        let old_bound = lease.bound;
+        let raised = if is_low { old_bound.checked_add(step) } else { None };
+        let new = Lease {
+            renewal: lease.renewal + 1,
+            bound: raised.unwrap_or(old_bound),
+            fence_from: standing.fence_from.max(lease.fence_from),
+            wall: (standing.latest.max(lease.wall.0), standing.wall.max(lease.wall.1)),
+            ..lease.clone()
+        };
+        self.setting(Some(lease), new, Then::Go { first, old_bound })
+    }
+
+    fn step_down(&mut self) -> Action {
+        self.state = State::Watching { seen: None };
+        Action::StepDown
+    }
+
+    fn release(&mut self) -> Action {
+        match std::mem::replace(&mut self.state, State::Stopped) {
+            State::Leading { lease, .. } => {
+                let new = Lease { released: true, renewal: lease.renewal + 1, ..lease.clone() };
+                self.setting(Some(lease), new, Then::Stop)
+            }
+            _ => Action::Stop,
+        }
+    }
+
+    const fn rest(&self) -> Action {
+        Action::Wait(self.options.renew_every)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,472 @@
+//! The commit table over a cluster: where entries lie, how they are settled, how they are read.
+//!
+//! ```text
+//!   start ──(coordination map)──▶ encoding ──▶ table, row, column
+//!
+//!   a read finds     which means                                    and does
+//!   ─────────────────────────────────────────────────────────────────────────────────────
+//!   c                final                                          nothing more
+//!   s alone          a round that was answered, or one that timed   touches it, writes c;
+//!                    out and lives on one replica                   not where C > R: then it is
+//!                                                                   invisible either way
+//!   nothing, S of    whoever released R had every commit ≤ R        nothing: invisible
+//!   R's own epoch    resolved, and this is none of them
+//!   nothing, S of    its leader may have left a round on one        puts the abort marker; what
+//!   an older epoch   replica that somebody else will see            is there then decides
+//! ```
+//!
+//! What is final is kept in a cache: an entry never changes.
+
+pub(crate) mod remainder;
+mod scan;
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use carnet_base::commit_encoding::v2::{PARTITIONING_QUANTUM, quantum_of, rows_of_quantum};
+use carnet_base::{
+    Bytes, CommitEntry, Encoding, Epoch, Error, ErrorKind, Result, Timer, Timestamp,
+};
+use carnet_store::Outcome;
+use carnet_store::cluster::{
+    Cluster, CommitRow, CommitTable as Table, Fault, NewEntry, ReadMode, Register, RowAnswer,
+    SetAnswer, StoredEntry,
+};
+use quick_cache::sync::Cache;
+
+use crate::coordination::EncodingMap;
+use crate::fence::{self, Fence, Progress};
+use crate::futures::all;
+use crate::oneshot::lock;
+use remainder::{Action, Answer, Remainder, Settled, Stop};
+
+pub use scan::{ScanFrom, ScanPage};
+
+/// How many outcomes are kept: 32 bytes each.
+const CACHED_MAX: usize = 1 << 20;
+/// How many rows are fenced at a time.
+const FENCES_AT_ONCE: usize = 32;
+/// A reader gives a row up after so many tries; a leader never does.
+const READER_TRIES: u32 = 8;
+/// Beyond the bound so many more starts are decided at a time.
+const COORDINATION_STEP: u64 = 5_000_000;
+/// The wait after the first call that failed; each further one is twice as long.
+const FIRST_WAIT: Duration = Duration::from_millis(2);
+const LONGEST_WAIT: Duration = Duration::from_millis(250);
+
+/// The commit table.
+pub struct CommitTable<C> {
+    cluster: Arc<C>,
+    timer: Arc<dyn Timer>,
+    map: Mutex<Option<Arc<EncodingMap>>>,
+    cache: Cache<Timestamp, CommitEntry>,
+    /// For a database that has no coordination map yet.
+    first_encoding: Encoding,
+}
+
+/// Where a start's entry lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) row: CommitRow,
+    pub(crate) column: Bytes,
+    pub(crate) encoding: Encoding,
+}
+
+impl Place {
+    fn entry(&self, value: Bytes) -> NewEntry {
+        NewEntry { column: self.column.clone(), value }
+    }
+}
+
+/// Why rows could not be fenced.
+#[derive(Debug)]
+pub(crate) enum FenceError {
+    /// A row is of a later epoch.
+    Outrun,
+    /// Some row could not be reached; others may be raised.
+    Failed(Error),
+}
+
+/// A row that is being fenced.
+type Fencing<'a> = Pin<Box<dyn Future<Output = Result<(), FenceError>> + Send + 'a>>;
+
+fn table_of(encoding: Encoding) -> Result<Table> {
+    match encoding {
+        Encoding::V1 => Err(Error::corrupted(
+            "the coordination map names encoding v1, which a cluster never has",
+        )),
+        Encoding::V2 => Ok(Table::V2),
+        Encoding::V3 => Ok(Table::V3),
+    }
+}
+
+/// Tells whether an encoding has a column for settled values.
+const fn confirms(encoding: Encoding) -> bool {
+    matches!(encoding, Encoding::V3)
+}
+
+impl<C: Cluster> CommitTable<C> {
+    /// Opens the commit table of a database; `first_encoding` is for one that is new.
+    #[must_use]
+    pub fn new(cluster: Arc<C>, timer: Arc<dyn Timer>, first_encoding: Encoding) -> Self {
+        let cache = Cache::new(CACHED_MAX);
+        Self { cluster, timer, map: Mutex::default(), cache, first_encoding }
+    }
+
+    /// Tells whether an encoding has a column for settled values.
+    pub(crate) const fn confirms(encoding: Encoding) -> bool {
+        confirms(encoding)
+    }
+
+    pub(crate) fn cluster(&self) -> &Arc<C> {
+        &self.cluster
+    }
+
+    /// Returns where a start's entry lies.
+    pub(crate) async fn place(&self, start: Timestamp) -> Result<Place> {
+        let encoding = match self.known_encoding(start) {
+            Some(encoding) => encoding,
+            None => self.read_map(ReadMode::Quorum).await?.encoding_of(start).ok_or_else(|| {
+                Error::invalid(format!("start {start} lies beyond all that may be handed out"))
+            })?,
+        };
+        place_in(encoding, start)
+    }
+
+    /// Returns where a start's entry lies, of one that a leader may hand out: the map that it has
+    /// read says so.
+    pub(crate) fn known_place(&self, start: Timestamp) -> Result<Place> {
+        let encoding = self.known_encoding(start).ok_or_else(|| {
+            Error::corrupted(format!("start {start} was handed out beyond the coordination map"))
+        })?;
+        place_in(encoding, start)
+    }
+
+    fn known_encoding(&self, start: Timestamp) -> Option<Encoding> {
+        lock(&self.map).as_ref()?.encoding_of(start)
+    }
+
+    /// Reads the map where what is known of it does not reach so far.
+    async fn know_map_through(&self, start: Timestamp) -> Result<()> {
+        if self.known_encoding(start).is_none() {
+            self.read_map(ReadMode::Quorum).await?;
+        }
+        Ok(())
+    }
+
+    async fn read_map(&self, mode: ReadMode) -> Result<Arc<EncodingMap>> {
+        let bytes = self.cluster.read_register(Register::Coordination, mode).await?;
+        let bytes = bytes.ok_or_else(|| {
+            Error::unavailable("the database has no coordination map: no leader has started it yet")
+        })?;
+        Ok(self.keep_map(EncodingMap::decode(&bytes)?))
+    }
+
+    fn keep_map(&self, map: EncodingMap) -> Arc<EncodingMap> {
+        let map = Arc::new(map);
+        *lock(&self.map) = Some(Arc::clone(&map));
+        map
+    }
+
+    /// Sees to it that the map says something for every start below a bound, and reads it.
+    pub(crate) async fn coordinate(&self, bound: Timestamp) -> Result<()> {
+        self.change_map(|map| {
+            let Some(map) = map else {
+                return EncodingMap::starting_with(self.first_encoding, further(bound)).map(Some);
+            };
+            Ok((map.valid_through() < bound).then(|| map.extended(further(bound))))
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Installs another encoding for all starts that are not decided yet. It is in force as soon
+    /// as the leader has used up what was; nothing is copied and nobody waits.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for an encoding that a cluster cannot have; `Unavailable`.
+    pub async fn migrate(&self, to: Encoding) -> Result<()> {
+        self.change_map(|map| match map {
+            Some(map) => map.followed_by(to).map(Some),
+            None => Err(Error::unavailable("the database has not been started yet")),
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn change_map(
+        &self,
+        change: impl Fn(Option<&EncodingMap>) -> Result<Option<EncodingMap>>,
+    ) -> Result<Arc<EncodingMap>> {
+        let mut wait = FIRST_WAIT;
+        for _ in 0..READER_TRIES {
+            let read = self.cluster.read_register(Register::Coordination, ReadMode::Serial).await;
+            let stored = read?;
+            let map = stored.as_deref().map(EncodingMap::decode).transpose()?;
+            let changed = change(map.as_ref())?;
+            let new = match (changed, map) {
+                (Some(new), _) => new,
+                (None, Some(map)) => return Ok(self.keep_map(map)),
+                (None, None) => return Err(Error::unavailable("there is no coordination map")),
+            };
+            let (register, bytes) = (Register::Coordination, new.encode());
+            match self.cluster.compare_and_set(register, stored.as_ref(), &bytes).await {
+                Ok(SetAnswer::Applied) => return Ok(self.keep_map(new)),
+                // Read again: it is there, or the same is tried again.
+                Ok(SetAnswer::Refused(_)) | Err(Fault::Unknown(_)) => {}
+                Err(Fault::Failed(error)) => return Err(error),
+            }
+            self.timer.wait(wait).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+        Err(Error::unavailable("the coordination map could not be changed; try again"))
+    }
+
+    /// Raises the epoch of every row that starts in `from..to` may use.
+    pub(crate) async fn fence(
+        &self,
+        epoch: Epoch,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<(), FenceError> {
+        self.coordinate(to).await.map_err(FenceError::Failed)?;
+        let rows = self.rows_between(from, to).map_err(FenceError::Failed)?;
+        let mut fences: Vec<Fencing<'_>> = Vec::with_capacity(rows.len());
+        for row in &rows {
+            fences.push(Box::pin(self.fence_row(row, epoch)));
+        }
+        all(fences, FENCES_AT_ONCE).await
+    }
+
+    fn rows_between(&self, from: Timestamp, to: Timestamp) -> Result<BTreeSet<CommitRow>> {
+        let map = lock(&self.map).clone();
+        let mut rows = BTreeSet::new();
+        let (Some(map), Some(last)) = (map, to.previous()) else { return Ok(rows) };
+        for quantum in quantum_of(from)..=quantum_of(last) {
+            let start = |number: u64| Timestamp::new(number).unwrap_or(Timestamp::MAX);
+            let first = start(quantum.saturating_mul(PARTITIONING_QUANTUM));
+            let next = start(first.get().saturating_add(PARTITIONING_QUANTUM));
+            for encoding in map.encodings_between(first.max(from), next.min(to)) {
+                let table = table_of(encoding)?;
+                rows.extend(rows_of_quantum(quantum).map(|row| CommitRow { table, row }));
+            }
+        }
+        Ok(rows)
+    }
+
+    async fn fence_row(&self, row: &CommitRow, epoch: Epoch) -> Result<(), FenceError> {
+        let mut fence = Fence::raising_to(epoch);
+        let mut wait = FIRST_WAIT;
+        for _ in 0..READER_TRIES {
+            let (answer, fault) = match self.cluster.move_epoch(row, fence.expected(), epoch).await
+            {
+                Ok(RowAnswer::Applied) => (fence::Answer::Applied, None),
+                Ok(RowAnswer::Refused { epoch, .. }) => (fence::Answer::Found(epoch), None),
+                Err(fault) => (fence::Answer::Nothing, Some(fault)),
+            };
+            match fence.answer(answer) {
+                Progress::Raised => return Ok(()),
+                Progress::Outrun(_) => return Err(FenceError::Outrun),
+                Progress::Again => {}
+            }
+            if let Some(fault) = fault {
+                tracing::debug!(%fault, "a row of the commit table could not be fenced yet");
+                self.timer.wait(wait).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+        }
+        Err(FenceError::Failed(Error::unavailable("a row of the commit table cannot be fenced")))
+    }
+
+    /// Does what the loop of a row's entries asks for.
+    pub(crate) async fn act(&self, row: &CommitRow, fence: Option<Epoch>, act: &Action) -> Answer {
+        let answered = match act {
+            Action::Put(entries) => {
+                self.cluster.put_unless_exists(row, fence, entries).await.map(Answer::Row)
+            }
+            Action::Touch(entries) => self.cluster.touch(row, entries).await.map(Answer::Row),
+            Action::Confirm(entries) => {
+                self.cluster.confirm(row, entries).await.map(|()| Answer::Confirmed)
+            }
+            Action::Finished => return Answer::Nothing,
+        };
+        answered.unwrap_or_else(|fault| {
+            tracing::debug!(%fault, "a write to the commit table was not answered");
+            Answer::Nothing
+        })
+    }
+
+    /// Runs the loop for one start, without a fence: for readers, and for settling.
+    async fn settle_in(
+        &self,
+        start: Timestamp,
+        place: &Place,
+        mut remainder: Remainder,
+    ) -> Result<Option<CommitEntry>> {
+        let mut wait = FIRST_WAIT;
+        for _ in 0..READER_TRIES {
+            let action = remainder.next();
+            let answer = self.act(&place.row, None, &action).await;
+            let is_lost = answer == Answer::Nothing;
+            let settled = remainder.answer(answer).map_err(|stop| stopped(start, &stop))?;
+            if let Some(Settled { value, .. }) = settled.into_iter().next() {
+                let Some(value) = value else { return Ok(None) };
+                let entry = place.encoding.decode(start, &value)?;
+                self.remember(start, entry);
+                if action_leaves_unconfirmed(&action, place.encoding) {
+                    self.confirm(&place.row, vec![place.entry(value)]).await;
+                }
+                return Ok(Some(entry));
+            }
+            if is_lost {
+                self.timer.wait(wait).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+        }
+        Err(Error::unavailable(format!("the outcome of start {start} cannot be settled now")))
+    }
+
+    /// Writes `c`, if it can: readers who find it have less to do, and that is all.
+    pub(crate) async fn confirm(&self, row: &CommitRow, entries: Vec<NewEntry>) {
+        if let Err(fault) = self.cluster.confirm(row, &entries).await {
+            tracing::debug!(%fault, "entries could not be confirmed; readers will");
+        }
+    }
+
+    pub(crate) fn remember(&self, start: Timestamp, entry: CommitEntry) {
+        self.cache.insert(start, entry);
+    }
+
+    /// Returns what became of a transaction, and puts the abort marker where nothing is known: it
+    /// must not be running.
+    ///
+    /// # Errors
+    ///
+    /// `Unknown` below the sweep mark, where nobody can know any more.
+    pub(crate) async fn settle(&self, start: Timestamp) -> Result<CommitEntry> {
+        let entry = self.settle_for_reader(start).await?;
+        // The mark is read after the marker is there: an entry swept before is known by it.
+        if entry == CommitEntry::Aborted && start <= self.sweep_mark().await? {
+            return Err(Error::new(
+                ErrorKind::Unknown { start },
+                format!(
+                    "whether the transaction that started at {start} committed is not known any \
+                     more: its entry may have been swept"
+                ),
+            ));
+        }
+        Ok(entry)
+    }
+
+    /// As [`CommitTable::settle`]; what was swept is said to be aborted. A reader looks at the
+    /// version once more, and finds the stamp that the sweep left there.
+    async fn settle_for_reader(&self, start: Timestamp) -> Result<CommitEntry> {
+        if let Some(entry) = self.cache.get(&start) {
+            return Ok(entry);
+        }
+        let place = self.place(start).await?;
+        let abort = place.encoding.encode(start, CommitEntry::Aborted)?;
+        let remainder = match self.read_entry(&place).await? {
+            Some(Found::Final(value)) => {
+                let entry = place.encoding.decode(start, &value)?;
+                self.remember(start, entry);
+                return Ok(entry);
+            }
+            Some(Found::Staged(value)) => {
+                Remainder::found(confirms(place.encoding), place.entry(value), Some(abort))
+            }
+            None => Remainder::put(None, confirms(place.encoding), [place.entry(abort)]),
+        };
+        let entry = self.settle_in(start, &place, remainder).await?;
+        Ok(entry.expect("what is absent is replaced by the abort marker"))
+    }
+
+    /// Returns what became of a transaction for a reader at `read`, which an epoch released that
+    /// began at `epoch_first`.
+    pub(crate) async fn outcome_for_reader(
+        &self,
+        start: Timestamp,
+        read: Timestamp,
+        epoch_first: Timestamp,
+    ) -> Result<Outcome> {
+        if let Some(entry) = self.cache.get(&start) {
+            return Ok(outcome(entry));
+        }
+        let place = self.place(start).await?;
+        let entry = match self.read_entry(&place).await? {
+            Some(Found::Final(value)) => {
+                let entry = place.encoding.decode(start, &value)?;
+                self.remember(start, entry);
+                return Ok(outcome(entry));
+            }
+            Some(Found::Staged(value)) => match place.encoding.decode(start, &value)? {
+                later @ CommitEntry::Committed(commit) if commit > read => {
+                    return Ok(outcome(later));
+                }
+                // A start of this epoch may be running: only what is found is settled.
+                _ if start >= epoch_first => {
+                    let found = place.entry(value);
+                    let found = Remainder::found(confirms(place.encoding), found, None);
+                    self.settle_in(start, &place, found).await?
+                }
+                _ => Some(self.settle_for_reader(start).await?),
+            },
+            None if start >= epoch_first => None,
+            None => Some(self.settle_for_reader(start).await?),
+        };
+        Ok(entry.map_or(Outcome::Pending, outcome))
+    }
+
+    async fn read_entry(&self, place: &Place) -> Result<Option<Found>> {
+        let columns = std::slice::from_ref(&place.column);
+        let stored = self.cluster.read_entries(&place.row, columns).await?;
+        let stored = stored.into_iter().find(|entry| entry.column == place.column);
+        Ok(stored.and_then(|StoredEntry { staged, confirmed, .. }| {
+            confirmed.map(Found::Final).or_else(|| staged.map(Found::Staged))
+        }))
+    }
+
+    /// Returns up to where the sweep may have deleted versions and entries.
+    pub(crate) async fn sweep_mark(&self) -> Result<Timestamp> {
+        let bytes = self.cluster.read_register(Register::SweepMark, ReadMode::Quorum).await?;
+        let Some(bytes) = bytes else { return Ok(Timestamp::ZERO) };
+        let number = bytes[..].try_into().map(u64::from_be_bytes).ok();
+        number.and_then(Timestamp::new).ok_or_else(|| Error::corrupted("the sweep mark is damaged"))
+    }
+}
+
+/// What a QUORUM read found.
+enum Found {
+    Final(Bytes),
+    Staged(Bytes),
+}
+
+const fn outcome(entry: CommitEntry) -> Outcome {
+    match entry {
+        CommitEntry::Committed(commit) => Outcome::Committed(commit),
+        CommitEntry::Aborted => Outcome::Aborted,
+    }
+}
+
+/// A put that was applied is final, but readers still find `s` alone.
+pub(crate) const fn action_leaves_unconfirmed(action: &Action, encoding: Encoding) -> bool {
+    matches!(action, Action::Put(_)) && confirms(encoding)
+}
+
+fn stopped(start: Timestamp, stop: &Stop) -> Error {
+    Error::corrupted(format!("the commit entry of start {start} cannot be settled: {stop:?}"))
+}
+
+fn further(bound: Timestamp) -> Timestamp {
+    bound.checked_add(COORDINATION_STEP).unwrap_or(Timestamp::MAX)
+}
+
+fn place_in(encoding: Encoding, start: Timestamp) -> Result<Place> {
+    let cell = encoding.cell(start);
+    let row = CommitRow { table: table_of(encoding)?, row: cell.row };
+    Ok(Place { row, column: cell.column, encoding })
+}

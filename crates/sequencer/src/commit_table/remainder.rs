@@ -1,0 +1,349 @@
+//! The remainder loop: how entries of one row are put, when every answer may be lost.
+//!
+//! A conditional batch puts all of its entries or none, and its answer may be a time-out that
+//! says neither. So each entry walks on its own:
+//!
+//! ```text
+//!              applied
+//!   absent ───────────────────────────────────────────▶ settled as wanted
+//!     │ ▲                                                    ▲
+//!     │ └── touch says: it was never there ──┐               │ c is written (v3)
+//!     │                                      │               │
+//!     └── refused, a value is there ──▶ doubtful ── touch ──▶ sure
+//!   time-out: the same pairs again, in whichever state they are
+//! ```
+//!
+//! A value that was *found* proves nothing yet, also where it is what was wanted: a round that
+//! timed out may live on one replica, and the next look may miss it. Touching it completes the
+//! round or shows that it never was. Only then is the entry final, and only then may anybody be
+//! told.
+//!
+//! Another epoch in any answer ends it all, before entries are looked at: the caller is not the
+//! leader any more.
+
+use std::collections::BTreeMap;
+
+use carnet_base::{Bytes, Epoch};
+use carnet_store::cluster::{NewEntry, RowAnswer, StoredEntry};
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Put these, behind the fence.
+    Put(Vec<NewEntry>),
+    /// Touch these.
+    Touch(Vec<NewEntry>),
+    /// Write these once more, as settled.
+    Confirm(Vec<NewEntry>),
+    /// Every entry is settled.
+    Finished,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// A conditional write was answered.
+    Row(RowAnswer),
+    /// A blind write was acknowledged.
+    Confirmed,
+    /// Nobody knows, or certainly not done: the same again.
+    Nothing,
+}
+
+/// Why the loop cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The row is of another epoch than the fence.
+    Deposed(Option<Epoch>),
+    /// An answer that none of the rules allows.
+    Broken(&'static str),
+}
+
+/// An entry that is final: its column, and its value where it has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settled {
+    pub(crate) column: Bytes,
+    pub(crate) value: Option<Bytes>,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Absent,
+    Doubtful(Bytes),
+    Sure(Bytes),
+}
+
+/// The loop, for entries of one row.
+#[derive(Clone, Debug)]
+pub(crate) struct Remainder {
+    fence: Option<Epoch>,
+    /// Whether there is a `c` to be written.
+    confirms: bool,
+    /// What is not settled: its state, and what to put where it is absent.
+    open: BTreeMap<Bytes, (State, Option<Bytes>)>,
+}
+
+impl Remainder {
+    /// Puts entries that nobody has seen yet.
+    pub(crate) fn put(
+        fence: Option<Epoch>,
+        confirms: bool,
+        entries: impl IntoIterator<Item = NewEntry>,
+    ) -> Self {
+        let open = entries
+            .into_iter()
+            .map(|NewEntry { column, value }| (column, (State::Absent, Some(value))));
+        Self { fence, confirms, open: open.collect() }
+    }
+
+    /// Settles an entry that was found, with `otherwise` in its place where it was never there.
+    pub(crate) fn found(confirms: bool, found: NewEntry, otherwise: Option<Bytes>) -> Self {
+        let NewEntry { column, value } = found;
+        let open = [(column, (State::Doubtful(value), otherwise))].into();
+        Self { fence: None, confirms, open }
+    }
+
+    /// Returns what to do next: entries that are nearly settled first.
+    pub(crate) fn next(&self) -> Action {
+        let pick = |pick: fn(&State, Option<&Bytes>) -> Option<Bytes>| -> Vec<NewEntry> {
+            let entry = |(column, (state, wanted)): (&Bytes, &(State, Option<Bytes>))| {
+                let value = pick(state, wanted.as_ref())?;
+                Some(NewEntry { column: column.clone(), value })
+            };
+            self.open.iter().filter_map(entry).collect()
+        };
+        let sure = pick(|state, _| match state {
+            State::Sure(value) => Some(value.clone()),
+            State::Absent | State::Doubtful(_) => None,
+        });
+        if !sure.is_empty() {
+            return Action::Confirm(sure);
+        }
+        let doubtful = pick(|state, _| match state {
+            State::Doubtful(value) => Some(value.clone()),
+            State::Absent | State::Sure(_) => None,
+        });
+        if !doubtful.is_empty() {
+            return Action::Touch(doubtful);
+        }
+        let absent = pick(|_, wanted| wanted.cloned());
+        if absent.is_empty() { Action::Finished } else { Action::Put(absent) }
+    }
+
+    /// Takes the answer to the last [`Remainder::next`]; returns what is settled by it.
+    pub(crate) fn answer(&mut self, answer: Answer) -> Result<Vec<Settled>, Stop> {
+        match (self.next(), answer) {
+            (Action::Finished, _) | (_, Answer::Nothing) => Ok(Vec::new()),
+            (Action::Confirm(entries), Answer::Confirmed) => Ok(self.settle(entries)),
+            (Action::Put(entries), Answer::Row(RowAnswer::Applied)) => Ok(self.settle(entries)),
+            (Action::Touch(entries), Answer::Row(RowAnswer::Applied)) => Ok(self.touched(entries)),
+            (
+                Action::Put(entries) | Action::Touch(entries),
+                Answer::Row(RowAnswer::Refused { epoch, existing }),
+            ) => {
+                if self.fence.is_some() && epoch != self.fence {
+                    return Err(Stop::Deposed(epoch));
+                }
+                self.refused(&entries, &existing)
+            }
+            (Action::Confirm(_), Answer::Row(_)) | (_, Answer::Confirmed) => {
+                Err(Stop::Broken("an answer to another question"))
+            }
+        }
+    }
+
+    fn settle(&mut self, entries: Vec<NewEntry>) -> Vec<Settled> {
+        let settle = |NewEntry { column, value }| {
+            self.open.remove(&column);
+            Settled { column, value: Some(value) }
+        };
+        entries.into_iter().map(settle).collect()
+    }
+
+    fn touched(&mut self, entries: Vec<NewEntry>) -> Vec<Settled> {
+        if !self.confirms {
+            return self.settle(entries);
+        }
+        for NewEntry { column, value } in entries {
+            if let Some((state, _)) = self.open.get_mut(&column) {
+                *state = State::Sure(value);
+            }
+        }
+        Vec::new()
+    }
+
+    fn refused(
+        &mut self,
+        asked: &[NewEntry],
+        existing: &[StoredEntry],
+    ) -> Result<Vec<Settled>, Stop> {
+        let mut settled = Vec::new();
+        let mut has_moved = false;
+        for NewEntry { column, value } in asked {
+            let stored = existing.iter().find(|stored| stored.column == *column);
+            let is_confirmed = stored.is_some_and(|stored| stored.confirmed.is_some());
+            // `c` is written only after `s` was settled: whoever finds it is done.
+            let found = stored
+                .and_then(|stored| stored.confirmed.as_ref().or(stored.staged.as_ref()).cloned());
+            let Some((state, wanted)) = self.open.get_mut(column) else { continue };
+            match (found, &*state) {
+                (Some(found), _) if is_confirmed => {
+                    has_moved = true;
+                    self.open.remove(column);
+                    settled.push(Settled { column: column.clone(), value: Some(found) });
+                }
+                (Some(found), State::Absent) => {
+                    has_moved = true;
+                    *state = State::Doubtful(found);
+                }
+                (Some(found), _) => {
+                    has_moved |= found != *value;
+                    *state = State::Doubtful(found);
+                }
+                (None, State::Absent) => {}
+                (None, _) => {
+                    has_moved = true;
+                    if wanted.is_some() {
+                        *state = State::Absent;
+                    } else {
+                        self.open.remove(column);
+                        settled.push(Settled { column: column.clone(), value: None });
+                    }
+                }
+            }
+        }
+        if has_moved { Ok(settled) } else { Err(Stop::Broken("a refusal without a reason")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FENCE: Option<Epoch> = Some(Epoch(7));
+
+    fn entry(column: &'static str, value: &'static str) -> NewEntry {
+        NewEntry { column: column.into(), value: value.into() }
+    }
+
+    fn staged(column: &'static str, value: &'static str) -> StoredEntry {
+        let column = column.into();
+        StoredEntry { column, staged: Some(value.into()), confirmed: None }
+    }
+
+    fn refused(epoch: Option<Epoch>, existing: &[StoredEntry]) -> Answer {
+        Answer::Row(RowAnswer::Refused { epoch, existing: existing.to_vec() })
+    }
+
+    fn applied() -> Answer {
+        Answer::Row(RowAnswer::Applied)
+    }
+
+    fn settled(column: &'static str, value: &'static str) -> Settled {
+        Settled { column: column.into(), value: Some(value.into()) }
+    }
+
+    fn two() -> Remainder {
+        Remainder::put(FENCE, true, [entry("a", "1"), entry("b", "2")])
+    }
+
+    #[test]
+    fn what_is_applied_at_once_is_settled() {
+        let mut two = two();
+        assert_eq!(two.next(), Action::Put(vec![entry("a", "1"), entry("b", "2")]));
+        assert_eq!(two.answer(applied()).unwrap(), [settled("a", "1"), settled("b", "2")]);
+        assert_eq!(two.next(), Action::Finished);
+    }
+
+    #[test]
+    fn a_time_out_sends_the_same_pairs_again() {
+        let mut two = two();
+        let first = two.next();
+        assert_eq!(two.answer(Answer::Nothing).unwrap(), []);
+        assert_eq!(two.next(), first);
+    }
+
+    #[test]
+    fn ones_own_entry_found_is_touched_and_confirmed_before_it_counts() {
+        let mut two = two();
+        two.answer(Answer::Nothing).unwrap();
+        let both = [staged("b", "2"), staged("a", "1")];
+        assert_eq!(two.answer(refused(FENCE, &both)).unwrap(), []);
+        let entries = vec![entry("a", "1"), entry("b", "2")];
+        assert_eq!(two.next(), Action::Touch(entries.clone()));
+        assert_eq!(two.answer(Answer::Nothing).unwrap(), []);
+        assert_eq!(two.answer(applied()).unwrap(), []);
+        assert_eq!(two.next(), Action::Confirm(entries));
+        assert_eq!(two.answer(Answer::Nothing).unwrap(), []);
+        assert_eq!(two.answer(Answer::Confirmed).unwrap(), [settled("a", "1"), settled("b", "2")]);
+    }
+
+    #[test]
+    fn an_entry_that_touching_shows_was_never_there_is_put_again() {
+        let mut two = two();
+        two.answer(refused(FENCE, &[staged("a", "1")])).unwrap();
+        assert_eq!(two.next(), Action::Touch(vec![entry("a", "1")]));
+        two.answer(refused(FENCE, &[])).unwrap();
+        assert_eq!(two.next(), Action::Put(vec![entry("a", "1"), entry("b", "2")]));
+    }
+
+    #[test]
+    fn an_abort_marker_is_touched_as_well_and_the_remainder_goes_on_without_it() {
+        let mut two = two();
+        two.answer(refused(FENCE, &[staged("a", "abort")])).unwrap();
+        assert_eq!(two.next(), Action::Touch(vec![entry("a", "abort")]));
+        two.answer(applied()).unwrap();
+        assert_eq!(two.answer(Answer::Confirmed).unwrap(), [settled("a", "abort")]);
+        assert_eq!(two.next(), Action::Put(vec![entry("b", "2")]));
+        assert_eq!(two.answer(applied()).unwrap(), [settled("b", "2")]);
+    }
+
+    #[test]
+    fn a_confirmed_value_ends_the_matter() {
+        let mut two = two();
+        let stored = StoredEntry { confirmed: Some("abort".into()), ..staged("a", "abort") };
+        assert_eq!(two.answer(refused(FENCE, &[stored])).unwrap(), [settled("a", "abort")]);
+        assert_eq!(two.next(), Action::Put(vec![entry("b", "2")]));
+    }
+
+    #[test]
+    fn another_epoch_is_seen_before_any_entry() {
+        for epoch in [Some(Epoch(8)), Some(Epoch(6)), None] {
+            let answer = refused(epoch, &[staged("a", "another's")]);
+            assert_eq!(two().answer(answer), Err(Stop::Deposed(epoch)));
+        }
+    }
+
+    #[test]
+    fn rows_without_values_are_absent_entries() {
+        // As ScyllaDB answers: a row for each statement.
+        let nulls = StoredEntry { column: "b".into(), staged: None, confirmed: None };
+        let mut two = two();
+        two.answer(refused(FENCE, &[staged("a", "1"), nulls])).unwrap();
+        two.answer(applied()).unwrap();
+        two.answer(Answer::Confirmed).unwrap();
+        assert_eq!(two.next(), Action::Put(vec![entry("b", "2")]));
+    }
+
+    #[test]
+    fn a_refusal_without_a_reason_does_not_loop() {
+        assert!(matches!(two().answer(refused(FENCE, &[])), Err(Stop::Broken(_))));
+        let mut found = Remainder::found(true, entry("a", "1"), None);
+        let same = refused(None, &[staged("a", "1")]);
+        assert!(matches!(found.answer(same), Err(Stop::Broken(_))));
+    }
+
+    #[test]
+    fn a_ghost_that_nobody_wanted_is_settled_as_absent() {
+        let mut found = Remainder::found(true, entry("a", "1"), None);
+        let gone = found.answer(refused(None, &[])).unwrap();
+        assert_eq!(gone, [Settled { column: "a".into(), value: None }]);
+        assert_eq!(found.next(), Action::Finished);
+    }
+
+    #[test]
+    fn without_a_second_column_a_touch_settles() {
+        let mut found = Remainder::found(false, entry("a", "1"), Some("abort".into()));
+        assert_eq!(found.answer(applied()).unwrap(), [settled("a", "1")]);
+    }
+}

@@ -1,0 +1,81 @@
+//! All entries of a span of starts: what restore, the sweep and people look at.
+
+use carnet_base::commit_encoding::v2::{PARTITIONING_QUANTUM, quantum_of};
+use carnet_base::{CommitEntry, Encoding, Result, Timestamp};
+use carnet_store::cluster::{Cluster, CommitRow, CommitTable as Table};
+
+use super::CommitTable;
+
+/// A page of entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScanPage {
+    /// Entries of one row, in the order of starts. A page may be empty and still have more.
+    pub entries: Vec<(Timestamp, CommitEntry)>,
+    /// Where the scan goes on; `None` at its end.
+    pub resume: Option<ScanFrom>,
+}
+
+/// Where a scan goes on: behind a column of one of the rows of a span.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScanFrom {
+    quantum: u64,
+    row: usize,
+    after: Option<carnet_base::Bytes>,
+}
+
+impl<C: Cluster> CommitTable<C> {
+    /// Reads a page of the entries of all starts in `from..to`, at most `limit`.
+    ///
+    /// It visits the rows of each quantum one after the other, so it needs no order of rows and
+    /// works under any partitioner. `resume` is `None` at first.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`, `Corrupted`.
+    pub async fn scan(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        resume: Option<ScanFrom>,
+        limit: usize,
+    ) -> Result<ScanPage> {
+        if let Some(last) = to.previous() {
+            self.know_map_through(last).await?;
+        }
+        let at =
+            resume.unwrap_or_else(|| ScanFrom { quantum: quantum_of(from), row: 0, after: None });
+        let span = |quantum: u64| {
+            let start = |number: u64| Timestamp::new(number).unwrap_or(Timestamp::MAX);
+            let first = start(quantum.saturating_mul(PARTITIONING_QUANTUM));
+            (first.max(from), start(first.get().saturating_add(PARTITIONING_QUANTUM)).min(to))
+        };
+        let (first, end) = span(at.quantum);
+        if first >= end {
+            return Ok(ScanPage::default());
+        }
+        let rows: Vec<CommitRow> = self.rows_between(first, end)?.into_iter().collect();
+        let Some(row) = rows.get(at.row) else {
+            let next = ScanFrom { quantum: at.quantum + 1, row: 0, after: None };
+            let (first, end) = span(next.quantum);
+            return Ok(ScanPage { entries: Vec::new(), resume: (first < end).then_some(next) });
+        };
+        let page = self.cluster.scan_entries(row, at.after.as_ref(), limit).await?;
+        let encoding = match row.table {
+            Table::V2 => Encoding::V2,
+            Table::V3 => Encoding::V3,
+        };
+        let mut entries = Vec::with_capacity(page.entries.len());
+        for stored in page.entries {
+            let start = encoding.start_of(&row.row, &stored.column)?;
+            let Some(value) = stored.confirmed.or(stored.staged) else { continue };
+            if (first..end).contains(&start) {
+                entries.push((start, encoding.decode(start, &value)?));
+            }
+        }
+        let resume = match page.resume_after {
+            Some(after) => ScanFrom { after: Some(after), ..at },
+            None => ScanFrom { row: at.row + 1, after: None, ..at },
+        };
+        Ok(ScanPage { entries, resume: Some(resume) })
+    }
+}

@@ -1,0 +1,191 @@
+//! The lease: who leads, and what the next leader has to know.
+//!
+//! ```text
+//!   0  version      u8, 1
+//!   1  epoch        u64, big-endian like all that follow
+//!   9  renewal      u64
+//!  17  bound        u64
+//!  25  fence_from   u64
+//!  33  wall at      u64     a timestamp, and the wall time at which it was the latest
+//!  41  wall         i64
+//!  49  released     u8, 0 or 1
+//!  50  nonce        u64
+//!  58  address      UTF-8, to the end
+//! ```
+//!
+//! It is always swapped as a whole: a candidate that read an old bound cannot take a lease whose
+//! owner has raised it since, and no value of it ever comes back.
+
+use std::fmt;
+
+use carnet_base::{Bytes, Epoch, Error, Result, Timestamp, WallTime};
+
+const VERSION: u8 = 1;
+const FRAME_BYTES: usize = 58;
+const ADDRESS_BYTES_MAX: usize = 1024;
+
+/// Where a process is reached by the others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address(String);
+
+impl Address {
+    /// Takes an address.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where it is longer than 1 KiB.
+    pub fn new(address: impl Into<String>) -> Result<Self> {
+        let address = address.into();
+        if address.len() > ADDRESS_BYTES_MAX {
+            return Err(Error::invalid(format!("an address of {} bytes", address.len())));
+        }
+        Ok(Self(address))
+    }
+
+    /// Returns the address.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Names one incarnation of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Drawn at its start, so that a process that came back is another one.
+    pub nonce: u64,
+    /// Where it is reached.
+    pub address: Address,
+}
+
+/// The lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Counts the leaders.
+    pub epoch: Epoch,
+    /// Counts what the owner wrote: while it grows, he lives.
+    pub renewal: u64,
+    /// Timestamps are handed out below it, and the next leader starts at it.
+    pub bound: Timestamp,
+    /// The next leader raises the epoch of every row that a start from here to the bound may use.
+    pub fence_from: Timestamp,
+    /// A timestamp, and the wall time at which it was the latest. Neither ever decreases.
+    pub wall: (Timestamp, WallTime),
+    /// The owner has given it up: nobody has to wait.
+    pub released: bool,
+    /// Who leads.
+    pub owner: Owner,
+}
+
+impl Lease {
+    /// Returns the lease's bytes.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let mut bytes = Vec::with_capacity(FRAME_BYTES + self.owner.address.0.len());
+        bytes.push(VERSION);
+        bytes.extend(self.epoch.0.to_be_bytes());
+        bytes.extend(self.renewal.to_be_bytes());
+        bytes.extend(self.bound.get().to_be_bytes());
+        bytes.extend(self.fence_from.get().to_be_bytes());
+        bytes.extend(self.wall.0.get().to_be_bytes());
+        bytes.extend(self.wall.1.0.to_be_bytes());
+        bytes.push(u8::from(self.released));
+        bytes.extend(self.owner.nonce.to_be_bytes());
+        bytes.extend(self.owner.address.0.as_bytes());
+        bytes.into()
+    }
+
+    /// Reads a lease.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for a version that this program does not know; `Corrupted` where the bytes
+    /// are no lease.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let corrupted = || Error::corrupted(format!("a lease of {} bytes is none", bytes.len()));
+        match bytes.first() {
+            Some(&VERSION) => {}
+            Some(other) => return Err(Error::unsupported(format!("a lease of version {other}"))),
+            None => return Err(corrupted()),
+        }
+        let (frame, address) = bytes.split_at_checked(FRAME_BYTES).ok_or_else(corrupted)?;
+        let number = |at: usize| {
+            let field = frame[at..].first_chunk().expect("the frame holds every field");
+            u64::from_be_bytes(*field)
+        };
+        let timestamp = |at| Timestamp::new(number(at)).ok_or_else(corrupted);
+        let released = match frame[49] {
+            0 => false,
+            1 => true,
+            _ => return Err(corrupted()),
+        };
+        let address = String::from_utf8(address.to_vec()).map_err(|_| corrupted())?;
+        Ok(Self {
+            epoch: Epoch(number(1)),
+            renewal: number(9),
+            bound: timestamp(17)?,
+            fence_from: timestamp(25)?,
+            wall: (timestamp(33)?, WallTime(number(41).cast_signed())),
+            released,
+            owner: Owner {
+                nonce: number(50),
+                address: Address::new(address).map_err(|_| corrupted())?,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::{ErrorKind, Rng, SeededRng};
+
+    use super::*;
+
+    fn lease() -> Lease {
+        let at = |number| Timestamp::new(number).unwrap();
+        Lease {
+            epoch: Epoch(7),
+            renewal: 12,
+            bound: at(10_000_001),
+            fence_from: at(300),
+            wall: (at(299), WallTime(-5)),
+            released: true,
+            owner: Owner { nonce: 0xfeed, address: Address::new("10.0.0.1:7000").unwrap() },
+        }
+    }
+
+    #[test]
+    fn a_lease_comes_back_from_its_bytes() {
+        let bytes = lease().encode();
+        assert_eq!((bytes.len(), bytes[8], bytes[49]), (58 + 13, 7, 1));
+        assert_eq!(Lease::decode(&bytes).unwrap(), lease());
+        let newer = [&[2], &bytes[1..]].concat();
+        assert_eq!(Lease::decode(&newer).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn bytes_that_are_no_lease_are_refused() {
+        let good = lease().encode();
+        for seed in 0..10_000 {
+            let mut rng = SeededRng::new(seed);
+            let mut bytes = good.to_vec();
+            bytes.truncate(usize::try_from(rng.below(good.len() as u64 + 1)).unwrap());
+            for _ in 0..rng.below(4) {
+                let at = usize::try_from(rng.below(bytes.len().max(1) as u64)).unwrap();
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= 1 << rng.below(8);
+                }
+            }
+            if let Ok(lease) = Lease::decode(&bytes) {
+                assert_eq!(&lease.encode()[..], &bytes[..], "seed {seed}");
+            }
+        }
+        assert!(Lease::decode(&[VERSION; 2000]).is_err());
+    }
+}

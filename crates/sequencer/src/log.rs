@@ -1,0 +1,512 @@
+//! A database over a cluster, as this process sees it: its leader is near or far.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use carnet_base::{
+    CellKey, Encoding, Error, ErrorKind, KeyRange, Moment, Result, Rng, TableId, Timestamp, Version,
+};
+use carnet_store::cluster::{Cluster, Statement, VersionWrite};
+use carnet_store::{
+    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page, PageLimit,
+    RangeRequest, Slot,
+};
+
+use crate::commit_table::CommitTable;
+use crate::doors::{Doors, MakeOrder, Options};
+use crate::futures::{First, first};
+use crate::lease::{Address, Owner};
+use crate::message::{ClientId, Released, Request, Response, Token};
+use crate::node::{Node, Role};
+use crate::oneshot::lock;
+use crate::shared_read::SharedRead;
+use crate::transport::{Handler, Transport};
+
+/// A leader is looked for again after so long.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Cells that no majority took are sent again so often.
+const WRITE_TRIES: u32 = 4;
+/// Cells of a dropped table are hidden in pages of so many.
+const DROP_PAGE: PageLimit = PageLimit { cells: 500, bytes: 1 << 20 };
+/// Epochs whose first timestamp is remembered: snapshots of older ones are asked for at the leader.
+const EPOCHS_MAX: usize = 1024;
+
+/// What a transaction writes, and what its drops hide unless it writes that too.
+const WRITTEN: Statement = Statement(1);
+const DROPPED: Statement = Statement(0);
+
+/// A database over a cluster.
+pub struct ClusterLog<C: Cluster, T: Transport> {
+    inner: Arc<Inner<C, T>>,
+}
+
+struct Inner<C: Cluster, T: Transport> {
+    cluster: Arc<C>,
+    node: Arc<Node<C>>,
+    transport: T,
+    client: ClientId,
+    open: Mutex<Open>,
+    /// The first timestamps of the epochs that released snapshots to this process.
+    epochs: Mutex<BTreeMap<Timestamp, ()>>,
+    published: AtomicU64,
+    sweep_mark: Arc<SharedRead<Result<Timestamp, String>>>,
+}
+
+/// The snapshots that this process has, and asks for.
+#[derive(Default)]
+struct Open {
+    tokens: u64,
+    slots: BTreeMap<Slot, Token>,
+    asked: BTreeMap<Token, ()>,
+    next: u32,
+}
+
+impl Open {
+    /// Names a snapshot that is asked for.
+    fn ask(&mut self) -> Token {
+        self.tokens += 1;
+        let token = Token(self.tokens);
+        self.asked.insert(token, ());
+        token
+    }
+
+    fn keep(&mut self, token: Token) -> Slot {
+        while self.slots.contains_key(&Slot(self.next)) {
+            self.next = self.next.wrapping_add(1);
+        }
+        let slot = Slot(self.next);
+        self.next = self.next.wrapping_add(1);
+        self.slots.insert(slot, token);
+        slot
+    }
+
+    /// No token below it is in use.
+    fn oldest(&self) -> Token {
+        let next = Token(self.tokens + 1);
+        self.asked.first_key_value().map_or(next, |(token, ())| *token)
+    }
+}
+
+impl<C: Cluster, T: Transport> ClusterLog<C, T> {
+    /// Opens a database over a cluster, as a process that others reach at an address.
+    ///
+    /// `make_order` makes the rules of order when this process comes to lead. Whoever opens it
+    /// connects [`ClusterLog::handler`] to the address.
+    #[must_use]
+    pub fn open(
+        cluster: Arc<C>,
+        transport: T,
+        address: Address,
+        doors: Doors,
+        rng: &mut dyn Rng,
+        options: Options,
+        make_order: MakeOrder,
+    ) -> Self {
+        let timer = Arc::clone(&doors.timer);
+        let table = Arc::new(CommitTable::new(Arc::clone(&cluster), timer, options.encoding));
+        let owner = Owner { nonce: rng.next_u64(), address };
+        let client = ClientId(rng.next_u64());
+        let sweep_mark = {
+            let table = Arc::clone(&table);
+            SharedRead::new(Arc::clone(&doors.tasks), move || {
+                let table = Arc::clone(&table);
+                Box::pin(async move { table.sweep_mark().await.map_err(|error| error.to_string()) })
+            })
+        };
+        let node = Node::start(owner, table, doors, options, make_order);
+        let inner = Arc::new(Inner {
+            cluster,
+            node,
+            transport,
+            client,
+            open: Mutex::default(),
+            epochs: Mutex::default(),
+            published: AtomicU64::new(0),
+            sweep_mark,
+        });
+        let weak = Arc::downgrade(&inner);
+        let (tasks, timer) = (&inner.node.doors().tasks, Arc::clone(&inner.node.doors().timer));
+        let every = options.client_timeout / 4;
+        tasks.spawn(Box::pin(async move {
+            loop {
+                timer.wait(every).await;
+                let Some(inner) = weak.upgrade() else { return };
+                inner.keep_alive().await;
+            }
+        }));
+        Self { inner }
+    }
+
+    /// Returns what answers the requests of other processes.
+    #[must_use]
+    pub fn handler(&self) -> Arc<dyn Handler> {
+        Arc::clone(&self.inner.node) as Arc<dyn Handler>
+    }
+
+    /// Returns the commit table, for scans and migrations.
+    #[must_use]
+    pub fn commit_table(&self) -> &CommitTable<C> {
+        self.inner.node.table()
+    }
+
+    /// Tells whether this process leads, as far as it knows.
+    #[must_use]
+    pub fn is_leading(&self) -> bool {
+        matches!(self.inner.node.role(), Role::Leading(leader) if !leader.is_over())
+    }
+
+    /// Installs another encoding for the starts that are not decided yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`CommitTable::migrate`].
+    pub async fn migrate(&self, to: Encoding) -> Result<()> {
+        self.commit_table().migrate(to).await
+    }
+}
+
+impl<C: Cluster, T: Transport> Drop for ClusterLog<C, T> {
+    fn drop(&mut self) {
+        self.inner.node.close();
+    }
+}
+
+/// No leader answered in time.
+struct GaveUp;
+
+impl<C: Cluster, T: Transport> Inner<C, T> {
+    fn now(&self) -> Moment {
+        self.node.doors().timer.now()
+    }
+
+    fn check(&self, context: &Context) -> Result<()> {
+        match context.deadline() {
+            Some(deadline) if self.now() >= deadline => Err(Error::new(
+                ErrorKind::Timeout,
+                "the deadline passed before the call was done; nothing was written",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks whoever leads, until somebody answers.
+    async fn ask(&self, context: &Context, request: &Request) -> Result<Response, GaveUp> {
+        let patience = self.now().after(self.node.options().patience);
+        let until = context.deadline().map_or(patience, |deadline| deadline.min(patience));
+        loop {
+            let rung = self.node.changed().count();
+            match self.ask_once(request, until).await {
+                Some(Response::NotLeading) | None => {}
+                Some(answer) => return Ok(answer),
+            }
+            if self.now() >= until {
+                return Err(GaveUp);
+            }
+            self.node.look();
+            let changed = self.node.changed().rung_after(rung);
+            first(changed, self.node.doors().timer.wait(LOOK_AGAIN)).await;
+        }
+    }
+
+    async fn ask_once(&self, request: &Request, until: Moment) -> Option<Response> {
+        let left = until.since(self.now());
+        let timer = &self.node.doors().timer;
+        let answered = match self.node.role() {
+            Role::Unknown => return None,
+            Role::Leading(leader) => first(leader.answer(request.clone()), timer.wait(left)).await,
+            Role::Following(address, _) => {
+                let call = async {
+                    let called = self.transport.call(&address, request.clone()).await;
+                    called.unwrap_or(Response::NotLeading)
+                };
+                first(call, timer.wait(left.min(self.node.options().call_timeout))).await
+            }
+        };
+        match answered {
+            First::Left(answer) => Some(answer),
+            First::Right(()) => None,
+        }
+    }
+
+    fn no_leader(&self) -> Error {
+        Error::unavailable(format!(
+            "no leader answered within {:?}: the cluster cannot be reached, or its lease is being \
+             taken over",
+            self.node.options().patience
+        ))
+    }
+
+    async fn keep_alive(&self) {
+        let oldest = {
+            let open = lock(&self.open);
+            if open.asked.is_empty() {
+                return;
+            }
+            open.oldest()
+        };
+        let request = Request::Alive { client: self.client, oldest };
+        // The next one comes soon.
+        let _ = self.ask_once(&request, self.now().after(self.node.options().call_timeout)).await;
+    }
+
+    /// Tells the leader that a snapshot is not needed any more.
+    fn give_back(self: &Arc<Self>, token: Token) {
+        lock(&self.open).asked.remove(&token);
+        match self.node.role() {
+            Role::Leading(leader) => leader.give_back(self.client, token),
+            Role::Following(address, _) => {
+                let this = Arc::clone(self);
+                self.node.doors().tasks.spawn(Box::pin(async move {
+                    let request = Request::End { client: this.client, token };
+                    // Where it is lost, the next sign of life says it again.
+                    let _ = this.transport.call(&address, request).await;
+                }));
+            }
+            Role::Unknown => {}
+        }
+    }
+
+    fn released(&self, token: Token, released: &Released) -> Begun {
+        self.saw(released.read);
+        let mut epochs = lock(&self.epochs);
+        epochs.insert(released.epoch_first, ());
+        if epochs.len() > EPOCHS_MAX {
+            epochs.pop_first();
+        }
+        drop(epochs);
+        let slot = lock(&self.open).keep(token);
+        Begun { read: released.read, start: released.start, slot }
+    }
+
+    fn saw(&self, published: Timestamp) {
+        self.published.fetch_max(published.get(), Ordering::AcqRel);
+    }
+
+    /// Writes versions until a majority has them. Nothing is committed by that.
+    async fn write(&self, context: &Context, writes: &[VersionWrite]) -> Result<()> {
+        let mut wait = LOOK_AGAIN;
+        let mut tries = 0;
+        loop {
+            let Err(fault) = self.cluster.write_versions(context, writes).await else {
+                return Ok(());
+            };
+            tries += 1;
+            self.check(context)?;
+            if tries == WRITE_TRIES {
+                return Err(Error::unavailable(
+                    "no majority took the cells; the transaction was not committed",
+                )
+                .with_source(fault));
+            }
+            self.node.doors().timer.wait(wait).await;
+            wait *= 2;
+        }
+    }
+
+    /// Hides every cell of a dropped table, page by page.
+    async fn drop_table(&self, context: &Context, table: TableId, start: Timestamp) -> Result<()> {
+        let mut rest = Some(KeyRange::table(table));
+        while let Some(range) = rest {
+            let request =
+                RangeRequest { range, read: Timestamp::MAX, reverse: false, limit: DROP_PAGE };
+            let page = self.cluster.read_range(context, &request).await?;
+            let hide = |(key, _)| VersionWrite { key, start, statement: DROPPED, payload: None };
+            let writes: Vec<VersionWrite> = page.cells.into_iter().map(hide).collect();
+            if !writes.is_empty() {
+                self.write(context, &writes).await?;
+            }
+            rest = page.resume;
+        }
+        Ok(())
+    }
+
+    /// Finds the newest version that may be visible.
+    async fn candidate(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
+        let Some(below) = at.below.previous() else { return Ok(None) };
+        let mut through = below.min(at.read);
+        loop {
+            let found = self.cluster.read_version(context, key, through).await?;
+            let Some(version) = found else { return Ok(None) };
+            if at.admits(&version) {
+                return Ok(Some(version));
+            }
+            let Some(older) = version.start.previous() else { return Ok(None) };
+            through = older;
+        }
+    }
+
+    /// Refuses a snapshot that the sweep has passed. It is asked after the read: what was found
+    /// had not been swept when the mark is still below.
+    async fn check_sweep(&self, read: Timestamp) -> Result<()> {
+        let mark =
+            self.sweep_mark.fresh().await.map_err(|why| {
+                Error::unavailable(format!("the sweep mark cannot be read: {why}"))
+            })?;
+        if mark <= read {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::TooOld,
+            format!("what snapshot {read} saw has been swept up to {mark}; begin a new one"),
+        ))
+    }
+
+    /// Returns the first timestamp of the epoch that released a snapshot.
+    fn epoch_of(&self, read: Timestamp) -> Option<Timestamp> {
+        lock(&self.epochs).range(..=read).next_back().map(|(first, ())| *first)
+    }
+}
+
+/// Gives a snapshot back whose begin was dropped, or failed.
+struct Asked<'a, C: Cluster, T: Transport> {
+    inner: &'a Arc<Inner<C, T>>,
+    token: Option<Token>,
+}
+
+impl<C: Cluster, T: Transport> Drop for Asked<'_, C, T> {
+    fn drop(&mut self) {
+        if let Some(token) = self.token {
+            self.inner.give_back(token);
+        }
+    }
+}
+
+impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
+    async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
+        let inner = &self.inner;
+        inner.check(context)?;
+        let token = lock(&inner.open).ask();
+        let mut asked = Asked { inner, token: Some(token) };
+        let is_strict = !context.accepts_stale();
+        let request = Request::Begin { client: inner.client, token, kind, is_strict };
+        match inner.ask(context, &request).await {
+            Ok(Response::Released(released)) => {
+                asked.token = None;
+                Ok(inner.released(token, &released))
+            }
+            Ok(Response::Refused(error)) => Err(error),
+            Ok(other) => Err(unexpected(&other)),
+            Err(GaveUp) => Err(inner.no_leader()),
+        }
+    }
+
+    fn end(&self, begun: Begun) {
+        let token = lock(&self.inner.open).slots.remove(&begun.slot);
+        if let Some(token) = token {
+            self.inner.give_back(token);
+        }
+    }
+
+    async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
+        let inner = &self.inner;
+        inner.check(context)?;
+        let start = request.start;
+        let token = lock(&inner.open).slots.get(&request.slot).copied().unwrap_or_default();
+        let mut drops = Vec::with_capacity(request.drops.len());
+        for table in &request.drops {
+            inner.drop_table(context, *table, start).await?;
+            // What others write into it until C, that was not there to be hidden, is a conflict.
+            drops.push(KeyRange::table(*table));
+        }
+        let write = |write: &carnet_store::Write| VersionWrite {
+            key: write.key.clone(),
+            start,
+            statement: WRITTEN,
+            payload: write.payload.clone(),
+        };
+        let writes: Vec<VersionWrite> = request.writes.iter().map(write).collect();
+        if !writes.is_empty() {
+            inner.write(context, &writes).await?;
+        }
+        drop(writes);
+        let mut claim = request.into_claim();
+        claim.reads.ranges.extend(drops);
+        let request = Request::Commit { client: inner.client, token, claim };
+        let unknown = |error: Error| {
+            let message = format!(
+                "whether the transaction that started at {start} committed is \
+                                   not known; ask for its outcome"
+            );
+            Error::new(ErrorKind::Unknown { start }, message).with_source(error)
+        };
+        match inner.ask(context, &request).await {
+            Ok(Response::Committed(commit)) => {
+                inner.saw(commit);
+                Ok(commit)
+            }
+            Ok(Response::Refused(error)) => Err(match error.kind() {
+                ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Corrupted => {
+                    unknown(error)
+                }
+                _ => error,
+            }),
+            Ok(other) => Err(unknown(unexpected(&other))),
+            Err(GaveUp) => Err(unknown(inner.no_leader())),
+        }
+    }
+
+    async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
+        self.inner.check(context)?;
+        match self.inner.ask(context, &Request::Outcome { start }).await {
+            Ok(Response::Outcome(outcome)) => Ok(outcome),
+            Ok(Response::Refused(error)) => Err(error),
+            Ok(other) => Err(unexpected(&other)),
+            Err(GaveUp) => Err(self.inner.no_leader()),
+        }
+    }
+
+    async fn outcome_for_reader(
+        &self,
+        context: &Context,
+        start: Timestamp,
+        read: Timestamp,
+    ) -> Result<Outcome> {
+        match self.inner.epoch_of(read) {
+            Some(first) => self.inner.node.table().outcome_for_reader(start, read, first).await,
+            None => self.outcome(context, start).await,
+        }
+    }
+
+    fn published(&self) -> Timestamp {
+        let seen = self.inner.published.load(Ordering::Acquire);
+        let seen = Timestamp::new(seen).expect("only timestamps are seen");
+        match self.inner.node.role() {
+            Role::Leading(leader) => seen.max(leader.published()),
+            Role::Unknown | Role::Following(..) => seen,
+        }
+    }
+}
+
+fn unexpected(response: &Response) -> Error {
+    Error::unavailable(format!("the leader gave an answer to another question: {response:?}"))
+}
+
+impl<C: Cluster, T: Transport> CellStore for ClusterLog<C, T> {
+    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
+        self.inner.check(context)?;
+        let found = self.inner.candidate(context, key, at).await?;
+        self.inner.check_sweep(at.read).await?;
+        Ok(found)
+    }
+
+    async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
+        self.inner.check(context)?;
+        let limit = PageLimit { cells: request.limit.cells.max(1), ..request.limit };
+        let request = RangeRequest { limit, ..request.clone() };
+        let Page { cells, resume } = self.inner.cluster.read_range(context, &request).await?;
+        let at = At::snapshot(request.read);
+        let mut page = Page { cells: Vec::with_capacity(cells.len()), resume };
+        for (key, version) in cells {
+            let found = if at.admits(&version) {
+                Some(version)
+            } else {
+                self.inner.candidate(context, &key, at.below(version.start)).await?
+            };
+            page.cells.extend(found.map(|version| (key, version)));
+        }
+        self.inner.check_sweep(request.read).await?;
+        Ok(page)
+    }
+}

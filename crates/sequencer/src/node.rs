@@ -1,0 +1,261 @@
+//! One process's part: a candidate that is driven, and the leader while it leads.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use carnet_base::{Epoch, Error, Result};
+use carnet_store::cluster::{Cluster, Fault, ReadMode, Register, SetAnswer};
+
+use crate::candidate::{Action, Candidate, Input, Standing};
+use crate::commit_table::{CommitTable, FenceError};
+use crate::doors::{Doors, MakeOrder, Options};
+use crate::futures::{Bell, first};
+use crate::leader::Leader;
+use crate::lease::{Address, Lease, Owner};
+use crate::message::{Request, Response};
+use crate::oneshot::lock;
+use crate::transport::{Answering, Handler};
+
+/// A process's part.
+pub(crate) struct Node<C> {
+    owner: Owner,
+    table: Arc<CommitTable<C>>,
+    doors: Doors,
+    options: Options,
+    make_order: MakeOrder,
+    role: Mutex<Role<C>>,
+    /// Rings when the role changes.
+    changed: Bell,
+    /// Wakes the candidate.
+    bell: Arc<Bell>,
+    is_closed: AtomicBool,
+}
+
+/// Who leads, as far as this process knows.
+pub(crate) enum Role<C> {
+    Unknown,
+    Leading(Arc<Leader<C>>),
+    Following(Address, Epoch),
+}
+
+impl<C> Clone for Role<C> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Unknown => Self::Unknown,
+            Self::Leading(leader) => Self::Leading(Arc::clone(leader)),
+            Self::Following(address, epoch) => Self::Following(address.clone(), *epoch),
+        }
+    }
+}
+
+impl<C: Cluster> Node<C> {
+    /// Starts a part, and what drives it.
+    pub(crate) fn start(
+        owner: Owner,
+        table: Arc<CommitTable<C>>,
+        doors: Doors,
+        options: Options,
+        make_order: MakeOrder,
+    ) -> Arc<Self> {
+        let tasks = Arc::clone(&doors.tasks);
+        let node = Arc::new(Self {
+            owner,
+            table,
+            doors,
+            options,
+            make_order,
+            role: Mutex::new(Role::Unknown),
+            changed: Bell::default(),
+            bell: Arc::default(),
+            is_closed: AtomicBool::new(false),
+        });
+        let driven = Arc::clone(&node);
+        tasks.spawn(Box::pin(async move { driven.drive().await }));
+        node
+    }
+
+    pub(crate) const fn table(&self) -> &Arc<CommitTable<C>> {
+        &self.table
+    }
+
+    pub(crate) const fn doors(&self) -> &Doors {
+        &self.doors
+    }
+
+    pub(crate) const fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn role(&self) -> Role<C> {
+        lock(&self.role).clone()
+    }
+
+    /// Rings when the role changes.
+    pub(crate) const fn changed(&self) -> &Bell {
+        &self.changed
+    }
+
+    /// Looks at the lease again, now.
+    pub(crate) fn look(&self) {
+        self.bell.ring();
+    }
+
+    /// Ends the part; a leader gives its lease up.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+
+    async fn drive(&self) {
+        let mut candidate = Candidate::new(self.owner.clone(), self.options.lease);
+        let mut input = Input::Next(None);
+        loop {
+            let action = candidate.step(input, self.doors.timer.now());
+            if let Some(lease) = candidate.others().filter(|lease| !lease.released) {
+                self.follow(lease);
+            }
+            if action == Action::Stop {
+                return self.become_role(Role::Unknown);
+            }
+            let is_closing = self.is_closed.load(Ordering::Acquire);
+            input = self.act(action).await;
+            if !is_closing && self.is_closed.load(Ordering::Acquire) {
+                if let Role::Leading(leader) = self.role() {
+                    leader.depose();
+                }
+                input = Input::Release;
+            } else if is_closing && matches!(input, Input::Failed | Input::Unsure | Input::Next(_))
+            {
+                // It was worth one try: others wait for the lease to run out.
+                return self.become_role(Role::Unknown);
+            }
+        }
+    }
+
+    async fn act(&self, action: Action) -> Input {
+        match action {
+            Action::Read => self.read().await,
+            Action::Set { expected, new } => self.set(expected.as_ref(), &new).await,
+            Action::Fence { epoch, from, to } => match self.table.fence(epoch, from, to).await {
+                Ok(()) => Input::Fenced,
+                Err(FenceError::Outrun) => Input::Outrun,
+                Err(FenceError::Failed(error)) => {
+                    tracing::warn!(%error, "the rows of the commit table are not fenced yet");
+                    Input::Failed
+                }
+            },
+            Action::Serve(term) => {
+                tracing::info!(epoch = term.epoch.0, first = %term.first, "this process leads");
+                let order = (self.make_order)(term.first);
+                let leader = Leader::new(
+                    term,
+                    Arc::clone(&self.table),
+                    order,
+                    self.doors.clone(),
+                    self.options,
+                    Arc::clone(&self.bell),
+                );
+                self.become_role(Role::Leading(leader));
+                Input::Next(self.standing())
+            }
+            Action::Extend(bound) => {
+                if let Role::Leading(leader) = self.role() {
+                    leader.extend(bound);
+                }
+                Input::Next(self.standing())
+            }
+            Action::StepDown => {
+                tracing::warn!("this process does not lead any more");
+                if let Role::Leading(leader) = self.role() {
+                    leader.depose();
+                }
+                self.become_role(Role::Unknown);
+                Input::Next(None)
+            }
+            Action::Wait(wait) => self.wait(wait).await,
+            Action::Stop => Input::Next(None),
+        }
+    }
+
+    async fn wait(&self, wait: Duration) -> Input {
+        let rung = self.bell.count();
+        if !self.is_over() && !self.is_closed.load(Ordering::Acquire) {
+            first(self.doors.timer.wait(wait), self.bell.rung_after(rung)).await;
+        }
+        if self.is_over() { Input::Outrun } else { Input::Next(self.standing()) }
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(&*lock(&self.role), Role::Leading(leader) if leader.is_over())
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        match self.role() {
+            Role::Leading(leader) => Some(leader.standing(self.doors.timer.now())),
+            Role::Unknown | Role::Following(..) => None,
+        }
+    }
+
+    async fn read(&self) -> Input {
+        let read = self.table.cluster().read_register(Register::Lease, ReadMode::Serial).await;
+        match read.map_err(Error::from).and_then(|bytes| decode(bytes.as_deref())) {
+            Ok(lease) => Input::Lease(lease),
+            Err(error) => {
+                tracing::warn!(%error, "the lease cannot be read");
+                Input::Failed
+            }
+        }
+    }
+
+    async fn set(&self, expected: Option<&Lease>, new: &Lease) -> Input {
+        let expected = expected.map(Lease::encode);
+        let cluster = self.table.cluster();
+        let set = cluster.compare_and_set(Register::Lease, expected.as_ref(), &new.encode()).await;
+        match set {
+            Ok(SetAnswer::Applied) => Input::Set,
+            Ok(SetAnswer::Refused(stored)) => match decode(stored.as_deref()) {
+                Ok(lease) => Input::NotSet(lease),
+                Err(error) => {
+                    tracing::warn!(%error, "the lease cannot be read");
+                    Input::Failed
+                }
+            },
+            Err(Fault::Unknown(_)) => Input::Unsure,
+            Err(Fault::Failed(error)) => {
+                tracing::warn!(%error, "the lease cannot be set");
+                Input::Failed
+            }
+        }
+    }
+
+    fn follow(&self, lease: &Lease) {
+        let role = lock(&self.role);
+        if matches!(&*role, Role::Following(_, epoch) if *epoch == lease.epoch) {
+            return;
+        }
+        drop(role);
+        self.become_role(Role::Following(lease.owner.address.clone(), lease.epoch));
+    }
+
+    fn become_role(&self, role: Role<C>) {
+        let before = std::mem::replace(&mut *lock(&self.role), role);
+        drop(before);
+        self.changed.ring();
+    }
+}
+
+fn decode(bytes: Option<&[u8]>) -> Result<Option<Lease>> {
+    bytes.map(Lease::decode).transpose()
+}
+
+impl<C: Cluster> Handler for Node<C> {
+    fn handle(self: Arc<Self>, request: Request) -> Answering {
+        Box::pin(async move {
+            match self.role() {
+                Role::Leading(leader) => leader.answer(request).await,
+                Role::Unknown | Role::Following(..) => Response::NotLeading,
+            }
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! How processes reach each other.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, Weak};
+
+use carnet_base::Tasks;
+
+use crate::lease::Address;
+use crate::message::{Request, Response};
+use crate::oneshot::{channel, lock};
+
+/// No answer came: whether the request arrived is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unanswered;
+
+/// Carries requests to other processes.
+///
+/// It may lose, delay, repeat and reorder them. An answer is an answer to that request.
+pub trait Transport: Send + Sync + 'static {
+    /// Sends a request and waits for its answer.
+    fn call(
+        &self,
+        to: &Address,
+        request: Request,
+    ) -> impl Future<Output = Result<Response, Unanswered>> + Send;
+}
+
+/// An answer on its way.
+pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// Answers requests of others.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers a request.
+    fn handle(self: Arc<Self>, request: Request) -> Answering;
+}
+
+/// A network within one process. Clones are the same network.
+#[derive(Clone)]
+pub struct LocalNetwork {
+    tasks: Arc<dyn Tasks>,
+    handlers: Arc<Mutex<BTreeMap<Address, Weak<dyn Handler>>>>,
+}
+
+impl LocalNetwork {
+    /// Makes a network whose requests are answered by tasks.
+    #[must_use]
+    pub fn new(tasks: Arc<dyn Tasks>) -> Self {
+        Self { tasks, handlers: Arc::default() }
+    }
+
+    /// Says who answers at an address, from now on and for as long as it lives.
+    pub fn listen(&self, address: Address, handler: &Arc<dyn Handler>) {
+        lock(&self.handlers).insert(address, Arc::downgrade(handler));
+    }
+
+    /// Cuts an address off.
+    pub fn cut(&self, address: &Address) {
+        lock(&self.handlers).remove(address);
+    }
+}
+
+impl Transport for LocalNetwork {
+    async fn call(&self, to: &Address, request: Request) -> Result<Response, Unanswered> {
+        let handler = lock(&self.handlers).get(to).and_then(Weak::upgrade).ok_or(Unanswered)?;
+        let (sender, receiver) = channel();
+        // A task of its own, as at a process of its own: it goes on when the caller is gone.
+        self.tasks.spawn(Box::pin(async move { sender.send(handler.handle(request).await) }));
+        receiver.await.ok_or(Unanswered)
+    }
+}
+
+impl fmt::Debug for LocalNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(lock(&self.handlers).keys()).finish()
+    }
+}
