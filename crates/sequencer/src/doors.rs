@@ -36,6 +36,9 @@ pub struct Options {
     pub lease: LeaseOptions,
     /// The commit table's encoding, for a database that is new.
     pub encoding: Encoding,
+    /// For so many starts beyond the bound the encoding is decided at a time: a migration is in
+    /// force when they are used up.
+    pub coordination_step: u64,
     /// An answer of the leader is waited for so long before he is asked again.
     pub call_timeout: Duration,
     /// A call that finds no leader is given up after so long, or at its deadline.
@@ -49,6 +52,7 @@ impl Default for Options {
         Self {
             lease: LeaseOptions::default(),
             encoding: Encoding::V3,
+            coordination_step: 5_000_000,
             call_timeout: Duration::from_secs(2),
             patience: Duration::from_secs(10),
             client_timeout: Duration::from_secs(30),

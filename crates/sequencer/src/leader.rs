@@ -126,6 +126,14 @@ impl<C: Cluster> Leader<C> {
         lock(&self.state).ended.is_some()
     }
 
+    /// Says which invariant it found broken.
+    pub(crate) fn broken(&self) -> Option<String> {
+        match &lock(&self.state).ended {
+            Some(Ended::Broken(what)) => Some(what.clone()),
+            Some(Ended::Deposed) | None => None,
+        }
+    }
+
     /// Says how it stands, and gives up what the dead held.
     pub(crate) fn standing(&self, now: Moment) -> Standing {
         let mut state = lock(&self.state);

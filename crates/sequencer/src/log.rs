@@ -105,7 +105,7 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
         make_order: MakeOrder,
     ) -> Self {
         let timer = Arc::clone(&doors.timer);
-        let table = Arc::new(CommitTable::new(Arc::clone(&cluster), timer, options.encoding));
+        let table = Arc::new(CommitTable::new(Arc::clone(&cluster), timer, &options));
         let owner = Owner { nonce: rng.next_u64(), address };
         let client = ClientId(rng.next_u64());
         let sweep_mark = {
@@ -197,6 +197,10 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         let until = context.deadline().map_or(patience, |deadline| deadline.min(patience));
         loop {
             let rung = self.node.changed().count();
+            if let Role::Stopped(why) = self.node.role() {
+                let message = format!("this process stopped: {why}");
+                return Ok(Response::Refused(Error::corrupted(message)));
+            }
             match self.ask_once(request, until).await {
                 Some(Response::NotLeading) | None => {}
                 Some(answer) => return Ok(answer),
@@ -214,7 +218,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         let left = until.since(self.now());
         let timer = &self.node.doors().timer;
         let answered = match self.node.role() {
-            Role::Unknown => return None,
+            Role::Unknown | Role::Stopped(_) => return None,
             Role::Leading(leader) => first(leader.answer(request.clone()), timer.wait(left)).await,
             Role::Following(address, _) => {
                 let call = async {
@@ -264,7 +268,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
                     let _ = this.transport.call(&address, request).await;
                 }));
             }
-            Role::Unknown => {}
+            Role::Unknown | Role::Stopped(_) => {}
         }
     }
 
@@ -474,7 +478,7 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
         let seen = Timestamp::new(seen).expect("only timestamps are seen");
         match self.inner.node.role() {
             Role::Leading(leader) => seen.max(leader.published()),
-            Role::Unknown | Role::Following(..) => seen,
+            Role::Unknown | Role::Following(..) | Role::Stopped(_) => seen,
         }
     }
 }

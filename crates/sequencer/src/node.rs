@@ -10,7 +10,7 @@ use carnet_store::cluster::{Cluster, Fault, ReadMode, Register, SetAnswer};
 use crate::candidate::{Action, Candidate, Input, Standing};
 use crate::commit_table::{CommitTable, FenceError};
 use crate::doors::{Doors, MakeOrder, Options};
-use crate::futures::{Bell, first};
+use crate::futures::{Bell, First, first};
 use crate::leader::Leader;
 use crate::lease::{Address, Lease, Owner};
 use crate::message::{Request, Response};
@@ -37,6 +37,8 @@ pub(crate) enum Role<C> {
     Unknown,
     Leading(Arc<Leader<C>>),
     Following(Address, Epoch),
+    /// An invariant is broken, and this process says nothing more.
+    Stopped(String),
 }
 
 impl<C> Clone for Role<C> {
@@ -45,6 +47,7 @@ impl<C> Clone for Role<C> {
             Self::Unknown => Self::Unknown,
             Self::Leading(leader) => Self::Leading(Arc::clone(leader)),
             Self::Following(address, epoch) => Self::Following(address.clone(), *epoch),
+            Self::Stopped(why) => Self::Stopped(why.clone()),
         }
     }
 }
@@ -118,8 +121,15 @@ impl<C: Cluster> Node<C> {
             if action == Action::Stop {
                 return self.become_role(Role::Unknown);
             }
+            if let Some(why) = self.broken() {
+                return self.become_role(Role::Stopped(why));
+            }
             let is_closing = self.is_closed.load(Ordering::Acquire);
-            input = self.act(action).await;
+            // A leader that is told it leads no more does not wait for what it had begun.
+            input = match first(self.act(action), self.over()).await {
+                First::Left(input) => input,
+                First::Right(()) => Input::Outrun,
+            };
             if !is_closing && self.is_closed.load(Ordering::Acquire) {
                 if let Role::Leading(leader) = self.role() {
                     leader.depose();
@@ -180,10 +190,28 @@ impl<C: Cluster> Node<C> {
 
     async fn wait(&self, wait: Duration) -> Input {
         let rung = self.bell.count();
-        if !self.is_over() && !self.is_closed.load(Ordering::Acquire) {
+        if !self.is_closed.load(Ordering::Acquire) {
             first(self.doors.timer.wait(wait), self.bell.rung_after(rung)).await;
         }
-        if self.is_over() { Input::Outrun } else { Input::Next(self.standing()) }
+        Input::Next(self.standing())
+    }
+
+    /// Completes when the leader that this process is finds out that it is none.
+    async fn over(&self) {
+        loop {
+            let rung = self.bell.count();
+            if self.is_over() {
+                return;
+            }
+            self.bell.rung_after(rung).await;
+        }
+    }
+
+    fn broken(&self) -> Option<String> {
+        match &*lock(&self.role) {
+            Role::Leading(leader) => leader.broken(),
+            Role::Unknown | Role::Following(..) | Role::Stopped(_) => None,
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -193,7 +221,7 @@ impl<C: Cluster> Node<C> {
     fn standing(&self) -> Option<Standing> {
         match self.role() {
             Role::Leading(leader) => Some(leader.standing(self.doors.timer.now())),
-            Role::Unknown | Role::Following(..) => None,
+            Role::Unknown | Role::Following(..) | Role::Stopped(_) => None,
         }
     }
 
@@ -254,7 +282,7 @@ impl<C: Cluster> Handler for Node<C> {
         Box::pin(async move {
             match self.role() {
                 Role::Leading(leader) => leader.answer(request).await,
-                Role::Unknown | Role::Following(..) => Response::NotLeading,
+                Role::Unknown | Role::Following(..) | Role::Stopped(_) => Response::NotLeading,
             }
         })
     }

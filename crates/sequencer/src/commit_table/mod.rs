@@ -38,6 +38,7 @@ use carnet_store::cluster::{
 use quick_cache::sync::Cache;
 
 use crate::coordination::EncodingMap;
+use crate::doors::Options;
 use crate::fence::{self, Fence, Progress};
 use crate::futures::all;
 use crate::oneshot::lock;
@@ -51,8 +52,6 @@ const CACHED_MAX: usize = 1 << 20;
 const FENCES_AT_ONCE: usize = 32;
 /// A reader gives a row up after so many tries; a leader never does.
 const READER_TRIES: u32 = 8;
-/// Beyond the bound so many more starts are decided at a time.
-const COORDINATION_STEP: u64 = 5_000_000;
 /// The wait after the first call that failed; each further one is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(2);
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
@@ -65,6 +64,7 @@ pub struct CommitTable<C> {
     cache: Cache<Timestamp, CommitEntry>,
     /// For a database that has no coordination map yet.
     first_encoding: Encoding,
+    coordination_step: u64,
 }
 
 /// Where a start's entry lies.
@@ -109,11 +109,17 @@ const fn confirms(encoding: Encoding) -> bool {
 }
 
 impl<C: Cluster> CommitTable<C> {
-    /// Opens the commit table of a database; `first_encoding` is for one that is new.
+    /// Opens the commit table of a database.
     #[must_use]
-    pub fn new(cluster: Arc<C>, timer: Arc<dyn Timer>, first_encoding: Encoding) -> Self {
-        let cache = Cache::new(CACHED_MAX);
-        Self { cluster, timer, map: Mutex::default(), cache, first_encoding }
+    pub fn new(cluster: Arc<C>, timer: Arc<dyn Timer>, options: &Options) -> Self {
+        Self {
+            cluster,
+            timer,
+            map: Mutex::default(),
+            cache: Cache::new(CACHED_MAX),
+            first_encoding: options.encoding,
+            coordination_step: options.coordination_step,
+        }
     }
 
     /// Tells whether an encoding has a column for settled values.
@@ -173,11 +179,12 @@ impl<C: Cluster> CommitTable<C> {
 
     /// Sees to it that the map says something for every start below a bound, and reads it.
     pub(crate) async fn coordinate(&self, bound: Timestamp) -> Result<()> {
+        let further = bound.checked_add(self.coordination_step).unwrap_or(Timestamp::MAX);
         self.change_map(|map| {
             let Some(map) = map else {
-                return EncodingMap::starting_with(self.first_encoding, further(bound)).map(Some);
+                return EncodingMap::starting_with(self.first_encoding, further).map(Some);
             };
-            Ok((map.valid_through() < bound).then(|| map.extended(further(bound))))
+            Ok((map.valid_through() < bound).then(|| map.extended(further)))
         })
         .await?;
         Ok(())
@@ -459,10 +466,6 @@ pub(crate) const fn action_leaves_unconfirmed(action: &Action, encoding: Encodin
 
 fn stopped(start: Timestamp, stop: &Stop) -> Error {
     Error::corrupted(format!("the commit entry of start {start} cannot be settled: {stop:?}"))
-}
-
-fn further(bound: Timestamp) -> Timestamp {
-    bound.checked_add(COORDINATION_STEP).unwrap_or(Timestamp::MAX)
 }
 
 fn place_in(encoding: Encoding, start: Timestamp) -> Result<Place> {

@@ -1,0 +1,478 @@
+//! Commits whose answers are lost, and entries that live on one replica.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context as TaskContext, Poll, Waker};
+
+use carnet_base::{CommitEntry, Encoding, ErrorKind, Result, Timestamp, block_on};
+use carnet_sequencer::message::{ClientId, Request, Response, Token};
+use carnet_store::cluster::{
+    Acknowledge, ClusterCells, CommitRow, CommitRows, CommitTable, Register, Registers, VersionName,
+};
+use carnet_store::{BeginKind, CommitLog, Context, Outcome};
+use carnet_txn::{Isolation, reader};
+
+use common::scripted::{Effect, Op};
+use common::{Database, Member, cell, put};
+
+const ENCODINGS: [Encoding; 2] = [Encoding::V2, Encoding::V3];
+
+type Committing<'a> = Pin<Box<dyn Future<Output = Result<Timestamp>> + 'a>>;
+
+/// Begins a commit, and lets everything go on without time passing.
+fn start_commit<'a>(
+    database: &Database,
+    member: &'a Member,
+    context: &'a Context,
+    request: carnet_store::CommitRequest,
+) -> Committing<'a> {
+    let mut commit: Committing<'a> = Box::pin(member.log.commit(context, request));
+    assert!(poll(&mut commit).is_pending());
+    database.world.settle();
+    commit
+}
+
+fn poll<T>(future: &mut Pin<Box<dyn Future<Output = T> + '_>>) -> Poll<T> {
+    future.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()))
+}
+
+fn outcome(database: &Database, member: &Member, start: Timestamp) -> Outcome {
+    database.run(member.log.outcome(&Context::unbounded(), start)).unwrap()
+}
+
+/// I8. The round was done and its answer lost: the leader finds its own entry, which proves
+/// nothing, makes it final, and acknowledges the first C.
+#[test]
+fn a_commit_that_timed_out_and_was_applied_is_committed_once() {
+    for encoding in ENCODINGS {
+        let database = Database::encoded(encoding);
+        let leader = database.start("leader");
+        let begun = database.writer(&leader);
+        leader.cluster.script(Op::Put, 1, Effect::LoseAnswer);
+        let commit = database.commit(&leader, begun, &cell("x"), "one").unwrap();
+        assert_eq!((leader.cluster.calls(Op::Put), leader.cluster.calls(Op::Touch)), (2, 1));
+        assert_eq!(outcome(&database, &leader, begun.start.unwrap()), Outcome::Committed(commit));
+        assert_eq!(commit.get(), begun.start.unwrap().get() + 1, "no second C was drawn");
+        let now = database.snapshot(&leader);
+        assert!(now >= commit);
+        assert_eq!(database.read(&leader, &cell("x"), now).as_deref(), Some(&b"one"[..]));
+    }
+}
+
+#[test]
+fn a_commit_that_timed_out_and_was_not_applied_is_sent_again() {
+    for encoding in ENCODINGS {
+        let database = Database::encoded(encoding);
+        let leader = database.start("leader");
+        let begun = database.writer(&leader);
+        leader.cluster.script(Op::Put, 3, Effect::LoseRequest);
+        let commit = database.commit(&leader, begun, &cell("x"), "one").unwrap();
+        assert_eq!(leader.cluster.calls(Op::Put), 4);
+        assert_eq!(commit.get(), begun.start.unwrap().get() + 1, "no second C was drawn");
+    }
+}
+
+/// I8. The leader's resend meets its own entry on the one replica that has it. It is acknowledged
+/// only when it is final: whoever meets that replica later, or does not, sees it.
+#[test]
+fn an_entry_on_one_replica_is_made_final_before_it_is_acknowledged() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    database.replicas.meets_ghosts.store(true, Ordering::SeqCst);
+    leader.cluster.script(Op::Put, 1, Effect::Ghost);
+    let commit = database.put(&leader, &cell("x"), "one");
+    assert_eq!(leader.cluster.calls(Op::Confirm), 1, "c is there before the answer");
+    database.replicas.meets_ghosts.store(false, Ordering::SeqCst);
+    let other = database.start("other");
+    assert_eq!(database.read(&other, &cell("x"), commit).as_deref(), Some(&b"one"[..]));
+}
+
+/// A leader dies and leaves an entry on one replica. Whether the first reader of the next epoch
+/// meets it decides its fate, and everybody after agrees.
+#[test]
+fn an_entry_that_a_dead_leader_left_on_one_replica_has_one_fate() {
+    for encoding in ENCODINGS {
+        for is_met in [true, false] {
+            let database = Database::encoded(encoding);
+            let dies = database.start("dies");
+            let begun = database.writer(&dies);
+            dies.cluster.script(Op::Put, usize::MAX, Effect::Ghost);
+            let context = Context::unbounded();
+            let request = put(begun, &cell("x"), "one");
+            let commit = start_commit(&database, &dies, &context, request);
+            dies.process.kill();
+            database.network.cut(&dies.address);
+            drop(commit);
+
+            let next = database.start("next");
+            database.let_lease_run_out();
+            let read = database.snapshot(&next);
+            database.replicas.meets_ghosts.store(is_met, Ordering::SeqCst);
+            let first = database.read(&next, &cell("x"), read);
+            assert_eq!(first.is_some(), is_met, "{encoding}");
+            for meets in [false, true, false] {
+                database.replicas.meets_ghosts.store(meets, Ordering::SeqCst);
+                // A process of its own has no cache of outcomes.
+                let other = database.start(&format!("other-{meets}"));
+                database.snapshot(&other);
+                assert_eq!(database.read(&other, &cell("x"), read), first, "{encoding} {meets}");
+                assert_eq!(
+                    outcome(&database, &other, begun.start.unwrap()) != Outcome::Aborted,
+                    is_met
+                );
+            }
+        }
+    }
+}
+
+/// I3. P stops below a commit that is not resolved: a later one waits for it, and no snapshot
+/// includes either.
+#[test]
+fn a_commit_waits_for_all_before_it() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let (first, second) = (database.writer(&leader), database.writer(&leader));
+    let before = database.snapshot(&leader);
+    let gate = Arc::new(common::scripted::Gate::default());
+    leader.cluster.script(Op::Put, 1, Effect::Hold(Arc::clone(&gate)));
+    let context = Context::unbounded();
+    let mut held = start_commit(&database, &leader, &context, put(first, &cell("x"), "one"));
+    let mut later = start_commit(&database, &leader, &context, put(second, &cell("y"), "two"));
+    assert_eq!((gate.arrived(), leader.cluster.calls(Op::Put)), (1, 2), "rows of their own");
+    assert!(poll(&mut later).is_pending(), "it is final, and may not be acknowledged");
+    assert_eq!(database.snapshot(&leader), before);
+    assert_eq!(outcome(&database, &leader, second.start.unwrap()), Outcome::Pending);
+    gate.open();
+    let (first, second) = (database.run(&mut held).unwrap(), database.run(&mut later).unwrap());
+    assert!(first < second);
+    assert_eq!(database.snapshot(&leader), second);
+}
+
+/// Commits whose row is busy go together when it is free.
+#[test]
+fn commits_of_a_busy_row_gather() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let gate = leader.cluster.hold(Op::Put);
+    let context = Context::unbounded();
+    // Neighbouring starts have rows of their own: of 64, four share each of the 16.
+    let begun: Vec<_> = (0..64).map(|_| database.writer(&leader)).collect();
+    let mut commits: Vec<_> = begun
+        .iter()
+        .enumerate()
+        .map(|(n, begun)| {
+            let request = put(*begun, &cell(&format!("{n}")), "x");
+            start_commit(&database, &leader, &context, request)
+        })
+        .collect();
+    assert_eq!(leader.cluster.calls(Op::Put), 16);
+    gate.open();
+    for commit in &mut commits {
+        database.run(commit).unwrap();
+    }
+    assert_eq!(leader.cluster.calls(Op::Put), 32, "three waited for each first");
+}
+
+/// I2. Nothing is decided before a majority has the cells.
+#[test]
+fn cells_are_acknowledged_before_the_commit_is_asked_for() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let begun = database.writer(&leader);
+    let gate = leader.cluster.hold(Op::Write);
+    let context = Context::unbounded();
+    let mut commit = start_commit(&database, &leader, &context, put(begun, &cell("x"), "one"));
+    assert_eq!((gate.arrived(), leader.cluster.calls(Op::Put)), (1, 0));
+    let other = database.writer(&leader);
+    gate.open();
+    let committed = database.run(&mut commit).unwrap();
+    assert!(committed > other.start.unwrap(), "C came after the cells");
+}
+
+#[test]
+fn cells_that_no_majority_takes_are_not_committed() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let begun = database.writer(&leader);
+    leader.cluster.script(Op::Write, 2, Effect::LoseAnswer);
+    database.commit(&leader, begun, &cell("x"), "one").unwrap();
+    let begun = database.writer(&leader);
+    leader.cluster.script(Op::Write, usize::MAX, Effect::LoseAnswer);
+    let failed = database.commit(&leader, begun, &cell("x"), "two").unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::Unavailable);
+    assert_eq!(outcome(&database, &leader, begun.start.unwrap()), Outcome::Aborted);
+    let now = database.snapshot(&leader);
+    assert_eq!(database.read(&leader, &cell("x"), now).as_deref(), Some(&b"one"[..]));
+}
+
+/// I6. A request that comes twice, at the same time or later, gets the first answer.
+#[test]
+fn a_commit_asked_for_twice_is_decided_once() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    database.put(&leader, &cell("x"), "warm");
+    let handler = leader.log.handler();
+    let client = ClientId(99);
+    let ask = |request: &Request| database.run(Arc::clone(&handler).handle(request.clone()));
+    let begin = |token| {
+        let begin = Request::Begin { client, token, kind: BeginKind::ReadWrite, is_strict: false };
+        match ask(&begin) {
+            Response::Released(released) => released,
+            other => panic!("{other:?}"),
+        }
+    };
+    let released = begin(Token(1));
+    assert_eq!(begin(Token(1)), released, "a snapshot asked for twice is the same one");
+    let begun = carnet_store::Begun {
+        read: released.read,
+        start: released.start,
+        slot: carnet_store::Slot::default(),
+    };
+    let claim = put(begun, &cell("x"), "one").into_claim();
+    let request = Request::Commit { client, token: Token(1), claim };
+    let gate = leader.cluster.hold(Op::Put);
+    let mut twice: Vec<_> = (0..2).map(|_| Arc::clone(&handler).handle(request.clone())).collect();
+    for answering in &mut twice {
+        assert!(answering.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+    }
+    database.world.settle();
+    gate.open();
+    let committed = |response: &Response| match response {
+        Response::Committed(commit) => *commit,
+        other => panic!("{other:?}"),
+    };
+    let first = committed(&database.run(&mut twice[0]));
+    assert_eq!(committed(&database.run(&mut twice[1])), first);
+    assert_eq!(committed(&ask(&request)), first, "and later");
+    assert!(matches!(ask(&Request::End { client, token: Token(1) }), Response::Done));
+    assert_eq!(committed(&ask(&request)), first, "and when it is over");
+    assert_eq!(leader.cluster.calls(Op::Put), 2, "one of them the warm-up's");
+}
+
+/// A commit that comes after its snapshot was given back does not commit.
+#[test]
+fn a_late_commit_of_a_transaction_that_was_given_up_aborts() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let begun = database.writer(&leader);
+    leader.log.end(begun);
+    let refused = database.commit(&leader, begun, &cell("x"), "late").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    assert_eq!(outcome(&database, &leader, begun.start.unwrap()), Outcome::Aborted);
+}
+
+/// Whoever finds an abort marker where its own entry was to be has lost, for good.
+#[test]
+fn an_entry_that_somebody_settled_first_is_aborted() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let begun = database.writer(&leader);
+    let start = begun.start.unwrap();
+    let cell_of = Encoding::V3.cell(start);
+    let row = CommitRow { table: CommitTable::V3, row: cell_of.row };
+    let value = Encoding::V3.encode(start, CommitEntry::Aborted).unwrap();
+    let marker = carnet_store::cluster::NewEntry { column: cell_of.column, value };
+    block_on(database.replicas.memory.put_unless_exists(&row, None, &[marker])).unwrap();
+    let refused = database.commit(&leader, begun, &cell("x"), "one").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    // P passes it, and later commits go on.
+    let commit = database.put(&leader, &cell("y"), "two");
+    assert_eq!(database.snapshot(&leader), commit);
+}
+
+/// No rule allows an entry of this epoch that its leader did not write: nothing goes on.
+#[test]
+fn an_entry_that_nobody_can_have_written_stops_the_leader() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let begun = database.writer(&leader);
+    let start = begun.start.unwrap();
+    let cell_of = Encoding::V3.cell(start);
+    let row = CommitRow { table: CommitTable::V3, row: cell_of.row };
+    let strange = start.checked_add(1_000).unwrap();
+    let value = Encoding::V3.encode(start, CommitEntry::Committed(strange)).unwrap();
+    let entry = carnet_store::cluster::NewEntry { column: cell_of.column, value };
+    block_on(database.replicas.memory.put_unless_exists(&row, None, &[entry])).unwrap();
+    let unknown = database.commit(&leader, begun, &cell("x"), "one").unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::Unknown { start });
+    database.let_lease_run_out();
+    let context = Context::unbounded();
+    let stopped = database.run(leader.log.begin(&context, BeginKind::ReadOnly)).unwrap_err();
+    assert_eq!(stopped.kind(), ErrorKind::Corrupted, "{stopped}");
+}
+
+/// I9. The sweep stamps a version and deletes its entry between a reader's two looks.
+#[test]
+fn a_reader_that_finds_no_entry_looks_at_the_version_again() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let begun = database.writer(&leader);
+    let (key, start) = (cell("x"), begun.start.unwrap());
+    let commit = database.commit(&leader, begun, &key, "one").unwrap();
+    let read = database.snapshot(&leader);
+
+    let other = database.start("other");
+    database.snapshot(&other);
+    let gate = other.cluster.hold(Op::ReadEntries);
+    let context = Context::unbounded();
+    let mut reading: Pin<Box<dyn Future<Output = _>>> =
+        Box::pin(reader::read(&*other.log, &context, &key, read));
+    while gate.arrived() == 0 {
+        assert!(poll(&mut reading).is_pending());
+        database.world.settle();
+    }
+    let memory = &database.replicas.memory;
+    let name = VersionName { key: key.clone(), start };
+    block_on(memory.stamp_versions(&[(name, commit)])).unwrap();
+    let cell_of = Encoding::V3.cell(start);
+    let row = CommitRow { table: CommitTable::V3, row: cell_of.row };
+    block_on(memory.delete_entries(&row, &[cell_of.column])).unwrap();
+    gate.open();
+    let found = database.run(reading).unwrap();
+    assert_eq!(found.and_then(|version| version.payload).as_deref(), Some(&b"one"[..]));
+}
+
+/// I9. Below the sweep mark nobody can say that a transaction aborted.
+#[test]
+fn an_outcome_below_the_sweep_mark_is_unknown() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let begun = database.writer(&leader);
+    let start = begun.start.unwrap();
+    let commit = database.commit(&leader, begun, &cell("x"), "one").unwrap();
+    let memory = &database.replicas.memory;
+    let name = VersionName { key: cell("x"), start };
+    block_on(memory.stamp_versions(&[(name, commit)])).unwrap();
+    let mark = commit.get().to_be_bytes().to_vec().into();
+    block_on(memory.compare_and_set(Register::SweepMark, None, &mark)).unwrap();
+    let cell_of = Encoding::V3.cell(start);
+    let row = CommitRow { table: CommitTable::V3, row: cell_of.row };
+    block_on(memory.delete_entries(&row, &[cell_of.column])).unwrap();
+
+    leader.process.kill();
+    database.network.cut(&leader.address);
+    let next = database.start("next");
+    database.let_lease_run_out();
+    let context = Context::unbounded();
+    for _ in 0..2 {
+        let unknown = database.run(next.log.outcome(&context, start)).unwrap_err();
+        assert_eq!(unknown.kind(), ErrorKind::Unknown { start });
+    }
+    let now = database.snapshot(&next);
+    assert_eq!(database.read(&next, &cell("x"), now).as_deref(), Some(&b"one"[..]));
+    let old = database.run(reader::read(&*next.log, &context, &cell("x"), start)).unwrap_err();
+    assert_eq!(old.kind(), ErrorKind::TooOld, "the sweep has passed that snapshot");
+}
+
+/// A version that the sweep deleted stays deleted for a read that was slow.
+#[test]
+fn a_swept_version_is_gone_for_good() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let begun = database.writer(&leader);
+    let name = VersionName { key: cell("x"), start: begun.start.unwrap() };
+    database.commit(&leader, begun, &cell("x"), "one").unwrap();
+    block_on(database.replicas.memory.delete_versions(&[name], Acknowledge::All)).unwrap();
+    let now = database.snapshot(&leader);
+    assert_eq!(database.read(&leader, &cell("x"), now), None);
+}
+
+/// I10. Migrations there and back, while transactions run.
+#[test]
+fn a_migration_loses_nothing_and_copies_nothing() {
+    let lease = carnet_sequencer::LeaseOptions { bound_step: 40, ..Default::default() };
+    let options = carnet_sequencer::Options {
+        encoding: Encoding::V2,
+        coordination_step: 30,
+        lease,
+        ..carnet_sequencer::Options::default()
+    };
+    let database = Database::with(options);
+    let leader = database.start("leader");
+    let mut written = Vec::new();
+    let mut put = |database: &Database, leader: &Member, name: String| {
+        let begun = database.writer(leader);
+        let commit = database.commit(leader, begun, &cell(&name), "x").unwrap();
+        written.push((name, begun.start.unwrap(), commit));
+    };
+    put(&database, &leader, "v2".to_owned());
+    for (round, to) in [Encoding::V3, Encoding::V2, Encoding::V3].into_iter().enumerate() {
+        database.run(leader.log.migrate(to)).unwrap();
+        put(&database, &leader, format!("before {round}"));
+        // What was decided before is used up.
+        for _ in 0..3 {
+            raise_bound(&database, &leader);
+        }
+        put(&database, &leader, format!("after {round}"));
+    }
+    let now = database.snapshot(&leader);
+    for (name, start, commit) in &written {
+        assert!(database.read(&leader, &cell(name), now).is_some(), "{name}");
+        assert_eq!(outcome(&database, &leader, *start), Outcome::Committed(*commit));
+    }
+    let map = database
+        .replicas
+        .memory
+        .read_register(Register::Coordination, carnet_store::cluster::ReadMode::Serial);
+    let map = block_on(map).unwrap().unwrap();
+    let map = carnet_sequencer::coordination::EncodingMap::decode(&map).unwrap();
+    let encodings: Vec<_> =
+        written.iter().map(|(_, start, _)| map.encoding_of(*start).unwrap().version()).collect();
+    assert_eq!(encodings, [2, 2, 3, 3, 2, 2, 3], "each in force once the rest was used up");
+    assert!(database.run(leader.log.migrate(Encoding::V1)).is_err(), "a cluster has no v1");
+}
+
+/// Uses up half of the timestamps below the bound, so that it is raised.
+fn raise_bound(database: &Database, leader: &Member) {
+    let bound = database.lease().bound;
+    while database.lease().bound == bound {
+        database.put(leader, &cell("filler"), "x");
+    }
+}
+
+/// Serializable transactions over the cluster: write skew does not happen.
+#[test]
+fn write_skew_is_refused() {
+    let database = Database::new();
+    let (leader, follower) = (database.start("leader"), database.start("follower"));
+    let one = database.transaction(&leader, Isolation::StrictSerializable);
+    let two = database.transaction(&follower, Isolation::StrictSerializable);
+    assert_eq!(database.run(one.get(&cell("x"))).unwrap(), None);
+    assert_eq!(database.run(two.get(&cell("y"))).unwrap(), None);
+    one.put(cell("y"), "1".into()).unwrap();
+    two.put(cell("x"), "1".into()).unwrap();
+    database.run(one.commit()).unwrap();
+    let refused = database.run(two.commit()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+}
+
+/// All entries of a span of starts come out, whichever rows they lie in.
+#[test]
+fn a_scan_of_starts_finds_every_entry() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let mut written = Vec::new();
+    for n in 0..40 {
+        let begun = database.writer(&leader);
+        let commit = database.commit(&leader, begun, &cell(&format!("{n}")), "x").unwrap();
+        written.push((begun.start.unwrap(), CommitEntry::Committed(commit)));
+    }
+    let table = leader.log.commit_table();
+    let (from, to) = (written[5].0, written[35].0);
+    let (mut found, mut resume) = (Vec::new(), None);
+    loop {
+        let page = database.run(table.scan(from, to, resume, 2)).unwrap();
+        assert!(page.entries.len() <= 2);
+        found.extend(page.entries);
+        resume = page.resume;
+        if resume.is_none() {
+            break;
+        }
+    }
+    found.sort_unstable_by_key(|(start, _)| *start);
+    assert_eq!(found, written[5..35]);
+}

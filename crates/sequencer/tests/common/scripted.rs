@@ -1,0 +1,284 @@
+//! A cluster as one process sees it, whose calls fail as the test's script says.
+//!
+//! A *ghost* is an entry whose conditional write timed out and lives on one replica: whether a
+//! call meets it is up to the test. A conditional write that meets it completes it; one that does
+//! not makes it vanish.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+
+use carnet_base::{Bytes, CellKey, Epoch, KeyRange, Timestamp, Version};
+use carnet_store::cluster::{
+    Acknowledge, ClusterCells, CommitRow, CommitRows, EntryPage, Fault, Faulty, MemoryCluster,
+    NewEntry, ReadMode, Register, Registers, RowAnswer, SetAnswer, StoredEntry, VersionName,
+    VersionPage, VersionWrite,
+};
+use carnet_store::{Context, Page, PageLimit, RangeRequest};
+
+/// A kind of call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Op {
+    Write,
+    Put,
+    Touch,
+    Confirm,
+    ReadEntries,
+    Move,
+    Set(Register),
+    Read(Register),
+}
+
+/// What becomes of a call.
+#[derive(Clone)]
+pub enum Effect {
+    /// It is done, and the answer is lost.
+    LoseAnswer,
+    /// It is not done, and nobody knows.
+    LoseRequest,
+    /// It waits at a gate, and is done then.
+    Hold(Arc<Gate>),
+    /// It lives on one replica, and nobody knows.
+    Ghost,
+}
+
+/// Where calls wait.
+#[derive(Default)]
+pub struct Gate(Mutex<(bool, Vec<Waker>, usize)>);
+
+impl Gate {
+    pub fn open(&self) {
+        let mut gate = self.0.lock().unwrap();
+        gate.0 = true;
+        let waiting = std::mem::take(&mut gate.1);
+        drop(gate);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// How many calls have come.
+    pub fn arrived(&self) -> usize {
+        self.0.lock().unwrap().2
+    }
+
+    async fn pass(&self) {
+        self.0.lock().unwrap().2 += 1;
+        poll_fn(|context| {
+            let mut gate = self.0.lock().unwrap();
+            if gate.0 {
+                return Poll::Ready(());
+            }
+            gate.1.push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// What all processes share.
+#[derive(Default)]
+pub struct Replicas {
+    pub memory: MemoryCluster,
+    ghosts: Mutex<BTreeMap<(CommitRow, Bytes), Bytes>>,
+    /// Whether calls meet ghosts.
+    pub meets_ghosts: std::sync::atomic::AtomicBool,
+}
+
+impl Replicas {
+    fn met(&self, row: &CommitRow, column: &Bytes) -> Option<Bytes> {
+        if !self.meets_ghosts.load(std::sync::atomic::Ordering::SeqCst) {
+            return None;
+        }
+        self.ghosts.lock().unwrap().get(&(row.clone(), column.clone())).cloned()
+    }
+
+    /// A conditional write to entries completes the ghosts that it meets, and ends the others.
+    async fn complete(&self, row: &CommitRow, entries: &[NewEntry]) {
+        for NewEntry { column, .. } in entries {
+            if let Some(value) = self.met(row, column) {
+                let entry = NewEntry { column: column.clone(), value };
+                self.memory.put_unless_exists(row, None, &[entry]).await.unwrap();
+            }
+            self.ghosts.lock().unwrap().remove(&(row.clone(), column.clone()));
+        }
+    }
+}
+
+/// A call that has a script: how often it still applies.
+type Rule = (Op, usize, Effect);
+
+/// A cluster as one process sees it.
+pub struct Scripted {
+    pub replicas: Arc<Replicas>,
+    script: Mutex<Vec<Rule>>,
+    calls: Mutex<BTreeMap<Op, usize>>,
+}
+
+impl Scripted {
+    pub fn new(replicas: &Arc<Replicas>) -> Arc<Self> {
+        let replicas = Arc::clone(replicas);
+        Arc::new(Self { replicas, script: Mutex::default(), calls: Mutex::default() })
+    }
+
+    /// The next `times` calls of a kind end like that.
+    pub fn script(&self, op: Op, times: usize, effect: Effect) {
+        self.script.lock().unwrap().push((op, times, effect));
+    }
+
+    /// Holds all calls of a kind, until the gate is opened.
+    pub fn hold(&self, op: Op) -> Arc<Gate> {
+        let gate = Arc::new(Gate::default());
+        self.script(op, usize::MAX, Effect::Hold(Arc::clone(&gate)));
+        gate
+    }
+
+    /// How many calls of a kind there were.
+    pub fn calls(&self, op: Op) -> usize {
+        self.calls.lock().unwrap().get(&op).copied().unwrap_or(0)
+    }
+
+    fn next(&self, op: Op) -> Option<Effect> {
+        *self.calls.lock().unwrap().entry(op).or_default() += 1;
+        let mut script = self.script.lock().unwrap();
+        let at = script.iter().position(|(scripted, times, _)| *scripted == op && *times > 0)?;
+        script[at].1 -= 1;
+        Some(script[at].2.clone())
+    }
+
+    /// Makes a call as the script says.
+    async fn call<T>(&self, op: Op, call: impl Future<Output = Faulty<T>>) -> Faulty<T> {
+        match self.next(op) {
+            None => call.await,
+            Some(Effect::LoseAnswer) => {
+                call.await?;
+                Err(Fault::timed_out("a scripted call"))
+            }
+            Some(Effect::LoseRequest | Effect::Ghost) => Err(Fault::timed_out("a scripted call")),
+            Some(Effect::Hold(gate)) => {
+                gate.pass().await;
+                call.await
+            }
+        }
+    }
+}
+
+impl ClusterCells for Scripted {
+    async fn write_versions(&self, context: &Context, writes: &[VersionWrite]) -> Faulty<()> {
+        self.call(Op::Write, self.replicas.memory.write_versions(context, writes)).await
+    }
+
+    async fn read_version(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        through: Timestamp,
+    ) -> Faulty<Option<Version>> {
+        self.replicas.memory.read_version(context, key, through).await
+    }
+
+    async fn read_range(&self, context: &Context, request: &RangeRequest) -> Faulty<Page> {
+        self.replicas.memory.read_range(context, request).await
+    }
+
+    async fn scan_versions(&self, range: &KeyRange, limit: PageLimit) -> Faulty<VersionPage> {
+        self.replicas.memory.scan_versions(range, limit).await
+    }
+
+    async fn stamp_versions(&self, stamps: &[(VersionName, Timestamp)]) -> Faulty<()> {
+        self.replicas.memory.stamp_versions(stamps).await
+    }
+
+    async fn delete_versions(&self, versions: &[VersionName], all: Acknowledge) -> Faulty<()> {
+        self.replicas.memory.delete_versions(versions, all).await
+    }
+}
+
+impl CommitRows for Scripted {
+    async fn put_unless_exists(
+        &self,
+        row: &CommitRow,
+        fence: Option<Epoch>,
+        entries: &[NewEntry],
+    ) -> Faulty<RowAnswer> {
+        let put = async {
+            self.replicas.complete(row, entries).await;
+            self.replicas.memory.put_unless_exists(row, fence, entries).await
+        };
+        let is_ghost = matches!(
+            self.script.lock().unwrap().iter().find(|(op, times, _)| *op == Op::Put && *times > 0),
+            Some((_, _, Effect::Ghost))
+        );
+        if is_ghost {
+            let mut ghosts = self.replicas.ghosts.lock().unwrap();
+            for NewEntry { column, value } in entries {
+                ghosts.insert((row.clone(), column.clone()), value.clone());
+            }
+        }
+        self.call(Op::Put, put).await
+    }
+
+    async fn touch(&self, row: &CommitRow, entries: &[NewEntry]) -> Faulty<RowAnswer> {
+        let touch = async {
+            self.replicas.complete(row, entries).await;
+            self.replicas.memory.touch(row, entries).await
+        };
+        self.call(Op::Touch, touch).await
+    }
+
+    async fn confirm(&self, row: &CommitRow, entries: &[NewEntry]) -> Faulty<()> {
+        self.call(Op::Confirm, self.replicas.memory.confirm(row, entries)).await
+    }
+
+    async fn read_entries(&self, row: &CommitRow, columns: &[Bytes]) -> Faulty<Vec<StoredEntry>> {
+        let read = async {
+            let mut found = self.replicas.memory.read_entries(row, columns).await?;
+            for column in columns {
+                if let Some(value) = self.replicas.met(row, column) {
+                    let column = column.clone();
+                    found.push(StoredEntry { column, staged: Some(value), confirmed: None });
+                }
+            }
+            Ok(found)
+        };
+        self.call(Op::ReadEntries, read).await
+    }
+
+    async fn scan_entries(
+        &self,
+        row: &CommitRow,
+        after: Option<&Bytes>,
+        limit: usize,
+    ) -> Faulty<EntryPage> {
+        self.replicas.memory.scan_entries(row, after, limit).await
+    }
+
+    async fn delete_entries(&self, row: &CommitRow, columns: &[Bytes]) -> Faulty<()> {
+        self.replicas.memory.delete_entries(row, columns).await
+    }
+
+    async fn move_epoch(
+        &self,
+        row: &CommitRow,
+        from: Option<Epoch>,
+        to: Epoch,
+    ) -> Faulty<RowAnswer> {
+        self.call(Op::Move, self.replicas.memory.move_epoch(row, from, to)).await
+    }
+}
+
+impl Registers for Scripted {
+    async fn read_register(&self, register: Register, mode: ReadMode) -> Faulty<Option<Bytes>> {
+        let read = self.replicas.memory.read_register(register, mode);
+        self.call(Op::Read(register), read).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        register: Register,
+        expected: Option<&Bytes>,
+        new: &Bytes,
+    ) -> Faulty<SetAnswer> {
+        let set = self.replicas.memory.compare_and_set(register, expected, new);
+        self.call(Op::Set(register), set).await
+    }
+}

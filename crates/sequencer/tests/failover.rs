@@ -1,0 +1,291 @@
+//! Leaders that change, and leaders that do not know it yet.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use carnet_base::{Epoch, ErrorKind, Timestamp};
+use carnet_store::cluster::Register;
+use carnet_store::{BeginKind, CommitLog, Context, Outcome};
+use carnet_txn::Isolation;
+
+use common::scripted::{Effect, Op};
+use common::{Database, cell, put};
+
+const LEASE: Op = Op::Set(Register::Lease);
+
+/// I5. A leader that was deposed without knowing it must not commit below a snapshot that the new
+/// one has released: the cells did not exist yet when a reader scanned.
+#[test]
+fn a_stale_leader_cannot_put_a_phantom_below_a_released_snapshot() {
+    let database = Database::new();
+    let stale = database.start("stale");
+    let begun = database.writer(&stale);
+    stale.cluster.hold(LEASE);
+    let next = database.start("next");
+    database.let_lease_run_out();
+    assert!(next.log.is_leading() && stale.log.is_leading(), "the stale one does not know");
+
+    let reader = database.transaction(&next, Isolation::StrictSerializable);
+    assert!(reader.read_timestamp() > begun.start.unwrap());
+    assert_eq!(database.scan(&reader), []);
+    let refused = database.commit(&stale, begun, &cell("phantom"), "boo").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    assert_eq!(database.scan(&reader), [], "what was not there is not there");
+    assert!(!stale.log.is_leading(), "the fence told it");
+}
+
+/// I7. A strict snapshot includes what another leader acknowledged before it was asked for.
+#[test]
+fn a_deposed_leader_hands_out_no_strict_snapshot() {
+    let database = Database::new();
+    let stale = database.start("stale");
+    database.put(&stale, &cell("x"), "old");
+    stale.cluster.hold(LEASE);
+    let next = database.start("next");
+    database.let_lease_run_out();
+    let commit = database.put(&next, &cell("x"), "new");
+
+    let context = Context::unbounded().accepting_stale();
+    let stale_read = database.run(stale.log.begin(&context, BeginKind::ReadOnly)).unwrap();
+    assert!(stale_read.read < commit, "a leader that proves nothing would hand this out");
+    assert_eq!(database.read(&stale, &cell("x"), stale_read.read).as_deref(), Some(&b"old"[..]));
+    let strict = database.begin(&stale, BeginKind::ReadOnly);
+    assert!(strict.read >= commit);
+    assert_eq!(database.read(&stale, &cell("x"), strict.read).as_deref(), Some(&b"new"[..]));
+}
+
+/// I7. The proof is a read that began after the begin came: one that was under way may have been
+/// answered before another leader's commit.
+#[test]
+fn a_begin_joins_no_proof_that_was_under_way() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    database.snapshot(&leader);
+    let before = leader.cluster.calls(Op::Read(Register::Lease));
+    let gate = leader.cluster.hold(Op::Read(Register::Lease));
+    let context = Context::unbounded();
+    let begin = || leader.log.begin(&context, BeginKind::ReadOnly);
+    let (mut first, mut second, mut third) =
+        (Box::pin(begin()), Box::pin(begin()), Box::pin(begin()));
+    let waker = std::task::Waker::noop();
+    let mut poll = std::task::Context::from_waker(waker);
+    assert!(Future::poll(first.as_mut(), &mut poll).is_pending());
+    database.world.settle();
+    assert_eq!(gate.arrived(), 1);
+    assert!(Future::poll(second.as_mut(), &mut poll).is_pending());
+    assert!(Future::poll(third.as_mut(), &mut poll).is_pending());
+    gate.open();
+    database.run(first).unwrap();
+    database.run(second).unwrap();
+    database.run(third).unwrap();
+    let reads = leader.cluster.calls(Op::Read(Register::Lease)) - before;
+    assert_eq!(reads, 2, "one for the first, and one that the other two share");
+}
+
+/// I5. A leader that dies while it fences leaves the rest of the rows to the next one.
+#[test]
+fn a_leader_that_dies_while_fencing_leaves_no_row_open() {
+    let database = Database::new();
+    let stale = database.start("stale");
+    let begun = database.writer(&stale);
+    stale.cluster.hold(LEASE);
+
+    let dies = database.start("dies");
+    dies.cluster.hold(Op::Move);
+    database.let_lease_run_out();
+    assert_eq!(database.lease().epoch, Epoch(2), "it has taken the lease");
+    assert!(!dies.log.is_leading(), "and fenced nothing");
+    dies.process.kill();
+    database.network.cut(&dies.address);
+
+    let third = database.start("third");
+    database.let_lease_run_out();
+    assert!(third.log.is_leading());
+    let reader = database.transaction(&third, Isolation::StrictSerializable);
+    assert_eq!(database.scan(&reader), []);
+    assert!(database.commit(&stale, begun, &cell("phantom"), "boo").is_err());
+    assert_eq!(database.scan(&reader), []);
+}
+
+/// I6. A start of an older epoch was committed by its own leader, or is aborted for good.
+#[test]
+fn a_leader_answers_for_an_older_epoch_from_the_commit_table_alone() {
+    let database = Database::new();
+    let old = database.start("old");
+    let client = database.start("client");
+    let (committed, open) = (database.writer(&client), database.writer(&client));
+    let context = Context::unbounded();
+    let request = put(committed, &cell("x"), "one");
+    let commit = database.run(client.log.commit(&context, request.clone())).unwrap();
+
+    old.process.kill();
+    database.network.cut(&old.address);
+    database.let_lease_run_out();
+    assert!(client.log.is_leading());
+    let again = database.run(client.log.commit(&context, request)).unwrap();
+    assert_eq!(again, commit, "the same answer, from the table");
+    let refused = database.commit(&client, open, &cell("y"), "two").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    let outcome = |start| database.run(client.log.outcome(&context, start)).unwrap();
+    assert_eq!(outcome(committed.start.unwrap()), Outcome::Committed(commit));
+    assert_eq!(outcome(open.start.unwrap()), Outcome::Aborted);
+    let now = database.snapshot(&client);
+    assert_eq!(database.read(&client, &cell("y"), now), None);
+}
+
+/// I1. No leader hands out a timestamp at or above the bound that is stored, and the next one
+/// starts at it.
+#[test]
+fn timestamps_stay_below_the_stored_bound_and_no_start_is_used_twice() {
+    let database = Database::with_bound_step(20);
+    let first = database.start("first");
+    let mut starts = BTreeSet::new();
+    for _ in 0..100 {
+        let start = database.writer(&first).start.unwrap();
+        assert!(start < database.lease().bound, "{start} is not covered by the lease");
+        assert!(starts.insert(start));
+    }
+    // It cannot raise its bound any more.
+    first.cluster.hold(LEASE);
+    let context = Context::unbounded().accepting_stale();
+    let exhausted = loop {
+        match database.run(first.log.begin(&context, BeginKind::ReadWrite)) {
+            Ok(begun) => assert!(starts.insert(begun.start.unwrap())),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(exhausted.kind(), ErrorKind::Overloaded { .. }), "{exhausted}");
+    let bound = database.lease().bound;
+    assert!(*starts.last().unwrap() < bound);
+    let second = database.start("second");
+    database.let_lease_run_out();
+    let start = database.writer(&second).start.unwrap();
+    assert!(start > bound, "the bound itself is consumed");
+}
+
+#[test]
+fn a_bound_that_is_used_up_comes_back_with_the_cluster() {
+    let database = Database::with_bound_step(20);
+    let leader = database.start("leader");
+    leader.cluster.script(LEASE, 3, Effect::LoseRequest);
+    let mut last = Timestamp::ZERO;
+    let mut overloads = 0;
+    for _ in 0..200 {
+        match database.run(leader.log.begin(&Context::unbounded(), BeginKind::ReadWrite)) {
+            Ok(begun) => {
+                assert!(begun.start.unwrap() > last);
+                last = begun.start.unwrap();
+            }
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::Overloaded { .. }), "{error}");
+                overloads += 1;
+                database.world.pass(Duration::from_millis(10));
+            }
+        }
+    }
+    assert!(last.get() > 100 && overloads < 100);
+}
+
+#[test]
+fn another_process_takes_over_within_two_seconds() {
+    let database = Database::new();
+    let (leader, other) = (database.start("leader"), database.start("other"));
+    let commit = database.put(&other, &cell("x"), "one");
+    leader.process.kill();
+    database.network.cut(&leader.address);
+    let died = carnet_base::Clock::now(&*database.world.time);
+    let after = database.put(&other, &cell("x"), "two");
+    let took = carnet_base::Clock::now(&*database.world.time).since(died);
+    assert!(after > commit);
+    assert!(took <= Duration::from_secs(2), "{took:?}");
+    let now = database.snapshot(&other);
+    assert_eq!(database.read(&other, &cell("x"), now).as_deref(), Some(&b"two"[..]));
+}
+
+#[test]
+fn a_leader_that_ends_gives_its_lease_up() {
+    let database = Database::new();
+    let (leader, other) = (database.start("leader"), database.start("other"));
+    database.put(&other, &cell("x"), "one");
+    drop(leader.log);
+    let before = carnet_base::Clock::now(&*database.world.time);
+    database.put(&other, &cell("x"), "two");
+    let took = carnet_base::Clock::now(&*database.world.time).since(before);
+    assert!(took < Duration::from_secs(1), "nobody waited for the lease to run out: {took:?}");
+    assert_eq!(database.lease().epoch, Epoch(2));
+}
+
+/// A compare-and-set of the lease whose answer is lost is found out about.
+#[test]
+fn a_lease_taken_without_an_answer_is_taken() {
+    for effect in [Effect::LoseAnswer, Effect::LoseRequest] {
+        let database = Database::new();
+        let first = database.start("first");
+        first.process.kill();
+        database.network.cut(&first.address);
+        let second = database.start("second");
+        second.cluster.script(LEASE, 2, effect.clone());
+        database.let_lease_run_out();
+        assert!(second.log.is_leading());
+        assert_eq!(database.lease().epoch, Epoch(2));
+        database.put(&second, &cell("x"), "one");
+    }
+}
+
+/// A row whose fence timed out is raised all the same.
+#[test]
+fn fences_whose_answers_are_lost_are_raised() {
+    for effect in [Effect::LoseAnswer, Effect::LoseRequest] {
+        let database = Database::new();
+        let stale = database.start("stale");
+        let begun = database.writer(&stale);
+        stale.cluster.hold(LEASE);
+        let next = database.start("next");
+        next.cluster.script(Op::Move, 30, effect.clone());
+        database.let_lease_run_out();
+        database.let_lease_run_out();
+        assert!(next.log.is_leading());
+        database.snapshot(&next);
+        assert!(database.commit(&stale, begun, &cell("x"), "late").is_err());
+    }
+}
+
+/// What a process that died held open keeps nobody's rows open for ever.
+#[test]
+fn the_snapshots_of_the_dead_are_given_up() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let dies = database.start("dies");
+    let held = database.writer(&dies).start.unwrap();
+    database.put(&leader, &cell("x"), "one");
+    database.world.pass(Duration::from_secs(5));
+    assert_eq!(database.lease().fence_from, held);
+    dies.process.kill();
+    database.network.cut(&dies.address);
+    database.world.pass(Duration::from_secs(60));
+    database.put(&leader, &cell("x"), "two");
+    database.world.pass(Duration::from_secs(5));
+    assert!(database.lease().fence_from > held);
+}
+
+/// A begin that was given up is not held open by a process that lives on.
+#[test]
+fn a_begin_that_nobody_waits_for_is_given_back() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let follower = database.start("follower");
+    database.snapshot(&follower);
+    {
+        let context = Context::unbounded();
+        let mut begin = Box::pin(follower.log.begin(&context, BeginKind::ReadWrite));
+        let mut poll = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(Future::poll(begin.as_mut(), &mut poll).is_pending());
+        database.world.settle();
+    }
+    let commit = database.put(&leader, &cell("x"), "one");
+    database.world.pass(Duration::from_secs(5));
+    assert!(database.lease().fence_from >= commit);
+}
