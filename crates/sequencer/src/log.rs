@@ -1,8 +1,10 @@
 //! A database over a cluster, as this process sees it: its leader is near or far.
 
 use std::collections::BTreeMap;
+use std::future::Future as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
 use carnet_base::{
@@ -262,11 +264,16 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
             Role::Leading(leader) => leader.give_back(self.client, token),
             Role::Following(address, _) => {
                 let this = Arc::clone(self);
-                self.node.doors().tasks.spawn(Box::pin(async move {
+                let mut call = Box::pin(async move {
                     let request = Request::End { client: this.client, token };
                     // Where it is lost, the next sign of life says it again.
                     let _ = this.transport.call(&address, request).await;
-                }));
+                });
+                // It is sent here and now: whatever is asked next is asked after it.
+                let mut context = TaskContext::from_waker(Waker::noop());
+                if call.as_mut().poll(&mut context).is_pending() {
+                    self.node.doors().tasks.spawn(call);
+                }
             }
             Role::Unknown | Role::Stopped(_) => {}
         }

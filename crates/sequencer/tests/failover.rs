@@ -20,7 +20,8 @@ const LEASE: Op = Op::Set(Register::Lease);
 /// one has released: the cells did not exist yet when a reader scanned.
 #[test]
 fn a_stale_leader_cannot_put_a_phantom_below_a_released_snapshot() {
-    let database = Database::new();
+    // More than a quantum: the rows of the old term are not those of the new one.
+    let database = Database::with_bound_step(30_000_000);
     let stale = database.start("stale");
     let begun = database.writer(&stale);
     stale.cluster.hold(LEASE);
@@ -88,7 +89,7 @@ fn a_begin_joins_no_proof_that_was_under_way() {
 /// I5. A leader that dies while it fences leaves the rest of the rows to the next one.
 #[test]
 fn a_leader_that_dies_while_fencing_leaves_no_row_open() {
-    let database = Database::new();
+    let database = Database::with_bound_step(30_000_000);
     let stale = database.start("stale");
     let begun = database.writer(&stale);
     stale.cluster.hold(LEASE);
@@ -239,7 +240,7 @@ fn a_lease_taken_without_an_answer_is_taken() {
 #[test]
 fn fences_whose_answers_are_lost_are_raised() {
     for effect in [Effect::LoseAnswer, Effect::LoseRequest] {
-        let database = Database::new();
+        let database = Database::with_bound_step(30_000_000);
         let stale = database.start("stale");
         let begun = database.writer(&stale);
         stale.cluster.hold(LEASE);
