@@ -4,6 +4,7 @@
 //!   carnet serve ──▶ commands::serve ──▶ carnet_server ─┐
 //!   carnet shell ──▶ commands::shell ──▶ shell ─────────┴▶ carnet_cql ──▶ carnet
 //!                                          └▶ copy: files of CSV, in and out
+//!   carnet stress ──▶ a database or a server, and the checker
 //!   carnet inspect, verify, compact ──▶ the storage engine, without a server
 //! ```
 //!
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Shell(arguments) => arguments.run(),
         Command::HashPassword(arguments) => arguments.run(),
         Command::Inspect(arguments) => arguments.run(),
+        Command::Stress(arguments) => arguments.run(),
         Command::Verify(arguments) => arguments.run(),
         Command::Compact(arguments) => arguments.run(),
     };

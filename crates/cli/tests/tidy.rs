@@ -25,7 +25,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("carnet", &["txn", "store-local", "store", "storage"]),
     ("cql", &["carnet"]),
     ("server", &["cql", "carnet"]),
-    ("cli", &["server", "cql", "carnet"]),
+    ("cli", &["server", "cql", "carnet", "checker"]),
     ("bench", &["carnet", "storage"]),
 ];
 

@@ -6,6 +6,7 @@ mod inspect;
 mod node;
 mod serve;
 mod shell;
+mod stress;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -32,6 +33,7 @@ Examples:
   carnet serve                              serve ./carnet-data on 127.0.0.1:9042
   cqlsh 127.0.0.1 9042                      … and connect to it
   carnet verify ./data                      check every byte of a database that is not in use
+  carnet stress --dir ./tried               drive a database, and check what its clients saw
 
 'carnet <command> --help' tells more about a command.";
 
@@ -43,6 +45,7 @@ pub(crate) enum Command {
     HashPassword(hash_password::HashPassword),
     /// Shows what one file of a database holds.
     Inspect(inspect::Inspect),
+    Stress(stress::Stress),
     /// Reads every byte of a database and checks it.
     Verify(verify::Verify),
     /// Rewrites a database's files into as few as there can be.

@@ -1,0 +1,260 @@
+//! `carnet stress`: drives a database with transactions, kills it if asked, and judges it.
+//!
+//! ```text
+//!  Plan ──ops──▶ clients (threads) ──▶ Target: embedded · server ──▶ answers
+//!                    │                       ▲ killed and started again
+//!                    ▼                    Killer
+//!               Recorder ──history──▶ the checker ──▶ verdict, exit code
+//! ```
+//!
+//! What clients saw is written down, and in the end everything is read once more, so that a write
+//! that was acknowledged and lost is seen to be missing. An answer that says nothing, because the
+//! server died, leaves the transaction open: it may have happened. Its client goes on under
+//! another name, as if it were another process.
+
+mod client;
+mod embedded;
+mod killer;
+mod plan;
+mod remote;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use carnet::base::{Clock, Rng, SeededRng, SystemClock};
+use carnet_checker::format::{write_edn, write_json};
+use carnet_checker::{Model, Options, check};
+use clap::{Args, ValueEnum};
+
+use self::client::{Clients, Target};
+use self::embedded::Embedded;
+use self::killer::Killer;
+use self::plan::Plan;
+use self::remote::Remote;
+
+/// Drive a database with transactions, and check what they saw.
+///
+/// Every client runs one transaction after another. In the end the checker says whether what they
+/// saw was strictly serializable, and nothing that was acknowledged may be missing. The exit code
+/// is 1 where that is not so.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Stress {
+    /// Use the database in this directory, within this process; with --kill-every by a server of
+    /// its own.
+    #[arg(long, value_name = "DIR", conflicts_with = "server", required_unless_present = "server")]
+    dir: Option<PathBuf>,
+    /// Use a server that is there. The keyspace "stress" is made anew.
+    #[arg(long, value_name = "HOST:PORT")]
+    server: Option<String>,
+    /// What the transactions do.
+    #[arg(long, value_enum, default_value_t = Workload::ListAppend)]
+    workload: Workload,
+    /// Clients, each with one transaction at a time.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    clients: u16,
+    /// How long they go on.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    seconds: u64,
+    /// Kill the server with SIGKILL about so often and start it again. It needs --dir.
+    #[arg(long, value_name = "SECONDS", requires = "dir", conflicts_with = "server")]
+    kill_every: Option<f64>,
+    /// At most so many transactions a second, of all clients together; as many as they can unless
+    /// it is given.
+    #[arg(long, value_name = "N")]
+    rate: Option<u32>,
+    /// Write the history here, as Elle's EDN, or JSON where the name ends in .json.
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Makes the same transactions again, though not at the same moments.
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  carnet stress --dir ./data
+  carnet stress --dir ./data --kill-every 3 --clients 32 --seconds 300
+  carnet stress --server 127.0.0.1:9042 --workload register --history h.edn";
+
+/// What transactions do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Workload {
+    /// They read lists and add to them.
+    ListAppend,
+    /// They read registers and set them.
+    Register,
+}
+
+impl Stress {
+    pub(crate) fn run(self) -> Result<()> {
+        let seed = self.seed.unwrap_or_else(|| SeededRng::from_entropy().next_u64());
+        let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+        let plan = Plan::new(seed, self.workload);
+        let stop = AtomicBool::new(false);
+        match (&self.dir, self.kill_every, &self.server) {
+            (Some(dir), None, _) => {
+                let target = Embedded::open(dir, self.workload)?;
+                self.drive(plan, &target, &stop, |_| Ok(()))
+            }
+            (Some(dir), Some(every), _) => {
+                let killer = Killer::start(dir)?;
+                let target = Remote::connect(killer.address(), runtime.handle())?;
+                self.drive(plan, &target, &stop, |target| {
+                    killer.kill_again_and_again(every, seed, &stop, target)
+                })
+            }
+            (None, _, Some(server)) => {
+                let target = Remote::connect(server, runtime.handle())?;
+                self.drive(plan, &target, &stop, |_| Ok(()))
+            }
+            (None, _, None) => bail!("give --dir DIR or --server HOST:PORT"),
+        }
+    }
+
+    /// Runs the clients, and `beside` beside them, then judges.
+    fn drive<T: Target>(
+        &self,
+        plan: Plan,
+        target: &T,
+        stop: &AtomicBool,
+        beside: impl FnOnce(&T) -> Result<()> + Send,
+    ) -> Result<()> {
+        eprintln!("seed {}", plan.seed());
+        let clients = Clients::new(plan, self.clients.into(), self.rate);
+        let outcome = std::thread::scope(|scope| {
+            let beside = scope.spawn(|| {
+                let outcome = beside(target);
+                // Without a server to go on with there is nothing to do.
+                stop.fetch_or(outcome.is_err(), Ordering::Relaxed);
+                outcome
+            });
+            let watch = scope.spawn(|| self.watch(&clients, stop));
+            let driven = clients.run(target, stop);
+            stop.store(true, Ordering::Relaxed);
+            watch.join().expect("watching does not panic");
+            let killed = beside.join().expect("killing does not panic");
+            driven.and(killed)
+        });
+        outcome?;
+        clients.read_all(target)?;
+        self.judge(clients)
+    }
+
+    /// Prints how it goes, and ends it when the time is over.
+    fn watch(&self, clients: &Clients, stop: &AtomicBool) {
+        const EVERY: Duration = Duration::from_secs(1);
+        const LOOK: Duration = Duration::from_millis(50);
+        let began = SystemClock.now();
+        let mut printed = began;
+        while !stop.load(Ordering::Relaxed) {
+            let now = SystemClock.now();
+            if now.since(began) >= Duration::from_secs(self.seconds) {
+                stop.store(true, Ordering::Relaxed);
+            }
+            if now.since(printed) >= EVERY {
+                eprintln!("{:>5} s  {}", now.since(began).as_secs(), clients.progress());
+                printed = now;
+            }
+            carnet::base::Signal::new().wait(Some(LOOK));
+        }
+    }
+
+    fn judge(&self, clients: Clients) -> Result<()> {
+        let (history, totals) = clients.finish()?;
+        println!("{totals}");
+        if let Some(path) = &self.history {
+            #[expect(clippy::disallowed_methods, reason = "the user names the file")]
+            let file = File::create(path).with_context(|| path.display().to_string())?;
+            let mut file = BufWriter::new(file);
+            let json = path.extension().is_some_and(|extension| extension == "json");
+            let written =
+                if json { write_json(&history, &mut file) } else { write_edn(&history, &mut file) };
+            written.and_then(|()| file.flush()).with_context(|| path.display().to_string())?;
+        }
+        let report = check(&history, &Options::default())?;
+        if report.allows(Model::StrictSerializable) {
+            println!("strictly serializable, nothing acknowledged is missing");
+            return Ok(());
+        }
+        println!("{}", report.explain(&history));
+        bail!("what the clients saw was not strictly serializable")
+    }
+}
+
+/// A lock that a panic of another client does not poison for good.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Shared by clients and killer.
+type Shared<T> = Arc<std::sync::Mutex<T>>;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    use carnet_checker::{Key, Op};
+
+    use super::client::Answer;
+    use super::*;
+
+    /// Lists in memory; every so many acknowledged appends one is lost.
+    struct Memory {
+        lists: Mutex<(BTreeMap<Key, Vec<i64>>, u64)>,
+        loses_every: u64,
+    }
+
+    impl Target for Memory {
+        fn run(&self, ops: &[Op]) -> Result<Answer> {
+            let (lists, appends) = &mut *lock(&self.lists);
+            let mut answers = Vec::new();
+            for op in ops {
+                if let Op::Append { key, element } = op {
+                    *appends += 1;
+                    if !appends.is_multiple_of(self.loses_every) {
+                        lists.entry(key.clone()).or_default().push(*element);
+                    }
+                }
+                answers.push(match op {
+                    Op::ReadList { key, .. } => {
+                        let list = lists.get(key).cloned().unwrap_or_default();
+                        Op::ReadList { key: key.clone(), list }
+                    }
+                    other => other.clone(),
+                });
+            }
+            Ok(Answer::Committed(answers))
+        }
+    }
+
+    fn verdict(loses_every: u64) -> Result<()> {
+        let stress = Stress {
+            dir: None,
+            server: None,
+            workload: Workload::ListAppend,
+            clients: 3,
+            seconds: 1,
+            kill_every: None,
+            rate: Some(2_000),
+            history: None,
+            seed: Some(1),
+        };
+        let target = Memory { lists: Mutex::default(), loses_every };
+        let plan = Plan::new(1, Workload::ListAppend);
+        stress.drive(plan, &target, &AtomicBool::new(false), |_| Ok(()))
+    }
+
+    #[test]
+    fn a_single_lost_append_is_found() {
+        verdict(u64::MAX).unwrap();
+        let error = verdict(500).unwrap_err();
+        assert!(error.to_string().contains("not strictly serializable"), "{error}");
+    }
+}

@@ -1,0 +1,227 @@
+//! A server, by CQL.
+//!
+//! A list is a partition with a row for each element, numbered by a static count: one statement
+//! reads several lists and adds to others, as one transaction. Reads come before writes in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use carnet::base::Signal;
+use carnet_checker::{Key, Op};
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
+use scylla::policies::retry::FallthroughRetryPolicy;
+use tokio::runtime::Handle;
+
+use super::client::{Answer, Target};
+use super::lock;
+
+/// A server that has not answered by then is taken not to.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A server that has just been started is asked so often whether it is there.
+const CONNECT_TRIES: usize = 100;
+
+pub(super) struct Remote {
+    address: String,
+    runtime: Handle,
+    session: Mutex<Arc<Session>>,
+    /// Lists whose count is there.
+    opened: Mutex<BTreeSet<Key>>,
+}
+
+impl Remote {
+    /// Connects and makes the tables anew.
+    pub(super) fn connect(address: &str, runtime: &Handle) -> Result<Self> {
+        let session = runtime.block_on(connect(address))?;
+        for statement in SCHEMA {
+            let made = runtime.block_on(session.query_unpaged(*statement, &[]));
+            made.with_context(|| format!("{address} refuses {statement}"))?;
+        }
+        let (address, runtime) = (address.to_owned(), runtime.clone());
+        let (session, opened) = (Mutex::new(Arc::new(session)), Mutex::default());
+        Ok(Self { address, runtime, session, opened })
+    }
+
+    /// Connects to a server that was started anew.
+    pub(super) fn connect_again(&self) -> Result<()> {
+        let session = self.runtime.block_on(connect(&self.address))?;
+        *lock(&self.session) = Arc::new(session);
+        Ok(())
+    }
+}
+
+const SCHEMA: &[&str] = &[
+    "DROP KEYSPACE IF EXISTS stress",
+    "CREATE KEYSPACE stress WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE TABLE stress.lists \
+     (k bigint, seq bigint, n bigint static, v bigint, PRIMARY KEY (k, seq))",
+    "CREATE TABLE stress.registers (k bigint PRIMARY KEY, v bigint)",
+];
+
+async fn connect(address: &str) -> Result<Session> {
+    // What failed is told, and not tried again: the history has to say what happened.
+    let profile = ExecutionProfile::builder()
+        .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
+        .request_timeout(Some(PATIENCE))
+        .build();
+    let mut tries = 0;
+    loop {
+        let builder = SessionBuilder::new().known_node(address);
+        match builder.default_execution_profile_handle(profile.clone().into_handle()).build().await
+        {
+            Ok(session) => return Ok(session),
+            Err(error) if tries == CONNECT_TRIES => {
+                return Err(error).with_context(|| format!("cannot connect to {address}"));
+            }
+            Err(_) => tries += 1,
+        }
+        Signal::new().wait(Some(Duration::from_millis(50)));
+    }
+}
+
+/// Writes a transaction as one statement.
+fn statement(ops: &[Op]) -> String {
+    let mut reads = BTreeSet::new();
+    let mut lists: BTreeMap<&Key, Vec<i64>> = BTreeMap::new();
+    let mut text = String::new();
+    for op in ops {
+        match op {
+            Op::ReadList { key, .. } | Op::ReadRegister { key, .. } => {
+                reads.insert(key);
+            }
+            Op::Append { key, element } => lists.entry(key).or_default().push(*element),
+            Op::Write { key, value } => {
+                put(
+                    &mut text,
+                    format_args!("UPDATE stress.registers SET v = {value} WHERE k = {key};"),
+                );
+            }
+        }
+    }
+    let mut lets = String::new();
+    for (at, (key, elements)) in lists.iter().enumerate() {
+        put(
+            &mut lets,
+            format_args!("LET l{at} = (SELECT n FROM stress.lists WHERE k = {key} LIMIT 1);"),
+        );
+        append(&mut text, at, key, elements);
+    }
+    let is_list = ops.iter().any(|op| matches!(op, Op::ReadList { .. }));
+    let keys: Vec<String> = reads.iter().map(ToString::to_string).collect();
+    let select = match (keys.is_empty(), is_list) {
+        (true, _) => String::new(),
+        (_, true) => format!("SELECT k, v FROM stress.lists WHERE k IN ({});", keys.join(", ")),
+        (_, false) => {
+            format!("SELECT k, v FROM stress.registers WHERE k IN ({});", keys.join(", "))
+        }
+    };
+    if text.is_empty() {
+        select
+    } else {
+        format!("BEGIN TRANSACTION {lets} {select} {text} COMMIT TRANSACTION")
+    }
+}
+
+/// Adds elements to a list that was opened.
+fn append(text: &mut String, at: usize, key: &Key, elements: &[i64]) {
+    for (place, element) in (1..).zip(elements) {
+        put(
+            text,
+            format_args!(
+                "INSERT INTO stress.lists (k, seq, v, n) \
+                 VALUES ({key}, l{at}.n + {place}, {element}, l{at}.n + {place});"
+            ),
+        );
+    }
+}
+
+fn put(text: &mut String, more: std::fmt::Arguments<'_>) {
+    writeln!(text, "{more}").expect("a string takes everything");
+}
+
+/// Fills in what was read.
+fn answered(ops: &[Op], rows: &[(i64, Option<i64>)]) -> Vec<Op> {
+    let of = |key: &Key| {
+        let rows = rows.iter().filter(|(k, _)| Key::Int(*k) == *key);
+        rows.filter_map(|(_, value)| *value).collect::<Vec<i64>>()
+    };
+    let filled = ops.iter().map(|op| match op {
+        Op::ReadList { key, .. } => Op::ReadList { key: key.clone(), list: of(key) },
+        Op::ReadRegister { key, .. } => Op::ReadRegister { key: key.clone(), value: of(key).pop() },
+        Op::Append { .. } | Op::Write { .. } => op.clone(),
+    });
+    filled.collect()
+}
+
+/// Tells what an error says about the transaction; `None` where the statement itself is wrong.
+fn meaning(error: &ExecutionError) -> Option<Answer> {
+    match error {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(answer, _))
+        | ExecutionError::PrepareError(scylla::errors::PrepareError::AllAttemptsFailed {
+            first_attempt: RequestAttemptError::DbError(answer, _),
+        }) => match answer {
+            // "Aborted, safe to retry", and no room.
+            DbError::Overloaded | DbError::IsBootstrapping => Some(Answer::Aborted),
+            DbError::SyntaxError | DbError::Invalid | DbError::Unauthorized => None,
+            _ => Some(Answer::Unknown),
+        },
+        _ => Some(Answer::Unknown),
+    }
+}
+
+impl Remote {
+    /// Gives the lists that a transaction adds to a count of zero, where they have none yet. That
+    /// may be done twice and says nothing that a history would have to hold.
+    fn open(&self, session: &Session, ops: &[Op]) -> Result<bool> {
+        for op in ops {
+            let Op::Append { key, .. } = op else { continue };
+            if lock(&self.opened).contains(key) {
+                continue;
+            }
+            let text = format!("INSERT INTO stress.lists (k, n) VALUES ({key}, 0) IF NOT EXISTS");
+            match self.runtime.block_on(session.query_unpaged(text.as_str(), &[])) {
+                Ok(_) => lock(&self.opened).insert(key.clone()),
+                Err(error) if meaning(&error).is_some() => return Ok(false),
+                Err(error) => {
+                    return Err(error).with_context(|| format!("the server refuses {text}"));
+                }
+            };
+        }
+        Ok(true)
+    }
+}
+
+impl Target for Remote {
+    fn arrange(&self, mut ops: Vec<Op>) -> Vec<Op> {
+        ops.sort_by_key(|op| !op.is_read());
+        ops
+    }
+
+    fn run(&self, ops: &[Op]) -> Result<Answer> {
+        let session = Arc::clone(&*lock(&self.session));
+        if !self.open(&session, ops)? {
+            return Ok(Answer::Aborted);
+        }
+        let text = statement(ops);
+        let result = match self.runtime.block_on(session.query_unpaged(text.as_str(), &[])) {
+            Ok(result) => result,
+            Err(error) => {
+                return meaning(&error).map_or_else(
+                    || Err(error).with_context(|| format!("the server refuses {text}")),
+                    Ok,
+                );
+            }
+        };
+        if !ops.iter().any(Op::is_read) {
+            return Ok(Answer::Committed(ops.to_vec()));
+        }
+        let rows = result.into_rows_result()?;
+        let rows = rows.rows::<(i64, Option<i64>)>()?.collect::<Result<Vec<_>, _>>()?;
+        Ok(Answer::Committed(answered(ops, &rows)))
+    }
+}
