@@ -12,8 +12,9 @@
 //! others write elsewhere. A `Ref` is good in its own arena only: the tree, which owns the arena,
 //! is the only one that keeps any.
 //!
-//! Memory is asked for in chunks that double up to [`SPAN_BYTES`], so that a small memtable is
-//! small and a large one takes few pieces.
+//! Memory is asked for in chunks of an eighth of what there is already, up to [`SPAN_BYTES`], so that
+//! a small memtable is small, a large one takes few pieces, and little of what is counted lies idle
+//! when it is full.
 #![expect(unsafe_code, reason = "cells are shared while others are written into the same memory")]
 
 use std::marker::PhantomData;
@@ -29,7 +30,7 @@ use crate::lock::lock;
 
 const WORD: usize = 8;
 /// Places are divided into spans of so many bytes; a chunk begins at a span's beginning.
-pub(super) const SPAN_BYTES: usize = 4 << 20;
+const SPAN_BYTES: usize = 4 << 20;
 const SPAN_WORDS: u32 = 1 << 19;
 /// 16 GiB of places: [`MEMTABLE_BYTES_MAX`] is chosen so that they suffice, also where each chunk
 /// is little more than a span and takes two.
@@ -53,9 +54,9 @@ pub(super) struct Arena {
     /// Where the memory of each span begins.
     spans: Box<[AtomicPtr<u64>]>,
     tail: Mutex<Tail>,
-    /// Bytes handed out, and those at the ends of chunks that never will be.
-    used: AtomicUsize,
-    /// Where full chunks come from, if there are any, and go to.
+    /// Bytes of all chunks.
+    allocated: AtomicUsize,
+    /// Where chunks come from, if one of their size is there, and go to.
     kept: Chunks,
 }
 
@@ -65,7 +66,6 @@ struct Tail {
     end: u32,
     /// Spans that are taken.
     spans: usize,
-    chunk_bytes: usize,
     /// They have no elements as far as `Vec` knows: only their memory is used.
     chunks: Vec<Vec<Line>>,
 }
@@ -162,20 +162,19 @@ pub(crate) struct VersionRef<'a> {
 impl Arena {
     pub(super) fn new(kept: Chunks) -> Self {
         // The first word belongs to nobody, so that no place is zero.
-        let tail =
-            Tail { next: 0, end: 0, spans: 0, chunk_bytes: CHUNK_BYTES_MIN, chunks: Vec::new() };
+        let tail = Tail { next: 0, end: 0, spans: 0, chunks: Vec::new() };
         Self {
             spans: (0..SPANS).map(|_| AtomicPtr::default()).collect(),
             tail: Mutex::new(tail),
-            used: AtomicUsize::new(0),
+            allocated: AtomicUsize::new(0),
             kept,
         }
     }
 
-    /// Bytes handed out, and those at the ends of chunks that never will be: large records leave
-    /// much. What is left of the last chunk, at most 4 MiB, was not touched yet.
-    pub(super) fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
+    /// How many bytes it has of the allocator, also where they are not handed out yet, or never will
+    /// be.
+    pub(super) fn allocated(&self) -> usize {
+        self.allocated.load(Ordering::Relaxed)
     }
 
     /// Hands out words that nobody else has, beginning at a multiple of `align` words.
@@ -188,25 +187,22 @@ impl Arena {
         let mut tail = lock(&self.tail);
         let mut at = tail.next.next_multiple_of(align);
         if u64::from(at) + u64::from(wanted) > u64::from(tail.end) {
-            let left = (tail.end - tail.next) as usize * WORD;
-            self.used.fetch_add(left, Ordering::Relaxed);
             self.grow(&mut tail, words);
             at = tail.next.next_multiple_of(align);
         }
-        let used = (at + wanted - tail.next) as usize * WORD;
         tail.next = at + wanted;
-        self.used.fetch_add(used, Ordering::Relaxed);
         NonZeroU32::new(at).expect("the first word is left out")
     }
 
     fn grow(&self, tail: &mut Tail, words: usize) {
         // One line more: for alignment, and for the word that is left out.
-        let bytes = ((words + 2 * WORD) * WORD).max(tail.chunk_bytes);
-        tail.chunk_bytes = (tail.chunk_bytes * 2).min(SPAN_BYTES);
-        let kept = if bytes == SPAN_BYTES { self.kept.take() } else { None };
-        let mut chunk =
-            kept.unwrap_or_else(|| Vec::with_capacity(bytes.div_ceil(size_of::<Line>())));
+        // Of few sizes, so that a chunk that is left can serve again.
+        let chunk_bytes = (self.allocated() / 8).clamp(CHUNK_BYTES_MIN, SPAN_BYTES);
+        let bytes = ((words + 2 * WORD) * WORD).max(1 << chunk_bytes.ilog2());
+        let lines = bytes.div_ceil(size_of::<Line>());
+        let mut chunk = self.kept.take(lines).unwrap_or_else(|| Vec::with_capacity(lines));
         let bytes = chunk.capacity() * size_of::<Line>();
+        self.allocated.fetch_add(bytes, Ordering::Relaxed);
         let first = tail.spans;
         tail.spans += bytes.div_ceil(SPAN_BYTES);
         assert!(tail.spans <= SPANS, "a memtable has no more than 16 GiB of places");
@@ -314,8 +310,7 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         let tail = self.tail.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let full = |chunk: &Vec<Line>| chunk.capacity() * size_of::<Line>() == SPAN_BYTES;
-        self.kept.give(tail.chunks.drain(..).filter(full));
+        self.kept.give(tail.chunks.drain(..));
     }
 }
 
@@ -468,7 +463,7 @@ mod tests {
         for records in [[span / 2 + 1, span / 2 + 1], [span + 1, span + 1], [span + 1, 32]] {
             let arena = Arena::new(Chunks::new(0));
             for words in records.iter().cycle() {
-                if arena.used() >= most {
+                if arena.allocated() >= most {
                     break;
                 }
                 arena.take(*words, 1);

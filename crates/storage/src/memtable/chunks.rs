@@ -4,48 +4,70 @@
 //! its first use: 3 to 9 µs for 4 KiB were seen on a virtual machine, as much as the insertion of
 //! a dozen cells. What a flushed memtable leaves is warm.
 
+use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use super::arena::Line;
 use crate::lock::lock;
 
-/// Chunks of one size; nothing is in them. Clones share them.
+/// Smaller chunks are cheap to get, and not kept.
+const KEPT_LINES_MIN: usize = (256 << 10) / size_of::<Line>();
+
+/// Empty chunks. Clones share them.
 ///
 /// At most as much is kept as one memtable takes, so that memtables and chunks together never
 /// take more than memtables alone did at one time.
 #[derive(Clone, Debug)]
-pub(crate) struct Chunks(Arc<Kept>);
+pub(crate) struct Chunks(Arc<Shared>);
 
-struct Kept {
-    chunks: Mutex<Vec<Vec<Line>>>,
-    most: usize,
+struct Shared {
+    kept: Mutex<Kept>,
+    lines_max: usize,
 }
 
-impl std::fmt::Debug for Kept {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kept").field("most", &self.most).finish_non_exhaustive()
+#[derive(Default)]
+struct Kept {
+    chunks: Vec<Vec<Line>>,
+    lines: usize,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("lines_max", &self.lines_max).finish_non_exhaustive()
     }
 }
 
 impl Chunks {
     /// Keeps at most so many bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let most = bytes_max / super::arena::SPAN_BYTES;
-        Self(Arc::new(Kept { chunks: Mutex::default(), most }))
+        let lines_max = bytes_max / size_of::<Line>();
+        Self(Arc::new(Shared { kept: Mutex::default(), lines_max }))
     }
 
-    pub(super) fn take(&self) -> Option<Vec<Line>> {
-        lock(&self.0.chunks).pop()
+    /// Takes a chunk of exactly this capacity, if there is one.
+    pub(super) fn take(&self, lines: usize) -> Option<Vec<Line>> {
+        if lines < KEPT_LINES_MIN {
+            return None;
+        }
+        let mut kept = lock(&self.0.kept);
+        let at = kept.chunks.iter().rposition(|chunk| chunk.capacity() == lines)?;
+        kept.lines -= lines;
+        Some(kept.chunks.swap_remove(at))
     }
 
-    pub(super) fn give(&self, given: impl Iterator<Item = Vec<Line>>) {
-        let mut chunks = lock(&self.0.chunks);
-        let room = self.0.most.saturating_sub(chunks.len());
-        chunks.extend(given.take(room));
+    pub(super) fn give(&self, chunks: impl Iterator<Item = Vec<Line>>) {
+        let mut kept = lock(&self.0.kept);
+        for chunk in chunks {
+            let lines = chunk.capacity();
+            if lines >= KEPT_LINES_MIN && kept.lines + lines <= self.0.lines_max {
+                kept.lines += lines;
+                kept.chunks.push(chunk);
+            }
+        }
     }
 
     /// Bytes that are kept.
     pub(crate) fn bytes(&self) -> usize {
-        lock(&self.0.chunks).len() * super::arena::SPAN_BYTES
+        lock(&self.0.kept).lines * size_of::<Line>()
     }
 }

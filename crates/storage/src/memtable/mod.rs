@@ -3,8 +3,8 @@
 //! A [`tree`] of [`node`]s holds the cells, whatever table or partition they are of. Beside it
 //! lie the [range tombstones](ranges), and which start committed when. An insert copies a record's
 //! cells once, into the tree's own [memory](arena), in which its nodes lie, too; a full memtable
-//! is dropped in some hundred pieces. What the tree takes is counted; range tombstones and the list
-//! of commits are estimated.
+//! is dropped in some hundred pieces. What the tree and the list of commits have of the allocator is
+//! counted; range tombstones are estimated.
 //!
 //! A memtable takes the records of a span of the log. When it is full it is *sealed* at the same
 //! place at which the log goes on in a new segment; writers that reserved their place before that
@@ -70,6 +70,8 @@ pub(crate) struct Memtable {
     ranges: Ranges,
     /// Which start committed when.
     entries: Box<[Mutex<Entries>]>,
+    /// What the lists of `entries` have of the allocator.
+    entries_bytes: AtomicUsize,
     records: AtomicUsize,
 }
 
@@ -81,6 +83,7 @@ impl Memtable {
             tree: Tree::new(chunks),
             ranges: Ranges::default(),
             entries: (0..ENTRY_SHARDS).map(|_| Mutex::default()).collect(),
+            entries_bytes: AtomicUsize::new(0),
             records: AtomicUsize::new(0),
         }
     }
@@ -97,8 +100,18 @@ impl Memtable {
         cells: impl Iterator<Item = CellRef<'a>> + Clone,
     ) {
         self.tree.insert(start, commit, cells);
-        lock(&self.entries[entry_shard(start)]).push((start, commit));
+        self.insert_entry(start, commit);
         self.records.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn insert_entry(&self, start: Timestamp, commit: Timestamp) {
+        let mut entries = lock(&self.entries[entry_shard(start)]);
+        let before = entries.capacity();
+        entries.push((start, commit));
+        let grown = (entries.capacity() - before) * size_of::<(Timestamp, Timestamp)>();
+        if grown > 0 {
+            self.entries_bytes.fetch_add(grown, Ordering::Relaxed);
+        }
     }
 
     /// Deletes what was committed before in `[lower, upper)`, stamped.
@@ -117,15 +130,14 @@ impl Memtable {
         self.records.load(Ordering::Relaxed) == 0
     }
 
-    /// How many bytes it takes; an empty one takes none.
+    /// How many bytes it has of the allocator, but for some 40 KiB that each has from the beginning;
+    /// an empty one takes none.
     pub(crate) fn memory_bytes(&self) -> usize {
         if self.is_empty() {
             return self.ranges.allocated();
         }
-        // A list of commits has up to twice the room that it needs.
-        let entries =
-            self.records.load(Ordering::Relaxed) * 2 * size_of::<(Timestamp, Timestamp)>();
-        self.tree.used() + self.ranges.allocated() + entries
+        let entries = self.entries_bytes.load(Ordering::Relaxed);
+        self.tree.allocated() + self.ranges.allocated() + entries
     }
 
     /// Returns when a start committed, where its record is in this memtable.

@@ -84,8 +84,8 @@ impl<const N: usize> Tree<N> {
     }
 
     /// Bytes of cells and nodes.
-    pub(super) fn used(&self) -> usize {
-        self.arena.used()
+    pub(super) fn allocated(&self) -> usize {
+        self.arena.allocated()
     }
 
     fn node(&self, at: Ref<Node<N>>) -> &Node<N> {
@@ -367,7 +367,7 @@ impl<const N: usize> Tree<N> {
 
 impl<const N: usize> fmt::Debug for Tree<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tree").field("used", &self.used()).finish_non_exhaustive()
+        f.debug_struct("Tree").field("allocated", &self.allocated()).finish_non_exhaustive()
     }
 }
 

@@ -1,0 +1,93 @@
+//! What the engine says that it takes of memory, beside what it asks of the allocator.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+mod common;
+
+use std::alloc::System;
+
+use carnet_base::{CellKey, Error, KeyRange, PartitionKey, TableId, Timestamp, block_on};
+use carnet_storage::disk::sim::SimDisk;
+use carnet_storage::{Durability, Engine, Mutation, Options, PageLimit};
+use common::{open, time};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn key(partition: &'static str, row: u64) -> CellKey {
+    CellKey::new(TableId(1), &PartitionKey::new(partition), row.to_be_bytes())
+}
+
+fn put(engine: &Engine, key: &CellKey, payload: &[u8], number: u64) {
+    let put = [Mutation::put_or_delete(key, Some(payload))];
+    let prepared = engine.prepare(time(2 * number + 1), put).unwrap();
+    drop(engine.append(prepared, || Ok::<_, Error>(time(2 * number + 2))).unwrap());
+}
+
+/// How much more is asked of the allocator than is given back meanwhile.
+fn kept(work: impl FnOnce()) -> isize {
+    let region = Region::new(ALLOCATOR);
+    work();
+    let change = region.change();
+    change.bytes_allocated.cast_signed() - change.bytes_deallocated.cast_signed()
+}
+
+/// A memtable says what it has of the allocator, from small cells to large ones.
+fn a_memtable_takes_what_it_says() {
+    for (payload_bytes, records) in [(0, 20_000), (100, 20_000), (20_000, 500), (300_000, 30)] {
+        let disk = SimDisk::new(1);
+        // Nothing is kept of a record but what the memtable keeps.
+        let options = Options { durability: Durability::None, log: false, ..Options::default() };
+        let (engine, workers) = open(&disk, options).unwrap();
+        let payload = vec![7; payload_bytes];
+        let append = |numbers: std::ops::Range<u64>| {
+            for number in numbers {
+                put(&engine, &key("p", number), &payload, number);
+                workers.step(0);
+            }
+        };
+        append(0..10);
+        let before = engine.metrics().memtable_bytes;
+        let taken = kept(|| append(10..records));
+        let said = isize::try_from(engine.metrics().memtable_bytes - before).unwrap();
+        assert!(
+            (taken - said).abs() < 10_000,
+            "{payload_bytes}: {said} bytes are said, {taken} taken"
+        );
+    }
+}
+
+/// A page costs what its limit says, however large its partition is.
+fn a_page_takes_the_same_of_any_partition() {
+    let page_of = |rows: u64, reverse: bool| {
+        let disk = SimDisk::new(1);
+        let options = Options { cache_bytes: 1, ..Options::default() };
+        let (engine, workers) = open(&disk, options).unwrap();
+        for row in 0..rows {
+            put(&engine, &key("p", row), &[7; 300], row);
+            workers.step(0);
+        }
+        engine.flush().unwrap();
+        let range = KeyRange::partition(TableId(1), &PartitionKey::new("p"));
+        let limit = PageLimit { cells: 100, bytes: 1 << 20 };
+        let read = || block_on(engine.range(&range, Timestamp::MAX, reverse, limit)).unwrap();
+        assert_eq!(read().cells.len(), 100);
+        // All that is ever asked for, an upper bound of what is held at a time.
+        let region = Region::new(ALLOCATOR);
+        drop(read());
+        region.change().bytes_allocated
+    };
+    for reverse in [false, true] {
+        let [small, large] = [4_000, 40_000].map(|rows| page_of(rows, reverse));
+        println!("a page takes {small} bytes of 4,000 rows, {large} of 40,000, reverse {reverse}");
+        assert!(large < small + small / 4, "{large} bytes of a large one, {small} of a small one");
+        assert!(large < 500_000, "{large} bytes for 100 rows of 300 bytes");
+    }
+}
+
+/// One test, since the allocator counts for all of a process.
+#[test]
+fn memory_is_what_it_is_said_to_be() {
+    a_memtable_takes_what_it_says();
+    a_page_takes_the_same_of_any_partition();
+}
