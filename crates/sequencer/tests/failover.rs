@@ -20,22 +20,25 @@ const LEASE: Op = Op::Set(Register::Lease);
 /// one has released: the cells did not exist yet when a reader scanned.
 #[test]
 fn a_stale_leader_cannot_put_a_phantom_below_a_released_snapshot() {
-    // More than a quantum: the rows of the old term are not those of the new one.
-    let database = Database::with_bound_step(30_000_000);
-    let stale = database.start("stale");
-    let begun = database.writer(&stale);
-    stale.cluster.hold(LEASE);
-    let next = database.start("next");
-    database.let_lease_run_out();
-    assert!(next.log.is_leading() && stale.log.is_leading(), "the stale one does not know");
+    // Terms of more than a quantum: the rows of the old one are not those of the new one. Each of
+    // the sixteen is tried.
+    for row in 0..16 {
+        let database = Database::with_bound_step(30_000_000);
+        let stale = database.start("stale");
+        let begun = (0..=row).map(|_| database.writer(&stale)).last().unwrap();
+        stale.cluster.hold(LEASE);
+        let next = database.start("next");
+        database.let_lease_run_out();
+        assert!(next.log.is_leading() && stale.log.is_leading(), "the stale one does not know");
 
-    let reader = database.transaction(&next, Isolation::StrictSerializable);
-    assert!(reader.read_timestamp() > begun.start.unwrap());
-    assert_eq!(database.scan(&reader), []);
-    let refused = database.commit(&stale, begun, &cell("phantom"), "boo").unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
-    assert_eq!(database.scan(&reader), [], "what was not there is not there");
-    assert!(!stale.log.is_leading(), "the fence told it");
+        let reader = database.transaction(&next, Isolation::StrictSerializable);
+        assert!(reader.read_timestamp() > begun.start.unwrap());
+        assert_eq!(database.scan(&reader), []);
+        let refused = database.commit(&stale, begun, &cell("phantom"), "boo").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+        assert_eq!(database.scan(&reader), [], "what was not there is not there");
+        assert!(!stale.log.is_leading(), "the fence told it");
+    }
 }
 
 /// I7. A strict snapshot includes what another leader acknowledged before it was asked for.

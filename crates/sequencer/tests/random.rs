@@ -1,0 +1,214 @@
+//! Counters that several processes raise, while leaders die or are cut off, answers are lost, and
+//! entries are left on one replica.
+//!
+//! Each transaction reads a counter and writes the next number. So the numbers that committed are
+//! 1, 2, 3 … without a gap or a repetition, exactly if the transactions are serializable; and no
+//! transaction reads less than what was acknowledged before it began, exactly if they are so in
+//! real time.
+//!
+//! `CARNET_SEEDS` says how many seeds are tried.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use carnet_base::{
+    CellKey, Encoding, ErrorKind, Rng, SeededRng, Tasks as _, Timer as _, Timestamp,
+};
+use carnet_store::cluster::Register;
+use carnet_store::{BeginKind, CommitLog, CommitRequest, Context, Outcome, ReadSet, Write};
+use carnet_txn::reader;
+
+use common::scripted::{Effect, Op};
+use common::world::VirtualTimer;
+use common::{Database, Log, Member, cell};
+
+const COUNTERS: usize = 3;
+const CLIENTS: u64 = 4;
+const TRANSACTIONS: usize = 12;
+const SEEDS: u64 = 60;
+
+/// What the clients know together.
+#[derive(Default)]
+struct Known {
+    logs: Vec<Arc<Log>>,
+    /// The largest number acknowledged, for each counter.
+    acknowledged: [u64; COUNTERS],
+    /// All numbers that committed.
+    committed: [BTreeSet<u64>; COUNTERS],
+    finished: u64,
+}
+
+type Shared = Arc<Mutex<Known>>;
+
+fn number(payload: Option<&[u8]>) -> u64 {
+    payload.map_or(0, |bytes| std::str::from_utf8(bytes).unwrap().parse().unwrap())
+}
+
+fn counter(at: usize) -> CellKey {
+    cell(&format!("counter {at}"))
+}
+
+async fn in_time<T>(timer: &VirtualTimer, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut late) = (pin!(future), timer.wait(Duration::from_secs(20)));
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => late.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
+
+/// Raises a counter once; `None` where it was not begun, or not committed.
+async fn raise(log: &Log, known: &Shared, at: usize, timer: &VirtualTimer) -> Option<u64> {
+    let context = Context::unbounded();
+    let floor = known.lock().unwrap().acknowledged[at];
+    let begun = log.begin(&context, BeginKind::ReadWrite).await.ok()?;
+    let start = begun.start.unwrap();
+    let key = counter(at);
+    // Of a process that died nobody hears any more.
+    let read = in_time(timer, reader::read(log, &context, &key, begun.read)).await;
+    let Some(Ok(version)) = read else {
+        log.end(begun);
+        return None;
+    };
+    let before = number(version.and_then(|version| version.payload).as_deref());
+    assert!(before >= floor, "{before} was read at {}, after {floor} was acknowledged", begun.read);
+    let payload = Some((before + 1).to_string().into());
+    let writes = vec![Write { key: counter(at), payload }];
+    let request = CommitRequest::new(begun, start, ReadSet::default(), writes);
+    let committed = log.commit(&context, request).await;
+    log.end(begun);
+    let is_committed = match committed {
+        Ok(_) => true,
+        Err(error) => match error.kind() {
+            ErrorKind::Unknown { start } => find_out(known, start, timer).await,
+            _ => false,
+        },
+    };
+    is_committed.then_some(before + 1)
+}
+
+/// Asks whoever is there until it is known what became of a transaction.
+async fn find_out(known: &Shared, start: Timestamp, timer: &VirtualTimer) -> bool {
+    for attempt in 0..200 {
+        let log = {
+            let logs = &known.lock().unwrap().logs;
+            Arc::clone(&logs[attempt % logs.len()])
+        };
+        match in_time(timer, log.outcome(&Context::unbounded(), start)).await {
+            Some(Ok(Outcome::Committed(_))) => return true,
+            Some(Ok(Outcome::Aborted)) => return false,
+            _ => timer.wait(Duration::from_millis(100)).await,
+        }
+    }
+    panic!("nobody knows what became of {start}");
+}
+
+async fn client(known: Shared, mut rng: SeededRng, timer: VirtualTimer) {
+    for _ in 0..TRANSACTIONS {
+        let log = {
+            let logs = &known.lock().unwrap().logs;
+            Arc::clone(&logs[usize::try_from(rng.below(logs.len() as u64)).unwrap()])
+        };
+        let at = usize::try_from(rng.below(COUNTERS as u64)).unwrap();
+        if let Some(raised) = raise(&log, &known, at, &timer).await {
+            let mut known = known.lock().unwrap();
+            assert!(known.committed[at].insert(raised), "{raised} was committed twice");
+            known.acknowledged[at] = known.acknowledged[at].max(raised);
+        }
+        timer.wait(Duration::from_millis(rng.below(400))).await;
+    }
+    known.lock().unwrap().finished += 1;
+}
+
+/// Does something bad.
+fn harm(database: &Database, members: &mut [Member], known: &Shared, rng: &mut SeededRng) {
+    let victim = usize::try_from(rng.below(members.len() as u64)).unwrap();
+    let times = usize::try_from(rng.below(4)).unwrap() + 1;
+    let member = &members[victim];
+    let lost = if rng.chance(500) { Effect::LoseAnswer } else { Effect::LoseRequest };
+    match rng.below(9) {
+        0 => member.cluster.script(Op::Set(Register::Lease), times * 10, lost),
+        1 => member.cluster.script(Op::Move, times * 4, lost),
+        2 => member.cluster.script(Op::Put, times, lost),
+        3 | 4 => member.cluster.script(Op::Put, times, Effect::Ghost),
+        5 => member.cluster.script(Op::Touch, times, lost),
+        6 => member.cluster.script(Op::Confirm, times, lost),
+        7 => member.process.pause(),
+        _ => {
+            // It dies, and another one comes.
+            member.process.kill();
+            database.network.cut(&member.address);
+            let name = format!("process {}", rng.next_u64());
+            members[victim] = database.start(&name);
+            known.lock().unwrap().logs[victim] = Arc::clone(&members[victim].log);
+        }
+    }
+}
+
+fn run(seed: u64) {
+    let mut rng = SeededRng::new(seed);
+    let encoding = if rng.chance(300) { Encoding::V2 } else { Encoding::V3 };
+    let database = Database::encoded(encoding);
+    let mut members: Vec<Member> =
+        (0..3).map(|number| database.start(&format!("process {number}"))).collect();
+    let known: Shared = Arc::default();
+    known.lock().unwrap().logs = members.iter().map(|member| Arc::clone(&member.log)).collect();
+    let clients = database.world.process();
+    for _ in 0..CLIENTS {
+        let timer = VirtualTimer(Arc::clone(&database.world.time));
+        let rng = SeededRng::new(rng.next_u64());
+        clients.spawn(Box::pin(client(Arc::clone(&known), rng, timer)));
+    }
+    let mut rounds = 0;
+    while known.lock().unwrap().finished < CLIENTS {
+        assert!(rounds < 4_000, "the clients do not come to an end");
+        rounds += 1;
+        database.world.pass(Duration::from_millis(rng.below(300)));
+        database.replicas.meets_ghosts.store(rng.chance(500), Ordering::SeqCst);
+        // Who sleeps wakes up, and some day nothing bad happens any more.
+        members.iter().filter(|_| rng.chance(300)).for_each(|member| member.process.resume());
+        if rng.chance(300) && rounds < 300 {
+            harm(&database, &mut members, &known, &mut rng);
+        }
+        if rounds == 300 {
+            members.iter().for_each(|member| member.process.resume());
+        }
+    }
+    let known = known.lock().unwrap();
+    for (at, committed) in known.committed.iter().enumerate() {
+        let expected: BTreeSet<u64> = (1..=committed.len() as u64).collect();
+        assert_eq!(*committed, expected, "counter {at}: a number is missing");
+    }
+    assert!(known.committed.iter().map(BTreeSet::len).sum::<usize>() > 0);
+}
+
+#[test]
+fn counters_are_raised_one_by_one_whatever_happens() {
+    struct Seed(u64);
+    impl Drop for Seed {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("failed with seed {0}: set CARNET_SEED={0} to replay it alone", self.0);
+            }
+        }
+    }
+    let seeds = match std::env::var("CARNET_SEED") {
+        Ok(seed) => {
+            let seed = seed.parse().expect("CARNET_SEED is a number");
+            seed..seed + 1
+        }
+        Err(_) => 0..std::env::var("CARNET_SEEDS").map_or(SEEDS, |count| count.parse().unwrap()),
+    };
+    for seed in seeds {
+        let seed = Seed(seed);
+        run(seed.0);
+    }
+}
