@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::{Clock, Moment, Signal, Spawn, Step, Worker, WorkerHandle};
@@ -86,20 +86,52 @@ impl Timer for ThreadTimer {
         let clock = Arc::clone(&self.clock);
         let shared = Arc::clone(&self.shared);
         let until = clock.now().after(wait);
-        let mut ticket = None;
-        Box::pin(poll_fn(move |context| {
-            if clock.now() >= until {
-                return Poll::Ready(());
-            }
-            let mut state = shared.lock();
-            let ticket = *ticket.get_or_insert_with(|| {
-                state.tickets += 1;
-                state.tickets
-            });
-            state.waiting.insert((until, ticket), context.waker().clone());
+        Box::pin(Waiting { clock, shared, until, ticket: None })
+    }
+}
+
+/// A wait that leaves nothing behind when it is given up: most are time-outs of what succeeds.
+struct Waiting {
+    clock: Arc<dyn Clock>,
+    shared: Arc<Shared>,
+    until: Moment,
+    ticket: Option<u64>,
+}
+
+impl Future for Waiting {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.clock.now() >= self.until {
+            return Poll::Ready(());
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.lock();
+        let ticket = *self.ticket.get_or_insert_with(|| {
+            state.tickets += 1;
+            state.tickets
+        });
+        let key = (self.until, ticket);
+        // Dropped outside of the lock, like every waker: it may be the last to hold a task.
+        let before = state.waiting.insert(key, context.waker().clone());
+        let is_next = state.waiting.first_key_value().is_some_and(|(first, _)| *first == key);
+        drop(state);
+        drop(before);
+        if is_next {
             shared.signal.ring();
-            Poll::Pending
-        }))
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            let mut state = self.shared.lock();
+            let waker = state.waiting.remove(&(self.until, ticket));
+            drop(state);
+            drop(waker);
+        }
     }
 }
 
@@ -196,5 +228,14 @@ mod tests {
         assert_eq!(spawn.1.load(Ordering::Relaxed), 0);
         drop([timer.wait(Duration::ZERO), timer.wait(Duration::ZERO)]);
         assert_eq!(spawn.1.load(Ordering::Relaxed), 1);
+    }
+    #[test]
+    fn a_wait_that_is_given_up_leaves_nothing_behind() {
+        let timer = ThreadTimer::new(Arc::new(SystemClock), &ThreadSpawn);
+        for _ in 0..10 {
+            let mut wait = timer.wait(Duration::from_secs(3600));
+            assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        assert!(timer.shared.lock().waiting.is_empty());
     }
 }
