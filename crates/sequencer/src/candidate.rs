@@ -254,7 +254,7 @@ impl Candidate {
                 if then.is_leading() { Action::StepDown } else { self.rest() }
             }
             Input::Outrun if then.is_leading() => self.step_down(),
-            Input::Failed => {
+            Input::Failed | Input::Unsure => {
                 self.state = State::Setting { expected, new, then };
                 Action::Wait(self.options.retry_after)
             }

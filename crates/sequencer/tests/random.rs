@@ -14,7 +14,6 @@ mod common;
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -26,7 +25,7 @@ use carnet_store::cluster::Register;
 use carnet_store::{BeginKind, CommitLog, CommitRequest, Context, Outcome, ReadSet, Write};
 use carnet_txn::reader;
 
-use common::scripted::{Effect, Op};
+use common::scripted::{Effect, Gate, Op};
 use common::world::VirtualTimer;
 use common::{Database, Log, Member, cell};
 
@@ -129,12 +128,18 @@ async fn client(known: Shared, mut rng: SeededRng, timer: VirtualTimer) {
 }
 
 /// Does something bad.
-fn harm(database: &Database, members: &mut [Member], known: &Shared, rng: &mut SeededRng) {
+fn harm(
+    database: &Database,
+    members: &mut [Member],
+    known: &Shared,
+    gates: &mut Vec<Arc<Gate>>,
+    rng: &mut SeededRng,
+) {
     let victim = usize::try_from(rng.below(members.len() as u64)).unwrap();
     let times = usize::try_from(rng.below(4)).unwrap() + 1;
     let member = &members[victim];
     let lost = if rng.chance(500) { Effect::LoseAnswer } else { Effect::LoseRequest };
-    match rng.below(9) {
+    match rng.below(11) {
         0 => member.cluster.script(Op::Set(Register::Lease), times * 10, lost),
         1 => member.cluster.script(Op::Move, times * 4, lost),
         2 => member.cluster.script(Op::Put, times, lost),
@@ -142,6 +147,8 @@ fn harm(database: &Database, members: &mut [Member], known: &Shared, rng: &mut S
         5 => member.cluster.script(Op::Touch, times, lost),
         6 => member.cluster.script(Op::Confirm, times, lost),
         7 => member.process.pause(),
+        // Who leads goes on without its lease.
+        8 | 9 => gates.push(member.cluster.hold(Op::Set(Register::Lease))),
         _ => {
             // It dies, and another one comes.
             member.process.kill();
@@ -167,19 +174,20 @@ fn run(seed: u64) {
         let rng = SeededRng::new(rng.next_u64());
         clients.spawn(Box::pin(client(Arc::clone(&known), rng, timer)));
     }
+    database.replicas.leave_to_chance(rng.next_u64());
+    let mut gates: Vec<Arc<Gate>> = Vec::new();
     let mut rounds = 0;
     while known.lock().unwrap().finished < CLIENTS {
         assert!(rounds < 4_000, "the clients do not come to an end");
         rounds += 1;
         database.world.pass(Duration::from_millis(rng.below(300)));
-        database.replicas.meets_ghosts.store(rng.chance(500), Ordering::SeqCst);
         // Who sleeps wakes up, and some day nothing bad happens any more.
         members.iter().filter(|_| rng.chance(300)).for_each(|member| member.process.resume());
-        if rng.chance(300) && rounds < 300 {
-            harm(&database, &mut members, &known, &mut rng);
+        if rng.chance(50) || rounds == 300 {
+            gates.drain(..).for_each(|gate| gate.open());
         }
-        if rounds == 300 {
-            members.iter().for_each(|member| member.process.resume());
+        if rng.chance(300) && rounds < 300 {
+            harm(&database, &mut members, &known, &mut gates, &mut rng);
         }
     }
     let known = known.lock().unwrap();

@@ -103,7 +103,8 @@ fn a_lost_answer_is_settled_by_a_serial_read() {
         let mut candidate = candidate(1);
         candidate.step(Input::Next(None), ms(0));
         let (_, new) = set_of(candidate.step(Input::Lease(None), ms(0)));
-        assert_eq!(candidate.step(Input::Unsure, ms(0)), Action::Read);
+        assert!(matches!(candidate.step(Input::Unsure, ms(0)), Action::Wait(_)));
+        assert_eq!(candidate.step(Input::Next(None), ms(20)), Action::Read);
         if was_set {
             let action = candidate.step(Input::Lease(Some(new)), ms(0));
             assert!(matches!(action, Action::Fence { .. }));
@@ -157,7 +158,8 @@ fn a_leader_steps_down_when_it_finds_another() {
     assert_eq!(leader.step(Input::Outrun, ms(1250)), Action::StepDown);
     let (mut leader, _) = elected(1, None);
     set_of(leader.step(standing(80), ms(1250)));
-    assert_eq!(leader.step(Input::Unsure, ms(1250)), Action::Read);
+    assert!(matches!(leader.step(Input::Unsure, ms(1250)), Action::Wait(_)));
+    assert_eq!(leader.step(standing(80), ms(1270)), Action::Read);
     assert_eq!(leader.step(Input::Lease(Some(others)), ms(1250)), Action::StepDown);
 }
 

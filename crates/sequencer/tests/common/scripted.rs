@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-use carnet_base::{Bytes, CellKey, Epoch, KeyRange, Timestamp, Version};
+use carnet_base::{Bytes, CellKey, Epoch, KeyRange, Rng as _, SeededRng, Timestamp, Version};
 use carnet_store::cluster::{
     Acknowledge, ClusterCells, CommitRow, CommitRows, EntryPage, Fault, Faulty, MemoryCluster,
     NewEntry, ReadMode, Register, Registers, RowAnswer, SetAnswer, StoredEntry, VersionName,
@@ -80,13 +81,20 @@ impl Gate {
 pub struct Replicas {
     pub memory: MemoryCluster,
     ghosts: Mutex<BTreeMap<(CommitRow, Bytes), Bytes>>,
-    /// Whether calls meet ghosts.
-    pub meets_ghosts: std::sync::atomic::AtomicBool,
+    /// Whether calls meet ghosts, if it is not left to chance.
+    pub meets_ghosts: AtomicBool,
+    chance: Mutex<Option<SeededRng>>,
 }
 
 impl Replicas {
+    /// Each call meets each ghost, or does not, by chance.
+    pub fn leave_to_chance(&self, seed: u64) {
+        *self.chance.lock().unwrap() = Some(SeededRng::new(seed));
+    }
+
     fn met(&self, row: &CommitRow, column: &Bytes) -> Option<Bytes> {
-        if !self.meets_ghosts.load(std::sync::atomic::Ordering::SeqCst) {
+        let by_chance = self.chance.lock().unwrap().as_mut().map(|rng| rng.chance(500));
+        if !by_chance.unwrap_or(self.meets_ghosts.load(Ordering::SeqCst)) {
             return None;
         }
         self.ghosts.lock().unwrap().get(&(row.clone(), column.clone())).cloned()
