@@ -1,8 +1,9 @@
 //! A cluster as one process sees it, whose calls fail as the test's script says.
 //!
 //! A *ghost* is an entry whose conditional write timed out and lives on one replica: whether a
-//! call meets it is up to the test. A conditional write that meets it completes it; one that does
-//! not makes it vanish.
+//! call meets it is up to the test. A put that meets it is refused by it; one that does not takes
+//! its place. A touch that meets it completes it; one that does not makes it vanish. That is
+//! harsher than any cluster is.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -100,7 +101,7 @@ impl Replicas {
         self.ghosts.lock().unwrap().get(&(row.clone(), column.clone())).cloned()
     }
 
-    /// A conditional write to entries completes the ghosts that it meets, and ends the others.
+    /// Touching an entry completes the ghost that it meets, and ends the one that it does not.
     async fn complete(&self, row: &CommitRow, entries: &[NewEntry]) {
         for NewEntry { column, .. } in entries {
             if let Some(value) = self.met(row, column) {
@@ -109,6 +110,23 @@ impl Replicas {
             }
             self.ghosts.lock().unwrap().remove(&(row.clone(), column.clone()));
         }
+    }
+
+    fn end(&self, row: &CommitRow, entries: &[NewEntry]) {
+        let mut ghosts = self.ghosts.lock().unwrap();
+        for NewEntry { column, .. } in entries {
+            ghosts.remove(&(row.clone(), column.clone()));
+        }
+    }
+
+    /// Returns the ghosts that a put meets, which refuse it and stay what they are; ends the
+    /// others where the put is applied.
+    fn refusing(&self, row: &CommitRow, entries: &[NewEntry]) -> Vec<StoredEntry> {
+        let met = |entry: &NewEntry| {
+            let staged = Some(self.met(row, &entry.column)?);
+            Some(StoredEntry { column: entry.column.clone(), staged, confirmed: None })
+        };
+        entries.iter().filter_map(met).collect()
     }
 }
 
@@ -209,8 +227,21 @@ impl CommitRows for Scripted {
         entries: &[NewEntry],
     ) -> Faulty<RowAnswer> {
         let put = async {
-            self.replicas.complete(row, entries).await;
-            self.replicas.memory.put_unless_exists(row, fence, entries).await
+            let ghosts = self.replicas.refusing(row, entries);
+            if ghosts.is_empty() {
+                let answer = self.replicas.memory.put_unless_exists(row, fence, entries).await?;
+                if answer == RowAnswer::Applied {
+                    self.replicas.end(row, entries);
+                }
+                return Ok(answer);
+            }
+            // Whatever else refuses it is told as well, the row's epoch before all.
+            let columns: Vec<Bytes> = entries.iter().map(|entry| entry.column.clone()).collect();
+            let mut existing = self.replicas.memory.read_entries(row, &columns).await?;
+            existing.extend(ghosts);
+            let nothing = self.replicas.memory.move_epoch(row, Some(Epoch(0)), Epoch(0)).await?;
+            let RowAnswer::Refused { epoch, .. } = nothing else { panic!("no row is of epoch 0") };
+            Ok(RowAnswer::Refused { epoch, existing })
         };
         let is_ghost = matches!(
             self.script.lock().unwrap().iter().find(|(op, times, _)| *op == Op::Put && *times > 0),

@@ -1,14 +1,17 @@
 //! Virtual time, and processes that are driven, paused and killed by the test.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use carnet_base::{Clock, Moment, Task, Tasks, Timer, Wait, WallTime};
+
+/// More steps than anything takes without going round in circles.
+const STEPS_MAX: usize = 200_000;
 
 /// Virtual time: it stands still while any process can go on.
 #[derive(Default)]
@@ -51,18 +54,43 @@ impl Timer for VirtualTimer {
     }
 
     fn wait(&self, wait: Duration) -> Wait {
-        let time = Arc::clone(&self.0);
         let until = Timer::now(self).after(wait);
-        Box::pin(poll_fn(move |context| {
-            let mut time = time.0.lock().unwrap();
-            if time.now >= until {
-                return Poll::Ready(());
-            }
+        Box::pin(Waiting { time: Arc::clone(&self.0), until, ticket: None })
+    }
+}
+
+struct Waiting {
+    time: Arc<Time>,
+    until: Moment,
+    ticket: Option<u64>,
+}
+
+impl Future for Waiting {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let shared = Arc::clone(&self.time);
+        let mut time = shared.0.lock().unwrap();
+        if time.now >= self.until {
+            return Poll::Ready(());
+        }
+        let ticket = *self.ticket.get_or_insert_with(|| {
             time.tickets += 1;
-            let ticket = time.tickets;
-            time.waiting.insert((until, ticket), context.waker().clone());
-            Poll::Pending
-        }))
+            time.tickets
+        });
+        let before = time.waiting.insert((self.until, ticket), context.waker().clone());
+        drop(time);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            let waker = self.time.0.lock().unwrap().waiting.remove(&(self.until, ticket));
+            drop(waker);
+        }
     }
 }
 
@@ -177,7 +205,7 @@ impl World {
         let mut future = pin!(future);
         let flag = Arc::new(Flag(AtomicBool::new(true)));
         let waker = Waker::from(Arc::clone(&flag));
-        for _ in 0..1_000_000 {
+        for _ in 0..STEPS_MAX {
             if flag.0.swap(false, Ordering::SeqCst)
                 && let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker))
             {
@@ -202,6 +230,6 @@ impl World {
 
     /// Runs everything that can go on without time passing.
     pub fn settle(&self) {
-        while self.step() {}
+        assert!((0..STEPS_MAX).any(|_| !self.step()), "it goes on for ever");
     }
 }
