@@ -65,7 +65,12 @@ async fn in_time<T>(timer: &VirtualTimer, future: impl Future<Output = T>) -> Op
 }
 
 /// Raises a counter once; `None` where it was not begun, or not committed.
-async fn raise(log: &Log, known: &Shared, at: usize, timer: &VirtualTimer) -> Option<u64> {
+async fn raise(
+    log: &Log,
+    known: &Shared,
+    (at, thinks): (usize, Duration),
+    timer: &VirtualTimer,
+) -> Option<u64> {
     let context = Context::unbounded();
     let floor = known.lock().unwrap().acknowledged[at];
     let begun = log.begin(&context, BeginKind::ReadWrite).await.ok()?;
@@ -79,6 +84,7 @@ async fn raise(log: &Log, known: &Shared, at: usize, timer: &VirtualTimer) -> Op
     };
     let before = number(version.and_then(|version| version.payload).as_deref());
     assert!(before >= floor, "{before} was read at {}, after {floor} was acknowledged", begun.read);
+    timer.wait(thinks).await;
     let payload = Some((before + 1).to_string().into());
     let writes = vec![Write { key: counter(at), payload }];
     let request = CommitRequest::new(begun, start, ReadSet::default(), writes);
@@ -117,7 +123,9 @@ async fn client(known: Shared, mut rng: SeededRng, timer: VirtualTimer) {
             Arc::clone(&logs[usize::try_from(rng.below(logs.len() as u64)).unwrap()])
         };
         let at = usize::try_from(rng.below(COUNTERS as u64)).unwrap();
-        if let Some(raised) = raise(&log, &known, at, &timer).await {
+        let thinks = if rng.chance(300) { rng.below(3_000) } else { 0 };
+        let thinks = Duration::from_millis(thinks);
+        if let Some(raised) = raise(&log, &known, (at, thinks), &timer).await {
             let mut known = known.lock().unwrap();
             assert!(known.committed[at].insert(raised), "{raised} was committed twice");
             known.acknowledged[at] = known.acknowledged[at].max(raised);
