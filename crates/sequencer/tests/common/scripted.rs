@@ -112,6 +112,13 @@ impl Replicas {
         }
     }
 
+    async fn epoch(&self, row: &CommitRow) -> Faulty<Option<Epoch>> {
+        match self.memory.move_epoch(row, Some(Epoch(0)), Epoch(0)).await? {
+            RowAnswer::Refused { epoch, .. } => Ok(epoch),
+            RowAnswer::Applied => panic!("no row is of epoch 0"),
+        }
+    }
+
     fn end(&self, row: &CommitRow, entries: &[NewEntry]) {
         let mut ghosts = self.ghosts.lock().unwrap();
         for NewEntry { column, .. } in entries {
@@ -239,15 +246,14 @@ impl CommitRows for Scripted {
             let columns: Vec<Bytes> = entries.iter().map(|entry| entry.column.clone()).collect();
             let mut existing = self.replicas.memory.read_entries(row, &columns).await?;
             existing.extend(ghosts);
-            let nothing = self.replicas.memory.move_epoch(row, Some(Epoch(0)), Epoch(0)).await?;
-            let RowAnswer::Refused { epoch, .. } = nothing else { panic!("no row is of epoch 0") };
-            Ok(RowAnswer::Refused { epoch, existing })
+            Ok(RowAnswer::Refused { epoch: self.replicas.epoch(row).await?, existing })
         };
         let is_ghost = matches!(
             self.script.lock().unwrap().iter().find(|(op, times, _)| *op == Op::Put && *times > 0),
             Some((_, _, Effect::Ghost))
         );
-        if is_ghost {
+        // No replica takes what the fence forbids.
+        if is_ghost && (fence.is_none() || self.replicas.epoch(row).await? == fence) {
             let mut ghosts = self.replicas.ghosts.lock().unwrap();
             for NewEntry { column, value } in entries {
                 ghosts.insert((row.clone(), column.clone()), value.clone());
