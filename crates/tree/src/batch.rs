@@ -74,6 +74,18 @@ struct State {
     stats: Stats,
 }
 
+impl State {
+    /// Caches a root, unless a newer one is there: what others suggest may overtake answers.
+    fn keep(&mut self, known: Known) -> bool {
+        let generation = known.root.generation();
+        let is_news = self.root.as_ref().is_none_or(|cached| cached.root.generation() < generation);
+        if is_news {
+            self.root = Some(known);
+        }
+        is_news
+    }
+}
+
 /// A root as the pointer held it.
 #[derive(Clone)]
 struct Known {
@@ -464,10 +476,25 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         self.know(bytes)
     }
 
+    /// Keeps a root that somebody has set, if it is news.
+    pub(crate) fn suggest(&self, bytes: Bytes) -> Result<()> {
+        let root = Root::decode(&bytes)?;
+        let state = &mut *self.state();
+        let is_news = state.keep(Known { root: Arc::new(root), bytes: Some(bytes) });
+        state.stats.roots_suggested += u64::from(is_news);
+        Ok(())
+    }
+
     /// Decodes a root that was just read, and keeps it.
     fn know(&self, bytes: Option<Bytes>) -> Result<Known> {
+        let root = bytes.as_ref().map_or_else(|| Ok(Root::default()), Root::decode)?;
         let state = &mut *self.state();
         if let Some(cached) = &state.root {
+            // It was suggested while the answer was on its way: a root that was set after the
+            // one that was read, and so after the read began.
+            if cached.root.generation() > root.generation() {
+                return Ok(cached.clone());
+            }
             let is_same = cached.bytes == bytes;
             state.sure = if is_same {
                 (state.sure + 1).min(SURE_MAX)
@@ -478,7 +505,6 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
                 return Ok(cached.clone());
             }
         }
-        let root = bytes.as_ref().map_or_else(|| Ok(Root::default()), Root::decode)?;
         let known = Known { root: Arc::new(root), bytes };
         state.root = Some(known.clone());
         Ok(known)
@@ -521,7 +547,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         let known = Known { root: Arc::new(root), bytes: Some(to) };
         let state = &mut *self.state();
         state.stats.root_moves += 1;
-        state.root = Some(known.clone());
+        state.keep(known.clone());
         state.sure = (state.sure + 1).min(SURE_MAX);
         Ok(Some(known))
     }

@@ -25,6 +25,8 @@ pub struct Stats {
     pub root_moves: u64,
     /// Compare-and-sets that ended with an error and had to be looked into.
     pub swaps_in_doubt: u64,
+    /// Suggested roots that were newer than the cached one.
+    pub roots_suggested: u64,
     /// The longest root that was written, in bytes.
     pub root_bytes_max: u64,
     /// Memory that cached nodes take now, in bytes.

@@ -112,6 +112,16 @@ impl<N: NodeStore, R: RootPointer> Tree<N, R> {
         self.update(Vec::new(), move |view| view.put(key.clone(), value.clone()))
     }
 
+    /// Tells of a root that another transactor has set, for certain: the next batch can begin with
+    /// it instead of reading the root. What comes late or twice does no harm.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` where the bytes are no root.
+    pub fn suggest_root(&self, root: Bytes) -> Result<()> {
+        self.core.suggest(root)
+    }
+
     /// Returns what this transactor has done.
     #[must_use]
     pub fn stats(&self) -> Stats {

@@ -7,6 +7,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use carnet_base::{Bytes, ErrorKind, Result, SeededRng, block_on};
 use carnet_tree::sim::SimTimer;
@@ -209,4 +210,35 @@ fn a_store_that_panics_leaves_nobody_waiting() {
     };
     assert!(is_unknown(answer.unwrap_err().kind()));
     assert_eq!(block_on(tree.get(key("b"))).unwrap(), None);
+}
+
+#[test]
+fn a_suggested_root_saves_reading_it_and_an_old_one_changes_nothing() {
+    let store = Store::default();
+    // Nobody moves this time on.
+    let options = || Options { backoff: Duration::ZERO, ..Options::default() };
+    let (first, second) = (open(&store, options()), open(&store, options()));
+    let put = |tree: &Tree<Store, Store>, value: &'static [u8]| {
+        block_on(tree.put(key("a"), Bytes::from_static(value))).unwrap();
+        store.with(|state| state.root.clone().unwrap())
+    };
+    // The second learns that its guesses are right.
+    let old = put(&first, b"0");
+    (0..4).for_each(|_| drop(put(&second, b"1")));
+    let before = second.stats();
+    for _ in 0..10 {
+        let root = put(&first, b"2");
+        second.suggest_root(root).unwrap();
+        second.suggest_root(old.clone()).unwrap();
+        put(&second, b"3");
+    }
+    let after = second.stats();
+    assert_eq!(after.root_reads, before.root_reads);
+    assert_eq!(after.root_swaps - before.root_swaps, 10, "none was lost");
+    assert_eq!(after.roots_suggested - before.roots_suggested, 10);
+    // Without the suggestion each of these loses a move, or reads.
+    put(&first, b"4");
+    put(&second, b"5");
+    assert!(second.stats().root_reads > after.root_reads);
+    assert!(second.suggest_root(Bytes::from_static(b"no root")).is_err());
 }
