@@ -6,6 +6,7 @@
 //!                                          └▶ copy: files of CSV, in and out
 //!   carnet stress ──▶ a database or a server, and the checker
 //!   carnet inspect, verify, compact ──▶ the storage engine, without a server
+//!   carnet maelstrom ──▶ carnet_maelstrom ──▶ carnet_tree: no database at all
 //! ```
 //!
 //! One file per command in [`commands`]. What a command prints on standard output is its result;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Stress(arguments) => arguments.run(),
         Command::Verify(arguments) => arguments.run(),
         Command::Compact(arguments) => arguments.run(),
+        Command::Maelstrom(arguments) => arguments.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

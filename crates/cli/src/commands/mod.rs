@@ -3,6 +3,7 @@
 mod compact;
 mod hash_password;
 mod inspect;
+mod maelstrom;
 mod node;
 mod serve;
 mod shell;
@@ -50,4 +51,5 @@ pub(crate) enum Command {
     Verify(verify::Verify),
     /// Rewrites a database's files into as few as there can be.
     Compact(compact::Compact),
+    Maelstrom(maelstrom::Maelstrom),
 }

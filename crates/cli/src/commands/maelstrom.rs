@@ -1,0 +1,132 @@
+//! `carnet maelstrom`: a node for the Maelstrom workbench, over standard input and output.
+
+use std::io;
+use std::time::Duration;
+
+use anyhow::Result;
+use carnet_maelstrom::{Options, Shape, run};
+use clap::{Args, ValueEnum};
+
+/// Run a node for Maelstrom: transactions over lww-kv, ordered by one root in lin-kv.
+///
+/// It serves the workloads txn-list-append, txn-rw-register, lin-kv, g-set and echo. Without
+/// options it is strictly serializable and takes the fewest messages; each option takes one idea
+/// away, so that its worth can be measured.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Maelstrom {
+    /// Cache no nodes of the tree.
+    #[arg(long)]
+    no_cache: bool,
+    /// Read the root before each batch.
+    #[arg(long)]
+    no_root_cache: bool,
+    /// Do not tell the other nodes when the root moved.
+    #[arg(long)]
+    no_hints: bool,
+    /// How many transactions one move of the root may carry.
+    #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = at_least_one)]
+    batch: usize,
+    /// Begin a batch every so many milliseconds; 0 begins one when the last has ended.
+    #[arg(long, value_name = "MILLIS", default_value_t = 10)]
+    batch_delay: u64,
+    /// Answer transactions that only read by what is cached: serializable, but may be stale.
+    #[arg(long)]
+    no_verify_reads: bool,
+    /// Give a transaction up when another one moved the root first.
+    #[arg(long)]
+    no_retry: bool,
+    /// Wait up to so many milliseconds after a lost move, twice as long after each next one.
+    #[arg(long, value_name = "MILLIS", default_value_t = 5)]
+    backoff: u64,
+    /// Read nodes one after the other.
+    #[arg(long)]
+    sequential_reads: bool,
+    /// Write nodes one after the other.
+    #[arg(long)]
+    sequential_writes: bool,
+    /// How the keys are laid out.
+    #[arg(long, value_enum, default_value = "buffered")]
+    layout: Layout,
+    /// The service that keeps the tree's nodes.
+    #[arg(long, value_name = "SERVICE", default_value = "lww-kv")]
+    nodes_in: String,
+    /// Ask a service again when it has not answered for so many milliseconds.
+    #[arg(long, value_name = "MILLIS", default_value_t = 1000)]
+    service_timeout: u64,
+    /// Give a transaction up when the services have not answered for so many milliseconds.
+    #[arg(long, value_name = "MILLIS", default_value_t = 4000)]
+    patience: u64,
+    /// WRONG ON PURPOSE: take a node that is not there yet for an empty one.
+    #[arg(long)]
+    ignore_missing: bool,
+}
+
+const EXAMPLES: &str = "\
+Example, with Maelstrom's own program:
+  maelstrom test -w txn-list-append --bin carnet --node-count 2 --concurrency 10n --rate 100 \\
+    --time-limit 10 -- maelstrom";
+
+/// How the keys are laid out.
+#[derive(Clone, Copy, ValueEnum)]
+enum Layout {
+    /// A hash tree; the newest writes in the root itself.
+    Buffered,
+    /// A hash tree.
+    Tree,
+    /// One map, each value in a node of its own.
+    Flat,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "expected 1 or more".to_owned())
+}
+
+impl Maelstrom {
+    pub(crate) fn run(self) -> Result<()> {
+        // Standard output belongs to the protocol.
+        tracing_subscriber::fmt()
+            .with_writer(io::stderr)
+            .with_ansi(false)
+            .with_target(false)
+            .init();
+        Ok(run(io::stdin(), io::stdout(), self.options())?)
+    }
+
+    fn options(self) -> Options {
+        let mut options = Options {
+            nodes_in: self.nodes_in,
+            service_timeout: Duration::from_millis(self.service_timeout),
+            ..Options::default()
+        };
+        if self.no_hints {
+            options.hint_peers_max = 0;
+        }
+        let tree = &mut options.tree;
+        tree.batch_transactions_max = self.batch;
+        tree.batch_interval = Duration::from_millis(self.batch_delay);
+        tree.backoff = Duration::from_millis(self.backoff);
+        tree.patience = Duration::from_millis(self.patience);
+        tree.cache_root = !self.no_root_cache;
+        tree.verify_reads = !self.no_verify_reads;
+        tree.ignore_missing = self.ignore_missing;
+        if self.no_cache {
+            tree.cache_bytes = 0;
+        }
+        if self.no_retry {
+            tree.attempts_max = 1;
+        }
+        if self.sequential_reads {
+            tree.reads_in_flight = 1;
+        }
+        if self.sequential_writes {
+            tree.writes_in_flight = 1;
+        }
+        match self.layout {
+            Layout::Buffered => {}
+            Layout::Tree => tree.shape = Shape::bare(),
+            Layout::Flat => tree.shape = Shape::flat(),
+        }
+        options
+    }
+}

@@ -1,0 +1,135 @@
+//! Requests to services, and who waits for their answers.
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::message::{Message, MessageId};
+use crate::node::{Output, lock};
+use crate::{Timer, Wait};
+
+/// What a service answered.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Reply {
+    Ok(Map<String, Value>),
+    /// An error, and its code; `None` where it has none, or the answer does not fit the request.
+    Error(Option<u64>),
+    /// Nothing, in time: it may have done what it was asked for, and may do so later.
+    Timeout,
+}
+
+/// Sends requests as one node. Clones share the numbers of requests.
+#[derive(Clone)]
+pub(crate) struct Rpc {
+    node: Arc<str>,
+    output: Arc<dyn Output>,
+    timer: Arc<dyn Timer>,
+    timeout: Duration,
+    calls: Arc<Mutex<Calls>>,
+}
+
+#[derive(Default)]
+struct Calls {
+    last: MessageId,
+    waiting: HashMap<MessageId, Call>,
+}
+
+struct Call {
+    /// Who may answer, and how.
+    dest: String,
+    kind: String,
+    reply: Option<Reply>,
+    waker: Option<Waker>,
+}
+
+/// Forgets a call whose caller has gone, so that a late answer finds nobody.
+struct Ticket {
+    id: MessageId,
+    calls: Arc<Mutex<Calls>>,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        lock(&self.calls).waiting.remove(&self.id);
+    }
+}
+
+impl Rpc {
+    pub(crate) fn new(
+        node: &str,
+        output: Arc<dyn Output>,
+        timer: Arc<dyn Timer>,
+        timeout: Duration,
+    ) -> Self {
+        Self { node: node.into(), output, timer, timeout, calls: Arc::default() }
+    }
+
+    /// Sends a message that nobody answers.
+    pub(crate) fn tell(&self, dest: &str, kind: &str, fields: Map<String, Value>) {
+        self.send(dest, kind, None, fields);
+    }
+
+    /// Sends a request, and waits for the answer.
+    pub(crate) fn call(
+        &self,
+        dest: &str,
+        kind: &str,
+        fields: Map<String, Value>,
+    ) -> impl Future<Output = Reply> + Send + use<> {
+        let id = {
+            let mut calls = lock(&self.calls);
+            calls.last += 1;
+            let id = calls.last;
+            let (dest, kind) = (dest.to_owned(), format!("{kind}_ok"));
+            calls.waiting.insert(id, Call { dest, kind, reply: None, waker: None });
+            id
+        };
+        self.send(dest, kind, Some(id), fields);
+        let ticket = Ticket { id, calls: Arc::clone(&self.calls) };
+        let mut timeout: Wait = self.timer.wait(self.timeout);
+        poll_fn(move |context| {
+            let mut calls = lock(&ticket.calls);
+            let call = calls.waiting.get_mut(&ticket.id).expect("only its ticket removes it");
+            if let Some(reply) = call.reply.take() {
+                return Poll::Ready(reply);
+            }
+            call.waker = Some(context.waker().clone());
+            drop(calls);
+            timeout.as_mut().poll(context).map(|()| Reply::Timeout)
+        })
+    }
+
+    /// Takes an answer; one that nobody waits for any more is dropped, and so is one that comes
+    /// from somebody who was not asked.
+    pub(crate) fn take(&self, id: MessageId, mut answer: Message) {
+        let waker = lock(&self.calls).waiting.get_mut(&id).and_then(|call| {
+            if call.dest != answer.src {
+                return None;
+            }
+            call.reply = Some(if answer.kind == call.kind {
+                Reply::Ok(answer.fields)
+            } else {
+                let code = answer.fields.remove("code").filter(|_| answer.kind == "error");
+                Reply::Error(code.as_ref().and_then(Value::as_u64))
+            });
+            call.waker.take()
+        });
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn send(&self, dest: &str, kind: &str, id: Option<MessageId>, fields: Map<String, Value>) {
+        let message = Message {
+            src: self.node.to_string(),
+            dest: dest.to_owned(),
+            kind: kind.to_owned(),
+            id,
+            in_reply_to: None,
+            fields,
+        };
+        self.output.send(message);
+    }
+}
