@@ -50,6 +50,13 @@ const SURE_ENOUGH: u32 = 2;
 /// What one disappointment costs, where one confirmation brings 1. A right guess saves the read
 /// of the root; a wrong one costs a lost move and a read: it has to be right most of the time.
 const DISAPPOINTMENT: u32 = 3;
+/// The longest wait after a lost move, in the times that a move takes: others need no more.
+const BACKOFF_SWAPS_MAX: u32 = 4;
+/// The longest rest after a move, the same way; and after how many moves to rest, for one that was
+/// lost and altogether. Found by trying, with two to five transactors and 10 ms to the root.
+const REST_SWAPS_MAX: u32 = 4;
+const RESTS_PER_LOSS: u32 = 4;
+const RESTS_MAX: u32 = 8;
 
 /// A transactor.
 pub(crate) struct Core<N, R> {
@@ -71,10 +78,21 @@ struct State {
     /// How sure it is that the cached root is still the newest when a batch begins.
     sure: u32,
     attempts: u64,
+    /// How long a compare-and-set takes, about.
+    swap_time: Duration,
+    /// For how many more moves to rest after each of them.
+    rests: u32,
+    rest_until: Moment,
     stats: Stats,
 }
 
 impl State {
+    /// Draws a time below a limit.
+    fn below(&mut self, limit: Duration) -> Duration {
+        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.rng.below(limit))
+    }
+
     /// Caches a root, unless a newer one is there: what others suggest may overtake answers.
     fn keep(&mut self, known: Known) -> bool {
         let generation = known.root.generation();
@@ -137,6 +155,9 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
             root: None,
             sure: 0,
             attempts: 0,
+            swap_time: Duration::ZERO,
+            rests: 0,
+            rest_until: Moment::default(),
             stats: Stats::default(),
         };
         let (wakers, state) = (Arc::default(), Mutex::new(state));
@@ -172,16 +193,14 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         let core = Arc::clone(core);
         Some(Box::pin(async move {
             loop {
+                core.rest().await;
                 core.wait_for_tick().await;
-                let mut batch = core.take_batch();
-                if batch.is_empty() {
+                let mut batch = Vec::new();
+                if !core.fill(&mut batch) {
                     return;
                 }
-                core.serve(&mut batch).await;
-                core.count(|stats| {
-                    stats.batches += 1;
-                    stats.transactions += batch.len() as u64;
-                });
+                core.serve(batch).await;
+                core.count(|stats| stats.batches += 1);
                 core.wakers.wake_all();
                 core.hand_over().await;
             }
@@ -198,6 +217,14 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         .await;
     }
 
+    /// Waits where others are to have their turn.
+    async fn rest(&self) {
+        let wait = self.state().rest_until.since(self.timer.now());
+        if !wait.is_zero() {
+            self.timer.wait(wait).await;
+        }
+    }
+
     async fn wait_for_tick(&self) {
         let interval = self.options.batch_interval.as_nanos();
         if interval == 0 || self.state().queue.is_empty() {
@@ -208,27 +235,31 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         self.timer.wait(Duration::from_nanos(wait)).await;
     }
 
-    fn take_batch(&self) -> Vec<Box<dyn Job>> {
+    /// Adds what waits to a batch, as far as there is room; false where nothing was added.
+    fn fill(&self, batch: &mut Vec<Box<dyn Job>>) -> bool {
         let mut state = self.state();
-        let count = state.queue.len().min(self.options.batch_transactions_max.max(1));
-        state.queue.drain(..count).collect()
+        let room = self.options.batch_transactions_max.max(1).saturating_sub(batch.len());
+        let count = state.queue.len().min(room);
+        batch.extend(state.queue.drain(..count));
+        count > 0
     }
 
     /// Runs a batch, and answers it. What is wrong with one transaction is no answer to another:
     /// where nothing was written for such a reason, each half is tried by itself.
-    async fn serve(&self, batch: &mut [Box<dyn Job>]) {
+    async fn serve(&self, batch: Vec<Box<dyn Job>>) {
         let mut parts = vec![batch];
-        while let Some(part) = parts.pop() {
-            let outcome = self.run_guarded(part).await;
+        while let Some(mut part) = parts.pop() {
+            let outcome = self.run_guarded(&mut part).await;
             let is_of_one = outcome.as_ref().is_err_and(|error| {
                 matches!(error.kind(), ErrorKind::Corrupted | ErrorKind::Invalid)
             });
             if is_of_one && part.len() > 1 {
-                let (first, second) = part.split_at_mut(part.len() / 2);
-                parts.extend([second, first]);
+                let second = part.split_off(part.len() / 2);
+                parts.extend([second, part]);
                 continue;
             }
-            for job in part {
+            self.count(|stats| stats.transactions += part.len() as u64);
+            for mut job in part {
                 job.answer(outcome.as_ref().copied().map_err(again));
             }
         }
@@ -236,7 +267,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
 
     /// Runs a batch. If a store panics, this is an answer like another: the batch belongs to
     /// many, and they would wait for ever if it unwound the one who drives.
-    async fn run_guarded(&self, batch: &mut [Box<dyn Job>]) -> Result<()> {
+    async fn run_guarded(&self, batch: &mut Vec<Box<dyn Job>>) -> Result<()> {
         let mut run = pin!(self.run(batch));
         poll_fn(|context| {
             let poll = || run.as_mut().poll(context);
@@ -262,7 +293,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
     }
 
     /// Runs a batch until it can be answered.
-    async fn run(&self, batch: &mut [Box<dyn Job>]) -> Result<()> {
+    async fn run(&self, batch: &mut Vec<Box<dyn Job>>) -> Result<()> {
         let deadline = self.timer.now().after(self.options.patience);
         let mut this = match self.guess() {
             Some(base) => Try { base, is_verified: false, losses: 0, deadline },
@@ -272,31 +303,36 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
             }
         };
         loop {
-            match self.attempt(batch, &this).await {
+            let newer = match self.attempt(batch, &this).await {
                 Ok(()) => return Ok(()),
                 Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Moved(newer)) => this.base = newer,
+                Err(Stop::Moved(newer)) => newer,
                 Err(Stop::Lost(newer)) => {
-                    this.base = newer;
                     this.losses += 1;
+                    newer
                 }
-            }
-            this.is_verified = true;
+            };
             if this.losses >= self.options.attempts_max {
                 let losses = this.losses;
                 return Err(Error::conflict(format!(
                     "other transactors moved the root meanwhile, {losses} times"
                 )));
             }
+            // Whoever was called meanwhile comes along, instead of waiting for the next batch. Of
+            // these the root that was just read proves nothing.
+            this = Try { base: newer, is_verified: !self.fill(batch), ..this };
         }
     }
 
     /// Waits a random time that grows with the number of losses.
     async fn back_off(&self, losses: usize) {
         let doublings = u32::try_from(losses).unwrap_or(u32::MAX).min(6);
-        let limit = self.options.backoff.saturating_mul(1 << doublings);
-        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        let wait = Duration::from_nanos(self.state().rng.below(limit));
+        let backoff = self.options.backoff;
+        let wait = {
+            let state = &mut *self.state();
+            let cap = state.swap_time.max(backoff).saturating_mul(BACKOFF_SWAPS_MAX);
+            state.below(backoff.saturating_mul(1 << doublings).min(cap))
+        };
         if !wait.is_zero() {
             self.timer.wait(wait).await;
         }
@@ -541,7 +577,10 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
             stats.root_swaps += 1;
             stats.root_bytes_max = stats.root_bytes_max.max(to.len() as u64);
         });
-        if self.root.compare_and_set(base.bytes.clone(), to.clone()).await? == Swap::Mismatch {
+        let began = self.timer.now();
+        let swap = self.root.compare_and_set(base.bytes.clone(), to.clone()).await?;
+        self.pace(swap, began);
+        if swap == Swap::Mismatch {
             return Ok(None);
         }
         let known = Known { root: Arc::new(root), bytes: Some(to) };
@@ -550,6 +589,22 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         state.keep(known.clone());
         state.sure = (state.sure + 1).min(SURE_MAX);
         Ok(Some(known))
+    }
+
+    /// Learns from a compare-and-set how long to wait for others. A transactor that has just moved
+    /// the root knows the newest one, and could move it again before anybody else has read it: the
+    /// others would starve. So whoever has lost lately rests after its next moves.
+    fn pace(&self, swap: Swap, began: Moment) {
+        let now = self.timer.now();
+        let state = &mut *self.state();
+        state.swap_time = (state.swap_time * 7 + now.since(began)) / 8;
+        if swap == Swap::Mismatch {
+            state.rests = (state.rests + RESTS_PER_LOSS).min(RESTS_MAX);
+        } else if state.rests > 0 && !self.options.backoff.is_zero() {
+            state.rests -= 1;
+            let rest = state.below(state.swap_time.saturating_mul(REST_SWAPS_MAX));
+            state.rest_until = now.after(rest);
+        }
     }
 
     /// Finds out what became of an attempt. Also one that was refused is looked for: a request

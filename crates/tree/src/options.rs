@@ -32,7 +32,9 @@ pub struct Options {
     /// tries again. Default: no limit, since each loss is another one's success.
     pub attempts_max: usize,
     /// After its *n*-th lost move a batch waits a random part of 2ⁿ⁻¹ times this, of at most 64
-    /// times. Default: 5 ms.
+    /// times, and of at most four times of what a move takes, if that is more than this. Whoever
+    /// has lost also rests so long after its next few moves, so that others win, too. Zero never
+    /// waits. Default: 5 ms.
     pub backoff: Duration,
     /// How long to wait before a node that was not there is asked for again. Default: 5 ms.
     pub missing_wait: Duration,
