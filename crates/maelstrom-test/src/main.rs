@@ -1,0 +1,218 @@
+//! `carnet-maelstrom-test`: runs Maelstrom nodes without Maelstrom, and checks what clients saw.
+//! Exits with 0 if that is valid, 1 if not, 2 if the run could not be carried out.
+
+use std::env;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use carnet_checker::Model;
+use carnet_checker::format::write_edn;
+use carnet_maelstrom_test::{
+    Conditions, Distribution, Faults, Kind, Plan, Report, processes, simulated,
+};
+use clap::Parser;
+
+/// Runs Maelstrom nodes against simulated services, clients and faults, and checks what clients
+/// saw.
+///
+/// Arguments after -- are given to the node, after "maelstrom" where --bin is not given.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// What clients ask for.
+    #[arg(short, long, value_enum, default_value = "txn-list-append")]
+    workload: Kind,
+    /// The node's program. By default `carnet`, built by cargo as this program was.
+    #[arg(long, value_name = "PROGRAM")]
+    bin: Option<PathBuf>,
+    /// Run the project's nodes in this process on virtual time, with their default options: a seed
+    /// gives one run, and the machine's speed plays no part.
+    #[arg(long, conflicts_with_all = ["bin", "node"])]
+    simulated: bool,
+    /// How many nodes.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
+    node_count: u16,
+    /// Requests a second, of all clients together.
+    #[arg(long, default_value_t = 100.0, value_parser = rate)]
+    rate: f64,
+    /// For how many seconds.
+    #[arg(long, default_value_t = 10.0, value_parser = seconds)]
+    time_limit: f64,
+    /// Clients for each node; each makes one request at a time.
+    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    concurrency: u16,
+    /// How many milliseconds a message between servers takes, one way, on average.
+    #[arg(long, value_name = "MILLIS", default_value_t = 0)]
+    latency: u64,
+    /// How these times are distributed.
+    #[arg(long, value_enum, default_value = "constant")]
+    latency_dist: Distribution,
+    /// How many of 1000 messages between nodes are lost.
+    #[arg(long, value_name = "PER-MILLE", default_value_t = 0)]
+    loss: u64,
+    /// Cut nodes off from each other, and reunite them, every so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    partition_every: Option<f64>,
+    /// How many of 1000 requests to services, and as many of their answers, are late.
+    #[arg(long, value_name = "PER-MILLE", default_value_t = 0)]
+    late: u64,
+    /// By how many milliseconds at most.
+    #[arg(long, value_name = "MILLIS", default_value_t = 2000)]
+    lateness: u64,
+    /// How many of 1000 requests to services are never answered, done or not.
+    #[arg(long, value_name = "PER-MILLE", default_value_t = 0)]
+    silence: u64,
+    /// How many of 1000 requests to services are answered with an indefinite error, done or not.
+    #[arg(long, value_name = "PER-MILLE", default_value_t = 0)]
+    errors: u64,
+    /// How many keys are written before.
+    #[arg(long, value_name = "KEYS", default_value_t = 0)]
+    preload: u64,
+    /// What the history has to be.
+    #[arg(long, value_name = "MODEL", default_value = "strict-serializable", value_parser = model)]
+    consistency_model: Model,
+    /// Draws all that is random around the nodes.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Print everything as one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Write the history to a file, as EDN.
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Show the nodes' logs.
+    #[arg(long)]
+    log: bool,
+    /// Arguments of the node.
+    #[arg(last = true)]
+    node: Vec<String>,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| (0.01..=100_000.0).contains(rate));
+    rate.ok_or_else(|| "expected between 0.01 and 100000 a second".to_owned())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.001..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| "expected between 0.001 and 86400 seconds".to_owned())
+}
+
+fn model(text: &str) -> Result<Model, String> {
+    Model::from_name(text).ok_or_else(|| format!("there is no model {text}"))
+}
+
+impl Arguments {
+    fn plan(&self) -> Plan {
+        Plan {
+            workload: self.workload,
+            nodes: self.node_count.into(),
+            rate: self.rate,
+            time_limit: Duration::from_secs_f64(self.time_limit),
+            clients_per_node: self.concurrency.into(),
+            preload: self.preload,
+            conditions: Conditions {
+                latency: Duration::from_millis(self.latency),
+                distribution: self.latency_dist,
+                loss: self.loss,
+            },
+            faults: Faults {
+                late_requests: self.late,
+                late_answers: self.late,
+                lateness_max: Duration::from_millis(self.lateness),
+                lost: self.silence,
+                errors: self.errors,
+            },
+            partition_every: self.partition_every.map(Duration::from_secs_f64),
+            model: self.consistency_model,
+            seed: self.seed,
+            ..Plan::default()
+        }
+    }
+
+    fn run(&self, plan: &Plan) -> Result<Report, String> {
+        if self.simulated {
+            return simulated::run(plan, &carnet_maelstrom::Options::default());
+        }
+        let mut arguments = self.node.clone();
+        let path = match &self.bin {
+            Some(path) => path.clone(),
+            None => {
+                arguments.insert(0, "maelstrom".to_owned());
+                build()?
+            }
+        };
+        processes::run(plan, &processes::Program { path, arguments, shows_log: self.log })
+    }
+}
+
+/// Builds `carnet` beside this program, and returns where it is.
+fn build() -> Result<PathBuf, String> {
+    let own = env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
+    let folder = own.parent().unwrap_or(Path::new("."));
+    if let Some(cargo) = env::var_os("CARGO") {
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "--package", "carnet-cli", "--bin", "carnet"]);
+        if folder.ends_with("release") {
+            build.arg("--release");
+        }
+        match build.status() {
+            Ok(status) if status.success() => {}
+            Ok(status) => return Err(format!("cargo cannot build carnet: {status}")),
+            Err(error) => return Err(format!("cargo cannot be run: {error}")),
+        }
+    }
+    let path = folder.join("carnet");
+    if path.exists() { Ok(path) } else { Err("which program? Give --bin".to_owned()) }
+}
+
+fn shown(report: &Report, plan: &Plan) -> String {
+    let Report { verdict, ok, fail, info, .. } = report;
+    let latency = |per_mille| report.latency(per_mille).as_secs_f64() * 1e3;
+    format!(
+        "{}\n{ok} ok, {fail} failed, {info} unknown; {:.2} server messages each; p50 {:.1} ms, \
+         p95 {:.1} ms, p99 {:.1} ms\n{} {}",
+        verdict.explanation.trim_end(),
+        report.server_messages_per_op(),
+        latency(500),
+        latency(950),
+        latency(990),
+        plan.model,
+        if verdict.is_valid { "holds" } else { "is VIOLATED" },
+    )
+}
+
+#[expect(clippy::disallowed_methods, reason = "a binary writes the file that it was told to")]
+fn save(report: &Report, path: &Path) -> io::Result<()> {
+    let Some(history) = &report.verdict.history else {
+        return Err(io::Error::other("this workload has no history"));
+    };
+    let mut file = io::BufWriter::new(std::fs::File::create(path)?);
+    write_edn(history, &mut file)?;
+    file.flush()
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let plan = arguments.plan();
+    let report = match arguments.run(&plan) {
+        Ok(report) => report,
+        Err(message) => {
+            eprintln!("carnet-maelstrom-test: {message}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Some(path) = &arguments.history
+        && let Err(error) = save(&report, path)
+    {
+        eprintln!("carnet-maelstrom-test: {}: {error}", path.display());
+        return ExitCode::from(2);
+    }
+    let text =
+        if arguments.json { report.to_json(&plan).to_string() } else { shown(&report, &plan) };
+    // Whoever closes the pipe has read enough.
+    let _ = writeln!(io::stdout(), "{text}");
+    ExitCode::from(u8::from(!report.verdict.is_valid))
+}

@@ -1,0 +1,209 @@
+//! The network between nodes, services and clients. No I/O.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use carnet_base::{Moment, Rng, SeededRng};
+use serde_json::Value;
+
+/// A message under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Envelope {
+    pub(crate) src: String,
+    pub(crate) dest: String,
+    pub(crate) body: Value,
+}
+
+/// How long messages between servers take, one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Distribution {
+    /// Always the mean.
+    Constant,
+    /// Between nothing and twice the mean.
+    Uniform,
+    /// Exponentially distributed.
+    Exponential,
+}
+
+/// What the network does to messages. Those of clients are neither late nor lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Conditions {
+    /// The mean time that a message between servers takes, one way.
+    pub latency: Duration,
+    /// How these times are distributed.
+    pub distribution: Distribution,
+    /// How many of 1000 messages between nodes are lost.
+    pub loss: u64,
+}
+
+/// How many messages were sent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    /// Neither from nor to a client.
+    pub(crate) servers: u64,
+    pub(crate) clients: u64,
+    /// Those of servers, by the kind of message and who takes part.
+    pub(crate) kinds: BTreeMap<String, u64>,
+    /// Between nodes that cannot reach each other now, or unlucky.
+    pub(crate) lost: u64,
+}
+
+/// Who takes part.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Party {
+    Client,
+    Node,
+    Service,
+}
+
+impl Party {
+    pub(crate) fn of(name: &str) -> Self {
+        let number =
+            |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+        match name.split_at_checked(1) {
+            Some(("c", rest)) if number(rest) => Self::Client,
+            Some(("n", rest)) if number(rest) => Self::Node,
+            _ => Self::Service,
+        }
+    }
+}
+
+pub(crate) struct Network {
+    conditions: Conditions,
+    rng: SeededRng,
+    underway: BTreeMap<(Moment, u64), Envelope>,
+    sent: u64,
+    /// Nodes that reach only each other.
+    cut_off: BTreeSet<String>,
+    pub(crate) counts: Counts,
+}
+
+impl Network {
+    pub(crate) fn new(conditions: Conditions, rng: SeededRng) -> Self {
+        Self {
+            conditions,
+            rng,
+            underway: BTreeMap::new(),
+            sent: 0,
+            cut_off: BTreeSet::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Cuts some nodes off from the others; services are reached by all.
+    pub(crate) fn cut_off(&mut self, nodes: BTreeSet<String>) {
+        self.cut_off = nodes;
+    }
+
+    /// Sends a message, which takes `extra` longer than others.
+    pub(crate) fn send(&mut self, envelope: Envelope, now: Moment, extra: Duration) {
+        let (src, dest) = (Party::of(&envelope.src), Party::of(&envelope.dest));
+        let is_of_client = src == Party::Client || dest == Party::Client;
+        self.count(&envelope, is_of_client);
+        let is_between_nodes = src == Party::Node && dest == Party::Node;
+        if is_between_nodes && self.rng.chance(self.conditions.loss) {
+            self.counts.lost += 1;
+            return;
+        }
+        let latency = if is_of_client { Duration::ZERO } else { self.latency() };
+        self.put(envelope, now.after(latency + extra));
+    }
+
+    /// Sends a message that was counted before.
+    pub(crate) fn put(&mut self, envelope: Envelope, at: Moment) {
+        self.sent += 1;
+        self.underway.insert((at, self.sent), envelope);
+    }
+
+    fn count(&mut self, envelope: &Envelope, is_of_client: bool) {
+        if is_of_client {
+            self.counts.clients += 1;
+            return;
+        }
+        self.counts.servers += 1;
+        let kind = envelope.body["type"].as_str().unwrap_or("?");
+        let service = [&envelope.dest, &envelope.src].into_iter();
+        let service = service.map(String::as_str).find(|name| Party::of(name) == Party::Service);
+        let kind = format!("{} {kind}", service.unwrap_or("node"));
+        *self.counts.kinds.entry(kind).or_default() += 1;
+    }
+
+    fn latency(&mut self) -> Duration {
+        let Conditions { latency, distribution, .. } = self.conditions;
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        match distribution {
+            Distribution::Constant => latency,
+            Distribution::Uniform => Duration::from_nanos(self.rng.below(nanos.saturating_mul(2))),
+            Distribution::Exponential => {
+                let share = u32::try_from(1 + self.rng.below(1 << 20)).expect("it has 20 bits");
+                latency.mul_f64(-(f64::from(share) / f64::from(1 << 20)).ln())
+            }
+        }
+    }
+
+    /// Returns the next message that has arrived.
+    pub(crate) fn arrived(&mut self, now: Moment) -> Option<Envelope> {
+        loop {
+            let first = self.underway.first_entry().filter(|first| first.key().0 <= now)?;
+            let envelope = first.remove();
+            if self.reaches(&envelope) {
+                return Some(envelope);
+            }
+            self.counts.lost += 1;
+        }
+    }
+
+    fn reaches(&self, Envelope { src, dest, .. }: &Envelope) -> bool {
+        let is_between_nodes = Party::of(src) == Party::Node && Party::of(dest) == Party::Node;
+        !is_between_nodes || self.cut_off.contains(src) == self.cut_off.contains(dest)
+    }
+
+    /// Returns when the next message arrives.
+    pub(crate) fn next(&self) -> Option<Moment> {
+        self.underway.first_key_value().map(|((moment, _), _)| *moment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn envelope(src: &str, dest: &str) -> Envelope {
+        let body = serde_json::json!({"type": "x"});
+        Envelope { src: src.to_owned(), dest: dest.to_owned(), body }
+    }
+
+    fn network(loss: u64) -> Network {
+        let latency = Duration::from_millis(10);
+        let conditions = Conditions { latency, distribution: Distribution::Constant, loss };
+        Network::new(conditions, SeededRng::new(1))
+    }
+
+    #[test]
+    fn a_partition_cuts_nodes_only_and_clients_do_not_wait() {
+        let mut network = network(0);
+        network.cut_off(BTreeSet::from(["n0".to_owned()]));
+        let now = Moment::default();
+        for (src, dest) in [("n0", "n1"), ("n1", "n2"), ("n0", "lin-kv"), ("c1", "n0")] {
+            network.send(envelope(src, dest), now, Duration::ZERO);
+        }
+        assert_eq!(network.arrived(now).unwrap().src, "c1");
+        assert!(network.arrived(now).is_none());
+        let later = network.next().unwrap();
+        assert_eq!(later, now.after(Duration::from_millis(10)));
+        let dests = [network.arrived(later).unwrap().dest, network.arrived(later).unwrap().dest];
+        assert_eq!(dests, ["n2", "lin-kv"]);
+        assert!(network.arrived(later).is_none());
+        let Counts { servers, clients, lost, .. } = network.counts;
+        assert_eq!((servers, clients, lost), (3, 1, 1));
+    }
+
+    #[test]
+    fn only_messages_between_nodes_are_lost() {
+        let mut network = network(1000);
+        for (src, dest) in [("n0", "n1"), ("n0", "lww-kv"), ("lww-kv", "n0")] {
+            network.send(envelope(src, dest), Moment::default(), Duration::ZERO);
+        }
+        assert_eq!((network.counts.lost, network.underway.len()), (1, 2));
+    }
+}

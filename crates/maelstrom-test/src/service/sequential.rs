@@ -1,0 +1,78 @@
+//! `seq-kv`: everybody sees the same states in the same order, but not all of them at once.
+
+use std::collections::HashMap;
+
+use carnet_base::{Rng, SeededRng};
+use serde_json::Value;
+
+use crate::service::{Request, Service, decide, request, unsupported};
+
+/// How many states back a reader may be.
+const STATES: u64 = 32;
+
+#[derive(Default)]
+pub(crate) struct Sequential {
+    /// Of each key its values, each with the number of the state that brought it.
+    values: HashMap<String, Vec<(u64, Value)>>,
+    state: u64,
+    /// The state that each client has seen.
+    seen: HashMap<String, u64>,
+}
+
+impl Sequential {
+    fn at(&self, key: &str, state: u64) -> Option<&Value> {
+        let values = self.values.get(key)?;
+        values.iter().rev().find(|(since, _)| *since <= state).map(|(_, value)| value)
+    }
+}
+
+impl Service for Sequential {
+    fn handle(&mut self, client: &str, body: &Value, rng: &mut SeededRng) -> Value {
+        let Some((key, request)) = request(body) else { return unsupported() };
+        let oldest = self.state.saturating_sub(STATES - 1);
+        let seen = self.seen.get(client).copied().unwrap_or(0).max(oldest);
+        // Whatever changes the state happens at the newest one.
+        let state = match request {
+            Request::Read => seen + rng.below(self.state - seen + 1),
+            Request::Write(_) | Request::Cas { .. } => self.state,
+        };
+        let (answer, value) = decide(self.at(&key, state), &request);
+        self.seen.insert(client.to_owned(), state);
+        if let Some(value) = value {
+            self.state += 1;
+            self.seen.insert(client.to_owned(), self.state);
+            let values = self.values.entry(key).or_default();
+            values.push((self.state, value));
+            // The newest of those that are too old is still what the oldest reader sees.
+            let state = self.state.saturating_sub(STATES - 1);
+            let is_over = |(since, _): &(u64, Value)| *since <= state;
+            let over = values.iter().take_while(|value| is_over(value)).count();
+            values.drain(..over.saturating_sub(1));
+        }
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_reader_may_be_behind_but_never_goes_back() {
+        let (mut service, mut rng) = (Sequential::default(), SeededRng::new(1));
+        let (mut last, mut stale) = (0, 0);
+        for value in 1..500 {
+            service.handle("n0", &json!({"type": "write", "key": 1, "value": value}), &mut rng);
+            let own = service.handle("n0", &json!({"type": "read", "key": 1}), &mut rng);
+            assert_eq!(own["value"], value);
+            let read = service.handle("n1", &json!({"type": "read", "key": 1}), &mut rng);
+            let read = read["value"].as_u64().unwrap_or(0);
+            assert!(read >= last, "{read} after {last}");
+            stale += u64::from(read < value);
+            last = read;
+        }
+        assert!(stale > 100, "{stale}");
+    }
+}

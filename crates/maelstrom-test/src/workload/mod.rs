@@ -1,0 +1,158 @@
+//! What clients ask for, what they are told, and what to think of it. No I/O.
+
+mod echo;
+mod kv;
+mod set;
+mod txn;
+
+use std::collections::HashMap;
+
+use carnet_base::{Moment, SeededRng};
+use carnet_checker::{Model, Outcome, Recorder, check};
+use serde_json::Value;
+
+/// A workload, named as Maelstrom does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// Transactions that read and append to lists.
+    TxnListAppend,
+    /// Transactions that read and write registers.
+    TxnRwRegister,
+    /// A register for each key: read, write, compare-and-set.
+    LinKv,
+    /// A set that only grows.
+    GSet,
+    /// Answers what it was asked.
+    Echo,
+}
+
+/// What a client was told.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    /// The body of an answer that is no error.
+    Ok(Value),
+    /// It did not happen, and never will; the error's code.
+    Fail(u64),
+    /// Nobody knows.
+    Info,
+}
+
+impl Answer {
+    /// Reads the body of an answer.
+    pub(crate) fn of(body: Value) -> Self {
+        /// The codes that promise that nothing happened.
+        const DEFINITE: [u64; 9] = [1, 10, 11, 12, 14, 20, 21, 22, 30];
+        if body["type"] != "error" {
+            return Self::Ok(body);
+        }
+        match body["code"].as_u64() {
+            Some(code) if DEFINITE.contains(&code) => Self::Fail(code),
+            _ => Self::Info,
+        }
+    }
+
+    const fn outcome(&self) -> Outcome {
+        match self {
+            Self::Ok(_) => Outcome::Committed,
+            Self::Fail(_) => Outcome::Aborted,
+            Self::Info => Outcome::Unknown,
+        }
+    }
+}
+
+/// The verdict on a run.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// Whether nothing was found that must not be.
+    pub is_valid: bool,
+    /// What was found, by name.
+    pub anomalies: Vec<String>,
+    /// The same for a person, with a proof.
+    pub explanation: String,
+    /// The history, for other checkers; of workloads whose histories they know.
+    pub history: Option<carnet_checker::History>,
+}
+
+impl Verdict {
+    fn of(mut anomalies: Vec<String>) -> Self {
+        anomalies.truncate(10);
+        let explanation = anomalies.join("\n");
+        Self { is_valid: anomalies.is_empty(), anomalies, explanation, history: None }
+    }
+}
+
+/// Numbers the requests of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CallId(pub(crate) u64);
+
+pub(crate) trait Workload {
+    /// Draws a request: the body of a message, without its number.
+    fn invoke(&mut self, call: CallId, process: i64, now: Moment, rng: &mut SeededRng) -> Value;
+    /// Takes an answer. One that makes no sense is a finding, or an error of no known outcome.
+    fn complete(&mut self, call: CallId, now: Moment, answer: Answer);
+    /// Begins the last request of a client, after all others; `None` where the workload has none.
+    fn finish(&mut self, _call: CallId, _process: i64, _now: Moment) -> Option<Value> {
+        None
+    }
+    fn verdict(self: Box<Self>, model: Model) -> Verdict;
+}
+
+pub(crate) fn of(kind: Kind) -> Box<dyn Workload> {
+    match kind {
+        Kind::TxnListAppend => Box::new(txn::Txn::lists()),
+        Kind::TxnRwRegister => Box::new(txn::Txn::registers()),
+        Kind::LinKv => Box::new(kv::LinKv::default()),
+        Kind::GSet => Box::new(set::GSet::default()),
+        Kind::Echo => Box::new(echo::Echo::default()),
+    }
+}
+
+fn nanos(now: Moment) -> i64 {
+    i64::try_from(now.0.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A history under way.
+#[derive(Default)]
+struct History {
+    recorder: Recorder,
+    calls: HashMap<CallId, carnet_checker::Call>,
+    /// Answers that do not fit their requests.
+    nonsense: Vec<String>,
+}
+
+impl History {
+    fn invoke(&mut self, call: CallId, process: i64, now: Moment, ops: Vec<carnet_checker::Op>) {
+        self.calls.insert(call, self.recorder.invoke(process, nanos(now), ops));
+    }
+
+    fn complete(
+        &mut self,
+        call: CallId,
+        now: Moment,
+        outcome: Outcome,
+        ops: Option<Vec<carnet_checker::Op>>,
+    ) {
+        if let Some(call) = self.calls.remove(&call) {
+            self.recorder.complete(call, nanos(now), outcome, ops);
+        }
+    }
+
+    fn verdict(self, model: Model) -> Verdict {
+        let judged = self.recorder.finish().and_then(|history| {
+            let report = check(&history, &carnet_checker::Options::default())?;
+            Ok((history, report))
+        });
+        let (history, report) = match judged {
+            Ok(judged) => judged,
+            Err(bad) => return Verdict::of(vec![bad.to_string()]),
+        };
+        let kinds = report.counts().iter();
+        let kinds = kinds.map(|(kind, count)| format!("{kind} × {count}"));
+        Verdict {
+            is_valid: report.allows(model) && self.nonsense.is_empty(),
+            explanation: format!("{}{}", report.explain(&history), self.nonsense.join("\n")),
+            anomalies: kinds.chain(self.nonsense).collect(),
+            history: Some(history),
+        }
+    }
+}
