@@ -24,6 +24,8 @@ struct State {
     is_closed: bool,
     panics: bool,
     waiting: Option<Waker>,
+    /// What happens between a read of the root and its answer.
+    on_read: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Store {
@@ -69,7 +71,9 @@ impl RootPointer for Store {
         self.gate().await;
         let panics = self.with(|state| std::mem::take(&mut state.panics));
         assert!(!panics, "the store has a bug");
-        Ok(self.with(|state| state.root.clone()))
+        let (root, on_read) = self.with(|state| (state.root.clone(), state.on_read.take()));
+        on_read.into_iter().for_each(|happen| happen());
+        Ok(root)
     }
 
     async fn compare_and_set(&self, from: Option<Bytes>, to: Bytes) -> Result<Swap> {
@@ -241,4 +245,32 @@ fn a_suggested_root_saves_reading_it_and_an_old_one_changes_nothing() {
     put(&second, b"5");
     assert!(second.stats().root_reads > after.root_reads);
     assert!(second.suggest_root(Bytes::from_static(b"no root")).is_err());
+}
+
+#[test]
+fn who_comes_along_with_a_lost_batch_does_not_read_the_past() {
+    let store = Store::default();
+    let options = || Options { backoff: Duration::ZERO, ..Options::default() };
+    let (first, second) = (open(&store, options()), open(&store, options()));
+    let put = |tree: &Tree<Store, Store>, value: &'static [u8]| {
+        block_on(tree.put(key("a"), Bytes::from_static(value))).unwrap();
+    };
+    // The first is sure of its root, and loses.
+    (0..4).for_each(|_| put(&first, b"0"));
+    put(&second, b"1");
+    let late = Arc::new(Mutex::new(None));
+    let (caller, other, answer) = (first.clone(), second.clone(), Arc::clone(&late));
+    let newcomer = move || {
+        block_on(other.put(key("a"), Bytes::from_static(b"2"))).unwrap();
+        *answer.lock().unwrap() = Some(caller.get(key("a")));
+    };
+    store.with(|state| state.on_read = Some(Box::new(newcomer)));
+    // It writes nothing any more when it runs again.
+    let only_if_0 = first.update(vec![key("a")], |view| {
+        let is_0 = view.get(b"a")?.as_deref() == Some(b"0");
+        if is_0 { view.put(key("a"), Bytes::from_static(b"x")) } else { Ok(()) }
+    });
+    block_on(only_if_0).unwrap();
+    let late = late.lock().unwrap().take().unwrap();
+    assert_eq!(block_on(late).unwrap(), Some(Bytes::from_static(b"2")));
 }
