@@ -137,8 +137,7 @@ fn services_that_fail_now_and_then_are_asked_again() {
     for seed in seeds(20) {
         let faults = bad_services(20);
         let plan = Plan { faults, conditions: slow(MILLISECOND), ..short(seed) };
-        let mut options = Options::default();
-        options.service_timeout = 100 * MILLISECOND;
+        let mut options = Options { service_timeout: 100 * MILLISECOND, ..Options::default() };
         // Whatever becomes of a request, clients would have the patience.
         options.tree.patience = Duration::from_secs(4);
         let report = valid(&plan, &options);
@@ -155,8 +154,7 @@ fn what_is_not_known_is_never_answered_for_certain() {
         let kinds = [Kind::TxnListAppend, Kind::TxnRwRegister, Kind::LinKv, Kind::GSet];
         let workload = kinds[usize::try_from(seed % 4).unwrap_or_default()];
         let plan = Plan { workload, faults: bad_services(400), ..short(seed) };
-        let mut options = Options::default();
-        options.service_timeout = 40 * MILLISECOND;
+        let mut options = Options { service_timeout: 40 * MILLISECOND, ..Options::default() };
         options.tree.patience = 150 * MILLISECOND;
         let report = valid(&plan, &options);
         fail += report.fail;

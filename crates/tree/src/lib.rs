@@ -42,6 +42,7 @@
 //! * What a transaction that only reads has seen was the newest root at some moment after it was
 //!   called: [`Options::verify_reads`]. A batch of them shares one read of the root, which began
 //!   after all of them were called.
+//! * Whoever suggests a root ([`Tree::suggest_root`]) is believed that the pointer held it.
 //! * Pure are the form of the tree (`shape`), what a batch makes of a root (`edit`), and what a
 //!   root says about an attempt ([`Root`]); `batch` alone calls the stores.
 //!

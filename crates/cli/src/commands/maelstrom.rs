@@ -64,8 +64,8 @@ pub(crate) struct Maelstrom {
 
 const EXAMPLES: &str = "\
 Example, with Maelstrom's own program:
-  maelstrom test -w txn-list-append --bin carnet --node-count 2 --concurrency 10n --rate 100 \\
-    --time-limit 10 -- maelstrom";
+  maelstrom test -w txn-list-append --bin $PWD/target/release/carnet --node-count 2 \\
+    --concurrency 10n --rate 100 --time-limit 10 -- maelstrom";
 
 /// How the keys are laid out.
 #[derive(Clone, Copy, ValueEnum)]
