@@ -134,3 +134,54 @@ fn a_node_survives_everybody_it_talks_to() {
         assert!(sent.iter().any(answered), "seed {seed}");
     }
 }
+
+/// Nothing ever takes too long.
+struct Patient;
+
+impl Timer for Patient {
+    fn now(&self) -> Moment {
+        Moment::default()
+    }
+
+    fn wait(&self, wait: Duration) -> Wait {
+        Box::pin(async move {
+            if !wait.is_zero() {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+}
+
+#[test]
+fn only_who_was_asked_can_answer() {
+    let doors = Arc::new(Doors::default());
+    let mut options = Options::default();
+    options.tree.batch_interval = Duration::ZERO;
+    let output = Arc::clone(&doors) as Arc<dyn Output>;
+    let node = Node::new(options, output, Arc::new(Patient), Box::new(SeededRng::new(1)));
+    let mut tasks = Tasks::new(Arc::clone(&doors) as Arc<dyn Notify>);
+    let mut take = |src: &str, body: String| {
+        let line = format!(r#"{{"src":"{src}","dest":"n0","body":{body}}}"#);
+        node.receive(line.as_bytes()).into_iter().for_each(|work| tasks.start(work));
+        let woken = std::mem::take(&mut *doors.woken.lock().unwrap());
+        woken.into_iter().for_each(|task| tasks.poll(task));
+        std::mem::take(&mut *doors.sent.lock().unwrap())
+    };
+    let init = r#"{"type":"init","msg_id":1,"node_id":"n0","node_ids":["n0","n1"]}"#;
+    take("c0", init.to_owned());
+    let asked = take("c1", r#"{"type":"write","msg_id":2,"key":1,"value":1}"#.to_owned());
+    let [Message { dest, kind, id: Some(id), .. }] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!((dest.as_str(), kind.as_str()), ("lin-kv", "read"));
+    let absent = format!(r#"{{"type":"error","code":20,"in_reply_to":{id}}}"#);
+    assert_eq!(take("n1", absent.clone()), []);
+    let moved = take("lin-kv", absent);
+    let [Message { kind, id: Some(id), .. }] = &moved[..] else { panic!("{moved:?}") };
+    assert_eq!(kind, "cas");
+    let done = format!(r#"{{"type":"cas_ok","in_reply_to":{id}}}"#);
+    assert_eq!(take("n1", done.clone()), []);
+    // The client gets an answer, and the other node a hint.
+    let kinds = take("lin-kv", done).into_iter().map(|sent| (sent.dest, sent.kind));
+    let kinds: Vec<(String, String)> = kinds.collect();
+    let expected = [("n1", "root"), ("c1", "write_ok")];
+    assert_eq!(kinds, expected.map(|(dest, kind)| (dest.to_owned(), kind.to_owned())));
+}
