@@ -50,6 +50,13 @@ impl Signal {
         }
     }
 
+    /// Resets the signal; tells whether it had rung.
+    #[must_use]
+    pub fn take(&self) -> bool {
+        let (rung, _) = &*self.0;
+        std::mem::take(&mut *rung.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Waits until the signal rings or the time has passed, and resets it.
     pub fn wait(&self, limit: Option<Duration>) {
         let (lock, condvar) = &*self.0;
@@ -209,6 +216,15 @@ mod tests {
             (steps.load(Ordering::SeqCst), format!("{stepped:?}").as_str()),
             (3, "Stepped(0 workers)")
         );
+    }
+
+    #[test]
+    fn a_signal_that_was_taken_has_to_ring_again() {
+        let signal = Signal::new();
+        assert!(!signal.take());
+        signal.ring();
+        signal.ring();
+        assert!(signal.take() && !signal.take());
     }
 
     #[test]
