@@ -1,0 +1,154 @@
+//! What a workload runs against: a database in a few words, whatever it is made of.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use carnet::{Db, Tx};
+use carnet_base::{Bytes, CellKey, KeyRange, Result, Timestamp};
+use carnet_store::{BeginKind, CellStore, CommitLog, Context, Outcome, PageLimit};
+use carnet_txn::{Entry, Isolation, Transaction, TransactionPage};
+
+/// A database.
+pub(crate) trait Database: Clone + 'static {
+    type Tx: Transact;
+
+    fn begin(
+        &self,
+        kind: BeginKind,
+        isolation: Isolation,
+    ) -> impl Future<Output = Result<Self::Tx>>;
+
+    fn outcome(&self, start: Timestamp) -> impl Future<Output = Result<Outcome>>;
+}
+
+/// A transaction of a database.
+pub(crate) trait Transact: Clone + 'static {
+    fn read_timestamp(&self) -> Timestamp;
+    fn start_timestamp(&self) -> Option<Timestamp>;
+    fn get(&self, key: &CellKey) -> impl Future<Output = Result<Option<Entry>>>;
+    fn range(
+        &self,
+        range: &KeyRange,
+        reverse: bool,
+        limit: PageLimit,
+    ) -> impl Future<Output = Result<TransactionPage>>;
+    fn put(&self, key: CellKey, payload: Bytes) -> Result<()>;
+    fn delete(&self, key: CellKey) -> Result<()>;
+    fn commit(&self) -> impl Future<Output = Result<Timestamp>>;
+    fn rollback(&self);
+}
+
+/// The rules of transactions on a store, without the façade.
+pub(crate) struct Bare<S>(pub(crate) Arc<S>);
+
+impl<S> Clone for Bare<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<S: CellStore + CommitLog> Database for Bare<S> {
+    type Tx = Transaction<S>;
+
+    async fn begin(&self, kind: BeginKind, isolation: Isolation) -> Result<Transaction<S>> {
+        Transaction::begin(Arc::clone(&self.0), Context::unbounded(), kind, isolation).await
+    }
+
+    async fn outcome(&self, start: Timestamp) -> Result<Outcome> {
+        self.0.outcome(&Context::unbounded(), start).await
+    }
+}
+
+impl<S: CellStore + CommitLog> Transact for Transaction<S> {
+    fn read_timestamp(&self) -> Timestamp {
+        self.read_timestamp()
+    }
+
+    fn start_timestamp(&self) -> Option<Timestamp> {
+        self.start_timestamp()
+    }
+
+    async fn get(&self, key: &CellKey) -> Result<Option<Entry>> {
+        self.get(key).await
+    }
+
+    async fn range(
+        &self,
+        range: &KeyRange,
+        reverse: bool,
+        limit: PageLimit,
+    ) -> Result<TransactionPage> {
+        self.range(range, reverse, limit).await
+    }
+
+    fn put(&self, key: CellKey, payload: Bytes) -> Result<()> {
+        self.put(key, payload)
+    }
+
+    fn delete(&self, key: CellKey) -> Result<()> {
+        self.delete(key)
+    }
+
+    async fn commit(&self) -> Result<Timestamp> {
+        self.commit().await
+    }
+
+    fn rollback(&self) {
+        self.rollback();
+    }
+}
+
+impl Database for Db {
+    type Tx = Tx;
+
+    async fn begin(&self, kind: BeginKind, isolation: Isolation) -> Result<Tx> {
+        match kind {
+            BeginKind::ReadOnly => self.snapshot_async().await,
+            BeginKind::ReadOnlyAt(read) => self.snapshot_at(read).await,
+            BeginKind::ReadWrite => self.transaction().isolation(isolation).begin_async().await,
+        }
+    }
+
+    async fn outcome(&self, start: Timestamp) -> Result<Outcome> {
+        self.outcome_async(start).await
+    }
+}
+
+impl Transact for Tx {
+    fn read_timestamp(&self) -> Timestamp {
+        self.read_timestamp()
+    }
+
+    fn start_timestamp(&self) -> Option<Timestamp> {
+        self.start_timestamp()
+    }
+
+    async fn get(&self, key: &CellKey) -> Result<Option<Entry>> {
+        self.get_cell(key).await
+    }
+
+    async fn range(
+        &self,
+        range: &KeyRange,
+        reverse: bool,
+        limit: PageLimit,
+    ) -> Result<TransactionPage> {
+        self.range_cells(range, reverse, limit).await
+    }
+
+    fn put(&self, key: CellKey, payload: Bytes) -> Result<()> {
+        self.put_cell(key, payload)
+    }
+
+    fn delete(&self, key: CellKey) -> Result<()> {
+        self.delete_cell(key)
+    }
+
+    async fn commit(&self) -> Result<Timestamp> {
+        self.commit().await
+    }
+
+    fn rollback(&self) {
+        self.rollback();
+    }
+}

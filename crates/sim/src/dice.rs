@@ -1,0 +1,55 @@
+//! Random draws in words.
+
+use std::time::Duration;
+
+use carnet_base::{Rng, SeededRng};
+
+/// A source of draws that belongs to one client or one adversary, so that what one of them draws
+/// does not change what another does.
+#[derive(Clone, Debug)]
+pub(crate) struct Dice(SeededRng);
+
+impl Dice {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(SeededRng::new(seed))
+    }
+
+    /// Returns dice of their own for somebody else.
+    pub(crate) fn fork(&mut self) -> Self {
+        Self::new(self.0.next_u64())
+    }
+
+    pub(crate) fn seed(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0.below(bound)
+    }
+
+    /// Draws a number from `low` to `high`, both included.
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.0.below(high - low + 1)
+    }
+
+    pub(crate) fn count(&mut self, low: usize, high: usize) -> usize {
+        let drawn = self.between(low as u64, high as u64);
+        usize::try_from(drawn).unwrap_or(high)
+    }
+
+    pub(crate) fn percent(&mut self, chance: u64) -> bool {
+        self.0.below(100) < chance
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.count(0, all.len() - 1)]
+    }
+
+    pub(crate) fn micros(&mut self, low: u64, high: u64) -> Duration {
+        Duration::from_micros(self.between(low, high))
+    }
+
+    pub(crate) fn rng(&mut self) -> &mut SeededRng {
+        &mut self.0
+    }
+}

@@ -1,0 +1,333 @@
+//! One process, one directory: the embedded database on a simulated disk.
+//!
+//! ```text
+//!  life 1                     │ life 2             │ …  │ last life
+//!  prepare, clients, faults ──┴ settle, clients … ─┴ … ─┴ settle all, read all, judge
+//!                             ▲ loss of power, kill or close; the disk as that left it
+//! ```
+//!
+//! Every life but the last ends by a fault while clients are at work. Each new one is asked what
+//! became of the transactions before: nothing acknowledged may be gone, nothing refused there.
+
+mod faults;
+mod seams;
+mod setup;
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use carnet::Db;
+use carnet_base::{ErrorKind, Result, Timestamp};
+use carnet_storage::disk::sim::SimDisk;
+use carnet_storage::{Durability, Options};
+use carnet_store_local::LocalStore;
+use carnet_txn::Sequencer;
+
+use self::faults::{End, Fault};
+use self::seams::{Known, Rules, Store};
+use self::setup::Setup;
+use crate::client::Client;
+use crate::database::{Bare, Database};
+use crate::dice::Dice;
+use crate::executor::{Executor, Process, SimClock};
+use crate::ledger::{Ledger, Told};
+use crate::mutant::Mutant;
+use crate::run::{Order, Run};
+use crate::verdict;
+use crate::workload::{self, Numbers, Workload};
+
+/// The process that has the database, its workers and its clients.
+const DATABASE: Process = Process(1);
+
+/// No run takes so many events; one that does waits for something that never comes.
+const TURNS_MAX: u64 = 3_000_000;
+
+/// How long a fault has time to show, unless something else happens first.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// What everybody in a run knows.
+struct World {
+    executor: Executor,
+    clock: SimClock,
+    ledger: Ledger,
+    numbers: Numbers,
+    setup: Setup,
+    order: Order,
+    /// A client was told that the store has stopped.
+    trouble: Cell<bool>,
+    faults: Cell<usize>,
+}
+
+/// Runs a seed to its end.
+pub(crate) fn run(order: &Order) -> Run {
+    let mut dice = Dice::new(order.seed);
+    let executor = Executor::new(dice.seed());
+    let mut setup = Setup::draw(&mut dice);
+    setup.facade &= order.mutant.is_none();
+    let world = Rc::new(World {
+        clock: executor.clock(),
+        executor: executor.clone(),
+        ledger: Ledger::default(),
+        numbers: Numbers::default(),
+        setup,
+        order: order.clone(),
+        trouble: Cell::new(false),
+        faults: Cell::new(0),
+    });
+    let (of_run, isolation) = (Rc::clone(&world), world.setup.isolation);
+    let lives = async move {
+        if of_run.setup.facade {
+            live(&of_run, dice, open_facade).await
+        } else {
+            live(&of_run, dice, open_bare).await
+        }
+    };
+    let ended = executor.run(TURNS_MAX, lives);
+    executor.kill(DATABASE);
+    let verdict = match ended {
+        None => Err("it stands still: somebody waits for what never comes".to_owned()),
+        Some(ended) => ended.and_then(|()| verdict::judge(&world.ledger, isolation)),
+    };
+    Run {
+        verdict,
+        transactions: world.ledger.ended(),
+        committed: world
+            .ledger
+            .records()
+            .iter()
+            .filter(|record| matches!(record.told, Told::Committed(_)))
+            .count(),
+        faults: world.faults.get(),
+        trace: executor.trace(),
+        events: executor.turns(),
+        virtual_time: executor.now(),
+        setup: format!("{:?}", world.setup),
+    }
+}
+
+fn open_facade(world: &World, disk: &SimDisk) -> Result<Db> {
+    let Options { durability, memory_bytes, flush_bytes, cache_bytes, .. } = world.setup.options;
+    Db::builder()
+        .durability(durability)
+        .memory_bytes(memory_bytes)
+        .flush_bytes(flush_bytes)
+        .cache_bytes(cache_bytes)
+        .compaction_style(world.setup.options.compaction_style)
+        .retention(world.setup.retention)
+        .clock(Arc::new(world.clock.clone()))
+        .spawn(Arc::new(world.executor.spawner(DATABASE)))
+        .open_on(Arc::new(disk.clone()))
+}
+
+fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
+    let mutant = world.order.mutant;
+    match mutant {
+        Some(Mutant::TableNotSynced) => disk.lie_about_syncs("sst-"),
+        Some(Mutant::ManifestNotSynced) => disk.lie_about_syncs("MANIFEST"),
+        _ => {}
+    }
+    let mut options = world.setup.options.clone();
+    if mutant == Some(Mutant::AcknowledgedBeforeDurable) {
+        options.durability = Durability::None;
+    }
+    let known = Arc::new(Known::default());
+    let of_rules = Arc::clone(&known);
+    let rules = |first: Timestamp| {
+        let first = match mutant {
+            Some(Mutant::StartsHandedOutTwice) => last_commit(&world.ledger).unwrap_or(first),
+            _ => first,
+        };
+        let inner = Sequencer::with_conflict_bytes(first, world.setup.conflict_bytes);
+        Box::new(Rules { inner: Box::new(inner), known: of_rules, mutant }) as _
+    };
+    let inner = LocalStore::open(
+        Arc::new(disk.clone()),
+        Arc::new(world.clock.clone()),
+        &world.executor.spawner(DATABASE),
+        options,
+        world.setup.retention,
+        rules,
+    )?;
+    Ok(Bare(Arc::new(Store { inner, known, mutant })))
+}
+
+fn last_commit(ledger: &Ledger) -> Option<Timestamp> {
+    let told = |told| if let Told::Committed(commit) = told { Some(commit) } else { None };
+    ledger.records().iter().filter_map(|record| told(record.told)).max()
+}
+
+/// Lets a database live and die until all transactions and faults of the seed are through.
+async fn live<D: Database>(
+    world: &Rc<World>,
+    mut dice: Dice,
+    open: impl Fn(&World, &SimDisk) -> Result<D>,
+) -> Result<(), String> {
+    let setup = &world.setup;
+    let mut disk = SimDisk::new(dice.seed());
+    let mut may_have_lost = false;
+    loop {
+        let db = reopen(world, &mut disk, &mut dice, &mut may_have_lost, &open)?;
+        if may_have_lost && setup.may_lose() {
+            verdict::settle(&db, &world.ledger, .., true).await?;
+        }
+        let life = world.ledger.begin_life();
+        if life > 1 {
+            verdict::settle(&db, &world.ledger, life - 1..life, false).await?;
+        }
+        let mut client = world.client(&db, &mut dice);
+        workload::prepare(&mut client).await.map_err(|error| error.to_string())?;
+        if world.faults.get() >= setup.faults && world.ledger.ended() >= setup.transactions {
+            verdict::settle(&db, &world.ledger, .., false).await?;
+            return workload::read_all(&mut client).await.map_err(|error| error.to_string());
+        }
+        for _ in 0..setup.clients {
+            let client = world.client(&db, &mut dice);
+            world.executor.spawn(DATABASE, be_busy(Rc::clone(world), client));
+        }
+        drop(client);
+        let end = until_the_end(world, &disk, &mut dice).await;
+        disk = die(world, db, &disk, end, &mut dice);
+        may_have_lost = end == End::PowerLoss;
+    }
+}
+
+/// Opens the database, sometimes only after the power went in the middle of it.
+fn reopen<D>(
+    world: &World,
+    disk: &mut SimDisk,
+    dice: &mut Dice,
+    may_have_lost: &mut bool,
+    open: impl Fn(&World, &SimDisk) -> Result<D>,
+) -> Result<D, String> {
+    while dice.percent(20) {
+        *may_have_lost = true;
+        disk.halt_at(disk.operations() + dice.between(1, 40));
+        if open(world, disk).is_ok() {
+            disk.halt();
+        }
+        world.executor.kill(DATABASE);
+        *disk = disk.crash(dice.rng());
+    }
+    open(world, disk).map_err(|error| format!("the database cannot be opened: {error}"))
+}
+
+/// Lets faults strike until one ends the database's life, or all is done.
+async fn until_the_end(world: &World, disk: &SimDisk, dice: &mut Dice) -> End {
+    let setup = &world.setup;
+    loop {
+        let struck = world.faults.get();
+        let due = setup.transactions * (struck + 1) / (setup.faults + 1);
+        wait_for(world, due).await;
+        if world.trouble.get() {
+            return dice.pick(&[End::PowerLoss, End::Kill, End::Close]);
+        }
+        if struck >= setup.faults {
+            return dice.pick(&[End::PowerLoss, End::Kill, End::Close]);
+        }
+        world.faults.set(struck + 1);
+        let fault = Fault::draw(dice);
+        world.executor.note(fault as u64);
+        if let Some(end) = fault.strike(world, disk, dice) {
+            return end;
+        }
+        wait_for(world, due + setup.transactions / (setup.faults + 1) / 2).await;
+        if world.trouble.get() {
+            return fault.aftermath(dice);
+        }
+    }
+}
+
+/// Waits until so many transactions have ended, the store has stopped, or for long enough.
+async fn wait_for(world: &World, transactions: usize) {
+    let until = world.executor.now() + PATIENCE;
+    while world.ledger.ended() < transactions
+        && !world.trouble.get()
+        && world.executor.now() < until
+    {
+        world.executor.sleep(Duration::from_micros(200)).await;
+    }
+}
+
+/// Ends a life; returns the disk as it is found afterwards.
+fn die<D>(world: &World, db: D, disk: &SimDisk, end: End, dice: &mut Dice) -> SimDisk {
+    world.trouble.set(false);
+    let left = match end {
+        End::PowerLoss => {
+            disk.halt();
+            disk.crash(dice.rng())
+        }
+        End::Kill => {
+            let left = disk.kill();
+            disk.halt();
+            left
+        }
+        End::Close => {
+            world.executor.kill_tasks(DATABASE);
+            drop(db);
+            world.executor.kill(DATABASE);
+            return disk.kill();
+        }
+    };
+    world.executor.kill(DATABASE);
+    left
+}
+
+impl World {
+    fn client<D: Database>(&self, db: &D, dice: &mut Dice) -> Client<D> {
+        Client {
+            executor: self.executor.clone(),
+            db: db.clone(),
+            ledger: self.ledger.clone(),
+            isolation: self.setup.isolation,
+            dice: dice.fork(),
+            process: self.ledger.new_client(),
+        }
+    }
+}
+
+/// One client's life: one transaction after the other.
+async fn be_busy<D: Database>(world: Rc<World>, mut client: Client<D>) {
+    loop {
+        let think = client.dice.micros(0, world.setup.think_micros);
+        world.executor.sleep(think).await;
+        let workload = world.order.workload.unwrap_or_else(|| client.dice.pick(&Workload::ALL));
+        let patience = client.dice.percent(3).then(|| client.dice.micros(1, 1_000));
+        let ran = workload::run(workload, &mut client, &world.numbers);
+        let ended = match patience {
+            None => Some(ran.await),
+            Some(patience) => first(ran, world.executor.sleep(patience)).await,
+        };
+        match ended {
+            // It has gone away from its transaction, and comes back as somebody else.
+            None => client.process = world.ledger.new_client(),
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                client.judge(&error);
+                match error.kind() {
+                    ErrorKind::Unknown { .. } => {
+                        client.process = world.ledger.new_client();
+                        world.trouble.set(true);
+                    }
+                    ErrorKind::Unavailable => world.trouble.set(true),
+                    _ => {}
+                }
+                world.executor.sleep(client.dice.micros(10, 1_000)).await;
+            }
+        }
+    }
+}
+
+/// Completes with the first future's output, or `None` once the second is through.
+async fn first<T>(one: impl Future<Output = T>, other: impl Future<Output = ()>) -> Option<T> {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    poll_fn(|context| match one.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => other.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}

@@ -1,0 +1,605 @@
+//! The machine that everything runs on: one thread, virtual time, and an order drawn from a seed.
+//!
+//! ```text
+//!  woken tasks ──┐ + a latency                       ┌─▶ poll a task
+//!  rung workers ─┼────────────▶ events, by (moment, ─┼─▶ step a worker
+//!  timers ───────┘               a random number)    └─▶ wake a sleeper
+//! ```
+//!
+//! Time is what the next event says: nobody waits for it. Each wake-up takes a latency of its
+//! own, mostly microseconds and now and then milliseconds, so that whoever was first to be woken
+//! is not always first to run: a thread that the operating system has preempted looks the same.
+//!
+//! Tasks and workers belong to a [`Process`], which can be paused and killed as a whole.
+//!
+//! The *trace* is a hash over every event with its moment: two runs of a seed that differ in
+//! anything differ in it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use carnet_base::{
+    Clock, Moment, Rng, SeededRng, Signal, Spawn, Step, WallTime, Worker, WorkerHandle,
+};
+
+/// When virtual time begins, as a wall clock shows it: 2020-09-13 12:26:40 UTC.
+const EPOCH_MICROS: i64 = 1_600_000_000_000_000;
+
+/// A process of the simulated system: it is paused and killed as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Process(pub u32);
+
+/// The machine. Clones are handles of the same one.
+#[derive(Clone)]
+pub struct Executor(Rc<Inner>);
+
+struct Inner {
+    state: RefCell<State>,
+    nanos: Arc<AtomicU64>,
+    woken: Arc<Mutex<Vec<u64>>>,
+    hired: Arc<Mutex<Vec<Hired>>>,
+}
+
+type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+struct State {
+    rng: SeededRng,
+    /// By moment; at the same one in an order that the second number, drawn at random, gives.
+    events: BTreeMap<(u64, u64), Event>,
+    tasks: BTreeMap<u64, Job>,
+    workers: BTreeMap<u64, Hand>,
+    paused: BTreeMap<Process, u64>,
+    numbers: u64,
+    trace: u64,
+    turns: u64,
+}
+
+enum Event {
+    Poll(u64),
+    Step(u64),
+    Wake(Waker),
+}
+
+struct Job {
+    process: Process,
+    /// Taken while it is polled.
+    future: Option<Task>,
+    waker: Waker,
+    /// Whether a poll is among the events.
+    is_due: bool,
+}
+
+/// A worker that was spawned and is not known to the machine yet.
+struct Hired {
+    process: Process,
+    name: String,
+    signal: Signal,
+    worker: Box<dyn Worker>,
+}
+
+struct Hand {
+    process: Process,
+    name: String,
+    signal: Signal,
+    /// Taken while it is stepped.
+    worker: Option<Box<dyn Worker>>,
+    due: Option<(u64, u64)>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Executor {
+    /// Makes a machine on which nothing runs yet.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let state = State {
+            rng: SeededRng::new(seed),
+            events: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            paused: BTreeMap::new(),
+            numbers: 0,
+            trace: seed,
+            turns: 0,
+        };
+        Self(Rc::new(Inner {
+            state: RefCell::new(state),
+            nanos: Arc::default(),
+            woken: Arc::default(),
+            hired: Arc::default(),
+        }))
+    }
+
+    /// Runs a future as a task of a process.
+    pub fn spawn(&self, process: Process, future: impl Future<Output = ()> + 'static) {
+        let mut state = self.0.state.borrow_mut();
+        let number = state.number();
+        let woken = Arc::clone(&self.0.woken);
+        let waker = Waker::from(Arc::new(TaskWaker { number, woken }));
+        let job = Job { process, future: Some(Box::pin(future)), waker, is_due: false };
+        state.tasks.insert(number, job);
+        state.poll_soon(self.now_nanos(), number);
+    }
+
+    /// Returns what takes over the workers of a process.
+    #[must_use]
+    pub fn spawner(&self, process: Process) -> Spawner {
+        Spawner { process, hired: Arc::clone(&self.0.hired) }
+    }
+
+    /// Returns a clock of a process of its own, whose wall clock can be made to jump.
+    #[must_use]
+    pub fn clock(&self) -> SimClock {
+        SimClock { nanos: Arc::clone(&self.0.nanos), jumped_micros: Arc::default() }
+    }
+
+    /// Returns the time since the beginning.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.now_nanos())
+    }
+
+    fn now_nanos(&self) -> u64 {
+        self.0.nanos.load(Ordering::Relaxed)
+    }
+
+    /// Completes after a time.
+    pub fn sleep(&self, time: Duration) -> impl Future<Output = ()> + use<> {
+        let until = self.now_nanos().saturating_add(nanos(time));
+        let this = self.clone();
+        let mut is_set = false;
+        poll_fn(move |context| {
+            if this.now_nanos() >= until {
+                return Poll::Ready(());
+            }
+            if !is_set {
+                is_set = true;
+                let mut state = this.0.state.borrow_mut();
+                let at = (until, state.rng.next_u64());
+                state.events.insert(at, Event::Wake(context.waker().clone()));
+            }
+            Poll::Pending
+        })
+    }
+
+    /// Lets others run for a moment.
+    pub fn breathe(&self) -> impl Future<Output = ()> + use<> {
+        let latency = self.0.state.borrow_mut().latency();
+        self.sleep(Duration::from_nanos(latency.max(1)))
+    }
+
+    /// Draws a number below a bound.
+    #[must_use]
+    pub fn below(&self, bound: u64) -> u64 {
+        self.0.state.borrow_mut().rng.below(bound)
+    }
+
+    /// Mixes something that happened into the trace.
+    pub fn note(&self, what: u64) {
+        self.0.state.borrow_mut().note(what);
+    }
+
+    /// Returns the hash of all that happened so far.
+    #[must_use]
+    pub fn trace(&self) -> u64 {
+        self.0.state.borrow().trace
+    }
+
+    /// Returns how many events there were.
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        self.0.state.borrow().turns
+    }
+
+    /// Lets nothing of a process run for a time: its machine swaps, or collects garbage.
+    pub fn pause(&self, process: Process, time: Duration) {
+        let until = self.now_nanos().saturating_add(nanos(time));
+        let mut state = self.0.state.borrow_mut();
+        let paused = state.paused.entry(process).or_default();
+        *paused = until.max(*paused);
+    }
+
+    /// Delays the workers of a process whose names begin so: the device that they wait for has
+    /// stalled.
+    pub fn stall_workers(&self, process: Process, prefix: &str, time: Duration) {
+        let until = self.now_nanos().saturating_add(nanos(time));
+        let mut state = self.0.state.borrow_mut();
+        let State { workers, events, rng, .. } = &mut *state;
+        let stalled = workers
+            .iter_mut()
+            .filter(|(_, it)| it.process == process && it.name.starts_with(prefix));
+        for (number, hand) in stalled {
+            if let Some(due) = hand.due.take() {
+                events.remove(&due);
+            }
+            let at = (until, rng.next_u64());
+            events.insert(at, Event::Step(*number));
+            hand.due = Some(at);
+        }
+    }
+
+    /// Ends the tasks of a process, where they stand. Its workers go on.
+    pub fn kill_tasks(&self, process: Process) {
+        let mut state = self.0.state.borrow_mut();
+        let killed: Vec<_> = state.tasks.extract_if(.., |_, job| job.process == process).collect();
+        // Outside of the borrow: what is dropped may wake others.
+        drop(state);
+        drop(killed);
+    }
+
+    /// Ends a process: its tasks are dropped where they stand, and then its workers.
+    pub fn kill(&self, process: Process) {
+        self.kill_tasks(process);
+        self.hire();
+        let mut state = self.0.state.borrow_mut();
+        state.paused.remove(&process);
+        let killed: Vec<_> =
+            state.workers.extract_if(.., |_, hand| hand.process == process).collect();
+        drop(state);
+        drop(killed);
+    }
+
+    /// Runs until the future, a task that belongs to no process, completes.
+    ///
+    /// Returns `None` where nothing is left to happen, or too much has: somebody waits for ever.
+    pub fn run<T: 'static>(
+        &self,
+        turns_max: u64,
+        future: impl Future<Output = T> + 'static,
+    ) -> Option<T> {
+        let output = Rc::new(RefCell::new(None));
+        let result = Rc::clone(&output);
+        self.spawn(Process(u32::MAX), async move {
+            let value = future.await;
+            *result.borrow_mut() = Some(value);
+        });
+        for _ in 0..turns_max {
+            if output.borrow().is_some() || !self.turn() {
+                break;
+            }
+        }
+        output.take()
+    }
+
+    /// Lets the next thing happen; returns whether there was one.
+    fn turn(&self) -> bool {
+        self.hire();
+        let event = {
+            let mut state = self.0.state.borrow_mut();
+            let now = self.now_nanos();
+            for number in std::mem::take(&mut *lock(&self.0.woken)) {
+                state.poll_soon(now, number);
+            }
+            state.step_rung(now);
+            loop {
+                let Some(((at, _), event)) = state.events.pop_first() else { return false };
+                match state.process_of(&event) {
+                    // It was dropped, or its process killed.
+                    None => {}
+                    Some(process) => {
+                        let now = self.0.nanos.fetch_max(at, Ordering::Relaxed).max(at);
+                        if let Some(event) = state.unless_paused(process, now, event) {
+                            break event;
+                        }
+                    }
+                }
+            }
+        };
+        self.0.state.borrow_mut().turns += 1;
+        match event {
+            Event::Wake(waker) => waker.wake(),
+            Event::Poll(number) => self.poll(number),
+            Event::Step(number) => self.step(number),
+        }
+        true
+    }
+
+    /// Takes over the workers that were spawned.
+    fn hire(&self) {
+        let hired = std::mem::take(&mut *lock(&self.0.hired));
+        let mut state = self.0.state.borrow_mut();
+        for Hired { process, name, signal, worker } in hired {
+            let number = state.number();
+            let hand = Hand { process, name, signal, worker: Some(worker), due: None };
+            state.workers.insert(number, hand);
+            let at = self.now_nanos();
+            state.step_at(number, at);
+        }
+    }
+
+    fn poll(&self, number: u64) {
+        let taken = {
+            let mut state = self.0.state.borrow_mut();
+            state.note(number);
+            let job = state.tasks.get_mut(&number);
+            job.and_then(|job| {
+                job.is_due = false;
+                job.future.take().map(|future| (future, job.waker.clone()))
+            })
+        };
+        let Some((mut future, waker)) = taken else { return };
+        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        let mut state = self.0.state.borrow_mut();
+        let ended = match polled {
+            Poll::Ready(()) => state.tasks.remove(&number),
+            Poll::Pending => {
+                if let Some(job) = state.tasks.get_mut(&number) {
+                    job.future = Some(future);
+                    return;
+                }
+                None
+            }
+        };
+        drop(state);
+        drop(ended);
+    }
+
+    fn step(&self, number: u64) {
+        let taken = {
+            let mut state = self.0.state.borrow_mut();
+            state.note(!number);
+            let hand = state.workers.get_mut(&number);
+            hand.and_then(|hand| {
+                hand.due = None;
+                let _ = hand.signal.take();
+                hand.worker.take()
+            })
+        };
+        let Some(mut worker) = taken else { return };
+        let step = worker.step();
+        let mut state = self.0.state.borrow_mut();
+        let now = self.now_nanos();
+        if step == Step::Done {
+            let ended = state.workers.remove(&number);
+            drop(state);
+            drop((worker, ended));
+            return;
+        }
+        if let Some(hand) = state.workers.get_mut(&number) {
+            hand.worker = Some(worker);
+        }
+        match step {
+            Step::Again => {
+                let latency = state.latency();
+                state.step_at(number, now + latency);
+            }
+            Step::Idle(Some(wait)) => state.step_at(number, now.saturating_add(nanos(wait))),
+            Step::Idle(None) | Step::Done => {}
+        }
+    }
+}
+
+impl State {
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn note(&mut self, what: u64) {
+        // One round of SplitMix64 for each thing: cheap, and it mixes all bits.
+        self.trace = SeededRng::new(self.trace ^ what).next_u64();
+    }
+
+    /// Draws how long a wake-up takes.
+    fn latency(&mut self) -> u64 {
+        match self.rng.below(100) {
+            0..70 => self.rng.below(2_000),
+            70..98 => self.rng.below(50_000),
+            _ => self.rng.below(2_000_000),
+        }
+    }
+
+    fn poll_soon(&mut self, now: u64, number: u64) {
+        let at = (now + self.latency(), self.rng.next_u64());
+        if let Some(job) = self.tasks.get_mut(&number)
+            && !std::mem::replace(&mut job.is_due, true)
+        {
+            self.events.insert(at, Event::Poll(number));
+        }
+    }
+
+    fn step_at(&mut self, number: u64, moment: u64) {
+        let at = (moment, self.rng.next_u64());
+        if let Some(hand) = self.workers.get_mut(&number) {
+            if let Some(due) = hand.due.replace(at) {
+                self.events.remove(&due);
+            }
+            self.events.insert(at, Event::Step(number));
+        }
+    }
+
+    /// Has workers stepped whose signals rang.
+    fn step_rung(&mut self, now: u64) {
+        let rung: Vec<u64> = self
+            .workers
+            .iter()
+            .filter(|(_, hand)| hand.signal.take())
+            .map(|(number, _)| *number)
+            .collect();
+        for number in rung {
+            let soon = now + self.latency();
+            let due = self.workers.get(&number).and_then(|hand| hand.due);
+            if due.is_none_or(|(due, _)| due > soon) {
+                self.step_at(number, soon);
+            }
+        }
+    }
+
+    /// Whose event it is; a sleeper's is that of the machine. `None` where it is nobody's any more.
+    fn process_of(&self, event: &Event) -> Option<Process> {
+        match event {
+            Event::Wake(_) => Some(Process(u32::MAX)),
+            Event::Poll(number) => self.tasks.get(number).map(|job| job.process),
+            Event::Step(number) => self.workers.get(number).map(|hand| hand.process),
+        }
+    }
+
+    /// Puts an event off where its process is paused.
+    fn unless_paused(&mut self, process: Process, now: u64, event: Event) -> Option<Event> {
+        let Some(&until) = self.paused.get(&process).filter(|until| **until > now) else {
+            return Some(event);
+        };
+        let at = (until, self.rng.next_u64());
+        if let Event::Step(number) = event
+            && let Some(hand) = self.workers.get_mut(&number)
+        {
+            hand.due = Some(at);
+        }
+        self.events.insert(at, event);
+        None
+    }
+}
+
+struct TaskWaker {
+    number: u64,
+    woken: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        lock(&self.woken).push(self.number);
+    }
+}
+
+/// Hands the workers of a process over to the machine.
+#[derive(Clone)]
+pub struct Spawner {
+    process: Process,
+    hired: Arc<Mutex<Vec<Hired>>>,
+}
+
+impl Spawn for Spawner {
+    fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
+        let name = name.to_owned();
+        lock(&self.hired).push(Hired { process: self.process, name, signal, worker });
+        WorkerHandle::detached()
+    }
+}
+
+/// Tells virtual time.
+#[derive(Clone)]
+pub struct SimClock {
+    nanos: Arc<AtomicU64>,
+    jumped_micros: Arc<AtomicI64>,
+}
+
+impl SimClock {
+    /// Sets the wall clock forward or back.
+    pub fn jump(&self, micros: i64) {
+        self.jumped_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+}
+
+impl Clock for SimClock {
+    fn now(&self) -> Moment {
+        Moment(Duration::from_nanos(self.nanos.load(Ordering::Relaxed)))
+    }
+
+    fn wall(&self) -> WallTime {
+        let passed = i64::try_from(self.nanos.load(Ordering::Relaxed) / 1_000).unwrap_or(i64::MAX);
+        let jumped = self.jumped_micros.load(Ordering::Relaxed);
+        WallTime(EPOCH_MICROS.saturating_add(passed).saturating_add(jumped))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ME: Process = Process(1);
+
+    #[test]
+    fn sleepers_wake_in_the_order_of_their_moments_without_anybody_waiting() {
+        let executor = Executor::new(1);
+        let order = Rc::new(RefCell::new(Vec::new()));
+        for hours in [3, 1, 2] {
+            let (machine, order) = (executor.clone(), Rc::clone(&order));
+            executor.spawn(ME, async move {
+                machine.sleep(Duration::from_secs(3600 * hours)).await;
+                order.borrow_mut().push(hours);
+            });
+        }
+        let machine = executor.clone();
+        let day = async move { machine.sleep(Duration::from_secs(86_400)).await };
+        assert_eq!(executor.run(1000, day), Some(()));
+        assert_eq!(*order.borrow(), [1, 2, 3]);
+        assert!(executor.now() >= Duration::from_secs(86_400));
+    }
+
+    #[test]
+    fn the_order_of_those_who_are_ready_is_the_seeds() {
+        let order = |seed| {
+            let executor = Executor::new(seed);
+            let order = Rc::new(RefCell::new(Vec::new()));
+            for number in 0..10 {
+                let (machine, order) = (executor.clone(), Rc::clone(&order));
+                executor.spawn(ME, async move {
+                    machine.breathe().await;
+                    order.borrow_mut().push(number);
+                });
+            }
+            let machine = executor.clone();
+            executor.run(1000, async move { machine.sleep(Duration::from_secs(1)).await });
+            (order.take(), executor.trace())
+        };
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1).0, order(2).0);
+        assert_ne!(order(1).1, order(2).1);
+    }
+
+    #[test]
+    fn who_waits_for_ever_is_found_out() {
+        let executor = Executor::new(1);
+        assert_eq!(executor.run(1000, std::future::pending::<()>()), None);
+    }
+
+    struct Counter(Arc<AtomicU64>);
+
+    impl Worker for Counter {
+        fn step(&mut self) -> Step {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Step::Idle(None)
+        }
+    }
+
+    #[test]
+    fn workers_are_stepped_when_they_are_rung_and_not_after_their_process_was_killed() {
+        let executor = Executor::new(1);
+        let (steps, signal) = (Arc::new(AtomicU64::new(0)), Signal::new());
+        let worker = Box::new(Counter(Arc::clone(&steps)));
+        executor.spawner(ME).spawn("counter", signal.clone(), worker).join();
+        let sleep = |seconds| {
+            let machine = executor.clone();
+            executor.run(100, async move { machine.sleep(Duration::from_secs(seconds)).await });
+        };
+        sleep(1);
+        assert_eq!(steps.load(Ordering::Relaxed), 1, "once when it is spawned");
+        executor.pause(ME, Duration::from_secs(10));
+        signal.ring();
+        sleep(5);
+        assert_eq!(steps.load(Ordering::Relaxed), 1, "it is paused");
+        sleep(10);
+        assert_eq!(steps.load(Ordering::Relaxed), 2);
+        executor.kill(ME);
+        signal.ring();
+        sleep(1);
+        assert_eq!(steps.load(Ordering::Relaxed), 2);
+    }
+}

@@ -1,0 +1,192 @@
+//! Runs seeds, and hunts mutants. See the library's essay.
+
+use std::num::NonZero;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use anyhow::Result;
+use carnet_base::{Clock, SystemClock};
+use carnet_sim::{Mutant, Order, Run, Workload};
+use clap::{Parser, Subcommand};
+
+/// Runs Carnet in a deterministic simulator.
+#[derive(Parser)]
+#[command(name = "carnet-sim")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs seeds until one shows a violation; ends with an error and the command that replays it.
+    Run {
+        /// How many seeds.
+        #[arg(long, default_value_t = 200)]
+        seeds: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// The only kind of transaction: all are mixed by default.
+        #[arg(long)]
+        workload: Option<Workload>,
+        /// A rule that is broken.
+        #[arg(long)]
+        mutant: Option<Mutant>,
+        /// How many seeds run at a time, each on a thread of its own.
+        #[arg(long)]
+        jobs: Option<usize>,
+        /// Tells of each seed.
+        #[arg(long, short)]
+        verbose: bool,
+    },
+    /// Breaks one rule after the other; ends with an error if that is not found.
+    Mutants {
+        /// The most seeds that a mutant may take.
+        #[arg(long, default_value_t = 200)]
+        seeds: u64,
+        /// How many mutants are hunted at a time.
+        #[arg(long)]
+        jobs: Option<usize>,
+    },
+}
+
+fn main() -> Result<ExitCode> {
+    let is_fine = match Arguments::parse().command {
+        Command::Run { seeds, from, workload, mutant, jobs, verbose } => {
+            let orders = |seed| Order { seed, workload, mutant };
+            run(from..from.saturating_add(seeds), &orders, jobs, verbose)
+        }
+        Command::Mutants { seeds, jobs } => mutants(seeds, jobs),
+    };
+    Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn threads(jobs: Option<usize>) -> usize {
+    let machine = || thread::available_parallelism().map_or(1, NonZero::get);
+    jobs.unwrap_or_else(machine).max(1)
+}
+
+/// What all seeds of a command came to.
+#[derive(Default)]
+struct Total {
+    seeds: u64,
+    transactions: usize,
+    committed: usize,
+    faults: usize,
+    events: u64,
+    violation: Option<(u64, Run)>,
+}
+
+fn run(
+    seeds: std::ops::Range<u64>,
+    order: &(impl Fn(u64) -> Order + Sync),
+    jobs: Option<usize>,
+    verbose: bool,
+) -> bool {
+    let begun = SystemClock.now();
+    let (next, total) = (AtomicU64::new(seeds.start), Mutex::new(Total::default()));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..threads(jobs) {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        break;
+                    }
+                    let run = order(seed).run();
+                    if verbose {
+                        tell(seed, &run);
+                    }
+                    let mut total = total.lock().expect("nobody panics while it is held");
+                    total.seeds += 1;
+                    total.transactions += run.transactions;
+                    total.committed += run.committed;
+                    total.faults += run.faults;
+                    total.events += run.events;
+                    if run.verdict.is_err() {
+                        is_over.store(true, Ordering::Relaxed);
+                        // The smallest of those that ran at the same time.
+                        if total.violation.as_ref().is_none_or(|(other, _)| seed < *other) {
+                            total.violation = Some((seed, run));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let total = total.into_inner().expect("no run panicked");
+    let seconds = SystemClock.now().since(begun).as_secs_f64();
+    println!(
+        "{} seeds, {} transactions ({} committed), {} faults, {} events in {seconds:.1} s",
+        total.seeds, total.transactions, total.committed, total.faults, total.events
+    );
+    let Some((seed, run)) = total.violation else { return true };
+    println!("\nseed {seed}: {}", run.verdict.err().unwrap_or_default());
+    println!("\nset up as {}", run.setup);
+    let Order { workload, mutant, .. } = order(seed);
+    let workload = workload.map(|workload| format!(" --workload {}", workload.name()));
+    let mutant = mutant.map(|mutant| format!(" --mutant {}", mutant.name()));
+    println!(
+        "\nreplay: cargo run --release -p carnet-sim -- run --seeds 1 --from {seed}{}{}",
+        workload.unwrap_or_default(),
+        mutant.unwrap_or_default()
+    );
+    false
+}
+
+fn tell(seed: u64, run: &Run) {
+    let Run { transactions, committed, faults, trace, events, virtual_time, .. } = run;
+    let virtual_ms = virtual_time.as_millis();
+    println!(
+        "seed {seed}: {transactions} transactions ({committed} committed), {faults} faults, \
+         {events} events, {virtual_ms} ms, trace {trace:016x}: {}",
+        run.verdict.as_ref().err().map_or("fine", |wrong| wrong.lines().next().unwrap_or_default())
+    );
+}
+
+/// How a mutant was found.
+struct Caught {
+    seeds: u64,
+    by: String,
+}
+
+fn mutants(seeds: u64, jobs: Option<usize>) -> bool {
+    let (next, caught) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..threads(jobs) {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let number = usize::try_from(number).unwrap_or(usize::MAX);
+                    let Some(&mutant) = Mutant::ALL.get(number) else { break };
+                    let found = hunt(mutant, seeds);
+                    caught.lock().expect("nobody panics while it is held").push((number, found));
+                }
+            });
+        }
+    });
+    let mut caught = caught.into_inner().expect("no run panicked");
+    caught.sort_by_key(|(number, _)| *number);
+    println!("| mutant | seeds | found by |\n| --- | --- | --- |");
+    for (number, found) in &caught {
+        let name = Mutant::ALL[*number].name();
+        match found {
+            Some(Caught { seeds, by }) => println!("| {name} | {seeds} | {by} |"),
+            None => println!("| {name} | ESCAPED | {seeds} seeds saw nothing |"),
+        }
+    }
+    caught.iter().all(|(_, found)| found.is_some())
+}
+
+fn hunt(mutant: Mutant, seeds: u64) -> Option<Caught> {
+    (0..seeds).find_map(|seed| {
+        let run = Order { seed, workload: None, mutant: Some(mutant) }.run();
+        let wrong = run.verdict.err()?;
+        let by = wrong.lines().next().unwrap_or_default().to_owned();
+        Some(Caught { seeds: seed + 1, by })
+    })
+}

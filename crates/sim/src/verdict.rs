@@ -1,0 +1,236 @@
+//! The judgement of a run: by the database's own timestamps, and by what clients saw.
+//!
+//! 1. What clients found wrong at once: an invariant broken, an error that must never come.
+//! 2. Outcomes: what was acknowledged happened at the C that was told; what was refused did not.
+//! 3. Timestamps: R < S < C, and no S is ever handed out twice, whatever crashed in between.
+//! 4. *Inside*: all transactions of all parts replayed in the order of C, reads and ranges
+//!    compared with what was there.
+//! 5. *Outside*: lists and registers as histories that know nothing of timestamps.
+//!
+//! Where the durability allows that a loss of power takes the last commits, these are found out
+//! by asking, must be the last ones in the order of C, and are taken out with all who saw them.
+
+use std::collections::HashMap;
+use std::ops::RangeBounds;
+
+use carnet_base::Timestamp;
+use carnet_checker::replay::{Committed, Level, Read, Write, replay};
+use carnet_checker::{History, Model, Moment, Options, Outcome as Seen, Transaction, check};
+use carnet_store::Outcome;
+use carnet_txn::Isolation;
+
+use crate::database::Database;
+use crate::ledger::{Ledger, Look, Part, Record, Told};
+
+/// Asks the database what became of every transaction of some lives, and compares it with what
+/// clients were told, and with what it said before.
+///
+/// `may_lose`: the power went, and the durability allows that the last commits went with it.
+pub(crate) async fn settle<D: Database>(
+    db: &D,
+    ledger: &Ledger,
+    lives: impl RangeBounds<u32>,
+    may_lose: bool,
+) -> Result<(), String> {
+    let is_asked = |record: &Record| !record.lost && lives.contains(&record.life);
+    let asked = |record: &&Record| is_asked(record);
+    let starts: Vec<Timestamp> =
+        ledger.records().iter().filter(asked).filter_map(|record| record.start).collect();
+    let mut outcomes = HashMap::new();
+    for start in starts {
+        let outcome = db
+            .outcome(start)
+            .await
+            .map_err(|error| format!("the outcome of start {start} cannot be told: {error}"))?;
+        outcomes.insert(start, outcome);
+    }
+    let (mut wrong, mut lost_from) = (None, None::<Timestamp>);
+    ledger.for_each(|record| {
+        let Some(start) = record.start.filter(|_| is_asked(record)) else { return };
+        let commit = match outcomes[&start] {
+            Outcome::Committed(commit) => Some(commit),
+            Outcome::Aborted | Outcome::Pending => None,
+        };
+        match expected(record) {
+            Some(Some(before)) if commit.is_none() && may_lose => {
+                lost_from = Some(lost_from.map_or(before, |from| from.min(before)));
+                record.commit = None;
+            }
+            Some(expected) if expected != commit => {
+                wrong.get_or_insert(format!(
+                    "the outcome of start {start} is {commit:?}, its client was told {:?}, and it \
+                     was known as {expected:?}",
+                    record.told
+                ));
+            }
+            _ => record.commit = commit,
+        }
+        record.is_settled = true;
+    });
+    if let Some(from) = lost_from {
+        lose(ledger, from)?;
+    }
+    wrong.map_or(Ok(()), Err)
+}
+
+/// Says when a transaction committed, if at all, as far as that is known.
+fn expected(record: &Record) -> Option<Option<Timestamp>> {
+    if record.is_settled {
+        return Some(record.commit);
+    }
+    match record.told {
+        Told::Committed(commit) => Some(Some(commit).filter(|_| !record.writes.is_empty())),
+        Told::Aborted | Told::Running => Some(None),
+        Told::Unknown => None,
+    }
+}
+
+/// Takes out what was lost with the power: the commits from `from` on, and whoever saw them.
+fn lose(ledger: &Ledger, from: Timestamp) -> Result<(), String> {
+    let mut wrong = None;
+    ledger.for_each(|record| {
+        if !record.lost && record.commit.is_some_and(|commit| commit >= from) {
+            wrong.get_or_insert(format!(
+                "the commit at {from} was lost with the power, the later one of start {} was not",
+                record.start.unwrap_or_default()
+            ));
+        }
+        let was_told = matches!(record.told, Told::Committed(commit) if commit >= from);
+        record.lost |= was_told || record.read.is_some_and(|read| read >= from);
+    });
+    wrong.map_or(Ok(()), Err)
+}
+
+/// Judges a run whose every life is settled.
+pub(crate) fn judge(ledger: &Ledger, isolation: Isolation) -> Result<(), String> {
+    if let Some(wrong) = ledger.first_wrong() {
+        return Err(wrong);
+    }
+    let records = ledger.records();
+    timestamps(&records)?;
+    inside(&records, isolation)?;
+    for part in [Part::Lists, Part::Registers] {
+        outside(&records, part, isolation)?;
+    }
+    Ok(())
+}
+
+fn timestamps(records: &[Record]) -> Result<(), String> {
+    let mut starts = HashMap::new();
+    for (number, record) in records.iter().enumerate() {
+        let (Some(read), Some(start)) = (record.read, record.start) else { continue };
+        if read >= start {
+            return Err(format!("start {start} was not drawn after its snapshot {read}"));
+        }
+        if record.commit.is_some_and(|commit| commit <= start) {
+            return Err(format!("start {start} does not lie before its commit"));
+        }
+        if let Some(other) = starts.insert(start, number) {
+            return Err(format!("transactions {other} and {number} have one start, {start}"));
+        }
+    }
+    Ok(())
+}
+
+/// Replays all transactions in the order of their commits.
+fn inside(records: &[Record], isolation: Isolation) -> Result<(), String> {
+    let committed = records.iter().filter(|record| !record.lost);
+    let commits: HashMap<Timestamp, Timestamp> =
+        committed.filter_map(|record| Some((record.start?, record.commit?))).collect();
+    let mut replayed = Vec::with_capacity(records.len());
+    for (number, record) in records.iter().enumerate() {
+        if !record.lost && happened(record) {
+            replayed.push(committed_as(number, record, &commits)?);
+        }
+    }
+    let real_time = isolation != Isolation::Serializable;
+    let level = match isolation {
+        Isolation::Snapshot => Level::Snapshot { real_time },
+        _ => Level::Serializable { real_time },
+    };
+    replay(&replayed, level).map_err(|wrong| format!("by its timestamps, {wrong}"))
+}
+
+/// Tells whether a transaction happened: its writes, or what it read of one snapshot.
+fn happened(record: &Record) -> bool {
+    match record.told {
+        Told::Committed(_) => true,
+        Told::Unknown => record.commit.is_some(),
+        Told::Running | Told::Aborted => false,
+    }
+}
+
+fn committed_as(
+    number: usize,
+    record: &Record,
+    commits: &HashMap<Timestamp, Timestamp>,
+) -> Result<Committed, String> {
+    let commit_of = |start: Timestamp, key: &[u8]| match commits.get(&start) {
+        Some(commit) => Ok(commit.get()),
+        None => Err(format!(
+            "transaction {number} read \"{}\" as start {start} wrote it, which never committed",
+            key.escape_ascii()
+        )),
+    };
+    let reads = record.looks.iter().map(|look| match look {
+        Look::Point { key, found } => Ok(Read::Point {
+            key: key.clone(),
+            found: found.map(|start| commit_of(start, key)).transpose()?,
+        }),
+        Look::Range { from, to, found } => Ok(Read::Range {
+            from: from.clone(),
+            to: Some(to.clone()),
+            found: found
+                .iter()
+                .map(|(key, start)| Ok((key.clone(), commit_of(*start, key)?)))
+                .collect::<Result<_, String>>()?,
+        }),
+    });
+    let writes = record.writes.iter();
+    Ok(Committed {
+        name: number as u64,
+        snapshot: record.read.unwrap_or_default().get(),
+        commit: record.commit.map(Timestamp::get),
+        reads: reads.collect::<Result<_, String>>()?,
+        writes: writes
+            .map(|(key, deletes)| Write { key: key.clone(), deletes: *deletes })
+            .collect(),
+        invoked: record.invoked,
+        answered: record.answered,
+    })
+}
+
+/// Judges what clients of one part saw, and nothing else.
+fn outside(records: &[Record], part: Part, isolation: Isolation) -> Result<(), String> {
+    // Of one that is still running its client never asked for anything that could be seen.
+    let is_judged =
+        |record: &&Record| record.part == part && !record.lost && record.told != Told::Running;
+    let of_part = records.iter().filter(is_judged);
+    let transactions = of_part.map(|record| {
+        let moment = |index| Moment { index, nanos: 0 };
+        Transaction {
+            process: record.process,
+            invoked: moment(record.invoked),
+            completed: record.answered.map(moment),
+            outcome: match record.told {
+                Told::Committed(_) => Seen::Committed,
+                Told::Unknown => Seen::Unknown,
+                _ => Seen::Aborted,
+            },
+            ops: record.ops.clone(),
+        }
+    });
+    let history = History::new(transactions.collect())
+        .map_err(|bad| format!("the simulator wrote a bad history: {bad}"))?;
+    let report = check(&history, &Options::default())
+        .map_err(|bad| format!("the simulator wrote a bad history: {bad}"))?;
+    let model = match isolation {
+        Isolation::Snapshot => Model::StrongSnapshotIsolation,
+        Isolation::Serializable => Model::Serializable,
+        Isolation::StrictSerializable => Model::StrictSerializable,
+    };
+    if report.allows(model) {
+        return Ok(());
+    }
+    Err(format!("what clients saw is not {}:\n{}", model.name(), report.explain(&history)))
+}

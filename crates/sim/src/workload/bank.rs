@@ -1,0 +1,74 @@
+//! Transfers between accounts. An account without money is deleted, and comes back with some.
+
+use carnet_base::{CellKey, Result};
+use carnet_store::BeginKind;
+
+use super::{Workload, cell, decode, partition};
+use crate::client::Client;
+use crate::database::Database;
+use crate::ledger::Part;
+
+const ACCOUNTS: u64 = 10;
+const BALANCE: i64 = 20;
+
+fn account(number: u64) -> CellKey {
+    cell(Workload::Bank, 0, number.to_be_bytes())
+}
+
+/// Opens the accounts where there are none: a loss of power may have taken them.
+pub(super) async fn open_accounts<D: Database>(client: &mut Client<D>) -> Result<()> {
+    let mut tx = client.begin(Part::Other, BeginKind::ReadWrite).await?;
+    if tx.scan(&partition(Workload::Bank, 0), false, 100).await?.is_empty() {
+        for number in 0..ACCOUNTS {
+            tx.put(&account(number), BALANCE.to_be_bytes().to_vec())?;
+        }
+    }
+    tx.commit().await.map(drop)
+}
+
+pub(super) async fn run<D: Database>(client: &mut Client<D>) -> Result<()> {
+    if client.dice.percent(25) { audit(client).await } else { transfer(client).await }
+}
+
+async fn transfer<D: Database>(client: &mut Client<D>) -> Result<()> {
+    let mut tx = client.begin(Part::Other, BeginKind::ReadWrite).await?;
+    let from = client.dice.below(ACCOUNTS);
+    let to = (from + client.dice.between(1, ACCOUNTS - 1)) % ACCOUNTS;
+    let mut balances = Vec::new();
+    for number in [from, to] {
+        let bytes = tx.get(&account(number)).await?;
+        balances.push(bytes.map_or(0, |bytes| decode(&bytes)[0]));
+    }
+    let all = client.dice.percent(20);
+    let drawn = i64::try_from(client.dice.between(0, 10)).unwrap_or_default();
+    let amount = if all { balances[0] } else { drawn.min(balances[0]) };
+    for (number, balance) in [(from, balances[0] - amount), (to, balances[1] + amount)] {
+        if balance == 0 {
+            tx.delete(&account(number))?;
+        } else {
+            tx.put(&account(number), balance.to_be_bytes().to_vec())?;
+        }
+    }
+    // Now and then a client changes its mind, or goes away.
+    match client.dice.below(40) {
+        0 => {
+            tx.rollback();
+            Ok(())
+        }
+        1 => Ok(()),
+        _ => tx.commit().await.map(drop),
+    }
+}
+
+async fn audit<D: Database>(client: &mut Client<D>) -> Result<()> {
+    let tx = client.begin(Part::Other, BeginKind::ReadOnly).await?;
+    let (reverse, cells) = (client.dice.percent(30), client.dice.count(1, 12));
+    let rows = tx.scan(&partition(Workload::Bank, 0), reverse, cells).await?;
+    let sum: i64 = rows.iter().map(|(_, payload)| decode(payload)[0]).sum();
+    let due = BALANCE * i64::try_from(ACCOUNTS).unwrap_or_default();
+    if sum != due {
+        let read = tx.read_timestamp();
+        client.ledger.wrong(format!("at snapshot {read} the accounts hold {sum} of {due}"));
+    }
+    tx.commit().await.map(drop)
+}

@@ -1,0 +1,38 @@
+//! Write skew. Of two doctors one has to be on call: each looks whether the other is before they
+//! go, and two who look at the same time must not both go.
+
+use carnet_base::Result;
+use carnet_store::BeginKind;
+use carnet_txn::Isolation;
+
+use super::{Workload, cell};
+use crate::client::Client;
+use crate::database::Database;
+use crate::ledger::Part;
+
+const PAIRS: u64 = 3;
+
+/// A doctor who has gone has a cell; one on call has none.
+pub(super) async fn run<D: Database>(client: &mut Client<D>) -> Result<()> {
+    let mut tx = client.begin(Part::Other, BeginKind::ReadWrite).await?;
+    let pair = i64::try_from(client.dice.below(PAIRS)).unwrap_or_default();
+    let doctors = ["a", "b"].map(|name| cell(Workload::Doctors, pair, name));
+    let mut gone = Vec::new();
+    for doctor in &doctors {
+        gone.push(tx.get(doctor).await?.is_some());
+    }
+    let me = client.dice.count(0, 1);
+    match gone[..] {
+        [true, true] if client.isolation != Isolation::Snapshot => {
+            let read = tx.read_timestamp();
+            client.ledger.wrong(format!("at snapshot {read} nobody of pair {pair} is on call"));
+        }
+        [false, false] => tx.put(&doctors[me], "gone")?,
+        _ => {
+            for doctor in &doctors {
+                tx.delete(doctor)?;
+            }
+        }
+    }
+    tx.commit().await.map(drop)
+}

@@ -1,0 +1,68 @@
+//! List-append, the workload that tells most: a read of a list shows which appends it saw, and in
+//! which order.
+
+use carnet_base::Result;
+use carnet_checker::{Key, Op};
+use carnet_store::BeginKind;
+
+use super::{Numbers, Workload, cell, decode, partition};
+use crate::client::Client;
+use crate::database::Database;
+use crate::ledger::Part;
+
+/// How many lists are in use at a time.
+const LISTS: i64 = 6;
+/// After so many numbers a list is left for another, so that none becomes long.
+const LIST_AGE: i64 = 120;
+
+/// Draws a list in use: they move on with the numbers that were handed out.
+fn draw<D: Database>(client: &mut Client<D>, newest: i64) -> i64 {
+    let which = i64::try_from(client.dice.below(LISTS.unsigned_abs())).unwrap_or_default();
+    which + LISTS * ((newest + which * LIST_AGE / LISTS) / LIST_AGE)
+}
+
+/// Appends to and reads lists that lie in one cell each.
+pub(super) async fn in_cells<D: Database>(client: &mut Client<D>, numbers: &Numbers) -> Result<()> {
+    let only_reads = client.dice.percent(20);
+    let kind = if only_reads { BeginKind::ReadOnly } else { BeginKind::ReadWrite };
+    let mut tx = client.begin(Part::Lists, kind).await?;
+    for _ in 0..client.dice.count(1, 4) {
+        let list = draw(client, numbers.0.get());
+        let (key, name) = (cell(Workload::Lists, list, ""), Key::Int(list));
+        let bytes = tx.get(&key).await?.unwrap_or_default();
+        if only_reads || client.dice.percent(50) {
+            tx.did(Op::ReadList { key: name, list: decode(&bytes) });
+            continue;
+        }
+        let element = numbers.fresh();
+        let longer = [&bytes[..], &element.to_be_bytes()].concat();
+        tx.did(Op::Append { key: name, element });
+        tx.put(&key, longer)?;
+    }
+    tx.commit().await.map(drop)
+}
+
+/// Appends to and reads lists with a cell for each element: what is not there counts as well.
+pub(super) async fn in_rows<D: Database>(client: &mut Client<D>, numbers: &Numbers) -> Result<()> {
+    let mut tx = client.begin(Part::Lists, BeginKind::ReadWrite).await?;
+    for _ in 0..client.dice.count(1, 3) {
+        let list = draw(client, numbers.0.get());
+        // Another name than that of the same list in one cell.
+        let name = Key::Int(-1 - list);
+        let (reverse, cells) = (client.dice.percent(30), client.dice.count(1, 12));
+        let mut rows = tx.scan(&partition(Workload::Rows, list), reverse, cells).await?;
+        if reverse {
+            rows.reverse();
+        }
+        let elements: Vec<i64> = rows.iter().flat_map(|(_, payload)| decode(payload)).collect();
+        if client.dice.percent(50) {
+            tx.did(Op::ReadList { key: name, list: elements });
+            continue;
+        }
+        let element = numbers.fresh();
+        let next = u32::try_from(elements.len()).unwrap_or(u32::MAX).to_be_bytes();
+        tx.did(Op::Append { key: name, element });
+        tx.put(&cell(Workload::Rows, list, next), element.to_be_bytes().to_vec())?;
+    }
+    tx.commit().await.map(drop)
+}

@@ -1,0 +1,139 @@
+//! What clients do. Each kind of transaction has a file; a run mixes them in one database.
+
+mod bank;
+mod doctors;
+mod lists;
+mod registers;
+mod scan;
+mod seats;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::str::FromStr;
+
+use carnet_base::{CellKey, KeyRange, PartitionKey, Result, TableId};
+
+use crate::client::Client;
+use crate::database::Database;
+
+/// The first table of the workloads: those below are the database's own.
+const FIRST_TABLE: u32 = 1000;
+
+/// A kind of transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// Appends to lists that lie in one cell each, and reads of them.
+    Lists,
+    /// Appends to lists with a cell for each element, and range reads of them.
+    Rows,
+    /// Blind writes of registers, and reads.
+    Registers,
+    /// Transfers between accounts: the sum holds.
+    Bank,
+    /// Write skew: of two doctors one stays on call.
+    Doctors,
+    /// Phantoms: no more seats are booked than there are.
+    Seats,
+    /// Long read-only scans, also such that are given back and taken up again.
+    Scan,
+}
+
+impl Workload {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
+        Self::Lists,
+        Self::Rows,
+        Self::Registers,
+        Self::Bank,
+        Self::Doctors,
+        Self::Seats,
+        Self::Scan,
+    ];
+
+    /// Returns its name, as on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lists => "lists",
+            Self::Rows => "rows",
+            Self::Registers => "registers",
+            Self::Bank => "bank",
+            Self::Doctors => "doctors",
+            Self::Seats => "seats",
+            Self::Scan => "scan",
+        }
+    }
+}
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|workload| workload.name() == name);
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("there is no workload {name}; there are {names}")
+        })
+    }
+}
+
+/// What all clients of a run share: numbers that are used once.
+#[derive(Clone, Default)]
+pub(crate) struct Numbers(Rc<Cell<i64>>);
+
+impl Numbers {
+    /// Returns a number that was not returned before.
+    fn fresh(&self) -> i64 {
+        self.0.set(self.0.get() + 1);
+        self.0.get()
+    }
+}
+
+/// Runs one transaction of a kind, whatever becomes of it.
+pub(crate) async fn run<D: Database>(
+    workload: Workload,
+    client: &mut Client<D>,
+    numbers: &Numbers,
+) -> Result<()> {
+    match workload {
+        Workload::Lists => lists::in_cells(client, numbers).await,
+        Workload::Rows => lists::in_rows(client, numbers).await,
+        Workload::Registers => registers::run(client, numbers).await,
+        Workload::Bank => bank::run(client).await,
+        Workload::Doctors => doctors::run(client).await,
+        Workload::Seats => seats::run(client).await,
+        Workload::Scan => scan::run(client).await,
+    }
+}
+
+/// Prepares what the workloads rely on.
+pub(crate) async fn prepare<D: Database>(client: &mut Client<D>) -> Result<()> {
+    bank::open_accounts(client).await
+}
+
+/// Reads all there is in one transaction, so that the judgement compares it.
+pub(crate) async fn read_all<D: Database>(client: &mut Client<D>) -> Result<()> {
+    scan::read_all(client).await
+}
+
+const fn table(workload: Workload) -> TableId {
+    TableId(FIRST_TABLE + workload as u32)
+}
+
+/// Names a cell: a partition of a number, and a clustering key.
+fn cell(workload: Workload, partition: i64, clustering: impl AsRef<[u8]>) -> CellKey {
+    CellKey::new(table(workload), &partition_key(partition), clustering)
+}
+
+fn partition(workload: Workload, number: i64) -> KeyRange {
+    KeyRange::partition(table(workload), &partition_key(number))
+}
+
+fn partition_key(number: i64) -> PartitionKey {
+    PartitionKey::new(number.to_be_bytes().to_vec())
+}
+
+/// Reads a number out of a payload; a workload writes eight bytes for each.
+fn decode(payload: &[u8]) -> Vec<i64> {
+    payload.chunks(8).map(|chunk| chunk.try_into().map_or(i64::MIN, i64::from_be_bytes)).collect()
+}

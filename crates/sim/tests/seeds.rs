@@ -1,0 +1,53 @@
+//! The simulator itself: seeds replay, and what is broken is found.
+//!
+//! Many seeds run in release mode, by the command: see CONTRIBUTING.md.
+
+use carnet_sim::{Mutant, Order, Workload};
+
+#[test]
+fn a_seed_replays_to_the_last_event() {
+    for seed in 0..4 {
+        let first = Order::of(seed).run();
+        // Another one between them, so that nothing is left over where it could be seen.
+        let other = Order::of(seed + 100).run();
+        let second = Order::of(seed).run();
+        assert_eq!((first.trace, first.events), (second.trace, second.events), "seed {seed}");
+        assert_ne!(first.trace, other.trace);
+    }
+}
+
+#[test]
+fn a_seed_has_a_thousand_transactions_and_five_faults_and_nothing_is_wrong() {
+    for seed in 1_000..1_008 {
+        let run = Order::of(seed).run();
+        assert_eq!(run.verdict, Ok(()), "seed {seed}");
+        assert!(run.transactions >= 1_000 && run.faults >= 5, "seed {seed}: {run:?}");
+        assert!(run.committed * 2 > run.transactions, "seed {seed}: {run:?}");
+    }
+}
+
+#[test]
+fn each_workload_runs_alone() {
+    for workload in Workload::ALL {
+        let order = Order { workload: Some(workload), ..Order::of(7) };
+        assert_eq!(order.run().verdict, Ok(()), "{}", workload.name());
+    }
+}
+
+#[test]
+fn a_broken_rule_is_found_by_the_workload_that_is_made_for_it() {
+    for (mutant, workload) in [
+        (Mutant::ReadPointsIgnored, Workload::Lists),
+        (Mutant::ReadPointsIgnored, Workload::Doctors),
+        (Mutant::ReadRangesIgnored, Workload::Rows),
+        (Mutant::ReadRangesIgnored, Workload::Seats),
+        (Mutant::BlindWritesUnchecked, Workload::Registers),
+        (Mutant::UndecidedVersionsRead, Workload::Bank),
+    ] {
+        let found = (0..5).any(|seed| {
+            let order = Order { seed, workload: Some(workload), mutant: Some(mutant) };
+            order.run().verdict.is_err()
+        });
+        assert!(found, "{} beside {}", mutant.name(), workload.name());
+    }
+}
