@@ -21,7 +21,7 @@
 //! * Once it finds a later epoch, in any answer, it says nothing any more but that it does not
 //!   lead. What was under way is for the next leader to say.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -63,7 +63,8 @@ pub(crate) struct Leader<C> {
 #[derive(Default)]
 struct State {
     clients: Clients,
-    decided: HashMap<Timestamp, Decided>,
+    /// In the order of starts: whoever waits is told in that order when the term ends.
+    decided: BTreeMap<Timestamp, Decided>,
     /// Starts whose answer is remembered, the oldest first.
     remembered: VecDeque<Timestamp>,
     prefix: Prefix<Resolved>,
