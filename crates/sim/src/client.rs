@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use carnet_base::{Bytes, CellKey, Error, ErrorKind, KeyRange, Result, Timestamp};
 use carnet_checker::Op;
@@ -214,6 +215,11 @@ impl<T: Transact> Observed<T> {
     /// Commits.
     pub(crate) async fn commit(self) -> Result<Timestamp> {
         self.executor.breathe().await;
+        // Some take their time: meanwhile leaders change, and others commit.
+        if self.executor.below(100) < 3 {
+            let micros = 1_000 + self.executor.below(40_000);
+            self.executor.sleep(Duration::from_micros(micros)).await;
+        }
         self.ledger.edit(self.page, |record| record.told = Told::Unknown);
         let result = self.tx.commit().await;
         let told = match &result {

@@ -39,11 +39,15 @@ pub(crate) trait Transact: Clone + 'static {
 }
 
 /// The rules of transactions on a store, without the façade.
-pub(crate) struct Bare<S>(pub(crate) Arc<S>);
+pub(crate) struct Bare<S> {
+    pub(crate) store: Arc<S>,
+    /// Travels with every call.
+    pub(crate) context: Context,
+}
 
 impl<S> Clone for Bare<S> {
     fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        Self { store: Arc::clone(&self.store), context: self.context }
     }
 }
 
@@ -51,11 +55,11 @@ impl<S: CellStore + CommitLog> Database for Bare<S> {
     type Tx = Transaction<S>;
 
     async fn begin(&self, kind: BeginKind, isolation: Isolation) -> Result<Transaction<S>> {
-        Transaction::begin(Arc::clone(&self.0), Context::unbounded(), kind, isolation).await
+        Transaction::begin(Arc::clone(&self.store), self.context, kind, isolation).await
     }
 
     async fn outcome(&self, start: Timestamp) -> Result<Outcome> {
-        self.0.outcome(&Context::unbounded(), start).await
+        self.store.outcome(&self.context, start).await
     }
 }
 

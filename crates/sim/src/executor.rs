@@ -26,7 +26,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use carnet_base::{
-    Clock, Moment, Rng, SeededRng, Signal, Spawn, Step, WallTime, Worker, WorkerHandle,
+    Clock, Moment, Rng, SeededRng, Signal, Spawn, Step, Task, Tasks, Timer, Wait, WallTime, Worker,
+    WorkerHandle,
 };
 
 /// When virtual time begins, as a wall clock shows it: 2020-09-13 12:26:40 UTC.
@@ -45,9 +46,11 @@ struct Inner {
     nanos: Arc<AtomicU64>,
     woken: Arc<Mutex<Vec<u64>>>,
     hired: Arc<Mutex<Vec<Hired>>>,
+    sent: Arc<Mutex<Vec<(Process, Task)>>>,
+    sleepers: Arc<Mutex<Vec<(u64, Waker)>>>,
 }
 
-type Task = Pin<Box<dyn Future<Output = ()>>>;
+type Local = Pin<Box<dyn Future<Output = ()>>>;
 
 struct State {
     rng: SeededRng,
@@ -70,7 +73,7 @@ enum Event {
 struct Job {
     process: Process,
     /// Taken while it is polled.
-    future: Option<Task>,
+    future: Option<Local>,
     waker: Waker,
     /// Whether a poll is among the events.
     is_due: bool,
@@ -120,18 +123,36 @@ impl Executor {
             nanos: Arc::default(),
             woken: Arc::default(),
             hired: Arc::default(),
+            sent: Arc::default(),
+            sleepers: Arc::default(),
         }))
     }
 
     /// Runs a future as a task of a process.
     pub fn spawn(&self, process: Process, future: impl Future<Output = ()> + 'static) {
+        self.take_over(process, Box::pin(future));
+    }
+
+    fn take_over(&self, process: Process, future: Local) {
         let mut state = self.0.state.borrow_mut();
         let number = state.number();
         let woken = Arc::clone(&self.0.woken);
         let waker = Waker::from(Arc::new(TaskWaker { number, woken }));
-        let job = Job { process, future: Some(Box::pin(future)), waker, is_due: false };
+        let job = Job { process, future: Some(future), waker, is_due: false };
         state.tasks.insert(number, job);
         state.poll_soon(self.now_nanos(), number);
+    }
+
+    /// Returns what takes over the tasks of a process.
+    #[must_use]
+    pub fn tasks(&self, process: Process) -> SimTasks {
+        SimTasks { process, sent: Arc::clone(&self.0.sent) }
+    }
+
+    /// Returns what waits.
+    #[must_use]
+    pub fn timer(&self) -> SimTimer {
+        SimTimer { nanos: Arc::clone(&self.0.nanos), sleepers: Arc::clone(&self.0.sleepers) }
     }
 
     /// Returns what takes over the workers of a process.
@@ -157,26 +178,12 @@ impl Executor {
     }
 
     /// Completes after a time.
-    pub fn sleep(&self, time: Duration) -> impl Future<Output = ()> + use<> {
-        let until = self.now_nanos().saturating_add(nanos(time));
-        let this = self.clone();
-        let mut is_set = false;
-        poll_fn(move |context| {
-            if this.now_nanos() >= until {
-                return Poll::Ready(());
-            }
-            if !is_set {
-                is_set = true;
-                let mut state = this.0.state.borrow_mut();
-                let at = (until, state.rng.next_u64());
-                state.events.insert(at, Event::Wake(context.waker().clone()));
-            }
-            Poll::Pending
-        })
+    pub fn sleep(&self, time: Duration) -> Wait {
+        self.timer().wait(time)
     }
 
     /// Lets others run for a moment.
-    pub fn breathe(&self) -> impl Future<Output = ()> + use<> {
+    pub fn breathe(&self) -> Wait {
         let latency = self.0.state.borrow_mut().latency();
         self.sleep(Duration::from_nanos(latency.max(1)))
     }
@@ -233,6 +240,7 @@ impl Executor {
 
     /// Ends the tasks of a process, where they stand. Its workers go on.
     pub fn kill_tasks(&self, process: Process) {
+        self.hire();
         let mut state = self.0.state.borrow_mut();
         let killed: Vec<_> = state.tasks.extract_if(.., |_, job| job.process == process).collect();
         // Outside of the borrow: what is dropped may wake others.
@@ -243,7 +251,6 @@ impl Executor {
     /// Ends a process: its tasks are dropped where they stand, and then its workers.
     pub fn kill(&self, process: Process) {
         self.kill_tasks(process);
-        self.hire();
         let mut state = self.0.state.borrow_mut();
         state.paused.remove(&process);
         let killed: Vec<_> =
@@ -283,6 +290,10 @@ impl Executor {
             for number in std::mem::take(&mut *lock(&self.0.woken)) {
                 state.poll_soon(now, number);
             }
+            for (until, waker) in std::mem::take(&mut *lock(&self.0.sleepers)) {
+                let at = (until, state.rng.next_u64());
+                state.events.insert(at, Event::Wake(waker));
+            }
             state.step_rung(now);
             loop {
                 let Some(((at, _), event)) = state.events.pop_first() else { return false };
@@ -307,8 +318,11 @@ impl Executor {
         true
     }
 
-    /// Takes over the workers that were spawned.
+    /// Takes over the workers and tasks that were spawned.
     fn hire(&self) {
+        for (process, task) in std::mem::take(&mut *lock(&self.0.sent)) {
+            self.take_over(process, task);
+        }
         let hired = std::mem::take(&mut *lock(&self.0.hired));
         let mut state = self.0.state.borrow_mut();
         for Hired { process, name, signal, worker } in hired {
@@ -490,6 +504,48 @@ impl Spawn for Spawner {
         let name = name.to_owned();
         lock(&self.hired).push(Hired { process: self.process, name, signal, worker });
         WorkerHandle::detached()
+    }
+}
+
+/// Hands the tasks of a process over to the machine.
+#[derive(Clone)]
+pub struct SimTasks {
+    process: Process,
+    sent: Arc<Mutex<Vec<(Process, Task)>>>,
+}
+
+impl Tasks for SimTasks {
+    fn spawn(&self, task: Task) {
+        lock(&self.sent).push((self.process, task));
+    }
+}
+
+/// Waits in virtual time.
+#[derive(Clone)]
+pub struct SimTimer {
+    nanos: Arc<AtomicU64>,
+    sleepers: Arc<Mutex<Vec<(u64, Waker)>>>,
+}
+
+impl Timer for SimTimer {
+    fn now(&self) -> Moment {
+        Moment(Duration::from_nanos(self.nanos.load(Ordering::Relaxed)))
+    }
+
+    fn wait(&self, wait: Duration) -> Wait {
+        let this = self.clone();
+        let until = this.nanos.load(Ordering::Relaxed).saturating_add(nanos(wait));
+        let mut is_set = false;
+        Box::pin(poll_fn(move |context| {
+            if this.nanos.load(Ordering::Relaxed) >= until {
+                return Poll::Ready(());
+            }
+            // A machine polls a task again only when it is woken, with the same waker.
+            if !std::mem::replace(&mut is_set, true) {
+                lock(&this.sleepers).push((until, context.waker().clone()));
+            }
+            Poll::Pending
+        }))
     }
 }
 

@@ -32,16 +32,18 @@
 //! models under a scheduler (`crates/storage/src/engine/models.rs`).
 
 mod client;
+mod cluster;
 mod database;
 mod dice;
 mod embedded;
 pub mod executor;
 mod ledger;
 pub mod mutant;
+mod rules;
 mod run;
 mod verdict;
 mod workload;
 
 pub use mutant::Mutant;
-pub use run::{Order, Run};
+pub use run::{Order, Run, Scenario};
 pub use workload::Workload;

@@ -8,7 +8,7 @@ use std::thread;
 
 use anyhow::Result;
 use carnet_base::{Clock, SystemClock};
-use carnet_sim::{Mutant, Order, Run, Workload};
+use carnet_sim::{Mutant, Order, Run, Scenario, Workload};
 use clap::{Parser, Subcommand};
 
 /// Runs Carnet in a deterministic simulator.
@@ -29,6 +29,9 @@ enum Command {
         /// The first seed.
         #[arg(long, default_value_t = 0)]
         from: u64,
+        /// What the database is made of: both by default, one after the other.
+        #[arg(long)]
+        scenario: Option<Scenario>,
         /// The only kind of transaction: all are mixed by default.
         #[arg(long)]
         workload: Option<Workload>,
@@ -45,7 +48,7 @@ enum Command {
     /// Breaks one rule after the other; ends with an error if that is not found.
     Mutants {
         /// The most seeds that a mutant may take.
-        #[arg(long, default_value_t = 200)]
+        #[arg(long, default_value_t = 500)]
         seeds: u64,
         /// How many mutants are hunted at a time.
         #[arg(long)]
@@ -55,9 +58,12 @@ enum Command {
 
 fn main() -> Result<ExitCode> {
     let is_fine = match Arguments::parse().command {
-        Command::Run { seeds, from, workload, mutant, jobs, verbose } => {
-            let orders = |seed| Order { seed, workload, mutant };
-            run(from..from.saturating_add(seeds), &orders, jobs, verbose)
+        Command::Run { seeds, from, scenario, workload, mutant, jobs, verbose } => {
+            let scenarios = scenario.map_or(Scenario::ALL.to_vec(), |scenario| vec![scenario]);
+            scenarios.into_iter().all(|scenario| {
+                let order = |seed| Order { seed, scenario, workload, mutant };
+                run(from..from.saturating_add(seeds), &order, jobs, verbose)
+            })
         }
         Command::Mutants { seeds, jobs } => mutants(seeds, jobs),
     };
@@ -121,17 +127,24 @@ fn run(
     let total = total.into_inner().expect("no run panicked");
     let seconds = SystemClock.now().since(begun).as_secs_f64();
     println!(
-        "{} seeds, {} transactions ({} committed), {} faults, {} events in {seconds:.1} s",
-        total.seeds, total.transactions, total.committed, total.faults, total.events
+        "{}: {} seeds, {} transactions ({} committed), {} faults, {} events in {seconds:.1} s",
+        order(0).scenario.name(),
+        total.seeds,
+        total.transactions,
+        total.committed,
+        total.faults,
+        total.events
     );
     let Some((seed, run)) = total.violation else { return true };
     println!("\nseed {seed}: {}", run.verdict.err().unwrap_or_default());
     println!("\nset up as {}", run.setup);
-    let Order { workload, mutant, .. } = order(seed);
+    let Order { scenario, workload, mutant, .. } = order(seed);
+    let scenario = scenario.name();
     let workload = workload.map(|workload| format!(" --workload {}", workload.name()));
     let mutant = mutant.map(|mutant| format!(" --mutant {}", mutant.name()));
     println!(
-        "\nreplay: cargo run --release -p carnet-sim -- run --seeds 1 --from {seed}{}{}",
+        "\nreplay: cargo run --release -p carnet-sim -- run --seeds 1 --from {seed} \
+         --scenario {scenario}{}{}",
         workload.unwrap_or_default(),
         mutant.unwrap_or_default()
     );
@@ -155,6 +168,10 @@ struct Caught {
 }
 
 fn mutants(seeds: u64, jobs: Option<usize>) -> bool {
+    let hunts: Vec<(Mutant, Scenario)> = Mutant::ALL
+        .into_iter()
+        .flat_map(|(mutant, scenarios)| scenarios.iter().map(move |scenario| (mutant, *scenario)))
+        .collect();
     let (next, caught) = (AtomicU64::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..threads(jobs) {
@@ -162,8 +179,8 @@ fn mutants(seeds: u64, jobs: Option<usize>) -> bool {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let number = usize::try_from(number).unwrap_or(usize::MAX);
-                    let Some(&mutant) = Mutant::ALL.get(number) else { break };
-                    let found = hunt(mutant, seeds);
+                    let Some(&(mutant, scenario)) = hunts.get(number) else { break };
+                    let found = hunt(mutant, scenario, seeds);
                     caught.lock().expect("nobody panics while it is held").push((number, found));
                 }
             });
@@ -171,20 +188,21 @@ fn mutants(seeds: u64, jobs: Option<usize>) -> bool {
     });
     let mut caught = caught.into_inner().expect("no run panicked");
     caught.sort_by_key(|(number, _)| *number);
-    println!("| mutant | seeds | found by |\n| --- | --- | --- |");
+    println!("| mutant | scenario | seeds | found by |\n| --- | --- | --- | --- |");
     for (number, found) in &caught {
-        let name = Mutant::ALL[*number].name();
+        let (mutant, scenario) = hunts[*number];
+        let (mutant, scenario) = (mutant.name(), scenario.name());
         match found {
-            Some(Caught { seeds, by }) => println!("| {name} | {seeds} | {by} |"),
-            None => println!("| {name} | ESCAPED | {seeds} seeds saw nothing |"),
+            Some(Caught { seeds, by }) => println!("| {mutant} | {scenario} | {seeds} | {by} |"),
+            None => println!("| {mutant} | {scenario} | ESCAPED {seeds} | |"),
         }
     }
     caught.iter().all(|(_, found)| found.is_some())
 }
 
-fn hunt(mutant: Mutant, seeds: u64) -> Option<Caught> {
+fn hunt(mutant: Mutant, scenario: Scenario, seeds: u64) -> Option<Caught> {
     (0..seeds).find_map(|seed| {
-        let run = Order { seed, workload: None, mutant: Some(mutant) }.run();
+        let run = Order { seed, scenario, workload: None, mutant: Some(mutant) }.run();
         let wrong = run.verdict.err()?;
         let by = wrong.lines().next().unwrap_or_default().to_owned();
         Some(Caught { seeds: seed + 1, by })

@@ -1,16 +1,54 @@
 //! A run of one seed: what is asked for, and what came of it.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
-use crate::embedded;
+use crate::executor::Executor;
+use crate::ledger::{Ledger, Told};
 use crate::mutant::Mutant;
 use crate::workload::Workload;
+use crate::{cluster, embedded};
+
+/// What the database is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// One process and its disk.
+    Embedded,
+    /// Three processes over a weak cluster.
+    Cluster,
+}
+
+impl Scenario {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Embedded, Self::Cluster];
+
+    /// Returns its name, as on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Cluster => "cluster",
+        }
+    }
+}
+
+impl FromStr for Scenario {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|scenario| scenario.name() == name);
+        found.ok_or_else(|| format!("there is no scenario {name}; there are embedded, cluster"))
+    }
+}
 
 /// Asks for a run.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// The root of everything that is drawn.
     pub seed: u64,
+    /// What the database is made of.
+    pub scenario: Scenario,
     /// The only kind of transaction; `None` mixes all.
     pub workload: Option<Workload>,
     /// The rule that is broken.
@@ -41,13 +79,40 @@ pub struct Run {
 impl Order {
     /// Asks for a run of a seed with nothing broken and all workloads mixed.
     #[must_use]
-    pub const fn of(seed: u64) -> Self {
-        Self { seed, workload: None, mutant: None }
+    pub const fn of(scenario: Scenario, seed: u64) -> Self {
+        Self { seed, scenario, workload: None, mutant: None }
     }
 
     /// Runs it.
     #[must_use]
     pub fn run(&self) -> Run {
-        embedded::run(self)
+        match self.scenario {
+            Scenario::Embedded => embedded::run(self),
+            Scenario::Cluster => cluster::run(self),
+        }
+    }
+}
+
+impl Run {
+    /// Sums a run up.
+    pub(crate) fn of(
+        executor: &Executor,
+        ledger: &Ledger,
+        faults: usize,
+        setup: &impl fmt::Debug,
+        verdict: Result<(), String>,
+    ) -> Self {
+        let records = ledger.records();
+        let committed = records.iter().filter(|record| matches!(record.told, Told::Committed(_)));
+        Self {
+            verdict,
+            transactions: ledger.ended(),
+            committed: committed.count(),
+            faults,
+            trace: executor.trace(),
+            events: executor.turns(),
+            virtual_time: executor.now(),
+            setup: format!("{setup:?}"),
+        }
     }
 }

@@ -101,16 +101,48 @@ fn lose(ledger: &Ledger, from: Timestamp) -> Result<(), String> {
     wrong.map_or(Ok(()), Err)
 }
 
+/// What transactions are held to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promise {
+    pub(crate) isolation: Isolation,
+    /// Whether snapshots hold all that was acknowledged before, at every level: one process knows
+    /// that without asking anybody.
+    pub(crate) is_always_fresh: bool,
+}
+
+impl Promise {
+    fn respects_time(self) -> bool {
+        self.is_always_fresh || self.isolation == Isolation::StrictSerializable
+    }
+
+    fn level(self) -> Level {
+        let real_time = self.respects_time();
+        match self.isolation {
+            Isolation::Snapshot => Level::Snapshot { real_time },
+            _ => Level::Serializable { real_time },
+        }
+    }
+
+    fn model(self) -> Model {
+        match (self.isolation, self.respects_time()) {
+            (Isolation::Snapshot, true) => Model::StrongSnapshotIsolation,
+            (Isolation::Snapshot, false) => Model::SnapshotIsolation,
+            (_, true) => Model::StrictSerializable,
+            (_, false) => Model::Serializable,
+        }
+    }
+}
+
 /// Judges a run whose every life is settled.
-pub(crate) fn judge(ledger: &Ledger, isolation: Isolation) -> Result<(), String> {
+pub(crate) fn judge(ledger: &Ledger, promise: Promise) -> Result<(), String> {
     if let Some(wrong) = ledger.first_wrong() {
         return Err(wrong);
     }
     let records = ledger.records();
     timestamps(&records)?;
-    inside(&records, isolation)?;
+    inside(&records, promise)?;
     for part in [Part::Lists, Part::Registers] {
-        outside(&records, part, isolation)?;
+        outside(&records, part, promise)?;
     }
     Ok(())
 }
@@ -133,7 +165,7 @@ fn timestamps(records: &[Record]) -> Result<(), String> {
 }
 
 /// Replays all transactions in the order of their commits.
-fn inside(records: &[Record], isolation: Isolation) -> Result<(), String> {
+fn inside(records: &[Record], promise: Promise) -> Result<(), String> {
     let committed = records.iter().filter(|record| !record.lost);
     let commits: HashMap<Timestamp, Timestamp> =
         committed.filter_map(|record| Some((record.start?, record.commit?))).collect();
@@ -143,12 +175,7 @@ fn inside(records: &[Record], isolation: Isolation) -> Result<(), String> {
             replayed.push(committed_as(number, record, &commits)?);
         }
     }
-    let real_time = isolation != Isolation::Serializable;
-    let level = match isolation {
-        Isolation::Snapshot => Level::Snapshot { real_time },
-        _ => Level::Serializable { real_time },
-    };
-    replay(&replayed, level).map_err(|wrong| format!("by its timestamps, {wrong}"))
+    replay(&replayed, promise.level()).map_err(|wrong| format!("by its timestamps, {wrong}"))
 }
 
 /// Tells whether a transaction happened: its writes, or what it read of one snapshot.
@@ -201,7 +228,7 @@ fn committed_as(
 }
 
 /// Judges what clients of one part saw, and nothing else.
-fn outside(records: &[Record], part: Part, isolation: Isolation) -> Result<(), String> {
+fn outside(records: &[Record], part: Part, promise: Promise) -> Result<(), String> {
     // Of one that is still running its client never asked for anything that could be seen.
     let is_judged =
         |record: &&Record| record.part == part && !record.lost && record.told != Told::Running;
@@ -224,11 +251,7 @@ fn outside(records: &[Record], part: Part, isolation: Isolation) -> Result<(), S
         .map_err(|bad| format!("the simulator wrote a bad history: {bad}"))?;
     let report = check(&history, &Options::default())
         .map_err(|bad| format!("the simulator wrote a bad history: {bad}"))?;
-    let model = match isolation {
-        Isolation::Snapshot => Model::StrongSnapshotIsolation,
-        Isolation::Serializable => Model::Serializable,
-        Isolation::StrictSerializable => Model::StrictSerializable,
-    };
+    let model = promise.model();
     if report.allows(model) {
         return Ok(());
     }

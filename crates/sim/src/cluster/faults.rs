@@ -1,0 +1,118 @@
+//! What goes wrong between processes and replicas.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use carnet_base::Encoding;
+
+use super::weak::Weather;
+use super::{World, clients_of, processes};
+use crate::executor::Process;
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// A process is killed, and comes back after a while.
+    Kill,
+    /// A process stands still for so long that others take over.
+    Pause,
+    /// A process does not reach some replicas.
+    CutFromReplicas,
+    /// Two processes do not reach each other.
+    CutFromEachOther,
+    /// A replica is down.
+    ReplicaDown,
+    /// Messages get lost, and rounds stay without an answer, much more than before.
+    Storm,
+    /// A process's wall clock jumps.
+    ClockJump,
+    /// Another encoding of the commit table is installed.
+    Migration,
+}
+
+impl Fault {
+    const ALL: [Self; 8] = [
+        Self::Kill,
+        Self::Pause,
+        Self::CutFromReplicas,
+        Self::CutFromEachOther,
+        Self::ReplicaDown,
+        Self::Storm,
+        Self::ClockJump,
+        Self::Migration,
+    ];
+}
+
+impl World {
+    /// Lets something go wrong, at whoever leads more often than at others.
+    pub(super) async fn strike(self: &Rc<Self>) {
+        let (fault, process, other, time) = {
+            let dice = &mut *self.dice.borrow_mut();
+            let process = match self.leader() {
+                Some(leader) if dice.percent(70) => leader,
+                _ => Process(u32::try_from(dice.between(1, 3)).unwrap_or(1)),
+            };
+            let other = dice.count(0, 2);
+            (dice.pick(&Fault::ALL), process, other, dice.micros(1_000, 80_000))
+        };
+        self.executor.note(fault as u64);
+        match fault {
+            Fault::Kill => {
+                self.kill(process);
+                self.executor.sleep(time / 4).await;
+                self.start(process);
+                self.employ(process);
+            }
+            Fault::Pause => {
+                self.executor.pause(process, time);
+                self.executor.pause(clients_of(process), time);
+            }
+            Fault::CutFromReplicas => {
+                self.cluster.cut(process, other);
+                if self.dice.borrow_mut().percent(60) {
+                    self.cluster.cut(process, other + 1);
+                }
+            }
+            Fault::CutFromEachOther => {
+                for other in processes().filter(|other| *other != process) {
+                    let [there, back] = [(); 2].map(|()| self.dice.borrow_mut().percent(70));
+                    if there {
+                        self.network.cut(process, other);
+                    }
+                    if back {
+                        self.network.cut(other, process);
+                    }
+                }
+            }
+            Fault::ReplicaDown => self.cluster.take_down(other),
+            Fault::Storm => {
+                self.cluster.set_weather(Weather { lost: 200, late: 300, unanswered: 400 });
+                self.network.set_weather(200, 20);
+            }
+            Fault::ClockJump => {
+                let hours = Duration::from_secs(3600 * (1 + other as u64)).as_micros();
+                let micros = i64::try_from(hours).unwrap_or_default();
+                self.clocks[&process].jump(if time.as_micros() % 2 == 0 {
+                    micros
+                } else {
+                    -micros
+                });
+            }
+            Fault::Migration => {
+                let log = self.logs.borrow().get(&process).map(std::sync::Arc::clone);
+                let to = if other == 0 { Encoding::V2 } else { Encoding::V3 };
+                if let Some(log) = log {
+                    self.executor.spawn(process, async move {
+                        // It may fail where the cluster does.
+                        let _ = log.migrate(to).await;
+                    });
+                }
+            }
+        }
+    }
+
+    fn leader(&self) -> Option<Process> {
+        let logs = self.logs.borrow();
+        logs.iter().find(|(_, log)| log.is_leading()).map(|(process, _)| *process)
+    }
+}

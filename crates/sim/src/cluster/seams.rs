@@ -1,0 +1,168 @@
+//! The seams of a process over a cluster, as they are or with a rule broken.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use carnet_base::{Bytes, CellKey, Epoch, KeyRange, Tasks, Timestamp, Version};
+use carnet_store::cluster::{
+    Acknowledge, ClusterCells, CommitRow, CommitRows, EntryPage, Faulty, NewEntry, ReadMode,
+    Register, Registers, RowAnswer, SetAnswer, StoredEntry, VersionName, VersionPage, VersionWrite,
+};
+use carnet_store::{Context, Page, PageLimit, RangeRequest};
+
+use super::weak::WeakCluster;
+use crate::executor::SimTasks;
+use crate::mutant::Mutant;
+
+/// The cluster, as a process that breaks a rule makes use of it.
+pub(super) struct Seam {
+    pub(super) inner: WeakCluster,
+    pub(super) tasks: SimTasks,
+    pub(super) mutant: Option<Mutant>,
+    /// What each register was when it was read or set last.
+    pub(super) believed: Arc<Mutex<BTreeMap<Register, Bytes>>>,
+}
+
+impl Seam {
+    fn breaks(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+
+    fn believe(&self, register: Register, value: &Bytes) {
+        let mut believed = self.believed.lock().unwrap_or_else(PoisonError::into_inner);
+        believed.insert(register, value.clone());
+    }
+
+    fn believed(&self, register: Register) -> Option<Bytes> {
+        let believed = self.believed.lock().unwrap_or_else(PoisonError::into_inner);
+        believed.get(&register).cloned()
+    }
+}
+
+impl ClusterCells for Seam {
+    async fn write_versions(&self, context: &Context, writes: &[VersionWrite]) -> Faulty<()> {
+        if self.breaks(Mutant::CellsNotAwaited) {
+            let (inner, writes) = (self.inner.clone(), writes.to_vec());
+            self.tasks.spawn(Box::pin(async move {
+                let _ = inner.write_versions(&Context::unbounded(), &writes).await;
+            }));
+            return Ok(());
+        }
+        self.inner.write_versions(context, writes).await
+    }
+
+    async fn read_version(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        through: Timestamp,
+    ) -> Faulty<Option<Version>> {
+        self.inner.read_version(context, key, through).await
+    }
+
+    async fn read_range(&self, context: &Context, request: &RangeRequest) -> Faulty<Page> {
+        self.inner.read_range(context, request).await
+    }
+
+    async fn scan_versions(&self, range: &KeyRange, limit: PageLimit) -> Faulty<VersionPage> {
+        self.inner.scan_versions(range, limit).await
+    }
+
+    async fn stamp_versions(&self, stamps: &[(VersionName, Timestamp)]) -> Faulty<()> {
+        self.inner.stamp_versions(stamps).await
+    }
+
+    async fn delete_versions(&self, names: &[VersionName], all: Acknowledge) -> Faulty<()> {
+        self.inner.delete_versions(names, all).await
+    }
+}
+
+impl CommitRows for Seam {
+    async fn put_unless_exists(
+        &self,
+        row: &CommitRow,
+        fence: Option<Epoch>,
+        entries: &[NewEntry],
+    ) -> Faulty<RowAnswer> {
+        // Entries of commits are put behind a fence, abort markers without one.
+        if fence.is_none() && self.breaks(Mutant::AbsenceNotSettled) {
+            return Ok(RowAnswer::Applied);
+        }
+        let fence = fence.filter(|_| !self.breaks(Mutant::FenceLeftOut));
+        let put = self.inner.put_unless_exists(row, fence, entries).await;
+        match put {
+            Err(fault) if fault.is_unknown() && self.breaks(Mutant::UnknownPutCounts) => {
+                Ok(RowAnswer::Applied)
+            }
+            put => put,
+        }
+    }
+
+    async fn touch(&self, row: &CommitRow, entries: &[NewEntry]) -> Faulty<RowAnswer> {
+        if self.breaks(Mutant::TouchLeftOut) {
+            return Ok(RowAnswer::Applied);
+        }
+        self.inner.touch(row, entries).await
+    }
+
+    async fn confirm(&self, row: &CommitRow, entries: &[NewEntry]) -> Faulty<()> {
+        if self.breaks(Mutant::TouchLeftOut) {
+            return Ok(());
+        }
+        self.inner.confirm(row, entries).await
+    }
+
+    async fn read_entries(&self, row: &CommitRow, columns: &[Bytes]) -> Faulty<Vec<StoredEntry>> {
+        self.inner.read_entries(row, columns).await
+    }
+
+    async fn scan_entries(
+        &self,
+        row: &CommitRow,
+        after: Option<&Bytes>,
+        limit: usize,
+    ) -> Faulty<EntryPage> {
+        self.inner.scan_entries(row, after, limit).await
+    }
+
+    async fn delete_entries(&self, row: &CommitRow, columns: &[Bytes]) -> Faulty<()> {
+        self.inner.delete_entries(row, columns).await
+    }
+
+    async fn move_epoch(
+        &self,
+        row: &CommitRow,
+        from: Option<Epoch>,
+        to: Epoch,
+    ) -> Faulty<RowAnswer> {
+        if self.breaks(Mutant::FenceLeftOut) {
+            return Ok(RowAnswer::Applied);
+        }
+        self.inner.move_epoch(row, from, to).await
+    }
+}
+
+impl Registers for Seam {
+    async fn read_register(&self, register: Register, mode: ReadMode) -> Faulty<Option<Bytes>> {
+        if register == Register::Coordination
+            && self.breaks(Mutant::MapReadOnce)
+            && let Some(believed) = self.believed(register)
+        {
+            return Ok(Some(believed));
+        }
+        let read = self.inner.read_register(register, mode).await;
+        if let Ok(Some(value)) = &read {
+            self.believe(register, value);
+        }
+        read
+    }
+
+    async fn compare_and_set(
+        &self,
+        register: Register,
+        expected: Option<&Bytes>,
+        new: &Bytes,
+    ) -> Faulty<SetAnswer> {
+        self.inner.compare_and_set(register, expected, new).await
+    }
+}

@@ -1,0 +1,552 @@
+//! A cluster as weak as its traits allow: three replicas, and nothing that may go wrong left out.
+//!
+//! ```text
+//!            blind write                          conditional write
+//!   process ──┬─▶ A   now                process ──▶ one agreed state for each row and register
+//!             ├─▶ B   later, after who            ╲▶ or: *in doubt*, on one replica
+//!             └─▶ C   never   knows what             seen by every second read, or by none,
+//!   two of three: acknowledged                       until the next round completes or kills it
+//! ```
+//!
+//! * A blind write arrives at each replica at a time of its own, or never. Two make an
+//!   acknowledgement; fewer a time-out, and what is under way still arrives, after later calls too.
+//! * A read asks two replicas, drawn at random, and sees what either has.
+//! * A conditional write is agreed on or not. A time-out says neither: nothing may have happened;
+//!   or all of it; or the proposal lives on one replica, where a plain read may see it and the
+//!   next may not. The next round on the same row settles it, either way; or it is completed
+//!   later by itself.
+//! * Processes can be cut off from replicas, and replicas can be down.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use carnet_base::{Bytes, CellKey, Epoch, KeyRange, Timer, Timestamp, Version};
+use carnet_store::cluster::{
+    Acknowledge, CellVersions, ClusterCells, CommitRow, CommitRows, EntryPage, Fault, Faulty,
+    NewEntry, ReadMode, Register, Registers, RowAnswer, SetAnswer, Statement, StoredEntry,
+    VersionName, VersionPage, VersionWrite,
+};
+use carnet_store::{Context, Page, PageLimit, RangeRequest};
+
+use super::agreed::{Agreed, Doubt, Partition, Row};
+use crate::dice::Dice;
+use crate::executor::{Process, SimTimer};
+
+const REPLICAS: usize = 3;
+const QUORUM: usize = 2;
+/// A call that has no majority by then has timed out.
+const TIMEOUT: Duration = Duration::from_millis(4);
+
+/// How bad it is, in parts of a thousand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Weather {
+    /// Of messages of blind writes that are lost.
+    pub(super) lost: u64,
+    /// Of those that come late.
+    pub(super) late: u64,
+    /// Of conditional writes that end without an answer.
+    pub(super) unanswered: u64,
+}
+
+/// A cluster, as one process reaches it. Clones for other processes share it.
+#[derive(Clone)]
+pub(super) struct WeakCluster {
+    shared: Arc<Mutex<State>>,
+    timer: SimTimer,
+    process: Process,
+}
+
+struct State {
+    dice: Dice,
+    weather: Weather,
+    replicas: [Replica; REPLICAS],
+    agreed: Agreed,
+    /// What is under way to replicas, by the time of its arrival.
+    arrivals: BTreeMap<(Duration, u64), (usize, Blind)>,
+    sent: u64,
+    cut: BTreeSet<(Process, usize)>,
+    down: BTreeSet<usize>,
+}
+
+#[derive(Default)]
+struct Replica {
+    cells: BTreeMap<CellKey, BTreeMap<Timestamp, Stored>>,
+    confirmed: BTreeMap<CommitRow, BTreeMap<Bytes, Bytes>>,
+}
+
+#[derive(Clone, Default)]
+struct Stored {
+    write: Option<(Statement, Option<Bytes>)>,
+    stamp: Option<Timestamp>,
+    is_deleted: bool,
+}
+
+/// A message of a blind write.
+#[derive(Clone)]
+enum Blind {
+    Versions(Arc<[VersionWrite]>),
+    Stamps(Arc<[(VersionName, Timestamp)]>),
+    Deletes(Arc<[VersionName]>),
+    Confirms(CommitRow, Arc<[NewEntry]>),
+}
+
+/// How a round ends.
+enum Round {
+    /// It was not even begun.
+    Failed,
+    /// Nothing happened, and nobody can tell.
+    Nothing,
+    /// It is in doubt.
+    Doubt,
+    /// It happened; whether the answer arrives.
+    Agreed { is_answered: bool },
+}
+
+impl Stored {
+    fn version(&self, start: Timestamp) -> Option<Version> {
+        let (_, payload) = self.write.as_ref().filter(|_| !self.is_deleted)?;
+        Some(Version { start, commit: self.stamp, payload: payload.clone() })
+    }
+
+    fn merge(&mut self, other: &Self) {
+        let statement = |stored: &Self| stored.write.as_ref().map(|(statement, _)| *statement);
+        if statement(other) > statement(self) {
+            self.write.clone_from(&other.write);
+        }
+        self.stamp = self.stamp.or(other.stamp);
+        self.is_deleted |= other.is_deleted;
+    }
+}
+
+impl Replica {
+    fn stored(&mut self, key: &CellKey, start: Timestamp) -> &mut Stored {
+        self.cells.entry(key.clone()).or_default().entry(start).or_default()
+    }
+
+    fn take(&mut self, message: &Blind) {
+        match message {
+            Blind::Versions(writes) => {
+                for VersionWrite { key, start, statement, payload } in writes.iter() {
+                    let write = Some((*statement, payload.clone()));
+                    self.stored(key, *start).merge(&Stored { write, ..Stored::default() });
+                }
+            }
+            Blind::Stamps(stamps) => {
+                for (VersionName { key, start }, commit) in stamps.iter() {
+                    self.stored(key, *start).stamp = Some(*commit);
+                }
+            }
+            Blind::Deletes(names) => {
+                for VersionName { key, start } in names.iter() {
+                    self.stored(key, *start).is_deleted = true;
+                }
+            }
+            Blind::Confirms(row, entries) => {
+                let row = self.confirmed.entry(row.clone()).or_default();
+                for NewEntry { column, value } in entries.iter() {
+                    row.insert(column.clone(), value.clone());
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    /// Lets everything arrive that is due.
+    fn advance(&mut self, now: Duration) {
+        while let Some(first) = self.arrivals.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            let (replica, message) = first.remove();
+            self.replicas[replica].take(&message);
+        }
+        self.agreed.advance(now);
+    }
+
+    fn reaches(&self, process: Process, replica: usize) -> bool {
+        !self.down.contains(&replica) && !self.cut.contains(&(process, replica))
+    }
+
+    fn reachable(&self, process: Process) -> Vec<usize> {
+        (0..REPLICAS).filter(|replica| self.reaches(process, *replica)).collect()
+    }
+
+    /// Draws a majority of the replicas that a process reaches.
+    fn quorum(&mut self, process: Process) -> Option<[usize; QUORUM]> {
+        let reachable = self.reachable(process);
+        let first = self.dice.below(reachable.len() as u64);
+        let first = usize::try_from(first).unwrap_or_default();
+        let step = self.dice.count(1, reachable.len().saturating_sub(1).max(1));
+        (reachable.len() >= QUORUM)
+            .then(|| [reachable[first], reachable[(first + step) % reachable.len()]])
+    }
+
+    fn delay(&mut self) -> Duration {
+        self.dice.micros(20, 400)
+    }
+
+    /// Sends a blind write; returns when a majority has it, if it will.
+    fn send(&mut self, process: Process, now: Duration, message: &Blind) -> Option<Duration> {
+        let mut arrivals = Vec::new();
+        for replica in 0..REPLICAS {
+            let is_lost = self.dice.below(1000) < self.weather.lost;
+            if is_lost || !self.reaches(process, replica) {
+                continue;
+            }
+            let is_late = self.dice.below(1000) < self.weather.late;
+            let late = if is_late { self.dice.micros(1_000, 60_000) } else { Duration::ZERO };
+            let at = now + self.delay() + late;
+            self.sent += 1;
+            self.arrivals.insert((at, self.sent), (replica, message.clone()));
+            arrivals.push(at);
+        }
+        arrivals.sort_unstable();
+        arrivals.get(QUORUM - 1).copied().filter(|at| *at < now + TIMEOUT)
+    }
+
+    fn draw_round(&mut self, process: Process) -> Round {
+        if self.reachable(process).len() < QUORUM {
+            return if self.dice.percent(50) { Round::Nothing } else { Round::Doubt };
+        }
+        if self.dice.below(1000) >= self.weather.unanswered {
+            return Round::Agreed { is_answered: true };
+        }
+        match self.dice.below(8) {
+            0 => Round::Failed,
+            1 | 2 => Round::Nothing,
+            3 | 4 => Round::Agreed { is_answered: false },
+            _ => Round::Doubt,
+        }
+    }
+
+    fn merged(
+        &self,
+        quorum: [usize; QUORUM],
+        range: &KeyRange,
+    ) -> BTreeMap<CellKey, BTreeMap<Timestamp, Stored>> {
+        let mut merged: BTreeMap<CellKey, BTreeMap<Timestamp, Stored>> = BTreeMap::new();
+        let Some(bounds) = range.map_bounds() else { return merged };
+        for replica in quorum {
+            for (key, versions) in self.replicas[replica].cells.range(bounds.clone()) {
+                let cell = merged.entry(key.clone()).or_default();
+                for (start, stored) in versions {
+                    cell.entry(*start).or_default().merge(stored);
+                }
+            }
+        }
+        merged
+    }
+
+    fn entries(&self, quorum: [usize; QUORUM], row: &CommitRow) -> BTreeMap<Bytes, StoredEntry> {
+        let staged = self.agreed.seen_row(row, |replica| quorum.contains(&replica));
+        let mut entries: BTreeMap<Bytes, StoredEntry> = BTreeMap::new();
+        let entry =
+            |column: &Bytes| StoredEntry { column: column.clone(), staged: None, confirmed: None };
+        for (column, value) in staged.entries {
+            entries.entry(column.clone()).or_insert_with(|| entry(&column)).staged = Some(value);
+        }
+        for replica in quorum {
+            for (column, value) in self.replicas[replica].confirmed.get(row).into_iter().flatten() {
+                let entry = entries.entry(column.clone()).or_insert_with(|| entry(column));
+                entry.confirmed = Some(value.clone());
+            }
+        }
+        entries
+    }
+}
+
+impl WeakCluster {
+    pub(super) fn new(mut dice: Dice, timer: SimTimer) -> Self {
+        let state = State {
+            agreed: Agreed::default(),
+            weather: Weather::default(),
+            replicas: std::array::from_fn(|_| Replica::default()),
+            arrivals: BTreeMap::new(),
+            sent: dice.below(2),
+            cut: BTreeSet::new(),
+            down: BTreeSet::new(),
+            dice,
+        };
+        Self { shared: Arc::new(Mutex::new(state)), timer, process: Process(0) }
+    }
+
+    /// Returns the cluster as another process reaches it.
+    pub(super) fn seen_by(&self, process: Process) -> Self {
+        Self { process, ..self.clone() }
+    }
+
+    pub(super) fn set_weather(&self, weather: Weather) {
+        self.lock().weather = weather;
+    }
+
+    /// Cuts a process off from a replica.
+    pub(super) fn cut(&self, process: Process, replica: usize) {
+        self.lock().cut.insert((process, replica % REPLICAS));
+    }
+
+    /// Takes a replica down: what is sent to it is lost.
+    pub(super) fn take_down(&self, replica: usize) {
+        self.lock().down.insert(replica % REPLICAS);
+    }
+
+    /// Ends all cuts and outages.
+    pub(super) fn heal(&self) {
+        let mut state = self.lock();
+        state.cut.clear();
+        state.down.clear();
+    }
+
+    fn now(&self) -> Duration {
+        self.timer.now().0
+    }
+
+    /// Takes the cluster at this moment.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        let now = self.now();
+        let mut state = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        state.advance(now);
+        state
+    }
+
+    async fn wait(&self) {
+        let delay = self.lock().delay();
+        self.timer.wait(delay).await;
+    }
+
+    async fn blind(&self, what: &str, message: Blind) -> Faulty<()> {
+        let now = self.now();
+        let sent = self.lock().send(self.process, now, &message);
+        if let Some(at) = sent {
+            self.timer.wait(at.saturating_sub(now)).await;
+            return Ok(());
+        }
+        self.timer.wait(TIMEOUT).await;
+        Err(Fault::timed_out(what))
+    }
+
+    async fn read<T>(&self, read: impl FnOnce(&mut State, [usize; QUORUM]) -> T) -> Faulty<T> {
+        self.wait().await;
+        let result = {
+            let mut state = self.lock();
+            let quorum = state.quorum(self.process);
+            quorum.map(|quorum| read(&mut state, quorum))
+        };
+        if result.is_some() {
+            self.wait().await;
+        } else {
+            self.timer.wait(TIMEOUT).await;
+        }
+        result.ok_or_else(|| Fault::timed_out("a read"))
+    }
+
+    /// Runs a round on a partition: `decide` says, by what is agreed on, what is to be agreed on
+    /// next, if anything, and the answer.
+    async fn round<P: Partition, T>(
+        &self,
+        name: &P::Name,
+        decide: impl FnOnce(&P) -> (Option<P>, T),
+    ) -> Faulty<T> {
+        self.wait().await;
+        let now = self.now();
+        let answer = {
+            let state = &mut *self.lock();
+            let round = state.draw_round(self.process);
+            let ends = state.dice.micros(500, 50_000);
+            let replica = state.dice.count(0, REPLICAS - 1);
+            match round {
+                Round::Failed => Some(Err(Fault::failed("the round was not begun"))),
+                Round::Nothing => None,
+                Round::Agreed { is_answered } => {
+                    let agreed = P::of(&mut state.agreed).entry(name.clone()).or_default();
+                    agreed.settle(&mut state.dice);
+                    let (next, answer) = decide(&agreed.value);
+                    if let Some(next) = next {
+                        agreed.value = next;
+                    }
+                    is_answered.then_some(Ok(answer))
+                }
+                Round::Doubt => {
+                    let agreed = P::of(&mut state.agreed).entry(name.clone()).or_default();
+                    // Its first half is a round like any other.
+                    agreed.settle(&mut state.dice);
+                    if let (Some(value), _) = decide(&agreed.value) {
+                        let ends = state.dice.percent(30).then_some(now + ends);
+                        agreed.doubt = Some(Doubt { value, replica, ends });
+                    }
+                    None
+                }
+            }
+        };
+        match answer {
+            Some(answer) => {
+                self.wait().await;
+                answer
+            }
+            None => {
+                self.timer.wait(TIMEOUT).await;
+                Err(Fault::timed_out("a conditional write"))
+            }
+        }
+    }
+}
+
+/// Takes a page of what `take` makes of cells.
+fn page_of<T>(
+    cells: BTreeMap<CellKey, BTreeMap<Timestamp, Stored>>,
+    (range, reverse, limit): (&KeyRange, bool, PageLimit),
+    take: impl Fn(&CellKey, &BTreeMap<Timestamp, Stored>) -> Option<T>,
+) -> (Vec<T>, Option<KeyRange>) {
+    let mut taken = Vec::new();
+    let cells: Box<dyn Iterator<Item = _>> =
+        if reverse { Box::new(cells.into_iter().rev()) } else { Box::new(cells.into_iter()) };
+    for (key, versions) in cells {
+        taken.extend(take(&key, &versions));
+        if taken.len() >= limit.cells {
+            return (taken, Some(range.after(key, reverse)));
+        }
+    }
+    (taken, None)
+}
+
+fn newest(versions: &BTreeMap<Timestamp, Stored>, through: Timestamp) -> Option<Version> {
+    versions.range(..=through).rev().find_map(|(start, stored)| stored.version(*start))
+}
+
+impl ClusterCells for WeakCluster {
+    async fn write_versions(&self, _: &Context, writes: &[VersionWrite]) -> Faulty<()> {
+        self.blind("a write of cells", Blind::Versions(writes.into())).await
+    }
+
+    async fn read_version(
+        &self,
+        _: &Context,
+        key: &CellKey,
+        through: Timestamp,
+    ) -> Faulty<Option<Version>> {
+        self.read(|state, quorum| {
+            let mut merged: BTreeMap<Timestamp, Stored> = BTreeMap::new();
+            for replica in quorum {
+                for (start, stored) in state.replicas[replica].cells.get(key).into_iter().flatten()
+                {
+                    merged.entry(*start).or_default().merge(stored);
+                }
+            }
+            newest(&merged, through)
+        })
+        .await
+    }
+
+    async fn read_range(&self, _: &Context, request: &RangeRequest) -> Faulty<Page> {
+        let asked = (&request.range, request.reverse, request.limit);
+        let merged = self.read(|state, quorum| state.merged(quorum, &request.range)).await?;
+        let (cells, resume) = page_of(merged, asked, |key, versions| {
+            Some((key.clone(), newest(versions, request.read)?))
+        });
+        Ok(Page { cells, resume })
+    }
+
+    async fn scan_versions(&self, range: &KeyRange, limit: PageLimit) -> Faulty<VersionPage> {
+        let merged = self.read(|state, quorum| state.merged(quorum, range)).await?;
+        let (cells, resume) = page_of(merged, (range, false, limit), |key, versions| {
+            let versions: Vec<Version> =
+                versions.iter().rev().filter_map(|(start, it)| it.version(*start)).collect();
+            (!versions.is_empty()).then(|| CellVersions { key: key.clone(), versions })
+        });
+        Ok(VersionPage { cells, resume })
+    }
+
+    async fn stamp_versions(&self, stamps: &[(VersionName, Timestamp)]) -> Faulty<()> {
+        self.blind("a write of stamps", Blind::Stamps(stamps.into())).await
+    }
+
+    async fn delete_versions(&self, names: &[VersionName], all: Acknowledge) -> Faulty<()> {
+        let is_whole = {
+            let state = self.lock();
+            all == Acknowledge::Quorum || state.reachable(self.process).len() == REPLICAS
+        };
+        let outcome = self.blind("a delete", Blind::Deletes(names.into())).await;
+        if is_whole { outcome } else { Err(Fault::timed_out("a delete at ALL")) }
+    }
+}
+
+impl CommitRows for WeakCluster {
+    async fn put_unless_exists(
+        &self,
+        name: &CommitRow,
+        fence: Option<Epoch>,
+        entries: &[NewEntry],
+    ) -> Faulty<RowAnswer> {
+        self.round(name, |row: &Row| row.put(fence, entries)).await
+    }
+
+    async fn touch(&self, name: &CommitRow, entries: &[NewEntry]) -> Faulty<RowAnswer> {
+        self.round(name, |row: &Row| row.touch(entries)).await
+    }
+
+    async fn confirm(&self, row: &CommitRow, entries: &[NewEntry]) -> Faulty<()> {
+        self.blind("a confirmation", Blind::Confirms(row.clone(), entries.into())).await
+    }
+
+    async fn read_entries(&self, row: &CommitRow, columns: &[Bytes]) -> Faulty<Vec<StoredEntry>> {
+        let mut entries = self.read(|state, quorum| state.entries(quorum, row)).await?;
+        Ok(columns.iter().filter_map(|column| entries.remove(column)).collect())
+    }
+
+    async fn scan_entries(
+        &self,
+        row: &CommitRow,
+        after: Option<&Bytes>,
+        limit: usize,
+    ) -> Faulty<EntryPage> {
+        let entries = self.read(|state, quorum| state.entries(quorum, row)).await?;
+        let behind = entries.into_values().filter(|entry| after < Some(&entry.column));
+        let mut entries: Vec<StoredEntry> = behind.collect();
+        let has_more = entries.len() > limit.max(1);
+        entries.truncate(limit.max(1));
+        let last = entries.last().map(|entry| entry.column.clone());
+        Ok(EntryPage { entries, resume_after: last.filter(|_| has_more) })
+    }
+
+    async fn delete_entries(&self, name: &CommitRow, columns: &[Bytes]) -> Faulty<()> {
+        self.round(name, |row: &Row| (Some(row.without(columns)), ())).await
+    }
+
+    async fn move_epoch(
+        &self,
+        name: &CommitRow,
+        from: Option<Epoch>,
+        to: Epoch,
+    ) -> Faulty<RowAnswer> {
+        self.round(name, |row: &Row| row.raise(from, to)).await
+    }
+}
+
+impl Registers for WeakCluster {
+    async fn read_register(&self, register: Register, mode: ReadMode) -> Faulty<Option<Bytes>> {
+        if mode == ReadMode::Serial {
+            return self.round(&register, |value: &Option<Bytes>| (None, value.clone())).await;
+        }
+        self.read(|state, quorum| {
+            state.agreed.seen_register(register, |replica| quorum.contains(&replica))
+        })
+        .await
+    }
+
+    async fn compare_and_set(
+        &self,
+        register: Register,
+        expected: Option<&Bytes>,
+        new: &Bytes,
+    ) -> Faulty<SetAnswer> {
+        self.round(&register, |value: &Option<Bytes>| {
+            if value.as_ref() == expected {
+                (Some(Some(new.clone())), SetAnswer::Applied)
+            } else {
+                (None, SetAnswer::Refused(value.clone()))
+            }
+        })
+        .await
+    }
+}

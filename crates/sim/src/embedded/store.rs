@@ -1,0 +1,89 @@
+//! The store of one process, as it is or with a rule broken.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use carnet_base::{CellKey, Error, ErrorKind, Result, Timestamp, Version};
+use carnet_store::{
+    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page, RangeRequest,
+};
+use carnet_store_local::LocalStore;
+
+use crate::mutant::Mutant;
+use crate::rules::Known;
+
+/// The store.
+pub(super) struct Store {
+    pub(super) inner: LocalStore,
+    pub(super) known: Arc<Known>,
+    pub(super) mutant: Option<Mutant>,
+}
+
+impl Store {
+    fn breaks(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+
+    fn read(&self, read: Timestamp) -> Timestamp {
+        if self.breaks(Mutant::UndecidedVersionsRead) {
+            read.max(self.known.newest())
+        } else {
+            read
+        }
+    }
+}
+
+impl CellStore for Store {
+    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
+        let at = At { read: self.read(at.read), ..at };
+        self.inner.get(context, key, at).await
+    }
+
+    async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
+        let request = RangeRequest { read: self.read(request.read), ..request.clone() };
+        self.inner.range(context, &request).await
+    }
+}
+
+impl CommitLog for Store {
+    async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
+        self.inner.begin(context, kind).await
+    }
+
+    fn end(&self, begun: Begun) {
+        self.inner.end(begun);
+    }
+
+    async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
+        let start = request.start;
+        let mut commit = pin!(self.inner.commit(context, request));
+        let result = poll_fn(|waker| {
+            let polled = commit.as_mut().poll(waker);
+            match self.known.commit_of(start) {
+                Some(decided)
+                    if polled.is_pending() && self.breaks(Mutant::AcknowledgedBeforePublished) =>
+                {
+                    Poll::Ready(Ok(decided))
+                }
+                _ => polled,
+            }
+        })
+        .await;
+        result.map_err(|error| match error.kind() {
+            ErrorKind::Unknown { .. } if self.breaks(Mutant::UnknownReportedAsRefused) => {
+                Error::conflict("the store stopped").with_source(error)
+            }
+            _ => error,
+        })
+    }
+
+    async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
+        self.inner.outcome(context, start).await
+    }
+
+    fn published(&self) -> Timestamp {
+        self.inner.published()
+    }
+}

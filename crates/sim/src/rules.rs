@@ -1,0 +1,114 @@
+//! The rules of order, as they are or with one broken: every scenario has them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use carnet_base::{Result, Timestamp};
+use carnet_store::{BeginKind, Begun, Claim, CommitOrder};
+
+use crate::mutant::Mutant;
+
+/// What both seams of one store know.
+#[derive(Default)]
+pub(crate) struct Known(Mutex<BTreeMap<Timestamp, Timestamp>>);
+
+impl Known {
+    fn starts(&self) -> MutexGuard<'_, BTreeMap<Timestamp, Timestamp>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The commit of a start that was decided.
+    pub(crate) fn commit_of(&self, start: Timestamp) -> Option<Timestamp> {
+        self.starts().get(&start).copied()
+    }
+
+    /// The last commit that was decided.
+    pub(crate) fn newest(&self) -> Timestamp {
+        self.starts().values().max().copied().unwrap_or_default()
+    }
+}
+
+/// The rules of order.
+pub(crate) struct Rules {
+    pub(crate) inner: Box<dyn CommitOrder>,
+    pub(crate) known: Arc<Known>,
+    pub(crate) mutant: Option<Mutant>,
+}
+
+impl Rules {
+    fn breaks(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+}
+
+impl CommitOrder for Rules {
+    fn begin(&self, kind: BeginKind) -> Result<Begun> {
+        let begun = self.inner.begin(kind)?;
+        if kind == BeginKind::ReadOnly && self.breaks(Mutant::SnapshotNotRegistered) {
+            self.inner.end(begun);
+        }
+        if self.breaks(Mutant::StartDrawnBeforeSnapshot) && begun.start.is_some() {
+            // What is decided meanwhile lies above S and below R.
+            let later = self.inner.begin(BeginKind::ReadWrite)?;
+            self.inner.end(later);
+            return Ok(Begun { read: later.start.unwrap_or(later.read), ..begun });
+        }
+        Ok(begun)
+    }
+
+    fn end(&self, begun: Begun) {
+        if begun.start.is_some() || !self.breaks(Mutant::SnapshotNotRegistered) {
+            self.inner.end(begun);
+        }
+    }
+
+    fn decide(&self, claim: &mut Claim) -> Result<Timestamp> {
+        match self.mutant {
+            Some(Mutant::ReadPointsIgnored) => claim.reads.points.clear(),
+            Some(Mutant::ReadRangesIgnored) => claim.reads.ranges.clear(),
+            Some(Mutant::BlindWritesUnchecked)
+                if claim.reads.points.is_empty() && claim.reads.ranges.is_empty() =>
+            {
+                claim.read = self.inner.latest();
+            }
+            _ => {}
+        }
+        let commit = self.inner.decide(claim)?;
+        self.known.starts().insert(claim.start, commit);
+        if self.breaks(Mutant::PublishedBeforeResolved) {
+            self.inner.publish(commit);
+        }
+        Ok(commit)
+    }
+
+    fn publish(&self, commit: Timestamp) {
+        if !self.breaks(Mutant::PublishedBeforeResolved) {
+            self.inner.publish(commit);
+        }
+    }
+
+    fn published(&self) -> Timestamp {
+        self.inner.published()
+    }
+
+    fn latest(&self) -> Timestamp {
+        self.inner.latest()
+    }
+
+    fn is_running(&self, start: Timestamp) -> bool {
+        self.inner.is_running(start)
+    }
+
+    fn raise_mark(&self, wanted: Timestamp) -> Timestamp {
+        let mark = self.inner.raise_mark(wanted);
+        if self.breaks(Mutant::MarkAheadOfSnapshots) { self.inner.published() } else { mark }
+    }
+
+    fn headroom(&self) -> u64 {
+        self.inner.headroom()
+    }
+
+    fn extend(&self, bound: Timestamp) {
+        self.inner.extend(bound);
+    }
+}
