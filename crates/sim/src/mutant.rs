@@ -82,7 +82,7 @@ impl Mutant {
     ];
 }
 
-/// What it guards against lies beyond what the weak cluster does: see `docs/design/0005-mutants.md`.
+/// What it guards against lies beyond what the weak cluster does: see `docs/design/0007-mutants.md`.
 const NONE_YET: &[Scenario] = &[];
 const BOTH: &[Scenario] = &Scenario::ALL;
 const EMBEDDED: &[Scenario] = &[Scenario::Embedded];
