@@ -40,23 +40,19 @@ impl Sequencer {
     /// snapshots are not taken up again.
     #[must_use]
     pub fn starting_at(first: Timestamp) -> Self {
-        Self::with_conflict_bytes(first, DEFAULT_BYTES_MAX)
-    }
-
-    /// As [`Sequencer::starting_at`], with a conflict state of at most that many bytes.
-    #[must_use]
-    pub fn with_conflict_bytes(first: Timestamp, bytes_max: usize) -> Self {
-        Self::begin_life(Life { first, swept: first }, bytes_max)
+        Self::resuming(Life { first, swept: first })
     }
 
     /// As [`Sequencer::starting_at`], and takes snapshots of earlier lives up again from the sweep
     /// mark on.
     #[must_use]
     pub fn resuming(life: Life) -> Self {
-        Self::begin_life(life, DEFAULT_BYTES_MAX)
+        Self::with_conflict_bytes(life, DEFAULT_BYTES_MAX)
     }
 
-    fn begin_life(Life { first, swept }: Life, bytes_max: usize) -> Self {
+    /// As [`Sequencer::resuming`], with a conflict state of at most that many bytes.
+    #[must_use]
+    pub fn with_conflict_bytes(Life { first, swept }: Life, bytes_max: usize) -> Self {
         let conflicts = ConflictState::new(first, bytes_max);
         Self {
             clock: AtomicU64::new(first.get()),

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use carnet_base::{Encoding, Timestamp};
 use carnet_sequencer::{Address, ClusterLog, Doors, LeaseOptions, MakeOrder, Options};
-use carnet_store::Context;
+use carnet_store::{Context, Life};
 use carnet_txn::{Isolation, Sequencer};
 
 use self::network::Network;
@@ -81,6 +81,7 @@ impl Setup {
                     bound_step: dice.pick(&[100, 1_000, 100_000]),
                 },
                 encoding: Encoding::V3,
+                coordination_step: dice.pick(&[1_000, 100_000]),
                 call_timeout: Duration::from_millis(20),
                 patience: Duration::from_millis(100),
                 client_timeout: Duration::from_millis(200),
@@ -214,7 +215,8 @@ impl World {
                 }
                 _ => first,
             };
-            let inner = Sequencer::with_conflict_bytes(first, conflict_bytes);
+            let inner =
+                Sequencer::with_conflict_bytes(Life { first, swept: first }, conflict_bytes);
             Box::new(Rules { inner: Box::new(inner), known: Arc::new(Known::default()), mutant })
         });
         let network = self.network.seen_by(process);

@@ -22,7 +22,7 @@ use carnet::Db;
 use carnet_base::{ErrorKind, Result, Timestamp};
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{Durability, Options};
-use carnet_store::Context;
+use carnet_store::{Context, Life};
 use carnet_store_local::LocalStore;
 use carnet_txn::Sequencer;
 
@@ -123,12 +123,11 @@ fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
     }
     let known = Arc::new(Known::default());
     let of_rules = Arc::clone(&known);
-    let rules = |first: Timestamp| {
-        let first = match mutant {
-            Some(Mutant::StartsHandedOutTwice) => last_commit(&world.ledger).unwrap_or(first),
-            _ => first,
-        };
-        let inner = Sequencer::with_conflict_bytes(first, world.setup.conflict_bytes);
+    let rules = |mut life: Life| {
+        if mutant == Some(Mutant::StartsHandedOutTwice) {
+            life.first = last_commit(&world.ledger).unwrap_or(life.first);
+        }
+        let inner = Sequencer::with_conflict_bytes(life, world.setup.conflict_bytes);
         Box::new(Rules { inner: Box::new(inner), known: of_rules, mutant }) as _
     };
     let inner = LocalStore::open(
