@@ -81,7 +81,7 @@ impl Setup {
                     bound_step: dice.pick(&[100, 1_000, 100_000]),
                 },
                 encoding: Encoding::V3,
-                coordination_step: dice.pick(&[1_000, 100_000]),
+                coordination_step: dice.pick(&[200_000, 1_000_000, 5_000_000]),
                 call_timeout: Duration::from_millis(20),
                 patience: Duration::from_millis(100),
                 client_timeout: Duration::from_millis(200),
