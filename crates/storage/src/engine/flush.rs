@@ -57,14 +57,19 @@ impl Engine {
     pub fn flush(&self) -> Result<()> {
         let core = &self.core;
         core.publication.check()?;
-        {
+        let last = {
             let mut order = lock(&core.order);
             if !order.active.is_empty() {
                 core.seal(&mut order);
             }
-        }
+            lock(&core.sealed).queue.back().map(|sealed| sealed.next_segment)
+        };
         loop {
-            let Some(oldest) = lock(&core.sealed).queue.front().cloned() else { return Ok(()) };
+            // Writers go on, and what they seal meanwhile is not waited for: it may never end.
+            let oldest = lock(&core.sealed).queue.front().cloned();
+            let Some(oldest) = oldest.filter(|oldest| Some(oldest.next_segment) <= last) else {
+                return Ok(());
+            };
             core.settle()?;
             let published = Signal::new();
             core.publication.mark(oldest.slots_below, published.clone());

@@ -340,6 +340,33 @@ fn writers_are_slowed_to_the_pace_of_the_flush_before_they_are_held_back() {
     assert!(is_ready() && is_ready());
 }
 
+/// Each flush finds another memtable sealed at its end.
+#[test]
+fn a_flush_by_hand_does_not_wait_for_what_comes_after_it() {
+    let disk = SimDisk::new(1);
+    let engine: Arc<OnceLock<std::sync::Weak<Engine>>> = Arc::default();
+    let (writer, next) = (Arc::clone(&engine), AtomicU64::new(2));
+    let entry_cell: EntryCell = Arc::new(move |start, commit| {
+        let engine = writer.get().and_then(std::sync::Weak::upgrade).unwrap();
+        for _ in 0..2 {
+            let next = next.fetch_add(1, Ordering::SeqCst);
+            if next < 50 {
+                drop(reserve(&engine, 10 * next).insert());
+            }
+        }
+        entry_cell()(start, commit)
+    });
+    let workers = Stepped::default();
+    let options = Options { flush_bytes: 1, memtables_waiting_max: 50, ..Options::default() };
+    let (disk, clock) = (Arc::new(disk), Arc::new(SystemClock));
+    let opened = Arc::new(Engine::open(disk, clock, &workers, options, entry_cell).unwrap());
+    engine.set(Arc::downgrade(&opened)).unwrap();
+    drop(reserve(&opened, 10).insert());
+    opened.flush().unwrap();
+    let metrics = opened.metrics();
+    assert_eq!((metrics.flushes, metrics.memtables_waiting), (1, 1));
+}
+
 #[test]
 fn whoever_waits_for_slots_learns_that_the_store_has_stopped() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
