@@ -165,6 +165,7 @@ impl Engine {
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
         let core = &self.core;
+        let _by_hand = ByHand::new(core);
         let mut state = loop {
             let state = lock(&core.compacting);
             if state.running() == 0 {
@@ -182,9 +183,26 @@ impl Engine {
             state.end(&plan);
         }
         drop(state);
-        // The compactor may have come in vain while the state was held.
-        core.compact_signal.ring();
         result
+    }
+}
+
+/// Keeps the compactor from beginning anything: where there is always work, whoever waits for it
+/// to have none would wait for ever.
+struct ByHand<'a>(&'a Core);
+
+impl<'a> ByHand<'a> {
+    fn new(core: &'a Core) -> Self {
+        core.compacting_by_hand.fetch_add(1, Ordering::SeqCst);
+        Self(core)
+    }
+}
+
+impl Drop for ByHand<'_> {
+    fn drop(&mut self) {
+        self.0.compacting_by_hand.fetch_sub(1, Ordering::SeqCst);
+        // The compactor may have come in vain.
+        self.0.compact_signal.ring();
     }
 }
 
@@ -335,6 +353,9 @@ impl Compactor {
 
     fn choose(&mut self) -> Result<bool> {
         let core = &self.core;
+        if core.compacting_by_hand.load(Ordering::SeqCst) > 0 {
+            return Ok(false);
+        }
         // Whoever compacts everything by hand holds this until that is done.
         let Ok(mut state) = core.compacting.try_lock() else { return Ok(false) };
         let levels = lock(&core.manifest).levels.clone();

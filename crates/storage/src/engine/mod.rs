@@ -94,7 +94,7 @@ use crate::memtable::{self, Chunks, Memtable};
 use crate::metrics::{Counters, Metrics};
 use crate::options::{Durability, Options};
 use crate::sstable::{Found, ReadOptions, Table};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::wal::Tail;
 use brake::Brake;
@@ -152,6 +152,8 @@ struct Core {
     compact_signal: Signal,
     /// Which compactions are under way.
     compacting: Mutex<State>,
+    /// So many wait to compact everything; the compactor begins nothing before they have.
+    compacting_by_hand: AtomicUsize,
     /// Slows writers while compaction is behind.
     brake: Brake,
     /// As [`State::taken_permille`] of the compaction that began last.

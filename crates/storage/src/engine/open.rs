@@ -35,7 +35,7 @@ use crate::metrics::Counters;
 use crate::options::{Durability, Options, WritePath};
 use crate::sstable::{self, Table};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::wal::recovery::{self, Recovered};
 use crate::wal::segment::{self, HEADER_BYTES};
 use crate::wal::{Lsn, Record, Spares, Tail, Writer};
@@ -111,6 +111,7 @@ impl Engine {
             flushing: Mutex::new(()),
             compact_signal,
             compacting: Mutex::default(),
+            compacting_by_hand: AtomicUsize::new(0),
             brake: Brake::new(),
             taken_permille: AtomicU64::new(1000),
             flush_brake: Brake::new(),

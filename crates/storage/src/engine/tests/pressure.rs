@@ -101,6 +101,32 @@ fn writers_that_wait_are_told_when_compaction_fails() {
     assert!(error.to_string().contains("cannot create simulated/"), "{error}");
 }
 
+/// It would not come to its turn where there is always something to compact.
+#[test]
+fn the_compactor_begins_nothing_while_somebody_waits_to_compact_everything() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let config = Config { level0_tables: 2, ..Config::default() };
+    let engine = open(&disk, &workers, options(config));
+    flush_tables(&engine, 1, 4);
+    while lock(&engine.core.compacting).running() == 0 {
+        assert_eq!(workers.step(2), Step::Again, "there is something to compact");
+    }
+    flush_tables(&engine, 5, 4);
+    std::thread::scope(|scope| {
+        let compact = scope.spawn(|| engine.compact());
+        while engine.core.compacting_by_hand.load(Ordering::SeqCst) == 0 {
+            assert!(!compact.is_finished(), "it waits for the one under way");
+            std::thread::yield_now();
+        }
+        while workers.step(2) == Step::Again {}
+        compact.join().unwrap().unwrap();
+    });
+    let metrics = engine.metrics();
+    assert_eq!((metrics.compactions, metrics.tables), (1, 1), "and all the rest by hand");
+    flush_tables(&engine, 9, 4);
+    assert_eq!(workers.step(2), Step::Again, "it goes on");
+}
+
 /// Runs of similar size are merged and no others; every snapshot reads on, after a restart too.
 #[test]
 fn tiers_of_similar_tables_are_merged_one_by_one() {
