@@ -15,8 +15,9 @@ const KEPT_LINES_MIN: usize = (256 << 10) / size_of::<Line>();
 
 /// Empty chunks. Clones share them.
 ///
-/// At most as much is kept as one memtable takes, so that memtables and chunks together never
-/// take more than memtables alone did at one time.
+/// At most as much is kept as one memtable takes, and a memtable that grows has what is kept become
+/// less: by the chunk that it takes, or, where none is of its size, by as much that is given up. So
+/// memtables and chunks together never take more than memtables alone did at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunks(Arc<Shared>);
 
@@ -29,6 +30,21 @@ struct Shared {
 struct Kept {
     chunks: Vec<Vec<Line>>,
     lines: usize,
+}
+
+impl Kept {
+    /// Takes out chunks that are as long together, if there are.
+    fn give_up(&mut self, lines: usize) -> Vec<Vec<Line>> {
+        let (mut chunks, mut found) = (Vec::new(), 0);
+        while found < lines
+            && let Some(chunk) = self.chunks.pop()
+        {
+            found += chunk.capacity();
+            chunks.push(chunk);
+        }
+        self.lines -= found;
+        chunks
+    }
 }
 
 impl fmt::Debug for Shared {
@@ -44,15 +60,21 @@ impl Chunks {
         Self(Arc::new(Shared { kept: Mutex::default(), lines_max }))
     }
 
-    /// Takes a chunk of exactly this capacity, if there is one.
+    /// Takes a chunk of exactly this capacity, if there is one; otherwise gives up others for it.
     pub(super) fn take(&self, lines: usize) -> Option<Vec<Line>> {
         if lines < KEPT_LINES_MIN {
             return None;
         }
         let mut kept = lock(&self.0.kept);
-        let at = kept.chunks.iter().rposition(|chunk| chunk.capacity() == lines)?;
-        kept.lines -= lines;
-        Some(kept.chunks.swap_remove(at))
+        if let Some(at) = kept.chunks.iter().rposition(|chunk| chunk.capacity() == lines) {
+            kept.lines -= lines;
+            return Some(kept.chunks.swap_remove(at));
+        }
+        let given_up = kept.give_up(lines);
+        // Nobody waits while the allocator takes them back.
+        drop(kept);
+        drop(given_up);
+        None
     }
 
     pub(super) fn give(&self, chunks: impl Iterator<Item = Vec<Line>>) {

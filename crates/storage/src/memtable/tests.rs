@@ -297,6 +297,28 @@ fn what_a_memtable_leaves_serves_the_next_one() {
     assert_eq!(seen, 40);
 }
 
+/// Records that are as long as a chunk or longer come in any size.
+#[test]
+#[cfg_attr(miri, ignore = "megabytes are too many")]
+fn what_is_left_and_does_not_fit_is_given_up() {
+    let chunks = Chunks::new(16 << 20);
+    let fill = |payload: &[u8]| {
+        let memtable = Memtable::new(1, chunks.clone());
+        for commit in 1..=4_u64 {
+            let key = commit.to_be_bytes();
+            let cell = CellRef { key: &key, expiry: None, payload: Some(payload) };
+            memtable.insert(time(commit), time(commit), std::iter::once(cell));
+        }
+        memtable
+    };
+    drop(fill(&vec![7; 4 << 20]));
+    let kept = chunks.bytes();
+    assert!(kept > 8 << 20, "{kept}");
+    let next = fill(&vec![7; 3 << 20]);
+    let (taken, kept_now) = (next.memory_bytes(), chunks.bytes());
+    assert!(kept_now + taken <= kept.max(taken), "{taken} taken beside {kept_now} of {kept} kept");
+}
+
 /// Run with `cargo test --release -p carnet-storage --lib time_of_a_walk -- --ignored --nocapture`.
 #[test]
 #[ignore = "it measures"]
