@@ -403,6 +403,22 @@ fn pieces_are_written_one_after_the_other() {
     });
 }
 
+/// As from a file system whose blocks are larger than those that it is given.
+#[test]
+fn what_may_not_pass_the_page_cache_goes_through_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = RealDisk::open(directory.path()).unwrap();
+    let file = disk.create_bulk("a").unwrap();
+    let bytes: Vec<u8> = (0..10_000_u32).map(|at| at.to_le_bytes()[0]).collect();
+    for (at, piece) in (0..).step_by(1000).zip(bytes.chunks(1000)) {
+        file.write_at(piece, at).unwrap();
+    }
+    file.sync_data().unwrap();
+    let mut read = vec![0; 20_000];
+    let len = disk.open("a").unwrap().read_at(&mut read, 0).unwrap();
+    assert_eq!(read[..len], bytes);
+}
+
 #[test]
 fn preallocation_lengthens_with_zeros_and_never_shortens() {
     on_each(|name, disk| {

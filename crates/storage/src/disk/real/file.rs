@@ -23,6 +23,25 @@ impl RealFile {
     }
 }
 
+impl RealFile {
+    /// Goes through the page cache from now on; returns whether it did not before.
+    ///
+    /// A file system may open a file past it and then want larger blocks than those it is given,
+    /// or take a part of one where the disk is nearly full, and refuse the rest for that.
+    #[cfg(target_os = "linux")]
+    fn end_direct(&self) -> bool {
+        use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+        let Ok(flags) = fcntl_getfl(&*self.file) else { return false };
+        flags.contains(OFlags::DIRECT)
+            && fcntl_setfl(&*self.file, flags.difference(OFlags::DIRECT)).is_ok()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn end_direct(&self) -> bool {
+        false
+    }
+}
+
 impl File for RealFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut filled = 0;
@@ -46,7 +65,12 @@ impl File for RealFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)
+        match self.file.write_all_at(bytes, offset) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput && self.end_direct() => {
+                self.file.write_all_at(bytes, offset)
+            }
+            written => written,
+        }
     }
 
     fn write_vectored_at(&self, mut pieces: &mut [IoSlice<'_>], mut offset: u64) -> io::Result<()> {
