@@ -296,7 +296,11 @@ impl<C: Cluster> Leader<C> {
         }
         let begun = state.clients.get(client, token);
         let Some(begun) = begun.filter(|begun| begun.start == Some(start)) else {
-            check_handed_out(&*self.order, start)?;
+            if start > self.order.latest() {
+                // A later leader handed it out, and knows what becomes of it.
+                sender.send(Response::NotLeading);
+                return Ok(Submitted::Waits(receiver));
+            }
             return Ok(Submitted::Settle);
         };
         let mut claim = Claim { slot: begun.slot, read: begun.read, ..claim };

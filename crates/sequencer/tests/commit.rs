@@ -251,6 +251,21 @@ fn a_commit_asked_for_twice_is_decided_once() {
     assert_eq!(leader.cluster.calls(Op::Put), 2, "one of them the warm-up's");
 }
 
+/// Only a later leader can have handed it out, and it alone may say what becomes of it: an answer
+/// of this one would be taken for certain.
+#[test]
+fn a_leader_says_nothing_of_a_start_that_it_has_not_reached() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let begun = database.writer(&leader);
+    let beyond = Timestamp::new(begun.start.unwrap().get() + 1_000_000).unwrap();
+    let later = carnet_store::Begun { start: Some(beyond), ..begun };
+    let claim = put(later, &cell("x"), "one").into_claim();
+    let request = Request::Commit { client: ClientId(99), token: Token(1), claim };
+    let answer = database.run(leader.log.handler().handle(request));
+    assert!(matches!(answer, Response::NotLeading), "{answer:?}");
+}
+
 /// A commit that comes after its snapshot was given back does not commit.
 #[test]
 fn a_late_commit_of_a_transaction_that_was_given_up_aborts() {
