@@ -3,12 +3,16 @@
 //! While it is *tight*, writers share an allowance of bytes that the work fills up by a part of
 //! what it moves. So they are slowed by the pace of the disk itself, without a clock; and as long
 //! as the work moves at all, nobody waits longer than it takes to move a piece for each of those
-//! that wait before. What a writer takes may exceed what is there: the next ones pay for it.
+//! that wait before. What a writer takes may exceed what is there: the next ones pay for it, up to
+//! [`DEBT_BYTES_MAX`].
 
 use std::task::{Context, Poll, Waker};
 
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::sync::{Mutex, lock};
+
+/// Whoever comes after a very large record pays for no more of it than this.
+const DEBT_BYTES_MAX: i64 = 1 << 20;
 
 /// Not slowed at all.
 const LOOSE: u64 = u64::MAX;
@@ -83,7 +87,9 @@ impl Brake {
         let mut waiting = lock(&self.waiting);
         if self.allowance.load(Ordering::Acquire) > 0 {
             let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-            self.allowance.fetch_sub(bytes, Ordering::AcqRel);
+            let take = |left: i64| Some(left.saturating_sub(bytes).max(-DEBT_BYTES_MAX));
+            // It always succeeds: the closure never declines.
+            let _ = self.allowance.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
             return Poll::Ready(());
         }
         // Asked again under the lock under which it is woken.
