@@ -19,6 +19,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("sequencer", &["txn", "store"]),
     ("storage", &[]),
     ("store", &[]),
+    ("store-cql", &["store", "sequencer"]),
     ("store-local", &["store", "storage"]),
     ("tree", &[]),
     ("txn", &["store"]),

@@ -1,0 +1,275 @@
+//! Versions of cells: blind writes at a time of the writer's choice, reads at QUORUM.
+//!
+//! A version is an `INSERT` with the time of its statement; the stamp is another column, written at
+//! one time by all who write it; a delete has a time above all of them, so that whatever arrives
+//! later stays hidden. What replicas keep follows from these numbers and from no clock.
+
+use carnet_base::{Bytes, CellKey, Error, KeyRange, Timestamp, Version};
+use carnet_store::cluster::{
+    Acknowledge, CellVersions, ClusterCells, Fault, Faulty, Statement as Number, VersionName,
+    VersionPage, VersionWrite,
+};
+use carnet_store::{Context, Page, PageLimit, RangeRequest};
+use futures::future::BoxFuture;
+use futures::stream::{StreamExt, TryStreamExt, iter};
+use scylla::statement::Consistency;
+
+use crate::cluster::CqlCluster;
+use crate::scan::{Filling, Scan, Wanted, bind_time};
+use crate::session::{Bind, How};
+use crate::statement::{Cells, Statement};
+
+/// The write time of a stamp. Only one value is ever written.
+const STAMP_TIME: i64 = 1;
+
+/// The write time of a delete: above that of every statement.
+const DELETE_TIME: i64 = 1 << 40;
+
+/// How many writes of one partition go together.
+const BATCH_MAX: usize = 64;
+
+/// How many bytes they may have together. The first one may have more.
+const BATCH_BYTES_MAX: usize = 64 << 10;
+
+/// How many bytes a payload may have: half of what a node's log takes by default.
+const PAYLOAD_BYTES_MAX: usize = 8 << 20;
+
+/// How many batches of one call are under way at once.
+const BATCHES_AT_ONCE: usize = 32;
+
+/// A statement about one version, and what it weighs.
+struct Write<'a> {
+    key: &'a CellKey,
+    of: Cells,
+    values: Vec<Bind<'a>>,
+    bytes: usize,
+}
+
+type Batch<'a> = Vec<(Statement, Vec<Bind<'a>>)>;
+
+/// The write time of a statement. The smallest is 1: 0 means "none" to some tools.
+const fn write_time(Number(number): Number) -> i64 {
+    number as i64 + 1
+}
+
+impl ClusterCells for CqlCluster {
+    async fn write_versions(&self, context: &Context, writes: &[VersionWrite]) -> Faulty<()> {
+        let how = self.within(context, self.session.blind())?;
+        let writes = writes.iter().map(write_of).collect::<Faulty<Vec<_>>>()?;
+        self.write(how, writes).await
+    }
+
+    async fn read_version(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        through: Timestamp,
+    ) -> Faulty<Option<Version>> {
+        let how = self.within(context, self.session.read())?;
+        self.need_table(key.table()).await?;
+        let (table, wanted) = (key.table(), Wanted::Newest(through));
+        Scan { cluster: self, how, table, wanted }.newest(key, through).await
+    }
+
+    async fn read_range(&self, context: &Context, request: &RangeRequest) -> Faulty<Page> {
+        let how = self.within(context, self.session.read())?;
+        let RangeRequest { range, read, reverse, limit } = request;
+        self.need_table(range.table).await?;
+        let (table, wanted) = (range.table, Wanted::Newest(*read));
+        let scan = Scan { cluster: self, how, table, wanted };
+        let mut page = Filling::new(*limit);
+        if *reverse {
+            scan.backward(range, &mut page).await?;
+        } else {
+            scan.forward(range, &mut page).await?;
+        }
+        let resume = resume(range, *reverse, &page);
+        let newest =
+            |(key, versions): (CellKey, Vec<Version>)| Some((key, versions.into_iter().next()?));
+        Ok(Page { cells: page.cells.into_iter().filter_map(newest).collect(), resume })
+    }
+
+    async fn scan_versions(&self, range: &KeyRange, limit: PageLimit) -> Faulty<VersionPage> {
+        self.need_table(range.table).await?;
+        let (how, table) = (self.session.read(), range.table);
+        let mut page = Filling::new(limit);
+        let scan = Scan { cluster: self, how, table, wanted: Wanted::All };
+        scan.forward(range, &mut page).await?;
+        let resume = resume(range, false, &page);
+        let cells = page.cells.into_iter().map(|(key, versions)| CellVersions { key, versions });
+        Ok(VersionPage { cells: cells.collect(), resume })
+    }
+
+    async fn stamp_versions(&self, stamps: &[(VersionName, Timestamp)]) -> Faulty<()> {
+        let stamps = stamps.iter().map(|(VersionName { key, start }, commit)| {
+            name_of(key, *start, Cells::Stamp, vec![Bind::Long(STAMP_TIME), bind_time(*commit)])
+        });
+        self.write(self.session.blind(), stamps.collect()).await
+    }
+
+    async fn delete_versions(
+        &self,
+        versions: &[VersionName],
+        acknowledge: Acknowledge,
+    ) -> Faulty<()> {
+        let consistency = match acknowledge {
+            Acknowledge::Quorum => Consistency::Quorum,
+            Acknowledge::All => Consistency::All,
+        };
+        let how = How { consistency, ..self.session.blind() };
+        let deletes = versions.iter().map(|VersionName { key, start }| {
+            name_of(key, *start, Cells::Delete, vec![Bind::Long(DELETE_TIME)])
+        });
+        self.write(how, deletes.collect()).await
+    }
+}
+
+impl CqlCluster {
+    /// Shortens a request's time to what the caller has left.
+    fn within(&self, context: &Context, how: How) -> Faulty<How> {
+        context.check(&*self.clock).map_err(Fault::Failed)?;
+        let Some(deadline) = context.deadline() else { return Ok(how) };
+        let left = deadline.since(self.clock.now());
+        Ok(How { timeout: how.timeout.min(left), ..how })
+    }
+
+    async fn write(&self, how: How, mut writes: Vec<Write<'_>>) -> Faulty<()> {
+        for write in &writes {
+            self.need_table(write.key.table()).await?;
+        }
+        // Cells of one partition stand together then, and only their order among themselves counts
+        // for nothing: each carries its time.
+        writes.sort_by(|a, b| a.key.cmp(b.key));
+        let mut sends: Vec<BoxFuture<'_, Faulty<()>>> = Vec::new();
+        for batch in batches(writes) {
+            sends.push(Box::pin(async move { self.session.batch(how, &batch).await.map(|_| ()) }));
+        }
+        iter(sends).buffer_unordered(BATCHES_AT_ONCE).try_collect().await
+    }
+}
+
+fn write_of(write: &VersionWrite) -> Faulty<Write<'_>> {
+    let VersionWrite { key, start, statement, payload } = write;
+    let bytes = payload.as_ref().map_or(0, Bytes::len);
+    if bytes > PAYLOAD_BYTES_MAX {
+        return Err(Fault::Failed(Error::invalid(format!(
+            "a row of {bytes} bytes is too large for a cluster, which takes {PAYLOAD_BYTES_MAX}"
+        ))));
+    }
+    // An empty payload rather than null, which would be a tombstone of the cluster's own.
+    let payload = payload.as_ref().map_or(&[][..], |payload| payload);
+    let tombstone = Bind::Flag(write.payload.is_none());
+    let values = vec![
+        Bind::Blob(partition_of(key)),
+        Bind::Blob(key.clustering()),
+        bind_time(*start),
+        tombstone,
+        Bind::Blob(payload),
+        Bind::Long(write_time(*statement)),
+    ];
+    Ok(Write { key, of: Cells::Write, values, bytes: bytes + key.as_bytes().len() })
+}
+
+/// A write that names a version by its last three values.
+fn name_of<'a>(
+    key: &'a CellKey,
+    start: Timestamp,
+    of: Cells,
+    mut values: Vec<Bind<'a>>,
+) -> Write<'a> {
+    values.extend([Bind::Blob(partition_of(key)), Bind::Blob(key.clustering()), bind_time(start)]);
+    Write { key, of, values, bytes: key.as_bytes().len() }
+}
+
+/// The partition key of a cell, borrowed.
+fn partition_of(key: &CellKey) -> &[u8] {
+    let prefix = key.partition_prefix();
+    &prefix[prefix.len() - key.partition().bytes().len()..]
+}
+
+/// Cuts writes that are in the order of cells into batches of one partition each.
+fn batches(writes: Vec<Write<'_>>) -> Vec<Batch<'_>> {
+    let mut batches: Vec<Batch<'_>> = Vec::new();
+    let mut last: Option<(&CellKey, usize)> = None;
+    for Write { key, of, values, bytes } in writes {
+        let statement = (Statement::Cells(key.table(), of), values);
+        match (&mut last, batches.last_mut()) {
+            (Some((previous, sum)), Some(batch))
+                if previous.same_partition(key)
+                    && batch.len() < BATCH_MAX
+                    && *sum + bytes <= BATCH_BYTES_MAX =>
+            {
+                *sum += bytes;
+                batch.push(statement);
+            }
+            _ => {
+                last = Some((key, bytes));
+                batches.push(vec![statement]);
+            }
+        }
+    }
+    batches
+}
+
+fn resume(range: &KeyRange, reverse: bool, page: &Filling) -> Option<KeyRange> {
+    let (last, _) = page.cells.last().filter(|_| page.is_full())?;
+    Some(range.after(last.clone(), reverse))
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::{PartitionKey, TableId};
+
+    use super::*;
+
+    fn writes(cells: &[(&str, &str, usize)]) -> Vec<VersionWrite> {
+        let write = |(partition, clustering, bytes): &(&str, &str, usize)| VersionWrite {
+            key: CellKey::new(
+                TableId(1),
+                &PartitionKey::new(partition.as_bytes().to_vec()),
+                clustering,
+            ),
+            start: Timestamp::new(9).unwrap(),
+            statement: Number(0),
+            payload: Some(vec![0; *bytes].into()),
+        };
+        let mut writes: Vec<VersionWrite> = cells.iter().map(write).collect();
+        writes.sort_by(|a, b| a.key.cmp(&b.key));
+        writes
+    }
+
+    fn sizes(writes: &[VersionWrite]) -> Vec<usize> {
+        let writes = writes.iter().map(write_of).collect::<Faulty<Vec<_>>>().unwrap();
+        let mut sizes: Vec<usize> = batches(writes).iter().map(Vec::len).collect();
+        sizes.sort_unstable();
+        sizes
+    }
+
+    #[test]
+    fn a_batch_holds_cells_of_one_partition() {
+        assert_eq!(sizes(&writes(&[("p", "a", 1), ("q", "a", 1), ("p", "b", 1)])), [1, 2]);
+        assert_eq!(sizes(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn a_batch_is_small() {
+        let many = vec![("p", "a", 1); BATCH_MAX + 1];
+        assert_eq!(sizes(&writes(&many)), [1, BATCH_MAX]);
+        assert_eq!(sizes(&writes(&[("p", "a", BATCH_BYTES_MAX), ("p", "b", 1)])), [1, 1]);
+    }
+
+    #[test]
+    fn a_payload_that_no_node_takes_is_refused_before_it_is_sent() {
+        let fault = write_of(&writes(&[("p", "a", PAYLOAD_BYTES_MAX + 1)])[0]).err().unwrap();
+        assert!(!fault.is_unknown());
+        assert_eq!(fault.into_error().kind(), carnet_base::ErrorKind::Invalid);
+        assert!(write_of(&writes(&[("p", "a", PAYLOAD_BYTES_MAX)])[0]).is_ok());
+    }
+
+    #[test]
+    fn a_delete_hides_every_statement_and_stamp() {
+        assert!(write_time(Number(0)) >= STAMP_TIME);
+        assert!(write_time(Number(u32::MAX)) < DELETE_TIME);
+        assert!(write_time(Number(1)) > write_time(Number(0)));
+    }
+}

@@ -1,0 +1,102 @@
+//! A cluster, and the tables that there must be.
+
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use carnet_base::{Clock, Result, TableId};
+use carnet_store::cluster::{Fault, Faulty};
+
+use crate::options::CqlOptions;
+use crate::schema::{NewTable, keyspace_text};
+use crate::session::{Bind, Session};
+use crate::statement::Statement;
+
+/// A keyspace of a Cassandra or ScyllaDB cluster.
+///
+/// Its calls may be polled anywhere: the driver has threads of its own.
+pub struct CqlCluster {
+    pub(crate) session: Session,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Tables of cells that every node knows.
+    tables: RwLock<HashSet<TableId>>,
+    /// Held by whoever creates a table.
+    creating: tokio::sync::Mutex<()>,
+}
+
+impl CqlCluster {
+    /// Connects to a cluster, and creates the keyspace and its tables where they are absent.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for options that cannot be; `Unavailable` where no node answers or takes the
+    /// schema.
+    pub async fn connect(options: &CqlOptions, clock: Arc<dyn Clock>) -> Result<Self> {
+        options.check()?;
+        let session = Session::connect(options).await?;
+        let creating = tokio::sync::Mutex::new(());
+        let cluster = Self { session, clock, tables: RwLock::default(), creating };
+        // A role that may not create keyspaces can use one that is there.
+        if cluster.names(Statement::KeyspaceName).await?.is_empty() {
+            let text = keyspace_text(&options.keyspace, options.replication_factor);
+            cluster.session.change_schema(&text).await?;
+        }
+        let known = cluster.names(Statement::TableNames).await?;
+        for table in NewTable::of_every_database() {
+            if !known.contains(&table.name) {
+                cluster.session.change_schema(&table.text(&options.keyspace)).await?;
+            }
+        }
+        cluster.session.await_schema().await?;
+        cluster.session.learn_replicas().await?;
+        Ok(cluster)
+    }
+
+    /// Creates the table of a table's cells, unless it is there, and waits until every node that
+    /// can be reached knows it. Reads and writes do the same where they come first.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`.
+    pub async fn create_table(&self, table: TableId) -> Result<()> {
+        if self.tables.read().unwrap_or_else(PoisonError::into_inner).contains(&table) {
+            return Ok(());
+        }
+        let _creating = self.creating.lock().await;
+        if self.tables.read().unwrap_or_else(PoisonError::into_inner).contains(&table) {
+            return Ok(());
+        }
+        let new = NewTable::of_cells(table);
+        if self.names(Statement::TableNames).await?.contains(&new.name) {
+            // The node that was asked knows it; another may not yet.
+            self.session.await_schema().await?;
+        } else {
+            tracing::info!(table = new.name, "creating a table of cells");
+            self.session.change_schema(&new.text(self.session.keyspace())).await?;
+        }
+        self.tables.write().unwrap_or_else(PoisonError::into_inner).insert(table);
+        Ok(())
+    }
+
+    /// The same before a call: nothing has been done where it fails.
+    pub(crate) async fn need_table(&self, table: TableId) -> Faulty<()> {
+        self.create_table(table).await.map_err(Fault::Failed)
+    }
+
+    /// Returns what a statement about the schema names.
+    async fn names(&self, of: Statement) -> Result<HashSet<String>> {
+        let keyspace = [Bind::Text(self.session.keyspace())];
+        let how = self.session.read_any();
+        let rows = self.session.rows(how, of, &keyspace).await?;
+        let unclear = |error: &dyn std::fmt::Display| {
+            carnet_base::Error::unavailable(format!("cannot read the schema: {error}"))
+        };
+        let names = rows.rows::<(String,)>().map_err(|error| unclear(&error))?;
+        names.map(|name| name.map(|(name,)| name).map_err(|error| unclear(&error))).collect()
+    }
+}
+
+impl std::fmt::Debug for CqlCluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CqlCluster").field("keyspace", &self.session.keyspace()).finish()
+    }
+}

@@ -1,0 +1,50 @@
+//! Registers: a row each, set by conditional writes.
+
+use carnet_base::Bytes;
+use carnet_store::cluster::{Faulty, ReadMode, Register, Registers, SetAnswer};
+use scylla::statement::Consistency;
+
+use crate::cluster::CqlCluster;
+use crate::fault::{Access, misunderstood};
+use crate::session::{Bind, How};
+use crate::statement::{Registers as Of, Statement};
+
+const fn name(register: Register) -> Bind<'static> {
+    Bind::Text(match register {
+        Register::Lease => "lease",
+        Register::Coordination => "coordination",
+        Register::SweepMark => "sweep_mark",
+    })
+}
+
+impl Registers for CqlCluster {
+    async fn read_register(&self, register: Register, mode: ReadMode) -> Faulty<Option<Bytes>> {
+        let consistency = match mode {
+            ReadMode::Serial => Consistency::Serial,
+            ReadMode::Quorum => Consistency::Quorum,
+        };
+        let how = How { consistency, ..self.session.read() };
+        let statement = Statement::Registers(Of::Read);
+        let rows = self.session.rows(how, statement, &[name(register)]).await?;
+        let row = rows.maybe_first_row::<(Option<Vec<u8>>,)>();
+        let row = row.map_err(|error| misunderstood(Access::Read, error))?;
+        Ok(row.and_then(|(value,)| value).map(Bytes::from))
+    }
+
+    async fn compare_and_set(
+        &self,
+        register: Register,
+        expected: Option<&Bytes>,
+        new: &Bytes,
+    ) -> Faulty<SetAnswer> {
+        let expected = expected.map_or(Bind::Null, |value| Bind::Blob(value));
+        let values = [Bind::Blob(new), name(register), expected];
+        let answer = self.session.decide(Statement::Registers(Of::CompareAndSet), &values).await?;
+        let unclear = |what| misunderstood(Access::Conditional, what);
+        Ok(if answer.is_applied().map_err(unclear)? {
+            SetAnswer::Applied
+        } else {
+            SetAnswer::Refused(answer.first_blob("value").map_err(unclear)?)
+        })
+    }
+}

@@ -1,0 +1,306 @@
+//! The driver's session: statements prepared once, values bound, errors told apart.
+//!
+//! The driver lives on a runtime of its own, that callers need not have: a call enters it while it
+//! is polled, so that the driver finds its timers. The driver never tries again by itself. After a
+//! second try that failed for certain it would report that one, though the first may be done.
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use carnet_base::{Bytes, Error, Result};
+use carnet_store::cluster::{Fault, Faulty};
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session as Driver;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::cluster::metadata::ColumnType;
+use scylla::errors::ExecutionError;
+use scylla::policies::load_balancing::DefaultPolicy;
+use scylla::policies::retry::FallthroughRetryPolicy;
+use scylla::response::query_result::{QueryResult, QueryRowsResult};
+use scylla::serialize::SerializationError;
+use scylla::serialize::value::SerializeValue;
+use scylla::serialize::writers::{CellWriter, WrittenCellProof};
+use scylla::statement::batch::{Batch, BatchStatement, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::{Consistency, SerialConsistency};
+use scylla::value::Row;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use crate::answer::Answer;
+use crate::fault::{Access, fault_of, misunderstood};
+use crate::options::{CqlOptions, Credentials};
+use crate::statement::Statement;
+
+/// How long nodes may take to agree on a schema.
+const SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A value to be bound.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bind<'a> {
+    Long(i64),
+    Int(i32),
+    Flag(bool),
+    Text(&'a str),
+    Blob(&'a [u8]),
+    Blobs(&'a [Bytes]),
+    Null,
+}
+
+impl SerializeValue for Bind<'_> {
+    fn serialize<'b>(
+        &self,
+        kind: &ColumnType<'_>,
+        writer: CellWriter<'b>,
+    ) -> Result<WrittenCellProof<'b>, SerializationError> {
+        match self {
+            Self::Long(number) => number.serialize(kind, writer),
+            Self::Int(number) => number.serialize(kind, writer),
+            Self::Flag(flag) => flag.serialize(kind, writer),
+            Self::Text(text) => text.serialize(kind, writer),
+            Self::Blob(bytes) => bytes.serialize(kind, writer),
+            Self::Blobs(list) => list.serialize(kind, writer),
+            Self::Null => Ok(writer.set_null()),
+        }
+    }
+}
+
+/// How a request is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) access: Access,
+    pub(crate) consistency: Consistency,
+    pub(crate) timeout: Duration,
+}
+
+/// A session with a cluster.
+pub(crate) struct Session {
+    driver: Driver,
+    keyspace: String,
+    prepared: RwLock<HashMap<Statement, PreparedStatement>>,
+    request_timeout: Duration,
+    /// Taken when the session ends.
+    runtime: Option<Runtime>,
+}
+
+impl Session {
+    pub(crate) async fn connect(options: &CqlOptions) -> Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(options.threads)
+            .thread_name("carnet-cql")
+            .enable_all()
+            .build()
+            .map_err(|error| {
+                Error::unavailable("no threads for the cluster's driver").with_source(error)
+            })?;
+        let builder = builder(options);
+        let connected = within(&runtime, builder.build()).await;
+        let driver = match connected {
+            Ok(driver) => driver,
+            Err(error) => {
+                runtime.shutdown_background();
+                let points = options.contact_points.join(", ");
+                let message = format!("no cluster answers at {points}");
+                return Err(Error::unavailable(message).with_source(error));
+            }
+        };
+        Ok(Self {
+            driver,
+            keyspace: options.keyspace.clone(),
+            prepared: RwLock::default(),
+            request_timeout: options.request_timeout,
+            runtime: Some(runtime),
+        })
+    }
+
+    pub(crate) fn keyspace(&self) -> &str {
+        &self.keyspace
+    }
+
+    /// A read at QUORUM.
+    pub(crate) const fn read(&self) -> How {
+        self.how(Access::Read)
+    }
+
+    /// A read of what every node knows.
+    pub(crate) const fn read_any(&self) -> How {
+        How { consistency: Consistency::One, ..self.read() }
+    }
+
+    /// A blind write at QUORUM.
+    pub(crate) const fn blind(&self) -> How {
+        self.how(Access::Blind)
+    }
+
+    /// A conditional write at SERIAL and QUORUM.
+    pub(crate) const fn conditional(&self) -> How {
+        self.how(Access::Conditional)
+    }
+
+    const fn how(&self, access: Access) -> How {
+        How { access, consistency: Consistency::Quorum, timeout: self.request_timeout }
+    }
+
+    /// Runs a statement that changes the schema, and waits until every node knows of it.
+    pub(crate) async fn change_schema(&self, text: &str) -> Result<()> {
+        let changed = self.within(self.driver.query_unpaged(text, ())).await;
+        changed.map_err(|error| {
+            Error::unavailable(format!("cannot change the schema: {text}")).with_source(error)
+        })?;
+        self.await_schema().await
+    }
+
+    /// Waits until every node that can be reached has the same schema.
+    pub(crate) async fn await_schema(&self) -> Result<()> {
+        let agreed = self.within(self.driver.await_schema_agreement()).await;
+        agreed.map(|_| ()).map_err(|error| {
+            Error::unavailable("the nodes do not agree on a schema").with_source(error)
+        })
+    }
+
+    /// Learns where the keyspace's replicas are, so that requests go to one of them at once.
+    pub(crate) async fn learn_replicas(&self) -> Result<()> {
+        let learned = self.within(self.driver.refresh_metadata()).await;
+        learned.map_err(|error| {
+            Error::unavailable("cannot read where the replicas are").with_source(error)
+        })
+    }
+
+    /// Runs a statement and returns its rows.
+    pub(crate) async fn rows(
+        &self,
+        how: How,
+        statement: Statement,
+        values: &[Bind<'_>],
+    ) -> Faulty<QueryRowsResult> {
+        let result = self.run(how, statement, values).await?;
+        result.into_rows_result().map_err(|error| misunderstood(how.access, error))
+    }
+
+    /// Runs a conditional statement.
+    pub(crate) async fn decide(&self, statement: Statement, values: &[Bind<'_>]) -> Faulty<Answer> {
+        answer_of(self.run(self.conditional(), statement, values).await?)
+    }
+
+    async fn run(
+        &self,
+        how: How,
+        statement: Statement,
+        values: &[Bind<'_>],
+    ) -> Faulty<QueryResult> {
+        let mut prepared = self.prepare(how, statement).await?;
+        prepared.set_consistency(how.consistency);
+        prepared.set_request_timeout(Some(how.timeout));
+        let ran = self.within(self.driver.execute_unpaged(&prepared, values)).await;
+        ran.map_err(|error| fault_of(how.access, error))
+    }
+
+    /// Runs statements of one partition as one.
+    pub(crate) async fn batch(
+        &self,
+        how: How,
+        statements: &[(Statement, Vec<Bind<'_>>)],
+    ) -> Faulty<QueryResult> {
+        // One mutation of one partition: nothing that a log of batches would have to complete.
+        let mut batch = Batch::new(BatchType::Unlogged);
+        for (statement, _) in statements {
+            let prepared = self.prepare(how, *statement).await?;
+            batch.append_statement(BatchStatement::PreparedStatement(prepared));
+        }
+        batch.set_consistency(how.consistency);
+        batch.set_request_timeout(Some(how.timeout));
+        let values: Vec<&[Bind<'_>]> = statements.iter().map(|(_, values)| &values[..]).collect();
+        let ran = self.within(self.driver.batch(&batch, values)).await;
+        ran.map_err(|error| fault_of(how.access, error))
+    }
+
+    /// Runs conditional statements of one partition as one.
+    pub(crate) async fn decide_batch(
+        &self,
+        statements: &[(Statement, Vec<Bind<'_>>)],
+    ) -> Faulty<Answer> {
+        answer_of(self.batch(self.conditional(), statements).await?)
+    }
+
+    async fn prepare(&self, how: How, statement: Statement) -> Faulty<PreparedStatement> {
+        let known = || self.prepared.read().unwrap_or_else(PoisonError::into_inner);
+        let prepared = known().get(&statement).cloned();
+        if let Some(prepared) = prepared {
+            return Ok(prepared);
+        }
+        let text = statement.text(&self.keyspace);
+        let preparing = async { timeout(how.timeout, self.driver.prepare(text)).await };
+        let prepared = match self.within(preparing).await {
+            Ok(Ok(prepared)) => prepared,
+            Ok(Err(error)) => {
+                return Err(fault_of(how.access, ExecutionError::PrepareError(error)));
+            }
+            // Whatever was to be run was not sent.
+            Err(_) => return Err(Fault::failed("no node prepared a statement in time")),
+        };
+        let mut known = self.prepared.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(known.entry(statement).or_insert(prepared).clone())
+    }
+
+    async fn within<F: Future>(&self, call: F) -> F::Output {
+        let runtime = self.runtime.as_ref().expect("taken by drop alone");
+        within(runtime, call).await
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Waiting for its threads would block a caller who may be a task of another runtime.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Polls a call where the driver finds its timers.
+async fn within<F: Future>(runtime: &Runtime, call: F) -> F::Output {
+    let mut call = pin!(call);
+    poll_fn(|context| {
+        let _inside = runtime.enter();
+        call.as_mut().poll(context)
+    })
+    .await
+}
+
+fn builder(options: &CqlOptions) -> SessionBuilder {
+    let mut nodes = DefaultPolicy::builder().token_aware(true);
+    if let Some(datacenter) = &options.local_datacenter {
+        nodes = nodes.prefer_datacenter(datacenter.clone()).permit_dc_failover(true);
+    }
+    let profile = ExecutionProfile::builder()
+        .consistency(Consistency::Quorum)
+        .serial_consistency(Some(SerialConsistency::Serial))
+        .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
+        .speculative_execution_policy(None)
+        .load_balancing_policy(nodes.build())
+        .request_timeout(Some(SCHEMA_TIMEOUT))
+        .build();
+    let mut builder = SessionBuilder::new()
+        .known_nodes(&options.contact_points)
+        .default_execution_profile_handle(profile.into_handle())
+        .keyspaces_to_fetch([&options.keyspace])
+        .schema_agreement_interval(Duration::from_millis(50))
+        .schema_agreement_timeout(SCHEMA_TIMEOUT)
+        .auto_await_schema_agreement(false);
+    if let Some(Credentials { user, password }) = &options.credentials {
+        builder = builder.user(user, password);
+    }
+    builder
+}
+
+fn answer_of(result: QueryResult) -> Faulty<Answer> {
+    let unclear = |error: &dyn std::fmt::Display| misunderstood(Access::Conditional, error);
+    let result = result.into_rows_result().map_err(|error| unclear(&error))?;
+    let names = result.column_specs().iter().map(|column| column.name().to_owned()).collect();
+    let rows = result.rows::<Row>().map_err(|error| unclear(&error))?;
+    let rows = rows.map(|row| row.map(|row| row.columns)).collect::<Result<_, _>>();
+    Ok(Answer { names, rows: rows.map_err(|error| unclear(&error))? })
+}

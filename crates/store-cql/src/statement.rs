@@ -1,0 +1,265 @@
+//! Every statement that is sent, as text. Pure.
+
+use carnet_base::TableId;
+use carnet_store::cluster::CommitTable;
+
+/// A statement that is prepared once and sent often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Statement {
+    /// About the versions of a table's cells.
+    Cells(TableId, Cells),
+    /// About the entries of a commit table.
+    Commits(CommitTable, Commits),
+    /// About the registers.
+    Registers(Registers),
+    /// Names a keyspace, where it is there.
+    KeyspaceName,
+    /// Lists the tables of a keyspace.
+    TableNames,
+}
+
+/// Of a table of cells. "Newest" is, of each cell, the newest version through a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Cells {
+    Write,
+    Stamp,
+    Delete,
+    /// One cell's newest version.
+    Newest,
+    /// The cells of a partition from a clustering key on.
+    Slice(Versions, Upper),
+    /// The clustering keys of a partition's cells from the last to the first.
+    LastKeys(Upper),
+    /// The cells of all partitions whose tokens lie within two.
+    Tokens(Versions),
+    /// The partition keys whose tokens lie within two.
+    Partitions,
+}
+
+/// Which versions of each cell come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Versions {
+    Newest,
+    All,
+}
+
+/// Whether a span of clustering keys ends before the partition does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Upper {
+    Open,
+    Before,
+}
+
+/// Of a commit table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Commits {
+    /// The fence: a part of a batch.
+    Fence,
+    /// An entry that must not be there: a part of a batch.
+    Put,
+    /// An entry that must be there: a part of a batch.
+    Touch,
+    Confirm,
+    Delete,
+    /// Entries by their columns.
+    Named,
+    /// Entries from a column on.
+    From,
+    MoveEpoch,
+    Epoch,
+}
+
+/// Of the registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Registers {
+    Read,
+    CompareAndSet,
+}
+
+/// Returns the name of the table that holds a table's cells.
+pub(crate) fn cells_table(table: TableId) -> String {
+    format!("cells_{table}")
+}
+
+/// Returns the name of a commit table.
+pub(crate) const fn commits_table(table: CommitTable) -> &'static str {
+    match table {
+        CommitTable::V2 => "commits2",
+        CommitTable::V3 => "commits3",
+    }
+}
+
+pub(crate) const REGISTERS_TABLE: &str = "registers";
+
+impl Statement {
+    /// Returns the statement's text.
+    pub(crate) fn text(self, keyspace: &str) -> String {
+        match self {
+            Self::Cells(table, of) => of.text(&format!("{keyspace}.{}", cells_table(table))),
+            Self::Commits(table, of) => of.text(&format!("{keyspace}.{}", commits_table(table))),
+            Self::Registers(of) => of.text(&format!("{keyspace}.{REGISTERS_TABLE}")),
+            Self::KeyspaceName => {
+                "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?".into()
+            }
+            Self::TableNames => {
+                "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?".into()
+            }
+        }
+    }
+}
+
+impl Versions {
+    const fn filter(self) -> &'static str {
+        match self {
+            Self::Newest => " AND ver <= ?",
+            Self::All => "",
+        }
+    }
+
+    const fn group(self) -> &'static str {
+        match self {
+            // A cell's versions come with the newest first, and of a group the first row stays.
+            Self::Newest => " GROUP BY pk, ck",
+            Self::All => "",
+        }
+    }
+}
+
+impl Upper {
+    const fn filter(self) -> &'static str {
+        match self {
+            Self::Open => "",
+            Self::Before => " AND ck < ?",
+        }
+    }
+}
+
+impl Cells {
+    fn text(self, table: &str) -> String {
+        const VERSION: &str = "pk, ck, ver, tombstone, payload, stamp";
+        match self {
+            Self::Write => format!(
+                "INSERT INTO {table} (pk, ck, ver, tombstone, payload) VALUES (?, ?, ?, ?, ?) \
+                 USING TIMESTAMP ?"
+            ),
+            Self::Stamp => format!(
+                "UPDATE {table} USING TIMESTAMP ? SET stamp = ? WHERE pk = ? AND ck = ? AND ver = ?"
+            ),
+            Self::Delete => {
+                format!("DELETE FROM {table} USING TIMESTAMP ? WHERE pk = ? AND ck = ? AND ver = ?")
+            }
+            Self::Newest => format!(
+                "SELECT {VERSION} FROM {table} WHERE pk = ? AND ck = ? AND ver <= ? LIMIT 1"
+            ),
+            Self::Slice(versions, upper) => format!(
+                "SELECT {VERSION} FROM {table} WHERE pk = ? AND ck >= ?{}{}{} LIMIT ? \
+                 ALLOW FILTERING",
+                upper.filter(),
+                versions.filter(),
+                versions.group(),
+            ),
+            Self::LastKeys(upper) => format!(
+                "SELECT ck FROM {table} WHERE pk = ? AND ck >= ?{} AND ver <= ? GROUP BY pk, ck \
+                 ORDER BY ck DESC LIMIT ? ALLOW FILTERING",
+                upper.filter(),
+            ),
+            Self::Tokens(versions) => format!(
+                "SELECT {VERSION} FROM {table} WHERE token(pk) >= ? AND token(pk) <= ?{}{} LIMIT ? \
+                 ALLOW FILTERING",
+                versions.filter(),
+                versions.group(),
+            ),
+            Self::Partitions => format!(
+                "SELECT DISTINCT pk FROM {table} WHERE token(pk) >= ? AND token(pk) <= ? LIMIT ?"
+            ),
+        }
+    }
+}
+
+impl Commits {
+    fn text(self, table: &str) -> String {
+        match self {
+            Self::Fence => format!("UPDATE {table} SET epoch = ? WHERE row = ? IF epoch = ?"),
+            Self::Put => {
+                format!("INSERT INTO {table} (row, col, s) VALUES (?, ?, ?) IF NOT EXISTS")
+            }
+            Self::Touch => {
+                format!("UPDATE {table} SET s = ? WHERE row = ? AND col = ? IF s = ?")
+            }
+            Self::Confirm => format!("UPDATE {table} SET c = ? WHERE row = ? AND col = ?"),
+            Self::Delete => format!("DELETE FROM {table} WHERE row = ? AND col = ?"),
+            Self::Named => format!("SELECT col, s, c FROM {table} WHERE row = ? AND col IN ?"),
+            Self::From => {
+                format!("SELECT col, s, c FROM {table} WHERE row = ? AND col >= ? LIMIT ?")
+            }
+            Self::MoveEpoch => format!("UPDATE {table} SET epoch = ? WHERE row = ? IF epoch = ?"),
+            Self::Epoch => format!("SELECT DISTINCT row, epoch FROM {table} WHERE row = ?"),
+        }
+    }
+}
+
+impl Registers {
+    fn text(self, table: &str) -> String {
+        match self {
+            Self::Read => format!("SELECT value FROM {table} WHERE name = ?"),
+            Self::CompareAndSet => {
+                format!("UPDATE {table} SET value = ? WHERE name = ? IF value = ?")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells(of: Cells) -> String {
+        Statement::Cells(TableId(7), of).text("ks")
+    }
+
+    fn commits(of: Commits) -> String {
+        Statement::Commits(CommitTable::V3, of).text("ks")
+    }
+
+    #[test]
+    fn cells_are_written_at_a_time_that_the_caller_names() {
+        assert_eq!(
+            cells(Cells::Write),
+            "INSERT INTO ks.cells_7 (pk, ck, ver, tombstone, payload) VALUES (?, ?, ?, ?, ?) \
+             USING TIMESTAMP ?"
+        );
+        for of in [Cells::Write, Cells::Stamp, Cells::Delete] {
+            assert!(cells(of).contains("USING TIMESTAMP ?"), "{}", cells(of));
+        }
+    }
+
+    #[test]
+    fn ranges_ask_the_server_for_one_row_a_cell_or_for_all() {
+        assert_eq!(
+            cells(Cells::Slice(Versions::Newest, Upper::Before)),
+            "SELECT pk, ck, ver, tombstone, payload, stamp FROM ks.cells_7 WHERE pk = ? AND \
+             ck >= ? AND ck < ? AND ver <= ? GROUP BY pk, ck LIMIT ? ALLOW FILTERING"
+        );
+        assert_eq!(
+            cells(Cells::Tokens(Versions::All)),
+            "SELECT pk, ck, ver, tombstone, payload, stamp FROM ks.cells_7 WHERE token(pk) >= ? \
+             AND token(pk) <= ? LIMIT ? ALLOW FILTERING"
+        );
+        assert_eq!(
+            cells(Cells::LastKeys(Upper::Open)),
+            "SELECT ck FROM ks.cells_7 WHERE pk = ? AND ck >= ? AND ver <= ? GROUP BY pk, ck \
+             ORDER BY ck DESC LIMIT ? ALLOW FILTERING"
+        );
+    }
+
+    #[test]
+    fn conditional_statements_name_no_time() {
+        for of in [Commits::Fence, Commits::Put, Commits::Touch, Commits::MoveEpoch] {
+            let text = commits(of);
+            assert!(text.contains(" IF ") && !text.contains("TIMESTAMP"), "{text}");
+            assert!(text.contains("ks.commits3"), "{text}");
+        }
+        let put = Statement::Commits(CommitTable::V2, Commits::Put).text("ks");
+        assert_eq!(put, "INSERT INTO ks.commits2 (row, col, s) VALUES (?, ?, ?) IF NOT EXISTS");
+    }
+}

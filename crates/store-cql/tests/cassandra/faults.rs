@@ -1,0 +1,113 @@
+//! What goes wrong, and what is said about it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use carnet_base::{
+    CellKey, Clock, Epoch, ErrorKind, PartitionKey, SystemClock, TableId, Timestamp, block_on,
+};
+use carnet_store::Context;
+use carnet_store::cluster::{
+    ClusterCells, CommitRow, CommitRows, CommitTable, Fault, NewEntry, RowAnswer, Statement,
+    VersionWrite,
+};
+use carnet_store_cql::{CqlCluster, CqlOptions};
+use rustix::process::{Signal, kill_process};
+
+use crate::node::{keyspace, keyspace_alone};
+
+fn write() -> VersionWrite {
+    VersionWrite {
+        key: CellKey::new(TableId(1), &PartitionKey::new("p"), "c"),
+        start: Timestamp::new(5).unwrap(),
+        statement: Statement(0),
+        payload: Some("x".into()),
+    }
+}
+
+fn row() -> CommitRow {
+    CommitRow { table: CommitTable::V3, row: "r".into() }
+}
+
+fn entries() -> [NewEntry; 1] {
+    [NewEntry { column: "a".into(), value: "1".into() }]
+}
+
+fn connect(options: &CqlOptions) -> CqlCluster {
+    block_on(CqlCluster::connect(options, Arc::new(SystemClock))).unwrap()
+}
+
+#[test]
+fn without_a_majority_reads_and_blind_writes_fail() {
+    let Some(keyspace) = keyspace() else { return };
+    // Two of three replicas are on nodes that are not there. (Conditional writes count the nodes
+    // that are, and go on.)
+    let cluster = connect(&CqlOptions { replication_factor: 3, ..keyspace.options.clone() });
+    let context = Context::unbounded();
+    let fault = block_on(cluster.write_versions(&context, &[write()])).unwrap_err();
+    assert!(matches!(fault, Fault::Failed(_)), "{fault}");
+    assert_eq!(fault.into_error().kind(), ErrorKind::Unavailable);
+    let key = write().key;
+    let read = cluster.read_version(&context, &key, Timestamp::MAX);
+    assert!(!block_on(read).unwrap_err().is_unknown());
+}
+
+#[test]
+fn a_deadline_that_has_passed_sends_nothing() {
+    let Some(keyspace) = keyspace() else { return };
+    let cluster = keyspace.connect();
+    let late = Context::until(SystemClock.now());
+    let fault = block_on(cluster.write_versions(&late, &[write()])).unwrap_err();
+    assert!(!fault.is_unknown());
+    assert_eq!(fault.into_error().kind(), ErrorKind::Timeout);
+    let (context, key) = (Context::unbounded(), write().key);
+    let read = cluster.read_version(&context, &key, Timestamp::MAX);
+    assert_eq!(block_on(read).unwrap(), None);
+}
+
+#[test]
+fn a_node_that_hangs_leaves_writes_unknown_until_they_are_settled() {
+    keyspace_alone(|keyspace, node| {
+        let timeout = Duration::from_secs(2);
+        let options = CqlOptions { request_timeout: timeout, ..keyspace.options.clone() };
+        let cluster = connect(&options);
+        block_on(cluster.move_epoch(&row(), None, Epoch(1))).unwrap();
+        block_on(cluster.create_table(TableId(1))).unwrap();
+        // Prepared while it answers, so that what follows is sent.
+        let other = NewEntry { column: "z".into(), value: "0".into() };
+        block_on(cluster.put_unless_exists(&row(), Some(Epoch(1)), &[other])).unwrap();
+        block_on(cluster.write_versions(&Context::unbounded(), &[])).unwrap();
+        let context = Context::unbounded();
+        let other = VersionWrite { start: Timestamp::new(4).unwrap(), ..write() };
+        block_on(cluster.write_versions(&context, &[other])).unwrap();
+
+        kill_process(node, Signal::STOP).unwrap();
+        let put = block_on(cluster.put_unless_exists(&row(), Some(Epoch(1)), &entries()));
+        let deadline = Context::until(SystemClock.now().after(Duration::from_millis(300)));
+        let begun = SystemClock.now();
+        let written = block_on(cluster.write_versions(&deadline, &[write()]));
+        let took = SystemClock.now().since(begun);
+        kill_process(node, Signal::CONT).unwrap();
+
+        assert!(put.unwrap_err().is_unknown());
+        assert!(written.unwrap_err().is_unknown());
+        assert!(took < timeout, "the deadline was nearer than the time-out: {took:?}");
+        // Whatever became of the put: the next conditional write settles it, and nothing changes
+        // any more.
+        let mut answer = block_on(cluster.put_unless_exists(&row(), Some(Epoch(1)), &entries()));
+        for _ in 0..10 {
+            if answer.is_ok() {
+                break;
+            }
+            answer = block_on(cluster.put_unless_exists(&row(), Some(Epoch(1)), &entries()));
+        }
+        match answer.unwrap() {
+            RowAnswer::Applied => {}
+            RowAnswer::Refused { epoch, existing } => {
+                assert_eq!(epoch, Some(Epoch(1)));
+                assert_eq!(existing[0].staged.as_deref(), Some(&b"1"[..]));
+            }
+        }
+        assert_eq!(block_on(cluster.touch(&row(), &entries())).unwrap(), RowAnswer::Applied);
+    });
+}

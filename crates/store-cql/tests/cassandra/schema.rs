@@ -1,0 +1,64 @@
+//! Keyspaces and tables: created once, whoever creates them.
+
+use std::sync::Arc;
+use std::thread;
+
+use carnet_base::{
+    CellKey, Clock, Error, ErrorKind, PartitionKey, SystemClock, TableId, Timestamp, block_on,
+};
+use carnet_store::Context;
+use carnet_store::cluster::{ClusterCells, Statement, VersionWrite};
+use carnet_store_cql::{CqlCluster, CqlOptions};
+
+use crate::node::keyspace;
+
+#[test]
+fn processes_that_create_the_same_tables_at_once_share_them() {
+    let Some(keyspace) = keyspace() else { return };
+    let clusters: Vec<CqlCluster> = thread::scope(|scope| {
+        let connecting: Vec<_> = (0..3).map(|_| scope.spawn(|| keyspace.connect())).collect();
+        connecting.into_iter().map(|cluster| cluster.join().unwrap()).collect()
+    });
+    let table = TableId(4_000_000_000);
+    let partition = PartitionKey::new("p");
+    let key = |n: usize| CellKey::new(table, &partition, n.to_string());
+    let start = Timestamp::new(5).unwrap();
+    thread::scope(|scope| {
+        for (n, cluster) in clusters.iter().enumerate() {
+            let write = VersionWrite {
+                key: key(n),
+                start,
+                statement: Statement(0),
+                payload: Some(n.to_string().into()),
+            };
+            scope.spawn(move || {
+                block_on(cluster.create_table(table)).unwrap();
+                block_on(cluster.write_versions(&Context::unbounded(), &[write])).unwrap();
+            });
+        }
+    });
+    for cluster in &clusters {
+        for n in 0..clusters.len() {
+            let (context, key) = (Context::unbounded(), key(n));
+            let read = cluster.read_version(&context, &key, start);
+            assert!(block_on(read).unwrap().is_some());
+        }
+    }
+}
+
+fn refusal(options: &CqlOptions) -> Error {
+    block_on(CqlCluster::connect(options, Arc::new(SystemClock))).err().unwrap()
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_named() {
+    let points = vec!["127.0.0.1:9".to_owned()];
+    let clock = SystemClock;
+    let begun = clock.now();
+    let error = refusal(&CqlOptions::new(points, "carnet"));
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("127.0.0.1:9"), "{error}");
+    assert!(clock.now().since(begun).as_secs() < 20);
+    let error = refusal(&CqlOptions::new(vec!["127.0.0.1:9".into()], "no name"));
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
