@@ -32,7 +32,7 @@ pub(crate) struct RealFiles(PathBuf);
 
 impl RealFiles {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        fs::create_dir_all(path)?;
+        make(path)?;
         Ok(Self(path.to_owned()))
     }
 
@@ -40,6 +40,24 @@ impl RealFiles {
     fn lock_file(&self, name: &str) -> io::Result<File> {
         OpenOptions::new().create(true).truncate(false).write(true).open(self.0.join(name))
     }
+}
+
+/// Makes a directory and makes its name durable, each missing parent first.
+#[expect(clippy::disallowed_methods, reason = "this is the door")]
+fn make(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    make(parent)?;
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    File::open(parent)?.sync_all()
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
