@@ -5,8 +5,8 @@
 //!
 //! **Back-pressure.** The policy says how far compaction is behind, and its state which part of
 //! what compaction reads comes from level 0: what writers may add so that nothing changes. Around
-//! that the [brake](super::brake) is set: halfway between the limits to just as much, before to more, behind
-//! to less, and never to nothing.
+//! that the [brake](super::brake) is set: halfway between the limits to just as much, before to
+//! more, behind to less, and never to nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;

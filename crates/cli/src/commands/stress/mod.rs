@@ -49,7 +49,7 @@ pub(crate) struct Stress {
     /// its own.
     #[arg(long, value_name = "DIR", conflicts_with = "server", required_unless_present = "server")]
     dir: Option<PathBuf>,
-    /// Use a server that is there. The keyspace "stress" is made anew.
+    /// Use a server that is there. Its keyspace "stress" is dropped and made anew.
     #[arg(long, value_name = "HOST:PORT")]
     server: Option<String>,
     /// What the transactions do.
