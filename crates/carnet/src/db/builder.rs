@@ -1,0 +1,217 @@
+//! Settings of a database, and opening it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use carnet_base::{Clock, Error, Result, SeededRng, Spawn, SystemClock, ThreadSpawn, ThreadTimer};
+use carnet_storage::disk::{Disk, RealDisk};
+use carnet_storage::{CompactionStyle, Durability, FilterKind, TableOptions, TableOptionsOf};
+use carnet_store::{CommitLog, CommitOrder, Life, MemoryStore};
+use carnet_store_local::LocalStore;
+use carnet_txn::{Isolation, Sequencer};
+
+use super::{Db, Inner};
+use crate::catalog::SchemaCache;
+use crate::stores::AnyStore;
+
+/// For how long what was visible can be read again, unless told otherwise.
+pub const DEFAULT_RETENTION: Duration = Duration::from_secs(600);
+
+/// Filters over cells: a raw table is one partition, and filters over partitions say nothing of
+/// its keys.
+const LAYOUT: TableOptions = TableOptions {
+    block_bytes: 4 << 10,
+    index_page_bytes: 4 << 10,
+    compression: carnet_storage::Compression::Lz4,
+    bloom_fp_chance: 0.01,
+    filter: FilterKind::Cells,
+};
+
+/// How often a transaction runs at most, the first time included, unless told otherwise.
+pub const DEFAULT_ATTEMPTS_MAX: u32 = 64;
+/// Settings of a database, and the components it is made of.
+pub struct Builder {
+    isolation: Isolation,
+    attempts_max: u32,
+    storage: carnet_storage::Options,
+    retention: Duration,
+    clock: Arc<dyn Clock>,
+    spawn: Arc<dyn Spawn>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            isolation: Isolation::default(),
+            attempts_max: DEFAULT_ATTEMPTS_MAX,
+            storage: carnet_storage::Options {
+                table_options: TableOptionsOf::all(LAYOUT),
+                ..carnet_storage::Options::default()
+            },
+            retention: DEFAULT_RETENTION,
+            clock: Arc::new(SystemClock),
+            spawn: Arc::new(ThreadSpawn),
+        }
+    }
+}
+
+impl Builder {
+    /// Sets the isolation level of transactions that do not ask for another.
+    ///
+    /// Default: [`Isolation::StrictSerializable`].
+    #[must_use]
+    pub const fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
+    /// Sets what an acknowledgement promises.
+    ///
+    /// Default: [`Durability::Always`]. The others are faster and may lose the last commits, but
+    /// never parts of one and never one before another, when the machine (not merely the process)
+    /// dies.
+    #[must_use]
+    pub const fn durability(mut self, durability: Durability) -> Self {
+        self.storage.durability = durability;
+        self
+    }
+
+    /// Sets how often a transaction runs at most, the first time included.
+    ///
+    /// Default: [`DEFAULT_ATTEMPTS_MAX`].
+    #[must_use]
+    pub const fn attempts_max(mut self, attempts_max: u32) -> Self {
+        self.attempts_max = attempts_max;
+        self
+    }
+
+    /// Sets how much memory the storage engine may take for writes that are gathered, for its
+    /// cache and for reads from disk, all together.
+    ///
+    /// Default: 512 MiB. How it is divided: `docs/memory.md`.
+    #[must_use]
+    pub const fn memory_bytes(mut self, memory_bytes: usize) -> Self {
+        self.storage.memory_bytes = memory_bytes;
+        self
+    }
+
+    /// Sets how many bytes of versions are gathered in memory before they become a file.
+    ///
+    /// Default: a part of [`Builder::memory_bytes`], 64 MiB of the default.
+    #[must_use]
+    pub const fn flush_bytes(mut self, flush_bytes: usize) -> Self {
+        self.storage.flush_bytes = flush_bytes;
+        self
+    }
+
+    /// Sets how many bytes of blocks, index pages and filters are kept in memory.
+    ///
+    /// Default: a part of [`Builder::memory_bytes`], 64 MiB of the default.
+    #[must_use]
+    pub const fn cache_bytes(mut self, cache_bytes: usize) -> Self {
+        self.storage.cache_bytes = cache_bytes;
+        self
+    }
+
+    /// Sets how the cells of all tables are laid out in files that are written from now on.
+    #[must_use]
+    pub fn table_options(mut self, options: TableOptions) -> Self {
+        self.storage.table_options = TableOptionsOf::all(options);
+        self
+    }
+
+    /// Sets how files are compacted.
+    ///
+    /// Default: leveled.
+    #[must_use]
+    pub const fn compaction_style(mut self, style: CompactionStyle) -> Self {
+        self.storage.compaction_style = style;
+        self
+    }
+
+    /// Sets for how long what was visible can be read again, by the next page of a read for
+    /// instance. Older versions are dropped when files are compacted, unless a snapshot that is
+    /// still in use can see them.
+    ///
+    /// Default: [`DEFAULT_RETENTION`].
+    #[must_use]
+    pub const fn retention(mut self, retention: Duration) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// Replaces the clock.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Replaces what runs background work.
+    #[must_use]
+    pub fn spawn(mut self, spawn: Arc<dyn Spawn>) -> Self {
+        self.spawn = spawn;
+        self
+    }
+
+    /// Opens the database in a directory, or makes one there.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when another process holds the directory or it cannot be read or written,
+    /// `Corrupted` when its files are not what was written, `Invalid` for a URL of a store that
+    /// is not built yet.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
+        let path = path.as_ref();
+        if let Some((scheme, _)) = path.to_str().and_then(|path| path.split_once("://")) {
+            return Err(Error::unsupported(format!(
+                "stores of kind {scheme}:// (a path opens the embedded store)"
+            )));
+        }
+        let disk = RealDisk::open(path)?;
+        self.open_on(Arc::new(disk))
+    }
+
+    /// Opens the database on a disk of the caller's, such as the simulated one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::open`].
+    pub fn open_on(self, disk: Arc<dyn Disk>) -> Result<Db> {
+        let store = LocalStore::open(
+            disk,
+            Arc::clone(&self.clock),
+            &*self.spawn,
+            self.storage.clone(),
+            self.retention,
+            order,
+        )?;
+        Ok(self.finish(AnyStore::Local(store)))
+    }
+
+    /// Makes a database in memory. Nothing survives it; it is for tests.
+    #[must_use]
+    pub fn in_memory(self) -> Db {
+        let store = MemoryStore::new(order(Life::default()));
+        self.finish(AnyStore::Memory(store))
+    }
+
+    fn finish(self, store: AnyStore) -> Db {
+        let schemas = Arc::new(SchemaCache::opened_at(store.published()));
+        let inner = Inner {
+            store: Arc::new(store),
+            timer: ThreadTimer::lazy(Arc::clone(&self.clock), self.spawn),
+            clock: self.clock,
+            rng: Mutex::new(SeededRng::from_entropy()),
+            schemas,
+            isolation: self.isolation,
+            attempts_max: self.attempts_max,
+        };
+        Db { inner: Arc::new(inner) }
+    }
+}
+
+fn order(life: Life) -> Box<dyn CommitOrder> {
+    Box::new(Sequencer::resuming(life))
+}

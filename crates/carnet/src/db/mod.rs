@@ -1,0 +1,241 @@
+//! The database: opening it, and the ways to run a transaction.
+
+mod builder;
+mod options;
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use carnet_base::{
+    Clock, ErrorKind, Result, SeededRng, ThreadTimer, Timestamp, WallTime, block_on,
+};
+use carnet_store::{CommitLog, Context, Outcome};
+use carnet_txn::{Backoff, Isolation};
+
+use crate::catalog::SchemaCache;
+use crate::stores::AnyStore;
+use crate::tx::{Snapshot, SyncTx, Tx};
+
+pub use builder::{Builder, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION};
+pub use carnet_storage::{CompactionStyle, Durability, FilterKind, Metrics, TableOptions};
+pub use options::TransactionOptions;
+
+/// A database. Cheap to clone: clones are handles of the same one, which is closed when the last
+/// is dropped.
+///
+/// ```
+/// # fn main() -> carnet::Result<()> {
+/// # let dir = tempfile::tempdir().expect("a temporary directory");
+/// # let path = dir.path().join("data");
+/// use carnet::{Db, abort};
+///
+/// let db = Db::open(&path)?;
+/// let stock = db.raw("stock")?;
+/// db.transact(|tx| {
+///     stock.put(tx, "apples", "3")?;
+///     stock.put(tx, "pears", "5")
+/// })?;
+///
+/// // A transaction that is given up leaves nothing behind.
+/// let refused = db.transact(|tx| -> carnet::Result<()> {
+///     stock.delete(tx, "apples")?;
+///     Err(abort!("no, keep them"))
+/// });
+/// assert!(refused.is_err());
+///
+/// let snapshot = db.snapshot()?;
+/// assert_eq!(stock.get(&snapshot, "apples")?.as_deref(), Some(&b"3"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Db {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<AnyStore>,
+    clock: Arc<dyn Clock>,
+    timer: ThreadTimer,
+    rng: Mutex<SeededRng>,
+    schemas: Arc<SchemaCache>,
+    isolation: Isolation,
+    attempts_max: u32,
+}
+
+impl Db {
+    /// Opens the database in a directory, or makes one there, with default settings.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder().open(path)
+    }
+
+    /// Returns the settings to open a database with.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Runs a transaction, again as long as it conflicts, and commits it.
+    ///
+    /// The closure may run several times: it should have no effect but through the transaction.
+    /// When it fails, the transaction is rolled back and the error returned; [`abort!`](crate::abort)
+    /// makes an error for that. For errors of the caller's own there is
+    /// [`TransactionOptions::try_transact`].
+    ///
+    /// # Errors
+    ///
+    /// The closure's, or those of [`Tx::commit`].
+    pub fn transact<T>(&self, body: impl Fn(&SyncTx) -> Result<T>) -> Result<T> {
+        self.transaction().try_transact(body)
+    }
+
+    /// As [`Db::transact`], for asynchronous code.
+    ///
+    /// ```
+    /// # fn main() -> carnet::Result<()> {
+    /// # let db = carnet::Db::builder().in_memory();
+    /// # carnet::block_on(async move {
+    /// let counters = db.raw("counters")?;
+    /// db.run(|tx| {
+    ///     let counters = counters.clone();
+    ///     async move {
+    ///         let seen = counters.get(&tx, "seen").await?.map_or(0, |bytes| bytes[0]);
+    ///         counters.put(&tx, "seen", [seen + 1]).await
+    ///     }
+    /// })
+    /// .await
+    /// # })
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Db::transact`].
+    pub async fn run<T, F>(&self, body: impl Fn(Tx) -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        self.transaction().try_run(body).await
+    }
+
+    /// Returns the settings of one transaction.
+    pub fn transaction(&self) -> TransactionOptions<'_> {
+        TransactionOptions::of(self)
+    }
+
+    /// Begins a transaction that the caller commits, and runs again where it conflicts.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when the store has stopped.
+    pub fn begin(&self) -> Result<SyncTx> {
+        self.transaction().begin()
+    }
+
+    /// Takes a read-only view of this moment.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when the store has stopped.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        block_on(self.snapshot_async()).map(Snapshot::new)
+    }
+
+    /// As [`Db::snapshot`], for asynchronous code: the transaction refuses writes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Db::snapshot`].
+    pub async fn snapshot_async(&self) -> Result<Tx> {
+        self.transaction().snapshot_async(None).await
+    }
+
+    /// Takes up a read-only view again that was taken before, by [`Tx::read_timestamp`]: for the
+    /// next page of a read that spans several calls, for instance.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a timestamp ahead of the last commit; `TooOld` where the retention is over, or
+    /// the database has ended otherwise than by closing it since, with a durability other than
+    /// [`Durability::Always`]; else as [`Db::snapshot`].
+    pub async fn snapshot_at(&self, read: Timestamp) -> Result<Tx> {
+        self.transaction().snapshot_async(Some(read)).await
+    }
+
+    /// Tells what became of the transaction that started at a timestamp: the one that an
+    /// `Unknown` error names, for instance.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`, `Corrupted`.
+    pub fn outcome(&self, start: Timestamp) -> Result<Outcome> {
+        block_on(self.outcome_async(start))
+    }
+
+    /// As [`Db::outcome`], for asynchronous code.
+    ///
+    /// # Errors
+    ///
+    /// As [`Db::outcome`].
+    pub async fn outcome_async(&self, start: Timestamp) -> Result<Outcome> {
+        self.inner.store.outcome(&Context::unbounded(), start).await
+    }
+
+    /// Returns the largest timestamp such that every commit up to it is visible.
+    #[must_use]
+    pub fn published(&self) -> Timestamp {
+        self.inner.store.published()
+    }
+
+    /// Reads the wall clock of the database.
+    #[must_use]
+    pub fn wall_time(&self) -> WallTime {
+        self.inner.clock.wall()
+    }
+
+    /// Writes what is gathered in memory to files.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when the store has stopped.
+    pub fn flush(&self) -> Result<()> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => store.flush(),
+            AnyStore::Memory(_) => Ok(()),
+        }
+    }
+
+    /// Rewrites all files into as few as there can be, and drops versions that nobody can see
+    /// any more. It blocks the calling thread, for long in a large database; reads and writes go
+    /// on beside it.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when the store has stopped, `Corrupted` where a file is damaged.
+    pub fn compact(&self) -> Result<()> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => store.compact(),
+            AnyStore::Memory(_) => Ok(()),
+        }
+    }
+
+    /// Returns counters of the storage engine; a database in memory has none.
+    #[must_use]
+    pub fn metrics(&self) -> Option<Metrics> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => Some(store.metrics()),
+            AnyStore::Memory(_) => None,
+        }
+    }
+
+    fn draw_wait(&self, backoff: &mut Backoff, kind: ErrorKind) -> Option<Duration> {
+        let mut rng = self.inner.rng.lock().unwrap_or_else(PoisonError::into_inner);
+        backoff.after(kind, &mut *rng)
+    }
+}

@@ -1,0 +1,210 @@
+//! One transaction's settings, and running it again where it conflicts.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use carnet_base::{Error, ErrorKind, Result, Signal, Timer, Timestamp, block_on};
+use carnet_store::{BeginKind, Context};
+use carnet_txn::{Backoff, Isolation, Transaction};
+
+use super::Db;
+use crate::tx::{SyncTx, Tx};
+
+/// Settings of one transaction. Made by [`Db::transaction`].
+#[derive(Clone)]
+#[must_use = "settings do nothing until a transaction runs with them"]
+pub struct TransactionOptions<'db> {
+    db: &'db Db,
+    isolation: Isolation,
+    attempts_max: u32,
+    timeout: Option<Duration>,
+    bypass_cache: bool,
+}
+
+impl<'db> TransactionOptions<'db> {
+    pub(super) fn of(db: &'db Db) -> Self {
+        Self {
+            db,
+            isolation: db.inner.isolation,
+            attempts_max: db.inner.attempts_max,
+            timeout: None,
+            bypass_cache: false,
+        }
+    }
+
+    /// Sets the isolation level.
+    pub const fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
+    /// Sets how often the transaction runs at most, the first time included.
+    pub const fn attempts_max(mut self, attempts_max: u32) -> Self {
+        self.attempts_max = attempts_max;
+        self
+    }
+
+    /// Sets how long reads and the commit may take, all attempts together.
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Has the transaction's reads leave the cache as it was: for large scans whose blocks nobody
+    /// will ask for again soon.
+    pub const fn bypass_cache(mut self, bypass: bool) -> Self {
+        self.bypass_cache = bypass;
+        self
+    }
+
+    /// As [`Db::snapshot`], and as [`Db::snapshot_at`] with a timestamp.
+    ///
+    /// # Errors
+    ///
+    /// As these.
+    pub async fn snapshot_async(&self, at: Option<Timestamp>) -> Result<Tx> {
+        self.begin_kind(at.map_or(BeginKind::ReadOnly, BeginKind::ReadOnlyAt)).await
+    }
+
+    /// Begins a transaction that the caller commits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Db::begin`].
+    pub fn begin(&self) -> Result<SyncTx> {
+        block_on(self.begin_async()).map(SyncTx::new)
+    }
+
+    /// As [`TransactionOptions::begin`], for asynchronous code.
+    ///
+    /// # Errors
+    ///
+    /// As [`Db::begin`].
+    pub async fn begin_async(&self) -> Result<Tx> {
+        self.begin_kind(BeginKind::ReadWrite).await
+    }
+
+    /// As [`Db::transact`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Db::transact`].
+    pub fn transact<T>(&self, body: impl Fn(&SyncTx) -> Result<T>) -> Result<T> {
+        self.try_transact(body)
+    }
+
+    /// As [`Db::run`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Db::run`].
+    pub async fn run<T, F>(&self, body: impl Fn(Tx) -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        self.try_run(body).await
+    }
+
+    /// As [`Db::transact`], with an error type of the caller's own.
+    ///
+    /// # Errors
+    ///
+    /// The closure's, or those of [`Tx::commit`].
+    pub fn try_transact<T, E: From<Error>>(
+        &self,
+        body: impl Fn(&SyncTx) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let context = self.context();
+        let mut backoff = Backoff::attempts(self.attempts_max);
+        loop {
+            let tx = block_on(self.begin_with(BeginKind::ReadWrite, context))?;
+            let result = body(&SyncTx::new(tx.clone()));
+            let (kind, error) = match block_on(finish(&tx, result)) {
+                Finished::Done(result) => return result,
+                Finished::Retry(kind, error) => (kind, error),
+            };
+            match self.db.draw_wait(&mut backoff, kind) {
+                Some(wait) => Signal::new().wait(Some(wait)),
+                None => return Err(error),
+            }
+        }
+    }
+
+    /// As [`Db::run`], with an error type of the caller's own.
+    ///
+    /// # Errors
+    ///
+    /// The closure's, or those of [`Tx::commit`].
+    pub async fn try_run<T, E, F>(&self, body: impl Fn(Tx) -> F) -> Result<T, E>
+    where
+        E: From<Error>,
+        F: Future<Output = Result<T, E>>,
+    {
+        let context = self.context();
+        let mut backoff = Backoff::attempts(self.attempts_max);
+        loop {
+            let tx = self.begin_with(BeginKind::ReadWrite, context).await?;
+            let result = body(tx.clone()).await;
+            let (kind, error) = match finish(&tx, result).await {
+                Finished::Done(result) => return result,
+                Finished::Retry(kind, error) => (kind, error),
+            };
+            match self.db.draw_wait(&mut backoff, kind) {
+                Some(wait) => self.db.inner.timer.wait(wait).await,
+                None => return Err(error),
+            }
+        }
+    }
+
+    fn context(&self) -> Context {
+        let context = match self.timeout {
+            None => Context::unbounded(),
+            Some(timeout) => Context::until(self.db.inner.clock.now().after(timeout)),
+        };
+        if self.bypass_cache { context.bypassing_cache() } else { context }
+    }
+
+    async fn begin_kind(&self, kind: BeginKind) -> Result<Tx> {
+        self.begin_with(kind, self.context()).await
+    }
+
+    async fn begin_with(&self, kind: BeginKind, context: Context) -> Result<Tx> {
+        let inner = &self.db.inner;
+        let store = Arc::clone(&inner.store);
+        let transaction = Transaction::begin(store, context, kind, self.isolation).await?;
+        Ok(Tx::new(transaction, Arc::clone(&inner.schemas)))
+    }
+}
+
+enum Finished<T, E> {
+    Done(Result<T, E>),
+    /// It failed in a way that running it again gets over, whatever its body made of that.
+    Retry(ErrorKind, E),
+}
+
+async fn finish<T, E: From<Error>>(tx: &Tx, result: Result<T, E>) -> Finished<T, E> {
+    match result {
+        // The body may have committed by itself.
+        Ok(value) if tx.is_committed() => Finished::Done(Ok(value)),
+        Ok(value) => match tx.commit().await {
+            Ok(_) => Finished::Done(Ok(value)),
+            Err(error) if error.kind().is_retryable() => {
+                Finished::Retry(error.kind(), error.into())
+            }
+            Err(error) => match tx.retryable() {
+                // Its own commit failed, and it went on.
+                Some(kind) => Finished::Retry(kind, error.into()),
+                None => Finished::Done(Err(error.into())),
+            },
+        },
+        Err(error) if tx.is_committed() => Finished::Done(Err(error)),
+        Err(error) => {
+            tx.rollback();
+            match tx.retryable() {
+                Some(kind) => Finished::Retry(kind, error),
+                None => Finished::Done(Err(error)),
+            }
+        }
+    }
+}
