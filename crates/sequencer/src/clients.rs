@@ -17,10 +17,16 @@ use crate::message::{ClientId, Token};
 /// The open snapshots of one term.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
-    open: BTreeMap<(ClientId, Token), Begun>,
+    open: BTreeMap<(ClientId, Token), Open>,
     heard: HashMap<ClientId, Moment>,
     /// The starts among the open snapshots.
     starts: BTreeSet<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    begun: Begun,
+    since: Moment,
 }
 
 impl Clients {
@@ -28,17 +34,24 @@ impl Clients {
         self.heard.insert(client, now);
     }
 
-    pub(crate) fn opened(&mut self, client: ClientId, token: Token, begun: Begun) {
+    pub(crate) fn opened(&mut self, client: ClientId, token: Token, begun: Begun, since: Moment) {
         self.starts.extend(begun.start);
-        self.open.insert((client, token), begun);
+        self.open.insert((client, token), Open { begun, since });
+    }
+
+    /// Returns the oldest snapshot, whose it is, and since when.
+    pub(crate) fn oldest(&self) -> Option<(ClientId, Begun, Moment)> {
+        let oldest = self.open.iter().min_by_key(|(_, open)| open.begun.read)?;
+        let ((client, _), Open { begun, since }) = oldest;
+        Some((*client, *begun, *since))
     }
 
     pub(crate) fn get(&self, client: ClientId, token: Token) -> Option<Begun> {
-        self.open.get(&(client, token)).copied()
+        self.open.get(&(client, token)).map(|open| open.begun)
     }
 
     pub(crate) fn close(&mut self, client: ClientId, token: Token) -> Option<Begun> {
-        let begun = self.open.remove(&(client, token))?;
+        let begun = self.open.remove(&(client, token))?.begun;
         if let Some(start) = begun.start {
             self.starts.remove(&start);
         }
@@ -80,7 +93,7 @@ mod tests {
         let at = |number| Timestamp::new(number).unwrap();
         let begun = Begun { read: at(4), start: Some(at(5)), slot: Slot(0) };
         let mut clients = Clients::default();
-        clients.opened(ClientId(1), Token(1), begun);
+        clients.opened(ClientId(1), Token(1), begun, Moment::default());
         assert_eq!(clients.close(ClientId(2), Token(1)), None);
         assert!(clients.is_open(at(5)));
         assert_eq!(clients.close(ClientId(1), Token(1)), Some(begun));
@@ -92,7 +105,7 @@ mod tests {
         let begun = Begun { read: Timestamp::ZERO, start: None, slot: Slot(0) };
         let mut clients = Clients::default();
         for (client, token) in [(1, 3), (2, 3), (2, 4), (2, 5), (3, 1)] {
-            clients.opened(ClientId(client), Token(token), begun);
+            clients.opened(ClientId(client), Token(token), begun, Moment::default());
         }
         assert_eq!(clients.close_older(ClientId(2), Token(5)).len(), 2);
         assert_eq!(clients.open.len(), 3);
@@ -106,8 +119,10 @@ mod tests {
         let mut clients = Clients::default();
         clients.heard_of(ClientId(1), second(0));
         clients.heard_of(ClientId(2), second(0));
-        clients.opened(ClientId(1), Token(1), begun(5));
-        clients.opened(ClientId(2), Token(1), begun(6));
+        clients.opened(ClientId(1), Token(1), begun(5), second(0));
+        clients.opened(ClientId(2), Token(1), begun(6), second(0));
+        let oldest = clients.oldest().unwrap();
+        assert_eq!((oldest.0, oldest.2), (ClientId(1), second(0)));
         clients.heard_of(ClientId(2), second(20));
         assert_eq!(clients.expire(second(30), Duration::from_secs(30)), [begun(5)]);
         assert_eq!(clients.oldest_start(), Timestamp::new(6));

@@ -8,6 +8,7 @@ use carnet_base::{Clock, Encoding, Tasks, Timer, Timestamp};
 use carnet_store::CommitOrder;
 
 use crate::candidate::LeaseOptions;
+use crate::sweep::SweepOptions;
 
 /// The doors of a process's part.
 #[derive(Clone)]
@@ -45,6 +46,8 @@ pub struct Options {
     pub patience: Duration,
     /// The snapshots of a process that was not heard of for so long are given up.
     pub client_timeout: Duration,
+    /// How the sweep is paced.
+    pub sweep: SweepOptions,
 }
 
 impl Default for Options {
@@ -56,6 +59,7 @@ impl Default for Options {
             call_timeout: Duration::from_secs(2),
             patience: Duration::from_secs(10),
             client_timeout: Duration::from_secs(30),
+            sweep: SweepOptions::default(),
         }
     }
 }

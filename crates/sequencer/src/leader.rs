@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet_base::{CommitEntry, Error, Moment, Result, Timestamp};
+use carnet_base::{CommitEntry, Error, Moment, Result, Timer, Timestamp};
 use carnet_store::cluster::{Cluster, CommitRow, NewEntry};
 use carnet_store::{BeginKind, Claim, CommitOrder, Outcome, check_handed_out};
 
@@ -41,6 +41,7 @@ use crate::oneshot::{Sender, channel, lock};
 use crate::prefix::Prefix;
 use crate::proof::{self, Proof};
 use crate::shared_read::SharedRead;
+use crate::sweep::{Fate, Holder, Sweep};
 
 /// So many answers are remembered; of older ones the commit table is asked.
 const REMEMBERED_MAX: usize = 1 << 16;
@@ -56,6 +57,7 @@ pub(crate) struct Leader<C> {
     options: Options,
     proof: Arc<SharedRead<Proof>>,
     state: Mutex<State>,
+    sweep: Sweep,
     /// Rings when the process's own part has something to look at.
     bell: Arc<Bell>,
 }
@@ -111,7 +113,8 @@ impl<C: Cluster> Leader<C> {
         order.extend(term.bound);
         let proof = proof::of(table.cluster(), Arc::clone(&doors.tasks), &term);
         let state = Mutex::default();
-        Arc::new(Self { term, table, order, doors, options, proof, state, bell })
+        let sweep = Sweep::paced_by(options.sweep);
+        Arc::new(Self { term, table, order, doors, options, proof, state, sweep, bell })
     }
 
     pub(crate) fn extend(&self, bound: Timestamp) {
@@ -127,6 +130,61 @@ impl<C: Cluster> Leader<C> {
         lock(&self.state).ended.is_some()
     }
 
+    pub(crate) const fn sweep(&self) -> &Sweep {
+        &self.sweep
+    }
+
+    pub(crate) const fn table(&self) -> &Arc<CommitTable<C>> {
+        &self.table
+    }
+
+    pub(crate) const fn timer(&self) -> &Arc<dyn Timer> {
+        &self.doors.timer
+    }
+
+    /// Raises the sweep mark as far as the snapshots of this term let it.
+    pub(crate) fn raise_mark(&self, wanted: Timestamp) -> Timestamp {
+        self.order.raise_mark(wanted).min(wanted)
+    }
+
+    pub(crate) fn oldest_snapshot(&self) -> Option<Holder> {
+        let (client, begun, since) = lock(&self.state).clients.oldest()?;
+        let since = self.doors.timer.now().since(since);
+        Some(Holder { client, read: begun.read, start: begun.start, since })
+    }
+
+    /// Returns the oldest start that may yet commit, the latest timestamp where there is none.
+    pub(crate) fn oldest_undecided(&self) -> Timestamp {
+        let latest = self.order.latest();
+        let state = lock(&self.state);
+        let unresolved = state.prefix.starts().min();
+        state.clients.oldest_start().into_iter().chain(unresolved).min().unwrap_or(latest)
+    }
+
+    /// Says what became of a version's transaction, and sees to it that it stays so.
+    pub(crate) async fn fate(&self, start: Timestamp) -> Result<Fate> {
+        if start > self.order.latest() {
+            return Ok(Fate::Open);
+        }
+        let known = {
+            let state = lock(&self.state);
+            match state.decided.get(&start) {
+                Some(Decided::Pending(_)) => return Ok(Fate::Open),
+                Some(Decided::Known(entry)) => Some(*entry),
+                None if state.clients.is_open(start) => return Ok(Fate::Open),
+                None => None,
+            }
+        };
+        let entry = match known {
+            Some(entry) => entry,
+            None => self.table.settle_for_reader(start).await?,
+        };
+        Ok(match entry {
+            CommitEntry::Committed(commit) => Fate::Committed(commit),
+            CommitEntry::Aborted => Fate::Aborted,
+        })
+    }
+
     /// Says which invariant it found broken.
     pub(crate) fn broken(&self) -> Option<String> {
         match &lock(&self.state).ended {
@@ -139,14 +197,11 @@ impl<C: Cluster> Leader<C> {
     pub(crate) fn standing(&self, now: Moment) -> Standing {
         let mut state = lock(&self.state);
         let given_up = state.clients.expire(now, self.options.client_timeout);
-        let latest = self.order.latest();
-        let unresolved = state.prefix.starts().min();
-        let fence_from = state.clients.oldest_start().into_iter().chain(unresolved).min();
         drop(state);
         given_up.into_iter().for_each(|begun| self.order.end(begun));
         Standing {
-            fence_from: fence_from.unwrap_or(latest),
-            latest,
+            fence_from: self.oldest_undecided(),
+            latest: self.order.latest(),
             wall: self.doors.clock.wall(),
             headroom: self.order.headroom(),
         }
@@ -226,7 +281,7 @@ impl<C: Cluster> Leader<C> {
             Some(begun) => begun,
             None => {
                 let begun = self.order.begin(kind)?;
-                state.clients.opened(client, token, begun);
+                state.clients.opened(client, token, begun, self.doors.timer.now());
                 begun
             }
         };

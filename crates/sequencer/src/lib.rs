@@ -36,7 +36,8 @@
 //!   found the lease still the leader's (`proof`, `shared_read`).
 //! * **I8** A commit is acknowledged when its entry is final: applied, or found, touched and
 //!   confirmed ([`commit_table`], its remainder loop).
-//! * **I9** A reader who finds no entry settles those of older epochs, and looks at the version
+//! * **I9** Entries go only after all that they decide is stamped ([`sweep`]). A reader who finds no
+//!   entry settles those of older epochs, and looks at the version
 //!   again ([`commit_table`], `carnet_txn::reader`).
 //! * **I10** Where a start's entry lies is a function of the start, read from a map that only grows
 //!   ([`coordination`]).
@@ -51,7 +52,7 @@
 //! # Deliberately absent
 //!
 //! A replication protocol, locks, clocks that safety rests on. Not built yet: the wire between
-//! processes (there is a network within one process), the sweep, spilling large transactions.
+//! processes (there is a network within one process), spilling large transactions.
 
 mod candidate;
 mod clients;
@@ -70,6 +71,7 @@ mod oneshot;
 mod prefix;
 mod proof;
 mod shared_read;
+pub mod sweep;
 mod transport;
 
 pub use candidate::LeaseOptions;

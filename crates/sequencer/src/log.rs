@@ -24,6 +24,7 @@ use crate::message::{ClientId, Released, Request, Response, Token};
 use crate::node::{Node, Role};
 use crate::oneshot::lock;
 use crate::shared_read::SharedRead;
+use crate::sweep::{Holder, SweepReport};
 use crate::transport::{Handler, Transport};
 
 /// A leader is looked for again after so long.
@@ -114,7 +115,10 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
             let table = Arc::clone(&table);
             SharedRead::new(Arc::clone(&doors.tasks), move || {
                 let table = Arc::clone(&table);
-                Box::pin(async move { table.sweep_mark().await.map_err(|error| error.to_string()) })
+                Box::pin(async move {
+                    let marks = table.sweep_marks().await;
+                    marks.map(|marks| marks.versions).map_err(|error| error.to_string())
+                })
             })
         };
         let node = Node::start(owner, table, doors, options, make_order);
@@ -166,6 +170,33 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
     /// As [`CommitTable::migrate`].
     pub async fn migrate(&self, to: Encoding) -> Result<()> {
         self.commit_table().migrate(to).await
+    }
+
+    /// Sweeps what no snapshot sees, here and now, whatever the retention: versions that are
+    /// overwritten or aborted, and the commit entries of what is stamped.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where another process leads, a sweep is under way, or a replica is away; what
+    /// was done is done, and the next sweep goes on.
+    pub async fn sweep(&self) -> Result<SweepReport> {
+        match self.inner.node.role() {
+            Role::Leading(leader) => leader.sweep().now(&leader).await,
+            Role::Following(address, _) => Err(Error::unavailable(format!(
+                "the sweep is the leader's, which is reached at {address}"
+            ))),
+            Role::Unknown | Role::Stopped(_) => Err(self.inner.no_leader()),
+        }
+    }
+
+    /// Returns the oldest snapshot in use, as the leader knows it, which holds the sweep back;
+    /// `None` where there is none or this process does not lead.
+    #[must_use]
+    pub fn oldest_snapshot(&self) -> Option<Holder> {
+        match self.inner.node.role() {
+            Role::Leading(leader) => leader.oldest_snapshot(),
+            Role::Unknown | Role::Following(..) | Role::Stopped(_) => None,
+        }
     }
 }
 

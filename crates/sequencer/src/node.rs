@@ -15,6 +15,7 @@ use crate::leader::Leader;
 use crate::lease::{Address, Lease, Owner};
 use crate::message::{Request, Response};
 use crate::oneshot::lock;
+use crate::sweep;
 use crate::transport::{Answering, Handler};
 
 /// A process's part.
@@ -166,6 +167,12 @@ impl<C: Cluster> Node<C> {
                     self.options,
                     Arc::clone(&self.bell),
                 );
+                let sweep = sweep::drive(
+                    Arc::downgrade(&leader),
+                    Arc::clone(&self.doors.timer),
+                    self.options.sweep.every,
+                );
+                self.doors.tasks.spawn(Box::pin(sweep));
                 self.become_role(Role::Leading(leader));
                 Input::Next(self.standing())
             }

@@ -10,6 +10,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use carnet_base::{CommitEntry, Encoding, ErrorKind, Result, Timestamp, block_on};
 use carnet_sequencer::message::{ClientId, Request, Response, Token};
+use carnet_sequencer::sweep::Marks;
 use carnet_store::cluster::{
     Acknowledge, ClusterCells, CommitRow, CommitRows, CommitTable, Register, Registers, VersionName,
 };
@@ -360,7 +361,7 @@ fn an_outcome_below_the_sweep_mark_is_unknown() {
     let memory = &database.replicas.memory;
     let name = VersionName { key: cell("x"), start };
     block_on(memory.stamp_versions(&[(name, commit)])).unwrap();
-    let mark = commit.get().to_be_bytes().to_vec().into();
+    let mark = Marks { versions: commit, entries: commit, ..Marks::default() }.encode();
     block_on(memory.compare_and_set(Register::SweepMark, None, &mark)).unwrap();
     let cell_of = Encoding::V3.cell(start);
     let row = CommitRow { table: CommitTable::V3, row: cell_of.row };

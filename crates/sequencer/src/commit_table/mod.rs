@@ -42,6 +42,7 @@ use crate::doors::Options;
 use crate::fence::{self, Fence, Progress};
 use crate::futures::all;
 use crate::oneshot::lock;
+use crate::sweep::Marks;
 use remainder::{Action, Answer, Remainder, Settled, Stop};
 
 pub use scan::{ScanFrom, ScanPage};
@@ -357,7 +358,7 @@ impl<C: Cluster> CommitTable<C> {
     pub(crate) async fn settle(&self, start: Timestamp) -> Result<CommitEntry> {
         let entry = self.settle_for_reader(start).await?;
         // The mark is read after the marker is there: an entry swept before is known by it.
-        if entry == CommitEntry::Aborted && start <= self.sweep_mark().await? {
+        if entry == CommitEntry::Aborted && start <= self.sweep_marks().await?.entries {
             return Err(Error::new(
                 ErrorKind::Unknown { start },
                 format!(
@@ -371,7 +372,7 @@ impl<C: Cluster> CommitTable<C> {
 
     /// As [`CommitTable::settle`]; what was swept is said to be aborted. A reader looks at the
     /// version once more, and finds the stamp that the sweep left there.
-    async fn settle_for_reader(&self, start: Timestamp) -> Result<CommitEntry> {
+    pub(crate) async fn settle_for_reader(&self, start: Timestamp) -> Result<CommitEntry> {
         if let Some(entry) = self.cache.get(&start) {
             return Ok(entry);
         }
@@ -437,12 +438,10 @@ impl<C: Cluster> CommitTable<C> {
         }))
     }
 
-    /// Returns up to where the sweep may have deleted versions and entries.
-    pub(crate) async fn sweep_mark(&self) -> Result<Timestamp> {
+    /// Returns how far the sweep has come.
+    pub(crate) async fn sweep_marks(&self) -> Result<Marks> {
         let bytes = self.cluster.read_register(Register::SweepMark, ReadMode::Quorum).await?;
-        let Some(bytes) = bytes else { return Ok(Timestamp::ZERO) };
-        let number = bytes[..].try_into().map(u64::from_be_bytes).ok();
-        number.and_then(Timestamp::new).ok_or_else(|| Error::corrupted("the sweep mark is damaged"))
+        bytes.as_deref().map_or(Ok(Marks::default()), Marks::decode)
     }
 }
 

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-use carnet_base::{Bytes, CellKey, Epoch, KeyRange, Rng as _, SeededRng, Timestamp, Version};
+use carnet_base::{
+    Bytes, CellKey, Epoch, KeyRange, Rng as _, SeededRng, TableId, Timestamp, Version,
+};
 use carnet_store::cluster::{
     Acknowledge, ClusterCells, CommitRow, CommitRows, EntryPage, Fault, Faulty, MemoryCluster,
     NewEntry, ReadMode, Register, Registers, RowAnswer, SetAnswer, StoredEntry, VersionName,
@@ -28,6 +30,8 @@ pub enum Op {
     Confirm,
     ReadEntries,
     Move,
+    Stamp,
+    Delete,
     Set(Register),
     Read(Register),
 }
@@ -217,12 +221,16 @@ impl ClusterCells for Scripted {
         self.replicas.memory.scan_versions(range, limit).await
     }
 
+    async fn tables(&self) -> Faulty<Vec<TableId>> {
+        self.replicas.memory.tables().await
+    }
+
     async fn stamp_versions(&self, stamps: &[(VersionName, Timestamp)]) -> Faulty<()> {
-        self.replicas.memory.stamp_versions(stamps).await
+        self.call(Op::Stamp, self.replicas.memory.stamp_versions(stamps)).await
     }
 
     async fn delete_versions(&self, versions: &[VersionName], all: Acknowledge) -> Faulty<()> {
-        self.replicas.memory.delete_versions(versions, all).await
+        self.call(Op::Delete, self.replicas.memory.delete_versions(versions, all)).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use carnet_base::{Bytes, CellKey, KeyRange, Timestamp, Version};
+use carnet_base::{Bytes, CellKey, KeyRange, TableId, Timestamp, Version};
 
 use super::fault::Faulty;
 use crate::cell_store::{Page, PageLimit, RangeRequest};
@@ -119,6 +119,13 @@ pub trait ClusterCells: Send + Sync + 'static {
         range: &KeyRange,
         limit: PageLimit,
     ) -> impl Future<Output = Faulty<VersionPage>> + Send;
+
+    /// Returns the tables that cells may lie in, in the order of their ids.
+    ///
+    /// # Errors
+    ///
+    /// A [`Fault`](super::Fault).
+    fn tables(&self) -> impl Future<Output = Faulty<Vec<TableId>>> + Send;
 
     /// Writes commit timestamps into versions, blindly. Done when a majority has all of them.
     ///

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use carnet_base::{Bytes, CellKey, Epoch, KeyRange, Timestamp, Version};
+use carnet_base::{Bytes, CellKey, Epoch, KeyRange, TableId, Timestamp, Version};
 
 use super::cells::{
     Acknowledge, CellVersions, ClusterCells, Statement, VersionName, VersionPage, VersionWrite,
@@ -170,6 +170,13 @@ impl ClusterCells for MemoryCluster {
         Ok(VersionPage { cells, resume })
     }
 
+    async fn tables(&self) -> Faulty<Vec<TableId>> {
+        let mut tables: Vec<TableId> = self.lock().cells.keys().map(CellKey::table).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        Ok(tables)
+    }
+
     async fn stamp_versions(&self, stamps: &[(VersionName, Timestamp)]) -> Faulty<()> {
         let mut state = self.lock();
         for (name, commit) in stamps {
@@ -303,7 +310,7 @@ impl Registers for MemoryCluster {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::{PartitionKey, TableId, block_on};
+    use carnet_base::{PartitionKey, block_on};
 
     use super::super::CommitTable;
     use super::*;

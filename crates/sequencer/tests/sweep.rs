@@ -1,0 +1,273 @@
+//! The sweep, beside transactions, readers and leaders that do not know that they lead no more.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Waker};
+use std::time::Duration;
+
+use carnet_base::{ErrorKind, KeyRange, Timestamp, block_on};
+use carnet_sequencer::Options;
+use carnet_sequencer::sweep::{Marks, SweepOptions, SweepReport};
+use carnet_store::cluster::{ClusterCells, ReadMode, Register, Registers};
+use carnet_store::{BeginKind, CommitLog, Context, Outcome, PageLimit};
+use carnet_txn::reader;
+
+use common::scripted::{Effect, Op};
+use common::{Database, Member, TABLE, cell, put};
+
+const MANY: PageLimit = PageLimit { cells: 1000, bytes: usize::MAX };
+
+fn sweep(database: &Database, member: &Member) -> SweepReport {
+    database.run(member.log.sweep()).unwrap()
+}
+
+/// What the cluster holds of a cell: the starts of its versions and whether they are stamped.
+fn versions(database: &Database, name: &str) -> Vec<(Timestamp, bool)> {
+    let range = KeyRange::table(TABLE);
+    let page = block_on(database.replicas.memory.scan_versions(&range, MANY)).unwrap();
+    let found = page.cells.into_iter().find(|found| found.key == cell(name));
+    let versions = found.map(|found| found.versions).unwrap_or_default();
+    versions.into_iter().map(|version| (version.start, version.commit.is_some())).collect()
+}
+
+fn entries(database: &Database, member: &Member) -> usize {
+    let (mut count, mut resume) = (0, None);
+    loop {
+        let table = member.log.commit_table();
+        let scan = table.scan(Timestamp::ZERO, member.log.published(), resume, 100);
+        let page = database.run(scan).unwrap();
+        count += page.entries.len();
+        resume = page.resume;
+        if resume.is_none() {
+            return count;
+        }
+    }
+}
+
+fn delete(database: &Database, member: &Member, name: &str) -> Timestamp {
+    let begun = database.writer(member);
+    let mut request = put(begun, &cell(name), "");
+    request.writes[0].payload = None;
+    let committed = database.run(member.log.commit(&Context::unbounded(), request)).unwrap();
+    member.log.end(begun);
+    committed
+}
+
+fn marks(database: &Database) -> Marks {
+    let read = database.replicas.memory.read_register(Register::SweepMark, ReadMode::Serial);
+    block_on(read).unwrap().map(|bytes| Marks::decode(&bytes).unwrap()).unwrap_or_default()
+}
+
+#[test]
+fn what_nobody_sees_goes_and_the_rest_needs_no_entry() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    for _ in 0..20 {
+        database.put(&leader, &cell("x"), "old");
+    }
+    database.put(&leader, &cell("x"), "new");
+    database.put(&leader, &cell("gone"), "was here");
+    let last = delete(&database, &leader, "gone");
+    let report = sweep(&database, &leader);
+    assert_eq!((report.mark, report.cells), (last, 2));
+    assert_eq!((report.stamped, report.deleted, report.entries), (2, 22, 23));
+    assert_eq!(
+        versions(&database, "x").iter().map(|(_, stamped)| *stamped).collect::<Vec<_>>(),
+        [true]
+    );
+    assert_eq!(versions(&database, "gone"), []);
+    assert_eq!(entries(&database, &leader), 0);
+    let now = database.begin(&leader, BeginKind::ReadOnly);
+    assert_eq!(database.read(&leader, &cell("x"), now.read).as_deref(), Some(&b"new"[..]));
+    assert_eq!(database.read(&leader, &cell("gone"), now.read), None);
+    leader.log.end(now);
+    assert_eq!(sweep(&database, &leader).cells, 0, "nothing was committed since");
+    database.put(&leader, &cell("x"), "newer");
+    let report = sweep(&database, &leader);
+    assert_eq!((report.stamped, report.deleted, report.entries), (1, 1, 1));
+    assert!(marks(&database).entries_from >= last, "the next round looks at newer entries only");
+}
+
+#[test]
+fn a_snapshot_in_use_holds_the_sweep_back_and_is_named() {
+    let database = Database::new();
+    let (leader, follower) = (database.start("leader"), database.start("follower"));
+    database.put(&leader, &cell("x"), "old");
+    let begun = database.begin(&follower, BeginKind::ReadOnly);
+    database.put(&leader, &cell("x"), "new");
+    database.world.pass(Duration::from_secs(2));
+    let holder = leader.log.oldest_snapshot().unwrap();
+    assert_eq!((holder.read, holder.start), (begun.read, None));
+    assert!(holder.since >= Duration::from_secs(2), "{holder:?}");
+    assert_eq!(follower.log.oldest_snapshot(), None, "the leader knows, nobody else");
+
+    assert_eq!(sweep(&database, &leader).mark, begun.read);
+    let seen = database.read(&follower, &cell("x"), begun.read);
+    assert_eq!(seen.as_deref(), Some(&b"old"[..]));
+    follower.log.end(begun);
+    database.world.settle();
+    assert_eq!(leader.log.oldest_snapshot(), None);
+    assert_eq!(sweep(&database, &leader).deleted, 1);
+}
+
+/// Snapshots of an earlier term are unknown to this one: the mark tells their readers.
+#[test]
+fn a_snapshot_of_an_earlier_term_is_refused_by_the_mark() {
+    let database = Database::new();
+    let first = database.start("first");
+    let reader = database.start("reader");
+    database.put(&first, &cell("x"), "old");
+    let begun = database.begin(&reader, BeginKind::ReadOnly);
+    first.process.kill();
+    database.network.cut(&first.address);
+    database.let_lease_run_out();
+    assert!(reader.log.is_leading());
+    database.put(&reader, &cell("x"), "new");
+    sweep(&database, &reader);
+    let (context, key) = (Context::unbounded(), cell("x"));
+    let read = database.run(reader::read(&*reader.log, &context, &key, begun.read));
+    assert_eq!(read.unwrap_err().kind(), ErrorKind::TooOld);
+}
+
+/// The mark is there before the first delete: nobody finds less than its snapshot saw.
+#[test]
+fn the_mark_is_persisted_before_anything_is_deleted() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    database.put(&leader, &cell("x"), "old");
+    let last = database.put(&leader, &cell("x"), "new");
+    leader.cluster.script(Op::Delete, 1, Effect::LoseRequest);
+    database.run(leader.log.sweep()).unwrap_err();
+    let marks = marks(&database);
+    assert_eq!((marks.versions, marks.entries), (last, Timestamp::ZERO));
+    assert_eq!(entries(&database, &leader), 2, "entries go when everything was scanned");
+    assert_eq!(sweep(&database, &leader).entries, 2, "the next round goes on");
+}
+
+/// A replica that is away still has what a tombstone hides.
+#[test]
+fn a_tombstone_stays_until_all_replicas_have_deleted_what_it_hides() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    database.put(&leader, &cell("x"), "was here");
+    delete(&database, &leader, "x");
+    leader.cluster.script(Op::Delete, 1, Effect::LoseAnswer);
+    database.run(leader.log.sweep()).unwrap_err();
+    assert_eq!(versions(&database, "x").len(), 1, "the tombstone is what is left");
+    leader.cluster.script(Op::Delete, 1, Effect::LoseRequest);
+    database.run(leader.log.sweep()).unwrap_err();
+    assert_eq!(versions(&database, "x").len(), 1);
+    sweep(&database, &leader);
+    assert_eq!(versions(&database, "x"), []);
+}
+
+/// What a transaction wrote that never asked for its commit is not seen, and goes.
+#[test]
+fn what_a_dead_process_wrote_is_aborted_for_good() {
+    let database = Database::new();
+    let (leader, dies) = (database.start("leader"), database.start("dies"));
+    let begun = database.writer(&dies);
+    dies.cluster.script(Op::Write, 1, Effect::LoseAnswer);
+    let context = Context::unbounded();
+    let request = put(begun, &cell("x"), "never");
+    let mut committing: Pin<Box<dyn Future<Output = _>>> =
+        Box::pin(dies.log.commit(&context, request));
+    let _ = committing.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()));
+    drop(committing);
+    assert_eq!(versions(&database, "x").len(), 1, "its cells are there");
+    let start = begun.start.unwrap();
+
+    database.put(&leader, &cell("y"), "other");
+    sweep(&database, &leader);
+    assert_eq!(versions(&database, "x").len(), 1, "it may still commit");
+    dies.process.kill();
+    database.network.cut(&dies.address);
+    database.world.pass(Duration::from_secs(60));
+    database.put(&leader, &cell("y"), "other");
+    sweep(&database, &leader);
+    assert_eq!(versions(&database, "x"), []);
+    let outcome = database.run(leader.log.outcome(&context, start));
+    assert!(
+        matches!(&outcome, Ok(Outcome::Aborted))
+            || matches!(&outcome, Err(error) if error.kind() == ErrorKind::Unknown { start }),
+        "{outcome:?}"
+    );
+}
+
+/// I9, with two who sweep: one finds no entry of a version that the other has stamped.
+#[test]
+fn a_sweep_that_was_slow_does_not_delete_what_another_has_stamped() {
+    let database = Database::new();
+    let first = database.start("first");
+    database.put(&first, &cell("x"), "one");
+    first.process.kill();
+    database.network.cut(&first.address);
+    let slow = database.start("slow");
+    database.let_lease_run_out();
+    assert!(slow.log.is_leading());
+    database.put(&slow, &cell("y"), "two");
+    let gate = slow.cluster.hold(Op::ReadEntries);
+    let mut sweeping: Pin<Box<dyn Future<Output = _>>> = Box::pin(slow.log.sweep());
+    while gate.arrived() == 0 {
+        assert!(sweeping.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+        database.world.settle();
+    }
+    slow.cluster.hold(Op::Set(Register::Lease));
+    let next = database.start("next");
+    database.let_lease_run_out();
+    assert!(next.log.is_leading());
+    database.put(&next, &cell("y"), "three");
+    assert!(sweep(&database, &next).entries > 0);
+    gate.open();
+    // How it ends does not matter.
+    let _ = database.run(sweeping);
+    let now = database.snapshot(&next);
+    assert_eq!(database.read(&next, &cell("x"), now).as_deref(), Some(&b"one"[..]));
+}
+
+/// A transaction that is being committed while the sweep looks at its cells.
+#[test]
+fn a_commit_under_way_is_left_alone() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let begun = database.writer(&leader);
+    let start = begun.start.unwrap();
+    let gate = leader.cluster.hold(Op::Put);
+    let context = Context::unbounded();
+    let mut committing: Pin<Box<dyn Future<Output = _>>> =
+        Box::pin(leader.log.commit(&context, put(begun, &cell("x"), "one")));
+    while gate.arrived() == 0 {
+        let polled = committing.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+        database.world.settle();
+    }
+    leader.log.end(begun);
+    database.world.settle();
+    let _ = database.run(leader.log.sweep());
+    assert_eq!(versions(&database, "x"), [(start, false)]);
+    gate.open();
+    let commit = database.run(committing).unwrap();
+    let outcome = database.run(leader.log.outcome(&context, start)).unwrap();
+    assert_eq!(outcome, Outcome::Committed(commit));
+    let now = database.snapshot(&leader);
+    assert_eq!(database.read(&leader, &cell("x"), now).as_deref(), Some(&b"one"[..]));
+}
+
+#[test]
+fn it_sweeps_by_itself_what_the_retention_has_left_behind() {
+    let sweep = SweepOptions {
+        every: Duration::from_secs(1),
+        retention: Duration::from_secs(10),
+        ..SweepOptions::default()
+    };
+    let database = Database::with(Options { sweep, ..Options::default() });
+    let leader = database.start("leader");
+    database.put(&leader, &cell("x"), "old");
+    database.put(&leader, &cell("x"), "new");
+    database.world.pass(Duration::from_secs(9));
+    assert_eq!(versions(&database, "x").len(), 2);
+    database.world.pass(Duration::from_secs(3));
+    assert_eq!(versions(&database, "x").len(), 1);
+}
