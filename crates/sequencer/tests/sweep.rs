@@ -72,7 +72,8 @@ fn what_nobody_sees_goes_and_the_rest_needs_no_entry() {
     let last = delete(&database, &leader, "gone");
     let report = sweep(&database, &leader);
     assert_eq!((report.mark, report.cells), (last, 2));
-    assert_eq!((report.stamped, report.deleted, report.entries), (2, 22, 23));
+    assert_eq!((report.stamped, report.cleared, report.tombstones), (2, 1, 1));
+    assert_eq!(report.entries, 23);
     assert_eq!(
         versions(&database, "x").iter().map(|(_, stamped)| *stamped).collect::<Vec<_>>(),
         [true]
@@ -86,7 +87,7 @@ fn what_nobody_sees_goes_and_the_rest_needs_no_entry() {
     assert_eq!(sweep(&database, &leader).cells, 0, "nothing was committed since");
     database.put(&leader, &cell("x"), "newer");
     let report = sweep(&database, &leader);
-    assert_eq!((report.stamped, report.deleted, report.entries), (1, 1, 1));
+    assert_eq!((report.stamped, report.cleared, report.entries), (1, 1, 1));
     assert!(marks(&database).entries_from >= last, "the next round looks at newer entries only");
 }
 
@@ -109,7 +110,7 @@ fn a_snapshot_in_use_holds_the_sweep_back_and_is_named() {
     follower.log.end(begun);
     database.world.settle();
     assert_eq!(leader.log.oldest_snapshot(), None);
-    assert_eq!(sweep(&database, &leader).deleted, 1);
+    assert_eq!(sweep(&database, &leader).cleared, 1);
 }
 
 /// Snapshots of an earlier term are unknown to this one: the mark tells their readers.
@@ -138,7 +139,7 @@ fn the_mark_is_persisted_before_anything_is_deleted() {
     let leader = database.start("leader");
     database.put(&leader, &cell("x"), "old");
     let last = database.put(&leader, &cell("x"), "new");
-    leader.cluster.script(Op::Delete, 1, Effect::LoseRequest);
+    leader.cluster.script(Op::DeleteOlder, 1, Effect::LoseRequest);
     database.run(leader.log.sweep()).unwrap_err();
     let marks = marks(&database);
     assert_eq!((marks.versions, marks.entries), (last, Timestamp::ZERO));
@@ -153,14 +154,16 @@ fn a_tombstone_stays_until_all_replicas_have_deleted_what_it_hides() {
     let leader = database.start("leader");
     database.put(&leader, &cell("x"), "was here");
     delete(&database, &leader, "x");
-    leader.cluster.script(Op::Delete, 1, Effect::LoseAnswer);
+    leader.cluster.script(Op::DeleteOlder, 1, Effect::LoseAnswer);
     database.run(leader.log.sweep()).unwrap_err();
     assert_eq!(versions(&database, "x").len(), 1, "the tombstone is what is left");
+    let deletes = leader.cluster.calls(Op::DeleteOlder);
     leader.cluster.script(Op::Delete, 1, Effect::LoseRequest);
     database.run(leader.log.sweep()).unwrap_err();
     assert_eq!(versions(&database, "x").len(), 1);
     sweep(&database, &leader);
     assert_eq!(versions(&database, "x"), []);
+    assert_eq!(leader.cluster.calls(Op::DeleteOlder), deletes + 2, "each round asks all again");
 }
 
 /// What a transaction wrote that never asked for its commit is not seen, and goes.

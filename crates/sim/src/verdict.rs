@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::ops::RangeBounds;
 
-use carnet_base::Timestamp;
+use carnet_base::{CommitEntry, ErrorKind, Timestamp};
 use carnet_checker::replay::{Committed, Level, Read, Write, replay};
 use carnet_checker::{History, Model, Moment, Options, Outcome as Seen, Transaction, check};
 use carnet_store::Outcome;
@@ -31,6 +31,7 @@ pub(crate) async fn settle<D: Database>(
     ledger: &Ledger,
     lives: impl RangeBounds<u32>,
     may_lose: bool,
+    swept: impl Fn(Timestamp) -> Option<CommitEntry>,
 ) -> Result<(), String> {
     let is_asked = |record: &Record| !record.lost && lives.contains(&record.life);
     let asked = |record: &&Record| is_asked(record);
@@ -38,9 +39,15 @@ pub(crate) async fn settle<D: Database>(
         ledger.records().iter().filter(asked).filter_map(|record| record.start).collect();
     let mut outcomes = HashMap::new();
     for start in starts {
-        let outcome = db
-            .outcome(start)
-            .await
+        let outcome = match db.outcome(start).await {
+            // Below the sweep mark nobody knows, but for the simulator.
+            Err(error) if error.kind() == ErrorKind::Unknown { start } => match swept(start) {
+                Some(CommitEntry::Committed(commit)) => Ok(Outcome::Committed(commit)),
+                Some(CommitEntry::Aborted) | None => Ok(Outcome::Aborted),
+            },
+            told => told,
+        };
+        let outcome = outcome
             .map_err(|error| format!("the outcome of start {start} cannot be told: {error}"))?;
         outcomes.insert(start, outcome);
     }

@@ -4,7 +4,7 @@
 //! one time by all who write it; a delete has a time above all of them, so that whatever arrives
 //! later stays hidden. What replicas keep follows from these numbers and from no clock.
 
-use carnet_base::{Bytes, CellKey, Error, KeyRange, Timestamp, Version};
+use carnet_base::{Bytes, CellKey, Error, KeyRange, TableId, Timestamp, Version};
 use carnet_store::cluster::{
     Acknowledge, CellVersions, ClusterCells, Fault, Faulty, Statement as Number, VersionName,
     VersionPage, VersionWrite,
@@ -17,7 +17,7 @@ use scylla::statement::Consistency;
 use crate::cluster::CqlCluster;
 use crate::scan::{Filling, Scan, Wanted, bind_time};
 use crate::session::{Bind, How};
-use crate::statement::{Cells, Statement};
+use crate::statement::{Cells, Statement, cells_of};
 
 /// The write time of a stamp. Only one value is ever written.
 const STAMP_TIME: i64 = 1;
@@ -112,15 +112,18 @@ impl ClusterCells for CqlCluster {
         versions: &[VersionName],
         acknowledge: Acknowledge,
     ) -> Faulty<()> {
-        let consistency = match acknowledge {
-            Acknowledge::Quorum => Consistency::Quorum,
-            Acknowledge::All => Consistency::All,
-        };
-        let how = How { consistency, ..self.session.blind() };
-        let deletes = versions.iter().map(|VersionName { key, start }| {
-            name_of(key, *start, Cells::Delete, vec![Bind::Long(DELETE_TIME)])
-        });
-        self.write(how, deletes.collect()).await
+        self.delete(versions, Cells::Delete, acknowledge).await
+    }
+
+    async fn delete_older(&self, than: &[VersionName], acknowledge: Acknowledge) -> Faulty<()> {
+        self.delete(than, Cells::DeleteOlder, acknowledge).await
+    }
+
+    async fn tables(&self) -> Faulty<Vec<TableId>> {
+        let names = self.names(Statement::TableNames).await.map_err(Fault::Failed)?;
+        let mut tables: Vec<TableId> = names.iter().filter_map(|name| cells_of(name)).collect();
+        tables.sort_unstable();
+        Ok(tables)
     }
 }
 
@@ -131,6 +134,23 @@ impl CqlCluster {
         let Some(deadline) = context.deadline() else { return Ok(how) };
         let left = deadline.since(self.clock.now());
         Ok(How { timeout: how.timeout.min(left), ..how })
+    }
+
+    async fn delete(
+        &self,
+        names: &[VersionName],
+        of: Cells,
+        acknowledge: Acknowledge,
+    ) -> Faulty<()> {
+        let consistency = match acknowledge {
+            Acknowledge::Quorum => Consistency::Quorum,
+            Acknowledge::All => Consistency::All,
+        };
+        let how = How { consistency, ..self.session.blind() };
+        let deletes = names.iter().map(|VersionName { key, start }| {
+            name_of(key, *start, of, vec![Bind::Long(DELETE_TIME)])
+        });
+        self.write(how, deletes.collect()).await
     }
 
     async fn write(&self, how: How, mut writes: Vec<Write<'_>>) -> Faulty<()> {
@@ -218,7 +238,7 @@ fn resume(range: &KeyRange, reverse: bool, page: &Filling) -> Option<KeyRange> {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::{PartitionKey, TableId};
+    use carnet_base::PartitionKey;
 
     use super::*;
 

@@ -83,7 +83,7 @@ impl CqlCluster {
     }
 
     /// Returns what a statement about the schema names.
-    async fn names(&self, of: Statement) -> Result<HashSet<String>> {
+    pub(crate) async fn names(&self, of: Statement) -> Result<HashSet<String>> {
         let keyspace = [Bind::Text(self.session.keyspace())];
         let how = self.session.read_any();
         let rows = self.session.rows(how, of, &keyspace).await?;

@@ -24,6 +24,7 @@ pub(crate) enum Cells {
     Write,
     Stamp,
     Delete,
+    DeleteOlder,
     /// One cell's newest version.
     Newest,
     /// The cells of a partition from a clustering key on.
@@ -79,6 +80,12 @@ pub(crate) enum Registers {
 /// Returns the name of the table that holds a table's cells.
 pub(crate) fn cells_table(table: TableId) -> String {
     format!("cells_{table}")
+}
+
+/// Returns the table whose cells lie in a table of that name, if any do.
+pub(crate) fn cells_of(name: &str) -> Option<TableId> {
+    let number = name.strip_prefix("cells_")?.parse().ok()?;
+    Some(TableId(number)).filter(|table| cells_table(*table) == name)
 }
 
 /// Returns the name of a commit table.
@@ -147,6 +154,9 @@ impl Cells {
             ),
             Self::Delete => {
                 format!("DELETE FROM {table} USING TIMESTAMP ? WHERE pk = ? AND ck = ? AND ver = ?")
+            }
+            Self::DeleteOlder => {
+                format!("DELETE FROM {table} USING TIMESTAMP ? WHERE pk = ? AND ck = ? AND ver < ?")
             }
             Self::Newest => format!(
                 "SELECT {VERSION} FROM {table} WHERE pk = ? AND ck = ? AND ver <= ? LIMIT 1"
@@ -228,7 +238,7 @@ mod tests {
             "INSERT INTO ks.cells_7 (pk, ck, ver, tombstone, payload) VALUES (?, ?, ?, ?, ?) \
              USING TIMESTAMP ?"
         );
-        for of in [Cells::Write, Cells::Stamp, Cells::Delete] {
+        for of in [Cells::Write, Cells::Stamp, Cells::Delete, Cells::DeleteOlder] {
             assert!(cells(of).contains("USING TIMESTAMP ?"), "{}", cells(of));
         }
     }

@@ -12,7 +12,7 @@
 //! ```text
 //!   1  mark      min(P when the retention began, the oldest snapshot of this term)
 //!   2  persist   versions = mark                       before the first delete
-//!   3  scan      every version of every table: settle, stamp, delete at ALL      (`plan`)
+//!   3  scan      every version of every table: settle, stamp, delete              (`plan`)
 //!   4  persist   entries = mark                        after a whole scan
 //!   5  entries   of commits ≤ mark are deleted, never a row: its epoch stays
 //! ```
@@ -26,9 +26,10 @@
 //! * That an entry is absent does not mean that its transaction aborted. The abort marker is put
 //!   first, and then the version is read again: a stamp wins. So two processes may sweep at once,
 //!   one of which leads no more.
-//! * Versions are deleted by all replicas or the round ends with an error and the next one tries
-//!   again; a tombstone goes last. With a replica that is away nothing is deleted, and nothing
-//!   comes back with it.
+//! * A tombstone goes when every replica has deleted all that is older, seen or not, and has said
+//!   so. With a replica that is away the round ends there, and the next one tries again. All else
+//!   that comes back with such a replica is hidden: by the newer version that stays, or by having
+//!   been aborted.
 //!
 //! # Deliberately absent
 //!
@@ -87,8 +88,12 @@ pub struct SweepReport {
     pub cells: u64,
     /// Versions that it stamped.
     pub stamped: u64,
-    /// Versions that it deleted.
-    pub deleted: u64,
+    /// Versions of aborted transactions that it deleted.
+    pub aborted: u64,
+    /// Cells of which it deleted what was older than the newest version that is seen.
+    pub cleared: u64,
+    /// Cells that were deleted, of which nothing is left.
+    pub tombstones: u64,
     /// Commit entries that it deleted.
     pub entries: u64,
 }

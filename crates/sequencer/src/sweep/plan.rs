@@ -4,12 +4,12 @@
 //!   mark 50     S=61  C=64   ≤ 50? no     stamped, kept
 //!               S=47  open                kept: it cannot commit any more, and says so itself
 //!               S=40  C=44   the base     stamped, kept: what a snapshot at 50 sees
-//!               S=31  aborted             deleted
-//!               S=12  C=20                deleted: the base hides it
+//!               S=31  aborted             deleted with all that is older than the base
+//!               S=12  C=20                the same: the base hides it
 //! ```
 //!
-//! A base that is a tombstone goes as well, last of all: until every replica has deleted what it
-//! hides, a replica that slept could bring that back.
+//! A base that is a tombstone goes as well, last of all: until every replica has deleted what is
+//! older, a replica that slept could bring that back.
 
 use carnet_base::{Timestamp, Version};
 
@@ -29,30 +29,37 @@ pub(crate) enum Fate {
 pub(crate) struct Plan {
     /// Versions to be stamped with their commits.
     pub(crate) stamps: Vec<(Timestamp, Timestamp)>,
-    /// Versions that nobody sees.
+    /// Aborted versions that are newer than the base.
     pub(crate) deletes: Vec<Timestamp>,
-    /// The tombstone that hid them, once they are gone.
-    pub(crate) tombstone: Option<Timestamp>,
+    /// What is older than this base goes, seen or not.
+    pub(crate) base: Option<Base>,
+}
+
+/// The newest version that every snapshot from the mark on sees, or a newer one instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Base {
+    pub(crate) start: Timestamp,
+    /// It goes too, when everything older is gone from every replica.
+    pub(crate) is_tombstone: bool,
 }
 
 /// Plans a cell whose versions are given newest first, each with its fate.
 pub(crate) fn plan(versions: &[(Version, Fate)], mark: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    let mut has_base = false;
-    for (version, fate) in versions {
+    for (at, (version, fate)) in versions.iter().enumerate() {
         match *fate {
             Fate::Open => {}
             Fate::Aborted => plan.deletes.push(version.start),
-            Fate::Committed(commit) if commit <= mark && has_base => {
-                plan.deletes.push(version.start);
-            }
             Fate::Committed(commit) => {
-                has_base |= commit <= mark;
-                if commit <= mark && version.payload.is_none() {
-                    plan.tombstone = Some(version.start);
-                }
                 if version.commit.is_none() {
                     plan.stamps.push((version.start, commit));
+                }
+                if commit <= mark {
+                    let is_tombstone = version.payload.is_none();
+                    let hides_some = at + 1 < versions.len();
+                    let base = Base { start: version.start, is_tombstone };
+                    plan.base = (is_tombstone || hides_some).then_some(base);
+                    break;
                 }
             }
         }
@@ -79,10 +86,15 @@ mod tests {
         version(start, Fate::Committed(at(commit)), false)
     }
 
+    fn base(start: u64, is_tombstone: bool) -> Option<Base> {
+        Some(Base { start: at(start), is_tombstone })
+    }
+
     #[test]
-    fn the_newest_below_the_mark_stays_and_hides_what_is_deleted() {
+    fn the_newest_below_the_mark_stays_and_what_it_hides_goes() {
         let versions = [
             committed(61, 64),
+            version(55, Fate::Aborted, false),
             version(47, Fate::Open, false),
             committed(40, 44),
             version(31, Fate::Aborted, false),
@@ -90,9 +102,10 @@ mod tests {
         ];
         let planned = plan(&versions, at(50));
         assert_eq!(planned.stamps, [(at(61), at(64)), (at(40), at(44))]);
-        assert_eq!((planned.deletes, planned.tombstone), (vec![at(31), at(12)], None));
-        let nothing_yet = plan(&versions, at(43));
-        assert_eq!(nothing_yet.deletes, [at(31)], "44 lies above the mark: 20 is the base");
+        assert_eq!((planned.deletes, planned.base), (vec![at(55)], base(40, false)));
+        let early = plan(&versions, at(43));
+        assert_eq!(early.deletes, [at(55), at(31)]);
+        assert_eq!(early.base, None, "44 lies above the mark, and nothing is older than 12");
     }
 
     #[test]
@@ -103,19 +116,16 @@ mod tests {
     }
 
     #[test]
-    fn a_tombstone_goes_with_all_that_it_hides_and_not_before_the_mark_has_passed_it() {
+    fn a_tombstone_goes_once_the_mark_has_passed_it() {
         let deleted = version(40, Fate::Committed(at(44)), true);
-        let versions = [deleted, committed(12, 20)];
-        let planned = plan(&versions, at(50));
-        assert_eq!((planned.deletes, planned.tombstone), (vec![at(12)], Some(at(40))));
-        let early = plan(&versions, at(43));
-        assert_eq!((early.deletes, early.tombstone), (vec![], None));
+        assert_eq!(plan(&[deleted.clone(), committed(12, 20)], at(50)).base, base(40, true));
+        assert_eq!(plan(&[deleted.clone(), committed(12, 20)], at(43)).base, None);
+        assert_eq!(plan(&[deleted], at(50)).base, base(40, true), "what it hides may be asleep");
     }
 
     #[test]
-    fn an_old_tombstone_under_a_newer_version_is_deleted_like_any_other() {
+    fn an_old_tombstone_under_a_newer_version_goes_like_any_other() {
         let versions = [committed(40, 44), version(12, Fate::Committed(at(20)), true)];
-        let planned = plan(&versions, at(50));
-        assert_eq!((planned.deletes, planned.tombstone), (vec![at(12)], None));
+        assert_eq!(plan(&versions, at(50)).base, base(40, false));
     }
 }

@@ -12,7 +12,7 @@ use carnet_store::cluster::{
 use carnet_store::{Context, PageLimit};
 
 use super::marks::Marks;
-use super::plan::{Fate, plan};
+use super::plan::{Base, Fate, Plan, plan};
 use super::{SweepOptions, SweepReport, over};
 use crate::futures::all;
 use crate::leader::Leader;
@@ -27,6 +27,27 @@ const PERSIST_TRIES: u32 = 8;
 
 /// A look-up under way.
 type Lookup<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
+
+/// What is to be done to the cells of a page.
+#[derive(Default)]
+struct Work {
+    stamps: Vec<(VersionName, Timestamp)>,
+    deletes: Vec<VersionName>,
+    bases: Vec<VersionName>,
+    tombstones: Vec<VersionName>,
+}
+
+impl Work {
+    fn add(&mut self, key: &CellKey, plan: Plan) {
+        let named = |start| VersionName { key: key.clone(), start };
+        self.stamps.extend(plan.stamps.into_iter().map(|(start, commit)| (named(start), commit)));
+        self.deletes.extend(plan.deletes.into_iter().map(named));
+        if let Some(Base { start, is_tombstone }) = plan.base {
+            let into = if is_tombstone { &mut self.tombstones } else { &mut self.bases };
+            into.push(named(start));
+        }
+    }
+}
 
 struct Round<'a, C> {
     leader: &'a Arc<Leader<C>>,
@@ -120,26 +141,36 @@ impl<C: Cluster> Round<'_, C> {
             Some(commit) => Fate::Committed(commit),
             None => fates.get(&(key, version.start)).copied().unwrap_or(Fate::Open),
         };
-        let (mut stamps, mut deletes, mut tombstones) = (Vec::new(), Vec::new(), Vec::new());
+        let mut work = Work::default();
         for CellVersions { key, versions } in &cells {
-            let named = |start| VersionName { key: key.clone(), start };
             let versions: Vec<(Version, Fate)> =
                 versions.iter().map(|version| (version.clone(), fate(key, version))).collect();
-            let plan = plan(&versions, self.report.mark);
-            stamps.extend(plan.stamps.into_iter().map(|(start, commit)| (named(start), commit)));
-            deletes.extend(plan.deletes.into_iter().map(named));
-            tombstones.extend(plan.tombstone.map(named));
+            work.add(key, plan(&versions, self.report.mark));
         }
         self.report.cells += cells.len() as u64;
+        self.carry_out(work).await
+    }
+
+    async fn carry_out(&mut self, work: Work) -> Result<()> {
+        let Work { stamps, deletes, bases, tombstones } = work;
         if !stamps.is_empty() {
             self.cluster().stamp_versions(&stamps).await?;
             self.report.stamped += stamps.len() as u64;
         }
-        for names in [deletes, tombstones] {
-            if !names.is_empty() {
-                self.cluster().delete_versions(&names, Acknowledge::All).await?;
-                self.report.deleted += names.len() as u64;
-            }
+        if !deletes.is_empty() {
+            // One that comes back is as invisible as it was.
+            self.cluster().delete_versions(&deletes, Acknowledge::Quorum).await?;
+            self.report.aborted += deletes.len() as u64;
+        }
+        if !bases.is_empty() {
+            // What comes back is hidden by the base, and asked to go again with the next one.
+            self.cluster().delete_older(&bases, Acknowledge::Quorum).await?;
+            self.report.cleared += bases.len() as u64;
+        }
+        if !tombstones.is_empty() {
+            self.cluster().delete_older(&tombstones, Acknowledge::All).await?;
+            self.cluster().delete_versions(&tombstones, Acknowledge::All).await?;
+            self.report.tombstones += tombstones.len() as u64;
         }
         Ok(())
     }

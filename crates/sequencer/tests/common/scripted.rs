@@ -32,6 +32,7 @@ pub enum Op {
     Move,
     Stamp,
     Delete,
+    DeleteOlder,
     Set(Register),
     Read(Register),
 }
@@ -231,6 +232,10 @@ impl ClusterCells for Scripted {
 
     async fn delete_versions(&self, versions: &[VersionName], all: Acknowledge) -> Faulty<()> {
         self.call(Op::Delete, self.replicas.memory.delete_versions(versions, all)).await
+    }
+
+    async fn delete_older(&self, than: &[VersionName], all: Acknowledge) -> Faulty<()> {
+        self.call(Op::DeleteOlder, self.replicas.memory.delete_older(than, all)).await
     }
 }
 

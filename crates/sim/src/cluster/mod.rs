@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{Encoding, Timestamp};
+use carnet_sequencer::sweep::SweepOptions;
 use carnet_sequencer::{Address, ClusterLog, Doors, LeaseOptions, MakeOrder, Options};
 use carnet_store::{Context, Life};
 use carnet_txn::{Isolation, Sequencer};
@@ -33,6 +34,7 @@ use crate::verdict;
 use crate::workload::{self, Numbers, Work};
 
 const PROCESSES: u32 = 3;
+const MILLISECOND: Duration = Duration::from_millis(1);
 const TURNS_MAX: u64 = 6_000_000;
 /// How long a fault has time to show, unless enough transactions end before.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -85,6 +87,12 @@ impl Setup {
                 call_timeout: Duration::from_millis(20),
                 patience: Duration::from_millis(100),
                 client_timeout: Duration::from_millis(200),
+                sweep: SweepOptions {
+                    every: dice.pick(&[Duration::ZERO, MILLISECOND * 3, MILLISECOND * 20]),
+                    retention: dice.pick(&[Duration::ZERO, MILLISECOND * 10, MILLISECOND * 100]),
+                    page_cells: dice.pick(&[1, 7, 500]),
+                    duty_percent: dice.pick(&[30, 100]),
+                },
             },
             conflict_bytes: dice.pick(&[16 << 10, 64 << 20]),
         }
@@ -161,7 +169,8 @@ async fn live(world: Rc<World>) -> Result<(), String> {
     // What is under way arrives, and who slept wakes up.
     world.executor.sleep(Duration::from_secs(1)).await;
     in_fine_weather(&world, async |client| workload::prepare(client).await).await?;
-    verdict::settle(&world.client(Process(1)).db, &world.ledger, .., false).await?;
+    let swept = |start| world.cluster.swept(start);
+    verdict::settle(&world.client(Process(1)).db, &world.ledger, .., false, swept).await?;
     in_fine_weather(&world, async |client| workload::read_all(client).await).await
 }
 
@@ -206,6 +215,7 @@ impl World {
             tasks: tasks.clone(),
             mutant,
             believed: Arc::default(),
+            seen: Arc::default(),
         };
         let conflict_bytes = self.setup.conflict_bytes;
         let make_order: MakeOrder = Arc::new(move |first: Timestamp| {

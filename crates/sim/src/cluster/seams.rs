@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use carnet_base::{Bytes, CellKey, Epoch, KeyRange, Tasks, Timestamp, Version};
+use carnet_base::{Bytes, CellKey, Epoch, KeyRange, TableId, Tasks, Timestamp, Version};
 use carnet_store::cluster::{
     Acknowledge, ClusterCells, CommitRow, CommitRows, EntryPage, Faulty, NewEntry, ReadMode,
     Register, Registers, RowAnswer, SetAnswer, StoredEntry, VersionName, VersionPage, VersionWrite,
@@ -21,11 +21,19 @@ pub(super) struct Seam {
     pub(super) mutant: Option<Mutant>,
     /// What each register was when it was read or set last.
     pub(super) believed: Arc<Mutex<BTreeMap<Register, Bytes>>>,
+    /// Versions as they were when they were read first.
+    pub(super) seen: Arc<Mutex<BTreeMap<(CellKey, Timestamp), Version>>>,
 }
 
 impl Seam {
     fn breaks(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
+    }
+
+    /// Returns a version as it was when it was read first.
+    fn first_seen(&self, key: &CellKey, version: &Version) -> Version {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.entry((key.clone(), version.start)).or_insert_with(|| version.clone()).clone()
     }
 
     fn believe(&self, register: Register, value: &Bytes) {
@@ -57,7 +65,13 @@ impl ClusterCells for Seam {
         key: &CellKey,
         through: Timestamp,
     ) -> Faulty<Option<Version>> {
-        self.inner.read_version(context, key, through).await
+        let read = self.inner.read_version(context, key, through).await;
+        if self.breaks(Mutant::RereadLeftOut)
+            && let Ok(Some(version)) = &read
+        {
+            return Ok(Some(self.first_seen(key, version)));
+        }
+        read
     }
 
     async fn read_range(&self, context: &Context, request: &RangeRequest) -> Faulty<Page> {
@@ -68,12 +82,24 @@ impl ClusterCells for Seam {
         self.inner.scan_versions(range, limit).await
     }
 
+    async fn tables(&self) -> Faulty<Vec<TableId>> {
+        self.inner.tables().await
+    }
+
     async fn stamp_versions(&self, stamps: &[(VersionName, Timestamp)]) -> Faulty<()> {
+        if self.breaks(Mutant::EntriesSweptUnstamped) {
+            return Ok(());
+        }
         self.inner.stamp_versions(stamps).await
     }
 
     async fn delete_versions(&self, names: &[VersionName], all: Acknowledge) -> Faulty<()> {
         self.inner.delete_versions(names, all).await
+    }
+
+    async fn delete_older(&self, than: &[VersionName], all: Acknowledge) -> Faulty<()> {
+        let all = if self.breaks(Mutant::TombstoneSweptEarly) { Acknowledge::Quorum } else { all };
+        self.inner.delete_older(than, all).await
     }
 }
 
@@ -149,6 +175,12 @@ impl Registers for Seam {
             && let Some(believed) = self.believed(register)
         {
             return Ok(Some(believed));
+        }
+        if register == Register::SweepMark
+            && mode == ReadMode::Quorum
+            && self.breaks(Mutant::SweepMarkUnread)
+        {
+            return Ok(None);
         }
         let read = self.inner.read_register(register, mode).await;
         if let Ok(Some(value)) = &read {

@@ -15,16 +15,20 @@
 //!   or all of it; or the proposal lives on one replica, where a plain read may see it and the
 //!   next may not. The next round on the same row settles it, either way; or it is completed
 //!   later by itself.
+//! * A delete leaves a tombstone at each replica that it reaches, which is collected after a grace:
+//!   what a replica slept through may come back then.
 //! * Processes can be cut off from replicas, and replicas can be down.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use carnet_base::{Bytes, CellKey, Epoch, KeyRange, Timer, Timestamp, Version};
+use carnet_base::{
+    Bytes, CellKey, CommitEntry, Encoding, Epoch, KeyRange, TableId, Timer, Timestamp, Version,
+};
 use carnet_store::cluster::{
-    Acknowledge, CellVersions, ClusterCells, CommitRow, CommitRows, EntryPage, Fault, Faulty,
-    NewEntry, ReadMode, Register, Registers, RowAnswer, SetAnswer, Statement, StoredEntry,
+    Acknowledge, CellVersions, ClusterCells, CommitRow, CommitRows, CommitTable, EntryPage, Fault,
+    Faulty, NewEntry, ReadMode, Register, Registers, RowAnswer, SetAnswer, Statement, StoredEntry,
     VersionName, VersionPage, VersionWrite,
 };
 use carnet_store::{Context, Page, PageLimit, RangeRequest};
@@ -37,6 +41,9 @@ const REPLICAS: usize = 3;
 const QUORUM: usize = 2;
 /// A call that has no majority by then has timed out.
 const TIMEOUT: Duration = Duration::from_millis(4);
+/// For so long a replica remembers what was deleted: longer than anything is under way, or sent
+/// again by a process that stood still.
+const GRACE: Duration = Duration::from_millis(400);
 
 /// How bad it is, in parts of a thousand.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +72,10 @@ struct State {
     /// What is under way to replicas, by the time of its arrival.
     arrivals: BTreeMap<(Duration, u64), (usize, Blind)>,
     sent: u64,
+    /// Tombstones, by the time when they are collected.
+    collected: BTreeMap<(Duration, u64), (usize, Blind)>,
+    /// What entries that were swept had said.
+    swept: BTreeMap<Timestamp, CommitEntry>,
     cut: BTreeSet<(Process, usize)>,
     down: BTreeSet<usize>,
 }
@@ -72,6 +83,8 @@ struct State {
 #[derive(Default)]
 struct Replica {
     cells: BTreeMap<CellKey, BTreeMap<Timestamp, Stored>>,
+    /// Of each cell what is older than that is deleted.
+    floors: BTreeMap<CellKey, Timestamp>,
     confirmed: BTreeMap<CommitRow, BTreeMap<Bytes, Bytes>>,
 }
 
@@ -88,6 +101,8 @@ enum Blind {
     Versions(Arc<[VersionWrite]>),
     Stamps(Arc<[(VersionName, Timestamp)]>),
     Deletes(Arc<[VersionName]>),
+    DeletesOlder(Arc<[VersionName]>),
+    Forgets(CommitRow, Arc<[Bytes]>),
     Confirms(CommitRow, Arc<[NewEntry]>),
 }
 
@@ -142,6 +157,17 @@ impl Replica {
                     self.stored(key, *start).is_deleted = true;
                 }
             }
+            Blind::DeletesOlder(names) => {
+                for VersionName { key, start } in names.iter() {
+                    let floor = self.floors.entry(key.clone()).or_default();
+                    *floor = (*floor).max(*start);
+                }
+            }
+            Blind::Forgets(row, columns) => {
+                if let Some(row) = self.confirmed.get_mut(row) {
+                    row.retain(|column, _| !columns.contains(column));
+                }
+            }
             Blind::Confirms(row, entries) => {
                 let row = self.confirmed.entry(row.clone()).or_default();
                 for NewEntry { column, value } in entries.iter() {
@@ -150,17 +176,44 @@ impl Replica {
             }
         }
     }
+
+    /// Collects the tombstones of a delete with what they hide.
+    fn collect(&mut self, delete: &Blind) {
+        let (Blind::Deletes(names) | Blind::DeletesOlder(names)) = delete else { return };
+        for VersionName { key, start } in names.iter() {
+            let Some(versions) = self.cells.get_mut(key) else { continue };
+            if matches!(delete, Blind::Deletes(_)) {
+                versions.remove(start);
+                continue;
+            }
+            versions.retain(|version, _| version >= start);
+            if self.floors.get(key) == Some(start) {
+                self.floors.remove(key);
+            }
+        }
+    }
 }
 
 impl State {
-    /// Lets everything arrive that is due.
+    /// Lets everything arrive that is due, and be forgotten that was.
     fn advance(&mut self, now: Duration) {
         while let Some(first) = self.arrivals.first_entry() {
-            if first.key().0 > now {
+            let (at, number) = *first.key();
+            if at > now {
                 break;
             }
             let (replica, message) = first.remove();
             self.replicas[replica].take(&message);
+            if matches!(message, Blind::Deletes(_) | Blind::DeletesOlder(_)) {
+                self.collected.insert((at + GRACE, number), (replica, message));
+            }
+        }
+        while let Some(first) = self.collected.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            let (replica, message) = first.remove();
+            self.replicas[replica].collect(&message);
         }
         self.agreed.advance(now);
     }
@@ -187,8 +240,14 @@ impl State {
         self.dice.micros(20, 400)
     }
 
-    /// Sends a blind write; returns when a majority has it, if it will.
-    fn send(&mut self, process: Process, now: Duration, message: &Blind) -> Option<Duration> {
+    /// Sends a blind write; returns when so many replicas have it, if they will.
+    fn send(
+        &mut self,
+        process: Process,
+        now: Duration,
+        message: &Blind,
+        awaited: usize,
+    ) -> Option<Duration> {
         let mut arrivals = Vec::new();
         for replica in 0..REPLICAS {
             let is_lost = self.dice.below(1000) < self.weather.lost;
@@ -203,7 +262,7 @@ impl State {
             arrivals.push(at);
         }
         arrivals.sort_unstable();
-        arrivals.get(QUORUM - 1).copied().filter(|at| *at < now + TIMEOUT)
+        arrivals.get(awaited - 1).copied().filter(|at| *at < now + TIMEOUT)
     }
 
     fn draw_round(&mut self, process: Process) -> Round {
@@ -229,14 +288,43 @@ impl State {
         let mut merged: BTreeMap<CellKey, BTreeMap<Timestamp, Stored>> = BTreeMap::new();
         let Some(bounds) = range.map_bounds() else { return merged };
         for replica in quorum {
-            for (key, versions) in self.replicas[replica].cells.range(bounds.clone()) {
-                let cell = merged.entry(key.clone()).or_default();
-                for (start, stored) in versions {
-                    cell.entry(*start).or_default().merge(stored);
+            for (key, _) in self.replicas[replica].cells.range(bounds.clone()) {
+                if !merged.contains_key(key) {
+                    merged.insert(key.clone(), self.cell(quorum, key));
                 }
             }
         }
         merged
+    }
+
+    /// What a majority makes of a cell's versions.
+    fn cell(&self, quorum: [usize; QUORUM], key: &CellKey) -> BTreeMap<Timestamp, Stored> {
+        let mut merged: BTreeMap<Timestamp, Stored> = BTreeMap::new();
+        let replicas = quorum.map(|replica| &self.replicas[replica]);
+        let floors = replicas.map(|replica| replica.floors.get(key).copied().unwrap_or_default());
+        let floor = floors.into_iter().max().unwrap_or_default();
+        for (start, stored) in replicas.iter().filter_map(|it| it.cells.get(key)).flatten() {
+            merged.entry(*start).or_default().merge(stored);
+        }
+        merged.retain(|start, _| *start >= floor);
+        merged
+    }
+
+    /// Notes what entries say that are about to be swept: their clients may still be asked about.
+    fn remember(&mut self, name: &CommitRow, columns: &[Bytes]) {
+        let row = self.agreed.seen_row(name, |_| false);
+        let encoding = match name.table {
+            CommitTable::V2 => Encoding::V2,
+            CommitTable::V3 => Encoding::V3,
+        };
+        for column in columns {
+            let start = encoding.start_of(&name.row, column).ok();
+            let said = start.zip(row.entries.get(column));
+            let entry = said.and_then(|(start, value)| encoding.decode(start, value).ok());
+            if let Some((start, entry)) = start.zip(entry) {
+                self.swept.entry(start).or_insert(entry);
+            }
+        }
     }
 
     fn entries(&self, quorum: [usize; QUORUM], row: &CommitRow) -> BTreeMap<Bytes, StoredEntry> {
@@ -265,6 +353,8 @@ impl WeakCluster {
             replicas: std::array::from_fn(|_| Replica::default()),
             arrivals: BTreeMap::new(),
             sent: dice.below(2),
+            collected: BTreeMap::new(),
+            swept: BTreeMap::new(),
             cut: BTreeSet::new(),
             down: BTreeSet::new(),
             dice,
@@ -315,9 +405,18 @@ impl WeakCluster {
         self.timer.wait(delay).await;
     }
 
+    /// Returns what an entry had said that was swept.
+    pub(super) fn swept(&self, start: Timestamp) -> Option<CommitEntry> {
+        self.lock().swept.get(&start).copied()
+    }
+
     async fn blind(&self, what: &str, message: Blind) -> Faulty<()> {
+        self.blind_at(what, message, QUORUM).await
+    }
+
+    async fn blind_at(&self, what: &str, message: Blind, awaited: usize) -> Faulty<()> {
         let now = self.now();
-        let sent = self.lock().send(self.process, now, &message);
+        let sent = self.lock().send(self.process, now, &message, awaited);
         if let Some(at) = sent {
             self.timer.wait(at.saturating_sub(now)).await;
             return Ok(());
@@ -425,17 +524,7 @@ impl ClusterCells for WeakCluster {
         key: &CellKey,
         through: Timestamp,
     ) -> Faulty<Option<Version>> {
-        self.read(|state, quorum| {
-            let mut merged: BTreeMap<Timestamp, Stored> = BTreeMap::new();
-            for replica in quorum {
-                for (start, stored) in state.replicas[replica].cells.get(key).into_iter().flatten()
-                {
-                    merged.entry(*start).or_default().merge(stored);
-                }
-            }
-            newest(&merged, through)
-        })
-        .await
+        self.read(|state, quorum| newest(&state.cell(quorum, key), through)).await
     }
 
     async fn read_range(&self, _: &Context, request: &RangeRequest) -> Faulty<Page> {
@@ -462,12 +551,28 @@ impl ClusterCells for WeakCluster {
     }
 
     async fn delete_versions(&self, names: &[VersionName], all: Acknowledge) -> Faulty<()> {
-        let is_whole = {
-            let state = self.lock();
-            all == Acknowledge::Quorum || state.reachable(self.process).len() == REPLICAS
-        };
-        let outcome = self.blind("a delete", Blind::Deletes(names.into())).await;
-        if is_whole { outcome } else { Err(Fault::timed_out("a delete at ALL")) }
+        self.blind_at("a delete", Blind::Deletes(names.into()), awaited(all)).await
+    }
+
+    async fn delete_older(&self, than: &[VersionName], all: Acknowledge) -> Faulty<()> {
+        self.blind_at("a delete", Blind::DeletesOlder(than.into()), awaited(all)).await
+    }
+
+    async fn tables(&self) -> Faulty<Vec<TableId>> {
+        self.wait().await;
+        let state = self.lock();
+        let cells = state.replicas.iter().flat_map(|replica| replica.cells.keys());
+        let mut tables: Vec<TableId> = cells.map(CellKey::table).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        Ok(tables)
+    }
+}
+
+const fn awaited(acknowledge: Acknowledge) -> usize {
+    match acknowledge {
+        Acknowledge::Quorum => QUORUM,
+        Acknowledge::All => REPLICAS,
     }
 }
 
@@ -510,7 +615,9 @@ impl CommitRows for WeakCluster {
     }
 
     async fn delete_entries(&self, name: &CommitRow, columns: &[Bytes]) -> Faulty<()> {
-        self.round(name, |row: &Row| (Some(row.without(columns)), ())).await
+        self.lock().remember(name, columns);
+        self.round(name, |row: &Row| (Some(row.without(columns)), ())).await?;
+        self.blind("a delete of entries", Blind::Forgets(name.clone(), columns.into())).await
     }
 
     async fn move_epoch(

@@ -159,16 +159,16 @@ async fn live<D: Database>(
     loop {
         let db = reopen(world, &mut disk, &mut dice, &mut may_have_lost, &open)?;
         if may_have_lost && setup.may_lose() {
-            verdict::settle(&db, &world.ledger, .., true).await?;
+            verdict::settle(&db, &world.ledger, .., true, |_| None).await?;
         }
         let life = world.ledger.begin_life();
         if life > 1 {
-            verdict::settle(&db, &world.ledger, life - 1..life, false).await?;
+            verdict::settle(&db, &world.ledger, life - 1..life, false, |_| None).await?;
         }
         let mut client = world.client(&db, &mut dice);
         workload::prepare(&mut client).await.map_err(|error| error.to_string())?;
         if world.faults.get() >= setup.faults && world.ledger.ended() >= setup.transactions {
-            verdict::settle(&db, &world.ledger, .., false).await?;
+            verdict::settle(&db, &world.ledger, .., false, |_| None).await?;
             return workload::read_all(&mut client).await.map_err(|error| error.to_string());
         }
         for _ in 0..setup.clients {

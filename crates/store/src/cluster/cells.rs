@@ -147,4 +147,16 @@ pub trait ClusterCells: Send + Sync + 'static {
         versions: &[VersionName],
         acknowledge: Acknowledge,
     ) -> impl Future<Output = Faulty<()>> + Send;
+
+    /// Deletes of each cell every version that is older than the one named, with its stamp,
+    /// whether anybody has seen it or not: a write of one that arrives later is lost.
+    ///
+    /// # Errors
+    ///
+    /// A [`Fault`](super::Fault): after either kind some of them may be gone.
+    fn delete_older(
+        &self,
+        than: &[VersionName],
+        acknowledge: Acknowledge,
+    ) -> impl Future<Output = Faulty<()>> + Send;
 }

@@ -26,6 +26,8 @@ pub struct MemoryCluster {
 #[derive(Debug, Default)]
 struct State {
     cells: BTreeMap<CellKey, BTreeMap<Timestamp, Stored>>,
+    /// Of each cell what is older than that is deleted.
+    floors: BTreeMap<CellKey, Timestamp>,
     rows: BTreeMap<CommitRow, Row>,
     registers: BTreeMap<Register, Bytes>,
 }
@@ -126,6 +128,9 @@ impl ClusterCells for MemoryCluster {
     async fn write_versions(&self, _: &Context, writes: &[VersionWrite]) -> Faulty<()> {
         let mut state = self.lock();
         for write in writes {
+            if state.floors.get(&write.key).is_some_and(|floor| write.start < *floor) {
+                continue;
+            }
             let name = VersionName { key: write.key.clone(), start: write.start };
             let stored = state.stored(&name);
             if stored.write.as_ref().is_none_or(|(statement, _)| *statement <= write.statement) {
@@ -189,6 +194,19 @@ impl ClusterCells for MemoryCluster {
         let mut state = self.lock();
         for name in versions {
             state.stored(name).is_deleted = true;
+        }
+        Ok(())
+    }
+
+    async fn delete_older(&self, than: &[VersionName], _: Acknowledge) -> Faulty<()> {
+        let mut state = self.lock();
+        for VersionName { key, start } in than {
+            let floor = state.floors.entry(key.clone()).or_default();
+            *floor = (*floor).max(*start);
+            let floor = *floor;
+            if let Some(versions) = state.cells.get_mut(key) {
+                versions.retain(|version, _| *version >= floor);
+            }
         }
         Ok(())
     }
@@ -374,6 +392,11 @@ mod tests {
         block_on(cluster.delete_versions(&[name], Acknowledge::All)).unwrap();
         block_on(cluster.write_versions(&context, &[write(2, "second")])).unwrap();
         assert_eq!(read(5), None);
+        let name = VersionName { key: key.clone(), start: at(7) };
+        block_on(cluster.delete_older(&[name], Acknowledge::All)).unwrap();
+        let late = [6, 7].map(|start| VersionWrite { start: at(start), ..write(1, "late") });
+        block_on(cluster.write_versions(&context, &late)).unwrap();
+        assert_eq!((read(6), read(7).map(|version| version.start)), (None, Some(at(7))));
     }
 
     #[test]
