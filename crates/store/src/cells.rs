@@ -45,6 +45,11 @@ impl Cells {
         self.bytes.len()
     }
 
+    /// The keys' bytes, in the order of cells.
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.cells.len()).map(|at| self.key(at))
+    }
+
     /// The hashes of the cells.
     pub fn hashes(&self) -> impl Iterator<Item = CellHash> {
         self.cells.iter().map(|(_, hash)| *hash)
