@@ -47,12 +47,13 @@
 //! What decides is pure and has no clock: `candidate` (who leads), `fence` (one row), the remainder
 //! loop (entries of one row), `groups` (what goes together), `prefix` (how far P is), `clients`
 //! (whose snapshots are open). What acts is thin: `node`, `leader`, `log`. Tasks, time and the
-//! network enter by doors ([`Doors`], [`Transport`]); there is no runtime in here.
+//! network enter by doors ([`Doors`], [`Transport`]); only [`wire`], the network over TCP, has a
+//! runtime behind it.
 //!
 //! # Deliberately absent
 //!
-//! A replication protocol, locks, clocks that safety rests on. Not built yet: the wire between
-//! processes (there is a network within one process), spilling large transactions.
+//! A replication protocol, locks, clocks that safety rests on. Not built yet: spilling large
+//! transactions.
 
 mod candidate;
 mod clients;
@@ -73,6 +74,7 @@ mod proof;
 mod shared_read;
 pub mod sweep;
 mod transport;
+pub mod wire;
 
 pub use candidate::LeaseOptions;
 pub use commit_table::CommitTable;
@@ -80,3 +82,4 @@ pub use doors::{Doors, MakeOrder, Options};
 pub use lease::Address;
 pub use log::ClusterLog;
 pub use transport::{Answering, Handler, LocalNetwork, Transport, Unanswered};
+pub use wire::{Secret, Security, TcpNetwork, Tls};

@@ -1,0 +1,162 @@
+//! Requests and responses.
+
+use bytes::{BufMut, BytesMut};
+use carnet_store::{BeginKind, Outcome};
+
+use super::fields::Fields;
+use super::{Malformed, Message, claim, error};
+use crate::message::{ClientId, Released, Request, Response, Token};
+
+const BEGIN: u8 = 0x01;
+const END: u8 = 0x02;
+const COMMIT: u8 = 0x03;
+const OUTCOME: u8 = 0x04;
+const ALIVE: u8 = 0x05;
+
+const RELEASED: u8 = 0x81;
+const COMMITTED: u8 = 0x82;
+const OUTCOME_IS: u8 = 0x83;
+const DONE: u8 = 0x84;
+const REFUSED: u8 = 0x85;
+const NOT_LEADING: u8 = 0x86;
+
+const READ_ONLY: u8 = 0;
+const READ_ONLY_AT: u8 = 1;
+const READ_WRITE: u8 = 2;
+
+const IS_COMMITTED: u8 = 0;
+const IS_ABORTED: u8 = 1;
+const IS_PENDING: u8 = 2;
+
+pub(super) const fn kind_of_request(request: &Request) -> u8 {
+    match request {
+        Request::Begin { .. } => BEGIN,
+        Request::End { .. } => END,
+        Request::Commit { .. } => COMMIT,
+        Request::Outcome { .. } => OUTCOME,
+        Request::Alive { .. } => ALIVE,
+    }
+}
+
+pub(super) fn put_request(request: &Request, out: &mut BytesMut) {
+    match request {
+        Request::Begin { client, token, kind, is_strict } => {
+            put_snapshot(*client, *token, out);
+            put_begin_kind(*kind, out);
+            out.put_u8(u8::from(*is_strict));
+        }
+        Request::End { client, token } => put_snapshot(*client, *token, out),
+        Request::Commit { client, token, claim } => {
+            put_snapshot(*client, *token, out);
+            claim::put(claim, out);
+        }
+        Request::Outcome { start } => out.put_u64(start.get()),
+        Request::Alive { client, oldest } => put_snapshot(*client, *oldest, out),
+    }
+}
+
+fn put_snapshot(client: ClientId, token: Token, out: &mut BytesMut) {
+    out.put_u64(client.0);
+    out.put_u64(token.0);
+}
+
+fn put_begin_kind(kind: BeginKind, out: &mut BytesMut) {
+    match kind {
+        BeginKind::ReadOnly => out.put_u8(READ_ONLY),
+        BeginKind::ReadOnlyAt(read) => {
+            out.put_u8(READ_ONLY_AT);
+            out.put_u64(read.get());
+        }
+        BeginKind::ReadWrite => out.put_u8(READ_WRITE),
+    }
+}
+
+pub(super) const fn kind_of_response(response: &Response) -> u8 {
+    match response {
+        Response::Released(_) => RELEASED,
+        Response::Committed(_) => COMMITTED,
+        Response::Outcome(_) => OUTCOME_IS,
+        Response::Done => DONE,
+        Response::Refused(_) => REFUSED,
+        Response::NotLeading => NOT_LEADING,
+    }
+}
+
+pub(super) fn put_response(response: &Response, out: &mut BytesMut) {
+    match response {
+        Response::Released(Released { read, start, epoch_first }) => {
+            out.put_u64(read.get());
+            out.put_u64(epoch_first.get());
+            out.put_u8(u8::from(start.is_some()));
+            if let Some(start) = start {
+                out.put_u64(start.get());
+            }
+        }
+        Response::Committed(commit) => out.put_u64(commit.get()),
+        Response::Outcome(Outcome::Committed(commit)) => {
+            out.put_u8(IS_COMMITTED);
+            out.put_u64(commit.get());
+        }
+        Response::Outcome(Outcome::Aborted) => out.put_u8(IS_ABORTED),
+        Response::Outcome(Outcome::Pending) => out.put_u8(IS_PENDING),
+        Response::Refused(refused) => error::put(refused, out),
+        Response::Done | Response::NotLeading => {}
+    }
+}
+
+pub(super) fn take(kind: u8, fields: &mut Fields) -> Result<Message, Malformed> {
+    Ok(match kind {
+        BEGIN => {
+            let ((client, token), kind) = (take_snapshot(fields)?, take_begin_kind(fields)?);
+            Message::Request(Request::Begin { client, token, kind, is_strict: fields.truth()? })
+        }
+        END => {
+            let (client, token) = take_snapshot(fields)?;
+            Message::Request(Request::End { client, token })
+        }
+        COMMIT => {
+            let (client, token) = take_snapshot(fields)?;
+            Message::Request(Request::Commit { client, token, claim: claim::take(fields)? })
+        }
+        OUTCOME => Message::Request(Request::Outcome { start: fields.timestamp()? }),
+        ALIVE => {
+            let (client, oldest) = take_snapshot(fields)?;
+            Message::Request(Request::Alive { client, oldest })
+        }
+        RELEASED => Message::Response(Response::Released(take_released(fields)?)),
+        COMMITTED => Message::Response(Response::Committed(fields.timestamp()?)),
+        OUTCOME_IS => Message::Response(Response::Outcome(take_outcome(fields)?)),
+        DONE => Message::Response(Response::Done),
+        REFUSED => Message::Response(Response::Refused(error::take(fields)?)),
+        NOT_LEADING => Message::Response(Response::NotLeading),
+        _ => return Err(Malformed("a frame of an unknown kind")),
+    })
+}
+
+fn take_snapshot(fields: &mut Fields) -> Result<(ClientId, Token), Malformed> {
+    Ok((ClientId(fields.u64()?), Token(fields.u64()?)))
+}
+
+fn take_begin_kind(fields: &mut Fields) -> Result<BeginKind, Malformed> {
+    Ok(match fields.u8()? {
+        READ_ONLY => BeginKind::ReadOnly,
+        READ_ONLY_AT => BeginKind::ReadOnlyAt(fields.timestamp()?),
+        READ_WRITE => BeginKind::ReadWrite,
+        _ => return Err(Malformed("a begin of an unknown kind")),
+    })
+}
+
+fn take_released(fields: &mut Fields) -> Result<Released, Malformed> {
+    let (read, epoch_first) = (fields.timestamp()?, fields.timestamp()?);
+    let start = if fields.truth()? { Some(fields.timestamp()?) } else { None };
+    Ok(Released { read, start, epoch_first })
+}
+
+fn take_outcome(fields: &mut Fields) -> Result<Outcome, Malformed> {
+    Ok(match fields.u8()? {
+        IS_COMMITTED => Outcome::Committed(fields.timestamp()?),
+        IS_ABORTED => Outcome::Aborted,
+        IS_PENDING => Outcome::Pending,
+        _ => return Err(Malformed("an outcome of an unknown kind")),
+    })
+}

@@ -1,0 +1,169 @@
+//! The bytes that processes of a database exchange once they have greeted each other.
+//!
+//! # The problem
+//!
+//! What arrives was written by another process, perhaps of another build, and passed through
+//! machines that drop and alter. So a frame says how long it is and carries a checksum, and a
+//! decoder takes what the encoder writes and nothing else: every message has one encoding, what is
+//! left over is an error, and no length is believed before its bytes are there.
+//!
+//! # A frame
+//!
+//! ```text
+//!   0  length     u32, big-endian like all that follow: of what comes after the checksum
+//!   4  checksum   u32, CRC32C of what comes after it
+//!   8  kind       u8
+//!   9  id         u64: which request, and the same one in its answer
+//!  17  body       as the kind says, to the end
+//! ```
+//!
+//! For example the begin of a strict read by client 7 under token 9, as request 3:
+//!
+//! ```text
+//!   00 00 00 1b  ‹checksum›  01  0000000000000003  0000000000000007  0000000000000009  00  01
+//!   27 bytes                 begin, request 3      client 7, token 9         to read, strictly
+//! ```
+//!
+//! `docs/wire.md` has every body byte by byte. A frame is at most [`FRAME_BYTES_MAX`] long; the
+//! encoder refuses what would be longer, so that whoever asks is told before anything is sent.
+
+mod claim;
+mod error;
+mod fields;
+mod message;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use carnet_base::{Error, Result};
+
+use crate::message::{Request, Response};
+use fields::Fields;
+
+/// The longest frame, in bytes. A claim takes four bytes and its key for a cell that is written,
+/// and eight bytes for a cell that is relied on: a million cells with keys of sixty bytes fit.
+pub const FRAME_BYTES_MAX: usize = 64 << 20;
+
+/// Length and checksum.
+const ENVELOPE_BYTES: usize = 8;
+/// Kind and id.
+const HEAD_BYTES: usize = 9;
+
+const PING: u8 = 0x70;
+const PONG: u8 = 0xf0;
+
+/// What one process says to another.
+#[derive(Debug)]
+pub enum Message {
+    /// Asks.
+    Request(Request),
+    /// Answers.
+    Response(Response),
+    /// Asks whether there is anybody.
+    Ping,
+    /// There is.
+    Pong,
+}
+
+/// A message, and what it belongs to.
+#[derive(Debug)]
+pub struct Frame {
+    /// Names a request on its connection; an answer has its request's. Pings and pongs have 0.
+    pub id: u64,
+    /// What is said.
+    pub message: Message,
+}
+
+/// Bytes that are no frame: whoever sent them cannot be understood any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed(pub(crate) &'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Appends a frame.
+///
+/// # Errors
+///
+/// `Invalid` where it would be longer than [`FRAME_BYTES_MAX`]; then nothing is appended.
+pub fn encode(id: u64, message: &Message, out: &mut BytesMut) -> Result<()> {
+    let begin = out.len();
+    out.put_bytes(0, ENVELOPE_BYTES);
+    out.put_u8(match message {
+        Message::Request(request) => message::kind_of_request(request),
+        Message::Response(response) => message::kind_of_response(response),
+        Message::Ping => PING,
+        Message::Pong => PONG,
+    });
+    out.put_u64(id);
+    match message {
+        Message::Request(request) => message::put_request(request, out),
+        Message::Response(response) => message::put_response(response, out),
+        Message::Ping | Message::Pong => {}
+    }
+    let frame_bytes = out.len() - begin;
+    let content = &out[begin + ENVELOPE_BYTES..];
+    let envelope = (u32::try_from(content.len()), crc32c::crc32c(content));
+    let (Ok(content_bytes), checksum) = envelope else { return too_long(out, begin) };
+    if frame_bytes > FRAME_BYTES_MAX {
+        return too_long(out, begin);
+    }
+    let mut envelope = &mut out[begin..begin + ENVELOPE_BYTES];
+    envelope.put_u32(content_bytes);
+    envelope.put_u32(checksum);
+    Ok(())
+}
+
+fn too_long(out: &mut BytesMut, begin: usize) -> Result<()> {
+    let bytes = out.len() - begin;
+    out.truncate(begin);
+    Err(Error::invalid(format!(
+        "the names of the cells that the transaction wrote and relied on take {bytes} bytes on \
+         their way to the leader, which takes {FRAME_BYTES_MAX}: split the transaction"
+    )))
+}
+
+/// How many bytes the frame has that these bytes begin; `None` where they are too few to tell.
+///
+/// # Errors
+///
+/// Where no frame has that length.
+pub fn frame_bytes(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+    let Some(length) = bytes.first_chunk() else { return Ok(None) };
+    let content = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+    if !(HEAD_BYTES..=FRAME_BYTES_MAX - ENVELOPE_BYTES).contains(&content) {
+        return Err(Malformed("a frame of a length that none has"));
+    }
+    Ok(Some(ENVELOPE_BYTES + content))
+}
+
+/// Reads a whole frame, as long as [`frame_bytes`] says.
+///
+/// # Errors
+///
+/// Where the encoder does not write these bytes.
+pub fn decode(frame: &Bytes) -> Result<Frame, Malformed> {
+    if frame_bytes(frame)? != Some(frame.len()) {
+        return Err(Malformed("a frame that is not as long as it says"));
+    }
+    let mut fields = Fields::new(frame.slice(4..));
+    let checksum = fields.u32()?;
+    if checksum != crc32c::crc32c(&frame[ENVELOPE_BYTES..]) {
+        return Err(Malformed("a frame whose checksum is wrong"));
+    }
+    let (kind, id) = (fields.u8()?, fields.u64()?);
+    let message = match kind {
+        PING => Message::Ping,
+        PONG => Message::Pong,
+        _ => message::take(kind, &mut fields)?,
+    };
+    fields.end()?;
+    Ok(Frame { id, message })
+}

@@ -1,0 +1,268 @@
+use std::ops::Bound;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use carnet_base::{
+    CellHash, CellKey, Error, ErrorKind, KeyRange, PartitionKey, Rng, SeededRng, TableId, Timestamp,
+};
+use carnet_store::{BeginKind, Cells, Claim, Outcome, ReadSet, Slot};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::message::{ClientId, Released, Token};
+
+fn at(number: u64) -> Timestamp {
+    Timestamp::new(number).unwrap()
+}
+
+fn cell(table: u32, partition: &str, clustering: &[u8]) -> CellKey {
+    CellKey::new(TableId(table), &PartitionKey::new(partition.to_owned()), clustering)
+}
+
+fn frame(id: u64, message: &Message) -> Bytes {
+    let mut out = BytesMut::new();
+    encode(id, message, &mut out).unwrap();
+    out.freeze()
+}
+
+/// A frame with a right length and checksum around what it holds.
+fn framed(content: &[u8]) -> Bytes {
+    let mut out = BytesMut::new();
+    out.put_u32(u32::try_from(content.len()).unwrap());
+    out.put_u32(crc32c::crc32c(content));
+    out.put_slice(content);
+    out.freeze()
+}
+
+fn claim(cells: &[CellKey], points: &[u64], ranges: Vec<KeyRange>) -> Claim {
+    let mut cells = cells.to_vec();
+    cells.sort();
+    cells.dedup();
+    let points = points.iter().copied().map(CellHash).collect();
+    let reads = ReadSet { points, ranges };
+    Claim { read: at(4), start: at(5), slot: Slot(0), reads, cells: Cells::of(cells.iter()) }
+}
+
+fn commit(claim: Claim) -> Message {
+    Message::Request(Request::Commit { client: ClientId(7), token: Token(9), claim })
+}
+
+/// One of each kind.
+fn examples() -> Vec<Message> {
+    let (client, token) = (ClientId(7), Token(9));
+    let begin = |kind, is_strict| Request::Begin { client, token, kind, is_strict };
+    let range = |lower, upper| KeyRange { table: TableId(3), lower, upper };
+    let ranges = vec![
+        range(Bound::Unbounded, Bound::Unbounded),
+        range(Bound::Included(cell(3, "p", b"a")), Bound::Excluded(cell(3, "p", b"b"))),
+    ];
+    let cells = [cell(3, "p", b"a"), cell(3, "p", b"b"), cell(4, "q", b"")];
+    let refused = |kind| Response::Refused(Error::new(kind, "no").with_source(Error::invalid("x")));
+    let released = |start| Response::Released(Released { read: at(1), start, epoch_first: at(2) });
+    let requests = [
+        begin(BeginKind::ReadOnly, true),
+        begin(BeginKind::ReadOnlyAt(at(88)), false),
+        begin(BeginKind::ReadWrite, true),
+        Request::End { client, token },
+        Request::Commit { client, token, claim: claim(&cells, &[1, u64::MAX], ranges) },
+        Request::Outcome { start: Timestamp::MAX },
+        Request::Alive { client, oldest: token },
+    ];
+    let responses = [
+        released(None),
+        released(Some(at(3))),
+        Response::Committed(at(6)),
+        Response::Outcome(Outcome::Committed(at(6))),
+        Response::Outcome(Outcome::Aborted),
+        Response::Outcome(Outcome::Pending),
+        Response::Done,
+        Response::NotLeading,
+        refused(ErrorKind::Conflict),
+        refused(ErrorKind::Unknown { start: at(5) }),
+        refused(ErrorKind::TooOld),
+        refused(ErrorKind::Overloaded { retry_after: Duration::from_micros(1_500) }),
+        refused(ErrorKind::Timeout),
+        refused(ErrorKind::Invalid),
+        refused(ErrorKind::AlreadyExists),
+        refused(ErrorKind::Unsupported),
+        refused(ErrorKind::Aborted),
+        refused(ErrorKind::Unavailable),
+        refused(ErrorKind::Corrupted),
+    ];
+    let requests = requests.into_iter().map(Message::Request);
+    let responses = responses.into_iter().map(Message::Response);
+    requests.chain(responses).chain([Message::Ping, Message::Pong]).collect()
+}
+
+/// The example of the essay: what is documented is what is sent.
+#[test]
+fn a_begin_has_the_bytes_that_are_documented() {
+    let request = Request::Begin {
+        client: ClientId(7),
+        token: Token(9),
+        kind: BeginKind::ReadOnly,
+        is_strict: true,
+    };
+    let frame = frame(3, &Message::Request(request));
+    assert_eq!(frame[..4], [0, 0, 0, 0x1b]);
+    assert_eq!(frame[4..8], crc32c::crc32c(&frame[8..]).to_be_bytes());
+    let content = [&[1][..], &3_u64.to_be_bytes(), &7_u64.to_be_bytes(), &9_u64.to_be_bytes()];
+    assert_eq!(frame[8..], [&content.concat()[..], &[0, 1]].concat());
+}
+
+#[test]
+fn a_message_of_each_kind_comes_back() {
+    for (id, message) in examples().into_iter().enumerate() {
+        let id = id as u64;
+        let bytes = frame(id, &message);
+        assert_eq!(frame_bytes(&bytes).unwrap(), Some(bytes.len()));
+        let decoded = decode(&bytes).unwrap();
+        assert_eq!(decoded.id, id);
+        assert_eq!(frame(id, &decoded.message), bytes, "{message:?}");
+        if !matches!(message, Message::Response(Response::Refused(_))) {
+            assert_eq!(format!("{:?}", decoded.message), format!("{message:?}"));
+        }
+    }
+}
+
+#[test]
+fn an_error_keeps_its_kind_and_its_causes() {
+    let disk = std::io::Error::other("no space left");
+    let inner = Error::unavailable("cannot write").with_source(disk);
+    let error = Error::new(ErrorKind::Unknown { start: at(5) }, "lost").with_source(inner);
+    let told = error.to_string();
+    let bytes = frame(1, &Message::Response(Response::Refused(error)));
+    let Message::Response(Response::Refused(error)) = decode(&bytes).unwrap().message else {
+        panic!("an error becomes an error");
+    };
+    assert_eq!((error.kind(), error.to_string()), (ErrorKind::Unknown { start: at(5) }, told));
+}
+
+#[test]
+fn a_long_error_is_cut_at_a_character() {
+    let deep = (0..20).fold(Error::invalid("é".repeat(9_000)), |cause, _| {
+        Error::invalid(format!("a{}", "é".repeat(9_000))).with_source(cause)
+    });
+    let bytes = frame(1, &Message::Response(Response::Refused(deep)));
+    assert!(bytes.len() < 64 << 10, "{}", bytes.len());
+    assert_eq!(frame(1, &decode(&bytes).unwrap().message), bytes);
+}
+
+#[test]
+fn a_claim_of_a_million_cells_fits_and_one_beyond_a_frame_is_refused() {
+    let key = |number: u32| cell(1, "a partition", &[&number.to_be_bytes()[..], &[7; 31]].concat());
+    let cells: Vec<CellKey> = (0..1_000_000).map(key).collect();
+    assert_eq!(cells[0].as_bytes().len(), 60);
+    let bytes = frame(1, &commit(claim(&cells, &[], Vec::new())));
+    assert_eq!(frame(1, &decode(&bytes).unwrap().message), bytes);
+
+    let points = vec![0; FRAME_BYTES_MAX / 8];
+    let mut out = BytesMut::from(&b"before"[..]);
+    let error = encode(1, &commit(claim(&[], &points, Vec::new())), &mut out).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("split the transaction"), "{error}");
+    assert_eq!(&out[..], b"before");
+}
+
+#[test]
+fn lengths_are_not_believed() {
+    // A list of 2³² items, and a key of as many bytes, in a few bytes.
+    let mut content = vec![0x03];
+    content.extend([0; 8 + 16 + 16]);
+    content.extend([0xff; 4]);
+    assert_eq!(
+        decode(&framed(&content)).unwrap_err(),
+        Malformed("a list that is longer than its frame")
+    );
+    for length in [0, 8, FRAME_BYTES_MAX, usize::MAX] {
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        assert!(frame_bytes(&length.to_be_bytes()).is_err(), "{length}");
+    }
+}
+
+#[test]
+fn cells_that_are_not_in_their_order_are_refused() {
+    let good = frame(1, &commit(claim(&[cell(1, "p", b"a"), cell(1, "p", b"b")], &[], Vec::new())));
+    let mut content = good[8..].to_vec();
+    *content.last_mut().unwrap() = b'a';
+    let twice = decode(&framed(&content)).unwrap_err();
+    assert_eq!(twice, Malformed("cells of a claim that are not in their order"));
+}
+
+#[test]
+fn damaged_frames_are_refused_or_mean_what_they_say() {
+    let good: Vec<Bytes> = examples().iter().map(|message| frame(77, message)).collect();
+    for seed in 0..40_000 {
+        let mut rng = SeededRng::new(seed);
+        let below = |rng: &mut SeededRng, bound: usize| {
+            usize::try_from(rng.below(bound.max(1) as u64)).unwrap()
+        };
+        let mut content = good[below(&mut rng, good.len())][8..].to_vec();
+        if rng.chance(200) {
+            content = (0..rng.below(60)).map(|_| rng.next_u64().to_be_bytes()[0]).collect();
+        } else if rng.chance(300) {
+            content.truncate(below(&mut rng, content.len()));
+        }
+        for _ in 0..rng.below(4) {
+            let place = below(&mut rng, content.len());
+            if let Some(byte) = content.get_mut(place) {
+                *byte = if rng.chance(500) { *byte ^ 1 << rng.below(8) } else { 0xff };
+            }
+        }
+        let bytes = framed(&content);
+        if let Ok(decoded) = decode(&bytes) {
+            assert_eq!(frame(decoded.id, &decoded.message), bytes, "seed {seed}");
+        }
+        // Without the envelope's help, it is refused.
+        let mut flipped = good[below(&mut rng, good.len())].to_vec();
+        let place = below(&mut rng, flipped.len());
+        flipped[place] ^= 1 << rng.below(8);
+        assert!(decode(&flipped.into()).is_err(), "seed {seed}");
+    }
+}
+
+prop_compose! {
+    fn any_cell()(
+        table in 0_u32..3,
+        partition in "[a-c]{1,3}",
+        clustering in vec(any::<u8>(), 0..20),
+    ) -> CellKey {
+        cell(table, &partition, &clustering)
+    }
+}
+
+fn any_bound(table: u32) -> impl Strategy<Value = Bound<CellKey>> {
+    let key = (("[a-c]{1,3}"), vec(any::<u8>(), 0..20));
+    prop_oneof![
+        Just(Bound::Unbounded),
+        key.clone().prop_map(move |(p, c)| Bound::Included(cell(table, &p, &c))),
+        key.prop_map(move |(p, c)| Bound::Excluded(cell(table, &p, &c))),
+    ]
+}
+
+prop_compose! {
+    fn any_range()(table in 0_u32..3)(
+        table in Just(table),
+        lower in any_bound(table),
+        upper in any_bound(table),
+    ) -> KeyRange {
+        KeyRange { table: TableId(table), lower, upper }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+    #[test]
+    fn every_claim_comes_back(
+        cells in vec(any_cell(), 0..30),
+        points in vec(any::<u64>(), 0..30),
+        ranges in vec(any_range(), 0..10),
+        id in any::<u64>(),
+    ) {
+        let message = commit(claim(&cells, &points, ranges));
+        let decoded = decode(&frame(id, &message)).unwrap();
+        prop_assert_eq!(decoded.id, id);
+        prop_assert_eq!(format!("{:?}", decoded.message), format!("{message:?}"));
+    }
+}

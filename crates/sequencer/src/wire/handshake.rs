@@ -1,0 +1,273 @@
+//! How two processes find out, before anything else, that they belong to one database.
+//!
+//! ```text
+//!   client                                            server
+//!   greeting: version, mode, whom it looks for, Nc ─▶
+//!                                                   ◀─ greeting: version, mode, Ns
+//!   proof: HMAC(secret, "client", both greetings)  ─▶  is it right? am I the one?
+//!                                                   ◀─ verdict, HMAC(secret, "server", both …)
+//! ```
+//!
+//! * The secret is never sent. Each proof covers both nonces, so that an old one is worth nothing;
+//!   the role, so that neither can be handed back to who made it; version and mode, so that nobody
+//!   in between talks them down; and, under TLS, bytes that only the two ends of this connection
+//!   know (RFC 9266), so that nobody can stand between two connections of his own.
+//! * The client looks for one *incarnation* of a process, which it knows from the lease. Another
+//!   one at the same host and port is another database's, perhaps: it is not asked anything.
+//! * The first ten bytes of both greetings, magic and version, are the same in every version, so
+//!   that those who cannot speak to each other can say why.
+//!
+//! Where no secret is set the key is empty: a proof then shows that nothing was garbled.
+
+use std::fmt;
+use std::io;
+
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::security::Secret;
+
+/// The version that this program speaks.
+pub(super) const VERSION: u16 = 1;
+
+const MAGIC: [u8; 8] = *b"CARNTSEQ";
+/// Magic and version, which never change.
+const PREFIX_BYTES: usize = 10;
+const NONCE_BYTES: usize = 32;
+const PROOF_BYTES: usize = 32;
+
+const MODE_OPEN: u8 = 0;
+const MODE_SECRET: u8 = 1;
+
+const WELCOME: u8 = 0;
+const WRONG_SECRET: u8 = 1;
+const ANOTHER: u8 = 2;
+
+/// Names one life of a process on the network.
+pub(super) type Incarnation = [u8; 8];
+
+/// Bytes that only the two ends of a TLS connection know; none without TLS.
+pub(super) type Binding = Option<[u8; 32]>;
+
+/// Why two processes do not speak to each other.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    Io(io::Error),
+    Slow,
+    NotCarnet([u8; 8]),
+    Version {
+        theirs: u16,
+    },
+    /// One of them wants a secret and the other has none.
+    Modes {
+        is_ours_secret: bool,
+    },
+    WrongSecret,
+    Another,
+    Tls(String),
+    Full,
+    NoAddress,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "the connection broke: {error}"),
+            Self::Slow => f.write_str("it does not answer in time"),
+            // A TLS record: a handshake or an alert.
+            Self::NotCarnet([0x15 | 0x16, 3, ..]) => {
+                f.write_str("it speaks TLS, and this process does not: set it on both sides")
+            }
+            Self::NotCarnet(_) => f.write_str("what it speaks is not Carnet's protocol"),
+            Self::Version { theirs } => write!(
+                f,
+                "it speaks version {theirs} of the protocol between processes, this one \
+                 version {VERSION}"
+            ),
+            Self::Modes { is_ours_secret: true } => {
+                f.write_str("it has no shared secret, and this process has one")
+            }
+            Self::Modes { is_ours_secret: false } => {
+                f.write_str("it has a shared secret, and this process has none")
+            }
+            Self::WrongSecret => f.write_str("its shared secret is not this process's"),
+            Self::Another => f.write_str(
+                "the process that is looked for is not at that address any more, another one is",
+            ),
+            Self::Tls(why) => write!(f, "no TLS: {why}"),
+            Self::NoAddress => f.write_str("it is no address of the form host:port/incarnation"),
+            Self::Full => f.write_str("there are too many connections"),
+        }
+    }
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// The client's side: whom it looks for, and what it knows.
+pub(super) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    secret: Option<&Secret>,
+    sought: Incarnation,
+    binding: Binding,
+) -> Result<(), Refusal> {
+    let mut transcript = Transcript::new(secret, binding);
+    let mut greeting = opening(secret);
+    greeting.extend(sought);
+    greeting.extend(nonce()?);
+    stream.write_all(&greeting).await?;
+    stream.flush().await?;
+    transcript.add(&greeting);
+
+    let their_mode = read_opening(stream, &mut transcript).await?;
+    let _nonce: [u8; NONCE_BYTES] = read(stream, &mut transcript).await?;
+    check_modes(secret, their_mode)?;
+    stream.write_all(&transcript.proof(b"client")).await?;
+    stream.flush().await?;
+
+    let mut verdict = [0; 1 + PROOF_BYTES];
+    stream.read_exact(&mut verdict).await?;
+    let (verdict, proof) = (verdict[0], &verdict[1..]);
+    if verdict == WRONG_SECRET || !transcript.is_proof(b"server", proof) {
+        return Err(Refusal::WrongSecret);
+    }
+    if verdict == WELCOME { Ok(()) } else { Err(Refusal::Another) }
+}
+
+/// The server's side: who it is, and what it knows.
+pub(super) async fn welcome<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    secret: Option<&Secret>,
+    myself: Incarnation,
+    binding: Binding,
+) -> Result<(), Refusal> {
+    let mut transcript = Transcript::new(secret, binding);
+    let opened = read_opening(stream, &mut transcript).await;
+    let mut greeting = opening(secret);
+    greeting.extend(nonce()?);
+    // One that speaks another version is told this one's before it is left.
+    if matches!(opened, Ok(_) | Err(Refusal::Version { .. })) {
+        stream.write_all(&greeting).await?;
+        stream.flush().await?;
+    }
+    let their_mode = opened?;
+    let sought: Incarnation = read(stream, &mut transcript).await?;
+    let _nonce: [u8; NONCE_BYTES] = read(stream, &mut transcript).await?;
+    transcript.add(&greeting);
+    check_modes(secret, their_mode)?;
+
+    let mut proof = [0; PROOF_BYTES];
+    stream.read_exact(&mut proof).await?;
+    let refusal = if !transcript.is_proof(b"client", &proof) {
+        Some((WRONG_SECRET, Refusal::WrongSecret))
+    } else if sought != myself {
+        Some((ANOTHER, Refusal::Another))
+    } else {
+        None
+    };
+    let verdict = refusal.as_ref().map_or(WELCOME, |(verdict, _)| *verdict);
+    let mut answer = vec![verdict];
+    if verdict == WRONG_SECRET {
+        // Who has proved nothing gets no proof to try guesses on.
+        answer.extend([0; PROOF_BYTES]);
+    } else {
+        answer.extend(transcript.proof(b"server"));
+    }
+    stream.write_all(&answer).await?;
+    stream.flush().await?;
+    refusal.map_or(Ok(()), |(_, refusal)| Err(refusal))
+}
+
+fn opening(secret: Option<&Secret>) -> Vec<u8> {
+    let mut opening = MAGIC.to_vec();
+    opening.extend(VERSION.to_be_bytes());
+    opening.push(mode(secret));
+    opening
+}
+
+const fn mode(secret: Option<&Secret>) -> u8 {
+    if secret.is_some() { MODE_SECRET } else { MODE_OPEN }
+}
+
+async fn read_opening<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    transcript: &mut Transcript,
+) -> Result<u8, Refusal> {
+    let prefix: [u8; PREFIX_BYTES] = read(stream, transcript).await?;
+    let [a, b, c, d, e, f, g, h, high, low] = prefix;
+    let magic = [a, b, c, d, e, f, g, h];
+    if magic != MAGIC {
+        return Err(Refusal::NotCarnet(magic));
+    }
+    let theirs = u16::from_be_bytes([high, low]);
+    if theirs != VERSION {
+        return Err(Refusal::Version { theirs });
+    }
+    let [mode] = read(stream, transcript).await?;
+    Ok(mode)
+}
+
+fn check_modes(secret: Option<&Secret>, theirs: u8) -> Result<(), Refusal> {
+    if mode(secret) == theirs {
+        return Ok(());
+    }
+    Err(Refusal::Modes { is_ours_secret: secret.is_some() })
+}
+
+async fn read<S: AsyncRead + Unpin, const N: usize>(
+    stream: &mut S,
+    transcript: &mut Transcript,
+) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes).await?;
+    transcript.add(&bytes);
+    Ok(bytes)
+}
+
+fn nonce() -> io::Result<[u8; NONCE_BYTES]> {
+    let mut nonce = [0; NONCE_BYTES];
+    random(&mut nonce)?;
+    Ok(nonce)
+}
+
+/// Fills bytes that nobody can guess.
+pub(super) fn random(bytes: &mut [u8]) -> io::Result<()> {
+    SystemRandom::new().fill(bytes).map_err(|_| io::Error::other("the system has no random bytes"))
+}
+
+/// What both have said.
+struct Transcript {
+    key: hmac::Key,
+    said: Vec<u8>,
+}
+
+impl Transcript {
+    fn new(secret: Option<&Secret>, binding: Binding) -> Self {
+        let key = match secret {
+            Some(secret) => secret.key().clone(),
+            None => hmac::Key::new(hmac::HMAC_SHA256, &[]),
+        };
+        Self { key, said: binding.iter().flatten().copied().collect() }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.said.extend_from_slice(bytes);
+    }
+
+    fn of(&self, role: &[u8; 6]) -> Vec<u8> {
+        [role, &self.said[..]].concat()
+    }
+
+    fn proof(&self, role: &[u8; 6]) -> [u8; PROOF_BYTES] {
+        let tag = hmac::sign(&self.key, &self.of(role));
+        *tag.as_ref().first_chunk().expect("a tag of HMAC-SHA-256 has 32 bytes")
+    }
+
+    fn is_proof(&self, role: &[u8; 6], proof: &[u8]) -> bool {
+        hmac::verify(&self.key, &self.of(role), proof).is_ok()
+    }
+}

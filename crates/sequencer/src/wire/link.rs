@@ -1,0 +1,196 @@
+//! A connection to another process, as whoever asks sees it: calls under way, answers in any order.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use tokio::io::{ReadHalf, split};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::codec::{Malformed, Message, encode};
+use super::limits::Limits;
+use super::stream::{Broken, Frames, Heard, Outbox, Stream};
+use crate::message::{Request, Response};
+use crate::oneshot::{Receiver, Sender, channel, lock};
+use crate::transport::Unanswered;
+
+/// A connection, or one that is being made: what is asked meanwhile waits.
+#[derive(Debug)]
+pub(super) struct Link {
+    calls: Mutex<Calls>,
+    outbox: Outbox,
+    limits: Limits,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    is_closed: bool,
+    made: u64,
+    /// Every call that the other side may still have under way.
+    under_way: HashMap<u64, UnderWay>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    bytes: usize,
+    /// Gone where the caller is.
+    caller: Option<Sender<Response>>,
+}
+
+impl Link {
+    pub(super) fn new(limits: Limits) -> Arc<Self> {
+        let outbox = Outbox::new(2 * limits.request_bytes_max);
+        Arc::new(Self { calls: Mutex::default(), outbox, limits })
+    }
+
+    /// Sends a request, here and now.
+    ///
+    /// `Unanswered` where the connection is gone or has as much under way as it may.
+    pub(super) fn ask(self: &Arc<Self>, request: Request) -> Asked {
+        let (sender, receiver) = channel();
+        let mut frame = BytesMut::new();
+        let id = {
+            let mut calls = lock(&self.calls);
+            calls.made += 1;
+            calls.made
+        };
+        if let Err(error) = encode(id, &Message::Request(request), &mut frame) {
+            // It never is sent, whenever it is tried: nothing of it is under way anywhere.
+            return Asked::Answered(Some(Response::Refused(error)));
+        }
+        let mut calls = lock(&self.calls);
+        let has_room = calls.under_way.len() < self.limits.requests_max
+            && calls.bytes + frame.len() <= self.limits.request_bytes_max;
+        if calls.is_closed || !has_room || !self.outbox.push(&frame) {
+            return Asked::Answered(None);
+        }
+        calls.bytes += frame.len();
+        calls.under_way.insert(id, UnderWay { bytes: frame.len(), caller: Some(sender) });
+        drop(calls);
+        Asked::Waits { link: Arc::clone(self), id, receiver }
+    }
+
+    /// Ends it: whoever waits is told that no answer comes.
+    pub(super) fn close(&self) {
+        let mut calls = lock(&self.calls);
+        calls.is_closed = true;
+        calls.bytes = 0;
+        let left = std::mem::take(&mut calls.under_way);
+        drop(calls);
+        self.outbox.close();
+        drop(left);
+    }
+
+    /// Carries calls and answers over a stream, until that breaks.
+    pub(super) async fn run(&self, stream: Box<dyn Stream>) -> Broken {
+        let (reader, writer) = split(stream);
+        let heard = Heard::new();
+        let stall = self.limits.ping_every * self.limits.pings_lost_max;
+        let ended = tokio::select! {
+            ended = self.outbox.write_to(writer, stall, &heard) => ended,
+            ended = self.receive(reader, &heard) => ended,
+            broken = self.watch(&heard) => Err(broken),
+        };
+        match ended {
+            Ok(()) => Broken::Closed,
+            Err(broken) => broken,
+        }
+    }
+
+    async fn receive(
+        &self,
+        reader: ReadHalf<Box<dyn Stream>>,
+        heard: &Heard,
+    ) -> Result<(), Broken> {
+        let mut frames = Frames::new(reader, heard);
+        loop {
+            let (frame, _) = frames.next().await?;
+            match frame.message {
+                Message::Response(response) => self.answered(frame.id, response)?,
+                Message::Pong => {}
+                Message::Request(_) | Message::Ping => {
+                    return Err(Malformed("a question on a connection that it answers on").into());
+                }
+            }
+        }
+    }
+
+    fn answered(&self, id: u64, response: Response) -> Result<(), Malformed> {
+        let mut calls = lock(&self.calls);
+        let Some(call) = calls.under_way.remove(&id) else {
+            return Err(Malformed("an answer that nobody asked for"));
+        };
+        calls.bytes -= call.bytes;
+        drop(calls);
+        if let Some(caller) = call.caller {
+            caller.send(response);
+        }
+        Ok(())
+    }
+
+    /// Finds out that the other side is gone, or that nobody needs it any more.
+    async fn watch(&self, heard: &Heard) -> Broken {
+        let mut ping = BytesMut::new();
+        encode(0, &Message::Ping, &mut ping).expect("a ping is short");
+        // Whoever was paused himself finds one tick, not all that he missed.
+        let mut ticks = interval(self.limits.ping_every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut lost, mut unused, mut made) = (0, 0, 0);
+        loop {
+            ticks.tick().await;
+            if heard.since_last() {
+                lost = 0;
+            } else if lost == self.limits.pings_lost_max {
+                return Broken::Silent;
+            } else {
+                lost += 1;
+                self.outbox.push(&ping);
+            }
+            let calls = lock(&self.calls);
+            let is_unused = calls.under_way.is_empty() && calls.made == made;
+            made = calls.made;
+            drop(calls);
+            unused = if is_unused { unused + 1 } else { 0 };
+            if unused == self.limits.pings_unused_max {
+                return Broken::Idle;
+            }
+        }
+    }
+}
+
+/// A request that was sent, or could not be.
+pub(super) enum Asked {
+    Answered(Option<Response>),
+    Waits { link: Arc<Link>, id: u64, receiver: Receiver<Response> },
+}
+
+impl Future for Asked {
+    type Output = Result<Response, Unanswered>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answered = match self.get_mut() {
+            Self::Answered(response) => response.take(),
+            Self::Waits { receiver, .. } => match pin!(receiver).poll(context) {
+                Poll::Ready(response) => response,
+                Poll::Pending => return Poll::Pending,
+            },
+        };
+        Poll::Ready(answered.ok_or(Unanswered))
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Self::Waits { link, id, .. } = self {
+            // It counts until the other side has answered; nobody is woken by that any more.
+            let mut calls = lock(&link.calls);
+            let caller = calls.under_way.get_mut(id).and_then(|call| call.caller.take());
+            drop(calls);
+            drop(caller);
+        }
+    }
+}

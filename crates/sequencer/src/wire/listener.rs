@@ -1,0 +1,252 @@
+//! The processes that ask this one.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Poll, Waker};
+
+use bytes::BytesMut;
+use tokio::io::{ReadHalf, split};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use super::codec::{Malformed, Message, encode};
+use super::handshake::{Incarnation, Refusal, welcome};
+use super::limits::Limits;
+use super::pause;
+use super::security::Security;
+use super::stream::{Broken, Frames, Heard, Outbox, Stream};
+use crate::message::Response;
+use crate::oneshot::lock;
+use crate::transport::{Answering, Handler};
+
+/// A request in a longer frame is answered by a task of its own from the first step on: deciding
+/// it may take a while.
+const LONG_REQUEST_BYTES: usize = 64 << 10;
+
+/// What connections share.
+pub(super) struct Served {
+    security: Security,
+    limits: Limits,
+    incarnation: Incarnation,
+    handler: Mutex<Option<Weak<dyn Handler>>>,
+    greetings: Arc<Semaphore>,
+    connections: Arc<Semaphore>,
+}
+
+impl Served {
+    pub(super) fn new(security: Security, limits: Limits, incarnation: Incarnation) -> Arc<Self> {
+        Arc::new(Self {
+            security,
+            limits,
+            incarnation,
+            handler: Mutex::new(None),
+            greetings: Arc::new(Semaphore::new(limits.greetings_max)),
+            connections: Arc::new(Semaphore::new(limits.connections_max)),
+        })
+    }
+
+    pub(super) fn serve(&self, handler: &Arc<dyn Handler>) {
+        *lock(&self.handler) = Some(Arc::downgrade(handler));
+    }
+
+    fn handler(&self) -> Option<Arc<dyn Handler>> {
+        lock(&self.handler).as_ref().and_then(Weak::upgrade)
+    }
+}
+
+/// Takes connections, for as long as it is polled.
+pub(super) async fn listen(served: Arc<Served>, listener: TcpListener) {
+    // Dropped with this future, and every connection with them.
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        match accepted {
+            Ok((stream, from)) => match Arc::clone(&served.greetings).try_acquire_owned() {
+                Ok(greeting) => {
+                    let served = Arc::clone(&served);
+                    connections.spawn(converse(served, stream, from, greeting));
+                }
+                Err(_) => refused(from, &Refusal::Full),
+            },
+            Err(error) => {
+                tracing::warn!(%error, "cannot take a connection of another process");
+                pause(served.limits.retry_max).await;
+            }
+        }
+    }
+}
+
+fn refused(from: SocketAddr, refusal: &Refusal) {
+    tracing::warn!(%from, why = %refusal, "refused the connection of another process");
+}
+
+/// Finds out who it is, and answers him for as long as he stays.
+async fn converse(
+    served: Arc<Served>,
+    stream: TcpStream,
+    from: SocketAddr,
+    greeting: OwnedSemaphorePermit,
+) {
+    let opened = timeout(served.limits.greeting_timeout, Box::pin(open(&served, stream)));
+    let stream = match opened.await.unwrap_or(Err(Refusal::Slow)) {
+        Ok(stream) => stream,
+        Err(refusal) => return refused(from, &refusal),
+    };
+    let Ok(_connection) = Arc::clone(&served.connections).try_acquire_owned() else {
+        return refused(from, &Refusal::Full);
+    };
+    drop(greeting);
+    let (reader, writer) = split(stream);
+    let heard = Heard::new();
+    let answers = Arc::new(Answers::new(&served.limits));
+    let stall = served.limits.client_silence_max;
+    let ended = tokio::select! {
+        ended = answers.outbox.write_to(writer, stall, &heard) => ended,
+        ended = receive(&served, &answers, reader, &heard) => ended,
+        broken = watch(&served.limits, &heard) => Err(broken),
+    };
+    answers.outbox.close();
+    match ended {
+        Ok(()) | Err(Broken::Closed) => tracing::debug!(%from, "another process went away"),
+        Err(broken) => tracing::warn!(%from, why = %broken, "left another process"),
+    }
+}
+
+async fn open(served: &Served, stream: TcpStream) -> Result<Box<dyn Stream>, Refusal> {
+    stream.set_nodelay(true)?;
+    let (mut stream, binding): (Box<dyn Stream>, _) = match served.security.tls() {
+        None => (Box::new(stream), None),
+        Some(tls) => {
+            let (stream, binding) = tls.accept(stream).await?;
+            (Box::new(stream), binding)
+        }
+    };
+    welcome(&mut stream, served.security.secret(), served.incarnation, binding).await?;
+    Ok(stream)
+}
+
+async fn watch(limits: &Limits, heard: &Heard) -> Broken {
+    let mut ticks = interval(limits.client_silence_max);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if !heard.since_last() {
+            return Broken::Silent;
+        }
+    }
+}
+
+async fn receive(
+    served: &Served,
+    answers: &Arc<Answers>,
+    reader: ReadHalf<Box<dyn Stream>>,
+    heard: &Heard,
+) -> Result<(), Broken> {
+    let mut frames = Frames::new(reader, heard);
+    loop {
+        let (frame, bytes) = frames.next().await?;
+        match frame.message {
+            Message::Request(request) => {
+                let answer = answers.begin(frame.id, bytes)?;
+                match served.handler() {
+                    Some(handler) => {
+                        answer_by(answer, handler.handle(request), bytes);
+                    }
+                    // Dropped, it says that nobody leads here.
+                    None => drop(answer),
+                }
+            }
+            Message::Ping => answers.say(0, &Message::Pong),
+            Message::Response(_) | Message::Pong => {
+                return Err(Malformed("an answer on a connection that asks").into());
+            }
+        }
+    }
+}
+
+/// Answers by a task of its own, which goes on when whoever asked is gone.
+///
+/// The first step is made here: what is asked later is begun later.
+fn answer_by(answer: Answer, mut answering: Answering, bytes: usize) {
+    if bytes <= LONG_REQUEST_BYTES {
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(response) = answering.as_mut().poll(&mut context) {
+            return answer.say(response);
+        }
+    }
+    tokio::spawn(async move { answer.say(answering.await) });
+}
+
+/// What is under way on one connection.
+struct Answers {
+    outbox: Outbox,
+    under_way: AtomicUsize,
+    bytes: AtomicUsize,
+    limits: Limits,
+}
+
+impl Answers {
+    fn new(limits: &Limits) -> Self {
+        Self {
+            outbox: Outbox::new(limits.answer_bytes_max),
+            under_way: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            limits: *limits,
+        }
+    }
+
+    fn begin(self: &Arc<Self>, id: u64, bytes: usize) -> Result<Answer, Broken> {
+        let requests = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
+        let all_bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let answer = Answer { answers: Arc::clone(self), id, bytes, is_said: false };
+        if requests > self.limits.requests_max || all_bytes > self.limits.request_bytes_max {
+            return Err(Broken::Crowded);
+        }
+        Ok(answer)
+    }
+
+    fn say(&self, id: u64, message: &Message) {
+        let mut frame = BytesMut::new();
+        encode(id, message, &mut frame).expect("answers are short: the texts of errors are cut");
+        if !self.outbox.push(&frame) {
+            self.outbox.close();
+        }
+    }
+}
+
+/// An answer that is owed. Where it is never said, because whoever should has panicked or has
+/// been given up with its runtime, the other side learns that nobody leads here.
+struct Answer {
+    answers: Arc<Answers>,
+    id: u64,
+    bytes: usize,
+    is_said: bool,
+}
+
+impl Answer {
+    fn say(mut self, response: Response) {
+        self.is_said = true;
+        self.end(response);
+    }
+
+    fn end(&self, response: Response) {
+        // Before the answer goes: who reads it may ask for as much again.
+        self.answers.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.answers.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.answers.say(self.id, &Message::Response(response));
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if !self.is_said {
+            self.end(Response::NotLeading);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! A connection's two directions: frames that come, and frames that wait to go.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::codec::{Frame, Malformed, decode, frame_bytes};
+use crate::oneshot::lock;
+
+/// A buffer that grew beyond it is given up when it is empty.
+const IDLE_BYTES_MAX: usize = 64 << 10;
+const READ_BYTES: usize = 16 << 10;
+/// A buffer is never grown further than this ahead of what has come.
+const READ_BYTES_MAX: usize = 1 << 20;
+
+/// A connection, encrypted or not.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// Why a connection ended.
+#[derive(Debug)]
+pub(super) enum Broken {
+    Io(io::Error),
+    /// The other side closed it.
+    Closed,
+    Malformed(Malformed),
+    /// Nothing came for too long.
+    Silent,
+    /// Nobody used it for long.
+    Idle,
+    /// There is more under way than was agreed on.
+    Crowded,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Closed => f.write_str("the other side closed it"),
+            Self::Malformed(what) => write!(f, "the other side sent {what}"),
+            Self::Silent => f.write_str("nothing came from the other side for too long"),
+            Self::Idle => f.write_str("nobody used it"),
+            Self::Crowded => f.write_str("the other side has too much under way"),
+        }
+    }
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Malformed> for Broken {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+/// Whether the other side gave a sign of life since that was asked last.
+#[derive(Debug)]
+pub(super) struct Heard(AtomicBool);
+
+impl Heard {
+    pub(super) const fn new() -> Self {
+        Self(AtomicBool::new(true))
+    }
+
+    pub(super) fn now(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn since_last(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// Frames that come.
+pub(super) struct Frames<'a, R> {
+    reader: R,
+    buffer: BytesMut,
+    heard: &'a Heard,
+}
+
+impl<'a, R: AsyncRead + Unpin> Frames<'a, R> {
+    pub(super) fn new(reader: R, heard: &'a Heard) -> Self {
+        Self { reader, buffer: BytesMut::new(), heard }
+    }
+
+    /// Waits for a frame; returns it with the bytes that it took.
+    pub(super) async fn next(&mut self) -> Result<(Frame, usize), Broken> {
+        loop {
+            let wanted = frame_bytes(&self.buffer)?;
+            match wanted {
+                Some(bytes) if bytes <= self.buffer.len() => {
+                    let frame = decode(&self.buffer.split_to(bytes).freeze())?;
+                    return Ok((frame, bytes));
+                }
+                _ => self.read(wanted).await?,
+            }
+        }
+    }
+
+    async fn read(&mut self, wanted: Option<usize>) -> Result<(), Broken> {
+        if self.buffer.is_empty() && self.buffer.capacity() > IDLE_BYTES_MAX {
+            self.buffer = BytesMut::new();
+        }
+        let missing = wanted.unwrap_or_default().saturating_sub(self.buffer.len());
+        self.buffer.reserve(missing.clamp(READ_BYTES, READ_BYTES_MAX));
+        if self.reader.read_buf(&mut self.buffer).await? == 0 {
+            return Err(Broken::Closed);
+        }
+        self.heard.now();
+        Ok(())
+    }
+}
+
+/// Frames that wait to be written. Everything that waits goes in one write.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    queue: Mutex<Queue>,
+    wake: Notify,
+    bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    frames: BytesMut,
+    is_closed: bool,
+}
+
+impl Outbox {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { queue: Mutex::default(), wake: Notify::new(), bytes_max }
+    }
+
+    /// Leaves frames to be written; false where there is no room, or nobody writes any more.
+    pub(super) fn push(&self, frames: &[u8]) -> bool {
+        let mut queue = lock(&self.queue);
+        if queue.is_closed || queue.frames.len() + frames.len() > self.bytes_max {
+            return false;
+        }
+        queue.frames.extend_from_slice(frames);
+        drop(queue);
+        self.wake.notify_one();
+        true
+    }
+
+    pub(super) fn close(&self) {
+        let mut queue = lock(&self.queue);
+        queue.is_closed = true;
+        queue.frames = BytesMut::new();
+        drop(queue);
+        self.wake.notify_one();
+    }
+
+    /// Takes what waits, and leaves an empty buffer for what comes.
+    fn swap(&self, written: &mut BytesMut) -> Result<(), Broken> {
+        written.clear();
+        if written.capacity() > IDLE_BYTES_MAX {
+            *written = BytesMut::new();
+        }
+        let mut queue = lock(&self.queue);
+        if queue.is_closed {
+            return Err(Broken::Crowded);
+        }
+        std::mem::swap(&mut queue.frames, written);
+        Ok(())
+    }
+
+    /// Writes what waits, for as long as the connection lives.
+    pub(super) async fn write_to<W: AsyncWrite + Unpin>(
+        &self,
+        mut writer: W,
+        stall: Duration,
+        heard: &Heard,
+    ) -> Result<(), Broken> {
+        let mut batch = BytesMut::new();
+        loop {
+            self.wake.notified().await;
+            loop {
+                self.swap(&mut batch)?;
+                if batch.is_empty() {
+                    break;
+                }
+                let mut rest = &batch[..];
+                while !rest.is_empty() {
+                    let written = in_time(stall, writer.write(rest)).await?;
+                    if written == 0 {
+                        return Err(Broken::Closed);
+                    }
+                    rest = &rest[written..];
+                    if !rest.is_empty() {
+                        // The system's buffer is full, and empties only while the other side reads.
+                        heard.now();
+                    }
+                }
+                in_time(stall, writer.flush()).await?;
+            }
+        }
+    }
+}
+
+async fn in_time<T>(
+    limit: Duration,
+    done: impl Future<Output = io::Result<T>>,
+) -> Result<T, Broken> {
+    match timeout(limit, done).await {
+        Ok(done) => Ok(done?),
+        Err(_) => Err(Broken::Silent),
+    }
+}

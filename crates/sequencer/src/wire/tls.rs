@@ -1,0 +1,200 @@
+//! Certificates, and what they are believed for.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use carnet_base::{Error, Result};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::version::TLS13;
+use rustls::{
+    ClientConfig, ConnectionCommon, DigitallySignedStruct, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+
+use super::handshake::{Binding, Refusal};
+
+/// A process's certificate, and whom it believes. Only TLS 1.3 is spoken.
+#[derive(Clone)]
+pub struct Tls {
+    client: Arc<ClientConfig>,
+    server: Arc<ServerConfig>,
+    has_authority: bool,
+}
+
+impl Tls {
+    /// Reads a certificate with its chain, its private key, and the certificates of the authority
+    /// that signs those of all processes, each as PEM.
+    ///
+    /// With an authority each side of a connection shows a certificate that the authority signed,
+    /// and whoever is called shows one for the name by which he is called. Without one
+    /// certificates encrypt and prove nothing: a shared secret does.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where a file cannot be read; `Invalid` where it does not hold what it should.
+    pub fn from_files(certificate: &Path, key: &Path, authority: Option<&Path>) -> Result<Self> {
+        let authority = authority.map(read).transpose()?;
+        Self::from_pem(&read(certificate)?, &read(key)?, authority.as_deref())
+    }
+
+    /// As [`Tls::from_files`], from what the files hold.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where it is not what it should be.
+    pub fn from_pem(certificate: &[u8], key: &[u8], authority: Option<&[u8]>) -> Result<Self> {
+        let chain = certificates(certificate, "certificate")?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| invalid("private key", e))?;
+        let provider = Arc::new(ring::default_provider());
+        let authority = authority.map(authorities).transpose()?.map(Arc::new);
+        let wrong = |e: rustls::Error| invalid("certificate and key", e);
+
+        let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&TLS13])
+            .map_err(wrong)?;
+        let server = match &authority {
+            Some(roots) => {
+                let (roots, provider) = (Arc::clone(roots), Arc::clone(&provider));
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
+                server.with_client_cert_verifier(verifier.map_err(|e| invalid("authority", e))?)
+            }
+            None => server.with_no_client_auth(),
+        };
+        let server = server.with_single_cert(chain.clone(), key.clone_key()).map_err(wrong)?;
+
+        let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&TLS13])
+            .map_err(wrong)?;
+        let has_authority = authority.is_some();
+        let client = match authority {
+            Some(roots) => client.with_root_certificates(roots),
+            None => {
+                client.dangerous().with_custom_certificate_verifier(Arc::new(Unproved(provider)))
+            }
+        };
+        let client = client.with_client_auth_cert(chain, key).map_err(wrong)?;
+        Ok(Self { client: Arc::new(client), server: Arc::new(server), has_authority })
+    }
+
+    pub(super) const fn has_authority(&self) -> bool {
+        self.has_authority
+    }
+
+    pub(super) async fn connect(
+        &self,
+        stream: TcpStream,
+        host: &str,
+    ) -> Result<(TlsStream<TcpStream>, Binding), Refusal> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| Refusal::Tls(format!("{host} is no name that a certificate can have")))?;
+        let connector = TlsConnector::from(Arc::clone(&self.client));
+        let stream = connector.connect(name, stream).await.map_err(|e| refused(&e))?;
+        let binding = binding(stream.get_ref().1)?;
+        Ok((stream.into(), binding))
+    }
+
+    pub(super) async fn accept(
+        &self,
+        stream: TcpStream,
+    ) -> Result<(TlsStream<TcpStream>, Binding), Refusal> {
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.server));
+        let stream = acceptor.accept(stream).await.map_err(|e| refused(&e))?;
+        let binding = binding(stream.get_ref().1)?;
+        Ok((stream.into(), binding))
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("has_authority", &self.has_authority).finish_non_exhaustive()
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path)
+        .map_err(|e| Error::unavailable(format!("cannot read {}", path.display())).with_source(e))
+}
+
+fn invalid(what: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::invalid(format!("cannot use the {what} for TLS")).with_source(error)
+}
+
+fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = found.map_err(|e| invalid(what, e))?;
+    if found.is_empty() {
+        return Err(Error::invalid(format!(
+            "cannot use the {what} for TLS: it holds none, as PEM"
+        )));
+    }
+    Ok(found)
+}
+
+fn authorities(pem: &[u8]) -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem, "authority")? {
+        roots.add(certificate).map_err(|e| invalid("authority", e))?;
+    }
+    Ok(roots)
+}
+
+fn refused(error: &io::Error) -> Refusal {
+    Refusal::Tls(error.to_string())
+}
+
+/// RFC 9266: what only the two ends of the connection know.
+fn binding<T>(connection: &ConnectionCommon<T>) -> Result<Binding, Refusal> {
+    connection
+        .export_keying_material([0; 32], b"EXPORTER-Channel-Binding", Some(&[]))
+        .map(Some)
+        .map_err(|e| Refusal::Tls(e.to_string()))
+}
+
+/// Takes every certificate whose key the other side has: who he is, the shared secret proves,
+/// bound to the connection.
+#[derive(Debug)]
+struct Unproved(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unproved {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("only TLS 1.3 is spoken".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,122 @@
+//! Processes over one cluster in memory, each with its own port, on the machine's time.
+#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(unreachable_pub, reason = "a module of tests")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use carnet_base::{
+    Bytes, CellKey, PartitionKey, SeededRng, SystemClock, TableId, ThreadSpawn, ThreadTimer,
+    Timestamp, WorkerTasks, block_on,
+};
+use carnet_sequencer::{ClusterLog, Doors, LeaseOptions, Options, Security, TcpNetwork};
+use carnet_store::cluster::MemoryCluster;
+use carnet_store::{BeginKind, Begun, CommitLog, CommitRequest, Context, ReadSet, Write};
+use carnet_txn::{Sequencer, reader};
+use tokio::runtime::Runtime;
+
+const TABLE: TableId = TableId(1000);
+
+pub type Log = ClusterLog<MemoryCluster, TcpNetwork>;
+
+/// A process of the database.
+pub struct Member {
+    pub log: Arc<Log>,
+    pub network: TcpNetwork,
+}
+
+/// A database's processes and the cluster under them.
+pub struct Database {
+    pub cluster: Arc<MemoryCluster>,
+    pub security: Security,
+    pub runtime: Runtime,
+    pub doors: Doors,
+    started: AtomicU64,
+}
+
+/// Nobody takes over while whoever leads is there: on a busy machine that would abort what is
+/// under way.
+pub fn options() -> Options {
+    let lease = LeaseOptions { timeout: Duration::from_secs(600), ..LeaseOptions::default() };
+    Options { lease, patience: Duration::from_secs(60), ..Options::default() }
+}
+
+/// As [`options`], for whoever will not find a leader.
+pub fn impatient() -> Options {
+    Options { patience: Duration::from_millis(300), ..options() }
+}
+
+impl Database {
+    pub fn new(security: Security) -> Self {
+        let clock = Arc::new(SystemClock);
+        let doors = Doors {
+            timer: Arc::new(ThreadTimer::new(Arc::clone(&clock) as _, &ThreadSpawn)),
+            clock,
+            tasks: Arc::new(WorkerTasks::new("tasks", &ThreadSpawn)),
+        };
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+        let started = AtomicU64::new(0);
+        Self { cluster: Arc::default(), security, runtime, doors, started }
+    }
+
+    pub fn start(&self) -> Member {
+        self.start_with(self.security.clone(), options())
+    }
+
+    pub fn bind(&self, security: Security) -> TcpNetwork {
+        let any = "127.0.0.1:0".parse().unwrap();
+        TcpNetwork::bind(any, None, security, self.runtime.handle().clone()).unwrap()
+    }
+
+    pub fn start_with(&self, security: Security, options: Options) -> Member {
+        let network = self.bind(security);
+        let log = ClusterLog::open(
+            Arc::clone(&self.cluster),
+            network.clone(),
+            network.address().clone(),
+            self.doors.clone(),
+            &mut SeededRng::new(self.started.fetch_add(1, Ordering::SeqCst)),
+            options,
+            Arc::new(|first| Box::new(Sequencer::starting_at(first))),
+        );
+        network.serve(&log.handler());
+        Member { log: Arc::new(log), network }
+    }
+}
+
+impl Member {
+    pub fn begin(&self, kind: BeginKind) -> Begun {
+        block_on(self.log.begin(&Context::unbounded(), kind)).unwrap()
+    }
+
+    /// Whoever begins first leads.
+    pub fn lead(&self) {
+        self.begin(BeginKind::ReadOnly);
+        assert!(self.log.is_leading());
+    }
+
+    pub fn put(&self, key: &CellKey, value: &'static str) -> Timestamp {
+        let begun = self.begin(BeginKind::ReadWrite);
+        let committed = block_on(self.log.commit(&Context::unbounded(), put(begun, key, value)));
+        self.log.end(begun);
+        committed.unwrap()
+    }
+
+    pub fn read(&self, key: &CellKey) -> Option<Bytes> {
+        let (begun, context) = (self.begin(BeginKind::ReadOnly), Context::unbounded());
+        let found = block_on(reader::read(&*self.log, &context, key, begun.read)).unwrap();
+        self.log.end(begun);
+        found.and_then(|version| version.payload)
+    }
+}
+
+pub fn cell(name: &str) -> CellKey {
+    CellKey::new(TABLE, &PartitionKey::new("p"), name)
+}
+
+pub fn put(begun: Begun, key: &CellKey, value: &'static str) -> CommitRequest {
+    let writes = vec![Write { key: key.clone(), payload: Some(value.into()) }];
+    CommitRequest::new(begun, begun.start.unwrap(), ReadSet::default(), writes)
+}
