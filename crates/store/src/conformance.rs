@@ -304,7 +304,7 @@ fn a_refused_commit_leaves_nothing<S: CellStore + CommitLog>(store: &S) {
     let (contended, other) = (cell("p", "contended"), cell("p", "other"));
     let loser = session.begin();
     session.put(&contended, "winner");
-    let writes = vec![put(&other, "loser"), put(&contended, "loser")];
+    let writes = vec![put(&contended, "loser"), put(&other, "loser")];
     let refused = session.commit(loser, writes).expect_err("the other one was first");
     assert_eq!(refused.kind(), ErrorKind::Conflict);
     let now = session.snapshot();
