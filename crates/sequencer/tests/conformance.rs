@@ -1,6 +1,7 @@
 //! A database over a cluster passes the store's suite, near its leader and far from it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,67 +9,98 @@ use carnet_base::{
     CellKey, Encoding, Result, SeededRng, SystemClock, ThreadSpawn, ThreadTimer, Timestamp,
     Version, WorkerTasks, block_on,
 };
-use carnet_sequencer::{Address, ClusterLog, Doors, LeaseOptions, LocalNetwork, Options};
+use carnet_sequencer::{
+    Address, ClusterLog, Doors, LeaseOptions, LocalNetwork, Options, Secret, Security, TcpNetwork,
+    Transport,
+};
 use carnet_store::cluster::MemoryCluster;
 use carnet_store::conformance::{PlainOrder, run};
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page, RangeRequest,
 };
+use tokio::runtime::Runtime;
 
-type Log = ClusterLog<MemoryCluster, LocalNetwork>;
+type Log<T> = ClusterLog<MemoryCluster, T>;
 
 /// One process, or one that follows another.
-struct Processes {
-    asked: Log,
-    _leader: Option<Log>,
+struct Processes<T: Transport> {
+    asked: Log<T>,
+    _leader: Option<Log<T>>,
+    _runtime: Option<Runtime>,
 }
 
-fn open(
+fn open<T: Transport>(
     cluster: &Arc<MemoryCluster>,
-    network: &LocalNetwork,
+    network: T,
+    address: &Address,
     doors: &Doors,
-    (name, encoding): (&str, Encoding),
-) -> Log {
-    let address = Address::new(name).unwrap();
+    encoding: Encoding,
+) -> Log<T> {
     // On a busy machine nobody takes over meanwhile: that would abort what is under way.
     let lease = LeaseOptions { timeout: Duration::from_secs(600), ..LeaseOptions::default() };
     let make_order = Arc::new(|first: Timestamp| -> Box<dyn carnet_store::CommitOrder> {
         Box::new(PlainOrder::starting_above(first))
     });
-    let log = ClusterLog::open(
+    ClusterLog::open(
         Arc::clone(cluster),
-        network.clone(),
+        network,
         address.clone(),
         doors.clone(),
-        &mut SeededRng::new(name.len() as u64),
+        &mut SeededRng::new(address.as_str().bytes().map(u64::from).sum()),
         Options { encoding, lease, ..Options::default() },
         make_order,
-    );
-    network.listen(address, &log.handler());
-    log
+    )
 }
 
-fn processes(is_follower: bool, encoding: Encoding) -> Processes {
+fn doors() -> Doors {
     let clock = Arc::new(SystemClock);
-    let doors = Doors {
+    Doors {
         timer: Arc::new(ThreadTimer::new(Arc::clone(&clock) as _, &ThreadSpawn)),
         clock,
         tasks: Arc::new(WorkerTasks::new("tasks", &ThreadSpawn)),
-    };
-    let cluster = Arc::new(MemoryCluster::new());
-    let network = LocalNetwork::new(Arc::clone(&doors.tasks));
-    let first = open(&cluster, &network, &doors, ("first", encoding));
-    // Whoever begins first leads.
-    block_on(first.begin(&Context::unbounded(), BeginKind::ReadOnly)).unwrap();
-    assert!(first.is_leading());
-    if !is_follower {
-        return Processes { asked: first, _leader: None };
     }
-    let second = open(&cluster, &network, &doors, ("the second", encoding));
-    Processes { asked: second, _leader: Some(first) }
 }
 
-impl CellStore for Processes {
+/// Whoever begins first leads.
+fn lead<T: Transport>(log: &Log<T>) {
+    block_on(log.begin(&Context::unbounded(), BeginKind::ReadOnly)).unwrap();
+    assert!(log.is_leading());
+}
+
+fn processes(is_follower: bool, encoding: Encoding) -> Processes<LocalNetwork> {
+    let (doors, cluster) = (doors(), Arc::new(MemoryCluster::new()));
+    let network = LocalNetwork::new(Arc::clone(&doors.tasks));
+    let open = |name| {
+        let address = Address::new(name).unwrap();
+        let log = open(&cluster, network.clone(), &address, &doors, encoding);
+        network.listen(address, &log.handler());
+        log
+    };
+    let first = open("first");
+    lead(&first);
+    if !is_follower {
+        return Processes { asked: first, _leader: None, _runtime: None };
+    }
+    Processes { asked: open("the second"), _leader: Some(first), _runtime: None }
+}
+
+fn processes_over_tcp() -> Processes<TcpNetwork> {
+    let (doors, cluster) = (doors(), Arc::new(MemoryCluster::new()));
+    let runtime = Runtime::new().unwrap();
+    let open = || {
+        let security = Security::Secret(Secret::new("known to both of them").unwrap());
+        let listen = (Ipv4Addr::LOCALHOST, 0).into();
+        let network = TcpNetwork::bind(listen, None, security, runtime.handle().clone()).unwrap();
+        let log = open(&cluster, network.clone(), network.address(), &doors, Encoding::V3);
+        network.serve(&log.handler());
+        log
+    };
+    let first = open();
+    lead(&first);
+    Processes { asked: open(), _leader: Some(first), _runtime: Some(runtime) }
+}
+
+impl<T: Transport> CellStore for Processes<T> {
     async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
         self.asked.get(context, key, at).await
     }
@@ -78,7 +110,7 @@ impl CellStore for Processes {
     }
 }
 
-impl CommitLog for Processes {
+impl<T: Transport> CommitLog for Processes<T> {
     async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
         self.asked.begin(context, kind).await
     }
@@ -113,4 +145,9 @@ fn a_follower_conforms() {
 #[test]
 fn the_second_encoding_conforms() {
     run(|| processes(true, Encoding::V2));
+}
+
+#[test]
+fn a_follower_over_tcp_conforms() {
+    run(processes_over_tcp);
 }

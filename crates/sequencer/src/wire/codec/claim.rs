@@ -6,7 +6,7 @@
 use std::ops::Bound;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use carnet_base::{CellHash, CellKey, KeyRange, TableId};
+use carnet_base::{CellHash, CellKey, Error, KeyRange, Result, TableId};
 use carnet_store::{Cells, Claim, ReadSet, Slot};
 
 use super::Malformed;
@@ -22,6 +22,14 @@ const RANGE_BYTES_MIN: usize = 6;
 /// A length, and a cell key without a partition key.
 const CELL_BYTES_MIN: usize = LENGTH_BYTES + 14;
 const LENGTH_BYTES: usize = 4;
+
+/// Refuses what no decoder takes.
+pub(super) fn check(claim: &Claim) -> Result<()> {
+    if claim.cells.keys().is_sorted_by(|before, key| before < key) {
+        return Ok(());
+    }
+    Err(Error::invalid("a commit writes its cells in their order, and none of them twice"))
+}
 
 pub(super) fn put(claim: &Claim, out: &mut BytesMut) {
     let Claim { read, start, slot: _, reads, cells } = claim;

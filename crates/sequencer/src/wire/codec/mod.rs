@@ -92,8 +92,12 @@ impl std::error::Error for Malformed {}
 ///
 /// # Errors
 ///
-/// `Invalid` where it would be longer than [`FRAME_BYTES_MAX`]; then nothing is appended.
+/// `Invalid` where it would be longer than [`FRAME_BYTES_MAX`], or the cells of a claim are not in
+/// their order; then nothing is appended.
 pub fn encode(id: u64, message: &Message, out: &mut BytesMut) -> Result<()> {
+    if let Message::Request(Request::Commit { claim, .. }) = message {
+        claim::check(claim)?;
+    }
     let begin = out.len();
     out.put_bytes(0, ENVELOPE_BYTES);
     out.put_u8(match message {

@@ -186,6 +186,9 @@ fn cells_that_are_not_in_their_order_are_refused() {
     let good = frame(1, &commit(claim(&[cell(1, "p", b"a"), cell(1, "p", b"b")], &[], Vec::new())));
     let mut content = good[8..].to_vec();
     *content.last_mut().unwrap() = b'a';
+    let mut unsorted = claim(&[], &[], Vec::new());
+    unsorted.cells = Cells::of([cell(1, "p", b"b"), cell(1, "p", b"a")].iter());
+    assert!(encode(1, &commit(unsorted), &mut BytesMut::new()).is_err(), "nor are they sent");
     let twice = decode(&framed(&content)).unwrap_err();
     assert_eq!(twice, Malformed("cells of a claim that are not in their order"));
 }
@@ -193,7 +196,7 @@ fn cells_that_are_not_in_their_order_are_refused() {
 #[test]
 fn damaged_frames_are_refused_or_mean_what_they_say() {
     let good: Vec<Bytes> = examples().iter().map(|message| frame(77, message)).collect();
-    for seed in 0..40_000 {
+    for seed in 0..20_000 {
         let mut rng = SeededRng::new(seed);
         let below = |rng: &mut SeededRng, bound: usize| {
             usize::try_from(rng.below(bound.max(1) as u64)).unwrap()
