@@ -5,7 +5,7 @@
 //!   greeting: version, mode, whom it looks for, Nc ─▶
 //!                                                   ◀─ greeting: version, mode, Ns
 //!   proof: HMAC(secret, "client", both greetings)  ─▶  is it right? am I the one?
-//!                                                   ◀─ verdict, HMAC(secret, "server", both …)
+//!                                                   ◀─ verdict, HMAC(secret, "server", all that)
 //! ```
 //!
 //! * The secret is never sent. Each proof covers both nonces, so that an old one is worth nothing;
@@ -132,6 +132,7 @@ pub(super) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
     let mut verdict = [0; 1 + PROOF_BYTES];
     stream.read_exact(&mut verdict).await?;
     let (verdict, proof) = (verdict[0], &verdict[1..]);
+    transcript.add(&[verdict]);
     if verdict == WRONG_SECRET || !transcript.is_proof(b"server", proof) {
         return Err(Refusal::WrongSecret);
     }
@@ -170,6 +171,7 @@ pub(super) async fn welcome<S: AsyncRead + AsyncWrite + Unpin>(
         None
     };
     let verdict = refusal.as_ref().map_or(WELCOME, |(verdict, _)| *verdict);
+    transcript.add(&[verdict]);
     let mut answer = vec![verdict];
     if verdict == WRONG_SECRET {
         // Who has proved nothing gets no proof to try guesses on.
@@ -271,3 +273,6 @@ impl Transcript {
         hmac::verify(&self.key, &self.of(role), proof).is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use tokio::io::{ReadHalf, split};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::codec::{Malformed, Message, encode};
+use super::codec::{Malformed, Message, decode, encode};
 use super::limits::Limits;
 use super::stream::{Broken, Frames, Heard, Outbox, Stream};
 use crate::message::{Request, Response};
@@ -74,6 +74,11 @@ impl Link {
         Asked::Waits { link: Arc::clone(self), id, receiver }
     }
 
+    #[cfg(test)]
+    pub(super) fn calls_under_way(&self) -> usize {
+        lock(&self.calls).under_way.len()
+    }
+
     /// Ends it: whoever waits is told that no answer comes.
     pub(super) fn close(&self) {
         let mut calls = lock(&self.calls);
@@ -81,7 +86,7 @@ impl Link {
         calls.bytes = 0;
         let left = std::mem::take(&mut calls.under_way);
         drop(calls);
-        self.outbox.close();
+        self.outbox.close(Broken::Closed);
         drop(left);
     }
 
@@ -108,7 +113,7 @@ impl Link {
     ) -> Result<(), Broken> {
         let mut frames = Frames::new(reader, heard);
         loop {
-            let (frame, _) = frames.next().await?;
+            let frame = decode(&frames.next().await?)?;
             match frame.message {
                 Message::Response(response) => self.answered(frame.id, response)?,
                 Message::Pong => {}

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio::io::{ReadHalf, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::codec::{Malformed, Message, encode};
+use super::codec::{Malformed, Message, decode, encode, id_of};
 use super::handshake::{Incarnation, Refusal, welcome};
 use super::limits::Limits;
 use super::pause;
@@ -22,9 +22,11 @@ use crate::message::Response;
 use crate::oneshot::lock;
 use crate::transport::{Answering, Handler};
 
-/// A request in a longer frame is answered by a task of its own from the first step on: deciding
-/// it may take a while.
-const LONG_REQUEST_BYTES: usize = 64 << 10;
+/// A longer frame is read by a task of its own, because that and deciding it may take a while:
+/// meanwhile pings are answered.
+const LONG_FRAME_BYTES: usize = 64 << 10;
+
+const NOT_ASKED: Malformed = Malformed("an answer on a connection that asks");
 
 /// What connections share.
 pub(super) struct Served {
@@ -111,7 +113,7 @@ async fn converse(
         ended = receive(&served, &answers, reader, &heard) => ended,
         broken = watch(&served.limits, &heard) => Err(broken),
     };
-    answers.outbox.close();
+    answers.outbox.close(Broken::Closed);
     match ended {
         Ok(()) | Err(Broken::Closed) => tracing::debug!(%from, "another process went away"),
         Err(broken) => tracing::warn!(%from, why = %broken, "left another process"),
@@ -150,22 +152,25 @@ async fn receive(
 ) -> Result<(), Broken> {
     let mut frames = Frames::new(reader, heard);
     loop {
-        let (frame, bytes) = frames.next().await?;
+        let bytes = frames.next().await?;
+        let len = bytes.len();
+        if len > LONG_FRAME_BYTES {
+            let answer = answers.begin(id_of(&bytes), len)?;
+            tokio::spawn(answer_long(answer, bytes, served.handler()));
+            continue;
+        }
+        let frame = decode(&bytes)?;
         match frame.message {
             Message::Request(request) => {
-                let answer = answers.begin(frame.id, bytes)?;
+                let answer = answers.begin(frame.id, len)?;
                 match served.handler() {
-                    Some(handler) => {
-                        answer_by(answer, handler.handle(request), bytes);
-                    }
+                    Some(handler) => answer_in_turn(answer, handler.handle(request)),
                     // Dropped, it says that nobody leads here.
                     None => drop(answer),
                 }
             }
             Message::Ping => answers.say(0, &Message::Pong),
-            Message::Response(_) | Message::Pong => {
-                return Err(Malformed("an answer on a connection that asks").into());
-            }
+            Message::Response(_) | Message::Pong => return Err(NOT_ASKED.into()),
         }
     }
 }
@@ -173,14 +178,29 @@ async fn receive(
 /// Answers by a task of its own, which goes on when whoever asked is gone.
 ///
 /// The first step is made here: what is asked later is begun later.
-fn answer_by(answer: Answer, mut answering: Answering, bytes: usize) {
-    if bytes <= LONG_REQUEST_BYTES {
-        let mut context = Context::from_waker(Waker::noop());
-        if let Poll::Ready(response) = answering.as_mut().poll(&mut context) {
-            return answer.say(response);
+fn answer_in_turn(answer: Answer, mut answering: Answering) {
+    match answering.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(response) => answer.say(response),
+        Poll::Pending => {
+            tokio::spawn(async move { answer.say(answering.await) });
         }
     }
-    tokio::spawn(async move { answer.say(answering.await) });
+}
+
+async fn answer_long(answer: Answer, bytes: Bytes, handler: Option<Arc<dyn Handler>>) {
+    let decoded = decode(&bytes).and_then(|frame| match frame.message {
+        Message::Request(request) => Ok(request),
+        _ => Err(NOT_ASKED),
+    });
+    drop(bytes);
+    match decoded {
+        Ok(request) => {
+            if let Some(handler) = handler {
+                answer.say(handler.handle(request).await);
+            }
+        }
+        Err(malformed) => answer.answers.outbox.close(malformed.into()),
+    }
 }
 
 /// What is under way on one connection.
@@ -215,7 +235,7 @@ impl Answers {
         let mut frame = BytesMut::new();
         encode(id, message, &mut frame).expect("answers are short: the texts of errors are cut");
         if !self.outbox.push(&frame) {
-            self.outbox.close();
+            self.outbox.close(Broken::Crowded);
         }
     }
 }

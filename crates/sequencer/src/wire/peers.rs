@@ -76,6 +76,13 @@ impl Peers {
         asked
     }
 
+    #[cfg(test)]
+    pub(super) fn calls_under_way(&self, to: &Address) -> usize {
+        let known = lock(&self.known);
+        let link = known.get(to).and_then(|peer| peer.link.as_ref());
+        link.map_or(0, |link| link.calls_under_way())
+    }
+
     async fn connect(&self, to: &Address) -> Result<Box<dyn Stream>, Refusal> {
         let connecting = async {
             let Reached { host, port, incarnation } = Reached::parse(to)?;

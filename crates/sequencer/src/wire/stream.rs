@@ -7,12 +7,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::codec::{Frame, Malformed, decode, frame_bytes};
+use super::codec::{Malformed, frame_bytes};
 use crate::oneshot::lock;
 
 /// A buffer that grew beyond it is given up when it is empty.
@@ -95,14 +95,13 @@ impl<'a, R: AsyncRead + Unpin> Frames<'a, R> {
         Self { reader, buffer: BytesMut::new(), heard }
     }
 
-    /// Waits for a frame; returns it with the bytes that it took.
-    pub(super) async fn next(&mut self) -> Result<(Frame, usize), Broken> {
+    /// Waits for a frame's bytes.
+    pub(super) async fn next(&mut self) -> Result<Bytes, Broken> {
         loop {
             let wanted = frame_bytes(&self.buffer)?;
             match wanted {
                 Some(bytes) if bytes <= self.buffer.len() => {
-                    let frame = decode(&self.buffer.split_to(bytes).freeze())?;
-                    return Ok((frame, bytes));
+                    return Ok(self.buffer.split_to(bytes).freeze());
                 }
                 _ => self.read(wanted).await?,
             }
@@ -135,6 +134,8 @@ pub(super) struct Outbox {
 struct Queue {
     frames: BytesMut,
     is_closed: bool,
+    /// Why, until whoever writes has been told.
+    why: Option<Broken>,
 }
 
 impl Outbox {
@@ -154,10 +155,12 @@ impl Outbox {
         true
     }
 
-    pub(super) fn close(&self) {
+    /// Ends it, and the connection with it.
+    pub(super) fn close(&self, why: Broken) {
         let mut queue = lock(&self.queue);
-        queue.is_closed = true;
-        queue.frames = BytesMut::new();
+        if !queue.is_closed {
+            *queue = Queue { frames: BytesMut::new(), is_closed: true, why: Some(why) };
+        }
         drop(queue);
         self.wake.notify_one();
     }
@@ -170,7 +173,7 @@ impl Outbox {
         }
         let mut queue = lock(&self.queue);
         if queue.is_closed {
-            return Err(Broken::Crowded);
+            return Err(queue.why.take().unwrap_or(Broken::Closed));
         }
         std::mem::swap(&mut queue.frames, written);
         Ok(())

@@ -198,3 +198,6 @@ impl ServerCertVerifier for Unproved {
         self.0.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -148,6 +148,12 @@ pub fn frame_bytes(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     Ok(Some(ENVELOPE_BYTES + content))
 }
 
+/// The id of a whole frame, before its checksum is known to be right.
+pub(super) fn id_of(frame: &[u8]) -> u64 {
+    let id = frame.get(ENVELOPE_BYTES + 1..).and_then(|rest| rest.first_chunk());
+    id.map_or(0, |id| u64::from_be_bytes(*id))
+}
+
 /// Reads a whole frame, as long as [`frame_bytes`] says.
 ///
 /// # Errors

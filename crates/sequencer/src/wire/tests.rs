@@ -1,0 +1,469 @@
+//! Two networks in one process, and peers that do not play by the rules.
+
+use std::future::Future;
+use std::io::{Read as _, Write as _};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use carnet_base::{Rng as _, SeededRng, Timestamp, block_on};
+use carnet_store::Outcome;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+
+use super::address::Reached;
+use super::*;
+use crate::futures::Bell;
+use crate::message::{ClientId, Token};
+use crate::oneshot::lock;
+use crate::transport::Answering;
+
+type Answer = Box<dyn Fn(Request) -> Answering + Send + Sync>;
+
+/// Answers as a test says.
+struct Scripted(Answer);
+
+impl Handler for Scripted {
+    fn handle(self: Arc<Self>, request: Request) -> Answering {
+        (self.0)(request)
+    }
+}
+
+fn scripted(answer: impl Fn(Request) -> Answering + Send + Sync + 'static) -> Arc<dyn Handler> {
+    Arc::new(Scripted(Box::new(answer)))
+}
+
+/// Answers an `Outcome` by its own start.
+fn echo() -> Arc<dyn Handler> {
+    scripted(|request| Box::pin(async move { echoed(&request) }))
+}
+
+fn echoed(request: &Request) -> Response {
+    match request {
+        Request::Outcome { start } => Response::Outcome(Outcome::Committed(*start)),
+        _ => Response::Done,
+    }
+}
+
+fn question(number: u64) -> Request {
+    Request::Outcome { start: Timestamp::new(number).unwrap() }
+}
+
+fn runtime() -> Runtime {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(2).enable_all().build().unwrap()
+}
+
+fn secret() -> Security {
+    Security::Secret(Secret::new("what everybody here knows").unwrap())
+}
+
+fn network_within(runtime: &Runtime, security: Security, limits: Limits) -> TcpNetwork {
+    let listen = "127.0.0.1:0".parse().unwrap();
+    TcpNetwork::bind_within(listen, None, security, runtime.handle().clone(), limits).unwrap()
+}
+
+/// Nobody is given up on a busy machine but by the test that wants it.
+fn patient() -> Limits {
+    let greeting_timeout = Duration::from_secs(60);
+    Limits { greeting_timeout, pings_lost_max: 240, ..Limits::default() }
+}
+
+fn network(runtime: &Runtime) -> TcpNetwork {
+    network_within(runtime, secret(), patient())
+}
+
+/// Asks, again and again where it must be, and returns the answer.
+fn answer_of(from: &TcpNetwork, to: &Address, number: u64) -> Response {
+    loop {
+        if let Ok(response) = block_on(from.call(to, question(number))) {
+            return response;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn assert_echoes(from: &TcpNetwork, to: &Address) {
+    let answer = answer_of(from, to, 5);
+    let Response::Outcome(Outcome::Committed(number)) = answer else { panic!("{answer:?}") };
+    assert_eq!(number.get(), 5);
+}
+
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn port(network: &TcpNetwork) -> u16 {
+    Reached::parse(network.address()).unwrap().port
+}
+
+fn stranger(network: &TcpNetwork) -> std::net::TcpStream {
+    std::net::TcpStream::connect(("127.0.0.1", port(network))).unwrap()
+}
+
+/// A connection that has greeted, to send on it what nobody should.
+async fn greeted(to: &TcpNetwork) -> TcpStream {
+    let incarnation = Reached::parse(to.address()).unwrap().incarnation;
+    let mut stream = TcpStream::connect(("127.0.0.1", port(to))).await.unwrap();
+    handshake::greet(&mut stream, secret().secret(), incarnation, None).await.unwrap();
+    stream
+}
+
+#[test]
+fn answers_come_in_any_order() {
+    let runtime = runtime();
+    let (leader, follower) = (network(&runtime), network(&runtime));
+    let bell = Arc::new(Bell::default());
+    let rung = Arc::clone(&bell);
+    // The first question is answered when the second one has come.
+    let handler = scripted(move |request| {
+        let bell = Arc::clone(&rung);
+        Box::pin(async move {
+            match request {
+                Request::Outcome { start } if start.get() == 1 => bell.rung_after(0).await,
+                _ => bell.ring(),
+            }
+            echoed(&request)
+        })
+    });
+    leader.serve(&handler);
+    let mut first = Box::pin(follower.call(leader.address(), question(1)));
+    assert!(poll_once(first.as_mut()).is_pending());
+    for number in [2, 1] {
+        let call = follower.call(leader.address(), question(number));
+        let answer = if number == 1 { block_on(first.as_mut()) } else { block_on(call) };
+        let expected = Timestamp::new(number).unwrap();
+        assert!(matches!(answer, Ok(Response::Outcome(Outcome::Committed(at))) if at == expected));
+    }
+}
+
+/// Whoever gives a snapshot back and asks for the next one is not heard the other way round.
+#[test]
+fn requests_begin_in_the_order_in_which_they_were_sent() {
+    const REQUESTS: u64 = 3_000;
+    let runtime = runtime();
+    let (leader, follower) = (network(&runtime), network(&runtime));
+    let begun: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let log = Arc::clone(&begun);
+    let handler = scripted(move |request| {
+        let log = Arc::clone(&log);
+        Box::pin(async move {
+            if let Request::End { token, .. } = request {
+                lock(&log).push(token.0);
+                tokio::task::yield_now().await;
+            }
+            Response::Done
+        })
+    });
+    leader.serve(&handler);
+    let call = |token| {
+        let request = Request::End { client: ClientId(1), token: Token(token) };
+        let mut call = Box::pin(follower.call(leader.address(), request));
+        assert!(poll_once(call.as_mut()).is_pending());
+        call
+    };
+    // Some wait for the connection, others find it.
+    let calls: Vec<_> = (0..REQUESTS).map(call).collect();
+    for call in calls {
+        assert!(matches!(block_on(call), Ok(Response::Done)));
+    }
+    assert_eq!(*lock(&begun), (0..REQUESTS).collect::<Vec<_>>());
+}
+
+#[test]
+fn calls_that_are_dropped_leave_nothing_behind() {
+    const CALLS: usize = 8;
+    let runtime = runtime();
+    let limits = Limits { requests_max: CALLS, ..patient() };
+    let (leader, follower) = (network(&runtime), network_within(&runtime, secret(), limits));
+    let (bell, dropped) = (Arc::new(Bell::default()), Arc::new(AtomicUsize::new(0)));
+    let rung = Arc::clone(&bell);
+    let handler = scripted(move |request| {
+        let bell = Arc::clone(&rung);
+        Box::pin(async move {
+            bell.rung_after(0).await;
+            echoed(&request)
+        })
+    });
+    leader.serve(&handler);
+    struct Counted(Arc<AtomicUsize>);
+    impl std::task::Wake for Counted {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    for _ in 0..CALLS {
+        let mut call = Box::pin(follower.call(leader.address(), question(1)));
+        let waker = Waker::from(Arc::new(Counted(Arc::clone(&dropped))));
+        assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    assert_eq!(dropped.load(Ordering::SeqCst), CALLS, "nobody's task is kept");
+    let more = block_on(follower.call(leader.address(), question(1)));
+    assert_eq!(more.unwrap_err(), Unanswered, "the leader has as much under way as it may");
+    bell.ring();
+    assert_echoes(&follower, leader.address());
+    while follower.peers.calls_under_way(leader.address()) > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn who_has_nobody_to_answer_does_not_lead() {
+    let runtime = runtime();
+    let (leader, follower) = (network(&runtime), network(&runtime));
+    assert!(matches!(answer_of(&follower, leader.address(), 1), Response::NotLeading));
+    let handler = echo();
+    leader.serve(&handler);
+    assert_echoes(&follower, leader.address());
+    drop(handler);
+    assert!(matches!(answer_of(&follower, leader.address(), 1), Response::NotLeading));
+}
+
+/// What panics on one's behalf does not leave him waiting, nor anybody else.
+#[test]
+fn an_answer_that_panics_is_none() {
+    let runtime = runtime();
+    let (leader, follower) = (network(&runtime), network(&runtime));
+    let handler = scripted(|request| {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            assert!(!matches!(request, Request::End { .. }), "a test's own panic");
+            echoed(&request)
+        })
+    });
+    leader.serve(&handler);
+    assert_echoes(&follower, leader.address());
+    let end = Request::End { client: ClientId(1), token: Token(1) };
+    assert!(matches!(block_on(follower.call(leader.address(), end)), Ok(Response::NotLeading)));
+    assert_echoes(&follower, leader.address());
+}
+
+#[test]
+fn the_last_clone_closes_the_port_and_whoever_waits_is_told() {
+    let runtime = runtime();
+    let (leader, follower) = (network(&runtime), network(&runtime));
+    let handler = scripted(|request| match request {
+        Request::End { .. } => Box::pin(std::future::pending()),
+        _ => Box::pin(async move { echoed(&request) }),
+    });
+    leader.serve(&handler);
+    assert_echoes(&follower, leader.address());
+    let (clone, address, port) = (leader.clone(), leader.address().clone(), port(&leader));
+    drop(leader);
+    assert_echoes(&follower, &address);
+    let end = Request::End { client: ClientId(1), token: Token(1) };
+    let mut waiting = Box::pin(follower.call(&address, end));
+    assert!(poll_once(waiting.as_mut()).is_pending());
+    drop(clone);
+    assert_eq!(block_on(waiting).unwrap_err(), Unanswered);
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+        std::thread::yield_now();
+    }
+    assert_eq!(block_on(follower.call(&address, question(1))).unwrap_err(), Unanswered);
+}
+
+/// Another life at the same port is not the one that the lease names.
+#[test]
+fn another_process_at_the_address_is_not_asked() {
+    let runtime = runtime();
+    let (other, follower) = (network(&runtime), network(&runtime));
+    let handler = echo();
+    other.serve(&handler);
+    let (place, _) = other.address().as_str().split_once('/').unwrap();
+    let before = Address::new(format!("{place}/0123456789abcdef")).unwrap();
+    assert_eq!(block_on(follower.call(&before, question(1))).unwrap_err(), Unanswered);
+    assert_echoes(&follower, other.address());
+}
+
+#[test]
+fn a_peer_that_accepts_and_says_nothing_is_given_up() {
+    let runtime = runtime();
+    let limits = Limits { greeting_timeout: Duration::from_millis(50), ..patient() };
+    let follower = network_within(&runtime, secret(), limits);
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("{}/0123456789abcdef", silent.local_addr().unwrap());
+    let address = Address::new(address).unwrap();
+    assert_eq!(block_on(follower.call(&address, question(1))).unwrap_err(), Unanswered);
+}
+
+/// A process that is stopped, or cut off, keeps its connections.
+#[test]
+fn a_peer_that_falls_silent_is_given_up() {
+    let runtime = runtime();
+    let ping_every = Duration::from_millis(10);
+    let limits = Limits { ping_every, pings_lost_max: 4, ..patient() };
+    let follower = network_within(&runtime, secret(), limits);
+    let stopped = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = format!("{}/0123456789abcdef", stopped.local_addr().unwrap());
+    let address = Address::new(address).unwrap();
+    let mut call = Box::pin(follower.call(&address, question(1)));
+    assert!(poll_once(call.as_mut()).is_pending());
+    let greeted = runtime.block_on(async {
+        let (mut stream, _) = stopped.accept().await.unwrap();
+        let incarnation = Reached::parse(&address).unwrap().incarnation;
+        handshake::welcome(&mut stream, secret().secret(), incarnation, None).await.unwrap();
+        stream
+    });
+    assert_eq!(block_on(call).unwrap_err(), Unanswered);
+    drop(greeted);
+}
+
+/// Without pongs no try would live to see its answer; on a busy machine some do not either.
+#[test]
+fn pings_keep_a_connection_on_which_an_answer_takes_long() {
+    let runtime = runtime();
+    let ping_every = Duration::from_millis(5);
+    let limits = Limits { ping_every, pings_lost_max: 40, ..patient() };
+    let (leader, follower) = (network(&runtime), network_within(&runtime, secret(), limits));
+    let handler = scripted(|request| {
+        Box::pin(async move {
+            pause(Duration::from_millis(400)).await;
+            echoed(&request)
+        })
+    });
+    leader.serve(&handler);
+    let mut tries = (0..50).map(|_| block_on(follower.call(leader.address(), question(1))));
+    assert!(tries.any(|answer| answer.is_ok()));
+}
+
+#[test]
+fn garbage_on_the_port_hurts_nobody_else() {
+    let runtime = runtime();
+    let (leader, follower) = (network(&runtime), network(&runtime));
+    let handler = echo();
+    leader.serve(&handler);
+    let mut open = Vec::new();
+    for seed in 0..60 {
+        let mut rng = SeededRng::new(seed);
+        let mut stream = stranger(&leader);
+        let mut bytes: Vec<u8> = match seed % 4 {
+            0 => b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+            1 => b"CARNTSEQ\x00\x01".to_vec(),
+            _ => Vec::new(),
+        };
+        bytes.extend((0..rng.below(300)).map(|_| rng.next_u64().to_be_bytes()[0]));
+        // It may have been closed already.
+        let _ = stream.write_all(&bytes);
+        open.push(stream);
+    }
+    assert_echoes(&follower, leader.address());
+    // And from whoever knows the secret.
+    for seed in 0..60 {
+        let mut rng = SeededRng::new(seed);
+        let garbage: Vec<u8> = (0..100).map(|_| rng.next_u64().to_be_bytes()[0] | 0x80).collect();
+        let left = runtime.block_on(async {
+            let mut stream = greeted(&leader).await;
+            stream.write_all(&garbage).await.unwrap();
+            stream.read(&mut [0; 64]).await
+        });
+        assert!(matches!(left, Ok(0) | Err(_)), "seed {seed}: {left:?}");
+    }
+    assert_echoes(&follower, leader.address());
+}
+
+#[test]
+fn those_who_say_nothing_are_few_and_do_not_stay() {
+    let runtime = runtime();
+    let greeting_timeout = Duration::from_millis(100);
+    let limits = Limits { greetings_max: 2, greeting_timeout, ..patient() };
+    let (leader, follower) = (network_within(&runtime, secret(), limits), network(&runtime));
+    let handler = echo();
+    leader.serve(&handler);
+    let mut silent: Vec<_> = (0..5).map(|_| stranger(&leader)).collect();
+    for stream in &mut silent {
+        // Left, whether there was no room for it or its time was over.
+        assert!(matches!(stream.read(&mut [0; 8]), Ok(0) | Err(_)));
+    }
+    assert_echoes(&follower, leader.address());
+}
+
+#[test]
+fn connections_are_bounded() {
+    let runtime = runtime();
+    let limits = Limits { connections_max: 1, ..patient() };
+    let leader = network_within(&runtime, secret(), limits);
+    let (first, second) = (network(&runtime), network(&runtime));
+    let handler = echo();
+    leader.serve(&handler);
+    assert_echoes(&first, leader.address());
+    assert_eq!(block_on(second.call(leader.address(), question(1))).unwrap_err(), Unanswered);
+    drop(first);
+    assert_echoes(&second, leader.address());
+}
+
+#[test]
+fn who_has_more_under_way_than_agreed_is_left() {
+    let runtime = runtime();
+    let limits = Limits { requests_max: 4, ..patient() };
+    let leader = network_within(&runtime, secret(), limits);
+    let handler = scripted(|_| Box::pin(std::future::pending()));
+    leader.serve(&handler);
+    let left = runtime.block_on(async {
+        let mut stream = greeted(&leader).await;
+        let mut frames = bytes::BytesMut::new();
+        for id in 0..5 {
+            codec::encode(id, &codec::Message::Request(question(1)), &mut frames).unwrap();
+        }
+        stream.write_all(&frames).await.unwrap();
+        stream.read(&mut [0; 8]).await
+    });
+    assert!(matches!(left, Ok(0) | Err(_)), "{left:?}");
+}
+
+#[test]
+fn versions_that_do_not_know_each_other_are_both_named() {
+    let runtime = runtime();
+    let leader = network(&runtime);
+    let mut newer = stranger(&leader);
+    newer.write_all(b"CARNTSEQ\x00\x09").unwrap();
+    let mut told = Vec::new();
+    newer.read_to_end(&mut told).unwrap();
+    assert_eq!(told[..10], *b"CARNTSEQ\x00\x01", "it learns which one this process speaks");
+
+    let (mut client, mut server) = tokio::io::duplex(1024);
+    let refused = runtime.block_on(async {
+        server.write_all(b"CARNTSEQ\x00\x09").await.unwrap();
+        handshake::greet(&mut client, None, [0; 8], None).await.unwrap_err()
+    });
+    let text = refused.to_string();
+    assert!(text.contains("version 9") && text.contains("version 1"), "{text}");
+}
+
+#[test]
+fn a_large_claim_passes_and_one_too_large_is_refused_unsent() {
+    let runtime = runtime();
+    let (leader, follower) = (network(&runtime), network(&runtime));
+    let handler = scripted(|request| {
+        Box::pin(async move {
+            let Request::Commit { claim, .. } = request else { return Response::Done };
+            Response::Committed(Timestamp::new(claim.reads.points.len() as u64).unwrap())
+        })
+    });
+    leader.serve(&handler);
+    let commit = |points| {
+        let reads = carnet_store::ReadSet {
+            points: vec![carnet_base::CellHash(7); points],
+            ranges: Vec::new(),
+        };
+        let claim = carnet_store::Claim {
+            read: Timestamp::ZERO,
+            start: Timestamp::ZERO,
+            slot: carnet_store::Slot(0),
+            reads,
+            cells: carnet_store::Cells::default(),
+        };
+        Request::Commit { client: ClientId(1), token: Token(1), claim }
+    };
+    let points = 4 << 20;
+    let answer = block_on(follower.call(leader.address(), commit(points)));
+    assert!(matches!(answer, Ok(Response::Committed(at)) if at.get() == points as u64));
+    let answer = block_on(follower.call(leader.address(), commit(2 * points)));
+    let Ok(Response::Refused(error)) = answer else { panic!("{answer:?}") };
+    assert_eq!(error.kind(), carnet_base::ErrorKind::Invalid);
+}
