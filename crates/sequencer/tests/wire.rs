@@ -5,9 +5,10 @@ mod tcp;
 
 use carnet_base::block_on;
 use carnet_sequencer::{Secret, Security, TcpNetwork};
-use carnet_store::{BeginKind, CommitLog, Context};
+use carnet_store::{BeginKind, CommitLog, Context, Outcome};
 
-use tcp::{Database, cell};
+use tcp::relay::Relay;
+use tcp::{Database, cell, put};
 
 fn secret(text: &str) -> Security {
     Security::Secret(Secret::new(text).unwrap())
@@ -39,6 +40,55 @@ fn when_the_leader_is_closed_the_next_one_takes_over() {
     assert!(third.put(&cell("x"), "after") > before);
     assert_eq!(second.read(&cell("x")).as_deref(), Some(&b"after"[..]));
     assert!(second.log.is_leading() || third.log.is_leading());
+}
+
+/// I6. The leader decided, and the answer is lost with the connection: asked again it says the
+/// same.
+#[test]
+fn an_answer_that_is_lost_in_the_middle_of_a_commit_is_given_again() {
+    let database = Database::new(Security::Insecure);
+    let relay = Relay::new(&database.runtime);
+    let leader = database.start_behind(&relay);
+    leader.lead();
+    let follower = database.start();
+    follower.put(&cell("x"), "before");
+    let begun = follower.begin(BeginKind::ReadWrite);
+    relay.lose_answers();
+    let committed = std::thread::scope(|scope| {
+        let commit = scope.spawn(|| {
+            let request = put(begun, &cell("x"), "after");
+            block_on(follower.log.commit(&Context::unbounded(), request)).unwrap()
+        });
+        while leader.read(&cell("x")).as_deref() != Some(b"after") {
+            std::thread::yield_now();
+        }
+        assert!(!commit.is_finished());
+        relay.cut();
+        commit.join().unwrap()
+    });
+    let outcome = block_on(leader.log.outcome(&Context::unbounded(), begun.start.unwrap()));
+    assert_eq!(outcome.unwrap(), Outcome::Committed(committed));
+    follower.log.end(begun);
+    assert!(follower.put(&cell("x"), "later") > committed);
+}
+
+#[test]
+fn a_question_that_is_lost_is_asked_again() {
+    let database = Database::new(Security::Insecure);
+    let relay = Relay::new(&database.runtime);
+    let leader = database.start_behind(&relay);
+    leader.lead();
+    let follower = database.start();
+    let before = follower.put(&cell("x"), "before");
+    relay.lose_questions();
+    let after = std::thread::scope(|scope| {
+        let put = scope.spawn(|| follower.put(&cell("x"), "after"));
+        assert_eq!(leader.read(&cell("x")).as_deref(), Some(&b"before"[..]));
+        relay.cut();
+        put.join().unwrap()
+    });
+    assert!(after > before);
+    assert_eq!(leader.read(&cell("x")).as_deref(), Some(&b"after"[..]));
 }
 
 #[test]

@@ -22,7 +22,7 @@
 //!
 //! # Promises
 //!
-//! * A call is answered by the answer to that request, or it is [`Unanswered`](crate::Unanswered):
+//! * A call is answered by the answer to that request, or it is [`Unanswered`]:
 //!   when the connection breaks, when nothing was heard for about a second although it was asked
 //!   for, when it cannot be made, or when as much is under way on it as may be.
 //! * Only what certainly was never sent is refused here: a claim too large for a frame. Whatever
@@ -77,6 +77,7 @@ pub use tls::Tls;
 #[derive(Clone)]
 pub struct TcpNetwork {
     address: Address,
+    listens_on: SocketAddr,
     runtime: Handle,
     peers: Arc<Peers>,
     served: Arc<Served>,
@@ -133,13 +134,19 @@ impl TcpNetwork {
         let (open, closed) = watch::channel(());
         runtime.spawn(until_closed(closed, listener::listen(Arc::clone(&served), listener)));
         let peers = Arc::new(Peers::new(security, limits));
-        Ok(Self { address, runtime, peers, served, open: Arc::new(open) })
+        Ok(Self { address, listens_on: bound, runtime, peers, served, open: Arc::new(open) })
     }
 
     /// Returns how the others reach this process: what stands in the lease while it leads.
     #[must_use]
     pub const fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Returns where it listens, with the port that was picked.
+    #[must_use]
+    pub const fn listens_on(&self) -> SocketAddr {
+        self.listens_on
     }
 
     /// Says who answers requests, from now on and for as long as he lives.

@@ -96,18 +96,14 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-fn port(network: &TcpNetwork) -> u16 {
-    Reached::parse(network.address()).unwrap().port
-}
-
 fn stranger(network: &TcpNetwork) -> std::net::TcpStream {
-    std::net::TcpStream::connect(("127.0.0.1", port(network))).unwrap()
+    std::net::TcpStream::connect(network.listens_on()).unwrap()
 }
 
 /// A connection that has greeted, to send on it what nobody should.
 async fn greeted(to: &TcpNetwork) -> TcpStream {
     let incarnation = Reached::parse(to.address()).unwrap().incarnation;
-    let mut stream = TcpStream::connect(("127.0.0.1", port(to))).await.unwrap();
+    let mut stream = TcpStream::connect(to.listens_on()).await.unwrap();
     handshake::greet(&mut stream, secret().secret(), incarnation, None).await.unwrap();
     stream
 }
@@ -254,7 +250,7 @@ fn the_last_clone_closes_the_port_and_whoever_waits_is_told() {
     });
     leader.serve(&handler);
     assert_echoes(&follower, leader.address());
-    let (clone, address, port) = (leader.clone(), leader.address().clone(), port(&leader));
+    let (clone, address, port) = (leader.clone(), leader.address().clone(), leader.listens_on());
     drop(leader);
     assert_echoes(&follower, &address);
     let end = Request::End { client: ClientId(1), token: Token(1) };
@@ -262,7 +258,7 @@ fn the_last_clone_closes_the_port_and_whoever_waits_is_told() {
     assert!(poll_once(waiting.as_mut()).is_pending());
     drop(clone);
     assert_eq!(block_on(waiting).unwrap_err(), Unanswered);
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+    while std::net::TcpStream::connect(port).is_ok() {
         std::thread::yield_now();
     }
     assert_eq!(block_on(follower.call(&address, question(1))).unwrap_err(), Unanswered);

@@ -2,6 +2,9 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![allow(unreachable_pub, reason = "a module of tests")]
 
+pub mod relay;
+
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,6 +18,8 @@ use carnet_store::cluster::MemoryCluster;
 use carnet_store::{BeginKind, Begun, CommitLog, CommitRequest, Context, ReadSet, Write};
 use carnet_txn::{Sequencer, reader};
 use tokio::runtime::Runtime;
+
+use relay::Relay;
 
 const TABLE: TableId = TableId(1000);
 
@@ -65,13 +70,21 @@ impl Database {
         self.start_with(self.security.clone(), options())
     }
 
-    pub fn bind(&self, security: Security) -> TcpNetwork {
-        let any = "127.0.0.1:0".parse().unwrap();
-        TcpNetwork::bind(any, None, security, self.runtime.handle().clone()).unwrap()
+    pub fn start_with(&self, security: Security, options: Options) -> Member {
+        self.start_as(None, security, options)
     }
 
-    pub fn start_with(&self, security: Security, options: Options) -> Member {
-        let network = self.bind(security);
+    /// Starts a process that the others reach through a relay.
+    pub fn start_behind(&self, relay: &Relay) -> Member {
+        let member = self.start_as(Some(relay.place()), self.security.clone(), options());
+        relay.lead_to(&member.network);
+        member
+    }
+
+    fn start_as(&self, advertise: Option<String>, security: Security, options: Options) -> Member {
+        let listen = (Ipv4Addr::LOCALHOST, 0).into();
+        let runtime = self.runtime.handle().clone();
+        let network = TcpNetwork::bind(listen, advertise, security, runtime).unwrap();
         let log = ClusterLog::open(
             Arc::clone(&self.cluster),
             network.clone(),
