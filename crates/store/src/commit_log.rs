@@ -1,8 +1,10 @@
 //! Where the order of commits is kept.
 
-use std::future::Future;
+use std::future::{Future, ready};
 
-use carnet_base::{Bytes, CellHash, CellKey, Error, KeyRange, Result, TableId, Timestamp};
+use carnet_base::{
+    Bytes, CellHash, CellKey, Error, KeyRange, Result, TableId, Timestamp, WallTime,
+};
 
 use crate::cells::Cells;
 use crate::context::Context;
@@ -192,6 +194,42 @@ pub trait CommitLog: Send + Sync + 'static {
 
     /// Returns P: the largest timestamp such that every commit ≤ P is resolved.
     fn published(&self) -> Timestamp;
+
+    /// Returns the newest commit that was published by a wall time, as exactly as that is
+    /// [known](crate::WallTimes).
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a time ahead of the log's; `TooOld` where nothing is known of one so early;
+    /// `Unsupported` where the log keeps no wall times.
+    fn timestamp_at(
+        &self,
+        context: &Context,
+        wall: WallTime,
+    ) -> impl Future<Output = Result<Timestamp>> + Send {
+        let _ = (context, wall);
+        ready(Err(no_wall_times()))
+    }
+
+    /// Returns when a commit was published: not after it was, and about a second before at most,
+    /// or less exactly where it is old.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a timestamp ahead of P; `TooOld` where nothing is known of one so old;
+    /// `Unsupported` where the log keeps no wall times.
+    fn wall_time_of(
+        &self,
+        context: &Context,
+        commit: Timestamp,
+    ) -> impl Future<Output = Result<WallTime>> + Send {
+        let _ = (context, commit);
+        ready(Err(no_wall_times()))
+    }
+}
+
+fn no_wall_times() -> Error {
+    Error::unsupported("wall times of commits on this store")
 }
 
 /// Where a new life of a log begins.

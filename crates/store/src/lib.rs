@@ -30,6 +30,7 @@ mod commit_log;
 pub mod conformance;
 mod context;
 mod memory;
+mod wall_times;
 
 pub use cell_store::{At, CellStore, Page, PageLimit, RangeRequest};
 pub use cells::Cells;
@@ -39,3 +40,4 @@ pub use commit_log::{
 };
 pub use context::Context;
 pub use memory::MemoryStore;
+pub use wall_times::{SteadyWall, WallPoint, WallTimes};

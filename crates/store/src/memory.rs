@@ -6,19 +6,23 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use carnet_base::{Bytes, CellKey, KeyRange, Result, Timestamp, Version};
+use carnet_base::{
+    Bytes, CellKey, Clock, KeyRange, Result, SystemClock, Timestamp, Version, WallTime,
+};
 
 use crate::cell_store::{At, CellStore, Page, RangeRequest};
 use crate::commit_log::{
     BeginKind, Begun, CommitLog, CommitOrder, CommitRequest, Outcome, check_handed_out,
 };
 use crate::context::Context;
+use crate::wall_times::{SteadyWall, WallPoint, WallTimes};
 
 /// A store in memory. Nothing survives it.
 pub struct MemoryStore {
     state: Mutex<State>,
+    clock: Arc<dyn Clock>,
 }
 
 struct State {
@@ -27,6 +31,9 @@ struct State {
     cells: BTreeMap<CellKey, BTreeMap<Timestamp, Stored>>,
     /// The commit table: S → C.
     entries: BTreeMap<Timestamp, Timestamp>,
+    steady: SteadyWall,
+    /// A point for each commit, so that each is known exactly.
+    times: WallTimes,
 }
 
 struct Stored {
@@ -38,10 +45,22 @@ impl MemoryStore {
     /// Makes an empty store whose commits the given rules decide.
     #[must_use]
     pub fn new(order: Box<dyn CommitOrder>) -> Self {
+        Self::with_clock(order, Arc::new(SystemClock))
+    }
+
+    /// As [`MemoryStore::new`], at the times of a clock.
+    #[must_use]
+    pub fn with_clock(order: Box<dyn CommitOrder>, clock: Arc<dyn Clock>) -> Self {
         order.extend(Timestamp::MAX);
-        Self {
-            state: Mutex::new(State { order, cells: BTreeMap::new(), entries: BTreeMap::new() }),
-        }
+        let mut state = State {
+            order,
+            cells: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            steady: SteadyWall::default(),
+            times: WallTimes::default(),
+        };
+        state.note_time(&*clock);
+        Self { state: Mutex::new(state), clock }
     }
 
     /// Writes every known commit timestamp into its versions, as a sweep does.
@@ -67,6 +86,12 @@ impl MemoryStore {
 }
 
 impl State {
+    /// Notes what has been committed by now.
+    fn note_time(&mut self, clock: &dyn Clock) {
+        let wall = self.steady.read(clock);
+        self.times.note(WallPoint { timestamp: self.order.published(), wall });
+    }
+
     fn candidate(versions: &BTreeMap<Timestamp, Stored>, at: At) -> Option<Version> {
         versions
             .range((Bound::Unbounded, Bound::Excluded(at.below)))
@@ -144,7 +169,11 @@ impl CommitLog for MemoryStore {
     }
 
     async fn commit(&self, _: &Context, request: CommitRequest) -> Result<Timestamp> {
-        self.lock().commit(request)
+        let mut state = self.lock();
+        state.note_time(&*self.clock);
+        let committed = state.commit(request);
+        state.note_time(&*self.clock);
+        committed
     }
 
     async fn outcome(&self, _: &Context, start: Timestamp) -> Result<Outcome> {
@@ -159,5 +188,16 @@ impl CommitLog for MemoryStore {
 
     fn published(&self) -> Timestamp {
         self.lock().order.published()
+    }
+
+    async fn timestamp_at(&self, _: &Context, wall: WallTime) -> Result<Timestamp> {
+        let mut state = self.lock();
+        let now = state.steady.read(&*self.clock);
+        state.times.find(wall, now, state.order.published())
+    }
+
+    async fn wall_time_of(&self, _: &Context, commit: Timestamp) -> Result<WallTime> {
+        let state = self.lock();
+        state.times.find_wall(commit, state.order.published())
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use num_bigint::{BigInt, Sign};
 
 use super::calendar::Civil;
+use crate::clock::WallTime;
 use crate::value::Value;
 
 const DAY_MILLIS: i64 = 86_400_000;
@@ -33,6 +34,13 @@ impl Display for Value {
             Self::Time(nanos) => time_of_day(f, nanos.div_euclid(1_000_000_000))
                 .and_then(|()| write!(f, ".{:09}", nanos.rem_euclid(1_000_000_000))),
         }
+    }
+}
+
+/// As CQL's `timestamp`, to the millisecond.
+impl Display for WallTime {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        timestamp(f, self.millis())
     }
 }
 
