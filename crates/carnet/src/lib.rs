@@ -61,7 +61,7 @@ pub use bytes::BytesMut;
 pub use carnet_base as base;
 pub use carnet_base::{
     Bytes, CellKey, DataType, Error, ErrorKind, KeyRange, PartitionKey, Result, Timestamp, Uuid,
-    Value, block_on,
+    Value, WallTime, block_on,
 };
 pub use carnet_storage as storage;
 pub use carnet_store::{Outcome, PageLimit};

@@ -1,6 +1,6 @@
 //! The stores that a [`Db`](crate::Db) can lie on, behind one type.
 
-use carnet_base::{CellKey, Result, Timestamp, Version};
+use carnet_base::{CellKey, Result, Timestamp, Version, WallTime};
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, MemoryStore, Outcome, Page,
     RangeRequest,
@@ -51,5 +51,13 @@ impl CommitLog for AnyStore {
 
     fn published(&self) -> Timestamp {
         each!(self, store => store.published())
+    }
+
+    async fn timestamp_at(&self, context: &Context, wall: WallTime) -> Result<Timestamp> {
+        each!(self, store => store.timestamp_at(context, wall).await)
+    }
+
+    async fn wall_time_of(&self, context: &Context, commit: Timestamp) -> Result<WallTime> {
+        each!(self, store => store.wall_time_of(context, commit).await)
     }
 }

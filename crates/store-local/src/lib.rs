@@ -19,17 +19,21 @@
 //! Timestamps are handed out below a *bound* that is on disk before it is used. A new life starts
 //! at the bound, so that no start is ever used twice, and an unfinished transaction of an earlier
 //! life can be told by its start: no entry means aborted.
+//!
+//! Beside the commits stand their wall times, a point about every second (`times`): by them the
+//! retention goes on across restarts.
 
 mod bound;
 mod commit_table;
 mod gc;
+mod keeper;
+mod times;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{
-    CellKey, Clock, Error, ErrorKind, KeyRange, Result, Signal, Spawn, Timestamp, Version,
-    WorkerHandle,
+    CellKey, Clock, Error, ErrorKind, KeyRange, Result, Signal, Spawn, Timestamp, Version, WallTime,
 };
 use carnet_storage::disk::Disk;
 use carnet_storage::{
@@ -40,32 +44,32 @@ use carnet_store::{
     Page, RangeRequest, check_handed_out,
 };
 
-use crate::bound::BoundKeeper;
 use crate::gc::Gc;
+use crate::keeper::Keeping;
+use crate::times::Times;
 
 /// The store on this machine's disk.
 pub struct LocalStore {
     engine: Arc<Engine>,
     order: SharedOrder,
     clock: Arc<dyn Clock>,
-    bound: BoundWorker,
+    times: Arc<Times>,
+    keeping: Keeping,
 }
 
 type SharedOrder = Arc<dyn CommitOrder>;
 
 /// Tells the rules of each commit as the engine publishes it.
-struct Observer(SharedOrder);
+struct Observer {
+    order: SharedOrder,
+    times: Arc<Times>,
+}
 
 impl Publish for Observer {
     fn publish(&self, commit: Timestamp) {
-        self.0.publish(commit);
+        self.order.publish(commit);
+        self.times.published();
     }
-}
-
-struct BoundWorker {
-    signal: Signal,
-    handle: Mutex<Option<WorkerHandle>>,
-    keeper: Arc<bound::Shared>,
 }
 
 impl LocalStore {
@@ -103,13 +107,15 @@ impl LocalStore {
         let first = engine.timestamp_bound().max(bound::FIRST);
         let order: SharedOrder = Arc::from(order(Life { first, swept: engine.swept() }));
         order.extend(bound::raise(&engine, first)?);
-        engine.observe(Arc::new(Observer(Arc::clone(&order))));
-        engine.set_gc(Arc::new(Gc::new(Arc::clone(&order), Arc::clone(&clock), retention)));
         let signal = Signal::new();
-        let (keeper, shared) = BoundKeeper::new(Arc::clone(&engine), Arc::clone(&order));
-        let handle = spawn.spawn("carnet-bound", signal.clone(), Box::new(keeper));
-        let bound = BoundWorker { signal, handle: Mutex::new(Some(handle)), keeper: shared };
-        Ok(Self { engine, order, clock, bound })
+        let times =
+            Times::open(&engine, Arc::clone(&clock), retention, signal.clone(), order.published())?;
+        let times = Arc::new(times);
+        let observer = Observer { order: Arc::clone(&order), times: Arc::clone(&times) };
+        engine.observe(Arc::new(observer));
+        engine.set_gc(Arc::new(Gc::new(Arc::clone(&order), Arc::clone(&times), retention)));
+        let keeping = Keeping::start(&engine, &order, &times, spawn, signal);
+        Ok(Self { engine, order, clock, times, keeping })
     }
 
     /// Writes what is gathered in memory to files.
@@ -135,22 +141,11 @@ impl LocalStore {
     pub fn metrics(&self) -> Metrics {
         self.engine.metrics()
     }
-
-    fn watch_bound(&self, headroom: u64) {
-        if headroom < bound::STEP / 2 {
-            self.bound.signal.ring();
-        }
-    }
 }
 
 impl Drop for LocalStore {
     fn drop(&mut self) {
-        self.bound.keeper.close();
-        self.bound.signal.ring();
-        let handle = self.bound.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(handle) = handle {
-            handle.join();
-        }
+        self.keeping.end();
     }
 }
 
@@ -183,7 +178,7 @@ impl CommitLog for LocalStore {
         context.check(&*self.clock)?;
         let begun = self.order.begin(kind);
         if kind == BeginKind::ReadWrite {
-            self.watch_bound(self.order.headroom());
+            self.keeping.watch_bound(self.order.headroom());
         }
         begun
     }
@@ -200,7 +195,9 @@ impl CommitLog for LocalStore {
         let writes = request.writes.iter();
         let writes =
             writes.map(|write| Mutation::put_or_delete(&write.key, write.payload.as_deref()));
-        let prepared = self.engine.prepare(start, drops.chain(writes))?;
+        let asked = self.times.asked(|| self.order.published());
+        let points = asked.iter().flat_map(|asked| asked.mutations());
+        let prepared = self.engine.prepare(start, drops.chain(writes).chain(points))?;
         let mut claim = request.into_claim();
         self.engine.ready(prepared.bytes()).await?;
         let decide = || self.order.decide(&mut claim);
@@ -208,6 +205,9 @@ impl CommitLog for LocalStore {
             Ok(appended) => appended,
             Err(AppendError::Refused(error) | AppendError::Engine(error)) => return Err(error),
         };
+        if let Some(asked) = asked {
+            asked.written();
+        }
         appended.await.map_err(|error| {
             Error::new(
                 ErrorKind::Unknown { start },
@@ -239,5 +239,15 @@ impl CommitLog for LocalStore {
 
     fn published(&self) -> Timestamp {
         self.order.published()
+    }
+
+    async fn timestamp_at(&self, context: &Context, wall: WallTime) -> Result<Timestamp> {
+        context.check(&*self.clock)?;
+        self.times.timestamp_at(wall, self.order.published())
+    }
+
+    async fn wall_time_of(&self, context: &Context, commit: Timestamp) -> Result<WallTime> {
+        context.check(&*self.clock)?;
+        self.times.wall_time_of(commit, self.order.published())
     }
 }

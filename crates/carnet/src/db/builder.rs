@@ -193,7 +193,7 @@ impl Builder {
     /// Makes a database in memory. Nothing survives it; it is for tests.
     #[must_use]
     pub fn in_memory(self) -> Db {
-        let store = MemoryStore::new(order(Life::default()));
+        let store = MemoryStore::with_clock(order(Life::default()), Arc::clone(&self.clock));
         self.finish(AnyStore::Memory(store))
     }
 

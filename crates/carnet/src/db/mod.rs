@@ -2,15 +2,14 @@
 
 mod builder;
 mod options;
+mod time;
 
 use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use carnet_base::{
-    Clock, ErrorKind, Result, SeededRng, ThreadTimer, Timestamp, WallTime, block_on,
-};
+use carnet_base::{Clock, ErrorKind, Result, SeededRng, ThreadTimer, Timestamp, block_on};
 use carnet_store::{CommitLog, Context, Outcome};
 use carnet_txn::{Backoff, Isolation};
 
@@ -191,12 +190,6 @@ impl Db {
     #[must_use]
     pub fn published(&self) -> Timestamp {
         self.inner.store.published()
-    }
-
-    /// Reads the wall clock of the database.
-    #[must_use]
-    pub fn wall_time(&self) -> WallTime {
-        self.inner.clock.wall()
     }
 
     /// Writes what is gathered in memory to files.

@@ -1,0 +1,254 @@
+//! When commits were: known both ways, across restarts, crashes and clocks that jump.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use carnet::base::{Clock, Moment, Signal, Spawn, Step, ThreadSpawn, Worker, WorkerHandle};
+use carnet::storage::disk::sim::SimDisk;
+use carnet::{Builder, Db, ErrorKind, RawTable, Timestamp, WallTime, block_on};
+
+const SECOND: i64 = 1_000_000;
+
+/// A clock that is set, and the keeper of wall times, which is stepped by hand.
+#[derive(Clone, Default)]
+struct World {
+    time: Arc<Mutex<(Duration, i64)>>,
+    keeper: Arc<Mutex<Option<Box<dyn Worker>>>>,
+}
+
+impl Clock for World {
+    fn now(&self) -> Moment {
+        Moment(self.time.lock().unwrap().0)
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(self.time.lock().unwrap().1)
+    }
+}
+
+impl Spawn for World {
+    fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
+        if name == "carnet-keeper" {
+            *self.keeper.lock().unwrap() = Some(worker);
+            return WorkerHandle::detached();
+        }
+        ThreadSpawn.spawn(name, signal, worker)
+    }
+}
+
+impl World {
+    fn builder(&self) -> Builder {
+        Db::builder().clock(Arc::new(self.clone())).spawn(Arc::new(self.clone()))
+    }
+
+    fn open(&self, disk: &SimDisk, retention: Duration) -> (Db, RawTable) {
+        let db = self.builder().retention(retention).open_on(Arc::new(disk.clone())).unwrap();
+        let table = db.raw("t").unwrap();
+        (db, table)
+    }
+
+    /// Lets time pass, the keeper at work four times a second.
+    fn pass(&self, micros: i64) {
+        let mut left = micros;
+        while left > 0 {
+            let step = left.min(SECOND / 4);
+            {
+                let mut time = self.time.lock().unwrap();
+                time.0 += Duration::from_micros(step.cast_unsigned());
+                time.1 += step;
+            }
+            left -= step;
+            self.keep();
+        }
+    }
+
+    fn keep(&self) {
+        if let Some(keeper) = self.keeper.lock().unwrap().as_mut() {
+            assert_ne!(keeper.step(), Step::Done);
+        }
+    }
+
+    fn jump(&self, micros: i64) {
+        self.time.lock().unwrap().1 += micros;
+    }
+
+    fn close(&self, db: Db, table: RawTable) {
+        *self.keeper.lock().unwrap() = None;
+        drop((db, table));
+    }
+
+    fn kill(&self, db: Db, table: RawTable, disk: &SimDisk) -> SimDisk {
+        let left = disk.kill();
+        self.close(db, table);
+        left
+    }
+}
+
+fn put(db: &Db, table: &RawTable, value: &str) -> Timestamp {
+    let tx = db.begin().unwrap();
+    table.put(&tx, "k", value).unwrap();
+    tx.commit().unwrap()
+}
+
+/// Commits with the wall times at which they were acknowledged.
+type Commits = Vec<(Timestamp, WallTime)>;
+
+fn commit_some(world: &World, db: &Db, table: &RawTable, pauses: &[i64]) -> Commits {
+    let mut commits = Vec::new();
+    for pause in pauses {
+        commits.push((put(db, table, "v"), world.wall()));
+        world.pass(*pause);
+    }
+    commits
+}
+
+/// Each commit is known to a second, both ways.
+fn check(db: &Db, commits: &Commits) {
+    for (commit, wall) in commits {
+        let known = db.wall_time_of(*commit).unwrap();
+        let early = wall.0 - known.0;
+        assert!((0..=SECOND + SECOND / 4).contains(&early), "{commit}: {early} µs early");
+        let found = db.timestamp_at(WallTime(wall.0 + SECOND + SECOND / 4)).unwrap();
+        assert!(
+            found >= *commit,
+            "{commit} at {wall}: only {found} is seen after more than a second"
+        );
+        // What is seen at a time had been committed by then.
+        let seen = db.timestamp_at(*wall).unwrap();
+        let later = commits.iter().find(|(other, at)| other <= &seen && at > wall);
+        assert_eq!(later, None, "seen at {wall}");
+    }
+}
+
+const PAUSES: [i64; 9] =
+    [SECOND / 10, SECOND / 3, 10 * SECOND, 0, 0, SECOND, 3600 * SECOND, SECOND / 2, 2 * SECOND];
+
+#[test]
+fn a_commit_is_known_to_a_second_also_around_pauses() {
+    let world = World::default();
+    world.pass(1_000 * SECOND);
+    let disk = SimDisk::new(1);
+    let (db, table) = world.open(&disk, Duration::from_secs(100_000));
+    let commits = commit_some(&world, &db, &table, &PAUSES);
+    check(&db, &commits);
+    world.close(db, table);
+    let in_memory = World::default();
+    let db = in_memory.builder().in_memory();
+    let table = db.raw("t").unwrap();
+    let commits = commit_some(&in_memory, &db, &table, &PAUSES);
+    check(&db, &commits);
+}
+
+#[test]
+fn what_was_known_is_known_after_a_crash_and_a_restart() {
+    let world = World::default();
+    let mut disk = SimDisk::new(1);
+    let mut commits = Commits::new();
+    for life in 0..4 {
+        let (db, table) = world.open(&disk, Duration::from_secs(1_000_000));
+        commits.extend(commit_some(&world, &db, &table, &PAUSES));
+        check(&db, &commits);
+        if life % 2 == 1 {
+            db.flush().unwrap();
+        }
+        if life % 2 == 0 {
+            disk = world.kill(db, table, &disk);
+        } else {
+            world.close(db, table);
+        }
+        world.pass(50 * SECOND);
+    }
+    let (db, table) = world.open(&disk, Duration::from_secs(1_000_000));
+    check(&db, &commits);
+    world.close(db, table);
+}
+
+#[test]
+fn wall_times_never_decrease_though_the_clock_jumps() {
+    let world = World::default();
+    world.pass(3_600 * SECOND);
+    let mut disk = SimDisk::new(1);
+    let mut commits = Commits::new();
+    for jump in [-1800 * SECOND, 100 * SECOND, -7200 * SECOND, 60 * SECOND, -SECOND] {
+        let (db, table) = world.open(&disk, Duration::from_secs(1_000_000));
+        commits.extend(commit_some(&world, &db, &table, &PAUSES));
+        world.jump(jump);
+        commits.extend(commit_some(&world, &db, &table, &PAUSES));
+        let known: Vec<_> =
+            commits.iter().map(|(commit, _)| db.wall_time_of(*commit).unwrap()).collect();
+        assert!(known.is_sorted(), "{known:?}");
+        world.pass(10 * SECOND);
+        let last = commits.last().unwrap().0;
+        let now = db.timestamp_at(WallTime(known.last().unwrap().0 + 2 * SECOND)).unwrap();
+        assert!(now >= last, "time goes on");
+        disk = world.kill(db, table, &disk);
+        world.jump(jump);
+    }
+}
+
+#[test]
+fn a_refused_commit_leaves_its_point_to_the_next() {
+    let world = World::default();
+    let disk = SimDisk::new(1);
+    let (db, table) = world.open(&disk, Duration::from_secs(1_000_000));
+    put(&db, &table, "a");
+    world.pass(5 * SECOND);
+    let loser = db.begin().unwrap();
+    table.put(&loser, "k", "loser").unwrap();
+    // It writes the point of the pause, and the keeper asks for another one.
+    put(&db, &table, "b");
+    world.pass(5 * SECOND);
+    assert_eq!(loser.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    let commits = vec![(put(&db, &table, "c"), world.wall())];
+    let disk = world.kill(db, table, &disk);
+    world.pass(100 * SECOND);
+    let (db, table) = world.open(&disk, Duration::from_secs(1_000_000));
+    check(&db, &commits);
+    world.close(db, table);
+}
+
+/// A restart neither forgets what is within the retention nor keeps what is not.
+#[test]
+fn the_retention_goes_on_across_restarts() {
+    let world = World::default();
+    let mut disk = SimDisk::new(1);
+    let retention = Duration::from_secs(100);
+    let mut commits = Commits::new();
+    for _ in 0..20 {
+        let (db, table) = world.open(&disk, retention);
+        commits.extend(commit_some(&world, &db, &table, &[4 * SECOND, 5 * SECOND]));
+        db.compact().unwrap();
+        let now = world.wall();
+        for (commit, wall) in &commits {
+            let age = now.0 - wall.0;
+            let snapshot = block_on(db.snapshot_at(*commit));
+            match snapshot {
+                Ok(_) => assert!(age <= 115 * SECOND, "{commit} is kept for {age} µs"),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::TooOld);
+                    assert!(age > 100 * SECOND, "{commit} is gone after {age} µs");
+                }
+            }
+        }
+        disk = world.kill(db, table, &disk);
+        world.pass(2 * SECOND);
+    }
+}
+
+#[test]
+fn who_asks_for_what_nobody_knows_is_told_so() {
+    let world = World::default();
+    world.pass(1_000 * SECOND);
+    let disk = SimDisk::new(1);
+    let (db, table) = world.open(&disk, Duration::from_secs(100));
+    let commit = put(&db, &table, "v");
+    let ahead = db.timestamp_at(WallTime(world.wall().0 + 1)).unwrap_err();
+    assert_eq!(ahead.kind(), ErrorKind::Invalid);
+    assert_eq!(db.timestamp_at(world.wall()).unwrap(), commit, "now is what is visible");
+    assert_eq!(db.timestamp_at(WallTime(0)).unwrap_err().kind(), ErrorKind::TooOld);
+    let next = commit.checked_add(1).unwrap();
+    assert_eq!(db.wall_time_of(next).unwrap_err().kind(), ErrorKind::Invalid);
+    world.close(db, table);
+}

@@ -1,0 +1,283 @@
+//! Wall times of commits, kept in the log beside them.
+//!
+//! A [point](WallPoint) is a cell of a reserved table, all of it in its key. It is written by a
+//! commit that comes along: so it costs no record, no sync and no timestamp of its own, and is
+//! there after a crash if any later commit is.
+//!
+//! ```text
+//!  keeper     tick: (P, now), asks ──┐          after a spacing, as long as P moves
+//!  commit            asked? (P, now) ┴─▶ writes the points beside its own cells
+//!  keeper                                wakes, and waits for the spacing to pass
+//! ```
+//!
+//! The keeper's point says what was committed before it; that of the commit which finds itself
+//! asked, what after. Where nothing is committed the keeper sleeps: the next commit finds itself
+//! asked and wakes it, and so does one that was under way at the last tick and is published now.
+//! What commits pay is a look at one flag.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use carnet_base::{
+    CellKey, Clock, Error, KeyRange, Moment, PartitionKey, Result, Signal, TableId, Timestamp,
+    WallTime, block_on,
+};
+use carnet_storage::{Engine, Mutation, PageLimit};
+use carnet_store::{SteadyWall, WallPoint, WallTimes};
+
+/// The table's id, reserved in the catalogue.
+pub(crate) const TABLE: TableId = TableId(5);
+
+const PARTITION: &[u8] = b"points";
+
+/// A wall time and a timestamp.
+const KEY_BYTES: usize = 16;
+
+/// Points are this far apart, or a part of the retention where that is short.
+const SPACING_MAX: Duration = Duration::from_secs(1);
+const SPACING_MIN: Duration = Duration::from_millis(1);
+const RETENTION_PART: u32 = 64;
+/// A commit that comes within this part of the spacing after a point makes none.
+const NEAR_PART: u32 = 16;
+
+/// So many points are read at a time when the store is opened.
+const PAGE: PageLimit = PageLimit { cells: 1024, bytes: usize::MAX };
+
+/// What is known of wall times.
+pub(crate) struct Times {
+    clock: Arc<dyn Clock>,
+    spacing: Duration,
+    /// The next commit is to write points.
+    asks: AtomicBool,
+    /// The keeper waits to be woken by a commit.
+    sleeps: AtomicBool,
+    /// Wakes the keeper.
+    signal: Signal,
+    state: Mutex<State>,
+}
+
+struct State {
+    steady: SteadyWall,
+    known: WallTimes,
+    /// Known, but in no commit yet.
+    unwritten: Vec<WallPoint>,
+    ticked: Moment,
+}
+
+impl Times {
+    /// Takes up what earlier lives knew. `first` lies above all that they committed.
+    pub(crate) fn open(
+        engine: &Engine,
+        clock: Arc<dyn Clock>,
+        retention: Duration,
+        signal: Signal,
+        first: Timestamp,
+    ) -> Result<Self> {
+        let spacing = (retention / RETENTION_PART).clamp(SPACING_MIN, SPACING_MAX);
+        let mut known = read_points(engine)?;
+        let mut steady = SteadyWall::resuming(&*clock, known.last().map(|last| last.wall));
+        let now = steady.read(&*clock);
+        let mut unwritten = Vec::new();
+        // Had anything been committed later than a spacing after the last point, it would have
+        // written another.
+        let ended = known.last().map(|last| now.min(after(last.wall, spacing)));
+        for wall in ended.into_iter().chain([now]) {
+            let point = WallPoint { timestamp: first, wall };
+            if known.note(point) {
+                unwritten.push(point);
+            }
+        }
+        let state = Mutex::new(State { steady, known, unwritten, ticked: clock.now() });
+        let (asks, sleeps) = (AtomicBool::new(true), AtomicBool::new(true));
+        Ok(Self { clock, spacing, asks, sleeps, signal, state })
+    }
+
+    /// Makes the keeper's point where one is due. Returns when it is to come again; `None` where a
+    /// commit will wake it.
+    pub(crate) fn tick(&self, published: impl Fn() -> Timestamp) -> Option<Duration> {
+        let mut state = self.lock();
+        let since = self.clock.now().since(state.ticked);
+        if since < self.spacing {
+            self.sleeps.store(false, Ordering::SeqCst);
+            return Some(self.spacing.saturating_sub(since));
+        }
+        // Set before the look at P: what is published after the look finds it set, and wakes.
+        self.sleeps.store(true, Ordering::SeqCst);
+        let published = published();
+        if state.known.last().is_none_or(|last| last.timestamp < published) {
+            let wall = state.steady.read(&*self.clock);
+            state.note(WallPoint { timestamp: published, wall });
+            self.asks.store(true, Ordering::Release);
+        }
+        state.ticked = self.clock.now();
+        None
+    }
+
+    /// Learns that P has moved.
+    pub(crate) fn published(&self) {
+        if self.sleeps.load(Ordering::SeqCst) && self.sleeps.swap(false, Ordering::SeqCst) {
+            self.signal.ring();
+        }
+    }
+
+    /// Returns the points that a commit which is about to be made is to write; mostly it is not
+    /// asked for any.
+    pub(crate) fn asked(&self, published: impl Fn() -> Timestamp) -> Option<Box<Asked<'_>>> {
+        if !self.asks.load(Ordering::Relaxed) || !self.asks.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        let mut state = self.lock();
+        let now = state.steady.read(&*self.clock);
+        // Behind the keeper's point another one would say nothing.
+        if state.known.last().is_none_or(|last| now >= after(last.wall, self.spacing / NEAR_PART)) {
+            state.note(WallPoint { timestamp: published(), wall: now });
+            state.ticked = self.clock.now();
+        }
+        let points = state.unwritten.clone();
+        drop(state);
+        let keys = points.iter().copied().map(key).collect();
+        Some(Box::new(Asked { times: self, points, keys, written: false }))
+    }
+
+    /// Returns the newest commit that was published by a wall time.
+    pub(crate) fn timestamp_at(&self, wall: WallTime, published: Timestamp) -> Result<Timestamp> {
+        let mut state = self.lock();
+        let now = state.steady.read(&*self.clock);
+        state.known.find(wall, now, published)
+    }
+
+    /// Returns when a commit was published.
+    pub(crate) fn wall_time_of(&self, commit: Timestamp, published: Timestamp) -> Result<WallTime> {
+        self.lock().known.find_wall(commit, published)
+    }
+
+    /// Returns what was the newest commit so long ago; zero where that is not known.
+    pub(crate) fn newest_before(&self, retention: Duration) -> Timestamp {
+        let mut state = self.lock();
+        let now = state.steady.read(&*self.clock);
+        let micros = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
+        let begun = WallTime(now.0.saturating_sub(micros));
+        state.known.timestamp_at(begun).unwrap_or_default()
+    }
+
+    /// Forgets what nobody asks for any more, of timestamps from `mark` on.
+    pub(crate) fn forget_below(&self, mark: Timestamp) {
+        self.lock().known.forget_below(mark);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn note(&mut self, point: WallPoint) {
+        if self.known.note(point) {
+            self.unwritten.push(point);
+            // Where commits are refused for long, what was left out since need not be written.
+            self.unwritten.retain(|point| self.known.contains(*point));
+        }
+    }
+}
+
+/// Points that a commit writes. Where it is given up, the next one is asked.
+pub(crate) struct Asked<'a> {
+    times: &'a Times,
+    points: Vec<WallPoint>,
+    keys: Vec<CellKey>,
+    written: bool,
+}
+
+impl Asked<'_> {
+    /// Returns the cells to be written.
+    pub(crate) fn mutations(&self) -> impl Iterator<Item = Mutation<'_>> + Clone {
+        self.keys.iter().map(|key| Mutation::Put { key, payload: &[], expiry: None })
+    }
+
+    /// Notes that the commit is in force.
+    pub(crate) fn written(mut self) {
+        self.written = true;
+        self.times.lock().unwritten.retain(|point| !self.points.contains(point));
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.written {
+            self.times.asks.store(true, Ordering::Release);
+        }
+    }
+}
+
+fn after(wall: WallTime, spacing: Duration) -> WallTime {
+    WallTime(wall.0.saturating_add(i64::try_from(spacing.as_micros()).unwrap_or(i64::MAX)))
+}
+
+/// Names the cell that is a point.
+fn key(point: WallPoint) -> CellKey {
+    let mut clustering = [0; KEY_BYTES];
+    // The sign's bit turned over: earlier times come first.
+    clustering[..8].copy_from_slice(&(point.wall.0.cast_unsigned() ^ (1 << 63)).to_be_bytes());
+    clustering[8..].copy_from_slice(&point.timestamp.get().to_be_bytes());
+    CellKey::new(TABLE, &PartitionKey::new(PARTITION), clustering)
+}
+
+/// Reads a point from the last bytes of its cell's key.
+pub(crate) fn decode(key: &[u8]) -> Result<WallPoint> {
+    let wrong = || Error::corrupted("a cell of the table of wall times is none of its points");
+    let (rest, timestamp) = key.split_last_chunk::<8>().ok_or_else(wrong)?;
+    let (_, wall) = rest.split_last_chunk::<8>().ok_or_else(wrong)?;
+    let wall = WallTime((u64::from_be_bytes(*wall) ^ (1 << 63)).cast_signed());
+    let timestamp = Timestamp::new(u64::from_be_bytes(*timestamp)).ok_or_else(wrong)?;
+    Ok(WallPoint { wall, timestamp })
+}
+
+fn read_points(engine: &Engine) -> Result<WallTimes> {
+    let mut known = WallTimes::default();
+    let mut rest = Some(KeyRange::table(TABLE));
+    while let Some(range) = rest {
+        let page = block_on(engine.range(&range, engine.published(), false, PAGE))?;
+        for (key, _) in page.cells {
+            known.note(decode(key.clustering())?);
+        }
+        rest = page.resume;
+    }
+    Ok(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::{Rng, SeededRng};
+
+    use super::*;
+
+    #[test]
+    fn a_point_is_read_back_from_its_key_and_keys_are_in_the_order_of_points() {
+        let mut rng = SeededRng::new(7);
+        let mut points: Vec<_> = (0..1000)
+            .map(|_| WallPoint {
+                wall: WallTime(rng.next_u64().cast_signed()),
+                timestamp: Timestamp::new(rng.next_u64() >> 1).unwrap(),
+            })
+            .collect();
+        points.sort_unstable();
+        let keys: Vec<_> = points.iter().copied().map(key).collect();
+        assert!(keys.is_sorted());
+        for (key, point) in keys.iter().zip(&points) {
+            assert_eq!(decode(key.clustering()).unwrap(), *point);
+            assert_eq!(decode(key.as_bytes()).unwrap(), *point, "a whole key ends like that");
+        }
+    }
+
+    #[test]
+    fn what_is_no_point_is_refused_or_read_as_one_and_nothing_panics() {
+        let mut rng = SeededRng::new(8);
+        for _ in 0..10_000 {
+            let bytes: Vec<u8> =
+                (0..rng.below(24)).map(|_| rng.next_u64().to_le_bytes()[0]).collect();
+            let valid = bytes.len() >= KEY_BYTES && bytes[bytes.len() - 8] < 0x80;
+            assert_eq!(decode(&bytes).is_ok(), valid, "{bytes:?}");
+        }
+    }
+}
