@@ -67,8 +67,8 @@ pub use carnet_storage as storage;
 pub use carnet_store::{Outcome, PageLimit};
 pub use carnet_txn::{Entry, Isolation, TransactionPage};
 pub use db::{
-    Builder, CompactionStyle, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION, Db, Durability, FilterKind,
-    Metrics, TableOptions, TransactionOptions,
+    AsOf, Builder, CompactionStyle, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION, Db, Durability,
+    FilterKind, Metrics, TableOptions, TransactionOptions,
 };
 pub use table::{Key, RawTable, Record, Table};
 pub use tx::{Handle, Snapshot, SyncTx, Tx, WriteHandle};

@@ -60,4 +60,8 @@ impl CommitLog for AnyStore {
     async fn wall_time_of(&self, context: &Context, commit: Timestamp) -> Result<WallTime> {
         each!(self, store => store.wall_time_of(context, commit).await)
     }
+
+    async fn swept(&self, context: &Context) -> Result<Timestamp> {
+        each!(self, store => store.swept(context).await)
+    }
 }

@@ -237,6 +237,44 @@ fn the_retention_goes_on_across_restarts() {
     }
 }
 
+/// What was visible can be read for as long as the retention says; then the error says how far back
+/// one can go, as people tell the time.
+#[test]
+fn what_was_is_read_until_the_sweep_goes_past_it() {
+    let world = World::default();
+    world.pass(1_000 * SECOND);
+    let disk = SimDisk::new(1);
+    let (db, table) = world.open(&disk, Duration::from_secs(100));
+    let mut commits = Commits::new();
+    for value in 0..30 {
+        commits.push((put(&db, &table, &value.to_string()), world.wall()));
+        world.pass(10 * SECOND);
+    }
+    db.compact().unwrap();
+    for (value, (commit, wall)) in (0..30).zip(&commits) {
+        let by_wall = db.snapshot_as_of(WallTime(wall.0 + 2 * SECOND));
+        let by_timestamp = db.snapshot_as_of(*commit);
+        if value < 19 {
+            for error in [by_wall.err().unwrap(), by_timestamp.err().unwrap()] {
+                assert_eq!(error.kind(), ErrorKind::TooOld, "{error}");
+                let said = error.to_string();
+                assert!(said.contains("1970-01-01 00:19:"), "{said}");
+            }
+        } else if value > 20 {
+            for snapshot in [by_wall.unwrap(), by_timestamp.unwrap()] {
+                let found = table.get(&snapshot, "k").unwrap().unwrap();
+                assert_eq!(found, value.to_string());
+            }
+        }
+    }
+    let ahead = db.published().checked_add(1).unwrap();
+    assert_eq!(db.snapshot_as_of(ahead).err().unwrap().kind(), ErrorKind::Invalid);
+    let writes = db.transaction().snapshot_as_of(db.published()).unwrap();
+    let refused = block_on(table.put(writes.as_async(), "k", "v")).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    world.close(db, table);
+}
+
 #[test]
 fn who_asks_for_what_nobody_knows_is_told_so() {
     let world = World::default();

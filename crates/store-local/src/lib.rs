@@ -250,4 +250,9 @@ impl CommitLog for LocalStore {
         context.check(&*self.clock)?;
         self.times.wall_time_of(commit, self.order.published())
     }
+
+    async fn swept(&self, context: &Context) -> Result<Timestamp> {
+        context.check(&*self.clock)?;
+        Ok(self.engine.swept())
+    }
 }

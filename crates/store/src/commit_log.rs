@@ -226,6 +226,17 @@ pub trait CommitLog: Send + Sync + 'static {
         let _ = (context, commit);
         ready(Err(no_wall_times()))
     }
+
+    /// Returns the sweep mark: what a snapshot at or above it sees is all there, an older one is
+    /// refused.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`; `Unsupported` where the log keeps none.
+    fn swept(&self, context: &Context) -> impl Future<Output = Result<Timestamp>> + Send {
+        let _ = context;
+        ready(Err(Error::unsupported("the sweep mark of this store")))
+    }
 }
 
 fn no_wall_times() -> Error {

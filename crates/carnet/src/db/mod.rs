@@ -20,6 +20,7 @@ use crate::tx::{Snapshot, SyncTx, Tx};
 pub use builder::{Builder, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION};
 pub use carnet_storage::{CompactionStyle, Durability, FilterKind, Metrics, TableOptions};
 pub use options::TransactionOptions;
+pub use time::AsOf;
 
 /// A database. Cheap to clone: clones are handles of the same one, which is closed when the last
 /// is dropped.

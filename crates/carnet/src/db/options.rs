@@ -157,6 +157,10 @@ impl<'db> TransactionOptions<'db> {
         }
     }
 
+    pub(super) const fn db(&self) -> &'db Db {
+        self.db
+    }
+
     fn context(&self) -> Context {
         let context = match self.timeout {
             None => Context::unbounded(),
@@ -165,7 +169,7 @@ impl<'db> TransactionOptions<'db> {
         if self.bypass_cache { context.bypassing_cache() } else { context }
     }
 
-    async fn begin_kind(&self, kind: BeginKind) -> Result<Tx> {
+    pub(super) async fn begin_kind(&self, kind: BeginKind) -> Result<Tx> {
         self.begin_with(kind, self.context()).await
     }
 
