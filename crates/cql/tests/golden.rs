@@ -54,6 +54,7 @@ fn described(site: &BindSite<'_>) -> String {
         BindRole::Argument(function, position) => {
             format!("{marker} goes to {function} at {position}")
         }
+        BindRole::AsOf => format!("{marker} is a wall time"),
         BindRole::Hint(type_name) => format!("{marker} is {type_name}"),
         BindRole::Tuple(columns) => format!("{marker} is a tuple of {}", listed(columns)),
         BindRole::TupleList(columns) => {

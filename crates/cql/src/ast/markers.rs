@@ -57,6 +57,8 @@ pub enum BindRole<'a> {
     Timestamp,
     /// Seconds, an int.
     Ttl,
+    /// A wall time.
+    AsOf,
     /// A duration.
     Timeout,
     /// Nothing near it has a type: it needs a hint.
@@ -214,6 +216,7 @@ impl<'a> Sites<'a> {
         select.group_by.iter().for_each(|term| self.term(term, BindRole::Unknown));
         self.option(select.per_partition_limit.as_ref(), BindRole::Limit);
         self.option(select.limit.as_ref(), BindRole::Limit);
+        self.option(select.as_of.as_ref(), BindRole::AsOf);
         self.option(select.timeout.as_ref(), BindRole::Timeout);
     }
 

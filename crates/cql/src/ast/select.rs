@@ -27,6 +27,8 @@ pub struct Select {
     pub allow_filtering: bool,
     /// `BYPASS CACHE`.
     pub bypass_cache: bool,
+    /// `AS OF`: a timestamp of Carnet's or a wall time.
+    pub as_of: Option<Term>,
     /// `USING TIMEOUT`: a duration or a marker.
     pub timeout: Option<Term>,
 }

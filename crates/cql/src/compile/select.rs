@@ -96,9 +96,13 @@ impl<'a> Compiler<'a> {
         let mut limit = |term: &Option<Term>, what| {
             term.as_ref().map(|term| self.operand(term, LIMIT_TYPE, what)).transpose()
         };
+        let per_partition_limit = limit(&select.per_partition_limit, "[per_partition_limit]")?;
+        let limit = limit(&select.limit, "[limit]")?;
+        // When the plan runs its snapshot is taken already: this is for the marker's type.
+        select.as_of.as_ref().map(|term| self.as_of(term)).transpose()?;
         Ok(SelectPlan {
-            per_partition_limit: limit(&select.per_partition_limit, "[per_partition_limit]")?,
-            limit: limit(&select.limit, "[limit]")?,
+            per_partition_limit,
+            limit,
             table: Arc::clone(table),
             filter,
             columns,
@@ -107,6 +111,22 @@ impl<'a> Compiler<'a> {
             reverse,
             distinct: select.distinct,
         })
+    }
+
+    /// Compiles the moment of an `AS OF`: an integer is a timestamp of Carnet's, anything else a
+    /// wall time.
+    pub(crate) fn as_of(&mut self, term: &Term) -> Result<Operand, CqlError> {
+        let data_type = match self.type_of(term)? {
+            Some(
+                DataType::Tinyint
+                | DataType::Smallint
+                | DataType::Int
+                | DataType::Bigint
+                | DataType::Varint,
+            ) => DataType::Bigint,
+            _ => DataType::Timestamp,
+        };
+        self.operand(term, data_type, "[as_of]")
     }
 
     fn items(

@@ -139,7 +139,7 @@ impl<'a> Compiler<'a> {
         let result = match &transaction.result {
             None => ResultPlan::Applied,
             Some(TransactionResult::Select(select)) => {
-                refuse_bypass(select)?;
+                refuse_own_ways(select)?;
                 let plan = self.select(select, table(tables, &select.from)?)?;
                 ResultPlan::Select(Box::new(plan))
             }
@@ -163,7 +163,7 @@ impl<'a> Compiler<'a> {
         tables: &'a Tables,
     ) -> Result<SelectPlan, CqlError> {
         let refuse = |why: &str| Err(CqlError::invalid(format!("LET {name}: {why}")));
-        refuse_bypass(select)?;
+        refuse_own_ways(select)?;
         if !select.order_by.is_empty() {
             return refuse("ORDER BY has no place in it");
         }
@@ -302,10 +302,15 @@ fn unnamed(name: String, data_type: DataType) -> ColumnSpec {
     }
 }
 
-/// A transaction's reads share one way of reading.
-fn refuse_bypass(select: &Select) -> Result<(), CqlError> {
+/// A transaction's reads share one way of reading, and one moment.
+fn refuse_own_ways(select: &Select) -> Result<(), CqlError> {
     if select.bypass_cache {
         return Err(CqlError::unsupported("BYPASS CACHE inside a transaction"));
+    }
+    if select.as_of.is_some() {
+        return Err(CqlError::invalid(
+            "AS OF inside a transaction: all of it happens at one moment, which is now",
+        ));
     }
     Ok(())
 }

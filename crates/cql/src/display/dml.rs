@@ -55,6 +55,7 @@ impl Display for Select {
         clause(f, "LIMIT", self.limit.as_ref())?;
         f.write_str(when(self.allow_filtering, " ALLOW FILTERING"))?;
         f.write_str(when(self.bypass_cache, " BYPASS CACHE"))?;
+        clause(f, "AS OF", self.as_of.as_ref())?;
         clause(f, "USING TIMEOUT", self.timeout.as_ref())
     }
 }

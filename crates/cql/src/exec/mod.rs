@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use carnet::base::SeededRng;
 use carnet::catalog::{self, TableSchema};
-use carnet::{Db, Tx};
+use carnet::{AsOf, Db, Timestamp, Tx, Value, WallTime};
 
 pub use error::{CqlError, CqlErrorKind};
 pub use parameters::{BatchItem, Bound, Parameters, Session, Values};
@@ -258,18 +258,29 @@ impl Executor {
     ) -> Result<Response, CqlError> {
         let state = run.parameters.paging_state.as_ref();
         let state = state.map(PagingState::decode).transpose()?;
+        let environment = self.environment(&run.bound);
         let options = self.shared.db.transaction().bypass_cache(select.bypass_cache);
-        let snapshot = options.snapshot_async(state.as_ref().map(|state| state.snapshot)).await?;
+        let at = match &state {
+            Some(state) => Some(AsOf::Timestamp(state.snapshot)),
+            None => as_of(select, &environment)?,
+        };
+        let snapshot = match at {
+            Some(at) => options.snapshot_as_of_async(at).await?,
+            None => options.snapshot_async(None).await?,
+        };
         let plan = self.plan(&snapshot, statements, run.keyspace.as_deref()).await;
-        let plan = plan.map_err(|error| match (&state, error.kind()) {
-            // It would be unprepared again and again: the snapshot has the table as it was.
-            (Some(_), CqlErrorKind::Unprepared { .. }) => CqlError::invalid(
+        // It would be unprepared again and again: the snapshot has the table as it was.
+        let plan = plan.map_err(|error| match (&state, at, error.kind()) {
+            (Some(_), _, CqlErrorKind::Unprepared { .. }) => CqlError::invalid(
                 "the table has changed since the first page of this result; begin the query anew",
+            ),
+            (None, Some(_), CqlErrorKind::Unprepared { .. }) => CqlError::invalid(
+                "the table was another one AS OF then than the statement was prepared for; send \
+                 it unprepared",
             ),
             _ => error,
         })?;
         let Plan::Select(plan) = &*plan else { return Ok(Response::Void) };
-        let environment = self.environment(&run.bound);
         let rows =
             select::run(&snapshot, plan, &environment, run.parameters, state.as_ref()).await?;
         Ok(Response::Rows(rows))
@@ -382,6 +393,22 @@ impl Executor {
         }
         Ok(tables)
     }
+}
+
+/// Evaluates an `AS OF`.
+fn as_of(select: &Select, environment: &Environment<'_>) -> Result<Option<AsOf>, CqlError> {
+    let Some(term) = &select.as_of else { return Ok(None) };
+    let wrong = || CqlError::invalid(format!("AS OF {term}: it is no moment of the past"));
+    Ok(Some(match Compiler::default().as_of(term)?.required(environment)? {
+        Value::Bigint(number) => {
+            let number = u64::try_from(number).map_err(|_| wrong())?;
+            AsOf::Timestamp(Timestamp::new(number).ok_or_else(wrong)?)
+        }
+        Value::Timestamp(millis) => {
+            AsOf::Wall(WallTime(millis.checked_mul(1000).ok_or_else(wrong)?))
+        }
+        _ => return Err(wrong()),
+    }))
 }
 
 fn compile<'a>(

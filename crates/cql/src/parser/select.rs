@@ -73,6 +73,7 @@ impl Parser<'_> {
             self.expect_word("FILTERING")?;
         }
         let bypass_cache = self.eat_words(&["BYPASS", "CACHE"]);
+        let as_of = if self.eat_words(&["AS", "OF"]) { Some(self.term()?) } else { None };
         let mut timeout = None;
         if self.eat_word("USING") {
             self.expect_word("TIMEOUT")?;
@@ -89,6 +90,7 @@ impl Parser<'_> {
             limit,
             allow_filtering,
             bypass_cache,
+            as_of,
             timeout,
         })
     }

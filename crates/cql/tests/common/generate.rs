@@ -265,6 +265,7 @@ impl Generator<'_> {
             limit: self.some(Self::integer_or_marker),
             allow_filtering: self.flip(),
             bypass_cache: self.flip(),
+            as_of: self.some(Self::term),
             timeout: self.some(Self::duration_or_marker),
         }
     }

@@ -1,0 +1,191 @@
+//! `AS OF`: what a table held.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use carnet::base::{Clock, Moment};
+use carnet::{Db, Timestamp, Uuid, Value, WallTime, block_on};
+use carnet_cql::result::{Response, ResultType};
+use carnet_cql::system::NodeInfo;
+use carnet_cql::{Bound, CqlErrorKind, Executor, Parameters, Session, Values};
+
+const MILLIS: i64 = 1_000;
+/// 2026-11-21 17:00:00 UTC.
+const BEGUN: i64 = 1_795_280_400_000 * MILLIS;
+
+#[derive(Clone)]
+struct Manual(Arc<Mutex<i64>>);
+
+impl Clock for Manual {
+    fn now(&self) -> Moment {
+        Moment(Duration::from_micros((*self.0.lock().unwrap() - BEGUN).cast_unsigned()))
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(*self.0.lock().unwrap())
+    }
+}
+
+struct Client {
+    executor: Executor,
+    session: Session,
+    clock: Manual,
+}
+
+impl Client {
+    /// A table whose one row held 1 from 17:00:10 on, 2 from 17:00:20 on, and so forth.
+    fn new() -> (Self, Vec<Timestamp>) {
+        let clock = Manual(Arc::new(Mutex::new(BEGUN)));
+        let db = Db::builder().clock(Arc::new(clock.clone())).in_memory();
+        let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
+        let client = Self { executor, session: Session::new(), clock };
+        client.say("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
+        client.say("USE ks");
+        client.say("CREATE TABLE t (k int PRIMARY KEY, v int)");
+        let commits = (1..=5).map(|value| {
+            client.pass(10_000);
+            client.say(&format!("INSERT INTO t (k, v) VALUES (1, {value})"));
+            client.executor.db().published()
+        });
+        let commits = commits.collect();
+        client.pass(10_000);
+        (client, commits)
+    }
+
+    fn pass(&self, millis: i64) {
+        *self.clock.0.lock().unwrap() += millis * MILLIS;
+    }
+
+    fn query(&self, text: &str, values: Vec<Bound>) -> String {
+        let parameters = Parameters { values: Values::Positional(values), ..Parameters::default() };
+        match block_on(self.executor.query(&self.session, text, &parameters)) {
+            Ok(Response::Rows(rows)) => {
+                let value = |bytes: &Option<carnet::Bytes>| match (bytes, &rows.columns[0]) {
+                    (Some(bytes), column)
+                        if column.result_type == ResultType::from(Value::Int(0).data_type()) =>
+                    {
+                        Value::Int(i32::from_be_bytes(bytes[..].try_into().unwrap())).to_string()
+                    }
+                    (bytes, _) => format!("{bytes:?}"),
+                };
+                rows.rows.iter().map(|row| value(&row[0])).collect::<Vec<_>>().join(",")
+            }
+            Ok(_) => "ok".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn say(&self, text: &str) -> String {
+        self.query(text, Vec::new())
+    }
+}
+
+fn bound(value: &Value) -> Vec<Bound> {
+    vec![Bound::Bytes(value.serialize())]
+}
+
+#[test]
+fn a_table_is_read_as_it_was() {
+    let (client, commits) = Client::new();
+    for (expected, commit) in (1..).zip(&commits) {
+        let expected = format!("{expected}");
+        assert_eq!(client.say(&format!("SELECT v FROM t WHERE k = 1 AS OF {commit}")), expected);
+        let marker = "SELECT v FROM t WHERE k = 1 AS OF (bigint) ?";
+        let number = commit.get().cast_signed();
+        assert_eq!(client.query(marker, bound(&Value::Bigint(number))), expected);
+    }
+    for (second, expected) in [(9, ""), (10, "1"), (19, "1"), (20, "2"), (55, "5")] {
+        let text = format!("SELECT v FROM t WHERE k = 1 AS OF '2026-11-21 17:00:{second:02}+0000'");
+        assert_eq!(client.say(&text), expected, "{second}");
+        let millis = BEGUN / MILLIS + second * 1000;
+        let marker = "SELECT v FROM t WHERE k = 1 AS OF ?";
+        assert_eq!(client.query(marker, bound(&Value::Timestamp(millis))), expected);
+    }
+    assert_eq!(client.say("SELECT v FROM t AS OF currentTimestamp()"), "5");
+    assert_eq!(
+        client.say("SELECT v FROM t WHERE k = 1 LIMIT 1 BYPASS CACHE AS OF '2026-11-21 17:00:30Z'"),
+        "3"
+    );
+}
+
+#[test]
+fn a_table_is_read_with_the_columns_that_it_had() {
+    let (client, commits) = Client::new();
+    client.say("ALTER TABLE t ADD w int");
+    client.say("UPDATE t SET w = 7 WHERE k = 1");
+    assert_eq!(client.say("SELECT w FROM t"), "7");
+    let gone = client.say(&format!("SELECT w FROM t AS OF {}", commits[4]));
+    assert!(gone.contains('w') && gone != "7", "{gone}");
+    assert_eq!(client.say(&format!("SELECT v FROM t AS OF {}", commits[2])), "3");
+    assert_eq!(client.say("SELECT w FROM t"), "7", "and with its own ones now");
+    client.say("DROP TABLE t");
+    assert_eq!(client.say(&format!("SELECT v FROM t AS OF {}", commits[2])), "3");
+}
+
+#[test]
+fn a_prepared_statement_reads_what_was_and_pages_stay_there() {
+    let (client, _) = Client::new();
+    for key in 2..=4 {
+        client.say(&format!("INSERT INTO t (k, v) VALUES ({key}, {key})"));
+    }
+    client.pass(10_000);
+    let then = BEGUN / MILLIS + 65_000;
+    let text = "SELECT k FROM t AS OF ?";
+    let prepared = block_on(client.executor.prepare(&client.session, text, None)).unwrap();
+    let [marker] = prepared.markers.as_slice() else { panic!("{:?}", prepared.markers) };
+    assert_eq!(marker.result_type, ResultType::from(carnet::DataType::Timestamp));
+    assert_eq!(marker.name, "[as_of]");
+    let values = Values::Positional(bound(&Value::Timestamp(then)));
+    let mut parameters = Parameters { values, page_rows: Some(1), ..Parameters::default() };
+    let mut rows = 0;
+    loop {
+        let page = client.executor.execute(&client.session, &prepared, &parameters);
+        let Ok(Response::Rows(page)) = block_on(page) else { panic!("there are rows") };
+        rows += page.rows.len();
+        parameters.paging_state.clone_from(&page.paging_state);
+        if parameters.paging_state.is_none() {
+            break;
+        }
+        client.say("DELETE FROM t WHERE k = 4");
+    }
+    assert_eq!(rows, 4);
+    client.say("ALTER TABLE t ADD w int");
+    let prepared = block_on(client.executor.prepare(&client.session, text, None)).unwrap();
+    parameters.paging_state = None;
+    let changed = client.executor.execute(&client.session, &prepared, &parameters);
+    let changed = block_on(changed).unwrap_err();
+    assert_eq!(*changed.kind(), CqlErrorKind::Invalid, "{changed}");
+}
+
+#[test]
+fn what_is_no_moment_of_the_past_is_refused() {
+    let (client, commits) = Client::new();
+    let last = commits[4];
+    for (text, said) in [
+        (format!("SELECT v FROM t AS OF {}", last.get() + 1), "ahead of the last commit"),
+        (
+            "SELECT v FROM t AS OF '2026-11-21 18:00:00Z'".to_owned(),
+            "ahead of the database's clock",
+        ),
+        ("SELECT v FROM t AS OF '2026-11-21 16:00:00Z'".to_owned(), "is not known"),
+        ("SELECT v FROM t AS OF -1".to_owned(), "no moment of the past"),
+        ("SELECT v FROM t AS OF null".to_owned(), "null"),
+        ("SELECT v FROM t AS OF v".to_owned(), "v"),
+        ("SELECT v FROM t AS OF 'yesterday'".to_owned(), "yesterday"),
+        (
+            "BEGIN TRANSACTION SELECT v FROM t WHERE k = 1 AS OF 1; COMMIT TRANSACTION".to_owned(),
+            "AS OF inside a transaction",
+        ),
+        (
+            "BEGIN TRANSACTION LET a = (SELECT v FROM t WHERE k = 1 AS OF 1); COMMIT TRANSACTION"
+                .to_owned(),
+            "AS OF inside a transaction",
+        ),
+        ("SELECT key FROM system.local AS OF 1".to_owned(), "it has no past"),
+    ] {
+        let answer = client.say(&text);
+        assert!(answer.contains(said), "{text}: {answer}");
+    }
+}
