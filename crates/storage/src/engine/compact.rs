@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet_base::{Result, Signal, Step, TableId, Worker};
+use carnet_base::{Result, Signal, Step, TableId, Timestamp, Worker};
 
 use super::append::StopOnPanic;
 use super::swept::Noted;
@@ -45,6 +45,14 @@ impl GcHook for Hook {
 
     fn is_dropped(&self, table: TableId) -> bool {
         self.0.as_ref().is_some_and(|hook| hook.is_dropped(table))
+    }
+
+    fn passes(&self, table: TableId) -> bool {
+        self.0.as_ref().is_some_and(|hook| hook.passes(table))
+    }
+
+    fn has_passed(&self, mark: Timestamp, key: &[u8], commit: Timestamp) -> bool {
+        self.0.as_ref().is_some_and(|hook| hook.has_passed(mark, key, commit))
     }
 }
 

@@ -190,24 +190,27 @@ impl Core {
         let mut builder = self.new_table()?;
         let mut tally = Tally::default();
         let mut moved = 0;
-        let mut push = |entry: &EntryRef<'_>| {
+        let mut push = |entry: &EntryRef<'_>, passes: bool| {
             moved += (entry.key.len() + entry.payload.map_or(0, <[u8]>::len)) as u64;
             if moved >= PIECE_BYTES {
                 self.flush_brake.fill_up(std::mem::take(&mut moved));
             }
             tally.cell(entry.key, entry.commit, entry.expiry, entry.payload.is_none());
+            if passes {
+                tally.will_pass();
+            }
             builder.push(entry)
         };
         let mut entries = self.entries_of(memtable).into_iter().peekable();
         memtable.try_for_each(|key, version| {
             while let Some(entry) = entries.next_if(|entry| *entry.key.as_bytes() < *key) {
-                push(&entry.lend())?;
+                push(&entry.lend(), true)?;
             }
             let VersionRef { start, commit, expiry, payload } = version;
-            push(&EntryRef { key, commit, start, expiry, payload })
+            push(&EntryRef { key, commit, start, expiry, payload }, false)
         })?;
         for entry in entries {
-            push(&entry.lend())?;
+            push(&entry.lend(), true)?;
         }
         for Fragment { lower, upper, versions } in memtable.range_tombstones() {
             for (commit, start) in versions {

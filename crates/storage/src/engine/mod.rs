@@ -160,6 +160,8 @@ struct Core {
     taken_permille: AtomicU64,
     /// Slows writers while memtables wait for their flush.
     flush_brake: Brake,
+    /// What lies above it compaction has not forgotten.
+    forgotten: AtomicU64,
     gc: OnceLock<Arc<dyn GcHook + Send + Sync>>,
     removals: Mutex<Removals>,
     /// The number of the next table that is begun.

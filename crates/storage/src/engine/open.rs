@@ -65,6 +65,7 @@ impl Engine {
         let tables = open_tables(&disk, &manifest, &cache)?;
         let chunks = Chunks::new(budget.flush);
         let replayed = Replayed::read(&*disk, &manifest, chunks.clone())?;
+        let forgotten = manifest.swept;
         begin_life(&*disk, &mut manifest, &options)?;
         let Recovered { segment, base, cut_bytes } = replayed.recovered;
         counters.recovered_records.store(replayed.records, std::sync::atomic::Ordering::Relaxed);
@@ -115,6 +116,7 @@ impl Engine {
             brake: Brake::new(),
             taken_permille: AtomicU64::new(1000),
             flush_brake: Brake::new(),
+            forgotten: AtomicU64::new(forgotten.get()),
             gc: OnceLock::new(),
             removals: Mutex::default(),
             next_file: AtomicU64::new(manifest.next_file),

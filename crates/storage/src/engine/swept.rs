@@ -8,7 +8,8 @@
 //! A snapshot of an earlier life is served only if the commits that it saw are there as well. So
 //! they are where every commit is synced before it is visible. Where that is not so the manifest
 //! says that the database is *lossy* from its opening until it is closed, and the next opening that
-//! finds it so raises the mark above all that was handed out.
+//! finds it so raises the mark above all that was handed out. Nothing was *forgotten* by that: how far
+//! compaction has come is known apart, until the opening after that one.
 
 use std::sync::{Arc, Weak};
 
@@ -17,6 +18,7 @@ use carnet_base::{Error, Result, TableId, Timestamp};
 use super::{Core, Engine};
 use crate::compaction::merge::{GcHook, Mark};
 use crate::manifest::Edit;
+use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 
 impl Engine {
@@ -28,13 +30,28 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Returns how far what compaction forgot may reach. It is the sweep mark, or below it where
+    /// this opening has raised the mark for what a crash lost.
+    #[must_use]
+    pub fn forgotten(&self) -> Timestamp {
+        Timestamp::new(self.core.forgotten.load(Ordering::Acquire)).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Has compaction look whether something can be forgotten that could not when it looked last.
+    pub fn look_for_garbage(&self) {
+        self.core.compact_signal.ring();
+    }
+}
+
 impl Core {
     fn raise_swept(&self, mark: Timestamp) -> Result<()> {
         let mut manifest = lock(&self.manifest);
-        if mark <= manifest.swept {
-            return Ok(());
+        if mark > manifest.swept {
+            self.edit(&mut manifest, &Edit { swept: Some(mark), ..Edit::default() })?;
         }
-        self.edit(&mut manifest, &Edit { swept: Some(mark), ..Edit::default() })
+        self.forgotten.fetch_max(mark.get(), Ordering::AcqRel);
+        Ok(())
     }
 
     /// Notes that all commits are synced, where they need not have been before.
@@ -74,5 +91,13 @@ impl GcHook for Noted {
 
     fn is_dropped(&self, table: TableId) -> bool {
         self.hook.is_dropped(table)
+    }
+
+    fn passes(&self, table: TableId) -> bool {
+        self.hook.passes(table)
+    }
+
+    fn has_passed(&self, mark: Timestamp, key: &[u8], commit: Timestamp) -> bool {
+        self.hook.has_passed(mark, key, commit)
     }
 }

@@ -26,7 +26,8 @@ pub struct TableMeta {
 pub struct Contents {
     /// Versions of cells, tombstones among them.
     pub cells: u64,
-    /// Versions that are not the newest one of their key in this file.
+    /// Versions that go once the mark has come to them: those that are not the newest one of their
+    /// key in this file, and those that [pass](crate::compaction::merge::GcHook::passes).
     pub overwritten: u64,
     /// Versions that are tombstones.
     pub tombstones: u64,
@@ -128,6 +129,12 @@ impl Tally {
         self.commit(commit);
     }
 
+    /// Counts the version that came last, the only one of its key, as one that goes with the mark.
+    pub fn will_pass(&mut self) {
+        let contents = &mut self.contents;
+        contents.overwritten = (contents.overwritten + 1).min(contents.cells);
+    }
+
     /// Counts one version of a fragment of range tombstones.
     pub fn range_tombstone(&mut self, lower: &[u8], upper: &[u8], commit: Timestamp) {
         self.begin_at(lower);
@@ -198,6 +205,19 @@ mod tests {
         };
         assert_eq!((meta.number, meta.level, meta.bytes, meta.contents), (3, 2, 100, contents));
         assert_eq!(Tally::default().finish(1, 0, 0), None);
+    }
+
+    #[test]
+    fn what_goes_with_the_mark_is_garbage_from_then_on() {
+        let mut tally = Tally::default();
+        for key in 0..10_u8 {
+            tally.cell(&[key], at(5), None, false);
+            if key < 4 {
+                tally.will_pass();
+            }
+        }
+        let meta = tally.finish(1, 0, 1).unwrap();
+        assert_eq!((meta.garbage(at(4), None), meta.garbage(at(5), None)), (0, 4));
     }
 
     #[test]

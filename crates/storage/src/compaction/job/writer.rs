@@ -110,4 +110,10 @@ impl<O: Outputs> Sink for Writer<O> {
         tally.cell(key, cell.commit, cell.expiry, cell.payload.is_none());
         Ok(())
     }
+
+    fn will_pass(&mut self) {
+        if let Some((_, tally)) = &mut self.file {
+            tally.will_pass();
+        }
+    }
 }

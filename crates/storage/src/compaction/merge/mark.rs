@@ -29,6 +29,20 @@ pub trait GcHook {
 
     /// Tells whether a table was dropped, and no reader will look into it again.
     fn is_dropped(&self, table: TableId) -> bool;
+
+    /// Tells whether the cells of a table pass: each goes once [`GcHook::has_passed`]. Each key of
+    /// such a table is written once.
+    fn passes(&self, table: TableId) -> bool {
+        let _ = table;
+        false
+    }
+
+    /// Tells whether nobody needs a cell of such a table any more, as everybody reads at `mark` or
+    /// later.
+    fn has_passed(&self, mark: Timestamp, key: &[u8], commit: Timestamp) -> bool {
+        let _ = (mark, key, commit);
+        false
+    }
 }
 
 /// The timestamps that somebody reads at, and thereby which versions somebody sees.

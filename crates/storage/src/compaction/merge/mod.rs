@@ -22,6 +22,7 @@
 //!    can exist further down. What it covers in the inputs has gone then, by rules 2 and 3.
 //! 7. A version that two inputs have comes out once.
 //! 8. Of a dropped table nothing comes out.
+//! 9. A version of a table whose cells pass goes once the hook says that it has.
 //!
 //! The cost lies in finding the next input. Eight bytes of each source's key are kept beside each
 //! other, so that a comparison seldom looks at keys; they are taken from behind what all keys of
@@ -60,8 +61,8 @@ pub struct Merge<S, H> {
     tournament: Tournament,
     collector: Collector,
     hook: H,
-    /// The table of the key in progress, and whether it was dropped.
-    table: Option<(TableId, bool)>,
+    /// What becomes of the table of the key in progress.
+    treatment: Treatment,
     fragments: Vec<Fragment>,
     /// The first fragment that does not end at or before the key in progress.
     fragment: usize,
@@ -96,7 +97,7 @@ impl<S: Source, H: GcHook> Merge<S, H> {
             tournament,
             collector,
             hook,
-            table: None,
+            treatment: Treatment::Merged,
             fragments,
             fragment: 0,
             below,
@@ -146,7 +147,15 @@ impl<S: Source, H: GcHook> Merge<S, H> {
         }
         let cell = self.inputs.sources[winner].cell();
         let bytes = (self.key.len() + cell.payload.map_or(0, <[u8]>::len)) as u64;
-        if !self.table.is_some_and(|(_, dropped)| dropped) {
+        let goes = match self.treatment {
+            Treatment::Merged => false,
+            Treatment::Dropped => true,
+            Treatment::Passing => {
+                let mark = self.collector.stripes().oldest();
+                self.hook.has_passed(mark, &self.key, cell.commit)
+            }
+        };
+        if !goes {
             let covering = match self.fragments.get(self.fragment) {
                 Some(fragment) if fragment.lower <= self.key[..] => &fragment.versions[..],
                 _ => &[],
@@ -164,6 +173,9 @@ impl<S: Source, H: GcHook> Merge<S, H> {
                     }
                     cast(&mut self.shadow, &self.key, sink)?;
                     sink.push(&self.key, cell)?;
+                    if self.treatment == Treatment::Passing {
+                        sink.will_pass();
+                    }
                 }
             }
         }
@@ -180,7 +192,8 @@ impl<S: Source, H: GcHook> Merge<S, H> {
             return Err(Error::corrupted("an input of a compaction is not in the order of keys"));
         }
         if self.key.first_chunk::<4>() != key.first_chunk::<4>() || !self.begun {
-            self.table = table_of(key).map(|table| (table, self.hook.is_dropped(table)));
+            self.treatment =
+                table_of(key).map_or(Treatment::Merged, |table| Treatment::of(table, &self.hook));
         }
         self.key.clear();
         self.key.extend_from_slice(key);
@@ -205,6 +218,29 @@ impl<S: Source, H: GcHook> Merge<S, H> {
         }
         self.out = false;
         Ok(())
+    }
+}
+
+/// What becomes of the cells of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Treatment {
+    /// Versions that nobody can see go.
+    Merged,
+    /// As [`GcHook::passes`] says.
+    Passing,
+    /// All go.
+    Dropped,
+}
+
+impl Treatment {
+    fn of(table: TableId, hook: &impl GcHook) -> Self {
+        if hook.is_dropped(table) {
+            Self::Dropped
+        } else if hook.passes(table) {
+            Self::Passing
+        } else {
+            Self::Merged
+        }
     }
 }
 

@@ -64,6 +64,9 @@ pub trait Sink {
     ///
     /// As the output says; the merge ends with it.
     fn push(&mut self, key: &[u8], cell: Cell<'_>) -> Result<()>;
+
+    /// Learns that the version that came last will [pass](super::GcHook::passes).
+    fn will_pass(&mut self) {}
 }
 
 /// When a range tombstone was written.

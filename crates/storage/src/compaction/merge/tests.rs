@@ -65,11 +65,12 @@ impl Sink for Notes {
     }
 }
 
-/// A mark, and the tables (of the catalogue) that were dropped.
+/// A mark, the tables (of the catalogue) that were dropped, and whether the cells of all pass.
 #[derive(Clone, Debug, Default)]
 struct Hook {
     mark: Mark,
     dropped: BTreeSet<TableId>,
+    passes: bool,
 }
 
 impl GcHook for Hook {
@@ -79,6 +80,14 @@ impl GcHook for Hook {
 
     fn is_dropped(&self, table: TableId) -> bool {
         self.dropped.contains(&table)
+    }
+
+    fn passes(&self, _: TableId) -> bool {
+        self.passes
+    }
+
+    fn has_passed(&self, mark: Timestamp, key: &[u8], commit: Timestamp) -> bool {
+        commit <= mark && key.last() != Some(&b'!')
     }
 }
 
@@ -242,4 +251,18 @@ fn an_input_that_is_out_of_order_is_found() {
         let error: Error = merge(read(0), Below::default(), inputs).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupted, "{error}");
     }
+}
+
+#[test]
+fn what_passes_goes_when_it_has_and_leaves_nothing_behind() {
+    let passing = |mark| Hook { passes: true, ..read(mark) };
+    let inputs = ["a@9=x b@7=x c!@3=x", "d@8=y", "e@2=y"];
+    assert_eq!(bottom(passing(7), &inputs), "a@9=x c!@3=x d@8=y", "the hook still needs c!");
+    assert_eq!(above("a", "z", passing(7), &inputs), "a@9=x c!@3=x d@8=y");
+    assert_eq!(bottom(passing(1), &inputs), "a@9=x b@7=x c!@3=x d@8=y e@2=y");
+    assert_eq!(bottom(read(7), &inputs), "a@9=x b@7=x c!@3=x d@8=y e@2=y", "no passing table");
+    // Whoever reads below the mark may ask for what is above him.
+    let mark = Mark { read: at(7), snapshots: vec![at(2)], wall: None };
+    let with_snapshot = Hook { mark, passes: true, ..Hook::default() };
+    assert_eq!(bottom(with_snapshot, &inputs), "a@9=x b@7=x c!@3=x d@8=y");
 }

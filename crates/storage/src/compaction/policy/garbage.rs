@@ -42,7 +42,8 @@ fn older<'a>(levels: &'a Levels, table: &'a TableMeta) -> impl Iterator<Item = &
     before.chain(behind)
 }
 
-/// Plans the compaction of the table that frees most, if any frees enough.
+/// Plans the compaction of the table that frees most, if any frees enough; level 0 comes last, as
+/// one.
 ///
 /// A table with nothing older behind it is rewritten where it is, and has no garbage afterwards:
 /// the estimate counts only what the mark lets go. Another one is merged with what it overlaps
@@ -56,12 +57,36 @@ pub(super) fn plan(levels: &Levels, config: &Config, state: &State) -> Option<Pl
         .filter(|(percent, _)| *percent >= config.garbage_percent.max(1))
         .collect();
     candidates.sort_by_key(|(percent, table)| (std::cmp::Reverse(*percent), table.number));
-    candidates.into_iter().find_map(|(_, table)| {
+    let deeper = candidates.into_iter().find_map(|(_, table)| {
         let into = match older(levels, table).map(|older| older.level).min() {
             None => table.level,
             Some(level) => level,
         };
         plan_into(levels, config, state, vec![Arc::clone(table)], into, Reason::Garbage)
+    });
+    deeper.or_else(|| within_level0(levels, config, state))
+}
+
+/// Plans to make one table of all those in level 0, for what it frees: they would wait there, for
+/// others to come, although nobody writes any more. Tombstones do not count: they stay for what
+/// lies further down.
+fn within_level0(levels: &Levels, config: &Config, state: &State) -> Option<Plan> {
+    let tables = levels.level(0);
+    let cells: u64 = tables.iter().map(|table| table.contents.cells).sum();
+    let passed = tables.iter().filter(|table| table.contents.commit_max <= state.oldest);
+    let garbage: u64 = passed.map(|table| table.contents.overwritten).sum();
+    let enough =
+        u128::from(garbage) * 100 >= u128::from(cells) * u128::from(config.garbage_percent.max(1));
+    if garbage == 0 || !enough || tables.iter().any(|table| state.is_busy(table)) {
+        return None;
+    }
+    Some(Plan {
+        inputs: vec![(0, tables.to_vec())],
+        output_level: 0,
+        cut_bytes: u64::MAX,
+        grandparent_bytes: u64::MAX,
+        hull: FlatRange::hull(tables.iter().map(|table| &table.range))?,
+        reason: Reason::Garbage,
     })
 }
 

@@ -211,6 +211,30 @@ fn garbage_is_compacted_for_its_own_sake_once_no_reader_needs_it() {
 }
 
 #[test]
+fn a_level_0_in_which_nobody_writes_any_more_is_cleared_of_garbage() {
+    let mut tables = bottom();
+    for number in [20, 21] {
+        let mut young = table(number, 0, "a", "z", 10);
+        (young.contents.overwritten, young.contents.tombstones) = (4, 6);
+        tables.push(young);
+    }
+    for policy in [&Leveled as &dyn Policy, &Tiered] {
+        let config = Config { tier_runs: 9, space_percent: 1000, ..config() };
+        let choose = |oldest| policy.choose(&levels(tables.clone()), &config, &state(oldest));
+        assert_eq!(choose(199), Choice::Nothing, "somebody may read it");
+        assert_eq!(choose(200), Choice::Nothing, "two tenths of it are not enough");
+        assert_eq!(inputs(choose(210)), (vec![20, 21], 0));
+    }
+    let mut busy = state(210);
+    busy.begin(&plan(leveled(&levels(tables.clone()), &state(210))));
+    assert_eq!(leveled(&levels(tables.clone()), &busy), Choice::Nothing);
+    for table in &mut tables {
+        table.contents.overwritten = 0;
+    }
+    assert_eq!(leveled(&levels(tables), &state(210)), Choice::Nothing, "tombstones stay");
+}
+
+#[test]
 fn tombstones_are_brought_down_to_what_they_delete() {
     let mut tables = bottom();
     tables.push(table(20, 4, "c", "d", 10));
