@@ -1,17 +1,25 @@
 //! What compaction may forget.
 //!
-//! Everything that a snapshot can see which is in use, or which was the newest within the
-//! *retention*: pages of a read name their snapshot and hold nothing between each other, so that
-//! a client may come back to one for as long.
+//! Not what a snapshot can see which is in use, or which was the newest within the *retention*:
+//! pages of a read name their snapshot and hold nothing between each other, so that a client may
+//! come back to one for as long, and `AS OF` reads what was. Below the mark that follows from it,
+//! the *sweep mark*, there go
+//!
+//! * versions that newer ones hide, as everywhere;
+//! * entries of the commit table: nobody needs them to read, and who asks later what became of a
+//!   start below the mark is told that it is not known any more;
+//! * wall times, and those that are left out for their age.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{TableId, Timestamp};
 use carnet_storage::compaction::merge::{GcHook, Mark};
+use carnet_storage::manifest;
 
 use crate::SharedOrder;
-use crate::times::Times;
+use crate::commit_table;
+use crate::times::{self, Times};
 
 /// Knows which snapshots are in use, and which are within the retention.
 pub(crate) struct Gc {
@@ -43,5 +51,19 @@ impl GcHook for Gc {
 
     fn is_dropped(&self, _: TableId) -> bool {
         false
+    }
+
+    fn passes(&self, table: TableId) -> bool {
+        matches!(table, commit_table::TABLE | times::TABLE)
+    }
+
+    fn has_passed(&self, mark: Timestamp, key: &[u8], commit: Timestamp) -> bool {
+        match manifest::table_of(key) {
+            // Every version in the engine is stamped: an entry is there for who asks what became of
+            // its start, and S < C.
+            Some(commit_table::TABLE) => commit <= mark,
+            Some(times::TABLE) => self.times.is_forgotten(key),
+            _ => false,
+        }
     }
 }

@@ -1,14 +1,21 @@
-//! Keeps the bound of timestamps ahead of the clock, and wall times beside commits.
+//! Keeps the bound of timestamps ahead of the clock, wall times beside commits, and compaction at
+//! the sweep.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use carnet_base::{Result, Signal, Spawn, Step, Worker, WorkerHandle};
+use carnet_base::{Moment, Result, Signal, Spawn, Step, Worker, WorkerHandle};
 use carnet_storage::Engine;
 
 use crate::SharedOrder;
 use crate::bound::{self, STEP};
 use crate::times::Times;
+
+/// Within a retention compaction is told to look for garbage so often, within these bounds.
+const SWEEPS: u32 = 4;
+const SWEEP_PAUSE_MIN: Duration = Duration::from_secs(1);
+const SWEEP_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// The keeper as the store has it.
 pub(crate) struct Keeping {
@@ -23,6 +30,7 @@ impl Keeping {
         engine: &Arc<Engine>,
         order: &SharedOrder,
         times: &Arc<Times>,
+        retention: Duration,
         spawn: &dyn Spawn,
         signal: Signal,
     ) -> Self {
@@ -32,6 +40,8 @@ impl Keeping {
             order: Arc::clone(order),
             times: Arc::clone(times),
             closed: Arc::clone(&closed),
+            retention,
+            looked_at: times.now(),
         };
         let handle = spawn.spawn("carnet-keeper", signal.clone(), Box::new(keeper));
         Self { signal, closed, handle: Mutex::new(Some(handle)) }
@@ -62,6 +72,9 @@ struct Keeper {
     order: SharedOrder,
     times: Arc<Times>,
     closed: Arc<AtomicBool>,
+    retention: Duration,
+    /// When compaction was told to look for garbage.
+    looked_at: Moment,
 }
 
 impl Keeper {
@@ -71,6 +84,21 @@ impl Keeper {
             self.order.extend(bound);
         }
         Ok(())
+    }
+}
+
+impl Keeper {
+    /// Has compaction look for garbage as the retention goes on, also where nothing is written any
+    /// more that would make it look. Returns when it may be time again; `None` once all is swept.
+    fn sweep(&mut self) -> Option<Duration> {
+        let (now, swept) = (self.times.now(), self.engine.swept());
+        let pause = (self.retention / SWEEPS).clamp(SWEEP_PAUSE_MIN, SWEEP_PAUSE_MAX);
+        let is_due = now.since(self.looked_at) >= pause;
+        if is_due && self.times.newest_before(self.retention) > swept {
+            self.looked_at = now;
+            self.engine.look_for_garbage();
+        }
+        (self.times.newest_known() > swept).then_some(pause)
     }
 }
 
@@ -84,6 +112,8 @@ impl Worker for Keeper {
             // cannot write its manifest says why by then.
             tracing::error!(%error, "cannot raise the bound of timestamps");
         }
-        Step::Idle(self.times.tick(|| self.order.published()))
+        let tick = self.times.tick(|| self.order.published());
+        let sweep = self.sweep();
+        Step::Idle(tick.into_iter().chain(sweep).min())
     }
 }

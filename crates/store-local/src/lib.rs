@@ -114,7 +114,7 @@ impl LocalStore {
         let observer = Observer { order: Arc::clone(&order), times: Arc::clone(&times) };
         engine.observe(Arc::new(observer));
         engine.set_gc(Arc::new(Gc::new(Arc::clone(&order), Arc::clone(&times), retention)));
-        let keeping = Keeping::start(&engine, &order, &times, spawn, signal);
+        let keeping = Keeping::start(&engine, &order, &times, retention, spawn, signal);
         Ok(Self { engine, order, clock, times, keeping })
     }
 
@@ -147,6 +147,16 @@ impl Drop for LocalStore {
     fn drop(&mut self) {
         self.keeping.end();
     }
+}
+
+fn unknown(start: Timestamp, forgotten: Timestamp) -> Error {
+    Error::new(
+        ErrorKind::Unknown { start },
+        format!(
+            "start {start} lies below the sweep mark, {forgotten}: whether it aborted, or its entry \
+             was swept, is not known any more"
+        ),
+    )
 }
 
 fn read_options(context: &Context) -> ReadOptions {
@@ -233,7 +243,15 @@ impl CommitLog for LocalStore {
             Some(Version { payload: Some(value), .. }) => {
                 Ok(Outcome::Committed(commit_table::decode(start, &value)?))
             }
-            _ => Ok(Outcome::Aborted),
+            _ => {
+                // Asked after the entry was looked for: one that is forgotten meanwhile was there.
+                let forgotten = self.engine.forgotten();
+                if start < forgotten {
+                    Err(unknown(start, forgotten))
+                } else {
+                    Ok(Outcome::Aborted)
+                }
+            }
         }
     }
 

@@ -108,9 +108,9 @@ impl Times {
         if state.known.last().is_none_or(|last| last.timestamp < published) {
             let wall = state.steady.read(&*self.clock);
             state.note(WallPoint { timestamp: published, wall });
+            state.ticked = self.clock.now();
             self.asks.store(true, Ordering::Release);
         }
-        state.ticked = self.clock.now();
         None
     }
 
@@ -152,6 +152,16 @@ impl Times {
         self.lock().known.find_wall(commit, published)
     }
 
+    /// Reads the monotonic clock.
+    pub(crate) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    /// Returns the newest timestamp of which a wall time is known.
+    pub(crate) fn newest_known(&self) -> Timestamp {
+        self.lock().known.last().map_or(Timestamp::ZERO, |last| last.timestamp)
+    }
+
     /// Returns what was the newest commit so long ago; zero where that is not known.
     pub(crate) fn newest_before(&self, retention: Duration) -> Timestamp {
         let mut state = self.lock();
@@ -159,6 +169,11 @@ impl Times {
         let micros = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
         let begun = WallTime(now.0.saturating_sub(micros));
         state.known.timestamp_at(begun).unwrap_or_default()
+    }
+
+    /// Tells whether a cell of the table of points is none that is needed.
+    pub(crate) fn is_forgotten(&self, key: &[u8]) -> bool {
+        decode(key).is_ok_and(|point| !self.lock().known.contains(point))
     }
 
     /// Forgets what nobody asks for any more, of timestamps from `mark` on.

@@ -167,7 +167,8 @@ pub trait CommitLog: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `Invalid` for a start that was not handed out yet; `Unavailable`, `Corrupted`.
+    /// `Invalid` for a start that was not handed out yet; `Unknown` for one below the sweep mark,
+    /// whose entry may have been deleted; `Unavailable`, `Corrupted`.
     fn outcome(
         &self,
         context: &Context,

@@ -173,7 +173,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// `Unavailable`, `Corrupted`.
+    /// `Unknown` where that was longer ago than the [retention](Builder::retention), and is not
+    /// known any more; `Unavailable`, `Corrupted`.
     pub fn outcome(&self, start: Timestamp) -> Result<Outcome> {
         block_on(self.outcome_async(start))
     }

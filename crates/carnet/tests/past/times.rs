@@ -1,96 +1,12 @@
 //! When commits were: known both ways, across restarts, crashes and clocks that jump.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet::base::{Clock, Moment, Signal, Spawn, Step, ThreadSpawn, Worker, WorkerHandle};
+use carnet::base::Clock;
 use carnet::storage::disk::sim::SimDisk;
-use carnet::{Builder, Db, ErrorKind, RawTable, Timestamp, WallTime, block_on};
+use carnet::{Db, ErrorKind, RawTable, Timestamp, WallTime, block_on};
 
-const SECOND: i64 = 1_000_000;
-
-/// A clock that is set, and the keeper of wall times, which is stepped by hand.
-#[derive(Clone, Default)]
-struct World {
-    time: Arc<Mutex<(Duration, i64)>>,
-    keeper: Arc<Mutex<Option<Box<dyn Worker>>>>,
-}
-
-impl Clock for World {
-    fn now(&self) -> Moment {
-        Moment(self.time.lock().unwrap().0)
-    }
-
-    fn wall(&self) -> WallTime {
-        WallTime(self.time.lock().unwrap().1)
-    }
-}
-
-impl Spawn for World {
-    fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
-        if name == "carnet-keeper" {
-            *self.keeper.lock().unwrap() = Some(worker);
-            return WorkerHandle::detached();
-        }
-        ThreadSpawn.spawn(name, signal, worker)
-    }
-}
-
-impl World {
-    fn builder(&self) -> Builder {
-        Db::builder().clock(Arc::new(self.clone())).spawn(Arc::new(self.clone()))
-    }
-
-    fn open(&self, disk: &SimDisk, retention: Duration) -> (Db, RawTable) {
-        let db = self.builder().retention(retention).open_on(Arc::new(disk.clone())).unwrap();
-        let table = db.raw("t").unwrap();
-        (db, table)
-    }
-
-    /// Lets time pass, the keeper at work four times a second.
-    fn pass(&self, micros: i64) {
-        let mut left = micros;
-        while left > 0 {
-            let step = left.min(SECOND / 4);
-            {
-                let mut time = self.time.lock().unwrap();
-                time.0 += Duration::from_micros(step.cast_unsigned());
-                time.1 += step;
-            }
-            left -= step;
-            self.keep();
-        }
-    }
-
-    fn keep(&self) {
-        if let Some(keeper) = self.keeper.lock().unwrap().as_mut() {
-            assert_ne!(keeper.step(), Step::Done);
-        }
-    }
-
-    fn jump(&self, micros: i64) {
-        self.time.lock().unwrap().1 += micros;
-    }
-
-    fn close(&self, db: Db, table: RawTable) {
-        *self.keeper.lock().unwrap() = None;
-        drop((db, table));
-    }
-
-    fn kill(&self, db: Db, table: RawTable, disk: &SimDisk) -> SimDisk {
-        let left = disk.kill();
-        self.close(db, table);
-        left
-    }
-}
-
-fn put(db: &Db, table: &RawTable, value: &str) -> Timestamp {
-    let tx = db.begin().unwrap();
-    table.put(&tx, "k", value).unwrap();
-    tx.commit().unwrap()
-}
+use crate::world::{SECOND, World, put};
 
 /// Commits with the wall times at which they were acknowledged.
 type Commits = Vec<(Timestamp, WallTime)>;

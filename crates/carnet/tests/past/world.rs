@@ -1,0 +1,98 @@
+//! A database whose time is set by hand.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use carnet::base::{Clock, Moment, Signal, Spawn, Step, ThreadSpawn, Worker, WorkerHandle};
+use carnet::storage::disk::sim::SimDisk;
+use carnet::{Builder, Db, RawTable, Timestamp, WallTime};
+
+pub(crate) const SECOND: i64 = 1_000_000;
+
+/// A clock that is set, and the keeper of wall times, which is stepped by hand.
+#[derive(Clone, Default)]
+pub(crate) struct World {
+    time: Arc<Mutex<(Duration, i64)>>,
+    keeper: Arc<Mutex<Option<Box<dyn Worker>>>>,
+}
+
+impl Clock for World {
+    fn now(&self) -> Moment {
+        Moment(self.time.lock().unwrap().0)
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(self.time.lock().unwrap().1)
+    }
+}
+
+impl Spawn for World {
+    fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
+        if name == "carnet-keeper" {
+            *self.keeper.lock().unwrap() = Some(worker);
+            return WorkerHandle::detached();
+        }
+        ThreadSpawn.spawn(name, signal, worker)
+    }
+}
+
+impl World {
+    pub(crate) fn builder(&self) -> Builder {
+        Db::builder().clock(Arc::new(self.clone())).spawn(Arc::new(self.clone()))
+    }
+
+    pub(crate) fn open(&self, disk: &SimDisk, retention: Duration) -> (Db, RawTable) {
+        let db = self.builder().retention(retention).open_on(Arc::new(disk.clone())).unwrap();
+        let table = db.raw("t").unwrap();
+        (db, table)
+    }
+
+    /// Lets time pass, the keeper at work four times a second.
+    pub(crate) fn pass(&self, micros: i64) {
+        let mut left = micros;
+        while left > 0 {
+            let step = left.min(SECOND / 4);
+            {
+                let mut time = self.time.lock().unwrap();
+                time.0 += Duration::from_micros(step.cast_unsigned());
+                time.1 += step;
+            }
+            left -= step;
+            self.keep();
+        }
+    }
+
+    /// Lets the keeper do a piece; returns when it wants to be called again.
+    pub(crate) fn keep(&self) -> Option<Duration> {
+        match self.keeper.lock().unwrap().as_mut()?.step() {
+            Step::Idle(again) => again,
+            step => panic!("the keeper says {step:?}"),
+        }
+    }
+
+    pub(crate) fn pass_seconds(&self, seconds: i64) -> WallTime {
+        self.pass(seconds * SECOND);
+        self.wall()
+    }
+
+    pub(crate) fn jump(&self, micros: i64) {
+        self.time.lock().unwrap().1 += micros;
+    }
+
+    pub(crate) fn close(&self, db: Db, table: RawTable) {
+        *self.keeper.lock().unwrap() = None;
+        drop((db, table));
+    }
+
+    pub(crate) fn kill(&self, db: Db, table: RawTable, disk: &SimDisk) -> SimDisk {
+        let left = disk.kill();
+        self.close(db, table);
+        left
+    }
+}
+
+pub(crate) fn put(db: &Db, table: &RawTable, value: &str) -> Timestamp {
+    let tx = db.begin().unwrap();
+    table.put(&tx, "k", value).unwrap();
+    tx.commit().unwrap()
+}
