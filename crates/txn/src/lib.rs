@@ -26,6 +26,7 @@
 //!   in which it reserves the commit's place.
 //! * [`reader`] finds the visible version of a cell, below all that are not.
 //! * [`Transaction`] buffers writes, lays them over what it reads, and remembers what it read.
+//! * [`IdleWatch`] rolls back transactions that nobody calls any more.
 //! * [`Backoff`] says how long to wait before a transaction runs again.
 //!
 //! # Invariants
@@ -43,6 +44,7 @@
 //! do not spill yet: their writes are buffered in memory.
 
 pub mod conflict;
+mod idle;
 mod isolation;
 pub mod reader;
 mod retry;
@@ -50,6 +52,7 @@ mod sequencer;
 mod snapshots;
 mod transaction;
 
+pub use idle::{IdleLimits, IdleWatch};
 pub use isolation::Isolation;
 pub use retry::Backoff;
 pub use sequencer::Sequencer;

@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
-use carnet_base::{Bytes, CellHash, CellKey, Error, KeyRange, Result, TableId, Timestamp};
+use carnet_base::{
+    Bytes, CellHash, CellKey, Error, ErrorKind, KeyRange, Result, TableId, Timestamp,
+};
 use carnet_store::{
     BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, PageLimit, RangeRequest,
     ReadSet, Write,
 };
 
+use crate::idle::{Idle, IdleWatch, Place, Since};
 use crate::isolation::Isolation;
 use crate::reader;
 
@@ -56,15 +60,38 @@ struct Inner<S: CellStore + CommitLog> {
     begun: Begun,
     state: Mutex<State>,
     snapshot_held: AtomicBool,
+    /// Where it is watched for being left alone.
+    place: Option<Place>,
 }
 
 #[derive(Default)]
 struct State {
-    closed: bool,
+    ended: Option<Ended>,
+    /// Calls that wait for the store: as long as there are any it is not idle.
+    calls: u32,
+    /// When it was called last, in coarse time.
+    touched: u64,
     reads: ReadSet,
     writes: BTreeMap<CellKey, Option<Bytes>>,
     write_bytes: usize,
     drops: Vec<TableId>,
+}
+
+/// Why nothing can be done any more.
+#[derive(Clone, Copy)]
+enum Ended {
+    /// By a commit or a rollback.
+    ByCall,
+    /// Nobody had called it for so long.
+    Idle(Duration),
+}
+
+impl State {
+    /// Ends the transaction, and returns what it had gathered.
+    fn end(&mut self, why: Ended) -> Self {
+        let ended = Self { ended: Some(why), calls: self.calls, ..Self::default() };
+        std::mem::replace(self, ended)
+    }
 }
 
 impl<S: CellStore + CommitLog> Transaction<S> {
@@ -79,20 +106,51 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         kind: BeginKind,
         isolation: Isolation,
     ) -> Result<Self> {
+        Self::begin_with(store, context, kind, isolation, None).await
+    }
+
+    /// As [`Transaction::begin`], and has it rolled back when nobody calls it for too long. What
+    /// is called then fails with `Timeout`.
+    ///
+    /// # Errors
+    ///
+    /// As [`CommitLog::begin`].
+    pub async fn begin_watched(
+        store: Arc<S>,
+        context: Context,
+        kind: BeginKind,
+        isolation: Isolation,
+        watch: &IdleWatch,
+    ) -> Result<Self> {
+        Self::begin_with(store, context, kind, isolation, Some(watch)).await
+    }
+
+    async fn begin_with(
+        store: Arc<S>,
+        context: Context,
+        kind: BeginKind,
+        isolation: Isolation,
+        watch: Option<&IdleWatch>,
+    ) -> Result<Self> {
         let context = match isolation {
             Isolation::StrictSerializable => context,
             Isolation::Serializable | Isolation::Snapshot => context.accepting_stale(),
         };
         let begun = store.begin(&context, kind).await?;
-        let inner = Inner {
-            store,
-            context,
-            isolation,
-            begun,
-            state: Mutex::default(),
-            snapshot_held: AtomicBool::new(true),
-        };
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Arc::new_cyclic(|this: &Weak<Inner<S>>| {
+            let place = watch.map(|watch| watch.place(Weak::<Inner<S>>::clone(this)));
+            let touched = place.as_ref().map_or(0, Place::now);
+            Inner {
+                store,
+                context,
+                isolation,
+                begun,
+                state: Mutex::new(State { touched, ..State::default() }),
+                snapshot_held: AtomicBool::new(true),
+                place,
+            }
+        });
+        Ok(Self { inner })
     }
 
     /// Returns R: the transaction sees every commit up to here, and none after.
@@ -120,7 +178,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     /// `Invalid` when the transaction has ended; else as the store's.
     pub async fn get(&self, key: &CellKey) -> Result<Option<Entry>> {
         let inner = &*self.inner;
-        {
+        let call = {
             let mut state = inner.open()?;
             if let Some(payload) = state.writes.get(key) {
                 return Ok(inner.own(payload.as_ref()));
@@ -128,10 +186,11 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             if inner.remembers_reads() {
                 state.reads.points.push(key.hash());
             }
-        }
+            inner.call(&mut state)
+        };
         let version = reader::read(&*inner.store, &inner.context, key, inner.begun.read).await?;
         // Where another handle has ended it meanwhile, nothing held the snapshot any more.
-        drop(inner.open()?);
+        drop(call.end()?);
         Ok(version.and_then(|version| {
             version.payload.map(|payload| Entry { start: version.start, payload })
         }))
@@ -149,7 +208,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         limit: PageLimit,
     ) -> Result<TransactionPage> {
         let inner = &*self.inner;
-        drop(inner.open()?);
+        let call = inner.call(&mut *inner.open()?);
         let read = inner.begun.read;
         let request = RangeRequest { range: range.clone(), read, reverse, limit };
         let page = inner.store.range(&inner.context, &request).await?;
@@ -162,7 +221,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
                 stored.push((key, Entry { start: version.start, payload }));
             }
         }
-        let mut state = inner.open()?;
+        let mut state = call.end()?;
         let mut rest = page.resume;
         let mut own =
             inner.own_writes(&state.writes, &covered(range, rest.as_ref(), reverse), reverse);
@@ -296,10 +355,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     /// for the outcome of the start. `Invalid`: the transaction has ended already.
     pub async fn commit(&self) -> Result<Timestamp> {
         let inner = &*self.inner;
-        let State { reads, writes, drops, .. } = {
-            let mut state = inner.open()?;
-            std::mem::replace(&mut *state, State { closed: true, ..State::default() })
-        };
+        let State { reads, writes, drops, .. } = { inner.open()?.end(Ended::ByCall) };
         let result = match inner.begun.start {
             Some(start) if !writes.is_empty() || !drops.is_empty() => {
                 let writes =
@@ -318,11 +374,12 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     pub fn rollback(&self) {
         let mut state = self.inner.lock();
         // A commit that another handle has begun keeps the snapshot until it is through.
-        if state.closed {
+        if state.ended.is_some() {
             return;
         }
-        *state = State { closed: true, ..State::default() };
+        let given_up = state.end(Ended::ByCall);
         drop(state);
+        drop(given_up);
         self.inner.release();
     }
 }
@@ -333,11 +390,21 @@ impl<S: CellStore + CommitLog> Inner<S> {
     }
 
     fn open(&self) -> Result<MutexGuard<'_, State>> {
-        let state = self.lock();
-        if state.closed {
-            return Err(Error::invalid("the transaction has ended; begin a new one"));
+        self.touch(self.lock())
+    }
+
+    fn touch<'s>(&self, mut state: MutexGuard<'s, State>) -> Result<MutexGuard<'s, State>> {
+        if let Some(ended) = state.ended {
+            return Err(ended.into());
         }
+        state.touched = self.place.as_ref().map_or(0, Place::now);
         Ok(state)
+    }
+
+    /// Begins a call that waits for the store.
+    const fn call(&self, state: &mut State) -> Call<'_, S> {
+        state.calls += 1;
+        Call { inner: self }
     }
 
     /// A snapshot alone is serializable: only writers have to remember.
@@ -374,6 +441,63 @@ impl<S: CellStore + CommitLog> Inner<S> {
 impl<S: CellStore + CommitLog> Drop for Inner<S> {
     fn drop(&mut self) {
         self.release();
+    }
+}
+
+impl<S: CellStore + CommitLog> Idle for Inner<S> {
+    fn end_if_idle(&self, since: &Since) {
+        let (since, limit) = match self.begun.start {
+            Some(_) => (since.writer, since.limits.writer),
+            None => (since.reader, since.limits.reader),
+        };
+        let mut state = self.lock();
+        if state.ended.is_some() || state.calls > 0 || state.touched >= since {
+            return;
+        }
+        let given_up = state.end(Ended::Idle(limit));
+        drop(state);
+        drop(given_up);
+        self.release();
+    }
+}
+
+/// A call that waits for the store, on its way.
+struct Call<'a, S: CellStore + CommitLog> {
+    inner: &'a Inner<S>,
+}
+
+impl<'a, S: CellStore + CommitLog> Call<'a, S> {
+    /// Ends it, and returns the state if the transaction has not ended meanwhile.
+    fn end(self) -> Result<MutexGuard<'a, State>> {
+        let inner = self.inner;
+        std::mem::forget(self);
+        let mut state = inner.lock();
+        state.calls -= 1;
+        inner.touch(state)
+    }
+}
+
+impl<S: CellStore + CommitLog> Drop for Call<'_, S> {
+    fn drop(&mut self) {
+        let mut state = self.inner.lock();
+        state.calls -= 1;
+        // Whether it has ended meanwhile, nobody asks.
+        drop(self.inner.touch(state));
+    }
+}
+
+impl From<Ended> for Error {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::ByCall => Self::invalid("the transaction has ended; begin a new one"),
+            Ended::Idle(limit) => Self::new(
+                ErrorKind::Timeout,
+                format!(
+                    "the transaction was rolled back, because nothing was called on it for \
+                     {limit:?}; begin a new one, or raise the idle timeout"
+                ),
+            ),
+        }
     }
 }
 

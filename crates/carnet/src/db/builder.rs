@@ -9,7 +9,7 @@ use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::{CompactionStyle, Durability, FilterKind, TableOptions, TableOptionsOf};
 use carnet_store::{CommitLog, CommitOrder, Life, MemoryStore};
 use carnet_store_local::LocalStore;
-use carnet_txn::{Isolation, Sequencer};
+use carnet_txn::{IdleLimits, IdleWatch, Isolation, Sequencer};
 
 use super::{Db, Inner};
 use crate::catalog::SchemaCache;
@@ -36,6 +36,7 @@ pub struct Builder {
     attempts_max: u32,
     storage: carnet_storage::Options,
     retention: Duration,
+    idle: IdleLimits,
     clock: Arc<dyn Clock>,
     spawn: Arc<dyn Spawn>,
 }
@@ -50,6 +51,7 @@ impl Default for Builder {
                 ..carnet_storage::Options::default()
             },
             retention: DEFAULT_RETENTION,
+            idle: IdleLimits::default(),
             clock: Arc::new(SystemClock),
             spawn: Arc::new(ThreadSpawn),
         }
@@ -141,6 +143,28 @@ impl Builder {
         self
     }
 
+    /// Sets how long a transaction that may write can be left alone. It is rolled back then, at
+    /// most a quarter of that time later, and later calls on it fail with `Timeout`. A call that is
+    /// on its way keeps it, however long it takes.
+    ///
+    /// Default: ten minutes. `Duration::MAX` keeps such transactions for as long as they have a
+    /// handle: each keeps in memory what was committed since, as far as there is room.
+    #[must_use]
+    pub const fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle.writer = timeout;
+        self
+    }
+
+    /// As [`Builder::idle_timeout`], for transactions that only read. Each keeps versions on disk
+    /// that compaction would drop otherwise.
+    ///
+    /// Default: one hour.
+    #[must_use]
+    pub const fn snapshot_idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle.reader = timeout;
+        self
+    }
+
     /// Replaces the clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -200,6 +224,7 @@ impl Builder {
     fn finish(self, store: AnyStore) -> Db {
         let schemas = Arc::new(SchemaCache::opened_at(store.published()));
         let inner = Inner {
+            idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),
             store: Arc::new(store),
             timer: ThreadTimer::lazy(Arc::clone(&self.clock), self.spawn),
             clock: self.clock,

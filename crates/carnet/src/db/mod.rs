@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use carnet_base::{Clock, ErrorKind, Result, SeededRng, ThreadTimer, Timestamp, block_on};
 use carnet_store::{CommitLog, Context, Outcome};
-use carnet_txn::{Backoff, Isolation};
+use carnet_txn::{Backoff, IdleWatch, Isolation};
 
 use crate::catalog::SchemaCache;
 use crate::stores::AnyStore;
@@ -63,6 +63,7 @@ struct Inner {
     schemas: Arc<SchemaCache>,
     isolation: Isolation,
     attempts_max: u32,
+    idle: IdleWatch,
 }
 
 impl Db {
@@ -129,7 +130,8 @@ impl Db {
         TransactionOptions::of(self)
     }
 
-    /// Begins a transaction that the caller commits, and runs again where it conflicts.
+    /// Begins a transaction that the caller commits, and runs again where it conflicts. It is rolled
+    /// back when nothing is called on it for [`Builder::idle_timeout`].
     ///
     /// # Errors
     ///
@@ -138,7 +140,8 @@ impl Db {
         self.transaction().begin()
     }
 
-    /// Takes a read-only view of this moment.
+    /// Takes a read-only view of this moment. It is given up when nothing is called on it for
+    /// [`Builder::snapshot_idle_timeout`].
     ///
     /// # Errors
     ///

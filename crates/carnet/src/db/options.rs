@@ -176,7 +176,8 @@ impl<'db> TransactionOptions<'db> {
     async fn begin_with(&self, kind: BeginKind, context: Context) -> Result<Tx> {
         let inner = &self.db.inner;
         let store = Arc::clone(&inner.store);
-        let transaction = Transaction::begin(store, context, kind, self.isolation).await?;
+        let begun = Transaction::begin_watched(store, context, kind, self.isolation, &inner.idle);
+        let transaction = begun.await?;
         Ok(Tx::new(transaction, Arc::clone(&inner.schemas)))
     }
 }

@@ -105,6 +105,9 @@ fn open_facade(world: &World, disk: &SimDisk) -> Result<Db> {
         .cache_bytes(cache_bytes)
         .compaction_style(world.setup.options.compaction_style)
         .retention(world.setup.retention)
+        // Whoever looks for idle ones now and then would keep a world that stands still awake.
+        .idle_timeout(Duration::MAX)
+        .snapshot_idle_timeout(Duration::MAX)
         .clock(Arc::new(world.clock.clone()))
         .spawn(Arc::new(world.executor.spawner(DATABASE)))
         .open_on(Arc::new(disk.clone()))

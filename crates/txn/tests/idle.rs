@@ -1,0 +1,213 @@
+//! Transactions that are left alone, on a clock that is moved by hand.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{self, Poll, Waker};
+use std::time::Duration;
+
+use carnet_base::{
+    Bytes, CellKey, Clock, ErrorKind, Moment, PartitionKey, Result, Stepped, TableId, Timestamp,
+    Version, WallTime, block_on,
+};
+use carnet_store::{
+    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, MemoryStore, Outcome, Page,
+    RangeRequest,
+};
+use carnet_txn::{IdleLimits, IdleWatch, Isolation, Sequencer, Transaction};
+
+const LIMITS: IdleLimits =
+    IdleLimits { writer: Duration::from_secs(80), reader: Duration::from_secs(800) };
+
+#[derive(Default)]
+struct ManualClock(AtomicU64);
+
+impl Clock for ManualClock {
+    fn now(&self) -> Moment {
+        Moment(Duration::from_secs(self.0.load(Ordering::SeqCst)))
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime::default()
+    }
+}
+
+/// A store whose reads wait while it is shut.
+struct Gated {
+    store: MemoryStore,
+    shut: AtomicBool,
+}
+
+impl CellStore for Gated {
+    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
+        std::future::poll_fn(|_| match self.shut.load(Ordering::SeqCst) {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        })
+        .await;
+        self.store.get(context, key, at).await
+    }
+
+    async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
+        self.store.range(context, request).await
+    }
+}
+
+impl CommitLog for Gated {
+    async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
+        self.store.begin(context, kind).await
+    }
+
+    fn end(&self, begun: Begun) {
+        self.store.end(begun);
+    }
+
+    async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
+        self.store.commit(context, request).await
+    }
+
+    async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
+        self.store.outcome(context, start).await
+    }
+
+    fn published(&self) -> Timestamp {
+        self.store.published()
+    }
+}
+
+struct Bed {
+    store: Arc<Gated>,
+    clock: Arc<ManualClock>,
+    workers: Stepped,
+    watch: IdleWatch,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let order = Box::new(Sequencer::starting_at(Timestamp::ZERO));
+        let store = Gated { store: MemoryStore::new(order), shut: AtomicBool::new(false) };
+        let (clock, workers) = (Arc::new(ManualClock::default()), Stepped::default());
+        let watch = IdleWatch::start(LIMITS, Arc::<ManualClock>::clone(&clock), &workers);
+        Self { store: Arc::new(store), clock, workers, watch }
+    }
+
+    fn begin(&self, kind: BeginKind) -> Transaction<Gated> {
+        let (store, isolation) = (Arc::clone(&self.store), Isolation::StrictSerializable);
+        let context = Context::unbounded();
+        block_on(Transaction::begin_watched(store, context, kind, isolation, &self.watch)).unwrap()
+    }
+
+    /// Lets time pass, with the worker's looks as often as they are due.
+    fn pass(&self, seconds: u64) {
+        for _ in 0..seconds {
+            self.clock.0.fetch_add(1, Ordering::SeqCst);
+            self.workers.settle();
+        }
+    }
+
+    fn outcome(&self, transaction: &Transaction<Gated>) -> Outcome {
+        let start = transaction.start_timestamp().unwrap();
+        block_on(self.store.outcome(&Context::unbounded(), start)).unwrap()
+    }
+}
+
+fn cell(name: &'static str) -> CellKey {
+    CellKey::new(TableId(9), &PartitionKey::new("p"), name)
+}
+
+fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut task::Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_writer_left_alone_is_rolled_back_and_says_so() {
+    let bed = Bed::new();
+    let (left, used) = (bed.begin(BeginKind::ReadWrite), bed.begin(BeginKind::ReadWrite));
+    left.put(cell("a"), Bytes::from("1")).unwrap();
+    for _ in 0..20 {
+        bed.pass(40);
+        used.put(cell("b"), Bytes::from("1")).unwrap();
+    }
+    assert_eq!(bed.outcome(&left), Outcome::Aborted, "its start is given back");
+    let errors = [
+        left.put(cell("a"), Bytes::new()).unwrap_err(),
+        block_on(left.get(&cell("a"))).unwrap_err(),
+        block_on(left.commit()).unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        assert!(error.to_string().contains("nothing was called on it for 80s"), "{error}");
+    }
+    left.rollback();
+    block_on(used.commit()).unwrap();
+    let after = bed.begin(BeginKind::ReadOnly);
+    assert_eq!(block_on(after.get(&cell("a"))).unwrap(), None);
+}
+
+#[test]
+fn none_is_ended_early_and_readers_are_left_longer() {
+    let bed = Bed::new();
+    bed.clock.0.store(9, Ordering::SeqCst);
+    let (writer, reader) = (bed.begin(BeginKind::ReadWrite), bed.begin(BeginKind::ReadOnly));
+    // No look before this one: coarse time is still that of the start.
+    bed.clock.0.store(88, Ordering::SeqCst);
+    bed.workers.settle();
+    assert_eq!(bed.outcome(&writer), Outcome::Pending);
+    bed.pass(1 + 2 * 10);
+    assert_eq!(bed.outcome(&writer), Outcome::Aborted);
+    bed.pass(700);
+    assert_eq!(block_on(reader.get(&cell("a"))).unwrap(), None, "and that call keeps it");
+    bed.pass(800);
+    assert!(block_on(reader.get(&cell("a"))).is_ok());
+    bed.pass(820);
+    assert_eq!(block_on(reader.get(&cell("a"))).unwrap_err().kind(), ErrorKind::Timeout);
+}
+
+#[test]
+fn a_call_in_flight_keeps_its_transaction() {
+    let bed = Bed::new();
+    let transaction = bed.begin(BeginKind::ReadWrite);
+    bed.store.shut.store(true, Ordering::SeqCst);
+    let key = cell("a");
+    {
+        let mut read = pin!(transaction.get(&key));
+        assert!(poll(read.as_mut()).is_pending());
+        bed.pass(10_000);
+        bed.store.shut.store(false, Ordering::SeqCst);
+        assert!(matches!(poll(read), Poll::Ready(Ok(None))));
+    }
+    bed.pass(79);
+    transaction.put(cell("a"), Bytes::new()).unwrap();
+    // A call that was given up under way is over, too.
+    bed.store.shut.store(true, Ordering::SeqCst);
+    let other = cell("b");
+    assert!(poll(pin!(transaction.get(&other))).is_pending());
+    bed.pass(200);
+    assert_eq!(bed.outcome(&transaction), Outcome::Aborted);
+}
+
+#[test]
+fn a_transaction_outlives_what_watches_it_and_is_not_kept_by_it() {
+    let Bed { store, clock, workers, watch } = Bed::new();
+    let begin = || {
+        let (store, context) = (Arc::clone(&store), Context::unbounded());
+        let isolation = Isolation::Snapshot;
+        let kind = BeginKind::ReadWrite;
+        block_on(Transaction::begin_watched(store, context, kind, isolation, &watch)).unwrap()
+    };
+    let kept: Vec<_> = (0..100).map(|_| begin()).collect();
+    kept.into_iter().take(50).for_each(drop);
+    let last = begin();
+    drop(watch);
+    workers.settle();
+    clock.0.store(1_000_000, Ordering::SeqCst);
+    workers.settle();
+    last.put(cell("a"), Bytes::new()).unwrap();
+    drop(last);
+    let weak: Weak<Gated> = Arc::downgrade(&store);
+    drop(store);
+    assert!(weak.upgrade().is_none());
+}
