@@ -10,8 +10,9 @@ use carnet::base::{Clock, Moment, Signal, SystemClock};
 use carnet_checker::{Call, History, Op, Outcome, Recorder};
 use hdrhistogram::Histogram;
 
+use super::bank::Errand;
 use super::lock;
-use super::plan::Plan;
+use super::plan::{Plan, Work};
 
 /// A client whose transaction did not commit waits so long before the next one.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -22,9 +23,9 @@ const LAST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_KEYS: usize = 16;
 
 /// What became of a transaction.
-pub(super) enum Answer {
+pub(super) enum Answer<T> {
     /// It committed, and this is what it read.
-    Committed(Vec<Op>),
+    Committed(T),
     /// It certainly did not happen.
     Aborted,
     /// Nobody knows.
@@ -43,7 +44,21 @@ pub(super) trait Target: Sync {
     /// # Errors
     ///
     /// What makes it useless to go on.
-    fn run(&self, ops: &[Op]) -> Result<Answer>;
+    fn run(&self, ops: &[Op]) -> Result<Answer<Vec<Op>>>;
+
+    /// Moves money from one account to another, if the first has it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Target::run`].
+    fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<Answer<()>>;
+
+    /// Reads what the accounts hold.
+    ///
+    /// # Errors
+    ///
+    /// As [`Target::run`].
+    fn balances(&self) -> Result<Answer<Vec<i64>>>;
 }
 
 /// What the clients share.
@@ -102,13 +117,16 @@ impl Clients {
     fn one(&self, client: usize, target: &impl Target, stop: &AtomicBool) -> Result<()> {
         let mut process = i64::try_from(client)?;
         while !stop.load(Ordering::Relaxed) {
-            let (ops, number) = {
+            let (work, number) = {
                 let mut state = lock(&self.state);
                 state.begun += 1;
-                (target.arrange(state.plan.transaction()), state.begun)
+                (state.plan.transaction(), state.begun)
             };
             self.keep_pace(number, stop);
-            let outcome = self.call(target, process, &ops);
+            let outcome = match work {
+                Work::Ops(ops) => self.call(target, process, &target.arrange(ops)),
+                Work::Errand(errand) => self.measured(|| errand.run(target)).map(|told| told.0),
+            };
             let outcome = outcome.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
             if outcome != Outcome::Committed {
                 // The database is busy or away.
@@ -139,8 +157,16 @@ impl Clients {
     /// Runs one transaction and writes it down.
     fn call(&self, target: &impl Target, process: i64, ops: &[Op]) -> Result<Outcome> {
         let call = self.invoke(process, ops.to_vec());
+        let (outcome, read) = self.measured(|| target.run(ops))?;
+        let nanos = self.nanos();
+        lock(&self.state).recorder.complete(call, nanos, outcome, read);
+        Ok(outcome)
+    }
+
+    /// Runs one transaction and counts it.
+    fn measured<T>(&self, run: impl FnOnce() -> Result<Answer<T>>) -> Result<(Outcome, Option<T>)> {
         let before = SystemClock.now();
-        let answer = target.run(ops)?;
+        let answer = run()?;
         let micros = SystemClock.now().since(before).as_micros();
         let (outcome, read, count) = match answer {
             Answer::Committed(read) => (Outcome::Committed, Some(read), &self.counts.committed),
@@ -152,9 +178,7 @@ impl Clients {
             let recorded = lock(&self.latency).record(u64::try_from(micros)?);
             recorded.expect("it grows with what it records");
         }
-        let nanos = self.nanos();
-        lock(&self.state).recorder.complete(call, nanos, outcome, read);
-        Ok(outcome)
+        Ok((outcome, read))
     }
 
     fn invoke(&self, process: i64, ops: Vec<Op>) -> Call {
@@ -166,25 +190,25 @@ impl Clients {
         i64::try_from(SystemClock.now().since(self.began).as_nanos()).unwrap_or(i64::MAX)
     }
 
-    /// Reads every object there ever was, so that a lost write shows.
+    /// Reads every object there ever was, so that a lost write shows, and the accounts.
     pub(super) fn read_all(&self, target: &impl Target) -> Result<()> {
-        let (keys, workload, process) = {
+        let (reads, has_bank) = {
             let state = lock(&self.state);
-            let keys: Vec<i64> = state.plan.keys().collect();
-            (keys, state.plan.workload(), state.next_process)
+            (state.plan.reads(), state.plan.has_bank())
         };
-        for keys in keys.chunks(LAST_KEYS) {
-            let ops: Vec<Op> = keys.iter().map(|key| Plan::read(workload, *key)).collect();
-            let mut tries = 0;
-            // Each try is a process of its own: the one before may still be open.
-            while self.call(target, process + tries, &ops)? != Outcome::Committed {
-                tries += 1;
-                if usize::try_from(tries)? == LAST_TRIES {
-                    bail!("the database does not answer the last reads");
-                }
-                Signal::new().wait(Some(LAST_PAUSE));
-            }
-            lock(&self.state).next_process += tries + 1;
+        for ops in reads.chunks(LAST_KEYS) {
+            last_read(|| {
+                // Each try is a process of its own: the one before may still be open.
+                let process = {
+                    let mut state = lock(&self.state);
+                    state.next_process += 1;
+                    state.next_process - 1
+                };
+                self.call(target, process, ops)
+            })?;
+        }
+        if has_bank {
+            last_read(|| Ok(self.measured(|| Errand::Audit.run(target))?.0))?;
         }
         Ok(())
     }
@@ -204,11 +228,22 @@ impl Clients {
         )
     }
 
-    /// Ends the record.
+    /// Ends the record, which is empty where only the bank was in use.
     pub(super) fn finish(self) -> Result<(History, impl fmt::Display)> {
         let progress = self.progress();
         let state = self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let history = state.recorder.finish().context("the record makes no sense")?;
         Ok((history, progress))
     }
+}
+
+/// Tries until it succeeds: a server may just be starting.
+fn last_read(mut read: impl FnMut() -> Result<Outcome>) -> Result<()> {
+    for _ in 0..LAST_TRIES {
+        if read()? == Outcome::Committed {
+            return Ok(());
+        }
+        Signal::new().wait(Some(LAST_PAUSE));
+    }
+    bail!("the database does not answer the last reads")
 }

@@ -6,49 +6,63 @@ use anyhow::Result;
 use carnet::{Db, ErrorKind, RawTable, SyncTx};
 use carnet_checker::{Key, Op};
 
-use super::Workload;
+use super::bank::{ACCOUNTS, BALANCE};
 use super::client::{Answer, Target};
 
 pub(super) struct Embedded {
     db: Db,
-    table: RawTable,
+    lists: RawTable,
+    registers: RawTable,
+    accounts: RawTable,
 }
 
 impl Embedded {
-    pub(super) fn open(directory: &Path, workload: Workload) -> Result<Self> {
+    pub(super) fn open(directory: &Path) -> Result<Self> {
         let db = Db::open(directory)?;
-        let table = db.raw(match workload {
-            Workload::ListAppend => "stress.raw_lists",
-            Workload::Register => "stress.raw_registers",
-        })?;
+        let lists = db.raw("stress.raw_lists")?;
+        let registers = db.raw("stress.raw_registers")?;
+        let accounts = db.raw("stress.raw_accounts")?;
         // What an earlier run left is no part of this one's history.
+        for table in [&lists, &registers, &accounts] {
+            db.transact(|tx| {
+                for entry in table.range::<_, &[u8]>(tx, ..) {
+                    table.delete(tx, entry?.0)?;
+                }
+                Ok(())
+            })?;
+        }
         db.transact(|tx| {
-            for entry in table.range::<_, &[u8]>(tx, ..) {
-                table.delete(tx, entry?.0)?;
+            for account in 0..ACCOUNTS {
+                accounts.put(tx, account.to_be_bytes(), BALANCE.to_be_bytes())?;
             }
             Ok(())
         })?;
-        Ok(Self { db, table })
+        Ok(Self { db, lists, registers, accounts })
+    }
+
+    fn balance(&self, tx: &SyncTx, account: i64) -> carnet::Result<i64> {
+        let bytes = self.accounts.get(tx, account.to_be_bytes())?.unwrap_or_default();
+        Ok(numbers(&bytes)?.pop().unwrap_or_default())
     }
 
     fn carry_out(&self, tx: &SyncTx, op: &Op) -> carnet::Result<Op> {
         let name = |key: &Key| key.to_string();
         Ok(match op {
             Op::Append { key, element } => {
-                let list = self.table.get(tx, name(key))?.unwrap_or_default();
-                self.table.put(tx, name(key), [&list[..], &element.to_be_bytes()].concat())?;
+                let list = self.lists.get(tx, name(key))?.unwrap_or_default();
+                self.lists.put(tx, name(key), [&list[..], &element.to_be_bytes()].concat())?;
                 op.clone()
             }
             Op::ReadList { key, .. } => {
-                let list = self.table.get(tx, name(key))?.unwrap_or_default();
+                let list = self.lists.get(tx, name(key))?.unwrap_or_default();
                 Op::ReadList { key: key.clone(), list: numbers(&list)? }
             }
             Op::Write { key, value } => {
-                self.table.put(tx, name(key), value.to_be_bytes())?;
+                self.registers.put(tx, name(key), value.to_be_bytes())?;
                 op.clone()
             }
             Op::ReadRegister { key, .. } => {
-                let value = self.table.get(tx, name(key))?.unwrap_or_default();
+                let value = self.registers.get(tx, name(key))?.unwrap_or_default();
                 Op::ReadRegister { key: key.clone(), value: numbers(&value)?.pop() }
             }
         })
@@ -64,15 +78,37 @@ fn numbers(bytes: &[u8]) -> carnet::Result<Vec<i64>> {
 }
 
 impl Target for Embedded {
-    fn run(&self, ops: &[Op]) -> Result<Answer> {
+    fn run(&self, ops: &[Op]) -> Result<Answer<Vec<Op>>> {
         let body = |tx: &SyncTx| ops.iter().map(|op| self.carry_out(tx, op)).collect();
-        match self.db.transact(body) {
-            Ok(read) => Ok(Answer::Committed(read)),
-            Err(error) => match error.kind() {
-                kind if kind.is_retryable() => Ok(Answer::Aborted),
-                ErrorKind::Unknown { .. } => Ok(Answer::Unknown),
-                _ => Err(error.into()),
-            },
-        }
+        answer(self.db.transact(body))
+    }
+
+    fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<Answer<()>> {
+        answer(self.db.transact(|tx| {
+            let (payer, payee) = (self.balance(tx, from)?, self.balance(tx, to)?);
+            if payer < amount {
+                return Ok(());
+            }
+            self.accounts.put(tx, from.to_be_bytes(), (payer - amount).to_be_bytes())?;
+            self.accounts.put(tx, to.to_be_bytes(), (payee + amount).to_be_bytes())
+        }))
+    }
+
+    fn balances(&self) -> Result<Answer<Vec<i64>>> {
+        let snapshot = self.db.snapshot()?;
+        let held = self.accounts.range::<_, &[u8]>(&snapshot, ..).map(|row| numbers(&row?.1));
+        let held: carnet::Result<Vec<Vec<i64>>> = held.collect();
+        answer(held.map(|held| held.concat()))
+    }
+}
+
+fn answer<T>(result: carnet::Result<T>) -> Result<Answer<T>> {
+    match result {
+        Ok(read) => Ok(Answer::Committed(read)),
+        Err(error) => match error.kind() {
+            kind if kind.is_retryable() => Ok(Answer::Aborted),
+            ErrorKind::Unknown { .. } => Ok(Answer::Unknown),
+            _ => Err(error.into()),
+        },
     }
 }

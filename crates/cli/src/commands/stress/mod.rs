@@ -12,6 +12,7 @@
 //! server died, leaves the transaction open: it may have happened. Its client goes on under
 //! another name, as if it were another process.
 
+mod bank;
 mod client;
 mod embedded;
 mod killer;
@@ -52,9 +53,16 @@ pub(crate) struct Stress {
     /// Use a server that is there. Its keyspace "stress" is dropped and made anew.
     #[arg(long, value_name = "HOST:PORT")]
     server: Option<String>,
-    /// What the transactions do.
-    #[arg(long, value_enum, default_value_t = Workload::ListAppend)]
-    workload: Workload,
+    /// What the transactions do, each one of these: list-append or register, bank, or one of those
+    /// and bank.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "W[,W]…",
+        value_delimiter = ',',
+        default_value = "list-append"
+    )]
+    workload: Vec<Workload>,
     /// Clients, each with one transaction at a time.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     clients: u16,
@@ -68,7 +76,8 @@ pub(crate) struct Stress {
     /// it is given.
     #[arg(long, value_name = "N")]
     rate: Option<u32>,
-    /// Write the history here, as Elle's EDN, or JSON where the name ends in .json.
+    /// Write the history here, as Elle's EDN, or JSON where the name ends in .json. The bank's
+    /// transactions are no part of it: their total is looked at by each that reads.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     /// Makes the same transactions again, though not at the same moments.
@@ -80,7 +89,8 @@ const EXAMPLES: &str = "\
 Examples:
   carnet stress --dir ./data
   carnet stress --dir ./data --kill-every 3 --clients 32 --seconds 300
-  carnet stress --server 127.0.0.1:9042 --workload register --history h.edn";
+  carnet stress --server 127.0.0.1:9042 --workload register --history h.edn
+  carnet stress --dir ./data --workload list-append,bank --kill-every 3";
 
 /// What transactions do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -89,17 +99,22 @@ enum Workload {
     ListAppend,
     /// They read registers and set them.
     Register,
+    /// They move money between accounts, whose total has to stay.
+    Bank,
 }
 
 impl Stress {
     pub(crate) fn run(self) -> Result<()> {
         let seed = self.seed.unwrap_or_else(|| SeededRng::from_entropy().next_u64());
         let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-        let plan = Plan::new(seed, self.workload);
+        let plan = Plan::new(seed, &self.workload)?;
+        if self.history.is_some() && !plan.has_history() {
+            bail!("the bank's transactions make no history: add another workload, or leave it out");
+        }
         let stop = AtomicBool::new(false);
         match (&self.dir, self.kill_every, &self.server) {
             (Some(dir), None, _) => {
-                let target = Embedded::open(dir, self.workload)?;
+                let target = Embedded::open(dir)?;
                 self.drive(plan, &target, &stop, |_| Ok(()))
             }
             (Some(dir), Some(every), _) => {
@@ -126,6 +141,7 @@ impl Stress {
         beside: impl FnOnce(&T) -> Result<()> + Send,
     ) -> Result<()> {
         eprintln!("seed {}", plan.seed());
+        let (has_bank, has_history) = (plan.has_bank(), plan.has_history());
         let clients = Clients::new(plan, self.clients.into(), self.rate);
         let outcome = std::thread::scope(|scope| {
             let beside = scope.spawn(|| {
@@ -143,7 +159,10 @@ impl Stress {
         });
         outcome?;
         clients.read_all(target)?;
-        self.judge(clients)
+        if has_bank {
+            println!("the accounts held their total in every read, and do in the end");
+        }
+        self.judge(clients, has_history)
     }
 
     /// Prints how it goes, and ends it when the time is over.
@@ -165,9 +184,12 @@ impl Stress {
         }
     }
 
-    fn judge(&self, clients: Clients) -> Result<()> {
+    fn judge(&self, clients: Clients, has_history: bool) -> Result<()> {
         let (history, totals) = clients.finish()?;
         println!("{totals}");
+        if !has_history {
+            return Ok(());
+        }
         if let Some(path) = &self.history {
             #[expect(clippy::disallowed_methods, reason = "the user names the file")]
             let file = File::create(path).with_context(|| path.display().to_string())?;
@@ -205,14 +227,15 @@ mod tests {
     use super::client::Answer;
     use super::*;
 
-    /// Lists in memory; every so many acknowledged appends one is lost.
+    /// Lists and accounts in memory; every so many acknowledged writes one is lost.
     struct Memory {
         lists: Mutex<(BTreeMap<Key, Vec<i64>>, u64)>,
+        accounts: Mutex<Vec<i64>>,
         loses_every: u64,
     }
 
     impl Target for Memory {
-        fn run(&self, ops: &[Op]) -> Result<Answer> {
+        fn run(&self, ops: &[Op]) -> Result<Answer<Vec<Op>>> {
             let (lists, appends) = &mut *lock(&self.lists);
             let mut answers = Vec::new();
             for op in ops {
@@ -232,13 +255,31 @@ mod tests {
             }
             Ok(Answer::Committed(answers))
         }
+
+        fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<Answer<()>> {
+            let writes = &mut lock(&self.lists).1;
+            let mut accounts = lock(&self.accounts);
+            let (from, to) = (usize::try_from(from)?, usize::try_from(to)?);
+            if accounts[from] >= amount {
+                *writes += 1;
+                accounts[from] -= amount;
+                if !writes.is_multiple_of(self.loses_every) {
+                    accounts[to] += amount;
+                }
+            }
+            Ok(Answer::Committed(()))
+        }
+
+        fn balances(&self) -> Result<Answer<Vec<i64>>> {
+            Ok(Answer::Committed(lock(&self.accounts).clone()))
+        }
     }
 
-    fn verdict(loses_every: u64) -> Result<()> {
+    fn verdict(workload: Workload, loses_every: u64) -> Result<()> {
         let stress = Stress {
             dir: None,
             server: None,
-            workload: Workload::ListAppend,
+            workload: vec![workload],
             clients: 3,
             seconds: 1,
             kill_every: None,
@@ -246,15 +287,23 @@ mod tests {
             history: None,
             seed: Some(1),
         };
-        let target = Memory { lists: Mutex::default(), loses_every };
-        let plan = Plan::new(1, Workload::ListAppend);
+        let accounts = Mutex::new(vec![bank::BALANCE; usize::try_from(bank::ACCOUNTS)?]);
+        let target = Memory { lists: Mutex::default(), accounts, loses_every };
+        let plan = Plan::new(1, &stress.workload)?;
         stress.drive(plan, &target, &AtomicBool::new(false), |_| Ok(()))
     }
 
     #[test]
     fn a_single_lost_append_is_found() {
-        verdict(u64::MAX).unwrap();
-        let error = verdict(500).unwrap_err();
+        verdict(Workload::ListAppend, u64::MAX).unwrap();
+        let error = verdict(Workload::ListAppend, 500).unwrap_err();
         assert!(error.to_string().contains("not strictly serializable"), "{error}");
+    }
+
+    #[test]
+    fn money_that_is_lost_once_is_found() {
+        verdict(Workload::Bank, u64::MAX).unwrap();
+        let error = verdict(Workload::Bank, 1_000).unwrap_err();
+        assert!(error.to_string().contains("of 1000"), "{error}");
     }
 }

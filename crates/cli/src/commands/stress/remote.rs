@@ -16,8 +16,10 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 use scylla::policies::retry::FallthroughRetryPolicy;
+use scylla::response::query_result::QueryResult;
 use tokio::runtime::Handle;
 
+use super::bank::{ACCOUNTS, BALANCE};
 use super::client::{Answer, Target};
 use super::lock;
 
@@ -42,6 +44,11 @@ impl Remote {
             let made = runtime.block_on(session.query_unpaged(*statement, &[]));
             made.with_context(|| format!("{address} refuses {statement}"))?;
         }
+        for account in 0..ACCOUNTS {
+            let text = format!("INSERT INTO stress.accounts (k, v) VALUES ({account}, {BALANCE})");
+            let opened = runtime.block_on(session.query_unpaged(text.as_str(), &[]));
+            opened.with_context(|| format!("{address} refuses {text}"))?;
+        }
         let (address, runtime) = (address.to_owned(), runtime.clone());
         let (session, opened) = (Mutex::new(Arc::new(session)), Mutex::default());
         Ok(Self { address, runtime, session, opened })
@@ -61,6 +68,7 @@ const SCHEMA: &[&str] = &[
     "CREATE TABLE stress.lists \
      (k bigint, seq bigint, n bigint static, v bigint, PRIMARY KEY (k, seq))",
     "CREATE TABLE stress.registers (k bigint PRIMARY KEY, v bigint)",
+    "CREATE TABLE stress.accounts (k bigint PRIMARY KEY, v bigint)",
 ];
 
 async fn connect(address: &str) -> Result<Session> {
@@ -159,7 +167,7 @@ fn answered(ops: &[Op], rows: &[(i64, Option<i64>)]) -> Vec<Op> {
 }
 
 /// Tells what an error says about the transaction; `None` where the statement itself is wrong.
-fn meaning(error: &ExecutionError) -> Option<Answer> {
+fn meaning<T>(error: &ExecutionError) -> Option<Answer<T>> {
     match error {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(answer, _))
         | ExecutionError::PrepareError(scylla::errors::PrepareError::AllAttemptsFailed {
@@ -186,7 +194,7 @@ impl Remote {
             let text = format!("INSERT INTO stress.lists (k, n) VALUES ({key}, 0) IF NOT EXISTS");
             match self.runtime.block_on(session.query_unpaged(text.as_str(), &[])) {
                 Ok(_) => lock(&self.opened).insert(key.clone()),
-                Err(error) if meaning(&error).is_some() => return Ok(false),
+                Err(error) if meaning::<()>(&error).is_some() => return Ok(false),
                 Err(error) => {
                     return Err(error).with_context(|| format!("the server refuses {text}"));
                 }
@@ -196,26 +204,35 @@ impl Remote {
     }
 }
 
+impl Remote {
+    /// Runs a statement.
+    fn query(&self, session: &Session, text: &str) -> Result<Answer<QueryResult>> {
+        match self.runtime.block_on(session.query_unpaged(text, &[])) {
+            Ok(result) => Ok(Answer::Committed(result)),
+            Err(error) => match meaning(&error) {
+                Some(answer) => Ok(answer),
+                None => Err(error).with_context(|| format!("the server refuses {text}")),
+            },
+        }
+    }
+}
+
 impl Target for Remote {
     fn arrange(&self, mut ops: Vec<Op>) -> Vec<Op> {
         ops.sort_by_key(|op| !op.is_read());
         ops
     }
 
-    fn run(&self, ops: &[Op]) -> Result<Answer> {
+    fn run(&self, ops: &[Op]) -> Result<Answer<Vec<Op>>> {
         let session = Arc::clone(&*lock(&self.session));
         if !self.open(&session, ops)? {
             return Ok(Answer::Aborted);
         }
         let text = statement(ops);
-        let result = match self.runtime.block_on(session.query_unpaged(text.as_str(), &[])) {
-            Ok(result) => result,
-            Err(error) => {
-                return meaning(&error).map_or_else(
-                    || Err(error).with_context(|| format!("the server refuses {text}")),
-                    Ok,
-                );
-            }
+        let result = match self.query(&session, &text)? {
+            Answer::Committed(result) => result,
+            Answer::Aborted => return Ok(Answer::Aborted),
+            Answer::Unknown => return Ok(Answer::Unknown),
         };
         if !ops.iter().any(Op::is_read) {
             return Ok(Answer::Committed(ops.to_vec()));
@@ -223,5 +240,33 @@ impl Target for Remote {
         let rows = result.into_rows_result()?;
         let rows = rows.rows::<(i64, Option<i64>)>()?.collect::<Result<Vec<_>, _>>()?;
         Ok(Answer::Committed(answered(ops, &rows)))
+    }
+
+    fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<Answer<()>> {
+        let session = Arc::clone(&*lock(&self.session));
+        let text = format!(
+            "BEGIN TRANSACTION \
+             LET payer = (SELECT v FROM stress.accounts WHERE k = {from}); \
+             IF payer.v >= {amount} THEN \
+             UPDATE stress.accounts SET v = v - {amount} WHERE k = {from}; \
+             UPDATE stress.accounts SET v = v + {amount} WHERE k = {to}; \
+             END IF COMMIT TRANSACTION"
+        );
+        Ok(match self.query(&session, &text)? {
+            Answer::Committed(_) => Answer::Committed(()),
+            Answer::Aborted => Answer::Aborted,
+            Answer::Unknown => Answer::Unknown,
+        })
+    }
+
+    fn balances(&self) -> Result<Answer<Vec<i64>>> {
+        let session = Arc::clone(&*lock(&self.session));
+        let result = match self.query(&session, "SELECT v FROM stress.accounts")? {
+            Answer::Committed(result) => result.into_rows_result()?,
+            Answer::Aborted => return Ok(Answer::Aborted),
+            Answer::Unknown => return Ok(Answer::Unknown),
+        };
+        let rows = result.rows::<(i64,)>()?.collect::<Result<Vec<_>, _>>()?;
+        Ok(Answer::Committed(rows.into_iter().map(|(held,)| held).collect()))
     }
 }
