@@ -9,6 +9,7 @@ pub mod commit_encoding;
 pub mod error;
 pub mod ids;
 pub mod key;
+pub mod limits;
 pub mod murmur3;
 pub mod park;
 pub mod partition;

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::value::{DataType, Value};
 
 /// How long a partition key can be, in bytes.
-pub const LEN_MAX: usize = u16::MAX as usize;
+pub const LEN_MAX: usize = crate::limits::PARTITION_KEY_BYTES_MAX;
 
 /// Serializes a partition key, one value for each of its columns.
 ///

@@ -65,7 +65,7 @@ pub use carnet_base::{
 };
 pub use carnet_storage as storage;
 pub use carnet_store::{Outcome, PageLimit};
-pub use carnet_txn::{Entry, Isolation, TransactionPage};
+pub use carnet_txn::{Entry, Isolation, Limits as TransactionLimits, TransactionPage};
 pub use db::{
     AsOf, Builder, CompactionStyle, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION, Db, Durability,
     FilterKind, Metrics, TableOptions, TransactionOptions,

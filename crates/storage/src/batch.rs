@@ -13,9 +13,9 @@
 //! by decoding them.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use carnet_base::{CellKey, Error, KeyRange, Result, var_long};
+use carnet_base::{CellKey, Error, KeyRange, Result, limits, var_long};
 
-use crate::codec::{CELL_KEY_BYTES_MAX, CLUSTERING_KEY_BYTES_MAX, Decoder, PAYLOAD_BYTES_MAX};
+use crate::codec::{CELL_KEY_BYTES_MAX, Decoder, PAYLOAD_BYTES_MAX};
 
 const PUT: u8 = 0;
 const DELETE: u8 = 1;
@@ -221,32 +221,32 @@ fn len_max(mutation: &Mutation<'_>) -> Result<usize> {
     let fields = 1 + 3 * var_long::LEN_MAX;
     Ok(match mutation {
         Mutation::Put { key, payload, expiry } => {
-            check("clustering key", key.clustering().len(), CLUSTERING_KEY_BYTES_MAX)?;
-            check("value", payload.len(), PAYLOAD_BYTES_MAX)?;
+            limits::check(key, Some(payload))?;
             if expiry.is_some_and(|expiry| i64::try_from(expiry).is_err()) {
                 return Err(Error::invalid("an expiry is at most 2^63 - 1 seconds after 1970"));
             }
             fields + key.as_bytes().len() + payload.len()
         }
         Mutation::Delete { key } => {
-            check("clustering key", key.clustering().len(), CLUSTERING_KEY_BYTES_MAX)?;
+            limits::check(key, None)?;
             fields + key.as_bytes().len()
         }
         Mutation::DeleteRange { range } => match range.byte_bounds() {
             None => 0,
             Some((lower, upper)) => {
-                check("bound of a range", lower.len(), CELL_KEY_BYTES_MAX + 1)?;
-                check("bound of a range", upper.len(), CELL_KEY_BYTES_MAX + 1)?;
+                check_bound(lower.len())?;
+                check_bound(upper.len())?;
                 fields + lower.len() + upper.len()
             }
         },
     })
 }
 
-fn check(what: &str, len: usize, max: usize) -> Result<()> {
-    if len > max {
+fn check_bound(len: usize) -> Result<()> {
+    const MAX: usize = CELL_KEY_BYTES_MAX + 1;
+    if len > MAX {
         return Err(Error::invalid(format!(
-            "a {what} of {len} bytes is too long: at most {max} bytes are stored"
+            "a bound of a range of {len} bytes is too long: at most {MAX} bytes are stored"
         )));
     }
     Ok(())

@@ -1,17 +1,14 @@
 //! Limits of what is stored, and a decoder of fields that is bounded by what is there.
 
 use bytes::Bytes;
+pub(crate) use carnet_base::limits::{
+    CLUSTERING_KEY_BYTES_MAX, PARTITION_KEY_BYTES_MAX, VALUE_BYTES_MAX as PAYLOAD_BYTES_MAX,
+};
 use carnet_base::{Error, Result, var_long};
 
-/// An order-preserving key escapes bytes, so that it gets twice the room, and some for its frame.
-pub(crate) const CLUSTERING_KEY_BYTES_MAX: usize = 4 * (u16::MAX as usize);
-/// A partition key's length takes 16 bits.
-pub(crate) const PARTITION_KEY_BYTES_MAX: usize = u16::MAX as usize;
 /// The longest cell key: its frame, the longest partition key, the longest clustering key.
 pub(crate) const CELL_KEY_BYTES_MAX: usize =
     14 + PARTITION_KEY_BYTES_MAX + CLUSTERING_KEY_BYTES_MAX;
-/// The largest row image or value.
-pub(crate) const PAYLOAD_BYTES_MAX: usize = 32 << 20;
 
 /// Takes fields off the front of a buffer; none is longer than what is left of it.
 pub(crate) struct Decoder {

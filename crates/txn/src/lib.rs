@@ -46,7 +46,9 @@
 pub mod conflict;
 mod idle;
 mod isolation;
+mod limits;
 pub mod reader;
+mod reads;
 mod retry;
 mod sequencer;
 mod snapshots;
@@ -54,6 +56,7 @@ mod transaction;
 
 pub use idle::{IdleLimits, IdleWatch};
 pub use isolation::Isolation;
+pub use limits::Limits;
 pub use retry::Backoff;
 pub use sequencer::Sequencer;
-pub use transaction::{Entry, Transaction, TransactionPage, WRITE_BYTES_MAX};
+pub use transaction::{Entry, Terms, Transaction, TransactionPage};

@@ -7,20 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use carnet_base::{
-    Bytes, CellHash, CellKey, Error, ErrorKind, KeyRange, Result, TableId, Timestamp,
+    Bytes, CellHash, CellKey, Error, ErrorKind, KeyRange, Result, TableId, Timestamp, limits,
 };
 use carnet_store::{
-    BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, PageLimit, RangeRequest,
-    ReadSet, Write,
+    BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, PageLimit, RangeRequest, Write,
 };
 
 use crate::idle::{Idle, IdleWatch, Place, Since};
 use crate::isolation::Isolation;
+use crate::limits::Limits;
 use crate::reader;
-
-/// The bytes of keys and payloads that one transaction may write. They are held in memory until
-/// the commit, and go to the log as one record.
-pub const WRITE_BYTES_MAX: usize = 64 << 20;
+use crate::reads::Reads;
 
 /// A cell that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +55,7 @@ struct Inner<S: CellStore + CommitLog> {
     context: Context,
     isolation: Isolation,
     begun: Begun,
+    limits: Limits,
     state: Mutex<State>,
     snapshot_held: AtomicBool,
     /// Where it is watched for being left alone.
@@ -71,10 +69,19 @@ struct State {
     calls: u32,
     /// When it was called last, in coarse time.
     touched: u64,
-    reads: ReadSet,
+    reads: Reads,
     writes: BTreeMap<CellKey, Option<Bytes>>,
-    write_bytes: usize,
+    write_bytes: u64,
     drops: Vec<TableId>,
+}
+
+/// How large a transaction may grow, and for how long it may be left alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terms<'a> {
+    /// How large it can be.
+    pub limits: Limits,
+    /// Rolls it back when nobody calls it for too long: what is called then fails with `Timeout`.
+    pub idle: Option<&'a IdleWatch>,
 }
 
 /// Why nothing can be done any more.
@@ -106,31 +113,20 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         kind: BeginKind,
         isolation: Isolation,
     ) -> Result<Self> {
-        Self::begin_with(store, context, kind, isolation, None).await
+        Self::begin_on(store, context, kind, isolation, Terms::default()).await
     }
 
-    /// As [`Transaction::begin`], and has it rolled back when nobody calls it for too long. What
-    /// is called then fails with `Timeout`.
+    /// As [`Transaction::begin`], on terms.
     ///
     /// # Errors
     ///
     /// As [`CommitLog::begin`].
-    pub async fn begin_watched(
+    pub async fn begin_on(
         store: Arc<S>,
         context: Context,
         kind: BeginKind,
         isolation: Isolation,
-        watch: &IdleWatch,
-    ) -> Result<Self> {
-        Self::begin_with(store, context, kind, isolation, Some(watch)).await
-    }
-
-    async fn begin_with(
-        store: Arc<S>,
-        context: Context,
-        kind: BeginKind,
-        isolation: Isolation,
-        watch: Option<&IdleWatch>,
+        terms: Terms<'_>,
     ) -> Result<Self> {
         let context = match isolation {
             Isolation::StrictSerializable => context,
@@ -138,13 +134,14 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         };
         let begun = store.begin(&context, kind).await?;
         let inner = Arc::new_cyclic(|this: &Weak<Inner<S>>| {
-            let place = watch.map(|watch| watch.place(Weak::<Inner<S>>::clone(this)));
+            let place = terms.idle.map(|watch| watch.place(Weak::<Inner<S>>::clone(this)));
             let touched = place.as_ref().map_or(0, Place::now);
             Inner {
                 store,
                 context,
                 isolation,
                 begun,
+                limits: terms.limits,
                 state: Mutex::new(State { touched, ..State::default() }),
                 snapshot_held: AtomicBool::new(true),
                 place,
@@ -175,7 +172,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     ///
     /// # Errors
     ///
-    /// `Invalid` when the transaction has ended; else as the store's.
+    /// `Invalid` when the transaction has ended, or would remember more reads than its limit;
+    /// `Timeout` when it has been left alone for too long; else as the store's.
     pub async fn get(&self, key: &CellKey) -> Result<Option<Entry>> {
         let inner = &*self.inner;
         let call = {
@@ -184,7 +182,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
                 return Ok(inner.own(payload.as_ref()));
             }
             if inner.remembers_reads() {
-                state.reads.points.push(key.hash());
+                state.reads.point(key.hash(), &inner.limits)?;
             }
             inner.call(&mut state)
         };
@@ -241,7 +239,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let before = |a: &CellKey, b: &CellKey| if reverse { a > b } else { a < b };
         let merged = merge(stored.into_iter().peekable(), page_of_own.into_iter(), before);
         if inner.remembers_reads() {
-            state.reads.ranges.push(covered);
+            state.reads.range(covered, &inner.limits)?;
         }
         Ok(cut(merged, rest, range, reverse, limit))
     }
@@ -250,8 +248,9 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     ///
     /// # Errors
     ///
-    /// `Invalid` when the transaction has ended, only reads, or would grow beyond
-    /// [`WRITE_BYTES_MAX`].
+    /// `Invalid` when the transaction has ended, only reads, or would grow beyond its limits, and
+    /// where the key or the payload is too long; `Timeout` when it has been left alone for too
+    /// long.
     pub fn put(&self, key: CellKey, payload: Bytes) -> Result<()> {
         self.write(key, Some(payload))
     }
@@ -269,18 +268,14 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         if self.inner.begun.start.is_none() {
             return Err(only_reads());
         }
+        limits::check(&key, payload.as_deref())?;
         let mut state = self.inner.open()?;
-        let size = |payload: Option<&Bytes>| payload.map_or(0, Bytes::len);
-        let key_bytes = key.as_bytes().len();
-        let before = state.writes.get(&key).map_or(0, |old| key_bytes + size(old.as_ref()));
-        let after = state.write_bytes - before + key_bytes + size(payload.as_ref());
-        if after > WRITE_BYTES_MAX {
-            return Err(Error::invalid(format!(
-                "the transaction would write {after} bytes; at most {WRITE_BYTES_MAX} fit in one, \
-                 split it"
-            )));
-        }
-        state.write_bytes = after;
+        let old = state.writes.get(&key);
+        let before = old.map_or(0, |old| write_bytes(&key, old.as_ref()));
+        let bytes = state.write_bytes - before + write_bytes(&key, payload.as_ref());
+        let cells = state.writes.len() + usize::from(old.is_none());
+        self.inner.limits.check_writes(bytes, cells as u64)?;
+        state.write_bytes = bytes;
         state.writes.insert(key, payload);
         Ok(())
     }
@@ -302,8 +297,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         state.writes.retain(|key, payload| {
             let stays = key.table() != table;
             if !stays {
-                let payload = payload.as_ref().map_or(0, Bytes::len);
-                state.write_bytes -= key.as_bytes().len() + payload;
+                state.write_bytes -= write_bytes(key, payload.as_ref());
             }
             stays
         });
@@ -326,12 +320,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     ///
     /// As [`Transaction::guard_cell`].
     pub fn guard_hash(&self, cell: CellHash) -> Result<()> {
-        let points = &mut self.inner.open()?.reads.points;
-        // A table's schema is guarded at each of its rows, one after another.
-        if points.last() != Some(&cell) {
-            points.push(cell);
-        }
-        Ok(())
+        self.inner.open()?.reads.guard(cell, &self.inner.limits)
     }
 
     /// Makes the commit depend on a range at every isolation level: ranges that it deletes.
@@ -340,8 +329,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     ///
     /// `Invalid` when the transaction has ended.
     pub fn guard_range(&self, range: KeyRange) -> Result<()> {
-        self.inner.open()?.reads.ranges.push(range);
-        Ok(())
+        self.inner.open()?.reads.range(range, &self.inner.limits)
     }
 
     /// Commits, and returns the timestamp at which its writes are visible; a transaction that
@@ -360,7 +348,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             Some(start) if !writes.is_empty() || !drops.is_empty() => {
                 let writes =
                     writes.into_iter().map(|(key, payload)| Write { key, payload }).collect();
-                let mut request = CommitRequest::new(inner.begun, start, reads, writes);
+                let mut request = CommitRequest::new(inner.begun, start, reads.into_set(), writes);
                 request.drops = drops;
                 inner.store.commit(&inner.context, request).await
             }
@@ -499,6 +487,11 @@ impl From<Ended> for Error {
             ),
         }
     }
+}
+
+/// What a write counts by.
+fn write_bytes(key: &CellKey, payload: Option<&Bytes>) -> u64 {
+    (key.as_bytes().len() + payload.map_or(0, Bytes::len)) as u64
 }
 
 fn only_reads() -> Error {

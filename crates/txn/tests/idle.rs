@@ -17,7 +17,7 @@ use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, MemoryStore, Outcome, Page,
     RangeRequest,
 };
-use carnet_txn::{IdleLimits, IdleWatch, Isolation, Sequencer, Transaction};
+use carnet_txn::{IdleLimits, IdleWatch, Isolation, Sequencer, Terms, Transaction};
 
 const LIMITS: IdleLimits =
     IdleLimits { writer: Duration::from_secs(80), reader: Duration::from_secs(800) };
@@ -97,7 +97,8 @@ impl Bed {
     fn begin(&self, kind: BeginKind) -> Transaction<Gated> {
         let (store, isolation) = (Arc::clone(&self.store), Isolation::StrictSerializable);
         let context = Context::unbounded();
-        block_on(Transaction::begin_watched(store, context, kind, isolation, &self.watch)).unwrap()
+        let terms = Terms { idle: Some(&self.watch), ..Terms::default() };
+        block_on(Transaction::begin_on(store, context, kind, isolation, terms)).unwrap()
     }
 
     /// Lets time pass, with the worker's looks as often as they are due.
@@ -196,7 +197,8 @@ fn a_transaction_outlives_what_watches_it_and_is_not_kept_by_it() {
         let (store, context) = (Arc::clone(&store), Context::unbounded());
         let isolation = Isolation::Snapshot;
         let kind = BeginKind::ReadWrite;
-        block_on(Transaction::begin_watched(store, context, kind, isolation, &watch)).unwrap()
+        let terms = Terms { idle: Some(&watch), ..Terms::default() };
+        block_on(Transaction::begin_on(store, context, kind, isolation, terms)).unwrap()
     };
     let kept: Vec<_> = (0..100).map(|_| begin()).collect();
     kept.into_iter().take(50).for_each(drop);

@@ -9,7 +9,7 @@ use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::{CompactionStyle, Durability, FilterKind, TableOptions, TableOptionsOf};
 use carnet_store::{CommitLog, CommitOrder, Life, MemoryStore};
 use carnet_store_local::LocalStore;
-use carnet_txn::{IdleLimits, IdleWatch, Isolation, Sequencer};
+use carnet_txn::{IdleLimits, IdleWatch, Isolation, Limits, Sequencer};
 
 use super::{Db, Inner};
 use crate::catalog::SchemaCache;
@@ -36,6 +36,7 @@ pub struct Builder {
     attempts_max: u32,
     storage: carnet_storage::Options,
     retention: Duration,
+    limits: Limits,
     idle: IdleLimits,
     clock: Arc<dyn Clock>,
     spawn: Arc<dyn Spawn>,
@@ -51,6 +52,7 @@ impl Default for Builder {
                 ..carnet_storage::Options::default()
             },
             retention: DEFAULT_RETENTION,
+            limits: Limits::default(),
             idle: IdleLimits::default(),
             clock: Arc::new(SystemClock),
             spawn: Arc::new(ThreadSpawn),
@@ -143,6 +145,16 @@ impl Builder {
         self
     }
 
+    /// Sets how large a transaction may grow.
+    ///
+    /// Default: [`TransactionLimits::default`](crate::TransactionLimits::default). All limits are
+    /// in `docs/limits.md`.
+    #[must_use]
+    pub const fn transaction_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// Sets how long a transaction that may write can be left alone. It is rolled back then, at
     /// most a quarter of that time later, and later calls on it fail with `Timeout`. A call that is
     /// on its way keeps it, however long it takes.
@@ -225,6 +237,7 @@ impl Builder {
         let schemas = Arc::new(SchemaCache::opened_at(store.published()));
         let inner = Inner {
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),
+            limits: self.limits,
             store: Arc::new(store),
             timer: ThreadTimer::lazy(Arc::clone(&self.clock), self.spawn),
             clock: self.clock,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use carnet_base::{Clock, ErrorKind, Result, SeededRng, ThreadTimer, Timestamp, block_on};
 use carnet_store::{CommitLog, Context, Outcome};
-use carnet_txn::{Backoff, IdleWatch, Isolation};
+use carnet_txn::{Backoff, IdleWatch, Isolation, Limits};
 
 use crate::catalog::SchemaCache;
 use crate::stores::AnyStore;
@@ -63,6 +63,7 @@ struct Inner {
     schemas: Arc<SchemaCache>,
     isolation: Isolation,
     attempts_max: u32,
+    limits: Limits,
     idle: IdleWatch,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carnet_base::{Error, ErrorKind, Result, Signal, Timer, Timestamp, block_on};
 use carnet_store::{BeginKind, Context};
-use carnet_txn::{Backoff, Isolation, Transaction};
+use carnet_txn::{Backoff, Isolation, Terms, Transaction};
 
 use super::Db;
 use crate::tx::{SyncTx, Tx};
@@ -176,7 +176,8 @@ impl<'db> TransactionOptions<'db> {
     async fn begin_with(&self, kind: BeginKind, context: Context) -> Result<Tx> {
         let inner = &self.db.inner;
         let store = Arc::clone(&inner.store);
-        let begun = Transaction::begin_watched(store, context, kind, self.isolation, &inner.idle);
+        let terms = Terms { limits: inner.limits, idle: Some(&inner.idle) };
+        let begun = Transaction::begin_on(store, context, kind, self.isolation, terms);
         let transaction = begun.await?;
         Ok(Tx::new(transaction, Arc::clone(&inner.schemas)))
     }

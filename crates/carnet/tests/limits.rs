@@ -1,0 +1,144 @@
+//! Limits through the façade: at each of them all is well, one beyond is an error that names it.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+use carnet::base::limits::{CLUSTERING_KEY_BYTES_MAX, PARTITION_KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use carnet::{
+    Bytes, Db, Durability, ErrorKind, Isolation, Key, RawTable, Result, TransactionLimits, record,
+};
+
+record! {
+    struct Row {
+        value: i64,
+    }
+}
+
+const SMALL: TransactionLimits =
+    TransactionLimits { write_bytes: 10_000, write_cells: 50, read_set_bytes: 2_000 };
+
+/// Runs a test in memory, and on a directory, where all that fits is there after a flush.
+fn with_databases(limits: TransactionLimits, test: impl Fn(&Db)) {
+    test(&Db::builder().transaction_limits(limits).in_memory());
+    let dir = tempfile::tempdir().unwrap();
+    let builder = Db::builder().transaction_limits(limits).durability(Durability::None);
+    let db = builder.open(dir.path().join("db")).unwrap();
+    test(&db);
+}
+
+fn refused<T>(result: Result<T>, words: &[&str]) {
+    let Err(error) = result else { panic!("this is beyond the limit: {words:?}") };
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    for word in words {
+        assert!(error.to_string().contains(word), "{word} in {error}");
+    }
+}
+
+#[test]
+fn keys_and_values() {
+    with_databases(TransactionLimits::default(), |db| {
+        let table = db.raw("t").unwrap();
+        let (key, value) = (vec![7; CLUSTERING_KEY_BYTES_MAX], vec![9; VALUE_BYTES_MAX]);
+        db.transact(|tx| table.put(tx, &key, "long key")).unwrap();
+        db.transact(|tx| table.put(tx, "large", &value)).unwrap();
+        db.flush().unwrap();
+        let snapshot = db.snapshot().unwrap();
+        assert_eq!(table.get(&snapshot, &key).unwrap().unwrap(), "long key");
+        assert_eq!(table.get(&snapshot, "large").unwrap().unwrap(), value);
+        let longer = [&key[..], &[0]].concat();
+        refused(
+            db.transact(|tx| table.put(tx, &longer, "")),
+            &["clustering key of 262141 bytes", "at most 262140"],
+        );
+        refused(db.transact(|tx| table.delete(tx, &longer)), &["262141", "at most 262140"]);
+        let larger = [&value[..], &[0]].concat();
+        refused(
+            db.transact(|tx| table.put(tx, "larger", &larger)),
+            &["value of 33554433 bytes", "at most 33554432"],
+        );
+    });
+}
+
+#[test]
+fn partition_keys() {
+    with_databases(TransactionLimits::default(), |db| {
+        let table = db.table::<Key<(String,)>, Row>("rows").unwrap();
+        let put = |len: usize| {
+            let key = Key(("x".repeat(len),), ());
+            db.transact(|tx| table.put(tx, &key, &Row { value: 1 }))
+        };
+        put(PARTITION_KEY_BYTES_MAX).unwrap();
+        refused(put(PARTITION_KEY_BYTES_MAX + 1), &["65536", "65535"]);
+    });
+}
+
+#[test]
+fn cells_of_a_transaction() {
+    with_databases(SMALL, |db| {
+        let table = db.raw("t").unwrap();
+        let tx = db.begin().unwrap();
+        for cell in 0..50 {
+            table.put(&tx, [cell], "").unwrap();
+        }
+        table.put(&tx, [7], "again: it is the same cell").unwrap();
+        refused(table.put(&tx, [50], ""), &["51 cells", "at most 50"]);
+        refused(table.delete(&tx, [50]), &["51 cells"]);
+        tx.commit().unwrap();
+        let snapshot = db.snapshot().unwrap();
+        assert_eq!(table.range::<_, &[u8]>(&snapshot, ..).count(), 50, "what fits is committed");
+    });
+}
+
+#[test]
+fn bytes_of_a_transaction() {
+    with_databases(SMALL, |db| {
+        let table = db.raw("t").unwrap();
+        // A raw table's cell key: table, token, an empty partition key's length, the key.
+        let key_bytes = 4 + 8 + 2 + 1;
+        let fits = vec![0; 10_000 - key_bytes];
+        db.transact(|tx| table.put(tx, "k", &fits)).unwrap();
+        let larger = [&fits[..], &[0]].concat();
+        refused(
+            db.transact(|tx| table.put(tx, "k", &larger)),
+            &["10001 bytes", "at most 10000", "split it"],
+        );
+        // What is written over counts no more.
+        db.transact(|tx| (0..100).try_for_each(|_| table.put(tx, "k", &fits))).unwrap();
+    });
+}
+
+fn read(table: &RawTable, tx: &carnet::SyncTx, cells: usize) -> Result<()> {
+    for cell in 0..cells {
+        table.get(tx, cell.to_be_bytes())?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_read_set() {
+    with_databases(SMALL, |db| {
+        let table = db.raw("t").unwrap();
+        // 2,000 bytes hold 250 cells, one of which is the table's schema.
+        db.transact(|tx| read(&table, tx, 249)).unwrap();
+        refused(
+            db.transact(|tx| read(&table, tx, 250)),
+            &["2008 bytes", "at most 2000", "a snapshot"],
+        );
+        // Nobody relies on what a snapshot reads.
+        db.transaction()
+            .isolation(Isolation::Snapshot)
+            .transact(|tx| read(&table, tx, 999))
+            .unwrap();
+        for cell in 0..40_u8 {
+            let chunk = |tx: &carnet::SyncTx| table.put(tx, [1, cell], Bytes::from_static(b"v"));
+            db.transact(chunk).unwrap();
+        }
+        let scan = |tx: &carnet::SyncTx, reverse: bool| {
+            let rows = table.prefix(tx, [1]).page(1);
+            let mut rows = if reverse { rows.rev() } else { rows };
+            rows.try_fold(0, |count, row| row.map(|_| count + 1))
+        };
+        // Forty pages are one range, either way.
+        assert_eq!(db.transact(|tx| scan(tx, false)).unwrap(), 40);
+        assert_eq!(db.transact(|tx| scan(tx, true)).unwrap(), 40);
+    });
+}

@@ -1,0 +1,135 @@
+//! What a transaction has read, kept small: cells by hash, ranges by their ends, the pages of one
+//! scan as one range.
+
+use std::ops::Bound;
+
+use carnet_base::{CellHash, CellKey, KeyRange, Result};
+use carnet_store::ReadSet;
+
+use crate::limits::{self, Limits};
+
+/// What must not have been written by others between R and C, as it is gathered.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    set: ReadSet,
+    range_bytes: usize,
+    /// The cell that was guarded last.
+    guarded: Option<CellHash>,
+}
+
+impl Reads {
+    /// Remembers a cell.
+    pub(crate) fn point(&mut self, cell: CellHash, limits: &Limits) -> Result<()> {
+        self.check(size_of::<CellHash>(), limits)?;
+        self.set.points.push(cell);
+        Ok(())
+    }
+
+    /// Remembers a cell that is guarded again and again: a table's schema, at each of its rows.
+    pub(crate) fn guard(&mut self, cell: CellHash, limits: &Limits) -> Result<()> {
+        if self.guarded != Some(cell) {
+            self.point(cell, limits)?;
+            self.guarded = Some(cell);
+        }
+        Ok(())
+    }
+
+    /// Remembers a range.
+    pub(crate) fn range(&mut self, range: KeyRange, limits: &Limits) -> Result<()> {
+        let more = limits::range_bytes(&range);
+        self.check(more, limits)?;
+        if let Some(last) = self.set.ranges.last_mut() {
+            // The next page of a scan goes on where the last one ended.
+            let before = limits::range_bytes(last);
+            if adjoin(&last.upper, &range.lower) {
+                last.upper = range.upper;
+                self.range_bytes = self.range_bytes - before + limits::range_bytes(last);
+                return Ok(());
+            }
+            if adjoin(&range.upper, &last.lower) {
+                last.lower = range.lower;
+                self.range_bytes = self.range_bytes - before + limits::range_bytes(last);
+                return Ok(());
+            }
+        }
+        self.range_bytes += more;
+        self.set.ranges.push(range);
+        Ok(())
+    }
+
+    pub(crate) fn into_set(self) -> ReadSet {
+        self.set
+    }
+
+    fn check(&self, more: usize, limits: &Limits) -> Result<()> {
+        let points = self.set.points.len() * size_of::<CellHash>();
+        limits.check_reads(points + self.range_bytes + more)
+    }
+}
+
+/// Tells whether a range that ends so and one that begins so leave no key out between them.
+fn adjoin(upper: &Bound<CellKey>, lower: &Bound<CellKey>) -> bool {
+    match (upper, lower) {
+        (Bound::Included(end), Bound::Excluded(begin))
+        | (Bound::Excluded(end), Bound::Included(begin)) => end == begin,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::{ErrorKind, PartitionKey, TableId};
+
+    use super::*;
+
+    fn cell(name: &str) -> CellKey {
+        CellKey::new(TableId(1), &PartitionKey::new("p"), name)
+    }
+
+    fn range(lower: Bound<&str>, upper: Bound<&str>) -> KeyRange {
+        let whole = KeyRange::partition(TableId(1), &PartitionKey::new("p"));
+        KeyRange { lower: lower.map(cell), upper: upper.map(cell), ..whole }
+    }
+
+    #[test]
+    fn the_pages_of_a_scan_are_one_range_either_way() {
+        use Bound::{Excluded, Included};
+        let limits = Limits::default();
+        let mut reads = Reads::default();
+        reads.range(range(Included("a"), Included("c")), &limits).unwrap();
+        reads.range(range(Excluded("c"), Included("f")), &limits).unwrap();
+        reads.range(range(Excluded("f"), Excluded("m")), &limits).unwrap();
+        assert_eq!(reads.set.ranges, [range(Included("a"), Excluded("m"))]);
+        reads.range(range(Included("x"), Excluded("z")), &limits).unwrap();
+        reads.range(range(Included("v"), Excluded("x")), &limits).unwrap();
+        // Something is left out between these two.
+        reads.range(range(Included("r"), Excluded("u")), &limits).unwrap();
+        reads.range(range(Excluded("u"), Excluded("v")), &limits).unwrap();
+        assert_eq!(
+            reads.set.ranges,
+            [
+                range(Included("a"), Excluded("m")),
+                range(Included("v"), Excluded("z")),
+                range(Included("r"), Excluded("u")),
+                range(Excluded("u"), Excluded("v")),
+            ]
+        );
+        let bytes: usize = reads.set.ranges.iter().map(limits::range_bytes).sum();
+        assert_eq!(reads.range_bytes, bytes);
+    }
+
+    #[test]
+    fn what_is_remembered_is_limited() {
+        let limits = Limits { read_set_bytes: 3 * size_of::<CellHash>(), ..Limits::default() };
+        let mut reads = Reads::default();
+        for name in ["a", "b"] {
+            reads.guard(cell("schema").hash(), &limits).unwrap();
+            reads.point(cell(name).hash(), &limits).unwrap();
+        }
+        reads.guard(cell("schema").hash(), &limits).unwrap();
+        let error = reads.point(cell("c").hash(), &limits).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("32 bytes of what it read"), "{error}");
+        assert!(error.to_string().contains("at most 24 fit"), "{error}");
+    }
+}
