@@ -125,3 +125,64 @@ fn a_snapshot_below_the_mark_is_refused_by_every_later_life() {
         }
     }
 }
+
+/// 24 MB are written over what a snapshot sees, through memtables of 1 MB.
+#[test]
+fn a_long_snapshot_sees_what_it_saw_beside_heavy_writes() {
+    const KEYS: u32 = 200;
+    let builder = Db::builder().durability(Durability::None).retention(Duration::ZERO);
+    let db = builder.flush_bytes(1 << 20).open_on(Arc::new(SimDisk::new(1))).unwrap();
+    let table = db.raw("t").unwrap();
+    let write_all = |round: u32| {
+        db.transact(|tx| {
+            (0..KEYS).try_for_each(|key| {
+                table.put(tx, key.to_be_bytes(), [&round.to_be_bytes()[..], &[7; 1000]].concat())
+            })
+        })
+    };
+    write_all(0).unwrap();
+    let snapshot = db.snapshot().unwrap();
+    let check = || {
+        let rows: Result<Vec<_>> = table.range::<_, &[u8]>(&snapshot, ..).rev().collect();
+        let rows = rows.unwrap();
+        assert_eq!(rows.len(), KEYS as usize);
+        assert!(rows.iter().all(|(_, value)| value[..4] == [0; 4]));
+        let one = table.get(&snapshot, 17_u32.to_be_bytes()).unwrap().unwrap();
+        assert_eq!(one[..4], [0; 4]);
+    };
+    for round in 1..=120 {
+        write_all(round).unwrap();
+        if round % 40 == 0 {
+            check();
+        }
+    }
+    db.compact().unwrap();
+    check();
+    drop(snapshot);
+    write_all(121).unwrap();
+    db.compact().unwrap();
+    let bytes = db.metrics().unwrap().table_bytes;
+    assert!(bytes < 2 * 1024 * u64::from(KEYS), "{bytes} bytes are left");
+}
+
+/// Long keys, so that a few hundred commits are more than what is kept to check writers against.
+#[test]
+fn an_old_writer_is_refused_and_an_old_reader_is_not() {
+    let db = Db::builder().in_memory();
+    let table = db.raw("t").unwrap();
+    db.transact(|tx| table.put(tx, "k", "old")).unwrap();
+    let (reader, writer) = (db.snapshot().unwrap(), db.begin().unwrap());
+    table.put(&writer, "of its own", "").unwrap();
+    let mut key = vec![0; 250_000];
+    for commit in 0..300_u32 {
+        key[..4].copy_from_slice(&commit.to_be_bytes());
+        db.transact(|tx| {
+            table.put(tx, &key, "")?;
+            table.put(tx, "k", "new")
+        })
+        .unwrap();
+    }
+    let error = writer.commit().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooOld, "{error}");
+    assert_eq!(table.get(&reader, "k").unwrap().as_deref(), Some(&b"old"[..]));
+}

@@ -297,6 +297,30 @@ mod tests {
     }
 
     #[test]
+    fn old_snapshots_cost_a_bounded_state_and_only_writers_are_refused() {
+        const BYTES_MAX: usize = 20_000;
+        let life = Life { first: at(100), swept: at(100) };
+        let sequencer = Sequencer::with_conflict_bytes(life, BYTES_MAX);
+        sequencer.extend(at(1_000_000));
+        let reader = sequencer.begin(BeginKind::ReadOnly).unwrap();
+        let writer = sequencer.begin(BeginKind::ReadWrite).unwrap();
+        for round in 0..10_000 {
+            let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
+            let commit = sequencer.decide(&mut write(begun, "a")).unwrap();
+            sequencer.publish(commit);
+            sequencer.end(begun);
+            assert!(!sequencer.conflicts().is_over_budget(), "after {round} commits");
+        }
+        assert!(sequencer.conflicts().low_watermark() > writer.read);
+        let refused = sequencer.decide(&mut write(writer, "b")).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TooOld);
+        assert_eq!(sequencer.raise_mark(at(20_000)), reader.read, "what it sees is kept");
+        sequencer.end(writer);
+        sequencer.end(reader);
+        assert_eq!(sequencer.raise_mark(at(20_000)), at(20_000));
+    }
+
+    #[test]
     fn timestamps_stay_below_the_bound() {
         let sequencer = Sequencer::starting_at(at(5));
         sequencer.extend(at(7));
