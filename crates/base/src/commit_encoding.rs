@@ -12,15 +12,19 @@
 //! `testdata/commit_table_vectors.json` and `commit_table_v3_vectors.json` hold golden vectors. An entry is written once and never
 //! changed; a cell without a value is a transaction in progress.
 //!
+//! Which one is in force for which start is said by an [`EncodingMap`].
+//!
 //! The decoders refuse a commit timestamp that is not above its start: nothing writes one.
 
 mod encoding;
+mod map;
 pub mod v1;
 pub mod v2;
 pub mod v3;
 
 use bytes::Bytes;
 pub use encoding::Encoding;
+pub use map::EncodingMap;
 
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;

@@ -30,7 +30,7 @@ mod testing;
 pub use bytes::Bytes;
 pub use cell::{CellHash, CellKey, CellKeyBuilder, KeyRange, PartitionKey, Version};
 pub use clock::{Clock, Moment, SystemClock, WallTime};
-pub use commit_encoding::{CommitCell, CommitEntry, Encoding};
+pub use commit_encoding::{CommitCell, CommitEntry, Encoding, EncodingMap};
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{ColumnId, Epoch, TableId, Timestamp, Token};
 pub use key::Order;

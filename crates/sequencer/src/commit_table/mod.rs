@@ -37,7 +37,7 @@ use carnet_store::cluster::{
 };
 use quick_cache::sync::Cache;
 
-use crate::coordination::EncodingMap;
+use crate::coordination::{EncodingMap, check};
 use crate::doors::Options;
 use crate::fence::{self, Fence, Progress};
 use crate::futures::all;
@@ -183,7 +183,8 @@ impl<C: Cluster> CommitTable<C> {
         let further = bound.checked_add(self.coordination_step).unwrap_or(Timestamp::MAX);
         self.change_map(|map| {
             let Some(map) = map else {
-                return EncodingMap::starting_with(self.first_encoding, further).map(Some);
+                check(self.first_encoding)?;
+                return Ok(Some(EncodingMap::starting_with(self.first_encoding, further)));
             };
             Ok((map.valid_through() < bound).then(|| map.extended(further)))
         })
@@ -198,6 +199,7 @@ impl<C: Cluster> CommitTable<C> {
     ///
     /// `Invalid` for an encoding that a cluster cannot have; `Unavailable`.
     pub async fn migrate(&self, to: Encoding) -> Result<()> {
+        check(to)?;
         self.change_map(|map| match map {
             Some(map) => map.followed_by(to).map(Some),
             None => Err(Error::unavailable("the database has not been started yet")),

@@ -1,0 +1,217 @@
+//! Which encoding of the commit table is in force for which starts.
+//!
+//! ```text
+//!   first    0 ─────────── 25 000 000 ──────────── valid_through
+//!            v2            v3                      nothing is decided beyond
+//! ```
+//!
+//! The map says for every start up to `valid_through` where its entry lies, and what it said once
+//! it says for good: it is extended, never changed. Nobody hands out a timestamp beyond the `valid_through` that it
+//! has read, so no two processes ever disagree about a start that is in use. A migration is one
+//! atomic change that installs another encoding behind `valid_through`; nothing is copied, and
+//! nobody stops.
+//!
+//! ```text
+//!  0  version        u8, 1
+//!  1  valid_through  u64, big-endian
+//!  9  n times        first u64, encoding u8       rising, the first one at 0
+//! ```
+
+use bytes::Bytes;
+
+use super::Encoding;
+use crate::error::{Error, Result};
+use crate::ids::Timestamp;
+
+const VERSION: u8 = 1;
+const FRAME_BYTES: usize = 9;
+const SPAN_BYTES: usize = 9;
+/// More migrations than anybody makes.
+const SPANS_MAX: usize = 4096;
+
+/// The map from starts to encodings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodingMap {
+    valid_through: Timestamp,
+    /// Where each encoding begins.
+    spans: Vec<(Timestamp, Encoding)>,
+}
+
+impl EncodingMap {
+    /// Makes the map of a new database.
+    #[must_use]
+    pub fn starting_with(encoding: Encoding, valid_through: Timestamp) -> Self {
+        Self { valid_through, spans: vec![(Timestamp::ZERO, encoding)] }
+    }
+
+    /// Returns the last start for which the map says anything.
+    #[must_use]
+    pub const fn valid_through(&self) -> Timestamp {
+        self.valid_through
+    }
+
+    /// Returns a start's encoding, `None` where that is not decided.
+    #[must_use]
+    pub fn encoding_of(&self, start: Timestamp) -> Option<Encoding> {
+        if start > self.valid_through {
+            return None;
+        }
+        let behind = self.spans.partition_point(|(first, _)| *first <= start);
+        Some(self.spans[behind - 1].1)
+    }
+
+    /// Returns where each encoding begins, rising.
+    pub fn spans(&self) -> impl Iterator<Item = (Timestamp, Encoding)> {
+        self.spans.iter().copied()
+    }
+
+    /// Returns the encodings of the starts in `from..to`, as far as that is decided.
+    pub fn encodings_between(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> impl Iterator<Item = Encoding> {
+        let behind = self.spans.iter().skip(1).map(|(first, _)| Some(*first)).chain([None]);
+        let overlaps = move |first: Timestamp, next: Option<Timestamp>| {
+            first < to && next.is_none_or(|next| next > from)
+        };
+        self.spans
+            .iter()
+            .zip(behind)
+            .filter(move |((first, _), next)| overlaps(*first, *next))
+            .map(|((_, encoding), _)| *encoding)
+    }
+
+    /// The same map, saying the same for further starts.
+    #[must_use]
+    pub fn extended(&self, valid_through: Timestamp) -> Self {
+        Self { valid_through: self.valid_through.max(valid_through), spans: self.spans.clone() }
+    }
+
+    /// The same map, with another encoding for what it said nothing of.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where there have been thousands of migrations.
+    pub fn followed_by(&self, encoding: Encoding) -> Result<Self> {
+        let Some(first) = self.valid_through.checked_add(1) else {
+            return Err(Error::unavailable("there is no timestamp left to migrate at"));
+        };
+        let mut spans = self.spans.clone();
+        spans.retain(|(begin, _)| *begin < first);
+        if spans.last().is_none_or(|(_, last)| *last != encoding) {
+            spans.push((first, encoding));
+        }
+        if spans.len() > SPANS_MAX {
+            return Err(Error::unavailable("the commit table was migrated too often"));
+        }
+        Ok(Self { valid_through: self.valid_through, spans })
+    }
+
+    /// Returns the map's bytes.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let mut bytes = Vec::with_capacity(FRAME_BYTES + self.spans.len() * SPAN_BYTES);
+        bytes.push(VERSION);
+        bytes.extend(self.valid_through.get().to_be_bytes());
+        for (first, encoding) in &self.spans {
+            bytes.extend(first.get().to_be_bytes());
+            bytes.push(encoding.version());
+        }
+        bytes.into()
+    }
+
+    /// Reads a map.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for a version or an encoding that this program does not know; `Corrupted`
+    /// where the bytes are no map.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let corrupted = || Error::corrupted("the map of commit encodings is damaged");
+        let (&version, rest) = bytes.split_first().ok_or_else(corrupted)?;
+        if version != VERSION {
+            let message = format!("a map of commit encodings of version {version}");
+            return Err(Error::unsupported(message));
+        }
+        let timestamp =
+            |bytes: [u8; 8]| Timestamp::new(u64::from_be_bytes(bytes)).ok_or_else(corrupted);
+        let (valid_through, rest) = rest.split_first_chunk().ok_or_else(corrupted)?;
+        let (chunks, left) = rest.as_chunks::<SPAN_BYTES>();
+        if !left.is_empty() || chunks.len() > SPANS_MAX {
+            return Err(corrupted());
+        }
+        let mut spans: Vec<(Timestamp, Encoding)> = Vec::with_capacity(chunks.len());
+        for &[a, b, c, d, e, f, g, h, version] in chunks {
+            let first = timestamp([a, b, c, d, e, f, g, h])?;
+            let encoding = Encoding::of_version(version).ok_or_else(|| {
+                Error::unsupported(format!("encoding v{version} of the commit table"))
+            })?;
+            if spans.last().map_or(first != Timestamp::ZERO, |(last, _)| *last >= first) {
+                return Err(corrupted());
+            }
+            spans.push((first, encoding));
+        }
+        if spans.is_empty() {
+            return Err(corrupted());
+        }
+        Ok(Self { valid_through: timestamp(*valid_through)?, spans })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::rng::{Rng, SeededRng};
+
+    fn at(number: u64) -> Timestamp {
+        Timestamp::new(number).unwrap()
+    }
+
+    fn migrated() -> EncodingMap {
+        let map = EncodingMap::starting_with(Encoding::V2, at(100));
+        map.followed_by(Encoding::V3).unwrap().extended(at(200))
+    }
+
+    #[test]
+    fn a_migration_begins_behind_what_was_decided() {
+        let map = migrated();
+        assert_eq!(map.encoding_of(at(100)), Some(Encoding::V2));
+        assert_eq!(map.encoding_of(at(101)), Some(Encoding::V3));
+        assert_eq!(map.encoding_of(at(201)), None);
+        let between = |from, to| map.encodings_between(at(from), at(to)).collect::<Vec<_>>();
+        assert_eq!(between(0, 101), [Encoding::V2]);
+        assert_eq!(between(0, 102), [Encoding::V2, Encoding::V3]);
+        assert_eq!(between(101, 150), [Encoding::V3]);
+        assert_eq!(map.extended(at(50)), map, "what was decided stays decided");
+    }
+
+    #[test]
+    fn an_encoding_installed_twice_before_its_time_counts_once() {
+        let map = EncodingMap::starting_with(Encoding::V2, at(100));
+        let third = map.followed_by(Encoding::V3).unwrap();
+        assert_eq!(third.followed_by(Encoding::V3).unwrap(), third);
+        assert_eq!(third.followed_by(Encoding::V2).unwrap(), map);
+    }
+
+    #[test]
+    fn a_map_comes_back_from_its_bytes_and_damage_is_refused() {
+        let good = migrated().encode();
+        assert_eq!(EncodingMap::decode(&good).unwrap(), migrated());
+        let unknown = [&good[..good.len() - 1], &[4]].concat();
+        assert_eq!(EncodingMap::decode(&unknown).unwrap_err().kind(), ErrorKind::Unsupported);
+        for seed in 0..10_000 {
+            let mut rng = SeededRng::new(seed);
+            let mut bytes = good.to_vec();
+            bytes.truncate(usize::try_from(rng.below(good.len() as u64 + 1)).unwrap());
+            let at = usize::try_from(rng.below(good.len() as u64)).unwrap();
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << rng.below(8);
+            }
+            if let Ok(map) = EncodingMap::decode(&bytes) {
+                assert_eq!(&map.encode()[..], &bytes[..], "seed {seed}");
+            }
+        }
+    }
+}
