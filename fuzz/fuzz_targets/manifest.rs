@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|fields: &[u8]| {
     let mut manifest = b"CARNTMAN".to_vec();
-    manifest.extend(2_u32.to_le_bytes());
+    manifest.extend(4_u32.to_le_bytes());
     manifest.extend(fields);
     manifest.extend(crc32c::crc32c(&manifest).to_le_bytes());
     let disk = SimDisk::new(1);

@@ -30,6 +30,8 @@ pub(super) struct Sealed {
     memtable: Arc<Memtable>,
     /// All its records have smaller slots.
     slots_below: u64,
+    /// It and no memtable before it holds the last of all commits up to here.
+    last_commit: Timestamp,
     /// Where the log goes on behind its last record.
     next_segment: u64,
     next_base: Lsn,
@@ -49,6 +51,22 @@ impl SealedQueue {
 }
 
 impl Engine {
+    /// Lets no more into the memtable that is written now: it is flushed as soon as its records
+    /// are published. Returns the last commit so far; [`Engine::flushed`] comes to it.
+    pub fn seal(&self) -> Timestamp {
+        let mut order = lock(&self.core.order);
+        if !order.active.is_empty() {
+            self.core.seal(&mut order);
+        }
+        order.last_commit
+    }
+
+    /// Returns the last commit that is in the tables: it and every earlier one, and no later one.
+    #[must_use]
+    pub fn flushed(&self) -> Timestamp {
+        lock(&self.core.manifest).flushed
+    }
+
     /// Turns everything appended so far into tables. It works on the calling thread and blocks it.
     ///
     /// # Errors
@@ -57,13 +75,8 @@ impl Engine {
     pub fn flush(&self) -> Result<()> {
         let core = &self.core;
         core.publication.check()?;
-        let last = {
-            let mut order = lock(&core.order);
-            if !order.active.is_empty() {
-                core.seal(&mut order);
-            }
-            lock(&core.sealed).queue.back().map(|sealed| sealed.next_segment)
-        };
+        self.seal();
+        let last = lock(&core.sealed).queue.back().map(|sealed| sealed.next_segment);
         loop {
             // Writers go on, and what they seal meanwhile is not waited for: it may never end.
             let oldest = lock(&core.sealed).queue.front().cloned();
@@ -90,7 +103,8 @@ impl Core {
         let memtable = std::mem::replace(&mut order.active, Arc::clone(&active));
         // Before it can be flushed: the view lets go of the oldest memtable then.
         self.change_view(|view| view.sealed(active));
-        let sealed = Sealed { memtable, slots_below, next_segment, next_base };
+        let last_commit = order.last_commit;
+        let sealed = Sealed { memtable, slots_below, last_commit, next_segment, next_base };
         let mut queue = lock(&self.sealed);
         queue.queue.push_back(sealed);
         self.set_flush_brake(queue.len());
@@ -157,6 +171,7 @@ impl Core {
         let edit = Edit {
             add: table.into_iter().collect(),
             log: Some((sealed.next_segment, sealed.next_base.0)),
+            flushed: Some(sealed.last_commit),
             ..Edit::default()
         };
         self.install(&edit, Installs::Flush)?;

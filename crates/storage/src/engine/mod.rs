@@ -208,6 +208,27 @@ impl Engine {
         self.core.edit(&mut manifest, &Edit { bound: Some(bound), ..Edit::default() })
     }
 
+    /// Returns what the layer above keeps beside the bound.
+    #[must_use]
+    pub fn notes(&self) -> Bytes {
+        lock(&self.core.manifest).notes.clone()
+    }
+
+    /// Raises the bound and replaces the notes, in one step that is durable before it returns. A
+    /// lower bound leaves the bound as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::raise_bound`]; `Invalid` for notes of more than
+    /// [`NOTES_BYTES_MAX`](crate::manifest::NOTES_BYTES_MAX).
+    pub fn note(&self, bound: Timestamp, notes: Bytes) -> Result<()> {
+        let mut manifest = lock(&self.core.manifest);
+        let bound = Some(bound.max(manifest.bound));
+        let edit = Edit { bound, notes: Some(notes), ..Edit::default() };
+        manifest.edited(&edit)?;
+        self.core.edit(&mut manifest, &edit)
+    }
+
     /// Returns the last commit that is published: it and every earlier one is visible and as
     /// durable as the setting asks. After opening, the last commit that was recovered.
     #[must_use]

@@ -83,8 +83,7 @@ impl Engine {
             zeros_bytes,
             spare,
         )?;
-        let flushed = manifest.levels.iter().map(|table| table.contents.commit_max).max();
-        let last_commit = replayed.last_commit.max(flushed.unwrap_or_default());
+        let last_commit = replayed.last_commit.max(manifest.flushed);
         let active = Arc::new(replayed.memtable);
         let settled = writer.written();
         let log = Log::new(writer, spares);

@@ -1,6 +1,6 @@
 //! Changes of the manifest.
 
-use carnet_base::Timestamp;
+use carnet_base::{Bytes, Timestamp};
 
 use super::table::TableMeta;
 
@@ -18,6 +18,10 @@ pub struct Edit {
     pub bound: Option<Timestamp>,
     /// What snapshots below it saw may be gone.
     pub swept: Option<Timestamp>,
+    /// The last commit that is in the tables.
+    pub flushed: Option<Timestamp>,
+    /// What the layer above keeps, in the place of what it kept.
+    pub notes: Option<Bytes>,
     /// Whether a crash loses commits that were visible.
     pub lossy: Option<bool>,
 }

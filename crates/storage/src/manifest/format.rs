@@ -7,12 +7,15 @@ use super::edit::Edit;
 use super::levels::Levels;
 use super::range::FlatRange;
 use super::table::{Contents, TableMeta};
-use super::{Identity, Manifest};
+use super::{Identity, Manifest, NOTES_BYTES_MAX};
 use crate::codec::Decoder;
 
 const MAGIC: &[u8; 8] = b"CARNTMAN";
-const VERSION: u32 = 3;
-/// It has no identity, and says nothing of what snapshots of earlier lives may still see.
+const VERSION: u32 = 4;
+/// It does not say which commit was flushed last, and has no notes.
+const VERSION_3: u32 = 3;
+/// It has no identity, and says nothing of what snapshots of earlier lives may still see
+/// either.
 const VERSION_2: u32 = 2;
 
 pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
@@ -23,6 +26,9 @@ pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
     out.put_u64_le(manifest.bound.get());
     out.put_u64_le(manifest.swept.get());
     out.put_u8(u8::from(manifest.lossy));
+    out.put_u64_le(manifest.flushed.get());
+    out.put_u32_le(u32::try_from(manifest.notes.len()).expect("an edit has checked their length"));
+    out.put_slice(&manifest.notes);
     out.put_u64_le(manifest.next_file);
     out.put_u64_le(manifest.first_segment);
     out.put_u64_le(manifest.first_lsn);
@@ -81,7 +87,7 @@ pub(super) fn decode(bytes: &Bytes, path: &str) -> Result<Manifest> {
     let place = |decoder: &Decoder| sealed.len() - decoder.len();
     let version = decoder.u32().map_err(|error| damaged(place(&decoder), error))?;
     let advice = match version {
-        VERSION | VERSION_2 => {
+        VERSION | VERSION_3 | VERSION_2 => {
             return fields(&mut decoder, version).map_err(|error| damaged(place(&decoder), error));
         }
         0..VERSION_2 => "it was never released, make the database anew",
@@ -94,12 +100,16 @@ pub(super) fn decode(bytes: &Bytes, path: &str) -> Result<Manifest> {
 }
 
 fn fields(decoder: &mut Decoder, version: u32) -> Result<Manifest> {
-    let has_identity = version == VERSION;
+    let has_identity = version >= VERSION_3;
     let identity = if has_identity { Identity(decoder.array()?) } else { Identity::UNKNOWN };
     let bound = timestamp(decoder)?;
     // What an earlier version has swept nobody knows.
     let swept = if has_identity { timestamp(decoder)? } else { bound };
     let lossy = has_identity && flag(decoder)?;
+    let (flushed, notes) = match version {
+        VERSION => (Some(timestamp(decoder)?), notes(decoder)?),
+        _ => (None, Bytes::new()),
+    };
     let next_file = decoder.u64()?;
     let first_segment = decoder.u64()?;
     let first_lsn = decoder.u64()?;
@@ -117,7 +127,28 @@ fn fields(decoder: &mut Decoder, version: u32) -> Result<Manifest> {
     }
     let mut levels = Levels::default();
     levels.edit(&Edit { add, ..Edit::default() })?;
-    Ok(Manifest { identity, bound, swept, lossy, next_file, first_segment, first_lsn, levels })
+    let commits = levels.iter().map(|table| table.contents.commit_max);
+    let flushed = flushed.or_else(|| commits.max()).unwrap_or_default();
+    Ok(Manifest {
+        identity,
+        bound,
+        swept,
+        lossy,
+        flushed,
+        notes,
+        next_file,
+        first_segment,
+        first_lsn,
+        levels,
+    })
+}
+
+fn notes(decoder: &mut Decoder) -> Result<Bytes> {
+    let len = usize::try_from(decoder.u32()?).unwrap_or(usize::MAX);
+    if len > NOTES_BYTES_MAX {
+        return Err(Error::corrupted("the notes beside the bound are too long"));
+    }
+    decoder.take(len).map(|notes| Bytes::copy_from_slice(&notes))
 }
 
 fn flag(decoder: &mut Decoder) -> Result<bool> {

@@ -45,6 +45,8 @@ fn manifest() -> Manifest {
         bound: Some(at(77)),
         swept: Some(at(55)),
         lossy: Some(true),
+        flushed: Some(at(85)),
+        notes: Some(Bytes::from_static(b"encodings")),
         ..add(tables)
     };
     let identity = Identity(*b"sixteen of bytes");
@@ -107,6 +109,8 @@ fn an_edit_that_contradicts_the_manifest_is_refused_and_changes_nothing() {
         ("file numbers used up", with(|table| table.number = u64::MAX)),
         ("the bound goes back", Edit { bound: Some(at(76)), ..Edit::default() }),
         ("the sweep mark goes back", Edit { swept: Some(at(54)), ..Edit::default() }),
+        ("the last flushed commit goes back", Edit { flushed: Some(at(84)), ..Edit::default() }),
+        ("the notes are too long", Edit { notes: Some(vec![0; 65_537].into()), ..Edit::default() }),
         ("the segment goes back", Edit { log: Some((3, 12_345)), ..Edit::default() }),
         ("the LSN goes back", Edit { log: Some((5, 12_344)), ..Edit::default() }),
     ];
@@ -164,13 +168,15 @@ fn golden_manifests_are_read_as_ever() {
         format::decode(&bytes.into(), "M").unwrap()
     };
     if std::env::var("CARNET_UPDATE").is_ok() {
-        std::fs::write(path(3), format::encode(&manifest())).unwrap();
+        std::fs::write(path(4), format::encode(&manifest())).unwrap();
     }
-    assert_eq!(of(3), manifest());
-    assert_eq!(std::fs::read(path(3)).unwrap(), format::encode(&manifest()));
+    assert_eq!(of(4), manifest());
+    assert_eq!(std::fs::read(path(4)).unwrap(), format::encode(&manifest()));
+    // The last commit of its tables is the best that version 3 can tell.
+    assert_eq!(of(3), Manifest { notes: Bytes::new(), ..manifest() });
     // What version 2 does not say: nobody knows what was swept before.
     let (identity, swept) = (Identity::UNKNOWN, manifest().bound);
-    assert_eq!(of(2), Manifest { identity, swept, lossy: false, ..manifest() });
+    assert_eq!(of(2), Manifest { identity, swept, lossy: false, ..of(3) });
 }
 
 #[test]
@@ -189,7 +195,7 @@ fn errors_name_the_file_and_the_place() {
     };
     let whole = format::encode(&manifest());
     let len = whole.len();
-    let first_table = 8 + 4 + 16 + 8 + 8 + 1 + 8 + 8 + 8 + 4;
+    let first_table = 8 + 4 + 16 + 8 + 8 + 1 + 8 + (4 + 9) + 8 + 8 + 8 + 4;
     let cases = [
         (damaged(b"nothing".to_vec()), 0, "does not begin"),
         (damaged(whole[..len - 1].to_vec()), len - 5, "checksum"),
@@ -260,7 +266,7 @@ fn random_bytes_never_panic() {
     let mut rng = SeededRng::new(2);
     for _ in 0..10_000 {
         let mut bytes = b"CARNTMAN\x02\0\0\0".to_vec();
-        bytes[8] += u8::from(rng.chance(500));
+        bytes[8] += u8::try_from(rng.below(3)).unwrap();
         for _ in 0..rng.below(200) {
             bytes.push(rng.next_u64().to_le_bytes()[0]);
         }
@@ -270,7 +276,7 @@ fn random_bytes_never_panic() {
 
 #[test]
 fn other_versions_of_the_format_are_refused_by_name() {
-    for (version, advice) in [(1, "never released"), (4, "newer")] {
+    for (version, advice) in [(1, "never released"), (5, "newer")] {
         let mut bytes = format::encode(&manifest());
         bytes[8] = version;
         bytes.truncate(bytes.len() - 4);
