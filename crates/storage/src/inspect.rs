@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use carnet_base::{Error, Result, Timestamp};
 
+use crate::backup::LABEL;
 use crate::batch::{Change, Changes};
 use crate::cache::Cache;
 use crate::disk::{Disk, During};
@@ -66,8 +67,9 @@ pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<P
         progress.tables += 1;
         tell(&progress);
     }
-    if disk.list().during("list", &**disk, "")?.iter().any(|name| name == MARKER) {
-        // A checkpoint that nobody has opened has no log.
+    let has_no_log = |name: &String| name == MARKER || name == LABEL;
+    if disk.list().during("list", &**disk, "")?.iter().any(has_no_log) {
+        // A checkpoint that nobody has opened, or a backup.
         return Ok(progress);
     }
     let base = Lsn(manifest.first_lsn);

@@ -20,11 +20,12 @@
 //! Rooms, from the ground up: [`disk`] is the only way to files; `wal` the log; `memtable` and
 //! [`sstable`] keep versions in the order of cells, [`cache`] what was read of tables;
 //! [`manifest`] says which files are the database; [`compaction`] decides what is rewritten and
-//! what stays; [`engine`] joins them, and its essay states the invariants; [`inspect`] looks in
-//! from outside. Every byte on disk is described in `docs/data-format.md`.
+//! what stays; [`engine`] joins them, and its essay states the invariants; [`backup`] copies and
+//! brings back; [`inspect`] looks in from outside. Every byte on disk is described in `docs/data-format.md`.
 //!
 //! Absent, for now: an I/O scheduler, a limit on the memory of compaction's buffers.
 
+pub mod backup;
 mod batch;
 pub mod cache;
 mod codec;

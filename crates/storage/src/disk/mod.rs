@@ -90,6 +90,7 @@ use carnet_base::{Bytes, Error, Result};
 
 pub use bulk::BulkWriter;
 use copy::copy;
+pub(crate) use real::LOCK;
 pub use real::{Backend, RealDisk};
 
 /// A directory of files.

@@ -48,15 +48,21 @@ pub(super) struct Removals {
     deferred: Vec<u64>,
 }
 
-/// Puts off the removal of tables until it is dropped.
-struct Held<'a>(&'a Core);
+/// The tables of one moment. They stay until it is dropped.
+pub(crate) struct Frozen {
+    core: Arc<Core>,
+    /// What names them.
+    pub(crate) manifest: Manifest,
+}
+
+impl Frozen {
+    /// Where they lie.
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.core.disk
+    }
+}
 
 impl Core {
-    fn hold_removals(&self) -> Held<'_> {
-        lock(&self.removals).held += 1;
-        Held(self)
-    }
-
     /// Takes tables to be removed; returns those that may be removed now.
     pub(super) fn defer_removals(&self, numbers: &[u64]) -> Vec<u64> {
         let mut removals = lock(&self.removals);
@@ -65,14 +71,23 @@ impl Core {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Frozen {
     fn drop(&mut self) {
-        lock(&self.0.removals).held -= 1;
-        self.0.remove_tables(&[]);
+        lock(&self.core.removals).held -= 1;
+        self.core.remove_tables(&[]);
     }
 }
 
 impl Engine {
+    /// Keeps the tables that there are now.
+    pub(crate) fn freeze(&self) -> Frozen {
+        let core = Arc::clone(&self.core);
+        // Before the manifest is looked at: what it names stays from now on.
+        lock(&core.removals).held += 1;
+        let manifest = lock(&core.manifest).clone();
+        Frozen { core, manifest }
+    }
+
     /// Makes a directory a copy of the database that can be opened by itself, with everything that
     /// was appended before this call, and returns its last commit. It works on the calling
     /// thread and blocks it; writers go on.
@@ -89,23 +104,20 @@ impl Engine {
     /// the store.
     pub fn checkpoint(&self, to: &dyn Disk) -> Result<Timestamp> {
         self.flush()?;
-        let core = &self.core;
-        // Before the manifest is looked at: what it names stays from now on.
-        let _held = core.hold_removals();
-        let manifest = lock(&core.manifest).clone();
+        let frozen = self.freeze();
+        let manifest = &frozen.manifest;
         let _directory = to.lock()?;
         let earlier = begin(to, manifest.identity)?;
         for table in manifest.levels.iter() {
-            bring(&*core.disk, to, table, earlier.as_ref())?;
+            bring(frozen.disk(), to, table, earlier.as_ref())?;
         }
         to.sync_dir().during("sync", to, "")?;
         manifest.store(to)?;
-        if let Err(error) = sweep(to, &manifest) {
+        if let Err(error) = sweep(to, manifest) {
             // They harm nobody, and go with the next checkpoint or opening.
             tracing::warn!(%error, "files of an earlier checkpoint are left behind");
         }
-        let commits = manifest.levels.iter().map(|table| table.contents.commit_max);
-        Ok(commits.max().unwrap_or_default())
+        Ok(manifest.flushed)
     }
 }
 
@@ -160,7 +172,8 @@ fn of_another(to: &dyn Disk) -> Error {
     ))
 }
 
-fn is_ours(name: &str) -> bool {
+/// Tells whether a name is that of a database's file.
+pub(crate) fn is_ours(name: &str) -> bool {
     let name = name.strip_suffix(".tmp").unwrap_or(name);
     name == manifest::FILE_NAME
         || sstable::number_in(name).is_some()
@@ -179,17 +192,25 @@ fn bring(
     // whole.
     let known = earlier.and_then(|earlier| earlier.levels.find(table.number));
     if let Some(known) = known {
-        let here = TableMeta { level: table.level, ..(**known).clone() };
-        if here == **table && tail(from, &name, table.bytes)? == tail(to, &name, table.bytes)? {
-            return Ok(());
-        }
-        return Err(of_another(to));
+        return if same_table(from, table, to, known)? { Ok(()) } else { Err(of_another(to)) };
     }
     match to.remove(&name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         removed => removed.during("remove", to, &name)?,
     }
     from.link(&name, to).during("link or copy", to, &name)
+}
+
+/// Tells whether a table here and one there, of the same number, are one.
+pub(crate) fn same_table(
+    from: &dyn Disk,
+    table: &TableMeta,
+    to: &dyn Disk,
+    known: &TableMeta,
+) -> Result<bool> {
+    let name = sstable::file_name(table.number);
+    let here = TableMeta { level: table.level, ..known.clone() };
+    Ok(here == *table && tail(from, &name, table.bytes)? == tail(to, &name, table.bytes)?)
 }
 
 fn tail(disk: &dyn Disk, name: &str, bytes: u64) -> Result<Vec<u8>> {

@@ -25,6 +25,7 @@ use super::publication::Publication;
 use super::view::View;
 use super::watch::Watches;
 use super::{Core, Engine, EntryCell, Order};
+use crate::backup;
 use crate::batch::Changes;
 use crate::cache::Cache;
 use crate::disk::{Disk, During};
@@ -146,6 +147,7 @@ impl Engine {
 fn load_or_create(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Result<Manifest> {
     // A process that was killed may have left names that are there but not durable yet.
     disk.sync_dir().during("sync", &**disk, "")?;
+    backup::refuse(&**disk)?;
     checkpoint::take_over(disk, counters)?;
     if let Some(manifest) = Manifest::load(&**disk)? {
         return Ok(manifest);

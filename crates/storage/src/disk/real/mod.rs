@@ -26,7 +26,7 @@ pub use self::reader::Backend;
 use self::reader::Reader;
 use super::{DirectoryLock, Disk, File, copy};
 
-const LOCK: &str = "LOCK";
+pub(crate) const LOCK: &str = "LOCK";
 
 /// A directory of the operating system.
 pub struct RealDisk {

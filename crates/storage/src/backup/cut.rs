@@ -1,0 +1,44 @@
+//! A table without what is later than a timestamp.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carnet_base::{Result, Timestamp};
+
+use crate::cache::Cache;
+use crate::disk::Disk;
+use crate::manifest::{TableMeta, Tally};
+use crate::options::TableOptionsOf;
+use crate::sstable::{Builder, RangeTombstone, RawCursor, Table};
+
+/// Writes the table anew on another disk, under the same number and at the same level, without
+/// versions and range tombstones that committed after `as_of`. `None` where nothing is left.
+pub(super) fn cut(
+    from: &Arc<dyn Disk>,
+    table: &TableMeta,
+    as_of: Timestamp,
+    to: &Arc<dyn Disk>,
+    TableOptionsOf(of): TableOptionsOf,
+) -> Result<Option<TableMeta>> {
+    // Each block is read once: there is nothing to keep.
+    let source =
+        Arc::new(Table::open(Arc::clone(from), table.number, table.bytes, Cache::new(1 << 20))?);
+    let mut builder = Builder::begin(Arc::clone(to), table.number, move |table| of(table))?;
+    let mut tally = Tally::default();
+    let mut cursor = RawCursor::new(Arc::clone(&source), Bytes::new(), None);
+    cursor.advance_blocking()?;
+    while let Some(entry) = cursor.entry() {
+        if entry.commit <= as_of {
+            tally.cell(entry.key, entry.commit, entry.expiry, entry.payload.is_none());
+            builder.push(&entry)?;
+        }
+        cursor.advance_blocking()?;
+    }
+    for tombstone in source.range_tombstones().iter().filter(|range| range.commit <= as_of) {
+        let RangeTombstone { lower, upper, commit, .. } = &tombstone;
+        tally.range_tombstone(lower, upper, *commit);
+        builder.push_range_tombstone(&tombstone)?;
+    }
+    let Some(built) = builder.finish()? else { return Ok(None) };
+    Ok(tally.finish(built.number, table.level, built.bytes))
+}

@@ -1,0 +1,235 @@
+//! A backup's label: what it is a copy of, and what each of its files must be.
+//!
+//! Lines of text, so that a person can read it and `crc32c` tools can check it:
+//!
+//! ```text
+//! carnet backup 1
+//! database 5f0c…                       the identity, 32 hexadecimal digits
+//! commit 12345                         B
+//! swept 11000                          what snapshots below it saw may be gone
+//! wall-micros 1790000000000000         when it was taken, since 1970
+//! program 0.1.0
+//! note encodings v2 from 0             for people, any number of them
+//! file MANIFEST 412 0c5d1e2f           length, CRC32C
+//! file sst-00000001.sst 52344 99ab01cd
+//! end 7d0e2a11                         CRC32C of every byte before this line
+//! ```
+
+use std::fmt::Write;
+use std::io;
+
+use carnet_base::{Error, Result, Timestamp, WallTime};
+
+use crate::disk::{self, Disk, During};
+use crate::manifest::{self, Identity};
+use crate::sstable;
+
+pub(crate) const FILE_NAME: &str = "BACKUP";
+
+const FIRST_LINE: &str = "carnet backup 1";
+
+/// A file of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelledFile {
+    /// Its name in the backup's directory.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// The CRC32C of all of it.
+    pub crc: u32,
+}
+
+/// What a backup is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The database that it was taken of.
+    pub identity: Identity,
+    /// B: every commit up to it is in the backup, and none after.
+    pub commit: Timestamp,
+    /// The sweep mark: what snapshots below it saw may be gone.
+    pub swept: Timestamp,
+    /// When it was taken.
+    pub wall: WallTime,
+    /// The version of the program that took it.
+    pub program: String,
+    /// What the layer above wants people to know.
+    pub notes: Vec<String>,
+    /// Every file but the label, the manifest first.
+    pub files: Vec<LabelledFile>,
+}
+
+impl Label {
+    /// Reads a directory's label; `None` where there is none: then it is no backup.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` where it is damaged, `Unsupported` where a newer program wrote it,
+    /// `Unavailable` where it cannot be read.
+    pub fn load(disk: &dyn Disk) -> Result<Option<Self>> {
+        let file = match disk.open(FILE_NAME) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.during("open", disk, FILE_NAME)?,
+        };
+        let bytes = disk::read_all(disk, &*file, FILE_NAME)?;
+        Self::decode(&bytes)
+            .map(Some)
+            .map_err(|error| Error::new(error.kind(), disk.path(FILE_NAME)).with_source(error))
+    }
+
+    pub(super) fn store(&self, disk: &dyn Disk) -> Result<()> {
+        disk::replace(disk, FILE_NAME, self.encode().as_bytes())
+    }
+
+    /// Returns the bytes of all files.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    pub(super) fn file(&self, name: &str) -> Option<&LabelledFile> {
+        self.files.iter().find(|file| file.name == name)
+    }
+
+    fn encode(&self) -> String {
+        let Self { identity, commit, swept, wall, program, notes, files } = self;
+        let one_line = |text: &str| text.replace(['\n', '\r'], " ");
+        let mut out = format!(
+            "{FIRST_LINE}\ndatabase {identity}\ncommit {commit}\nswept {swept}\nwall-micros {}\n\
+             program {}\n",
+            wall.0,
+            one_line(program)
+        );
+        for note in notes {
+            let _ = writeln!(out, "note {}", one_line(note));
+        }
+        for LabelledFile { name, bytes, crc } in files {
+            let _ = writeln!(out, "file {name} {bytes} {crc:08x}");
+        }
+        let crc = crc32c::crc32c(out.as_bytes());
+        let _ = writeln!(out, "end {crc:08x}");
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self> {
+        let damaged = || Error::corrupted("the label of a backup is damaged");
+        let text = str::from_utf8(bytes).map_err(|_| damaged())?;
+        let mut lines = text.lines();
+        let first = lines.next().ok_or_else(damaged)?;
+        if first != FIRST_LINE {
+            return Err(match first.strip_prefix("carnet backup ") {
+                Some(version) => Error::unsupported(format!("a backup of format {version}")),
+                None => damaged(),
+            });
+        }
+        let body = text.strip_suffix('\n').and_then(|text| text.rsplit_once('\n')).map(|(b, _)| b);
+        let body = body.ok_or_else(damaged)?.len() + 1;
+        let sum = format!("end {:08x}\n", crc32c::crc32c(&bytes[..body]));
+        if text[body..] != sum {
+            return Err(damaged());
+        }
+        let mut fields = text[..body].lines().skip(1).map(|line| line.split_once(' '));
+        let mut field = |name: &str| match fields.next() {
+            Some(Some((found, value))) if found == name => Ok(value),
+            _ => Err(damaged()),
+        };
+        let timestamp = |text: &str| text.parse().ok().and_then(Timestamp::new).ok_or_else(damaged);
+        let identity = field("database")?;
+        let identity = u128::from_str_radix(identity, 16).map_err(|_| damaged())?;
+        let mut label = Self {
+            identity: Identity(identity.to_be_bytes()),
+            commit: timestamp(field("commit")?)?,
+            swept: timestamp(field("swept")?)?,
+            wall: WallTime(field("wall-micros")?.parse().map_err(|_| damaged())?),
+            program: field("program")?.to_owned(),
+            notes: Vec::new(),
+            files: Vec::new(),
+        };
+        for line in fields {
+            match line.ok_or_else(damaged)? {
+                ("note", note) => label.notes.push(note.to_owned()),
+                ("file", file) => label.files.push(Self::file_of(file).ok_or_else(damaged)?),
+                _ => return Err(damaged()),
+            }
+        }
+        Ok(label)
+    }
+
+    /// Reads a file's line. A name that is no file's of a database could lead anywhere.
+    fn file_of(line: &str) -> Option<LabelledFile> {
+        let mut words = line.split(' ');
+        let (name, bytes, crc) = (words.next()?, words.next()?, words.next()?);
+        let is_ours = name == manifest::FILE_NAME
+            || sstable::number_in(name).is_some_and(|number| sstable::file_name(number) == name);
+        let file = LabelledFile {
+            name: name.to_owned(),
+            bytes: bytes.parse().ok()?,
+            crc: u32::from_str_radix(crc, 16).ok()?,
+        };
+        (is_ours && words.next().is_none()).then_some(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::{ErrorKind, Rng, SeededRng};
+
+    use super::*;
+
+    fn label() -> Label {
+        let at = |number| Timestamp::new(number).unwrap();
+        let file = |name: &str, bytes, crc| LabelledFile { name: name.to_owned(), bytes, crc };
+        Label {
+            identity: Identity(*b"sixteen of bytes"),
+            commit: at(12_345),
+            swept: at(11_000),
+            wall: WallTime(1_790_000_000_000_000),
+            program: "0.1.0".to_owned(),
+            notes: vec!["encodings v2 from 0".to_owned()],
+            files: vec![file("MANIFEST", 412, 0x0c5d_1e2f), file("sst-00000001.sst", 52_344, 9)],
+        }
+    }
+
+    #[test]
+    fn a_label_comes_back_from_its_text() {
+        let text = label().encode();
+        assert_eq!(Label::decode(text.as_bytes()).unwrap(), label());
+        assert!(text.starts_with("carnet backup 1\ndatabase 7369"), "{text}");
+        let newer = text.replacen("backup 1", "backup 2", 1);
+        assert_eq!(Label::decode(newer.as_bytes()).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_label_never_names_a_file_that_is_not_the_databases() {
+        for name in ["../etc/passwd", "/sst-00000001.sst", "LOCK", "sst-1.sst", "wal-00000001.log"]
+        {
+            let mut wrong = label();
+            wrong.files[1].name = name.to_owned();
+            assert!(Label::decode(wrong.encode().as_bytes()).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn damage_is_refused() {
+        let good = label().encode().into_bytes();
+        for seed in 0..10_000 {
+            let mut rng = SeededRng::new(seed);
+            let mut bytes = good.clone();
+            for _ in 0..=rng.below(3) {
+                let at = usize::try_from(rng.below(bytes.len() as u64)).unwrap();
+                match rng.below(3) {
+                    0 => bytes[at] ^= 1 << rng.below(8),
+                    1 => bytes.truncate(at.max(1)),
+                    _ => bytes.insert(at, rng.next_u64().to_le_bytes()[0]),
+                }
+            }
+            if let Ok(read) = Label::decode(&bytes) {
+                assert_eq!(read, label(), "seed {seed}");
+            }
+            // Whatever stands in it, a right sum included.
+            bytes.truncate(bytes.len().saturating_sub(13));
+            let sum = crc32c::crc32c(&bytes);
+            bytes.extend(format!("end {sum:08x}\n").bytes());
+            let _ = Label::decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A database made of a backup.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carnet_base::{Error, ErrorKind, Result, Timestamp};
+
+use super::label::{Label, LabelledFile};
+use super::{Progress, clear, cut, verify};
+use crate::disk::{Disk, During, LOCK};
+use crate::engine::checkpoint;
+use crate::inspect;
+use crate::manifest::{self, Edit, Identity, Manifest, TableMeta};
+use crate::options::TableOptionsOf;
+use crate::sstable;
+
+/// The file that says that a directory is being made a database, and is none yet.
+pub(crate) const MARKER: &str = "RESTORE";
+
+/// What is to be made of a backup.
+pub struct Restore<'a> {
+    /// Leave out what committed after this; all of the backup where it is `None`.
+    pub as_of: Option<Timestamp>,
+    /// How cells are laid out in files that are written anew.
+    pub table_options: TableOptionsOf,
+    /// Given the bound and the notes of the backup, returns those of the new database: no
+    /// timestamp below the new bound means anything in it.
+    #[expect(clippy::type_complexity, reason = "a name for it would say no more")]
+    pub begin: &'a dyn Fn(Timestamp, &Bytes) -> Result<(Timestamp, Bytes)>,
+}
+
+/// A database that was made of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The backup.
+    pub label: Label,
+    /// Every commit up to this is there, and none after.
+    pub commit: Timestamp,
+    /// How many tables were written anew without what is later.
+    pub cut_tables: u64,
+}
+
+/// Makes a database in an empty directory of a backup, every byte of which is checked. The first
+/// opening gives it an identity of its own. What an unfinished restore has left is removed first.
+///
+/// # Errors
+///
+/// `Invalid` where `from` is no backup, `to` is not empty, or `as_of` lies after the backup;
+/// `TooOld` where compaction had forgotten what `as_of` saw; `Corrupted` where a file is not what
+/// the label says; `Unsupported`; `Unavailable` where a disk fails. `to` cannot be opened then;
+/// the restore can be tried again.
+pub fn restore(
+    from: &Arc<dyn Disk>,
+    to: &Arc<dyn Disk>,
+    order: &Restore<'_>,
+    mut tell: impl FnMut(&Progress),
+) -> Result<Restored> {
+    let label = verify::load(&**from)?;
+    let as_of = order.as_of.unwrap_or(label.commit);
+    check_as_of(&label, as_of)?;
+    let of_manifest = label.file(manifest::FILE_NAME).ok_or_else(|| {
+        Error::corrupted(format!("the label in {} names no manifest", from.path("")))
+    })?;
+    verify::check(&**from, of_manifest)?;
+    let source = inspect::load(&**from)?;
+    let _directory = to.lock()?;
+    begin(&**to)?;
+    let mut progress = Progress { bytes: of_manifest.bytes, bytes_total: label.bytes() };
+    let (mut add, mut cut_tables) = (Vec::new(), 0);
+    for table in source.levels.iter() {
+        let name = sstable::file_name(table.number);
+        let file = label.file(&name).ok_or_else(|| {
+            Error::corrupted(format!("the label in {} does not name {name}", from.path("")))
+        })?;
+        if table.contents.commit_max <= as_of {
+            bring(&**from, file, &**to)?;
+            add.push(TableMeta::clone(table));
+        } else {
+            verify::check(&**from, file)?;
+            cut_tables += 1;
+            add.extend(cut::cut(from, table, as_of, to, order.table_options.clone())?);
+        }
+        progress.bytes += file.bytes;
+        tell(&progress);
+    }
+    let (bound, notes) = (order.begin)(source.bound, &source.notes)?;
+    let edit = Edit {
+        add,
+        bound: Some(bound),
+        flushed: Some(as_of.min(label.commit)),
+        notes: Some(notes),
+        ..Edit::default()
+    };
+    let base = Manifest { identity: Identity::random(), ..Manifest::empty() };
+    let next_file = source.next_file;
+    let manifest = Manifest { next_file, ..base.edited(&edit)? };
+    finish(&**to, &manifest)?;
+    Ok(Restored { label, commit: as_of, cut_tables })
+}
+
+fn check_as_of(label: &Label, as_of: Timestamp) -> Result<()> {
+    if as_of > label.commit {
+        return Err(Error::invalid(format!(
+            "the backup reaches up to commit {}: {as_of} lies after it, choose a later backup",
+            label.commit
+        )));
+    }
+    // At its own commit it is complete, wherever the mark stood.
+    if as_of < label.swept.min(label.commit) {
+        return Err(Error::new(
+            ErrorKind::TooOld,
+            format!(
+                "what was seen at {as_of} may have been forgotten in this backup, which is \
+                 complete from {} on; choose an earlier backup or a later timestamp",
+                label.swept
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Marks an empty directory; empties one that is marked.
+fn begin(to: &dyn Disk) -> Result<()> {
+    let names = to.list().during("list", to, "")?;
+    if names.iter().any(|name| name == MARKER) {
+        return clear(to);
+    }
+    if let Some(name) = names.iter().find(|name| *name != LOCK) {
+        return Err(Error::invalid(format!(
+            "{} is there: a database is restored to an empty directory",
+            to.path(name)
+        )));
+    }
+    to.create(MARKER).during("create", to, MARKER)?;
+    to.sync_dir().during("sync", to, "")
+}
+
+/// Brings a file of the backup, whole.
+fn bring(from: &dyn Disk, file: &LabelledFile, to: &dyn Disk) -> Result<()> {
+    from.link(&file.name, to).during("link or copy", to, &file.name)?;
+    verify::check(to, file)
+}
+
+/// Makes a checkpoint of it: the first opening begins a log and a life of its own.
+fn finish(to: &dyn Disk, manifest: &Manifest) -> Result<()> {
+    to.create(checkpoint::MARKER).during("create", to, checkpoint::MARKER)?;
+    to.sync_dir().during("sync", to, "")?;
+    manifest.store(to)?;
+    to.remove(MARKER).during("remove", to, MARKER)?;
+    to.sync_dir().during("sync", to, "")
+}
+
+/// Refuses to open what is no database: a backup would be changed by it, and a restore that was
+/// not finished would be taken for all there is.
+pub(crate) fn refuse(disk: &dyn Disk) -> Result<()> {
+    let holds = |name: &str| match disk.open(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        opened => opened.during("open", disk, name).map(|_| true),
+    };
+    if holds(super::LABEL)? {
+        return Err(Error::invalid(format!(
+            "{} is a backup, which opening would change: restore it to an empty directory",
+            disk.path("")
+        )));
+    }
+    if holds(MARKER)? {
+        return Err(Error::invalid(format!(
+            "{} holds a restore that was not finished: run it again",
+            disk.path("")
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! Taking a backup, a file at a time.
+
+use std::io;
+use std::sync::Arc;
+
+use carnet_base::{Error, Result, WallTime};
+
+use super::label::{Label, LabelledFile};
+use super::vault::Vault;
+use super::{Progress, clear, commit_in, list, name_of, verify};
+use crate::disk::{DirectoryLock, Disk, During};
+use crate::engine::Engine;
+use crate::engine::checkpoint::{Frozen, same_table};
+use crate::manifest::{self, Manifest, TableMeta};
+use crate::sstable;
+
+/// What a label says beside what the engine knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// When the backup is taken.
+    pub wall: WallTime,
+    /// The version of the program.
+    pub program: String,
+    /// What the layer above wants people to know.
+    pub notes: Vec<String>,
+}
+
+/// A finished backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// Its directory in the vault.
+    pub name: String,
+    /// What it is.
+    pub label: Label,
+    /// How many of its files an earlier backup had already.
+    pub shared_files: u64,
+    /// The bytes of those.
+    pub shared_bytes: u64,
+}
+
+/// A backup that is being taken. Dropping it leaves a directory without a label behind, which
+/// the next one removes.
+pub struct BackupJob {
+    frozen: Frozen,
+    _vault: DirectoryLock,
+    to: Arc<dyn Disk>,
+    earlier: Option<Earlier>,
+    pending: Vec<Arc<TableMeta>>,
+    backup: Backup,
+    progress: Progress,
+    done: bool,
+}
+
+/// The newest backup before.
+struct Earlier {
+    disk: Arc<dyn Disk>,
+    label: Label,
+    manifest: Manifest,
+}
+
+impl Engine {
+    /// Begins a backup of what is in the tables, up to [`Engine::flushed`]: whoever wants more in
+    /// it flushes first. The tables stay until the job is dropped. Where the vault has a backup up
+    /// to that commit already, the job is done with that one.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where the vault holds backups of another database; `Unavailable` where it is in
+    /// use, or a disk fails.
+    pub fn begin_backup(&self, vault: &dyn Vault, about: About) -> Result<BackupJob> {
+        let lock = vault.lock()?;
+        let frozen = self.freeze();
+        let labels = list(vault)?;
+        let (identity, commit) = (frozen.manifest.identity, frozen.manifest.flushed);
+        if let Some(other) = labels.iter().find(|label| label.identity != identity) {
+            return Err(Error::invalid(format!(
+                "backup {} there is of another database: choose another directory for the backups \
+                 of this one",
+                name_of(other.commit)
+            )));
+        }
+        let name = name_of(commit);
+        let there = labels.iter().find(|label| label.commit == commit).cloned();
+        remove_unfinished(vault, &labels, &name)?;
+        let to = vault.open(&name)?;
+        let About { wall, program, notes } = about;
+        let swept = frozen.manifest.swept;
+        let new = Label { identity, commit, swept, wall, program, notes, files: Vec::new() };
+        let mut job = BackupJob {
+            _vault: lock,
+            to,
+            earlier: None,
+            pending: frozen.manifest.levels.iter().cloned().collect(),
+            progress: Progress {
+                bytes: 0,
+                bytes_total: frozen.manifest.levels.iter().map(|table| table.bytes).sum(),
+            },
+            frozen,
+            done: there.is_some(),
+            backup: Backup { name, label: there.unwrap_or(new), shared_files: 0, shared_bytes: 0 },
+        };
+        if !job.done {
+            clear(&*job.to)?;
+            job.earlier = labels.last().map(|label| Earlier::open(vault, label)).transpose()?;
+        }
+        Ok(job)
+    }
+}
+
+/// Removes what earlier attempts have left. It is no use to anybody.
+fn remove_unfinished(vault: &dyn Vault, labels: &[Label], but: &str) -> Result<()> {
+    for name in vault.list()? {
+        let Some(commit) = commit_in(&name).filter(|_| name != but) else { continue };
+        if labels.iter().any(|label| label.commit == commit) {
+            continue;
+        }
+        let disk = vault.open(&name)?;
+        // A label that cannot be read is no reason to remove what may be whole but for it.
+        if disk.open(super::LABEL).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            clear(&*disk)?;
+            if let Err(error) = vault.remove(&name) {
+                tracing::warn!(%error, "what is left of an unfinished backup stays");
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Earlier {
+    fn open(vault: &dyn Vault, label: &Label) -> Result<Self> {
+        let disk = vault.open(&name_of(label.commit))?;
+        let manifest = crate::inspect::load(&*disk)?;
+        Ok(Self { disk, label: label.clone(), manifest })
+    }
+
+    /// Links a table from here, if it is the same one.
+    fn give(
+        &self,
+        table: &TableMeta,
+        from: &dyn Disk,
+        to: &dyn Disk,
+    ) -> Result<Option<LabelledFile>> {
+        let name = sstable::file_name(table.number);
+        let (Some(known), Some(file)) =
+            (self.manifest.levels.find(table.number), self.label.file(&name))
+        else {
+            return Ok(None);
+        };
+        if !same_table(from, table, &*self.disk, known)? {
+            return Ok(None);
+        }
+        self.disk.link(&name, to).during("link or copy", to, &name)?;
+        Ok(Some(file.clone()))
+    }
+}
+
+impl BackupJob {
+    /// Brings one more file to the backup; returns the backup when it is finished.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where a disk fails. An error does not stop the store.
+    pub fn step(&mut self) -> Result<Option<Backup>> {
+        if self.done {
+            return Ok(Some(self.backup.clone()));
+        }
+        match self.pending.pop() {
+            Some(table) => {
+                self.bring(&table)?;
+                self.progress.bytes += table.bytes;
+                Ok(None)
+            }
+            None => self.finish().map(Some),
+        }
+    }
+
+    /// Takes all steps that are left.
+    ///
+    /// # Errors
+    ///
+    /// As [`BackupJob::step`].
+    pub fn run(mut self, mut tell: impl FnMut(&Progress)) -> Result<Backup> {
+        loop {
+            if let Some(backup) = self.step()? {
+                return Ok(backup);
+            }
+            tell(&self.progress);
+        }
+    }
+
+    fn bring(&mut self, table: &TableMeta) -> Result<()> {
+        let from = self.frozen.disk();
+        if let Some(earlier) = &self.earlier
+            && let Some(file) = earlier.give(table, from, &*self.to)?
+        {
+            self.backup.shared_files += 1;
+            self.backup.shared_bytes += file.bytes;
+            self.backup.label.files.push(file);
+            return Ok(());
+        }
+        let name = sstable::file_name(table.number);
+        from.link(&name, &*self.to).during("link or copy", &*self.to, &name)?;
+        self.label_file(name)
+    }
+
+    fn label_file(&mut self, name: String) -> Result<()> {
+        let (bytes, crc) = verify::sum(&*self.to, &name)?;
+        self.backup.label.files.push(LabelledFile { name, bytes, crc });
+        Ok(())
+    }
+
+    /// Makes durable what was brought, then says that it is a backup.
+    fn finish(&mut self) -> Result<Backup> {
+        self.to.sync_dir().during("sync", &*self.to, "")?;
+        self.frozen.manifest.store(&*self.to)?;
+        self.label_file(manifest::FILE_NAME.to_owned())?;
+        self.backup.label.files.rotate_right(1);
+        self.backup.label.store(&*self.to)?;
+        self.done = true;
+        Ok(self.backup.clone())
+    }
+}

@@ -1,0 +1,70 @@
+//! Checks that a backup's files are what its label says.
+
+use std::sync::Arc;
+
+use carnet_base::{Error, Result};
+
+use super::Progress;
+use super::label::{Label, LabelledFile};
+use crate::disk::{Disk, During};
+
+/// So much is in memory at once.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Reads every file of a backup and compares it with the label, which it returns. What lies in
+/// the files is checked by [`inspect::verify`](crate::inspect::verify).
+///
+/// # Errors
+///
+/// `Invalid` where the directory is no backup; `Corrupted`, naming the first file that is not as
+/// it was; `Unsupported`, `Unavailable`.
+pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<Label> {
+    let label = load(&**disk)?;
+    let mut progress = Progress { bytes: 0, bytes_total: label.bytes() };
+    for file in &label.files {
+        check(&**disk, file)?;
+        progress.bytes += file.bytes;
+        tell(&progress);
+    }
+    Ok(label)
+}
+
+/// Reads the label of what must be a backup.
+pub(super) fn load(disk: &dyn Disk) -> Result<Label> {
+    Label::load(disk)?.ok_or_else(|| {
+        Error::invalid(format!(
+            "{} is no backup, or one that was not finished: it has no label",
+            disk.path("")
+        ))
+    })
+}
+
+/// Compares a file with what a label says of it.
+pub(super) fn check(disk: &dyn Disk, file: &LabelledFile) -> Result<()> {
+    let (bytes, crc) = sum(disk, &file.name)?;
+    if (bytes, crc) == (file.bytes, file.crc) {
+        return Ok(());
+    }
+    Err(Error::corrupted(format!(
+        "{} has {bytes} bytes with the CRC32C {crc:08x}; the label says {} and {:08x}: use another \
+         backup",
+        disk.path(&file.name),
+        file.bytes,
+        file.crc
+    )))
+}
+
+/// Returns the length and the CRC32C of a file.
+pub(super) fn sum(disk: &dyn Disk, name: &str) -> Result<(u64, u32)> {
+    let file = disk.open(name).during("open", disk, name)?;
+    let mut piece = vec![0; PIECE_BYTES];
+    let (mut bytes, mut crc) = (0, 0);
+    loop {
+        let read = file.read_at(&mut piece, bytes).during("read", disk, name)?;
+        crc = crc32c::crc32c_append(crc, &piece[..read]);
+        bytes += read as u64;
+        if read < piece.len() {
+            return Ok((bytes, crc));
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Backups: each becomes the database of its commit, or of an earlier one, whatever goes on
+//! meanwhile and wherever the power goes.
+#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
+
+mod common;
+
+use std::sync::Arc;
+
+use carnet_base::{Bytes, ErrorKind, Result, Rng, SeededRng, Timestamp, WallTime};
+use carnet_storage::backup::sim::SimVault;
+use carnet_storage::backup::{
+    self, About, Backup, RealVault, Restore, Restored, Vault, keep_newest, list, name_of, restore,
+};
+use carnet_storage::disk::sim::SimDisk;
+use carnet_storage::disk::{Disk, RealDisk};
+use carnet_storage::{Engine, Options, inspect};
+use common::{Forget, Mix, Model, append, compare_at, open, time};
+
+const MIX: Mix = Mix { tables: 2, partitions: 5, clusterings: 4, payload_bytes: 300 };
+
+fn options() -> Options {
+    Options {
+        flush_bytes: 15_000,
+        memtables_waiting_max: 50,
+        table_options: common::blocks(500),
+        cache_bytes: 5_000,
+        compaction: common::small_compaction(),
+        ..Options::default()
+    }
+}
+
+fn append_some(engine: &Engine, model: &mut Model, records: usize, rng: &mut SeededRng) {
+    for _ in 0..records {
+        drop(append(engine, model, &MIX, rng).unwrap());
+    }
+}
+
+fn about() -> About {
+    About { wall: WallTime(7), program: "test".to_owned(), notes: vec!["a note".to_owned()] }
+}
+
+fn take(engine: &Engine, vault: &dyn Vault) -> Result<Backup> {
+    engine.flush()?;
+    engine.begin_backup(vault, about())?.run(|_| {})
+}
+
+fn dyn_disk(disk: &SimDisk) -> Arc<dyn Disk> {
+    Arc::new(disk.clone())
+}
+
+/// A new life begins 1000 above the old one's bound.
+fn begin(bound: Timestamp, notes: &Bytes) -> Result<(Timestamp, Bytes)> {
+    Ok((time(bound.get() + 1000), Bytes::from([&notes[..], b"!"].concat())))
+}
+
+fn bring_back(from: &SimDisk, to: &SimDisk, as_of: Option<Timestamp>) -> Result<Restored> {
+    let order = Restore { as_of, table_options: options().table_options, begin: &begin };
+    restore(&dyn_disk(from), &dyn_disk(to), &order, |_| {})
+}
+
+/// Opens what was restored; it must be what was there at a commit, and nothing later.
+fn compare(restored: &SimDisk, model: &Model, at: Timestamp) {
+    assert!(inspect::verify(&dyn_disk(restored), |_| {}).is_ok());
+    let (engine, _workers) = open(restored, options()).unwrap();
+    assert_eq!(engine.published(), at);
+    assert_eq!(engine.swept(), engine.timestamp_bound(), "no snapshot of the old life is served");
+    let mut upto = model.clone();
+    upto.records.retain(|record| record.1 <= at);
+    let mut rng = SeededRng::new(1);
+    compare_at(&engine, &upto, at, &mut rng).unwrap();
+    // Whatever one asks for: later commits are not merely hidden.
+    compare_at(&engine, &upto, Timestamp::MAX, &mut rng).unwrap();
+}
+
+#[test]
+fn a_restored_database_is_a_prefix_of_the_order_exactly() {
+    let (mut cut_tables, mut shared) = (0, 0);
+    for seed in 0..12 {
+        let mut rng = SeededRng::new(seed);
+        let (disk, vault) = (SimDisk::new(seed), SimVault::new(seed));
+        let mut model = Model::default();
+        let (engine, workers) = open(&disk, options()).unwrap();
+        let forget = Forget::nothing_yet(&engine);
+        for _ in 0..6 {
+            append_some(&engine, &mut model, 25, &mut rng);
+            if rng.chance(500) {
+                forget.below(time(engine.published().get().saturating_sub(rng.below(60))));
+            }
+            if rng.chance(500) {
+                workers.settle();
+            }
+            engine.note(time(model.last_commit().get() + 50), Bytes::from_static(b"map")).unwrap();
+            let last = model.last_commit();
+            engine.flush().unwrap();
+            let mut job = engine.begin_backup(&vault, about()).unwrap();
+            let backup = loop {
+                if let Some(backup) = job.step().unwrap() {
+                    break backup;
+                }
+                // Writers, flushes and compactions go on.
+                append_some(&engine, &mut model, 2, &mut rng);
+                workers.step(rng.below(3) as usize);
+            };
+            drop(job);
+            assert_eq!((backup.label.commit, &backup.name), (last, &name_of(last)));
+            shared += backup.shared_files;
+            let from = vault.disk(&backup.name).unwrap();
+            assert_eq!(backup::verify(&dyn_disk(&from), |_| {}).unwrap(), backup.label);
+            assert!(inspect::verify(&dyn_disk(&from), |_| {}).unwrap().tables > 0);
+            let whole = SimDisk::new(1);
+            assert_eq!(bring_back(&from, &whole, None).unwrap().cut_tables, 0);
+            compare(&whole, &model, last);
+            let oldest = backup.label.swept.min(last).get();
+            let as_of = time(oldest + rng.below(last.get() - oldest + 1));
+            let part = SimDisk::new(2);
+            cut_tables += bring_back(&from, &part, Some(as_of)).unwrap().cut_tables;
+            compare(&part, &model, as_of);
+        }
+        assert!(engine.metrics().compactions > 0);
+    }
+    assert!(cut_tables > 50 && shared > 50, "{cut_tables} tables cut, {shared} files shared");
+}
+
+#[test]
+fn the_new_life_begins_above_the_old_one() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault, to) = (SimDisk::new(1), SimVault::new(1), SimDisk::new(2));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    append_some(&engine, &mut model, 20, &mut rng);
+    engine.note(time(5_000), Bytes::from_static(b"map")).unwrap();
+    let backup = take(&engine, &vault).unwrap();
+    bring_back(&vault.disk(&backup.name).unwrap(), &to, None).unwrap();
+    let (restored, _workers) = open(&to, options()).unwrap();
+    assert_eq!(restored.timestamp_bound(), time(6_000));
+    assert_eq!(restored.notes(), &b"map!"[..]);
+    // Its backups are not those of the old one.
+    let error = take(&restored, &vault).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("another database"), "{error}");
+}
+
+#[test]
+fn what_an_earlier_backup_has_is_not_brought_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let vault = RealVault::open(dir.path().join("vault")).unwrap();
+    let mut rng = SeededRng::new(1);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(dir.path().join("db")).unwrap());
+    let mut model = Model::default();
+    let (engine, _workers) = common::open_on(&|| Arc::clone(&disk), options()).unwrap();
+    append_some(&engine, &mut model, 40, &mut rng);
+    let first = take(&engine, &vault).unwrap();
+    assert_eq!(first.shared_files, 0);
+    assert_eq!(take(&engine, &vault).unwrap(), first, "nothing was committed since");
+    append_some(&engine, &mut model, 40, &mut rng);
+    let second = take(&engine, &vault).unwrap();
+    let tables = first.label.files.len() as u64 - 1;
+    assert_eq!(second.shared_files, tables, "nothing was compacted");
+    assert!(second.label.files.len() as u64 > tables + 1);
+    append_some(&engine, &mut model, 10, &mut rng);
+    take(&engine, &vault).unwrap();
+    assert_eq!(keep_newest(&vault, 2).unwrap(), 1);
+    let names: Vec<_> = list(&vault).unwrap().iter().map(|label| name_of(label.commit)).collect();
+    assert_eq!(names[0], second.name);
+    assert_eq!((vault.list().unwrap(), names.len()), (names, 2));
+    let label = backup::verify(&vault.open(&second.name).unwrap(), |_| {}).unwrap();
+    assert_eq!(label, second.label, "what it shared with the first one is still there");
+}
+
+#[test]
+fn no_half_of_a_backup_is_taken_for_one() {
+    let mut rng = SeededRng::new(5);
+    let disk = SimDisk::new(1);
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    let before = SimVault::new(1);
+    append_some(&engine, &mut model, 30, &mut rng);
+    let first = take(&engine, &before).unwrap();
+    append_some(&engine, &mut model, 30, &mut rng);
+    let mut outcomes = [0; 2];
+    for operation in 1.. {
+        let vault = before.kill();
+        engine.flush().unwrap();
+        let name = name_of(engine.flushed());
+        vault.open(&name).unwrap();
+        let to = vault.disk(&name).unwrap();
+        to.halt_at(operation);
+        let taken = take(&engine, &vault).is_ok();
+        let after = vault.crash(&mut rng);
+        let there = list(&after).unwrap();
+        assert!(there.len() == 2 || !taken, "an acknowledged backup is there at {operation}");
+        assert_eq!(there[0], first.label);
+        for label in &there {
+            let from = after.disk(&name_of(label.commit)).unwrap();
+            backup::verify(&dyn_disk(&from), |_| {}).unwrap();
+        }
+        let next = take(&engine, &after).unwrap();
+        let to = SimDisk::new(3);
+        bring_back(&after.disk(&next.name).unwrap(), &to, None).unwrap();
+        compare(&to, &model, model.last_commit());
+        outcomes[there.len() - 1] += 1;
+        if to_is_through(&vault, &name, operation) {
+            break;
+        }
+    }
+    assert!(outcomes[0] > 5 && outcomes[1] > 0, "{outcomes:?}");
+}
+
+fn to_is_through(vault: &SimVault, name: &str, operation: u64) -> bool {
+    vault.disk(name).unwrap().operations() < operation
+}
+
+#[test]
+fn what_an_unfinished_backup_leaves_goes_with_the_next_one() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    append_some(&engine, &mut model, 40, &mut rng);
+    engine.flush().unwrap();
+    let mut job = engine.begin_backup(&vault, about()).unwrap();
+    assert!(job.step().unwrap().is_none());
+    drop(job);
+    let left = name_of(model.last_commit());
+    assert!(!vault.disk(&left).unwrap().list().unwrap().is_empty());
+    assert!(list(&vault).unwrap().is_empty());
+    append_some(&engine, &mut model, 1, &mut rng);
+    let backup = take(&engine, &vault).unwrap();
+    assert_eq!(vault.list().unwrap(), [backup.name]);
+}
+
+#[test]
+fn a_restore_that_was_cut_short_is_begun_anew() {
+    let mut rng = SeededRng::new(9);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    append_some(&engine, &mut model, 60, &mut rng);
+    let backup = take(&engine, &vault).unwrap();
+    let from = vault.disk(&backup.name).unwrap();
+    let as_of = model.records[40].1;
+    let mut opened = [0; 2];
+    for operation in 1.. {
+        let to = SimDisk::new(operation);
+        to.halt_at(operation);
+        let restored = bring_back(&from, &to, Some(as_of)).is_ok();
+        let is_through = to.operations() < operation;
+        let left = to.crash(&mut rng);
+        match bring_back(&from, &left, Some(as_of)) {
+            Ok(_) => {
+                assert!(!restored, "what was restored is there at {operation}");
+                opened[0] += 1;
+            }
+            // It was durable: a second one is refused.
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+                opened[1] += 1;
+            }
+        }
+        compare(&left, &model, as_of);
+        if is_through {
+            break;
+        }
+    }
+    assert!(opened[0] > 20 && opened[1] > 0, "{opened:?}");
+}
+
+#[test]
+fn an_unfinished_restore_is_not_opened() {
+    let mut rng = SeededRng::new(9);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    append_some(&engine, &mut model, 60, &mut rng);
+    let backup = take(&engine, &vault).unwrap();
+    let from = vault.disk(&backup.name).unwrap();
+    for operation in 3..60 {
+        let to = SimDisk::new(operation);
+        to.halt_at(operation);
+        if bring_back(&from, &to, None).is_ok() {
+            break;
+        }
+        let left = to.kill();
+        if left.contents("RESTORE").is_none() {
+            assert!(left.contents("MANIFEST").is_some(), "its removal is the last step");
+            continue;
+        }
+        let error = open(&left, options()).err().map(|error| error.to_string());
+        assert!(error.is_some_and(|error| error.contains("run it again")), "at {operation}");
+    }
+}
+
+#[test]
+fn every_byte_of_a_backup_is_checked() {
+    let mut rng = SeededRng::new(2);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    append_some(&engine, &mut model, 60, &mut rng);
+    let backup = take(&engine, &vault).unwrap();
+    for seed in 0..200 {
+        let mut rng = SeededRng::new(seed);
+        let from = vault.kill().disk(&backup.name).unwrap();
+        let file = rng.below(backup.label.files.len() as u64 + 1) as usize;
+        let name = backup.label.files.get(file).map_or("BACKUP", |file| &file.name);
+        let mut bytes = from.contents(name).unwrap();
+        match rng.below(3) {
+            0 => bytes.push(0),
+            1 => bytes.truncate(rng.below(bytes.len() as u64) as usize),
+            _ => {
+                let at = rng.below(bytes.len() as u64) as usize;
+                bytes[at] ^= 1 << rng.below(8);
+            }
+        }
+        from.plant(name, bytes);
+        assert!(backup::verify(&dyn_disk(&from), |_| {}).is_err(), "{name}, seed {seed}");
+        let to = SimDisk::new(1);
+        let as_of = rng.chance(500).then(|| model.records[30].1);
+        assert!(bring_back(&from, &to, as_of).is_err(), "{name}, seed {seed}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let mut rng = SeededRng::new(2);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    let forget = Forget::nothing_yet(&engine);
+    append_some(&engine, &mut model, 60, &mut rng);
+    engine.flush().unwrap();
+    let mark = model.records[30].1;
+    forget.below(mark);
+    engine.compact().unwrap();
+    let backup = take(&engine, &vault).unwrap();
+    let from = vault.disk(&backup.name).unwrap();
+    let refused = |as_of: Option<Timestamp>, to: &SimDisk| {
+        let error = bring_back(&from, to, as_of).unwrap_err();
+        (error.kind(), error.to_string())
+    };
+    assert_eq!(backup.label.swept, mark);
+    let before = time(mark.get() - 1);
+    assert_eq!(refused(Some(before), &SimDisk::new(1)).0, ErrorKind::TooOld);
+    assert!(bring_back(&from, &SimDisk::new(1), Some(mark)).is_ok());
+    let after = time(model.last_commit().get() + 1);
+    assert_eq!(refused(Some(after), &SimDisk::new(1)).0, ErrorKind::Invalid);
+    let to = SimDisk::new(1);
+    to.plant("notes.txt", b"mine".to_vec());
+    let (kind, message) = refused(None, &to);
+    assert!(kind == ErrorKind::Invalid && message.contains("notes.txt"), "{message}");
+    assert!(to.contents("notes.txt").is_some());
+    let error = open(&from, options()).err().unwrap();
+    assert!(error.to_string().contains("is a backup"), "{error}");
+    assert!(backup::verify(&dyn_disk(&disk.kill()), |_| {}).is_err(), "a database is no backup");
+}
