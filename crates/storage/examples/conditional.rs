@@ -64,7 +64,7 @@ fn run(
     let disk = Arc::new(RealDisk::open(directory)?);
     let entry = Arc::new(|start: Timestamp, _| {
         let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
-        (CellKey::new(TableId(0), &partition, ""), Bytes::new())
+        Ok((CellKey::new(TableId(0), &partition, ""), Bytes::new()))
     });
     let engine = Engine::open(disk, Arc::new(SystemClock), &ThreadSpawn, options, entry)?;
     let (clock, stop) = (AtomicU64::new(2), AtomicBool::new(false));

@@ -79,7 +79,8 @@ fn run(
     let disk = Arc::new(RealDisk::open(directory)?);
     let entry = Arc::new(|start: Timestamp, commit: Timestamp| {
         let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
-        (CellKey::new(TableId(0), &partition, ""), commit.get().to_be_bytes().to_vec().into())
+        let value = commit.get().to_be_bytes().to_vec().into();
+        Ok((CellKey::new(TableId(0), &partition, ""), value))
     });
     let engine = Engine::open(disk, Arc::new(SystemClock), &ThreadSpawn, options, entry)?;
     let clock = AtomicU64::new(2);

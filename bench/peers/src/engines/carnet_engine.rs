@@ -40,7 +40,8 @@ pub(crate) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let disk = Arc::new(RealDisk::open(setup.dir.join("data"))?);
     let entry: EntryCell = Arc::new(|start, commit| {
         let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
-        (CellKey::new(COMMITS, &partition, ""), Bytes::from(commit.get().to_be_bytes().to_vec()))
+        let value = Bytes::from(commit.get().to_be_bytes().to_vec());
+        Ok((CellKey::new(COMMITS, &partition, ""), value))
     });
     let options = settings::carnet_engine(setup);
     let engine = Engine::open(disk, Arc::new(SystemClock), &ThreadSpawn, options, entry)?;

@@ -93,8 +93,7 @@ impl Layout {
                 Self::V2 => (v2::cell(start), v2::encode(start, entry)),
             };
             let partition = PartitionKey::new(cell.row);
-            let value = value.expect("a commit comes after its start");
-            (CellKey::new(COMMITS, &partition, cell.column), value)
+            Ok((CellKey::new(COMMITS, &partition, cell.column), value?))
         })
     }
 

@@ -63,7 +63,8 @@ fn open(dir: PathBuf, options: Options, entry_cell: EntryCell) -> Result<Engine>
 fn plain_entries() -> EntryCell {
     Arc::new(|start, commit| {
         let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
-        (CellKey::new(COMMITS, &partition, ""), Bytes::copy_from_slice(&commit.get().to_be_bytes()))
+        let value = Bytes::copy_from_slice(&commit.get().to_be_bytes());
+        Ok((CellKey::new(COMMITS, &partition, ""), value))
     })
 }
 

@@ -174,6 +174,12 @@ impl BackupJob {
         }
     }
 
+    /// Tells how far it has come.
+    #[must_use]
+    pub const fn progress(&self) -> Progress {
+        self.progress
+    }
+
     /// Takes all steps that are left.
     ///
     /// # Errors

@@ -216,7 +216,7 @@ impl Core {
             }
             builder.push(entry)
         };
-        let mut entries = self.entries_of(memtable).into_iter().peekable();
+        let mut entries = self.entries_of(memtable)?.into_iter().peekable();
         memtable.try_for_each(|key, version| {
             while let Some(entry) = entries.next_if(|entry| *entry.key.as_bytes() < *key) {
                 push(&entry.lend(), true)?;
@@ -239,16 +239,17 @@ impl Core {
     }
 
     /// The cells that record which start committed when, in order.
-    fn entries_of(&self, memtable: &Memtable) -> Vec<Recorded> {
+    fn entries_of(&self, memtable: &Memtable) -> Result<Vec<Recorded>> {
         let recorded = |(start, commit): (Timestamp, Timestamp)| {
-            let (key, payload) = (self.entry_cell)(start, commit);
-            Recorded { key, start, commit, payload }
+            let (key, payload) = (self.entry_cell)(start, commit)?;
+            Ok(Recorded { key, start, commit, payload })
         };
-        let mut entries: Vec<_> = memtable.entries().into_iter().map(recorded).collect();
+        let mut entries: Vec<_> =
+            memtable.entries().into_iter().map(recorded).collect::<Result<_>>()?;
         entries.sort_unstable_by(|left, right| left.key.cmp(&right.key));
         // The same record may have been inserted twice.
         entries.dedup_by(|left, right| left.key == right.key);
-        entries
+        Ok(entries)
     }
 }
 

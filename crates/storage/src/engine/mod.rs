@@ -110,8 +110,9 @@ use watch::Watches;
 /// Turns a start and its commit into the cell that records them, written when their memtable is
 /// flushed. It comes from above, so that storage knows no encoding.
 ///
-/// Different starts must give different cells, and none that is written otherwise.
-pub type EntryCell = Arc<dyn Fn(Timestamp, Timestamp) -> (CellKey, Bytes) + Send + Sync>;
+/// Different starts must give different cells, and none that is written otherwise. An error stops
+/// the store: nobody knows where the entry would be looked for.
+pub type EntryCell = Arc<dyn Fn(Timestamp, Timestamp) -> Result<(CellKey, Bytes)> + Send + Sync>;
 
 /// A log-structured store of versions of cells in one directory.
 ///

@@ -72,7 +72,8 @@ fn key(number: u64) -> CellKey {
 fn entry_cell() -> EntryCell {
     Arc::new(|start, commit| {
         let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
-        (CellKey::new(TableId(0), &partition, ""), commit.get().to_be_bytes().to_vec().into())
+        let value = commit.get().to_be_bytes().to_vec().into();
+        Ok((CellKey::new(TableId(0), &partition, ""), value))
     })
 }
 

@@ -56,7 +56,8 @@ pub(super) fn key(number: u64) -> CellKey {
 fn entry_cell() -> EntryCell {
     Arc::new(|start, commit| {
         let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
-        (CellKey::new(TableId(0), &partition, ""), commit.get().to_be_bytes().to_vec().into())
+        let value = commit.get().to_be_bytes().to_vec().into();
+        Ok((CellKey::new(TableId(0), &partition, ""), value))
     })
 }
 
@@ -233,7 +234,7 @@ fn a_memtable_is_flushed_only_when_all_of_it_is_published() {
         let found = block_on(engine.get(&key(commit), engine.published())).unwrap().unwrap();
         assert_eq!(found.commit, Some(time(commit)));
     }
-    let entry = entry_cell()(time(9), time(10)).0;
+    let entry = entry_cell()(time(9), time(10)).unwrap().0;
     assert!(engine.commit_of(time(9)).is_none());
     assert!(block_on(engine.get(&entry, Timestamp::MAX)).unwrap().is_some());
 }

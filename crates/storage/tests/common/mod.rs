@@ -40,7 +40,7 @@ pub fn entry_key(start: Timestamp) -> CellKey {
 }
 
 pub fn entry_cell() -> EntryCell {
-    Arc::new(|start, commit| (entry_key(start), commit.get().to_be_bytes().to_vec().into()))
+    Arc::new(|start, commit| Ok((entry_key(start), commit.get().to_be_bytes().to_vec().into())))
 }
 
 pub fn open_on(disk: &dyn Fn() -> Arc<dyn Disk>, options: Options) -> Result<(Engine, Stepped)> {
