@@ -111,4 +111,8 @@ impl CommitOrder for Rules {
     fn extend(&self, bound: Timestamp) {
         self.inner.extend(bound);
     }
+
+    fn skip_to(&self, first: Timestamp) {
+        self.inner.skip_to(first);
+    }
 }

@@ -302,4 +302,7 @@ pub trait CommitOrder: Send + Sync + 'static {
 
     /// Allows timestamps up to a bound that the owner has made durable. Never lowers it.
     fn extend(&self, bound: Timestamp);
+
+    /// Hands out no timestamp below `first` from now on. The bound lies above it.
+    fn skip_to(&self, first: Timestamp);
 }

@@ -86,6 +86,11 @@ impl Plain {
 }
 
 impl CommitOrder for PlainOrder {
+    fn skip_to(&self, first: Timestamp) {
+        let mut plain = self.lock();
+        plain.clock = plain.clock.max(first.get().saturating_sub(1));
+    }
+
     fn begin(&self, kind: BeginKind) -> Result<Begun> {
         let mut plain = self.lock();
         let (read, start) = match kind {

@@ -203,6 +203,10 @@ impl CommitOrder for Sequencer {
     fn extend(&self, bound: Timestamp) {
         self.bound.fetch_max(bound.get(), Ordering::AcqRel);
     }
+
+    fn skip_to(&self, first: Timestamp) {
+        self.clock.fetch_max(first.get().saturating_sub(1), Ordering::AcqRel);
+    }
 }
 
 #[cfg(test)]
@@ -318,6 +322,18 @@ mod tests {
         sequencer.end(writer);
         sequencer.end(reader);
         assert_eq!(sequencer.raise_mark(at(20_000)), at(20_000));
+    }
+
+    #[test]
+    fn timestamps_that_are_skipped_are_not_handed_out() {
+        let sequencer = sequencer();
+        let before = sequencer.begin(BeginKind::ReadWrite).unwrap();
+        sequencer.skip_to(at(500));
+        let after = sequencer.begin(BeginKind::ReadWrite).unwrap();
+        assert_eq!((before.start, after.start), (Some(at(101)), Some(at(500))));
+        assert_eq!(sequencer.decide(&mut write(before, "a")).unwrap(), at(501));
+        sequencer.skip_to(at(300));
+        assert_eq!(sequencer.latest(), at(501), "time never goes back");
     }
 
     #[test]
