@@ -51,6 +51,8 @@
 //! * [`Table`] holds typed rows, [`RawTable`] ordered byte keys.
 //! * An [`Error`]'s [kind](ErrorKind) says what the caller can do.
 
+mod admin;
+pub mod backup;
 pub mod catalog;
 mod db;
 mod stores;
@@ -60,8 +62,8 @@ mod tx;
 pub use bytes::BytesMut;
 pub use carnet_base as base;
 pub use carnet_base::{
-    Bytes, CellKey, DataType, Error, ErrorKind, KeyRange, PartitionKey, Result, Timestamp, Uuid,
-    Value, WallTime, block_on,
+    Bytes, CellKey, DataType, Encoding, Error, ErrorKind, KeyRange, PartitionKey, Result,
+    Timestamp, Uuid, Value, WallTime, block_on,
 };
 pub use carnet_storage as storage;
 pub use carnet_store::{Outcome, PageLimit};

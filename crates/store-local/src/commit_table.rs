@@ -1,39 +1,57 @@
-//! The commit table on this machine: rows of `_transactions2`, in the tickets encoding.
+//! The commit tables on this machine: one for each encoding.
 
-use carnet_base::commit_encoding::{CommitEntry, v2};
-use carnet_base::{Bytes, CellKey, Error, PartitionKey, Result, TableId, Timestamp};
+use carnet_base::commit_encoding::CommitEntry;
+use carnet_base::{Bytes, CellKey, Encoding, Error, PartitionKey, Result, TableId, Timestamp};
 use carnet_storage::{FilterKind, TableOptions};
 
-/// The table's id, reserved in the catalogue.
-pub(crate) const TABLE: TableId = TableId(1);
+/// The tables' ids, reserved in the catalogue.
+const TABLES: [(TableId, Encoding); 3] =
+    [(TableId(1), Encoding::V2), (TableId(6), Encoding::V1), (TableId(7), Encoding::V3)];
 
-/// The layout of its cells: entries are tiny and alike, and few rows hold many. In blocks of
-/// 64 KiB they would take a tenth less, and a read of one from disk three times as long.
-pub(crate) fn layout() -> TableOptions {
-    TableOptions {
+fn table_of(encoding: Encoding) -> TableId {
+    let found = TABLES.into_iter().find(|(_, of)| *of == encoding);
+    found.expect("every encoding has a table").0
+}
+
+/// Tells whether a table is a commit table.
+pub(crate) fn is_one(table: TableId) -> bool {
+    TABLES.iter().any(|(id, _)| *id == table)
+}
+
+/// The layout of a commit table's cells; `None` for any other table.
+///
+/// Entries are tiny and alike. In blocks of 64 KiB they would take a tenth less, and a read of one
+/// from disk three times as long. With tickets few rows hold many, so that a filter over rows is
+/// next to nothing; with a row for each entry it is what costs, at a chance of a tenth 4.8 bits.
+pub(crate) fn layout(table: TableId) -> Option<TableOptions> {
+    let (_, encoding) = TABLES.into_iter().find(|(id, _)| *id == table)?;
+    Some(TableOptions {
         block_bytes: 16 << 10,
-        bloom_fp_chance: 0.0001,
+        bloom_fp_chance: if encoding == Encoding::V1 { 0.1 } else { 0.0001 },
         filter: FilterKind::Partitions,
         ..TableOptions::default()
-    }
+    })
 }
 
 /// Names the cell in which the entry of a start lies.
-pub(crate) fn entry_key(start: Timestamp) -> CellKey {
-    let cell = v2::cell(start);
-    CellKey::new(TABLE, &PartitionKey::new(cell.row), cell.column)
+pub(crate) fn entry_key(encoding: Encoding, start: Timestamp) -> CellKey {
+    let cell = encoding.cell(start);
+    CellKey::new(table_of(encoding), &PartitionKey::new(cell.row), cell.column)
 }
 
 /// Returns the cell that records a commit; the engine writes it at flush.
-pub(crate) fn entry_cell(start: Timestamp, commit: Timestamp) -> (CellKey, Bytes) {
-    let value = v2::encode(start, CommitEntry::Committed(commit))
-        .expect("the rules give a commit a timestamp above its start");
-    (entry_key(start), value)
+pub(crate) fn entry_cell(
+    encoding: Encoding,
+    start: Timestamp,
+    commit: Timestamp,
+) -> Result<(CellKey, Bytes)> {
+    let value = encoding.encode(start, CommitEntry::Committed(commit))?;
+    Ok((entry_key(encoding, start), value))
 }
 
 /// Reads the commit timestamp out of an entry.
-pub(crate) fn decode(start: Timestamp, value: &[u8]) -> Result<Timestamp> {
-    match v2::decode(start, value)? {
+pub(crate) fn decode(encoding: Encoding, start: Timestamp, value: &[u8]) -> Result<Timestamp> {
+    match encoding.decode(start, value)? {
         CommitEntry::Committed(commit) => Ok(commit),
         CommitEntry::Aborted => Err(Error::corrupted(format!(
             "the commit table says that start {start} aborted: an embedded database never writes \
@@ -46,13 +64,28 @@ pub(crate) fn decode(start: Timestamp, value: &[u8]) -> Result<Timestamp> {
 mod tests {
     use super::*;
 
+    fn at(number: u64) -> Timestamp {
+        Timestamp::new(number).unwrap()
+    }
+
     #[test]
     fn an_entry_lies_where_the_decision_record_puts_it() {
-        let at = |number| Timestamp::new(number).unwrap();
-        let (key, value) = entry_cell(at(3_141_592), at(3_141_595));
+        let (key, value) = entry_cell(Encoding::V2, at(3_141_592), at(3_141_595)).unwrap();
         assert_eq!(key.partition().bytes()[..], [0x10, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!((key.clustering(), &value[..]), (&[0xc2, 0xfe, 0xfd][..], &[3][..]));
-        assert_eq!(decode(at(3_141_592), &value).unwrap(), at(3_141_595));
-        assert!(decode(at(1), &[]).is_err());
+        assert_eq!(decode(Encoding::V2, at(3_141_592), &value).unwrap(), at(3_141_595));
+        assert!(decode(Encoding::V2, at(1), &[]).is_err());
+    }
+
+    #[test]
+    fn encodings_do_not_share_cells() {
+        let keys = [Encoding::V1, Encoding::V2, Encoding::V3].map(|encoding| {
+            let (key, value) = entry_cell(encoding, at(7), at(9)).unwrap();
+            assert_eq!(decode(encoding, at(7), &value).unwrap(), at(9));
+            assert!(layout(key.table()).is_some());
+            key
+        });
+        assert!(keys[0] != keys[1] && keys[1] != keys[2] && keys[0] != keys[2]);
+        assert!(layout(TableId(2)).is_none());
     }
 }

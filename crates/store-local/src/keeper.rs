@@ -9,7 +9,8 @@ use carnet_base::{Moment, Result, Signal, Spawn, Step, Worker, WorkerHandle};
 use carnet_storage::Engine;
 
 use crate::SharedOrder;
-use crate::bound::{self, STEP};
+use crate::bound::STEP;
+use crate::encodings::Encodings;
 use crate::times::Times;
 
 /// Within a retention compaction is told to look for garbage so often, within these bounds.
@@ -31,6 +32,7 @@ impl Keeping {
         order: &SharedOrder,
         times: &Arc<Times>,
         retention: Duration,
+        encodings: &Arc<Encodings>,
         spawn: &dyn Spawn,
         signal: Signal,
     ) -> Self {
@@ -39,6 +41,7 @@ impl Keeping {
             engine: Arc::clone(engine),
             order: Arc::clone(order),
             times: Arc::clone(times),
+            encodings: Arc::clone(encodings),
             closed: Arc::clone(&closed),
             retention,
             looked_at: times.now(),
@@ -71,6 +74,7 @@ struct Keeper {
     engine: Arc<Engine>,
     order: SharedOrder,
     times: Arc<Times>,
+    encodings: Arc<Encodings>,
     closed: Arc<AtomicBool>,
     retention: Duration,
     /// When compaction was told to look for garbage.
@@ -80,7 +84,7 @@ struct Keeper {
 impl Keeper {
     fn keep_bound(&self) -> Result<()> {
         if self.order.headroom() < STEP / 2 {
-            let bound = bound::raise(&self.engine, self.engine.timestamp_bound())?;
+            let bound = self.encodings.raise_bound(&self.engine, self.engine.timestamp_bound())?;
             self.order.extend(bound);
         }
         Ok(())

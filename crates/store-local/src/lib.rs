@@ -13,8 +13,8 @@
 //! ```
 //!
 //! So every version in the engine is stamped, and readers look nothing up. The entry S → C stays
-//! in a map beside the memtable and becomes a row of the commit table, in the tickets encoding,
-//! when the memtable is flushed; [`CommitLog::outcome`] finds it in either.
+//! in a map beside the memtable and becomes a row of a commit table, in the encoding of S,
+//! when the memtable is flushed (`encodings`); [`CommitLog::outcome`] finds it in either.
 //!
 //! Timestamps are handed out below a *bound* that is on disk before it is used. A new life starts
 //! at the bound, so that no start is ever used twice, and an unfinished transaction of an earlier
@@ -23,8 +23,10 @@
 //! Beside the commits stand their wall times, a point about every second (`times`): by them the
 //! retention goes on across restarts.
 
+mod backup;
 mod bound;
 mod commit_table;
+mod encodings;
 mod gc;
 mod keeper;
 mod times;
@@ -33,7 +35,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{
-    CellKey, Clock, Error, ErrorKind, KeyRange, Result, Signal, Spawn, Timestamp, Version, WallTime,
+    CellKey, Clock, Encoding, Error, ErrorKind, KeyRange, Result, Signal, Spawn, Timestamp,
+    Version, WallTime,
 };
 use carnet_storage::disk::Disk;
 use carnet_storage::{
@@ -44,6 +47,8 @@ use carnet_store::{
     Page, RangeRequest, check_handed_out,
 };
 
+pub use crate::encodings::DEFAULT_ENCODING;
+use crate::encodings::Encodings;
 use crate::gc::Gc;
 use crate::keeper::Keeping;
 use crate::times::Times;
@@ -54,6 +59,7 @@ pub struct LocalStore {
     order: SharedOrder,
     clock: Arc<dyn Clock>,
     times: Arc<Times>,
+    encodings: Arc<Encodings>,
     keeping: Keeping,
 }
 
@@ -75,8 +81,9 @@ impl Publish for Observer {
 impl LocalStore {
     /// Opens the store on a disk, or makes one there.
     ///
-    /// `order` makes the rules of order, given where this life begins. For so long as `retention` what was visible can be read again, by the
-    /// next page of a read for instance.
+    /// `order` makes the rules of order, given where this life begins. For so long as `retention`
+    /// what was visible can be read again, by the next page of a read for instance. A new store
+    /// writes its commit table in `encoding`; one that was there goes on as it did.
     ///
     /// # Errors
     ///
@@ -88,25 +95,21 @@ impl LocalStore {
         spawn: &dyn Spawn,
         options: Options,
         retention: Duration,
+        encoding: Encoding,
         order: impl FnOnce(Life) -> Box<dyn CommitOrder>,
     ) -> Result<Self> {
-        let TableOptionsOf(of) = options.table_options.clone();
-        let layout = move |table| match table {
-            commit_table::TABLE => commit_table::layout(),
-            other => of(other),
-        };
-        let options = Options { table_options: TableOptionsOf(Arc::new(layout)), ..options };
-        let engine = Engine::open(
-            disk,
-            Arc::clone(&clock),
-            spawn,
-            options,
-            Arc::new(commit_table::entry_cell),
-        )?;
+        let table_options = laid_out(options.table_options);
+        let options = Options { table_options, ..options };
+        let encodings = Arc::new(Encodings::unread());
+        let of_engine = Arc::clone(&encodings);
+        let entry_cell =
+            move |start, commit| commit_table::entry_cell(of_engine.of(start)?, start, commit);
+        let engine = Engine::open(disk, Arc::clone(&clock), spawn, options, Arc::new(entry_cell))?;
         let engine = Arc::new(engine);
+        encodings.read(&engine, encoding)?;
         let first = engine.timestamp_bound().max(bound::FIRST);
         let order: SharedOrder = Arc::from(order(Life { first, swept: engine.swept() }));
-        order.extend(bound::raise(&engine, first)?);
+        order.extend(encodings.raise_bound(&engine, first)?);
         let signal = Signal::new();
         let times =
             Times::open(&engine, Arc::clone(&clock), retention, signal.clone(), order.published())?;
@@ -114,8 +117,8 @@ impl LocalStore {
         let observer = Observer { order: Arc::clone(&order), times: Arc::clone(&times) };
         engine.observe(Arc::new(observer));
         engine.set_gc(Arc::new(Gc::new(Arc::clone(&order), Arc::clone(&times), retention)));
-        let keeping = Keeping::start(&engine, &order, &times, retention, spawn, signal);
-        Ok(Self { engine, order, clock, times, keeping })
+        let keeping = Keeping::start(&engine, &order, &times, retention, &encodings, spawn, signal);
+        Ok(Self { engine, order, clock, times, encodings, keeping })
     }
 
     /// Writes what is gathered in memory to files.
@@ -157,6 +160,11 @@ fn unknown(start: Timestamp, forgotten: Timestamp) -> Error {
              was swept, is not known any more"
         ),
     )
+}
+
+/// The layouts of all tables, those of the commit table among them.
+fn laid_out(TableOptionsOf(of): TableOptionsOf) -> TableOptionsOf {
+    TableOptionsOf(Arc::new(move |table| commit_table::layout(table).unwrap_or_else(|| of(table))))
 }
 
 fn read_options(context: &Context) -> ReadOptions {
@@ -238,10 +246,11 @@ impl CommitLog for LocalStore {
         if let Some(commit) = self.engine.commit_of(start) {
             return Ok(Outcome::Committed(commit));
         }
-        let cell = commit_table::entry_key(start);
+        let encoding = self.encodings.of(start)?;
+        let cell = commit_table::entry_key(encoding, start);
         match self.engine.get(&cell, Timestamp::MAX).await? {
             Some(Version { payload: Some(value), .. }) => {
-                Ok(Outcome::Committed(commit_table::decode(start, &value)?))
+                Ok(Outcome::Committed(commit_table::decode(encoding, start, &value)?))
             }
             _ => {
                 // Asked after the entry was looked for: one that is forgotten meanwhile was there.

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{SystemClock, ThreadSpawn};
+use carnet_base::{Encoding, SystemClock, ThreadSpawn};
 use carnet_storage::Options;
-use carnet_storage::disk::RealDisk;
+use carnet_storage::disk::sim::SimDisk;
+use carnet_storage::disk::{Disk, RealDisk};
 use carnet_store::conformance::{PlainOrder, run};
 use carnet_store::{CommitOrder, Life};
-use carnet_store_local::LocalStore;
+use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 
 /// None: compaction forgets whatever no snapshot in use can see.
 const RETENTION: Duration = Duration::ZERO;
@@ -19,24 +20,40 @@ fn order(life: Life) -> Box<dyn CommitOrder> {
     Box::new(PlainOrder::starting_above(life.first))
 }
 
-fn run_with(options: &Options) {
+fn run_with(options: &Options, encoding: Encoding, mut disk: impl FnMut() -> Arc<dyn Disk>) {
+    run(|| {
+        let (options, clock) = (options.clone(), Arc::new(SystemClock));
+        LocalStore::open(disk(), clock, &ThreadSpawn, options, RETENTION, encoding, order).unwrap()
+    });
+}
+
+/// Makes a directory of the operating system each time.
+fn directories() -> impl FnMut() -> Arc<dyn Disk> {
     let dirs = tempfile::tempdir().unwrap();
     let mut count = 0;
-    run(|| {
+    move || {
         count += 1;
-        let disk = RealDisk::open(dirs.path().join(format!("{count}"))).unwrap();
-        let clock = Arc::new(SystemClock);
-        LocalStore::open(Arc::new(disk), clock, &ThreadSpawn, options.clone(), RETENTION, order)
-            .unwrap()
-    });
+        Arc::new(RealDisk::open(dirs.path().join(format!("{count}"))).unwrap())
+    }
+}
+
+fn flushing() -> Options {
+    Options { flush_bytes: 2_000, ..Options::default() }
 }
 
 #[test]
 fn the_local_store_conforms() {
-    run_with(&Options::default());
+    run_with(&Options::default(), DEFAULT_ENCODING, directories());
 }
 
 #[test]
 fn the_local_store_conforms_when_it_flushes_all_the_time() {
-    run_with(&Options { flush_bytes: 2_000, ..Options::default() });
+    run_with(&flushing(), DEFAULT_ENCODING, directories());
+}
+
+#[test]
+fn the_local_store_conforms_in_every_encoding() {
+    for encoding in [Encoding::V1, Encoding::V2, Encoding::V3] {
+        run_with(&flushing(), encoding, || Arc::new(SimDisk::new(1)));
+    }
 }

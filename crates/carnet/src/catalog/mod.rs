@@ -34,7 +34,7 @@ pub use schema::{ColumnKind, ColumnSchema, KeyspaceSchema, Order, TableKind, Tab
 
 use crate::tx::Tx;
 
-// Id 1 is the commit table of the embedded store, id 5 its table of wall times.
+// Ids 1, 6 and 7 are the commit tables of the embedded store, id 5 its table of wall times.
 const KEYSPACES: TableId = TableId(2);
 const TABLES: TableId = TableId(3);
 const VERSIONS: TableId = TableId(4);

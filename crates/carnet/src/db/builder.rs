@@ -4,11 +4,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet_base::{Clock, Error, Result, SeededRng, Spawn, SystemClock, ThreadSpawn, ThreadTimer};
+use carnet_base::{
+    Clock, Encoding, Error, Result, SeededRng, Spawn, SystemClock, ThreadSpawn, ThreadTimer,
+};
 use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::{CompactionStyle, Durability, FilterKind, TableOptions, TableOptionsOf};
 use carnet_store::{CommitLog, CommitOrder, Life, MemoryStore};
-use carnet_store_local::LocalStore;
+use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::{IdleLimits, IdleWatch, Isolation, Limits, Sequencer};
 
 use super::{Db, Inner};
@@ -20,7 +22,7 @@ pub const DEFAULT_RETENTION: Duration = Duration::from_secs(600);
 
 /// Filters over cells: a raw table is one partition, and filters over partitions say nothing of
 /// its keys.
-const LAYOUT: TableOptions = TableOptions {
+pub(crate) const LAYOUT: TableOptions = TableOptions {
     block_bytes: 4 << 10,
     index_page_bytes: 4 << 10,
     compression: carnet_storage::Compression::Lz4,
@@ -38,6 +40,7 @@ pub struct Builder {
     retention: Duration,
     limits: Limits,
     idle: IdleLimits,
+    commit_encoding: Encoding,
     clock: Arc<dyn Clock>,
     spawn: Arc<dyn Spawn>,
 }
@@ -54,6 +57,7 @@ impl Default for Builder {
             retention: DEFAULT_RETENTION,
             limits: Limits::default(),
             idle: IdleLimits::default(),
+            commit_encoding: DEFAULT_ENCODING,
             clock: Arc::new(SystemClock),
             spawn: Arc::new(ThreadSpawn),
         }
@@ -177,6 +181,17 @@ impl Builder {
         self
     }
 
+    /// Sets how a new database writes its commit table; one that was there goes on as it did, until
+    /// it is told otherwise by [`Db::migrate`].
+    ///
+    /// Default: [`Encoding::V2`]. [`Encoding::V3`] takes a byte more for each entry, to tell an
+    /// abort from a commit; a database in one process writes no aborts.
+    #[must_use]
+    pub const fn commit_encoding(mut self, encoding: Encoding) -> Self {
+        self.commit_encoding = encoding;
+        self
+    }
+
     /// Replaces the clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -221,6 +236,7 @@ impl Builder {
             &*self.spawn,
             self.storage.clone(),
             self.retention,
+            self.commit_encoding,
             order,
         )?;
         Ok(self.finish(AnyStore::Local(store)))

@@ -1,5 +1,6 @@
 //! The database: opening it, and the ways to run a transaction.
 
+mod backup;
 mod builder;
 mod options;
 mod time;
@@ -17,6 +18,7 @@ use crate::catalog::SchemaCache;
 use crate::stores::AnyStore;
 use crate::tx::{Snapshot, SyncTx, Tx};
 
+pub(crate) use builder::LAYOUT;
 pub use builder::{Builder, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION};
 pub use carnet_storage::{CompactionStyle, Durability, FilterKind, Metrics, TableOptions};
 pub use options::TransactionOptions;

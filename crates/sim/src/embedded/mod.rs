@@ -23,7 +23,7 @@ use carnet_base::{ErrorKind, Result, Timestamp};
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{Durability, Options};
 use carnet_store::{Context, Life};
-use carnet_store_local::LocalStore;
+use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::Sequencer;
 
 use self::faults::{End, Fault};
@@ -139,6 +139,7 @@ fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
         &world.executor.spawner(DATABASE),
         options,
         world.setup.retention,
+        DEFAULT_ENCODING,
         rules,
     )?;
     let store = Arc::new(Store { inner, known, mutant });
