@@ -6,23 +6,50 @@ use std::path::Path;
 use carnet_base::{Encoding, Error, Result, Timestamp};
 use carnet_store_local::LocalStore;
 
-use crate::backup::{Backup, Progress, RealVault};
+use crate::backup::{self, Backup, Progress, RealVault};
+use crate::control::{Done, Owner, Request};
 use crate::stores::AnyStore;
 
 /// The version of this program, as labels of backups name it.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
-/// What compacting by hand came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Compacted {
-    /// Tables before.
-    pub tables_before: u64,
-    /// Their bytes.
-    pub bytes_before: u64,
-    /// Tables after.
-    pub tables_after: u64,
-    /// Their bytes.
-    pub bytes_after: u64,
+impl Owner for AnyStore {
+    fn carry_out(
+        &self,
+        request: &Request,
+        tell: &mut dyn FnMut(&Progress) -> Result<()>,
+    ) -> Result<Done> {
+        match request {
+            Request::Backup { dest, keep } => back_up(self, dest, *keep, tell),
+            Request::Compact {} => compact(self),
+            Request::Migrate { to } => Ok(Done::migrated(migrate(self, Request::encoding(*to)?)?)),
+        }
+    }
+}
+
+fn back_up(
+    store: &AnyStore,
+    dest: &Path,
+    keep: Option<usize>,
+    tell: &mut dyn FnMut(&Progress) -> Result<()>,
+) -> Result<Done> {
+    if !dest.is_absolute() {
+        return Err(Error::invalid(format!(
+            "{} is a relative path, which means another place in another process",
+            dest.display()
+        )));
+    }
+    let Backup { name, label, shared_files, shared_bytes } = take(store, dest, tell)?;
+    let removed = keep.map_or(Ok(0), |keep| backup::keep_newest(dest, keep))?;
+    Ok(Done::Backup {
+        name,
+        commit: label.commit.get(),
+        files: label.files.len() as u64,
+        bytes: label.bytes(),
+        shared_files,
+        shared_bytes,
+        removed: removed as u64,
+    })
 }
 
 fn local<'a>(store: &'a AnyStore, what: &str) -> Result<&'a LocalStore> {
@@ -33,7 +60,7 @@ fn local<'a>(store: &'a AnyStore, what: &str) -> Result<&'a LocalStore> {
 }
 
 /// Takes a backup; an error of `tell` gives it up.
-pub(crate) fn backup(
+pub(crate) fn take(
     store: &AnyStore,
     dest: &Path,
     mut tell: impl FnMut(&Progress) -> Result<()>,
@@ -50,13 +77,13 @@ pub(crate) fn backup(
     }
 }
 
-pub(crate) fn compact(store: &AnyStore) -> Result<Compacted> {
+fn compact(store: &AnyStore) -> Result<Done> {
     let store = local(store, "compaction")?;
     store.flush()?;
     let before = store.metrics();
     store.compact()?;
     let after = store.metrics();
-    Ok(Compacted {
+    Ok(Done::Compact {
         tables_before: before.tables,
         bytes_before: before.table_bytes,
         tables_after: after.tables,

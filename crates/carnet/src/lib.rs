@@ -54,6 +54,7 @@
 mod admin;
 pub mod backup;
 pub mod catalog;
+pub mod control;
 mod db;
 mod stores;
 pub mod table;

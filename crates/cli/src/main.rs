@@ -5,7 +5,9 @@
 //!   carnet shell ──▶ commands::shell ──▶ shell ─────────┴▶ carnet_cql ──▶ carnet
 //!                                          └▶ copy: files of CSV, in and out
 //!   carnet stress ──▶ a database or a server, and the checker
-//!   carnet inspect, verify, compact ──▶ the storage engine, without a server
+//!   carnet backup, compact, migrate ──▶ carnet, or carnet::control ──▶ whoever has the database
+//!   carnet restore ──▶ carnet::backup
+//!   carnet inspect, verify ──▶ the storage engine, without a server
 //!   carnet maelstrom ──▶ carnet_maelstrom ──▶ carnet_tree: no database at all
 //! ```
 //!
@@ -20,7 +22,7 @@
 //! * Files are read and written in pieces: `COPY` takes the same memory for a large file as for a
 //!   small one.
 //! * The directory of a database belongs to one process. The shell opens it itself, so it says no
-//!   while a server has it.
+//!   while a server has it; what administers a database asks its owner.
 
 mod commands;
 mod copy;
@@ -43,6 +45,9 @@ fn main() -> ExitCode {
         Command::Stress(arguments) => arguments.run(),
         Command::Verify(arguments) => arguments.run(),
         Command::Compact(arguments) => arguments.run(),
+        Command::Backup(arguments) => arguments.run(),
+        Command::Restore(arguments) => arguments.run(),
+        Command::Migrate(arguments) => arguments.run(),
         Command::Maelstrom(arguments) => arguments.run(),
     };
     match result {

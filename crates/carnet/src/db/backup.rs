@@ -7,6 +7,7 @@ use carnet_base::{Encoding, Result, Timestamp};
 use super::Db;
 use crate::admin;
 use crate::backup::{Backup, Progress};
+use crate::control::{Done, Owner, Request};
 
 impl Db {
     /// Takes a backup to a directory of backups, which is made if it is not there: every commit
@@ -54,7 +55,7 @@ impl Db {
         dest: impl AsRef<Path>,
         mut tell: impl FnMut(&Progress),
     ) -> Result<Backup> {
-        admin::backup(&self.inner.store, dest.as_ref(), |progress| {
+        admin::take(&self.inner.store, dest.as_ref(), |progress| {
             tell(progress);
             Ok(())
         })
@@ -70,6 +71,14 @@ impl Db {
     /// for a database in memory.
     pub fn migrate(&self, to: Encoding) -> Result<Option<Timestamp>> {
         admin::migrate(&self.inner.store, to)
+    }
+
+    pub(crate) fn carry_out(
+        &self,
+        request: &Request,
+        tell: &mut dyn FnMut(&Progress) -> Result<()>,
+    ) -> Result<Done> {
+        self.inner.store.carry_out(request, tell)
     }
 
     /// Returns where each encoding of the commit table begins, rising; nothing for a database in

@@ -1,6 +1,6 @@
 //! Settings of a database, and opening it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use carnet_txn::{IdleLimits, IdleWatch, Isolation, Limits, Sequencer};
 
 use super::{Db, Inner};
 use crate::catalog::SchemaCache;
+use crate::control::Door;
 use crate::stores::AnyStore;
 
 /// For how long what was visible can be read again, unless told otherwise.
@@ -41,6 +42,7 @@ pub struct Builder {
     limits: Limits,
     idle: IdleLimits,
     commit_encoding: Encoding,
+    control: bool,
     clock: Arc<dyn Clock>,
     spawn: Arc<dyn Spawn>,
 }
@@ -58,6 +60,7 @@ impl Default for Builder {
             limits: Limits::default(),
             idle: IdleLimits::default(),
             commit_encoding: DEFAULT_ENCODING,
+            control: false,
             clock: Arc::new(SystemClock),
             spawn: Arc::new(ThreadSpawn),
         }
@@ -192,6 +195,16 @@ impl Builder {
         self
     }
 
+    /// Sets whether other programs of this user may ask this process to take a backup, to compact
+    /// or to migrate, as `carnet backup` and its like do: by the socket `CONTROL` in the directory.
+    ///
+    /// Default: no. It takes a thread and a file. [`control`](crate::control) tells more.
+    #[must_use]
+    pub const fn control(mut self, control: bool) -> Self {
+        self.control = control;
+        self
+    }
+
     /// Replaces the clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -230,6 +243,7 @@ impl Builder {
     ///
     /// As [`Builder::open`].
     pub fn open_on(self, disk: Arc<dyn Disk>) -> Result<Db> {
+        let directory = self.control_of(&*disk)?;
         let store = LocalStore::open(
             disk,
             Arc::clone(&self.clock),
@@ -239,22 +253,39 @@ impl Builder {
             self.commit_encoding,
             order,
         )?;
-        Ok(self.finish(AnyStore::Local(store)))
+        let store = Arc::new(AnyStore::Local(store));
+        let door = directory.map(|directory| {
+            let owner = Arc::clone(&store) as _;
+            Door::open(&directory, &self.spawn, owner)
+        });
+        Ok(self.finish(store, door.transpose()?))
     }
 
     /// Makes a database in memory. Nothing survives it; it is for tests.
     #[must_use]
     pub fn in_memory(self) -> Db {
         let store = MemoryStore::with_clock(order(Life::default()), Arc::clone(&self.clock));
-        self.finish(AnyStore::Memory(store))
+        self.finish(Arc::new(AnyStore::Memory(store)), None)
     }
 
-    fn finish(self, store: AnyStore) -> Db {
+    /// Returns the directory whose control door is to be opened.
+    fn control_of(&self, disk: &dyn Disk) -> Result<Option<PathBuf>> {
+        match (self.control, disk.directory()) {
+            (false, _) => Ok(None),
+            (true, Some(directory)) => Ok(Some(directory.to_path_buf())),
+            (true, None) => Err(Error::unsupported(
+                "a control socket of a database that has no directory of the operating system",
+            )),
+        }
+    }
+
+    fn finish(self, store: Arc<AnyStore>, door: Option<Door>) -> Db {
         let schemas = Arc::new(SchemaCache::opened_at(store.published()));
         let inner = Inner {
+            _door: door,
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),
             limits: self.limits,
-            store: Arc::new(store),
+            store,
             timer: ThreadTimer::lazy(Arc::clone(&self.clock), self.spawn),
             clock: self.clock,
             rng: Mutex::new(SeededRng::from_entropy()),

@@ -15,6 +15,7 @@ use carnet_store::{CommitLog, Context, Outcome};
 use carnet_txn::{Backoff, IdleWatch, Isolation, Limits};
 
 use crate::catalog::SchemaCache;
+use crate::control::Door;
 use crate::stores::AnyStore;
 use crate::tx::{Snapshot, SyncTx, Tx};
 
@@ -58,6 +59,8 @@ pub struct Db {
 }
 
 struct Inner {
+    /// Closed before the store: fields are dropped in their order.
+    _door: Option<Door>,
     store: Arc<AnyStore>,
     clock: Arc<dyn Clock>,
     timer: ThreadTimer,

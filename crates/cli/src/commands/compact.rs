@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use carnet::Db;
+use carnet::control::{Done, Request};
 use clap::Args;
 
-/// The database to compact. It must not be in use.
+use super::ask::carry_out;
+
+/// The database to compact, in use or not.
 #[derive(Args)]
 pub(crate) struct Compact {
     /// Its directory.
@@ -15,18 +18,18 @@ pub(crate) struct Compact {
 }
 
 impl Compact {
-    /// Compacts it: nobody reads it now, so that every version but the newest goes.
+    /// Compacts it. If nobody has it open nobody reads it, so that every version but the newest
+    /// goes; otherwise those stay that its owner keeps.
     pub(crate) fn run(self) -> Result<()> {
-        if !self.dir.join("MANIFEST").is_file() {
-            bail!("{} is not the directory of a database", self.dir.display());
-        }
-        let db = Db::builder().retention(Duration::ZERO).open(&self.dir)?;
-        db.flush()?;
-        let bytes = || db.metrics().map_or((0, 0), |metrics| (metrics.tables, metrics.table_bytes));
-        let (tables, before) = bytes();
-        db.compact()?;
-        let (tables_after, after) = bytes();
-        println!("{tables} tables of {before} bytes became {tables_after} of {after} bytes");
+        let builder = Db::builder().retention(Duration::ZERO);
+        let done = carry_out(builder, &self.dir, &Request::Compact {})?;
+        let Done::Compact { tables_before, bytes_before, tables_after, bytes_after } = done else {
+            bail!("the process that has the database did something else: {done:?}");
+        };
+        println!(
+            "{tables_before} tables of {bytes_before} bytes became {tables_after} of \
+             {bytes_after} bytes"
+        );
         Ok(())
     }
 }

@@ -1,10 +1,14 @@
 //! The command line: one file per command.
 
+mod ask;
+mod backup;
 mod compact;
 mod hash_password;
 mod inspect;
 mod maelstrom;
+mod migrate;
 mod node;
+mod restore;
 mod serve;
 mod shell;
 mod stress;
@@ -33,6 +37,7 @@ Examples:
   carnet shell -f examples/bank.cql         run a script
   carnet serve                              serve ./carnet-data on 127.0.0.1:9042
   cqlsh 127.0.0.1 9042                      … and connect to it
+  carnet backup ./data /backups/bank        copy a database that may be in use
   carnet verify ./data                      check every byte of a database that is not in use
   carnet stress --dir ./tried               drive a database, and check what its clients saw
 
@@ -51,5 +56,8 @@ pub(crate) enum Command {
     Verify(verify::Verify),
     /// Rewrites a database's files into as few as there can be.
     Compact(compact::Compact),
+    Backup(backup::Backup),
+    Restore(restore::Restore),
+    Migrate(migrate::Migrate),
     Maelstrom(maelstrom::Maelstrom),
 }

@@ -82,7 +82,7 @@ impl Serve {
             .init();
         let authenticator = self.users.as_deref().map(authenticator).transpose()?;
         let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-        let db = Db::builder().durability(self.durability).open(&self.directory)?;
+        let db = Db::builder().durability(self.durability).control(true).open(&self.directory)?;
         let listen = with_port(self.listen)?;
         let executor = Executor::new(db, node_info(&self.directory, listen));
         let config = Config { http: self.http.0, ..Config::new(listen) };

@@ -1,15 +1,17 @@
-//! `carnet verify`: reads every byte of a database and checks it.
+//! `carnet verify`: reads every byte of a database or a backup and checks it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use carnet::backup::Progress;
 use carnet::storage::disk::{Disk, RealDisk};
-use carnet::storage::inspect;
+use carnet::storage::{backup, inspect};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 
-/// The database to check. It must not be in use.
+use super::ask::Bar;
+
+/// The database or backup to check. A database must not be in use.
 #[derive(Args)]
 pub(crate) struct Verify {
     /// Its directory.
@@ -23,17 +25,15 @@ impl Verify {
             bail!("{} is not a directory", self.dir.display());
         }
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&self.dir)?);
-        // It draws on a terminal only.
-        let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template(
-            "{bar:40} {bytes} of {total_bytes}, {eta} left",
-        )?);
-        let result = inspect::verify(&disk, |progress| {
-            bar.set_length(progress.table_bytes_total);
-            bar.set_position(progress.table_bytes);
-        });
-        bar.finish_and_clear();
+        let bar = Bar::new()?;
+        let checked = check(&disk, &bar);
+        bar.finish();
+        let (label, checked) = checked?;
         let inspect::Progress { table_bytes, tables, versions, log_records, log_torn, .. } =
-            result?;
+            checked;
+        if let Some(label) = label {
+            println!("a backup with every commit up to {}", label.commit);
+        }
         println!(
             "{tables} tables, {versions} versions, {table_bytes} bytes; {log_records} records in \
              the log; everything is whole"
@@ -43,4 +43,18 @@ impl Verify {
         }
         Ok(())
     }
+}
+
+/// Compares a backup with its label, then looks into the files of either.
+fn check(disk: &Arc<dyn Disk>, bar: &Bar) -> Result<(Option<backup::Label>, inspect::Progress)> {
+    let label = match backup::Label::load(&**disk)? {
+        Some(_) => Some(backup::verify(disk, |progress| bar.tell(progress))?),
+        None => None,
+    };
+    let checked = inspect::verify(disk, |progress| {
+        let inspect::Progress { table_bytes: bytes, table_bytes_total: bytes_total, .. } =
+            *progress;
+        bar.tell(&Progress { bytes, bytes_total });
+    })?;
+    Ok((label, checked))
 }

@@ -18,7 +18,7 @@ pub(super) struct Embedded {
 
 impl Embedded {
     pub(super) fn open(directory: &Path) -> Result<Self> {
-        let db = Db::open(directory)?;
+        let db = Db::builder().control(true).open(directory)?;
         let lists = db.raw("stress.raw_lists")?;
         let registers = db.raw("stress.raw_registers")?;
         let accounts = db.raw("stress.raw_accounts")?;

@@ -1,0 +1,274 @@
+//! The door, from outside: what clients may send, and what becomes of those who do not behave.
+#![expect(clippy::disallowed_methods, reason = "clients that do not keep to the protocol")]
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use carnet_base::{Error, ErrorKind, Result, Rng, SeededRng, Signal, Spawn, ThreadSpawn};
+
+use super::door::{Door, Owner};
+use super::protocol::{Answer, Done, LINE_BYTES_MAX, Progress, Request};
+use super::{ask, socket};
+use crate::Db;
+
+fn requests() -> [Request; 4] {
+    [
+        Request::Backup { dest: PathBuf::from("/backups"), keep: Some(3) },
+        Request::Backup { dest: PathBuf::from("/b \"ü\n"), keep: None },
+        Request::Compact {},
+        Request::Migrate { to: 3 },
+    ]
+}
+
+#[test]
+fn requests_come_back_from_their_lines() {
+    for request in requests() {
+        let line = request.encode().unwrap();
+        assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);
+        assert_eq!(Request::decode(&line[..line.len() - 1]).unwrap(), request);
+    }
+    let first = String::from_utf8(requests()[0].encode().unwrap()).unwrap();
+    let expected = r#"{"version":1,"request":{"backup":{"dest":"/backups","keep":3}}}"#;
+    assert_eq!(first.trim_end(), expected);
+    let newer = first.replace("\"version\":1", "\"version\":2");
+    assert_eq!(Request::decode(newer.as_bytes()).unwrap_err().kind(), ErrorKind::Unsupported);
+    for wrong in [
+        "",
+        "{}",
+        "[]",
+        r#"{"version":1}"#,
+        r#"{"version":1,"request":"compact"}"#,
+        r#"{"version":1,"request":{"drop":{}}}"#,
+        r#"{"version":1,"request":{"compact":{"now":true}}}"#,
+        r#"{"version":1,"request":{"compact":{}},"more":1}"#,
+        r#"{"version":1,"request":{"migrate":{"to":256}}}"#,
+    ] {
+        assert_eq!(Request::decode(wrong.as_bytes()).unwrap_err().kind(), ErrorKind::Invalid);
+    }
+}
+
+#[test]
+fn errors_keep_their_kind_and_their_sentence() {
+    let wait = Duration::from_secs(1);
+    for kind in [
+        ErrorKind::Invalid,
+        ErrorKind::Unavailable,
+        ErrorKind::Corrupted,
+        ErrorKind::Overloaded { retry_after: wait },
+    ] {
+        let line = Answer::Failed(Error::new(kind, "so it is")).encode().unwrap();
+        let Answer::Failed(error) = Answer::decode(&line).unwrap() else { panic!("it failed") };
+        assert_eq!((error.kind(), error.to_string().as_str()), (kind, "so it is"));
+    }
+}
+
+#[test]
+fn random_and_changed_lines_never_panic() {
+    let answers = [
+        Answer::Progress(Progress { bytes: 1, bytes_total: 2 }).encode().unwrap(),
+        Answer::Done(Done::Migrate { first: Some(7) }).encode().unwrap(),
+        Answer::Failed(Error::invalid("no")).encode().unwrap(),
+    ];
+    let lines: Vec<Vec<u8>> =
+        requests().iter().map(|request| request.encode().unwrap()).chain(answers).collect();
+    for seed in 0..20_000 {
+        let mut rng = SeededRng::new(seed);
+        let pick =
+            |rng: &mut SeededRng, len: usize| usize::try_from(rng.below(len as u64)).unwrap();
+        let mut bytes = lines[pick(&mut rng, lines.len())].clone();
+        for _ in 0..rng.below(4) {
+            let at = pick(&mut rng, bytes.len());
+            match rng.below(3) {
+                0 => bytes[at] = rng.next_u64().to_le_bytes()[0],
+                1 => bytes.truncate(at + 1),
+                _ => bytes.insert(at, b"{}[]\",:0"[pick(&mut rng, 8)]),
+            }
+        }
+        let _ = Request::decode(&bytes);
+        let _ = Answer::decode(&bytes);
+    }
+    let deep = [b"[".repeat(60_000), b"]".repeat(60_000)].concat();
+    assert!(Request::decode(&deep).is_err());
+    assert!(Answer::decode(&deep).is_err());
+}
+
+/// Counts compactions, and makes a backup last until it is given up.
+#[derive(Default)]
+struct Fake {
+    compacted: AtomicU64,
+    begun: Option<Arc<Barrier>>,
+}
+
+impl Owner for Fake {
+    fn carry_out(
+        &self,
+        request: &Request,
+        tell: &mut dyn FnMut(&Progress) -> Result<()>,
+    ) -> Result<Done> {
+        match request {
+            Request::Compact {} => {
+                self.compacted.fetch_add(1, Ordering::SeqCst);
+                for bytes in 0..3 {
+                    tell(&Progress { bytes, bytes_total: 3 })?;
+                }
+                Ok(Done::Migrate { first: None })
+            }
+            Request::Backup { .. } => {
+                if let Some(begun) = &self.begun {
+                    begun.wait();
+                }
+                loop {
+                    tell(&Progress::default())?;
+                    Signal::new().wait(Some(Duration::from_millis(1)));
+                }
+            }
+            Request::Migrate { to } => Err(Error::invalid(format!("not to {to}"))),
+        }
+    }
+}
+
+fn spawn() -> Arc<dyn Spawn> {
+    Arc::new(ThreadSpawn)
+}
+
+fn open(directory: &Path) -> (Door, Arc<Fake>) {
+    let fake = Arc::new(Fake::default());
+    (Door::open(directory, &spawn(), Arc::clone(&fake) as _).unwrap(), fake)
+}
+
+#[test]
+fn a_request_is_carried_out_and_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_none(), "nobody is there");
+    let (door, fake) = open(dir);
+    let mode = std::fs::metadata(dir.join(socket::NAME)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut told = Vec::new();
+    let done = ask(dir, &Request::Compact {}, |progress| told.push(progress.bytes)).unwrap();
+    assert_eq!((done, told), (Some(Done::Migrate { first: None }), vec![0, 1, 2]));
+    let error = ask(dir, &Request::Migrate { to: 9 }, |_| {}).unwrap_err();
+    assert_eq!((error.kind(), error.message()), (ErrorKind::Invalid, "not to 9"));
+    for _ in 0..50 {
+        ask(dir, &Request::Compact {}, |_| {}).unwrap().unwrap();
+    }
+    assert_eq!(fake.compacted.load(Ordering::SeqCst), 51);
+    drop(door);
+    assert!(std::fs::read_dir(dir).unwrap().next().is_none(), "nothing is left behind");
+    assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_none());
+}
+
+#[test]
+fn what_a_killed_process_left_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    drop(socket::listen(dir).unwrap());
+    assert!(dir.join(socket::NAME).exists());
+    assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_none(), "nobody listens there");
+    std::fs::create_dir(dir.join("CONTROL.tmp")).unwrap();
+    std::fs::write(dir.join("CONTROL.tmp/socket"), "").unwrap();
+    let (_door, _) = open(dir);
+    assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_some());
+}
+
+#[test]
+fn a_directory_may_lie_deeper_than_a_sockets_path_can_be_long() {
+    let dir = tempfile::tempdir().unwrap();
+    let deep = dir.path().join("d".repeat(120)).join("e".repeat(120));
+    std::fs::create_dir_all(&deep).unwrap();
+    let (door, _) = open(&deep);
+    assert!(ask(&deep, &Request::Compact {}, |_| {}).unwrap().is_some());
+    drop(door);
+    assert!(std::fs::read_dir(&deep).unwrap().next().is_none());
+}
+
+#[test]
+fn whoever_does_not_behave_is_sent_away_and_others_are_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (_door, fake) = open(dir);
+    let connect = || UnixStream::connect(dir.join(socket::NAME)).unwrap();
+    let answer_to = |bytes: &[u8]| {
+        let mut stream = connect();
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    };
+    assert!(answer_to(b"GET / HTTP/1.1\r\n\r\n").contains("failed"));
+    assert!(answer_to(b"no end").contains("failed"));
+    assert!(answer_to(&b"x".repeat(2 * LINE_BYTES_MAX)).contains("failed"));
+    let mut rng = SeededRng::new(1);
+    for _ in 0..200 {
+        let len = usize::try_from(rng.below(200)).unwrap();
+        let bytes: Vec<u8> = (0..len).map(|_| rng.next_u64().to_le_bytes()[0]).collect();
+        answer_to(&bytes);
+    }
+    // Some say nothing, as many as are served at once; they are not waited for for long.
+    let silent: Vec<_> = (0..4).map(|_| connect()).collect();
+    let busy = loop {
+        // Until all four are admitted.
+        if let Err(error) = ask(dir, &Request::Compact {}, |_| {}) {
+            break error;
+        }
+    };
+    assert!(matches!(busy.kind(), ErrorKind::Overloaded { .. }), "{busy}");
+    drop(silent);
+    let begun = fake.compacted.load(Ordering::SeqCst);
+    while ask(dir, &Request::Compact {}, |_| {}).is_err() {}
+    assert!(fake.compacted.load(Ordering::SeqCst) > begun);
+}
+
+#[test]
+fn closing_gives_up_what_is_under_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let begun = Arc::new(Barrier::new(2));
+    let fake = Fake { begun: Some(Arc::clone(&begun)), ..Fake::default() };
+    let door = Door::open(dir.path(), &spawn(), Arc::new(fake)).unwrap();
+    let (path, (send, receive)) = (dir.path().to_path_buf(), mpsc::channel());
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let request = Request::Backup { dest: PathBuf::from("/b"), keep: None };
+            send.send(ask(&path, &request, |_| {})).unwrap();
+        });
+        begun.wait();
+        drop(door);
+    });
+    let error = receive.recv().unwrap().unwrap_err();
+    assert!(error.to_string().contains("closed before"), "{error}");
+}
+
+#[test]
+fn the_owner_of_a_database_is_asked_and_nobody_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backups) = (dir.path().join("data"), dir.path().join("backups"));
+    let request = Request::Backup { dest: backups.clone(), keep: None };
+    let asked = || super::carry_out(Db::builder(), &data, &request, |_| {});
+    let silent = Db::open(&data).unwrap();
+    let error = asked().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("in use by process"), "{error}");
+    assert!(error.to_string().contains("no control socket"), "{error}");
+    drop(silent);
+    let db = Db::builder().control(true).open(&data).unwrap();
+    let table = db.raw("t").unwrap();
+    db.transact(|tx| table.put(tx, "a", "1")).unwrap();
+    let Done::Backup { commit, .. } = asked().unwrap() else { panic!("it was a backup") };
+    assert_eq!(commit, db.published().get());
+    let relative = Request::Backup { dest: PathBuf::from("b"), keep: None };
+    let error = ask(&data, &relative, |_| {}).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    drop((db, table));
+    asked().unwrap();
+    assert_eq!(crate::backup::list(&backups).unwrap().len(), 1, "nothing was committed since");
+    let on_a_simulated_disk = carnet_storage::disk::sim::SimDisk::new(1);
+    let refused = Db::builder().control(true).open_on(Arc::new(on_a_simulated_disk));
+    assert_eq!(refused.err().unwrap().kind(), ErrorKind::Unsupported);
+}

@@ -1,0 +1,67 @@
+//! `carnet restore`: makes a database of a backup.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use carnet::Timestamp;
+use carnet::backup::{self, Which};
+use clap::Args;
+
+use super::ask::Bar;
+
+/// Make a database of a backup, in an empty directory.
+///
+/// Every byte is checked first. The new database is one of its own: timestamps, snapshots and page
+/// states of the old one mean nothing in it.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Restore {
+    /// The directory of backups.
+    dest: PathBuf,
+    /// The new database's directory; it is made when it is not there.
+    dir: PathBuf,
+    /// Which backup, by its name or its commit; the newest unless it is given.
+    #[arg(long, value_name = "BACKUP", value_parser = timestamp)]
+    backup: Option<Timestamp>,
+    /// Leave out what committed after this timestamp.
+    #[arg(long, value_name = "TIMESTAMP", value_parser = timestamp)]
+    as_of: Option<Timestamp>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  carnet restore /backups/bank ./restored
+  carnet restore /backups/bank ./restored --backup 00000000000000067890
+  carnet restore /backups/bank ./restored --as-of 65000";
+
+fn timestamp(text: &str) -> Result<Timestamp, String> {
+    let number = text.parse().ok().and_then(Timestamp::new);
+    number.ok_or_else(|| "expected a timestamp such as 65000".to_owned())
+}
+
+impl Restore {
+    pub(crate) fn run(self) -> Result<()> {
+        let which = Which { backup: self.backup, as_of: self.as_of };
+        let bar = Bar::new()?;
+        let tell = |progress: &backup::Progress| bar.tell(progress);
+        let restored = backup::restore_with(&self.dest, &self.dir, &which, tell);
+        bar.finish();
+        let restored = restored?;
+        println!("{}: every commit up to {}", self.dir.display(), restored.commit);
+        if restored.cut_tables > 0 {
+            println!("{} files were written anew without what is later", restored.cut_tables);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backups_name_is_a_timestamp_too() {
+        assert_eq!(timestamp("00000000000000067890"), timestamp("67890"));
+        assert!(timestamp("-1").is_err() && timestamp("yesterday").is_err());
+    }
+}
