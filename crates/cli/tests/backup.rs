@@ -1,0 +1,203 @@
+//! Backups, restores and migrations with the real binary, beside a server and its clients.
+//!
+//! Each client inserts rows one after the other, and writes into each which rows of the others it
+//! knew to be acknowledged when it began. So rows that are a prefix of the order of commits can be
+//! told from others: every client's rows have no gap, and whatever a row knew of is there.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use support::{Guard, Server, carnet, fail, pause, rows, succeed};
+
+const CLIENTS: usize = 4;
+
+const SCHEMA: [&str; 2] = [
+    "CREATE KEYSPACE b WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE TABLE b.rows (client int, n bigint, a bigint, b bigint, c bigint, d bigint, \
+     PRIMARY KEY (client, n))",
+];
+
+/// The last row of each client that was acknowledged.
+type Acknowledged = Arc<[AtomicI64; CLIENTS]>;
+
+fn known(acknowledged: &Acknowledged) -> [i64; CLIENTS] {
+    [0, 1, 2, 3].map(|client| acknowledged[client].load(Ordering::SeqCst))
+}
+
+async fn insert(
+    session: Arc<Session>,
+    client: usize,
+    acknowledged: Acknowledged,
+    stop: Arc<AtomicBool>,
+) {
+    for n in 1_i64.. {
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
+        let [a, b, c, d] = known(&acknowledged);
+        let insert = format!(
+            "INSERT INTO b.rows (client, n, a, b, c, d) VALUES ({client}, {n}, {a}, {b}, {c}, {d})"
+        );
+        // The server is killed in the end.
+        if session.query_unpaged(insert, &[]).await.is_err() {
+            return;
+        }
+        acknowledged[client].store(n, Ordering::SeqCst);
+    }
+}
+
+/// Reads all rows: for each client and number what was known.
+fn read(directory: &Path) -> BTreeMap<(usize, i64), [i64; CLIENTS]> {
+    let text = rows(directory, "SELECT * FROM b.rows");
+    let row = |line: &str| {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        let number = |name: &str| row[name].as_i64().unwrap();
+        let client = usize::try_from(number("client")).unwrap();
+        ((client, number("n")), ["a", "b", "c", "d"].map(number))
+    };
+    text.lines().map(row).collect()
+}
+
+/// Checks that the rows are a prefix of the order of commits, with at least what was acknowledged;
+/// returns how many each client has.
+fn check_prefix(directory: &Path, at_least: [i64; CLIENTS]) -> [i64; CLIENTS] {
+    let rows = read(directory);
+    let mut last = [0; CLIENTS];
+    for (client, n) in rows.keys() {
+        assert_eq!(*n, last[*client] + 1, "client {client} has a gap");
+        last[*client] = *n;
+    }
+    for ((client, n), knew) in &rows {
+        for (other, knew) in knew.iter().enumerate() {
+            assert!(last[other] >= *knew, "row {n} of {client} knew of row {knew} of {other}");
+        }
+    }
+    for client in 0..CLIENTS {
+        assert!(last[client] >= at_least[client], "{last:?}, {at_least:?} was acknowledged before");
+    }
+    last
+}
+
+/// Takes a backup; returns its commit and how many of its files were shared.
+fn back_up(data: &Path, dest: &Path) -> (u64, u64) {
+    let said = succeed(carnet().arg("backup").arg(data).arg(dest));
+    let numbers: Vec<u64> =
+        said.lines().nth(1).unwrap().split([' ', ':']).filter_map(|w| w.parse().ok()).collect();
+    // Commit, files, their bytes, shared files, their bytes.
+    (numbers[0], numbers[3])
+}
+
+fn restore(dest: &Path, to: &Path, arguments: &[&str]) {
+    succeed(carnet().arg("restore").arg(dest).arg(to).args(arguments));
+}
+
+#[test]
+fn backups_beside_a_server_are_prefixes_of_its_order() {
+    let root = tempfile::tempdir().unwrap();
+    let path = |name: &str| root.path().join(name);
+    let (data, dest) = (path("data"), path("backups"));
+    let mut server = Server::start(&data, &[]);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let address = server.cql.to_string();
+    let session =
+        runtime.block_on(SessionBuilder::new().known_node(address).build()).map(Arc::new).unwrap();
+    for statement in SCHEMA {
+        runtime.block_on(session.query_unpaged(statement, &[])).unwrap();
+    }
+    let acknowledged = Acknowledged::default();
+    let stop = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            let (acknowledged, stop) = (Arc::clone(&acknowledged), Arc::clone(&stop));
+            runtime.spawn(insert(Arc::clone(&session), client, acknowledged, stop))
+        })
+        .collect();
+    let (mut before, mut commits) = (Vec::new(), Vec::new());
+    for (round, encoding) in ["v3", "v1", "v2"].into_iter().enumerate() {
+        pause(Duration::from_millis(300));
+        before.push(known(&acknowledged));
+        let (commit, shared) = back_up(&data, &dest);
+        assert_eq!(shared > 0, round > 0, "the first has nothing to share, {shared} files");
+        commits.push(commit);
+        let said = succeed(carnet().arg("migrate").arg(&data).args(["--to", encoding]));
+        assert!(said.contains(&format!("are written as {encoding}")), "{said}");
+    }
+    let after = known(&acknowledged);
+    pause(Duration::from_millis(200));
+    let went_on = known(&acknowledged);
+    assert!((0..CLIENTS).all(|client| went_on[client] > after[client]), "transactions go on");
+    let last_known = known(&acknowledged);
+    server.process.kill();
+    stop.store(true, Ordering::SeqCst);
+    for client in clients {
+        runtime.block_on(client).unwrap();
+    }
+
+    let mut sizes = Vec::new();
+    for (number, commit) in commits.iter().enumerate() {
+        let to = path(&format!("restored-{number}"));
+        let name = dest.join(format!("{commit:020}"));
+        let said = succeed(carnet().arg("verify").arg(&name));
+        assert!(said.contains(&format!("every commit up to {commit}")), "{said}");
+        restore(&dest, &to, &["--backup", &commit.to_string()]);
+        succeed(carnet().arg("verify").arg(&to));
+        sizes.push(check_prefix(&to, before[number]));
+        // The last backup as of an earlier one's commit is that earlier one.
+        let as_of = path(&format!("as-of-{number}"));
+        restore(&dest, &as_of, &["--as-of", &commit.to_string()]);
+        assert_eq!(read(&as_of), read(&to));
+    }
+    let halfway = path("halfway");
+    restore(&dest, &halfway, &["--as-of", &u64::midpoint(commits[0], commits[1]).to_string()]);
+    let between = check_prefix(&halfway, before[0]);
+    for client in 0..CLIENTS {
+        assert!((sizes[0][client]..=sizes[1][client]).contains(&between[client]));
+    }
+    // The database itself has everything.
+    let all = check_prefix(&data, last_known);
+    assert!((0..CLIENTS).all(|client| all[client] >= sizes[2][client]));
+    // It goes on, and so does its line of backups.
+    let (_, shared) = back_up(&data, &dest);
+    assert!(shared > 0);
+    let said = succeed(carnet().arg("backup").arg(&data).arg(&dest).args(["--keep", "2"]));
+    assert!(said.contains("2 older backups were removed"), "{said}");
+    // That of a restored one is another.
+    let error = fail(carnet().arg("backup").arg(path("restored-0")).arg(&dest));
+    assert!(error.contains("another database"), "{error}");
+    let error = fail(carnet().arg("restore").arg(&dest).arg(&data));
+    assert!(error.contains("empty directory"), "{error}");
+}
+
+#[test]
+fn a_driven_database_stays_strict_while_it_is_administered() {
+    let root = tempfile::tempdir().unwrap();
+    let (data, dest) = (root.path().join("data"), root.path().join("backups"));
+    let mut stress = carnet();
+    stress.arg("stress").arg("--dir").arg(&data).args(["--seconds", "5", "--clients", "4"]);
+    stress.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+    let mut process = Guard::new(stress.spawn().unwrap());
+    while !data.join("CONTROL").exists() {
+        pause(Duration::from_millis(10));
+    }
+    for encoding in ["v3", "v1", "v3", "v2"] {
+        let said = succeed(carnet().arg("migrate").arg(&data).args(["--to", encoding]));
+        assert!(said.contains("are written as"), "{said}");
+        succeed(carnet().arg("compact").arg(&data));
+        back_up(&data, &dest);
+    }
+    assert!(process.wait().success());
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut process.stdout(), &mut said).unwrap();
+    assert!(said.contains("strictly serializable, nothing acknowledged is missing"), "{said}");
+    let again = succeed(carnet().arg("migrate").arg(&data).args(["--to", "v2"]));
+    assert!(again.contains("in force already"), "{again}");
+}
