@@ -15,6 +15,7 @@ use futures::stream::{StreamExt, TryStreamExt, iter};
 use scylla::statement::Consistency;
 
 use crate::cluster::CqlCluster;
+use crate::partition::stored;
 use crate::scan::{Filling, Scan, Wanted, bind_time};
 use crate::session::{Bind, How};
 use crate::statement::{Cells, Statement, cells_of};
@@ -53,6 +54,10 @@ const fn write_time(Number(number): Number) -> i64 {
 }
 
 impl ClusterCells for CqlCluster {
+    async fn create_table(&self, table: TableId) -> Faulty<()> {
+        self.need_table(table).await
+    }
+
     async fn write_versions(&self, context: &Context, writes: &[VersionWrite]) -> Faulty<()> {
         let how = self.within(context, self.session.blind())?;
         let writes = writes.iter().map(write_of).collect::<Faulty<Vec<_>>>()?;
@@ -104,7 +109,7 @@ impl ClusterCells for CqlCluster {
         let stamps = stamps.iter().map(|(VersionName { key, start }, commit)| {
             name_of(key, *start, Cells::Stamp, vec![Bind::Long(STAMP_TIME), bind_time(*commit)])
         });
-        self.write(self.session.blind(), stamps.collect()).await
+        self.write(self.session.blind(), stamps.collect::<Faulty<_>>()?).await
     }
 
     async fn delete_versions(
@@ -142,15 +147,14 @@ impl CqlCluster {
         of: Cells,
         acknowledge: Acknowledge,
     ) -> Faulty<()> {
-        let consistency = match acknowledge {
-            Acknowledge::Quorum => Consistency::Quorum,
-            Acknowledge::All => Consistency::All,
+        let how = match acknowledge {
+            Acknowledge::Quorum => self.session.blind(),
+            Acknowledge::All => How { consistency: Consistency::All, ..self.session.blind() },
         };
-        let how = How { consistency, ..self.session.blind() };
         let deletes = names.iter().map(|VersionName { key, start }| {
             name_of(key, *start, of, vec![Bind::Long(DELETE_TIME)])
         });
-        self.write(how, deletes.collect()).await
+        self.write(how, deletes.collect::<Faulty<_>>()?).await
     }
 
     async fn write(&self, how: How, mut writes: Vec<Write<'_>>) -> Faulty<()> {
@@ -180,7 +184,7 @@ fn write_of(write: &VersionWrite) -> Faulty<Write<'_>> {
     let payload = payload.as_ref().map_or(&[][..], |payload| payload);
     let tombstone = Bind::Flag(write.payload.is_none());
     let values = vec![
-        Bind::Blob(partition_of(key)),
+        Bind::Blob(partition_of(key)?),
         Bind::Blob(key.clustering()),
         bind_time(*start),
         tombstone,
@@ -196,15 +200,20 @@ fn name_of<'a>(
     start: Timestamp,
     of: Cells,
     mut values: Vec<Bind<'a>>,
-) -> Write<'a> {
-    values.extend([Bind::Blob(partition_of(key)), Bind::Blob(key.clustering()), bind_time(start)]);
-    Write { key, of, values, bytes: key.as_bytes().len() }
+) -> Faulty<Write<'a>> {
+    values.extend([Bind::Blob(partition_of(key)?), Bind::Blob(key.clustering()), bind_time(start)]);
+    Ok(Write { key, of, values, bytes: key.as_bytes().len() })
 }
 
-/// The partition key of a cell, borrowed.
-fn partition_of(key: &CellKey) -> &[u8] {
+/// The partition key under which a cell is kept, borrowed.
+fn partition_of(key: &CellKey) -> Faulty<&[u8]> {
     let prefix = key.partition_prefix();
-    &prefix[prefix.len() - key.partition().bytes().len()..]
+    let key = &prefix[prefix.len() - key.partition().bytes().len()..];
+    stored(key).ok_or_else(|| {
+        Fault::Failed(Error::invalid(
+            "this very partition key is the one under which the empty key is kept; no other is",
+        ))
+    })
 }
 
 /// Cuts writes that are in the order of cells into batches of one partition each.

@@ -37,7 +37,7 @@ impl CqlCluster {
         let cluster = Self { session, clock, tables: RwLock::default(), creating };
         // A role that may not create keyspaces can use one that is there.
         if cluster.names(Statement::KeyspaceName).await?.is_empty() {
-            let text = keyspace_text(&options.keyspace, options.replication_factor);
+            let text = keyspace_text(&options.keyspace, &options.replication);
             cluster.session.change_schema(&text).await?;
         }
         let known = cluster.names(Statement::TableNames).await?;

@@ -20,6 +20,7 @@
 //! | `statement`, `schema` | every text that is sent | as text |
 //! | `answer` | what a conditional batch's rows mean, Cassandra's and ScyllaDB's | rows of each, random rows |
 //! | `fault` | what is certain after an error of the driver | error by error |
+//! | `partition` | under which key a partition is kept | key by key |
 //! | `span` | which tokens and partitions a range is | against the range itself |
 //! | `cells`, `commit_rows`, `registers`, `scan` | – they act | on a real Cassandra |
 //!
@@ -41,6 +42,7 @@ mod cluster;
 mod commit_rows;
 mod fault;
 mod options;
+mod partition;
 mod registers;
 mod scan;
 mod schema;
@@ -49,4 +51,4 @@ mod span;
 mod statement;
 
 pub use cluster::CqlCluster;
-pub use options::{CqlOptions, Credentials};
+pub use options::{CqlOptions, Credentials, Quorum, Replication, TlsFiles};

@@ -1,5 +1,6 @@
 //! What has to be known to reach a cluster.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use carnet_base::{Error, Result};
@@ -15,18 +16,50 @@ pub struct CqlOptions {
     /// The keyspace, private to one database: lower-case letters, digits and `_`, at most 48, the
     /// first a letter. It is created where it is absent.
     pub keyspace: String,
-    /// How many replicas there are in each datacenter. Used when the keyspace is created, and
-    /// only then.
-    pub replication_factor: u16,
+    /// How many replicas there are. Used when the keyspace is created, and only then.
+    pub replication: Replication,
     /// The datacenter whose nodes are asked first.
     pub local_datacenter: Option<String>,
+    /// Of which replicas a majority has to answer.
+    pub quorum: Quorum,
     /// Who asks, where the cluster wants to know.
     pub credentials: Option<Credentials>,
+    /// Connections are encrypted by these, or not at all.
+    pub tls: Option<TlsFiles>,
     /// How long a request may take before its outcome is unknown. Longer than the cluster's own
     /// time-outs (2 s for a write), so that the cluster speaks first.
     pub request_timeout: Duration,
     /// How many threads speak to the cluster.
     pub threads: usize,
+}
+
+/// How many replicas a new keyspace has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replication {
+    /// So many in each datacenter that there is.
+    EveryDatacenter(u16),
+    /// So many in each of these.
+    Datacenters(Vec<(String, u16)>),
+}
+
+/// Of which replicas a majority has to answer. Every process of a database has to say the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quorum {
+    /// Of all, in whichever datacenters.
+    #[default]
+    OfAll,
+    /// Of those in the local datacenter, which has to be the same one for every process:
+    /// majorities of two datacenters need not have met.
+    OfLocalDatacenter,
+}
+
+/// PEM files for encrypted connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Authorities, one of which has signed each node's certificate.
+    pub ca: PathBuf,
+    /// The client's certificate and its private key, where nodes ask for them.
+    pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// A role of the cluster.
@@ -51,16 +84,22 @@ impl CqlOptions {
         Self {
             contact_points,
             keyspace: keyspace.into(),
-            replication_factor: 3,
+            replication: Replication::EveryDatacenter(3),
             local_datacenter: None,
+            quorum: Quorum::OfAll,
             credentials: None,
+            tls: None,
             request_timeout: Duration::from_secs(12),
             threads: 1,
         }
     }
 
-    /// Fails where no cluster could be reached by these.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Refuses what no cluster could be reached by.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid`.
+    pub fn check(&self) -> Result<()> {
         let Self { keyspace, .. } = self;
         let is_name = keyspace.starts_with(|first: char| first.is_ascii_lowercase())
             && keyspace.len() <= KEYSPACE_LEN_MAX
@@ -74,12 +113,36 @@ impl CqlOptions {
         if self.contact_points.is_empty() {
             return Err(Error::invalid("a cluster needs at least one contact point"));
         }
-        if self.replication_factor == 0 || self.threads == 0 || self.request_timeout.is_zero() {
-            return Err(Error::invalid(
-                "replication factor, threads and the time-out of a request must not be 0",
-            ));
+        if self.threads == 0 || self.request_timeout.is_zero() {
+            return Err(Error::invalid("threads and the time-out of a request must not be 0"));
+        }
+        self.replication.check()?;
+        if self.quorum == Quorum::OfLocalDatacenter && self.local_datacenter.is_none() {
+            return Err(Error::invalid("a local quorum needs the name of the local_dc"));
         }
         Ok(())
+    }
+}
+
+impl Replication {
+    fn check(&self) -> Result<()> {
+        let factors: Vec<u16> = match self {
+            Self::EveryDatacenter(factor) => vec![*factor],
+            Self::Datacenters(each) => each.iter().map(|(_, factor)| *factor).collect(),
+        };
+        if factors.is_empty() || factors.contains(&0) {
+            return Err(Error::invalid("a replication factor must not be 0"));
+        }
+        let Self::Datacenters(each) = self else { return Ok(()) };
+        // They go into a statement between quotes.
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+        };
+        match each.iter().find(|(name, _)| !is_name(name)) {
+            Some((name, _)) => Err(Error::invalid(format!("{name:?} names no datacenter"))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -102,8 +165,26 @@ mod tests {
     #[test]
     fn options_that_reach_nobody_are_refused() {
         assert!(CqlOptions::new(Vec::new(), "carnet").check().is_err());
-        assert!(CqlOptions { replication_factor: 0, ..keyspace("carnet") }.check().is_err());
         assert!(CqlOptions { threads: 0, ..keyspace("carnet") }.check().is_err());
+        let quorum = Quorum::OfLocalDatacenter;
+        assert!(CqlOptions { quorum, ..keyspace("carnet") }.check().is_err());
+        let local_datacenter = Some("dc1".into());
+        assert!(CqlOptions { quorum, local_datacenter, ..keyspace("carnet") }.check().is_ok());
+    }
+
+    #[test]
+    fn replicas_are_in_datacenters_that_can_be_named() {
+        let of = |each: &[(&str, u16)]| {
+            let each = each.iter().map(|(name, factor)| ((*name).to_owned(), *factor));
+            let replication = Replication::Datacenters(each.collect());
+            CqlOptions { replication, ..keyspace("carnet") }.check()
+        };
+        assert!(of(&[("dc1", 3), ("us-east_1.a", 2)]).is_ok());
+        for bad in [&[][..], &[("dc1", 0)], &[("", 3)], &[("dc'1", 3)]] {
+            assert!(of(bad).is_err(), "{bad:?}");
+        }
+        let replication = Replication::EveryDatacenter(0);
+        assert!(CqlOptions { replication, ..keyspace("carnet") }.check().is_err());
     }
 
     #[test]

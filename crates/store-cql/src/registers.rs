@@ -2,11 +2,10 @@
 
 use carnet_base::Bytes;
 use carnet_store::cluster::{Faulty, ReadMode, Register, Registers, SetAnswer};
-use scylla::statement::Consistency;
 
 use crate::cluster::CqlCluster;
 use crate::fault::{Access, misunderstood};
-use crate::session::{Bind, How};
+use crate::session::Bind;
 use crate::statement::{Registers as Of, Statement};
 
 const fn name(register: Register) -> Bind<'static> {
@@ -19,11 +18,10 @@ const fn name(register: Register) -> Bind<'static> {
 
 impl Registers for CqlCluster {
     async fn read_register(&self, register: Register, mode: ReadMode) -> Faulty<Option<Bytes>> {
-        let consistency = match mode {
-            ReadMode::Serial => Consistency::Serial,
-            ReadMode::Quorum => Consistency::Quorum,
+        let how = match mode {
+            ReadMode::Serial => self.session.serial(),
+            ReadMode::Quorum => self.session.read(),
         };
-        let how = How { consistency, ..self.session.read() };
         let statement = Statement::Registers(Of::Read);
         let rows = self.session.rows(how, statement, &[name(register)]).await?;
         let row = rows.maybe_first_row::<(Option<Vec<u8>>,)>();

@@ -28,6 +28,7 @@ use scylla::response::query_result::QueryRowsResult;
 
 use crate::cluster::CqlCluster;
 use crate::fault::{Access, misunderstood};
+use crate::partition::{LOWEST, key_of, sought};
 use crate::session::{Bind, How};
 use crate::span::{Span, after, behind, middle};
 use crate::statement::{Cells, Statement, Upper, Versions};
@@ -133,6 +134,12 @@ impl Scan<'_> {
         // A token that cannot be taken together with others.
         let mut alone = (!span.covers(first)).then_some(first);
         let mut next = Some(first);
+        if first <= LOWEST {
+            for partition in self.partitions((first, LOWEST.min(last)), i32::MAX).await?.0 {
+                self.partition(&span, &partition, page).await?;
+            }
+            next = after(LOWEST).filter(|_| !page.is_full());
+        }
         while let Some(token) = next.filter(|token| *token <= last) {
             if alone == Some(token) || !span.covers(token) {
                 self.token(&span, token, page).await?;
@@ -173,7 +180,7 @@ impl Scan<'_> {
 
     /// Takes the cells of one token that lie in the span.
     async fn token(&self, span: &Span, token: Token, page: &mut Filling) -> Faulty<()> {
-        for partition in self.partitions((token, token), i32::MAX).await? {
+        for partition in self.partitions((token, token), i32::MAX).await?.0 {
             self.partition(span, &partition, page).await?;
             if page.is_full() {
                 break;
@@ -190,8 +197,8 @@ impl Scan<'_> {
         page: &mut Filling,
     ) -> Faulty<Option<Token>> {
         let asked = page.rows();
-        let (from_bind, through_bind) = (bind_first(from), Bind::Long(through.0));
-        let values = [Some(from_bind), Some(through_bind), self.wanted.bind(), Some(limit(asked))];
+        let (from, through) = (bind_token(from), bind_token(through));
+        let values = [Some(from), Some(through), self.wanted.bind(), Some(limit(asked))];
         let values: Vec<Bind<'_>> = values.into_iter().flatten().collect();
         let rows = self.rows(Cells::Tokens(self.wanted.versions()), &values).await?;
         // Of the last token of a full answer there may be more.
@@ -297,7 +304,7 @@ impl Scan<'_> {
         while let Some(through) = next {
             let partition = key.partition();
             let values =
-                [Bind::Blob(partition.bytes()), Bind::Blob(key.clustering()), bind_time(through)];
+                [Bind::Blob(sought(&partition)), Bind::Blob(key.clustering()), bind_time(through)];
             let Some(row) = self.rows(Cells::Newest, &values).await?.into_iter().next() else {
                 break;
             };
@@ -316,7 +323,7 @@ impl Scan<'_> {
         asked: usize,
     ) -> Faulty<Vec<Row>> {
         let values = [
-            Some(Bind::Blob(partition.bytes())),
+            Some(Bind::Blob(sought(partition))),
             Some(Bind::Blob(lower)),
             upper.map(|upper| Bind::Blob(upper)),
             self.wanted.bind(),
@@ -337,7 +344,7 @@ impl Scan<'_> {
             Wanted::All => Timestamp::MAX,
         };
         let values = [
-            Some(Bind::Blob(partition.bytes())),
+            Some(Bind::Blob(sought(partition))),
             Some(Bind::Blob(lower)),
             upper.map(|upper| Bind::Blob(upper)),
             Some(bind_time(through)),
@@ -357,25 +364,30 @@ impl Scan<'_> {
         let mut from = first;
         loop {
             let max = if from == last { i32::MAX } else { PARTITIONS };
-            let partitions = self.partitions((from, last), max).await?;
-            if from == last || partitions.len() < PARTITIONS.cast_unsigned() as usize {
+            let (partitions, is_cut) = self.partitions((from, last), max).await?;
+            if from == last || !is_cut {
                 return Ok((from, partitions));
             }
             from = middle(from, last);
         }
     }
 
-    /// Lists partitions whose tokens lie within two, in Carnet's order.
+    /// Lists partitions whose tokens lie within two, in Carnet's order, and tells whether there may
+    /// be more of them.
     async fn partitions(
         &self,
         (from, through): (Token, Token),
         max: i32,
-    ) -> Faulty<Vec<PartitionKey>> {
-        let values = [bind_first(from), Bind::Long(through.0), Bind::Int(max)];
+    ) -> Faulty<(Vec<PartitionKey>, bool)> {
+        let values = [bind_token(from), bind_token(through), Bind::Int(max)];
         let keys = blobs(&self.answer(Cells::Partitions, &values).await?)?;
-        let mut partitions: Vec<PartitionKey> = keys.into_iter().map(PartitionKey::new).collect();
+        let is_cut = keys.len() >= max.cast_unsigned() as usize;
+        let keys = keys.iter().map(|key| key_of(key));
+        // Two tokens are asked for as one: see `bind_token`.
+        let mut partitions: Vec<PartitionKey> =
+            keys.filter(|key| (from..=through).contains(&key.token())).collect();
         partitions.sort_unstable();
-        Ok(partitions)
+        Ok((partitions, is_cut))
     }
 
     async fn rows(&self, of: Cells, values: &[Bind<'_>]) -> Faulty<Vec<Row>> {
@@ -418,7 +430,7 @@ fn row_of(
         }
         (Some(false), None) => return Err(format!("version {start} has lost its payload")),
     };
-    let key = CellKey::new(table, &PartitionKey::new(partition), clustering);
+    let key = CellKey::new(table, &key_of(&partition), clustering);
     Ok(Row { key, start, version })
 }
 
@@ -459,9 +471,9 @@ fn limit(rows: usize) -> Bind<'static> {
     Bind::Int(i32::try_from(rows).unwrap_or(i32::MAX))
 }
 
-/// No key has the smallest token, which in CQL means "from the first on" or "to the last".
-fn bind_first(token: Token) -> Bind<'static> {
-    Bind::Long(token.0.max(i64::MIN + 1))
+/// The token of the empty key is asked for as that under which it is kept.
+fn bind_token(token: Token) -> Bind<'static> {
+    Bind::Long(token.max(LOWEST).0)
 }
 
 /// Binds a timestamp, which has 63 bits.

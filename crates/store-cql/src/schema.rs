@@ -13,6 +13,7 @@
 use carnet_base::{TableId, Uuid, murmur3};
 use carnet_store::cluster::CommitTable;
 
+use crate::options::Replication;
 use crate::statement::{REGISTERS_TABLE, cells_table, commits_table};
 
 /// A table to be created.
@@ -72,10 +73,21 @@ impl NewTable {
 }
 
 /// Returns the statement that creates the keyspace where it is absent.
-pub(crate) fn keyspace_text(keyspace: &str, replication_factor: u16) -> String {
+pub(crate) fn keyspace_text(keyspace: &str, replication: &Replication) -> String {
+    let mut factors = String::new();
+    match replication {
+        Replication::EveryDatacenter(factor) => {
+            factors.push_str(&format!(", 'replication_factor': {factor}"));
+        }
+        Replication::Datacenters(each) => {
+            for (name, factor) in each {
+                factors.push_str(&format!(", '{name}': {factor}"));
+            }
+        }
+    }
     format!(
         "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
-         {{'class': 'NetworkTopologyStrategy', 'replication_factor': {replication_factor}}}"
+         {{'class': 'NetworkTopologyStrategy'{factors}}}"
     )
 }
 
@@ -127,11 +139,17 @@ mod tests {
     }
 
     #[test]
-    fn a_keyspace_has_its_replicas_in_every_datacenter() {
+    fn a_keyspace_has_its_replicas_in_the_datacenters() {
         assert_eq!(
-            keyspace_text("ks", 3),
+            keyspace_text("ks", &Replication::EveryDatacenter(3)),
             "CREATE KEYSPACE IF NOT EXISTS ks WITH replication = \
              {'class': 'NetworkTopologyStrategy', 'replication_factor': 3}"
+        );
+        let each = Replication::Datacenters(vec![("dc1".into(), 3), ("dc2".into(), 1)]);
+        assert_eq!(
+            keyspace_text("ks", &each),
+            "CREATE KEYSPACE IF NOT EXISTS ks WITH replication = \
+             {'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': 1}"
         );
     }
 }

@@ -32,7 +32,7 @@ use tokio::time::timeout;
 
 use crate::answer::Answer;
 use crate::fault::{Access, fault_of, misunderstood};
-use crate::options::{CqlOptions, Credentials};
+use crate::options::{CqlOptions, Credentials, Quorum};
 use crate::statement::Statement;
 
 /// How long nodes may take to agree on a schema.
@@ -82,6 +82,7 @@ pub(crate) struct Session {
     keyspace: String,
     prepared: RwLock<HashMap<Statement, PreparedStatement>>,
     request_timeout: Duration,
+    quorum: Quorum,
     /// Taken when the session ends.
     runtime: Option<Runtime>,
 }
@@ -112,6 +113,7 @@ impl Session {
             keyspace: options.keyspace.clone(),
             prepared: RwLock::default(),
             request_timeout: options.request_timeout,
+            quorum: options.quorum,
             runtime: Some(runtime),
         })
     }
@@ -120,7 +122,7 @@ impl Session {
         &self.keyspace
     }
 
-    /// A read at QUORUM.
+    /// A read at a quorum.
     pub(crate) const fn read(&self) -> How {
         self.how(Access::Read)
     }
@@ -130,18 +132,31 @@ impl Session {
         How { consistency: Consistency::One, ..self.read() }
     }
 
-    /// A blind write at QUORUM.
+    /// A blind write at a quorum.
     pub(crate) const fn blind(&self) -> How {
         self.how(Access::Blind)
     }
 
-    /// A conditional write at SERIAL and QUORUM.
+    /// A conditional write, serial and at a quorum.
     pub(crate) const fn conditional(&self) -> How {
         self.how(Access::Conditional)
     }
 
+    /// A read that sees every conditional write that was answered, and settles those that were not.
+    pub(crate) const fn serial(&self) -> How {
+        let consistency = match self.quorum {
+            Quorum::OfAll => Consistency::Serial,
+            Quorum::OfLocalDatacenter => Consistency::LocalSerial,
+        };
+        How { consistency, ..self.read() }
+    }
+
     const fn how(&self, access: Access) -> How {
-        How { access, consistency: Consistency::Quorum, timeout: self.request_timeout }
+        let consistency = match self.quorum {
+            Quorum::OfAll => Consistency::Quorum,
+            Quorum::OfLocalDatacenter => Consistency::LocalQuorum,
+        };
+        How { access, consistency, timeout: self.request_timeout }
     }
 
     /// Runs a statement that changes the schema, and waits until every node knows of it.
@@ -271,13 +286,18 @@ async fn within<F: Future>(runtime: &Runtime, call: F) -> F::Output {
 }
 
 fn builder(options: &CqlOptions) -> SessionBuilder {
+    let (is_local, serial) = match options.quorum {
+        Quorum::OfAll => (false, SerialConsistency::Serial),
+        Quorum::OfLocalDatacenter => (true, SerialConsistency::LocalSerial),
+    };
     let mut nodes = DefaultPolicy::builder().token_aware(true);
     if let Some(datacenter) = &options.local_datacenter {
-        nodes = nodes.prefer_datacenter(datacenter.clone()).permit_dc_failover(true);
+        // A node of another datacenter would ask *its* majority.
+        nodes = nodes.prefer_datacenter(datacenter.clone()).permit_dc_failover(!is_local);
     }
     let profile = ExecutionProfile::builder()
         .consistency(Consistency::Quorum)
-        .serial_consistency(Some(SerialConsistency::Serial))
+        .serial_consistency(Some(serial))
         .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
         .speculative_execution_policy(None)
         .load_balancing_policy(nodes.build())

@@ -239,6 +239,61 @@ fn partitions_of_one_token_come_in_carnets_order() {
     }
 }
 
+/// Another key of the token next to that of the empty one.
+fn key_of_the_lowest_token() -> PartitionKey {
+    PartitionKey::new(0xee7a_b08a_8892_bf8f_8f6d_88c6_a6c8_1e23_u128.to_be_bytes().to_vec())
+}
+
+#[test]
+fn the_empty_key_is_a_partition_like_any() {
+    let Some(keyspace) = keyspace() else { return };
+    let (cluster, model) = (keyspace.connect(), MemoryCluster::new());
+    let (empty, lowest) = (PartitionKey::new(Vec::new()), key_of_the_lowest_token());
+    assert_eq!((empty.token(), lowest.token()), (Token::MIN, Token(i64::MIN + 1)));
+    // More cells than a first answer has.
+    let number = |n: u8| format!("{n:02}");
+    let mut writes: Vec<VersionWrite> = (0..70)
+        .map(|n| write(&CellKey::new(TABLE, &empty, number(n)), 5, 0, Some("empty")))
+        .collect();
+    for n in 0..3 {
+        writes.push(write(&CellKey::new(TABLE, &lowest, number(n)), 5, 0, Some("lowest")));
+    }
+    put(&cluster, &writes);
+    put(&model, &writes);
+    let last = &writes[69].key.clone();
+    assert_eq!(payload(read(&cluster, last, 9)), Some("empty".into()));
+    let ranges = || {
+        let tokens = |from, to| {
+            KeyRange::tokens(TABLE, Bound::Included(Token(from)), Bound::Included(Token(to)))
+        };
+        [
+            KeyRange::table(TABLE),
+            KeyRange::partition(TABLE, &empty),
+            KeyRange::partition(TABLE, &lowest),
+            KeyRange { lower: Bound::Excluded(last.clone()), ..KeyRange::table(TABLE) },
+            tokens(i64::MIN, i64::MIN),
+            tokens(i64::MIN + 1, i64::MIN + 1),
+            tokens(i64::MIN + 1, i64::MAX),
+        ]
+    };
+    for range in ranges() {
+        compare(&cluster, &model, &range, 9);
+    }
+    // Among others, too many for one list.
+    for n in 0..150 {
+        writes.push(write(&cell(&format!("o{n}"), "c"), 5, 0, Some("other")));
+    }
+    put(&cluster, &writes);
+    put(&model, &writes);
+    for range in ranges() {
+        for limit in [1, 80] {
+            compare(&cluster, &model, &range, limit);
+        }
+    }
+    block_on(cluster.delete_versions(&[name(last, 5)], Acknowledge::All)).unwrap();
+    assert_eq!(read(&cluster, last, 9), None);
+}
+
 #[test]
 fn a_page_of_large_payloads_is_short() {
     let Some(keyspace) = keyspace() else { return };

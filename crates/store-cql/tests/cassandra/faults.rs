@@ -11,7 +11,7 @@ use carnet_store::cluster::{
     ClusterCells, CommitRow, CommitRows, CommitTable, Fault, NewEntry, RowAnswer, Statement,
     VersionWrite,
 };
-use carnet_store_cql::{CqlCluster, CqlOptions};
+use carnet_store_cql::{CqlCluster, CqlOptions, Replication};
 use rustix::process::{Signal, kill_process};
 
 use crate::node::{keyspace, keyspace_alone};
@@ -42,7 +42,8 @@ fn without_a_majority_reads_and_blind_writes_fail() {
     let Some(keyspace) = keyspace() else { return };
     // Two of three replicas are on nodes that are not there. (Conditional writes count the nodes
     // that are, and go on.)
-    let cluster = connect(&CqlOptions { replication_factor: 3, ..keyspace.options.clone() });
+    let replication = Replication::EveryDatacenter(3);
+    let cluster = connect(&CqlOptions { replication, ..keyspace.options.clone() });
     let context = Context::unbounded();
     let fault = block_on(cluster.write_versions(&context, &[write()])).unwrap_err();
     assert!(matches!(fault, Fault::Failed(_)), "{fault}");

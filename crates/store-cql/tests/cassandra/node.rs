@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::{env, io, process};
 
 use carnet_base::{SystemClock, block_on};
-use carnet_store_cql::{CqlCluster, CqlOptions};
+use carnet_store_cql::{CqlCluster, CqlOptions, Replication};
 
 /// A node that runs while its script's standard input is open: until this process ends.
 struct Node {
@@ -66,7 +66,8 @@ fn fresh(node: &Node) -> CqlOptions {
     let number = USED.fetch_add(1, Ordering::Relaxed);
     let name = format!("test{}_{number}", process::id());
     let points = vec![node.contact_point.clone()];
-    CqlOptions { replication_factor: 1, ..CqlOptions::new(points, name) }
+    let replication = Replication::EveryDatacenter(1);
+    CqlOptions { replication, ..CqlOptions::new(points, name) }
 }
 
 fn start() -> Option<Node> {

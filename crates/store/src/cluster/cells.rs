@@ -70,6 +70,17 @@ pub struct VersionPage {
 /// others. They compare starts alone; what is visible the caller decides. A stamp without the
 /// version that it belongs to is no version.
 pub trait ClusterCells: Send + Sync + 'static {
+    /// Makes room for a table's cells, so that nobody who reads or writes them has to: they do it
+    /// themselves where this was not called.
+    ///
+    /// # Errors
+    ///
+    /// A [`Fault`](super::Fault).
+    fn create_table(&self, table: TableId) -> impl Future<Output = Faulty<()>> + Send {
+        let _ = table;
+        async { Ok(()) }
+    }
+
     /// Writes versions, blindly, in any order, not as one. Done when a majority has all of them.
     ///
     /// The same writes may be sent again at any time.

@@ -1,0 +1,61 @@
+//! Partition keys as the cluster keeps them. Pure.
+//!
+//! Cassandra takes no empty key, and Carnet has one: a raw table and the catalogue are one
+//! partition, whose key says nothing. It is kept under another one, whose token is the smallest
+//! that a key can have, so that it stays in front of all others.
+
+use carnet_base::{PartitionKey, Token};
+
+/// Sixteen bytes that Murmur3 maps to [`LOWEST`]. There are others, which are keys like any.
+const EMPTY: [u8; 16] = [
+    0xb7, 0x72, 0xf0, 0xe9, 0x59, 0x85, 0x1f, 0x0d, 0xb7, 0x87, 0xdb, 0x14, 0x9d, 0x4c, 0x63, 0x9e,
+];
+
+/// The smallest token of a key that the cluster takes. That of the empty key lies below it, where
+/// in CQL it means "from the first on" or "to the last".
+pub(crate) const LOWEST: Token = Token(i64::MIN + 1);
+
+/// Returns the bytes under which a key is kept; `None` for the one that the empty key has taken.
+pub(crate) fn stored(key: &[u8]) -> Option<&[u8]> {
+    match key {
+        [] => Some(&EMPTY),
+        key if *key == EMPTY => None,
+        key => Some(key),
+    }
+}
+
+/// As [`stored`], of keys that are looked for: under the one that nobody may write to there is
+/// nothing but the empty one.
+pub(crate) fn sought(key: &PartitionKey) -> &[u8] {
+    let bytes = key.bytes();
+    if bytes.is_empty() { &EMPTY } else { bytes }
+}
+
+/// Returns the key that is kept under these bytes.
+pub(crate) fn key_of(stored: &[u8]) -> PartitionKey {
+    PartitionKey::new(if *stored == EMPTY { Vec::new() } else { stored.to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::murmur3;
+
+    use super::*;
+
+    #[test]
+    fn the_empty_key_stays_in_front() {
+        assert_eq!(murmur3::token(&EMPTY), LOWEST);
+        assert_eq!(murmur3::token(&[]), Token::MIN);
+        let kept = stored(&[]).unwrap();
+        assert!(key_of(kept).bytes().is_empty());
+    }
+
+    #[test]
+    fn no_other_key_is_taken_for_it() {
+        assert_eq!(stored(&EMPTY), None);
+        for key in [&b"a"[..], &[0], &[0; 16], &EMPTY[1..]] {
+            assert_eq!(stored(key), Some(key));
+            assert_eq!(key_of(key).bytes(), key);
+        }
+    }
+}
