@@ -56,6 +56,7 @@ fn local<'a>(store: &'a AnyStore, what: &str) -> Result<&'a LocalStore> {
     match store {
         AnyStore::Local(store) => Ok(store),
         AnyStore::Memory(_) => Err(Error::unsupported(format!("{what} of a database in memory"))),
+        AnyStore::Cluster(_) => Err(Error::unsupported(format!("{what} of a database on a cluster"))),
     }
 }
 
@@ -98,6 +99,6 @@ pub(crate) fn migrate(store: &AnyStore, to: Encoding) -> Result<Option<Timestamp
 pub(crate) fn encodings(store: &AnyStore) -> Vec<(Timestamp, Encoding)> {
     match store {
         AnyStore::Local(store) => store.encodings(),
-        AnyStore::Memory(_) => Vec::new(),
+        AnyStore::Memory(_) | AnyStore::Cluster(_) => Vec::new(),
     }
 }

@@ -54,6 +54,7 @@
 mod admin;
 pub mod backup;
 pub mod catalog;
+pub mod cluster;
 pub mod control;
 mod db;
 mod stores;

@@ -1,16 +1,19 @@
 //! The stores that a [`Db`](crate::Db) can lie on, behind one type.
 
-use carnet_base::{CellKey, Result, Timestamp, Version, WallTime};
+use carnet_base::{CellKey, Result, TableId, Timestamp, Version, WallTime};
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, MemoryStore, Outcome, Page,
     RangeRequest,
 };
 use carnet_store_local::LocalStore;
 
+use crate::cluster::AnyCluster;
+
 /// One of the stores. An enum, since a trait whose methods return futures makes no trait object.
 pub(crate) enum AnyStore {
     Local(LocalStore),
     Memory(MemoryStore),
+    Cluster(Box<dyn AnyCluster>),
 }
 
 macro_rules! each {
@@ -18,6 +21,7 @@ macro_rules! each {
         match $self {
             Self::Local($store) => $call,
             Self::Memory($store) => $call,
+            Self::Cluster($store) => $call,
         }
     };
 }
@@ -49,6 +53,15 @@ impl CommitLog for AnyStore {
         each!(self, store => store.outcome(context, start).await)
     }
 
+    async fn outcome_for_reader(
+        &self,
+        context: &Context,
+        start: Timestamp,
+        read: Timestamp,
+    ) -> Result<Outcome> {
+        each!(self, store => store.outcome_for_reader(context, start, read).await)
+    }
+
     fn published(&self) -> Timestamp {
         each!(self, store => store.published())
     }
@@ -63,5 +76,21 @@ impl CommitLog for AnyStore {
 
     async fn swept(&self, context: &Context) -> Result<Timestamp> {
         each!(self, store => store.swept(context).await)
+    }
+}
+
+impl AnyStore {
+    /// Makes room for the cells of tables that a transaction is about to create.
+    pub(crate) async fn create_tables(&self, tables: &[TableId]) -> Result<()> {
+        let Self::Cluster(store) = self else { return Ok(()) };
+        for table in tables {
+            store.create_table(*table).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells whether other processes change schemas, too.
+    pub(crate) const fn is_shared(&self) -> bool {
+        matches!(self, Self::Cluster(_))
     }
 }

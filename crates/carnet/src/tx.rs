@@ -31,6 +31,8 @@ pub struct Tx {
 struct Shared {
     schemas: Arc<SchemaCache>,
     changes_schema: AtomicBool,
+    /// Tables that it creates.
+    created: Mutex<Vec<TableId>>,
     /// The last error that running the transaction again would get over, whatever its code made
     /// of it.
     retryable: Mutex<Option<ErrorKind>>,
@@ -43,6 +45,7 @@ impl Tx {
         let shared = Arc::new(Shared {
             schemas,
             changes_schema: AtomicBool::new(false),
+            created: Mutex::default(),
             retryable: Mutex::default(),
             committed: OnceLock::new(),
         });
@@ -143,6 +146,11 @@ impl Tx {
     /// `Conflict` or `TooOld`: nothing was written, run the transaction again. `Unknown`: ask
     /// [`crate::Db::outcome`].
     pub async fn commit(&self) -> Result<Timestamp> {
+        if self.changes_schema() {
+            // Whoever finds the table in the catalogue can use it at once.
+            let created = self.created();
+            self.note(self.transaction.store().create_tables(&created).await)?;
+        }
         let change = self.changes_schema().then(|| self.shared.schemas.begin_change());
         let result = self.transaction.commit().await;
         if let Some(change) = change {
@@ -168,6 +176,15 @@ impl Tx {
     /// Tells whether the transaction has written to the catalogue.
     pub(crate) fn changes_schema(&self) -> bool {
         self.shared.changes_schema.load(Ordering::Acquire)
+    }
+
+    /// Notes that the transaction creates a table.
+    pub(crate) fn creates_table(&self, table: TableId) {
+        self.shared.created.lock().unwrap_or_else(PoisonError::into_inner).push(table);
+    }
+
+    fn created(&self) -> Vec<TableId> {
+        self.shared.created.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn note_schema(&self, key: &CellKey) {

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use carnet::base::{ThreadSpawn, WorkerTasks};
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
+use carnet::cluster::{Address, LeaseOptions, LocalNetwork, MemoryCluster, SequencerOptions};
 use carnet::{
     CellKey, DataType, Db, Durability, Error, ErrorKind, Isolation, Key, KeyRange, Outcome,
     PageLimit, PartitionKey, Result, Uuid, abort, block_on, record,
@@ -31,9 +33,31 @@ record! {
 
 type Readings = Key<(String,), (i64, i32)>;
 
-/// Runs a test on the memory store and on the embedded one; the guard keeps its directory.
+/// A process over a cluster in memory.
+fn process(cluster: &Arc<MemoryCluster>, network: &LocalNetwork, name: &str) -> Db {
+    let address = Address::new(name).unwrap();
+    let (network, at) = (network.clone(), address.clone());
+    let listening = network.clone();
+    // On a busy machine nobody takes over meanwhile: that would abort what is under way.
+    let lease = LeaseOptions { timeout: Duration::from_secs(600), ..LeaseOptions::default() };
+    let options = SequencerOptions { lease, ..SequencerOptions::default() };
+    let listen = |handler: &_| listening.listen(at, handler);
+    Db::builder().open_cluster(Arc::clone(cluster), network, address, options, listen).unwrap()
+}
+
+fn network() -> LocalNetwork {
+    LocalNetwork::new(Arc::new(WorkerTasks::new("network", &ThreadSpawn)))
+}
+
+/// Runs a test on the memory store, on the embedded one, and on a cluster, near its leader and far
+/// from it; the guard keeps the directory.
 fn on_each_store(test: impl Fn(Db)) {
     test(Db::builder().in_memory());
+    test(process(&Arc::default(), &network(), "alone"));
+    let (cluster, network) = (Arc::default(), network());
+    let leader = process(&cluster, &network, "leader");
+    test(process(&cluster, &network, "follower"));
+    drop(leader);
     let dir = tempfile::tempdir().unwrap();
     test(Db::builder().durability(Durability::None).open(dir.path().join("db")).unwrap());
     let dir = tempfile::tempdir().unwrap();
@@ -286,8 +310,40 @@ fn a_deadline_ends_a_transaction() {
 }
 
 #[test]
+fn a_change_of_schema_by_another_process_is_seen_at_once() {
+    let (cluster, network) = (Arc::default(), network());
+    let one = process(&cluster, &network, "one");
+    let other = process(&cluster, &network, "other");
+    let (mine, theirs) = (one.raw("t").unwrap(), other.raw("t").unwrap());
+    one.transact(|tx| mine.put(tx, "k", "before")).unwrap();
+    let old = other.snapshot().unwrap();
+    assert_eq!(theirs.get(&old, "k").unwrap().as_deref(), Some(&b"before"[..]));
+    block_on(one.run(|tx| async move { catalog::truncate_table(&tx, "main", "t").await })).unwrap();
+    // Under the old schema this would be written where nobody looks any more.
+    other.transact(|tx| theirs.put(tx, "k", "after")).unwrap();
+    let new = one.snapshot().unwrap();
+    assert_eq!(mine.get(&new, "k").unwrap().as_deref(), Some(&b"after"[..]));
+    assert_eq!(theirs.get(&old, "k").unwrap().as_deref(), Some(&b"before"[..]));
+}
+
+#[test]
+fn whoever_leaves_is_followed_at_once() {
+    let (cluster, network) = (Arc::default(), network());
+    // Their leases run out after ten minutes.
+    let first = process(&cluster, &network, "first");
+    let second = process(&cluster, &network, "second");
+    let table = first.raw("t").unwrap();
+    first.transact(|tx| table.put(tx, "k", "v")).unwrap();
+    assert!(first.is_leading() && !second.is_leading());
+    block_on(first.leave());
+    let table = second.raw("t").unwrap();
+    second.transact(|tx| table.put(tx, "k", "w")).unwrap();
+    assert!(second.is_leading());
+}
+
+#[test]
 fn a_url_of_a_store_that_is_not_built_says_so() {
-    let error = Db::open("cassandra://host/keyspace").err().unwrap();
+    let error = Db::open("s3://bucket").err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 

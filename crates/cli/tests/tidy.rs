@@ -23,7 +23,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("store-local", &["store", "storage"]),
     ("tree", &[]),
     ("txn", &["store"]),
-    ("carnet", &["txn", "store-local", "store", "storage"]),
+    ("carnet", &["txn", "sequencer", "store-cql", "store-local", "store", "storage"]),
     ("cql", &["carnet"]),
     ("server", &["cql", "carnet"]),
     ("maelstrom", &["tree"]),

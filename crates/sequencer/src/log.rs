@@ -163,6 +163,23 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
         matches!(self.inner.node.role(), Role::Leading(leader) if !leader.is_over())
     }
 
+    /// Leaves the database: a leader gives its lease up, so that nobody waits for it to run out.
+    /// Whatever is asked of this process from then on fails.
+    pub async fn leave(&self) {
+        self.inner.node.close();
+        let patience = self.inner.node.doors().timer.wait(self.inner.node.options().call_timeout);
+        first(self.inner.node.ended(), patience).await;
+    }
+
+    /// Makes room for the cells of a table that is about to be created.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`.
+    pub async fn create_table(&self, table: TableId) -> Result<()> {
+        Ok(self.inner.cluster.create_table(table).await?)
+    }
+
     /// Installs another encoding for the starts that are not decided yet.
     ///
     /// # Errors

@@ -31,6 +31,8 @@ pub(crate) struct Node<C> {
     /// Wakes the candidate.
     bell: Arc<Bell>,
     is_closed: AtomicBool,
+    /// Nothing drives it any more.
+    has_ended: AtomicBool,
 }
 
 /// Who leads, as far as this process knows.
@@ -73,9 +75,14 @@ impl<C: Cluster> Node<C> {
             changed: Bell::default(),
             bell: Arc::default(),
             is_closed: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
         });
         let driven = Arc::clone(&node);
-        tasks.spawn(Box::pin(async move { driven.drive().await }));
+        tasks.spawn(Box::pin(async move {
+            driven.drive().await;
+            driven.has_ended.store(true, Ordering::Release);
+            driven.changed.ring();
+        }));
         node
     }
 
@@ -109,6 +116,17 @@ impl<C: Cluster> Node<C> {
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         self.bell.ring();
+    }
+
+    /// Completes when a part that was closed has given up what it had, or has tried to.
+    pub(crate) async fn ended(&self) {
+        loop {
+            let rung = self.changed.count();
+            if self.has_ended.load(Ordering::Acquire) {
+                return;
+            }
+            self.changed.rung_after(rung).await;
+        }
     }
 
     async fn drive(&self) {

@@ -162,6 +162,12 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         self.inner.begun.start
     }
 
+    /// Returns the store that it runs on.
+    #[must_use]
+    pub fn store(&self) -> &S {
+        &self.inner.store
+    }
+
     /// Returns the isolation level.
     #[must_use]
     pub fn isolation(&self) -> Isolation {

@@ -14,6 +14,9 @@
 //! `changed_at` is not kept; at first that is where the database was opened. The commit still
 //! depends on the schema's cell: a change that comes between R and the commit conflicts, whichever
 //! way the schema was found.
+//!
+//! Over a cluster other processes change schemas, too, and end no generation here. What was read
+//! at a snapshot is used at that very snapshot alone: once for each transaction and table.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +36,8 @@ static CACHES: AtomicU64 = AtomicU64::new(0);
 /// Parsed schemas. See the module's essay.
 pub(crate) struct SchemaCache {
     id: u64,
+    /// Other processes change schemas, too.
+    is_shared: bool,
     parsed: Mutex<HashMap<String, Tables>>,
     /// Changes of schema under way.
     changing: AtomicU64,
@@ -82,9 +87,10 @@ impl Change<'_> {
 impl SchemaCache {
     /// Makes an empty cache of a database whose last commit is `published`: when schemas changed
     /// up to there is not known.
-    pub(crate) fn opened_at(published: Timestamp) -> Self {
+    pub(crate) fn opened_at(published: Timestamp, is_shared: bool) -> Self {
         Self {
             id: CACHES.fetch_add(1, Ordering::Relaxed),
+            is_shared,
             parsed: Mutex::default(),
             changing: AtomicU64::new(0),
             generation: AtomicU64::new(0),
@@ -110,7 +116,7 @@ impl SchemaCache {
         let parsed = self.lock();
         let found = parsed.get(keyspace)?.get(name)?;
         let (since, known) = found.known?;
-        (known == generation && read >= since).then(|| Pin {
+        (known == generation && self.reaches(since, read)).then(|| Pin {
             schema: Arc::clone(&found.schema),
             cell: found.cell,
             cache: self.id,
@@ -121,7 +127,14 @@ impl SchemaCache {
 
     /// Tells whether a schema that was found before is the newest at a snapshot.
     pub(crate) fn is_current(&self, pin: &Pin, read: Timestamp) -> bool {
-        pin.cache == self.id && self.generation() == Some(pin.generation) && read >= pin.since
+        pin.cache == self.id
+            && self.generation() == Some(pin.generation)
+            && self.reaches(pin.since, read)
+    }
+
+    /// Tells whether what was the newest at one snapshot is so at another, of one generation.
+    fn reaches(&self, since: Timestamp, read: Timestamp) -> bool {
+        if self.is_shared { read == since } else { read >= since }
     }
 
     /// Parses what was read at a snapshot, in a generation.
@@ -167,7 +180,7 @@ mod tests {
     #[test]
     fn what_was_read_before_the_opening_is_not_taken_for_the_newest() {
         let at = |number| Timestamp::new(number).unwrap();
-        let cache = SchemaCache::opened_at(at(10));
+        let cache = SchemaCache::opened_at(at(10), false);
         let cell = CellKey::new(TableId(3), &PartitionKey::first_at(Token(0)), "t").hash();
         let payload = TableSchema::new("ks", "t", TableKind::Raw, Uuid::nil()).encode();
         let entry = Entry { start: at(5), payload };
@@ -175,5 +188,18 @@ mod tests {
             cache.parse(("ks", "t"), cell, &entry, read, cache.generation()).unwrap();
             assert_eq!(cache.find("ks", "t", at(11)).is_some(), known, "read at {read}");
         }
+    }
+
+    #[test]
+    fn what_others_change_too_is_known_at_one_snapshot() {
+        let at = |number| Timestamp::new(number).unwrap();
+        let cache = SchemaCache::opened_at(at(10), true);
+        let cell = CellKey::new(TableId(3), &PartitionKey::first_at(Token(0)), "t").hash();
+        let payload = TableSchema::new("ks", "t", TableKind::Raw, Uuid::nil()).encode();
+        let entry = Entry { start: at(5), payload };
+        cache.parse(("ks", "t"), cell, &entry, at(12), cache.generation()).unwrap();
+        let pin = cache.find("ks", "t", at(12)).unwrap();
+        assert!(cache.is_current(&pin, at(12)));
+        assert!(!cache.is_current(&pin, at(13)) && cache.find("ks", "t", at(13)).is_none());
     }
 }

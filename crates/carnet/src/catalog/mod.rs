@@ -38,6 +38,8 @@ use crate::tx::Tx;
 const KEYSPACES: TableId = TableId(2);
 const TABLES: TableId = TableId(3);
 const VERSIONS: TableId = TableId(4);
+/// Those that every database has.
+pub(crate) const TABLES_OF_THE_SYSTEM: [TableId; 3] = [KEYSPACES, TABLES, VERSIONS];
 /// Ids below this are the system's.
 const FIRST_TABLE: u32 = 1000;
 
@@ -171,6 +173,7 @@ pub async fn create_table(tx: &Tx, mut schema: TableSchema) -> Result<TableSchem
         ));
     }
     schema.id = next_table_id(tx).await?;
+    tx.creates_table(schema.id);
     alter_table(tx, &schema)?;
     Ok(schema)
 }
@@ -210,6 +213,7 @@ pub async fn truncate_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
     tx.drop_cells(schema.id)?;
     let mut schema = (*schema).clone();
     schema.id = next_table_id(tx).await?;
+    tx.creates_table(schema.id);
     schema.version += 1;
     alter_table(tx, &schema)
 }

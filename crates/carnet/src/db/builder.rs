@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use carnet_base::{
     Clock, Encoding, Error, Result, SeededRng, Spawn, SystemClock, ThreadSpawn, ThreadTimer,
+    block_on,
 };
 use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::{CompactionStyle, Durability, FilterKind, TableOptions, TableOptionsOf};
@@ -15,6 +16,7 @@ use carnet_txn::{IdleLimits, IdleWatch, Isolation, Limits, Sequencer};
 
 use super::{Db, Inner};
 use crate::catalog::SchemaCache;
+use crate::cluster::ClusterUrl;
 use crate::control::Door;
 use crate::stores::AnyStore;
 
@@ -43,8 +45,8 @@ pub struct Builder {
     idle: IdleLimits,
     commit_encoding: Encoding,
     control: bool,
-    clock: Arc<dyn Clock>,
-    spawn: Arc<dyn Spawn>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) spawn: Arc<dyn Spawn>,
 }
 
 impl Default for Builder {
@@ -219,19 +221,27 @@ impl Builder {
         self
     }
 
-    /// Opens the database in a directory, or makes one there.
+    /// Opens the database in a directory, or makes one there; or over a cluster, by a URL such as
+    /// `cassandra://user:password@host1,host2:9042/keyspace?listen=10.0.0.1:9044&secret_file=…`,
+    /// whose options are [`OPTIONS`](crate::cluster::OPTIONS).
     ///
     /// # Errors
     ///
     /// `Unavailable` when another process holds the directory or it cannot be read or written,
-    /// `Corrupted` when its files are not what was written, `Invalid` for a URL of a store that
-    /// is not built yet.
+    /// `Corrupted` when its files are not what was written, `Invalid` for a URL that is wrong,
+    /// `Unsupported` for one of a store that is not built yet; else as [`Builder::open_url`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         let path = path.as_ref();
-        if let Some((scheme, _)) = path.to_str().and_then(|path| path.split_once("://")) {
-            return Err(Error::unsupported(format!(
-                "stores of kind {scheme}:// (a path opens the embedded store)"
-            )));
+        match path.to_str() {
+            Some(url) if ClusterUrl::is_one(url) => {
+                return block_on(self.open_url(&ClusterUrl::parse(url)?));
+            }
+            Some(text) if text.contains("://") => {
+                return Err(Error::unsupported(format!(
+                    "the store {text} (a path opens the embedded one, cassandra:// a cluster)"
+                )));
+            }
+            _ => {}
         }
         let disk = RealDisk::open(path)?;
         self.open_on(Arc::new(disk))
@@ -279,8 +289,8 @@ impl Builder {
         }
     }
 
-    fn finish(self, store: Arc<AnyStore>, door: Option<Door>) -> Db {
-        let schemas = Arc::new(SchemaCache::opened_at(store.published()));
+    pub(super) fn finish(self, store: Arc<AnyStore>, door: Option<Door>) -> Db {
+        let schemas = Arc::new(SchemaCache::opened_at(store.published(), store.is_shared()));
         let inner = Inner {
             _door: door,
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),

@@ -2,6 +2,7 @@
 
 mod backup;
 mod builder;
+mod cluster;
 mod options;
 mod time;
 
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use carnet_base::{Clock, ErrorKind, Result, SeededRng, ThreadTimer, Timestamp, block_on};
+use carnet_base::{Clock, Error, ErrorKind, Result, SeededRng, ThreadTimer, Timestamp, block_on};
 use carnet_store::{CommitLog, Context, Outcome};
 use carnet_txn::{Backoff, IdleWatch, Isolation, Limits};
 
@@ -211,7 +212,8 @@ impl Db {
     pub fn flush(&self) -> Result<()> {
         match &*self.inner.store {
             AnyStore::Local(store) => store.flush(),
-            AnyStore::Memory(_) => Ok(()),
+            // Nothing is gathered here.
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => Ok(()),
         }
     }
 
@@ -221,20 +223,24 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// `Unavailable` when the store has stopped, `Corrupted` where a file is damaged.
+    /// `Unavailable` when the store has stopped, `Corrupted` where a file is damaged,
+    /// `Unsupported` over a cluster.
     pub fn compact(&self) -> Result<()> {
         match &*self.inner.store {
             AnyStore::Local(store) => store.compact(),
             AnyStore::Memory(_) => Ok(()),
+            AnyStore::Cluster(_) => Err(Error::unsupported(
+                "compacting a database over a cluster, whose nodes compact their own files",
+            )),
         }
     }
 
-    /// Returns counters of the storage engine; a database in memory has none.
+    /// Returns counters of the storage engine; a database in memory or over a cluster has none.
     #[must_use]
     pub fn metrics(&self) -> Option<Metrics> {
         match &*self.inner.store {
             AnyStore::Local(store) => Some(store.metrics()),
-            AnyStore::Memory(_) => None,
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
         }
     }
 

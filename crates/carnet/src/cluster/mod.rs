@@ -1,0 +1,22 @@
+//! A database over a cluster: what names one, and what opens it.
+//!
+//! ```text
+//!   Db::open("cassandra://…") ──▶ url    what it says        pure
+//!                             ──▶ open   connects, listens
+//!                             ──▶ store  ClusterLog, boxed   one type for all clusters
+//! ```
+//!
+//! `docs/cassandra.md` is for whoever operates the cluster. [`crate::Builder::open_cluster`] takes
+//! any other cluster and network, such as [`MemoryCluster`] and [`LocalNetwork`] in tests.
+
+mod open;
+mod store;
+mod url;
+
+pub use carnet_sequencer::{
+    Address, Handler, LeaseOptions, LocalNetwork, Options as SequencerOptions, Transport,
+};
+pub use carnet_store::cluster::{Cluster, MemoryCluster};
+pub(crate) use open::{connect, doors, open};
+pub(crate) use store::AnyCluster;
+pub use url::{ClusterUrl, OPTIONS, Peers, Secret};

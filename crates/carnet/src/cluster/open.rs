@@ -1,0 +1,85 @@
+//! Opening a database over a cluster.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use carnet_base::{
+    Clock, Error, Result, SeededRng, Spawn, Tasks, ThreadTimer, Timestamp, WorkerTasks,
+};
+use carnet_sequencer::{
+    Address, ClusterLog, Doors, Handler, LocalNetwork, MakeOrder, Options, Transport,
+};
+use carnet_store::cluster::Cluster;
+use carnet_store::{BeginKind, Context, Life};
+use carnet_store_cql::CqlCluster;
+use carnet_txn::Sequencer;
+
+use super::store::{AnyCluster, ClusterStore};
+use super::url::ClusterUrl;
+use crate::catalog;
+
+/// Connects to the cluster that a URL names, listens where it says, and waits for a leader.
+pub(crate) async fn connect(
+    url: &ClusterUrl,
+    clock: &Arc<dyn Clock>,
+    spawn: &dyn Spawn,
+) -> Result<Box<dyn AnyCluster>> {
+    let mut options = url.cql.clone();
+    if let (Some(path), Some(credentials)) = (&url.password_file, &mut options.credentials) {
+        credentials.password = read_secret(path)?;
+    }
+    let cluster = Arc::new(Box::pin(CqlCluster::connect(&options, Arc::clone(clock))).await?);
+    if url.peers.is_some() {
+        return Err(Error::unsupported("listen: several processes over one cluster"));
+    }
+    let doors = doors(clock, spawn);
+    let network = LocalNetwork::new(Arc::clone(&doors.tasks));
+    let address = Address::new(format!("process {}, which listens nowhere", std::process::id()))?;
+    open(cluster, network, address, doors, url.sequencer, |_| ()).await
+}
+
+/// Opens a database over a cluster, as a process that `listen` connects to an address.
+pub(crate) async fn open<C: Cluster, T: Transport>(
+    cluster: Arc<C>,
+    network: T,
+    address: Address,
+    doors: Doors,
+    options: Options,
+    listen: impl FnOnce(&Arc<dyn Handler>) + Send,
+) -> Result<Box<dyn AnyCluster>> {
+    let mut rng = SeededRng::from_entropy();
+    let log = ClusterLog::open(cluster, network, address, doors, &mut rng, options, make_order());
+    listen(&log.handler());
+    let store = ClusterStore(log);
+    // Whoever is given a database may expect that it answers; and P is known from here on.
+    let context = Context::unbounded();
+    store.end(store.begin(&context, BeginKind::ReadOnly).await?);
+    for table in catalog::TABLES_OF_THE_SYSTEM {
+        store.create_table(table).await?;
+    }
+    Ok(Box::new(store))
+}
+
+/// A process's doors: a thread for time, and one for what nobody waits for.
+pub(crate) fn doors(clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Doors {
+    let tasks: Arc<dyn Tasks> = Arc::new(WorkerTasks::new("carnet-sequencer", spawn));
+    let timer = Arc::new(ThreadTimer::new(Arc::clone(clock), spawn));
+    Doors { timer, clock: Arc::clone(clock), tasks }
+}
+
+fn make_order() -> MakeOrder {
+    // What earlier leaders released is asked for at the commit table, not taken up again.
+    Arc::new(|first: Timestamp| Box::new(Sequencer::resuming(Life { first, swept: first })))
+}
+
+fn read_secret(path: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Error::unavailable(format!("cannot read the secret in {}", path.display()))
+            .with_source(error)
+    })?;
+    let secret = text.trim();
+    if secret.is_empty() {
+        return Err(Error::invalid(format!("the secret in {} is empty", path.display())));
+    }
+    Ok(secret.to_owned())
+}

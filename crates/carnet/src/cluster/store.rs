@@ -1,0 +1,120 @@
+//! Any cluster behind one type.
+//!
+//! Its calls are boxed: beside a round trip that costs nothing, and the futures of the embedded
+//! store stay as small as they are.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use carnet_base::{CellKey, Result, TableId, Timestamp, Version};
+use carnet_sequencer::{ClusterLog, Transport};
+use carnet_store::cluster::Cluster;
+use carnet_store::{
+    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page, RangeRequest,
+};
+
+/// A call on its way.
+type Call<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// [`CellStore`] and [`CommitLog`], of which there can be objects.
+pub(crate) trait AnyCluster: Send + Sync + 'static {
+    fn get<'a>(
+        &'a self,
+        context: &'a Context,
+        key: &'a CellKey,
+        at: At,
+    ) -> Call<'a, Result<Option<Version>>>;
+    fn range<'a>(
+        &'a self,
+        context: &'a Context,
+        request: &'a RangeRequest,
+    ) -> Call<'a, Result<Page>>;
+    fn begin<'a>(&'a self, context: &'a Context, kind: BeginKind) -> Call<'a, Result<Begun>>;
+    fn end(&self, begun: Begun);
+    fn commit<'a>(
+        &'a self,
+        context: &'a Context,
+        request: CommitRequest,
+    ) -> Call<'a, Result<Timestamp>>;
+    fn outcome<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Result<Outcome>>;
+    fn outcome_for_reader<'a>(
+        &'a self,
+        context: &'a Context,
+        start: Timestamp,
+        read: Timestamp,
+    ) -> Call<'a, Result<Outcome>>;
+    fn published(&self) -> Timestamp;
+    /// Makes room for the cells of a table that a transaction is about to create.
+    fn create_table(&self, table: TableId) -> Call<'_, Result<()>>;
+    /// Leaves the lead to others, if this process has it.
+    fn leave(&self) -> Call<'_, ()>;
+    /// Tells whether this process leads, as far as it knows.
+    fn is_leading(&self) -> bool;
+}
+
+/// A cluster, and this process's part of the database on it.
+pub(crate) struct ClusterStore<C: Cluster, T: Transport>(pub(crate) ClusterLog<C, T>);
+
+impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
+    fn get<'a>(
+        &'a self,
+        context: &'a Context,
+        key: &'a CellKey,
+        at: At,
+    ) -> Call<'a, Result<Option<Version>>> {
+        Box::pin(self.0.get(context, key, at))
+    }
+
+    fn range<'a>(
+        &'a self,
+        context: &'a Context,
+        request: &'a RangeRequest,
+    ) -> Call<'a, Result<Page>> {
+        Box::pin(self.0.range(context, request))
+    }
+
+    fn begin<'a>(&'a self, context: &'a Context, kind: BeginKind) -> Call<'a, Result<Begun>> {
+        Box::pin(self.0.begin(context, kind))
+    }
+
+    fn end(&self, begun: Begun) {
+        self.0.end(begun);
+    }
+
+    fn commit<'a>(
+        &'a self,
+        context: &'a Context,
+        request: CommitRequest,
+    ) -> Call<'a, Result<Timestamp>> {
+        Box::pin(self.0.commit(context, request))
+    }
+
+    fn outcome<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Result<Outcome>> {
+        Box::pin(self.0.outcome(context, start))
+    }
+
+    fn outcome_for_reader<'a>(
+        &'a self,
+        context: &'a Context,
+        start: Timestamp,
+        read: Timestamp,
+    ) -> Call<'a, Result<Outcome>> {
+        Box::pin(self.0.outcome_for_reader(context, start, read))
+    }
+
+    fn published(&self) -> Timestamp {
+        self.0.published()
+    }
+
+    fn create_table(&self, table: TableId) -> Call<'_, Result<()>> {
+        Box::pin(self.0.create_table(table))
+    }
+
+    fn leave(&self) -> Call<'_, ()> {
+        Box::pin(self.0.leave())
+    }
+
+    fn is_leading(&self) -> bool {
+        self.0.is_leading()
+    }
+}

@@ -1,0 +1,481 @@
+//! `cassandra://user:password@host:9042,host2/keyspace?option=value&…`, read without doing anything.
+//!
+//! Names, passwords and values are percent-decoded after the URL has been taken apart, so that any
+//! of them may hold `/`, `@` or `&`. What an option does is said once, in [`OPTIONS`].
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use carnet_base::{Encoding, Error, Result};
+use carnet_sequencer::{LeaseOptions, Options};
+use carnet_store_cql::{CqlOptions, Credentials, Quorum, Replication, TlsFiles};
+
+/// Every option of a cluster's URL, and what it says.
+pub const OPTIONS: &[(&str, &str)] = &[
+    ("local_dc", "the datacenter whose nodes are asked first"),
+    ("consistency", "quorum (the default), or local_quorum where every process names one local_dc"),
+    ("replication", "for a new keyspace: 3, or dc1:3,dc2:3"),
+    ("password_file", "a file with the password, instead of one in the URL"),
+    ("ca", "TLS to the cluster: a PEM file with the authorities that its nodes' certificates have"),
+    ("cert", "TLS to the cluster: a PEM file with this client's certificate; with key"),
+    ("key", "TLS to the cluster: a PEM file with this client's private key; with cert"),
+    ("request_timeout", "how long the cluster may take for a request (12s)"),
+    ("threads", "threads that speak to the cluster (1)"),
+    ("listen", "ip:port for other processes of this database; without it this one is alone"),
+    ("advertise", "host:port as the others reach it, where that is not what it listens on"),
+    ("secret", "what processes of this database prove to each other that they know"),
+    ("secret_file", "a file with the secret"),
+    ("insecure", "true: other processes need no secret; on a loopback address alone"),
+    ("lease", "a leader that is silent for so long is replaced (1s)"),
+    ("patience", "how long a call looks for a leader (10s)"),
+    ("encoding", "of the commit table of a new database: v3 (the default) or v2"),
+];
+
+const SCHEME: &str = "cassandra://";
+
+/// A secret or a password: in the URL, or in a file that is read when it is needed.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// Itself.
+    Text(String),
+    /// Where it is. White space around it does not count.
+    File(PathBuf),
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(_) => f.write_str("Text(…)"),
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+        }
+    }
+}
+
+/// How a process is reached by the others of the same database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peers {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// What the others call it, where that is another address.
+    pub advertise: Option<String>,
+    /// What they have to know; `None` was chosen by name.
+    pub secret: Option<Secret>,
+}
+
+/// A database over a cluster, as a URL names it. Shown without its secrets.
+#[derive(Clone, Debug)]
+pub struct ClusterUrl {
+    /// How to reach the cluster. A password that is in a file is not here yet.
+    pub cql: CqlOptions,
+    /// The file with the password.
+    pub password_file: Option<PathBuf>,
+    /// How to reach the other processes; `None` where there are no others.
+    pub peers: Option<Peers>,
+    /// Times of the election, and the encoding of a new database.
+    pub sequencer: Options,
+}
+
+impl fmt::Display for ClusterUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CqlOptions { contact_points, keyspace, .. } = &self.cql;
+        write!(f, "{SCHEME}{}/{keyspace}", contact_points.join(","))
+    }
+}
+
+impl ClusterUrl {
+    /// Tells whether a text names a database over a cluster, well or badly.
+    #[must_use]
+    pub fn is_one(text: &str) -> bool {
+        text.starts_with(SCHEME)
+    }
+
+    /// Reads a URL.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid`, saying what is wrong with it and never a password.
+    pub fn parse(text: &str) -> Result<Self> {
+        let rest =
+            text.strip_prefix(SCHEME).ok_or_else(|| wrong("it has to begin with cassandra://"))?;
+        let (rest, query) = match rest.split_once('?') {
+            Some((rest, query)) => (rest, query),
+            None => (rest, ""),
+        };
+        let (user, rest) = match rest.rsplit_once('@') {
+            Some((user, rest)) => (Some(user), rest),
+            None => (None, rest),
+        };
+        let (hosts, keyspace) = rest
+            .split_once('/')
+            .ok_or_else(|| wrong("a keyspace is missing: cassandra://host/keyspace"))?;
+        let hosts = hosts.split(',').map(host).collect::<Result<Vec<_>>>()?;
+        let mut cql = CqlOptions::new(hosts, decoded(keyspace)?);
+        let mut given = Given::of(query)?;
+        let password_file = given.take("password_file").map(PathBuf::from);
+        cql.credentials =
+            user.map(|user| credentials(user, password_file.is_some())).transpose()?;
+        if password_file.is_some() && cql.credentials.is_none() {
+            return Err(wrong("password_file needs a user: cassandra://user@host/…"));
+        }
+        cql_options(&mut cql, &mut given)?;
+        let peers = peers(&mut given)?;
+        let sequencer = sequencer(&mut given)?;
+        given.nothing_left()?;
+        cql.check()?;
+        Ok(Self { cql, password_file, peers, sequencer })
+    }
+}
+
+fn wrong(why: impl fmt::Display) -> Error {
+    Error::invalid(format!("the cluster's URL: {why}"))
+}
+
+/// `host`, `host:port` or `[ipv6]:port`.
+fn host(text: &str) -> Result<String> {
+    let text = decoded(text)?;
+    let (name, port) = match text.rsplit_once(':') {
+        // The colons of an IPv6 address without a port are within its brackets.
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+        _ => (&*text, None),
+    };
+    let is_bare = name.contains(':') && !(name.starts_with('[') && name.ends_with(']'));
+    if name.is_empty() || is_bare {
+        return Err(wrong(format!("{text:?} is no host; an IPv6 address stands in brackets")));
+    }
+    if port.is_some_and(|port| port.parse::<u16>().is_err()) {
+        return Err(wrong(format!("{text:?} has no port between 0 and 65535")));
+    }
+    Ok(text)
+}
+
+fn credentials(text: &str, has_file: bool) -> Result<Credentials> {
+    let (user, password) = match text.split_once(':') {
+        Some((user, password)) => (user, Some(password)),
+        None => (text, None),
+    };
+    if password.is_some() == has_file {
+        let why = "a user needs a password, either in the URL or in password_file";
+        return Err(wrong(why));
+    }
+    let password = password.map(decoded).transpose()?.unwrap_or_default();
+    Ok(Credentials { user: decoded(user)?, password })
+}
+
+fn cql_options(cql: &mut CqlOptions, given: &mut Given) -> Result<()> {
+    cql.local_datacenter = given.take("local_dc");
+    if let Some(text) = given.take("consistency") {
+        cql.quorum = match &*text {
+            "quorum" => Quorum::OfAll,
+            "local_quorum" => Quorum::OfLocalDatacenter,
+            _ => {
+                return Err(wrong(format!(
+                    "consistency {text:?}: quorum or local_quorum; with less a read would miss \
+                     what was committed"
+                )));
+            }
+        };
+    }
+    if let Some(text) = given.take("replication") {
+        cql.replication = replication(&text)?;
+    }
+    let identity = match (given.take("cert"), given.take("key")) {
+        (Some(cert), Some(key)) => Some((cert.into(), key.into())),
+        (None, None) => None,
+        _ => return Err(wrong("cert and key belong together")),
+    };
+    cql.tls = match given.take("ca") {
+        Some(ca) => Some(TlsFiles { ca: ca.into(), identity }),
+        None if identity.is_some() => return Err(wrong("cert and key need ca")),
+        None => None,
+    };
+    if let Some(timeout) = given.duration("request_timeout")? {
+        cql.request_timeout = timeout;
+    }
+    if let Some(text) = given.take("threads") {
+        cql.threads = text.parse().map_err(|_| wrong(format!("threads {text:?} is no number")))?;
+    }
+    Ok(())
+}
+
+fn replication(text: &str) -> Result<Replication> {
+    let factor = |text: &str| {
+        text.parse().map_err(|_| wrong(format!("replication {text:?}: 3, or dc1:3,dc2:3")))
+    };
+    if !text.contains(':') {
+        return Ok(Replication::EveryDatacenter(factor(text)?));
+    }
+    let each = text.split(',').map(|part| {
+        let (name, count) = part.rsplit_once(':').unwrap_or((part, ""));
+        Ok((name.to_owned(), factor(count)?))
+    });
+    Ok(Replication::Datacenters(each.collect::<Result<_>>()?))
+}
+
+fn peers(given: &mut Given) -> Result<Option<Peers>> {
+    let listen = given.take("listen");
+    let advertise = given.take("advertise");
+    let secret = match (given.take("secret"), given.take("secret_file")) {
+        (Some(_), Some(_)) => return Err(wrong("give secret or secret_file, not both")),
+        (Some(text), None) => Some(Secret::Text(text)),
+        (None, file) => file.map(|file| Secret::File(file.into())),
+    };
+    let is_insecure = match given.take("insecure").as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(other) => return Err(wrong(format!("insecure {other:?}: true or false"))),
+    };
+    let Some(listen) = listen else {
+        if advertise.is_some() || secret.is_some() || is_insecure {
+            return Err(wrong("advertise, secret and insecure need listen=ip:port"));
+        }
+        return Ok(None);
+    };
+    let listen: SocketAddr = listen
+        .parse()
+        .map_err(|_| wrong(format!("listen {listen:?} is no ip:port such as 10.0.0.1:9044")))?;
+    match (&secret, is_insecure) {
+        (Some(_), true) => return Err(wrong("insecure contradicts a secret")),
+        (None, false) => {
+            return Err(wrong("listen needs secret_file=FILE, or secret=…"));
+        }
+        (None, true) if !listen.ip().is_loopback() => {
+            return Err(wrong(format!(
+                "insecure is for loopback addresses: whoever reaches {listen} could write"
+            )));
+        }
+        _ => {}
+    }
+    if listen.ip().is_unspecified() && advertise.is_none() {
+        return Err(wrong(format!(
+            "listen={listen} is every address; say with advertise=host:port which one others reach"
+        )));
+    }
+    Ok(Some(Peers { listen, advertise, secret }))
+}
+
+fn sequencer(given: &mut Given) -> Result<Options> {
+    let mut options = Options::default();
+    if let Some(timeout) = given.duration("lease")? {
+        let renew_every = timeout / 4;
+        options.lease = LeaseOptions { timeout, renew_every, ..options.lease };
+    }
+    if let Some(patience) = given.duration("patience")? {
+        options.patience = patience;
+    }
+    if let Some(text) = given.take("encoding") {
+        options.encoding = match &*text {
+            "v3" => Encoding::V3,
+            "v2" => Encoding::V2,
+            _ => return Err(wrong(format!("encoding {text:?}: v3 or v2"))),
+        };
+    }
+    Ok(options)
+}
+
+/// The options that a URL gives.
+struct Given(Vec<(String, String)>);
+
+impl Given {
+    fn of(query: &str) -> Result<Self> {
+        let mut given: Vec<(String, String)> = Vec::new();
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            let (name, value) = part
+                .split_once('=')
+                .ok_or_else(|| wrong(format!("option {part:?} has no value: name=value")))?;
+            if given.iter().any(|(known, _)| known == name) {
+                return Err(wrong(format!("option {name} is given twice")));
+            }
+            let value = decoded(value)?;
+            if value.is_empty() {
+                return Err(wrong(format!("option {name} is empty")));
+            }
+            given.push((name.to_owned(), value));
+        }
+        Ok(Self(given))
+    }
+
+    fn take(&mut self, name: &str) -> Option<String> {
+        debug_assert!(OPTIONS.iter().any(|(known, _)| *known == name), "{name} is not listed");
+        let at = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.swap_remove(at).1)
+    }
+
+    fn duration(&mut self, name: &str) -> Result<Option<Duration>> {
+        let Some(text) = self.take(name) else { return Ok(None) };
+        let unit = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(unit);
+        let millis = match unit {
+            "ms" => Some(1),
+            "s" => Some(1_000),
+            "m" => Some(60_000),
+            _ => None,
+        };
+        let number: Option<u64> = number.parse().ok();
+        let millis = number.zip(millis).and_then(|(number, unit)| number.checked_mul(unit));
+        match millis {
+            Some(millis @ 1..) => Ok(Some(Duration::from_millis(millis))),
+            _ => Err(wrong(format!("{name} {text:?} is no time such as 250ms, 10s or 2m"))),
+        }
+    }
+
+    fn nothing_left(&self) -> Result<()> {
+        let Some((name, _)) = self.0.first() else { return Ok(()) };
+        let mut message = format!("there is no option {name:?}. There are:");
+        for (name, what) in OPTIONS {
+            message.push_str(&format!("\n  {name:16} {what}"));
+        }
+        Err(wrong(message))
+    }
+}
+
+fn decoded(text: &str) -> Result<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        if *first != b'%' {
+            bytes.push(*first);
+            rest = behind;
+            continue;
+        }
+        let byte = behind
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        // What surrounds it may be a password.
+        let byte = byte.ok_or_else(|| wrong("a % is followed by no two hex digits"))?;
+        bytes.push(byte);
+        rest = &behind[2..];
+    }
+    String::from_utf8(bytes).map_err(|_| wrong("what is percent-encoded is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::{Rng, SeededRng};
+
+    use super::*;
+
+    fn error(text: &str) -> String {
+        ClusterUrl::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_url_says_everything() {
+        let url = ClusterUrl::parse(
+            "cassandra://ann:a%2Fb%40c@h1:9043,h2,[::1]:1/bank?local_dc=dc1&consistency=local_quorum\
+             &replication=dc1:3,dc2:2&ca=/tls/ca.pem&cert=/tls/c.pem&key=/tls/k.pem\
+             &request_timeout=9s&threads=2&listen=0.0.0.0:7000&advertise=here:7000\
+             &secret_file=/etc/s&lease=4s&patience=250ms&encoding=v2",
+        )
+        .unwrap();
+        let CqlOptions { contact_points, keyspace, credentials, .. } = &url.cql;
+        assert_eq!(contact_points, &["h1:9043", "h2", "[::1]:1"]);
+        assert_eq!(keyspace, "bank");
+        let credentials = credentials.as_ref().unwrap();
+        assert_eq!((&*credentials.user, &*credentials.password), ("ann", "a/b@c"));
+        assert_eq!(url.cql.local_datacenter.as_deref(), Some("dc1"));
+        assert_eq!(url.cql.quorum, Quorum::OfLocalDatacenter);
+        let each = vec![("dc1".to_owned(), 3), ("dc2".to_owned(), 2)];
+        assert_eq!(url.cql.replication, Replication::Datacenters(each));
+        let tls = url.cql.tls.as_ref().unwrap();
+        assert_eq!(tls.ca, PathBuf::from("/tls/ca.pem"));
+        assert_eq!(tls.identity, Some(("/tls/c.pem".into(), "/tls/k.pem".into())));
+        assert_eq!((url.cql.request_timeout, url.cql.threads), (Duration::from_secs(9), 2));
+        let peers = url.peers.as_ref().unwrap();
+        assert_eq!(peers.listen, "0.0.0.0:7000".parse().unwrap());
+        assert_eq!(peers.advertise.as_deref(), Some("here:7000"));
+        assert_eq!(peers.secret, Some(Secret::File("/etc/s".into())));
+        assert_eq!(url.sequencer.lease.timeout, Duration::from_secs(4));
+        assert_eq!(url.sequencer.lease.renew_every, Duration::from_secs(1));
+        assert_eq!(url.sequencer.patience, Duration::from_millis(250));
+        assert_eq!(url.sequencer.encoding, Encoding::V2);
+        assert_eq!(url.to_string(), "cassandra://h1:9043,h2,[::1]:1/bank");
+    }
+
+    #[test]
+    fn a_short_url_is_enough() {
+        let url = ClusterUrl::parse("cassandra://127.0.0.1/ks").unwrap();
+        assert_eq!(url.cql, CqlOptions::new(vec!["127.0.0.1".into()], "ks"));
+        assert_eq!(url.peers, None);
+    }
+
+    #[test]
+    fn an_unknown_option_is_answered_with_all_there_are() {
+        let error = error("cassandra://h/ks?colour=red");
+        assert!(error.contains("\"colour\""), "{error}");
+        for (name, what) in OPTIONS {
+            assert!(error.contains(name) && error.contains(what), "{name} in {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (url, why) in [
+            ("cassandra://h", "a keyspace is missing"),
+            ("cassandra:///ks", "no host"),
+            ("cassandra://h,/ks", "no host"),
+            ("cassandra://::1/ks", "brackets"),
+            ("cassandra://h:70000/ks", "port"),
+            ("cassandra://h/Ks", "keyspace"),
+            ("cassandra://h/a%zz", "hex digits"),
+            ("cassandra://h/a%f", "hex digits"),
+            ("cassandra://h/%ff", "UTF-8"),
+            ("cassandra://ann@h/ks", "needs a password"),
+            ("cassandra://ann:x@h/ks?password_file=f", "needs a password"),
+            ("cassandra://h/ks?password_file=f", "needs a user"),
+            ("cassandra://h/ks?threads", "no value"),
+            ("cassandra://h/ks?threads=", "empty"),
+            ("cassandra://h/ks?threads=two", "no number"),
+            ("cassandra://h/ks?threads=0", "must not be 0"),
+            ("cassandra://h/ks?lease=1s&lease=2s", "twice"),
+            ("cassandra://h/ks?lease=1h", "no time"),
+            ("cassandra://h/ks?lease=0s", "no time"),
+            ("cassandra://h/ks?patience=99999999999999999999s", "no time"),
+            ("cassandra://h/ks?consistency=one", "would miss"),
+            ("cassandra://h/ks?consistency=local_quorum", "local_dc"),
+            ("cassandra://h/ks?replication=dc1:x", "dc1:3,dc2:3"),
+            ("cassandra://h/ks?replication=0", "must not be 0"),
+            ("cassandra://h/ks?encoding=v1", "v3 or v2"),
+            ("cassandra://h/ks?cert=c&ca=a", "belong together"),
+            ("cassandra://h/ks?cert=c&key=k", "need ca"),
+            ("cassandra://h/ks?secret=x", "need listen"),
+            ("cassandra://h/ks?listen=10.0.0.1:1", "needs secret_file"),
+            ("cassandra://h/ks?listen=here:1&secret=x", "no ip:port"),
+            ("cassandra://h/ks?listen=10.0.0.1:1&insecure=true", "loopback"),
+            ("cassandra://h/ks?listen=127.0.0.1:1&insecure=yes", "true or false"),
+            ("cassandra://h/ks?listen=127.0.0.1:1&insecure=true&secret=x", "contradicts"),
+            ("cassandra://h/ks?listen=127.0.0.1:1&secret_file=f&secret=x", "not both"),
+            ("cassandra://h/ks?listen=0.0.0.0:1&secret=x", "advertise"),
+        ] {
+            let error = error(url);
+            assert!(error.contains(why), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let url = "cassandra://ann:s3cret@h/ks?listen=127.0.0.1:1&secret=hush";
+        let read = ClusterUrl::parse(url).unwrap();
+        for shown in [read.to_string(), format!("{read:?}"), error(&format!("{url}&x=y"))] {
+            assert!(!shown.contains("s3cret") && !shown.contains("hush"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn no_text_brings_it_down() {
+        let good = "cassandra://a:b@h:1,[::1]:2/ks?listen=1.1.1.1:1&secret=%41&replication=d:1";
+        for seed in 0..20_000 {
+            let mut rng = SeededRng::new(seed);
+            let mut bytes = good.as_bytes().to_vec();
+            for _ in 0..rng.below(6) {
+                let at = usize::try_from(rng.below(bytes.len() as u64)).unwrap();
+                bytes[at] = b":/@?&=%,[]0aZ"[usize::try_from(rng.below(13)).unwrap()];
+            }
+            // Some are right, too.
+            let _ = ClusterUrl::parse(std::str::from_utf8(&bytes).unwrap());
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Databases over a cluster, as the façade opens and leaves them.
+
+use std::sync::Arc;
+
+use carnet_base::{Result, block_on};
+
+use super::{Builder, Db};
+use crate::cluster::{self, Address, Cluster, ClusterUrl, Handler, SequencerOptions, Transport};
+use crate::stores::AnyStore;
+
+impl Builder {
+    /// Opens a database over a cluster that a URL names, as [`Builder::open`] does.
+    ///
+    /// Settings of the storage engine (durability, memory, files, retention) mean nothing there.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the cluster cannot be reached, does not take the keyspace, or no
+    /// process leads in time; `Corrupted` where its tables are not Carnet's.
+    pub async fn open_url(self, url: &ClusterUrl) -> Result<Db> {
+        let store = Box::pin(cluster::connect(url, &self.clock, &*self.spawn)).await?;
+        Ok(self.finish(Arc::new(AnyStore::Cluster(store)), None))
+    }
+
+    /// Opens a database over a cluster and a network of the caller's, such as those in memory, as
+    /// a process that others reach at an address. `listen` connects what answers them to it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use carnet::Db;
+    /// use carnet::base::{Tasks, ThreadSpawn, WorkerTasks};
+    /// use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
+    ///
+    /// # fn main() -> carnet::Result<()> {
+    /// let cluster = Arc::new(MemoryCluster::new());
+    /// let network = LocalNetwork::new(Arc::new(WorkerTasks::new("network", &ThreadSpawn)));
+    /// let process = |name: &str| {
+    ///     let (address, options) = (Address::new(name)?, SequencerOptions::default());
+    ///     let (network, cluster) = (network.clone(), Arc::clone(&cluster));
+    ///     let at = address.clone();
+    ///     let listen = |handler: &_| network.listen(at, handler);
+    ///     Db::builder().open_cluster(cluster, network.clone(), address, options, listen)
+    /// };
+    /// let (one, other) = (process("one")?, process("other")?);
+    /// let stock = one.raw("stock")?;
+    /// one.transact(|tx| stock.put(tx, "apples", "3"))?;
+    /// let snapshot = other.snapshot()?;
+    /// assert_eq!(other.raw("stock")?.get(&snapshot, "apples")?.as_deref(), Some(&b"3"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::open_url`].
+    pub fn open_cluster<C: Cluster, T: Transport>(
+        self,
+        cluster: Arc<C>,
+        network: T,
+        address: Address,
+        options: SequencerOptions,
+        listen: impl FnOnce(&Arc<dyn Handler>) + Send,
+    ) -> Result<Db> {
+        let doors = cluster::doors(&self.clock, &*self.spawn);
+        let opening = cluster::open(cluster, network, address, doors, options, listen);
+        let store = block_on(Box::pin(opening))?;
+        Ok(self.finish(Arc::new(AnyStore::Cluster(store)), None))
+    }
+}
+
+impl Db {
+    /// Leaves the database to the other processes over its cluster: where this one leads, the
+    /// next takes over at once instead of after the lease. Calls fail from then on. An embedded
+    /// database has no others, and is closed when its last handle is dropped.
+    pub async fn leave(&self) {
+        if let AnyStore::Cluster(store) = &*self.inner.store {
+            store.leave().await;
+        }
+    }
+
+    /// Tells whether this process leads the database: an embedded one always does.
+    #[must_use]
+    pub fn is_leading(&self) -> bool {
+        match &*self.inner.store {
+            AnyStore::Cluster(store) => store.is_leading(),
+            AnyStore::Local(_) | AnyStore::Memory(_) => true,
+        }
+    }
+}
