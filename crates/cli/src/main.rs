@@ -22,11 +22,13 @@
 //! * Files are read and written in pieces: `COPY` takes the same memory for a large file as for a
 //!   small one.
 //! * The directory of a database belongs to one process. The shell opens it itself, so it says no
-//!   while a server has it; what administers a database asks its owner.
+//!   while a server has it; what administers a database asks its owner. A database on a cluster takes
+//!   any number of processes.
 
 mod commands;
 mod copy;
 mod origin;
+mod place;
 mod shell;
 
 use std::io::{self, IsTerminal};

@@ -7,7 +7,6 @@ mod hash_password;
 mod inspect;
 mod maelstrom;
 mod migrate;
-mod node;
 mod restore;
 mod serve;
 mod shell;

@@ -15,7 +15,7 @@ use carnet_server::{Authenticator, Config, CqlBackend, Server};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::node;
+use crate::place::Place;
 
 /// Serve a database to cqlsh and drivers, by the native protocol v4 and v5.
 ///
@@ -26,6 +26,11 @@ pub(crate) struct Serve {
     /// The database's directory; it is made when it is not there.
     #[arg(value_name = "DIR", default_value = "carnet-data")]
     directory: PathBuf,
+    /// A database on a Cassandra or ScyllaDB cluster instead, which any number of servers may
+    /// serve at once: cassandra://user@host1,host2/keyspace?option=value. `docs/cassandra.md`
+    /// tells more; an option that is not there is answered with all there are.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["directory", "durability"])]
+    store: Option<String>,
     /// The address for CQL; port 0 picks a free one. Beyond loopback it takes --users.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9042")]
     listen: SocketAddr,
@@ -46,6 +51,7 @@ const EXAMPLES: &str = "\
 Examples:
   carnet serve
   carnet serve /srv/bank --listen 127.0.0.1:9043 --http off
+  carnet serve --store 'cassandra://10.0.0.1,10.0.0.2/bank?listen=10.0.0.9:9044&secret_file=secret'
   carnet hash-password ann >> users && carnet serve --listen 0.0.0.0:9042 --users users
   curl http://127.0.0.1:9180/metrics";
 
@@ -82,11 +88,20 @@ impl Serve {
             .init();
         let authenticator = self.users.as_deref().map(authenticator).transpose()?;
         let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-        let db = Db::builder().durability(self.durability).control(true).open(&self.directory)?;
+        let directory = Some(self.directory);
+        let place =
+            Place::of(directory, self.store.as_deref())?.expect("a directory has a default");
+        let db = place.open(Db::builder().durability(self.durability).control(true))?;
         let listen = with_port(self.listen)?;
-        let executor = Executor::new(db, node_info(&self.directory, listen));
+        let executor = Executor::new(db.clone(), node_info(&place, listen));
         let config = Config { http: self.http.0, ..Config::new(listen) };
-        runtime.block_on(serve(config, executor, authenticator, &self.directory))
+        runtime.block_on(async {
+            let served = Box::pin(serve(config, executor, authenticator, &place)).await;
+            db.leave().await;
+            served?;
+            say("stopped");
+            Ok(())
+        })
     }
 }
 
@@ -94,14 +109,14 @@ async fn serve(
     config: Config,
     executor: Executor,
     authenticator: Option<Authenticator>,
-    directory: &Path,
+    place: &Place,
 ) -> Result<()> {
     // Before the ports are open, so that no signal comes too early to be noticed.
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for Ctrl-C")?;
     let backend = CqlBackend::new(executor);
     let server = Server::bind(config, backend, authenticator, Arc::new(SystemClock)).await?;
-    let mut line = format!("serving {}: CQL on {}", directory.display(), server.local_addr()?);
+    let mut line = format!("serving {place}: CQL on {}", server.local_addr()?);
     if let Some(http) = server.http_addr()? {
         line.push_str(&format!(", HTTP on {http}"));
     }
@@ -113,7 +128,6 @@ async fn serve(
         }
     };
     server.run(shutdown).await;
-    say("stopped");
     Ok(())
 }
 
@@ -137,8 +151,8 @@ fn with_port(mut listen: SocketAddr) -> Result<SocketAddr> {
     Ok(listen)
 }
 
-fn node_info(directory: &Path, listen: SocketAddr) -> NodeInfo {
-    let mut info = NodeInfo::local(node::host_id(directory));
+fn node_info(place: &Place, listen: SocketAddr) -> NodeInfo {
+    let mut info = NodeInfo::local(place.host_id(&listen.to_string()));
     // "Every address" is none that a driver could connect to.
     info.address =
         if listen.ip().is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { listen.ip() };

@@ -1,18 +1,18 @@
-//! `carnet shell`: CQL on an embedded database.
+//! `carnet shell`: CQL without a server.
 
 use std::fs;
 use std::io::{self, IsTerminal, Read};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use carnet::{Db, Durability, Isolation};
+use carnet::{Db, Durability, Isolation, block_on};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use clap::{Args, ValueEnum};
 use tempfile::TempDir;
 
-use super::node;
 use crate::origin::Origin;
+use crate::place::Place;
 use crate::shell::{self, Format, Printer, Session};
 
 /// Run CQL on a database, without a server.
@@ -26,6 +26,10 @@ pub(crate) struct Shell {
     /// The database's directory; it is made when it is not there.
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
+    /// A database on a Cassandra or ScyllaDB cluster instead, as for carnet serve. Beside servers
+    /// of it the shell is one process more: it has to listen, too.
+    #[arg(long, value_name = "URL", conflicts_with = "directory")]
+    store: Option<String>,
     /// Run these statements.
     #[arg(short, long, value_name = "CQL", conflicts_with = "file", allow_hyphen_values = true)]
     execute: Option<String>,
@@ -53,6 +57,7 @@ const EXAMPLES: &str = "\
 Examples:
   carnet shell
   carnet shell ./data -k bank
+  carnet shell --store cassandra://127.0.0.1/bank
   carnet shell ./data -e 'SELECT * FROM bank.accounts' --csv > accounts.csv
   carnet shell ./data -e \"COPY bank.accounts FROM STDIN WITH HEADER = true\" < accounts.csv
   carnet shell -f examples/bank.cql
@@ -83,11 +88,10 @@ impl From<Level> for Isolation {
 impl Shell {
     pub(crate) fn run(self) -> Result<()> {
         let script = self.read_script()?;
-        let place = Place::find(self.directory.clone())?;
-        let executor = Executor::new(
-            place.open(self.isolation.into())?,
-            NodeInfo::local(node::host_id(place.path())),
-        );
+        let opened = Opened::find(self.directory.clone(), self.store.as_deref())?;
+        let db = opened.open(self.isolation.into())?;
+        let node = NodeInfo::local(opened.place.host_id(""));
+        let executor = Executor::new(db.clone(), node);
         let format = match (self.json, self.csv) {
             (true, _) => Format::Json,
             (_, true) => Format::Csv,
@@ -98,14 +102,15 @@ impl Shell {
         if let Some(keyspace) = &self.keyspace {
             session.use_keyspace(keyspace)?;
         }
-        match script {
+        let done = match script {
             None => shell::interactive(&mut session),
             Some(script) => {
                 session.echo(echoes && matches!(script.origin, Origin::File(_)));
-                session.run_script(&script.text, &script.origin)?;
-                Ok(())
+                session.run_script(&script.text, &script.origin).map(|_| ())
             }
-        }
+        };
+        block_on(db.leave());
+        done
     }
 
     /// Returns the script to run; `None` when a person is to be asked.
@@ -132,45 +137,41 @@ struct Script {
     origin: Origin,
 }
 
-/// Where the database is.
-enum Place {
-    Directory(PathBuf),
+/// A database's place, and the directory that goes away with it.
+struct Opened {
+    place: Place,
     /// Removed when this is dropped, which has to be after the database is.
-    Scratch(TempDir),
+    scratch: Option<TempDir>,
 }
 
-impl Place {
-    fn find(directory: Option<PathBuf>) -> Result<Self> {
+impl Opened {
+    fn find(directory: Option<PathBuf>, store: Option<&str>) -> Result<Self> {
         let is_terminal = io::stderr().is_terminal();
-        let Some(directory) = directory else {
+        let Some(place) = Place::of(directory, store)? else {
             let scratch = TempDir::with_prefix("carnet-")
                 .context("cannot make a temporary directory for a scratch database")?;
             if is_terminal {
                 let path = scratch.path().display();
                 eprintln!("A scratch database in {path}; it is removed at the end.");
             }
-            return Ok(Self::Scratch(scratch));
+            let place = Place::Directory(scratch.path().to_path_buf());
+            return Ok(Self { place, scratch: Some(scratch) });
         };
-        if is_terminal && !directory.exists() {
+        if let Place::Directory(directory) = &place
+            && is_terminal
+            && !directory.exists()
+        {
             eprintln!("A new database in {}.", directory.display());
         }
-        Ok(Self::Directory(directory))
-    }
-
-    fn path(&self) -> &std::path::Path {
-        match self {
-            Self::Directory(path) => path,
-            Self::Scratch(scratch) => scratch.path(),
-        }
+        Ok(Self { place, scratch: None })
     }
 
     fn open(&self, isolation: Isolation) -> Result<Db> {
-        let durability = match self {
-            Self::Directory(_) => Durability::Always,
+        let durability = match self.scratch {
+            None => Durability::Always,
             // Nobody will open it after a loss of power.
-            Self::Scratch(_) => Durability::None,
+            Some(_) => Durability::None,
         };
-        let builder = Db::builder().isolation(isolation).durability(durability);
-        Ok(builder.open(self.path())?)
+        self.place.open(Db::builder().isolation(isolation).durability(durability))
     }
 }

@@ -103,10 +103,14 @@ impl Clients {
     }
 
     /// Runs transactions until it is told to stop.
-    pub(super) fn run(&self, target: &impl Target, stop: &AtomicBool) -> Result<()> {
+    ///
+    /// Each client keeps to one of the targets, which are servers of one database.
+    pub(super) fn run(&self, targets: &[impl Target], stop: &AtomicBool) -> Result<()> {
         std::thread::scope(|scope| {
             let clients: Vec<_> = (0..self.count)
-                .map(|client| scope.spawn(move || self.one(client, target, stop)))
+                .map(|client| {
+                    scope.spawn(move || self.one(client, &targets[client % targets.len()], stop))
+                })
                 .collect();
             let results =
                 clients.into_iter().map(|client| client.join().expect("no client panics"));

@@ -1,6 +1,4 @@
-//! A database within this process.
-
-use std::path::Path;
+//! A database within this process: embedded, or on a cluster.
 
 use anyhow::Result;
 use carnet::{Db, ErrorKind, RawTable, SyncTx};
@@ -8,6 +6,7 @@ use carnet_checker::{Key, Op};
 
 use super::bank::{ACCOUNTS, BALANCE};
 use super::client::{Answer, Target};
+use crate::place::Place;
 
 pub(super) struct Embedded {
     db: Db,
@@ -17,8 +16,8 @@ pub(super) struct Embedded {
 }
 
 impl Embedded {
-    pub(super) fn open(directory: &Path) -> Result<Self> {
-        let db = Db::builder().control(true).open(directory)?;
+    pub(super) fn open(place: &Place) -> Result<Self> {
+        let db = place.open(Db::builder().control(true))?;
         let lists = db.raw("stress.raw_lists")?;
         let registers = db.raw("stress.raw_registers")?;
         let accounts = db.raw("stress.raw_accounts")?;

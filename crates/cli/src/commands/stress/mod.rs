@@ -1,9 +1,9 @@
 //! `carnet stress`: drives a database with transactions, kills it if asked, and judges it.
 //!
 //! ```text
-//!  Plan ──ops──▶ clients (threads) ──▶ Target: embedded · server ──▶ answers
-//!                    │                       ▲ killed and started again
-//!                    ▼                    Killer
+//!  Plan ──ops──▶ clients (threads) ──▶ Target: embedded · servers ──▶ answers
+//!                    │                       ▲ killed and started again, paused
+//!                    ▼                     Fleet
 //!               Recorder ──history──▶ the checker ──▶ verdict, exit code
 //! ```
 //!
@@ -15,7 +15,7 @@
 mod bank;
 mod client;
 mod embedded;
-mod killer;
+mod fleet;
 mod plan;
 mod remote;
 
@@ -30,13 +30,14 @@ use anyhow::{Context, Result, bail};
 use carnet::base::{Clock, Rng, SeededRng, SystemClock};
 use carnet_checker::format::{write_edn, write_json};
 use carnet_checker::{Model, Options, check};
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 
 use self::client::{Clients, Target};
 use self::embedded::Embedded;
-use self::killer::Killer;
+use self::fleet::{Fleet, Trouble};
 use self::plan::Plan;
 use self::remote::Remote;
+use crate::place::Place;
 
 /// Drive a database with transactions, and check what they saw.
 ///
@@ -44,15 +45,22 @@ use self::remote::Remote;
 /// saw was strictly serializable, and nothing that was acknowledged may be missing. The exit code
 /// is 1 where that is not so.
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("place").required(true))]
 pub(crate) struct Stress {
     /// Use the database in this directory, within this process; with --kill-every by a server of
     /// its own.
-    #[arg(long, value_name = "DIR", conflicts_with = "server", required_unless_present = "server")]
+    #[arg(long, value_name = "DIR", group = "place")]
     dir: Option<PathBuf>,
+    /// Use the database on a cluster at this URL, within this process; with --servers, --kill-every
+    /// or --pause-every by servers of its own.
+    #[arg(long, value_name = "URL", group = "place")]
+    store: Option<String>,
     /// Use a server that is there. Its keyspace "stress" is dropped and made anew.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", group = "place")]
     server: Option<String>,
+    /// So many servers over one cluster. Clients are divided among them.
+    #[arg(long, requires = "store", value_parser = clap::value_parser!(u16).range(1..))]
+    servers: Option<u16>,
     /// What the transactions do, each one of these: list-append or register, bank, or one of those
     /// and bank.
     #[arg(
@@ -69,9 +77,12 @@ pub(crate) struct Stress {
     /// How long they go on.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     seconds: u64,
-    /// Kill the server with SIGKILL about so often and start it again. It needs --dir.
-    #[arg(long, value_name = "SECONDS", requires = "dir", conflicts_with = "server")]
-    kill_every: Option<f64>,
+    /// Kill a server with SIGKILL about so often and start it again.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "server", value_parser = seconds)]
+    kill_every: Option<Duration>,
+    /// Stop a server with SIGSTOP about so often, for up to 2.5 s.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "server", value_parser = seconds)]
+    pause_every: Option<Duration>,
     /// At most so many transactions a second, of all clients together; as many as they can unless
     /// it is given.
     #[arg(long, value_name = "N")]
@@ -90,7 +101,13 @@ Examples:
   carnet stress --dir ./data
   carnet stress --dir ./data --kill-every 3 --clients 32 --seconds 300
   carnet stress --server 127.0.0.1:9042 --workload register --history h.edn
-  carnet stress --dir ./data --workload list-append,bank --kill-every 3";
+  carnet stress --dir ./data --workload list-append,bank --kill-every 3
+  carnet stress --store cassandra://127.0.0.1/tried --servers 3 --kill-every 5 --pause-every 5";
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|text| Duration::try_from_secs_f64(text).ok());
+    seconds.filter(|time| !time.is_zero()).ok_or_else(|| "expected seconds such as 2.5".into())
+}
 
 /// What transactions do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -112,53 +129,53 @@ impl Stress {
             bail!("the bank's transactions make no history: add another workload, or leave it out");
         }
         let stop = AtomicBool::new(false);
-        match (&self.dir, self.kill_every, &self.server) {
-            (Some(dir), None, _) => {
-                let target = Embedded::open(dir)?;
-                self.drive(plan, &target, &stop, |_| Ok(()))
-            }
-            (Some(dir), Some(every), _) => {
-                let killer = Killer::start(dir)?;
-                let target = Remote::connect(killer.address(), runtime.handle())?;
-                self.drive(plan, &target, &stop, |target| {
-                    killer.kill_again_and_again(every, seed, &stop, target)
-                })
-            }
-            (None, _, Some(server)) => {
-                let target = Remote::connect(server, runtime.handle())?;
-                self.drive(plan, &target, &stop, |_| Ok(()))
-            }
-            (None, _, None) => bail!("give --dir DIR or --server HOST:PORT"),
+        if let Some(server) = &self.server {
+            let targets = Remote::connect_all(std::slice::from_ref(server), runtime.handle())?;
+            return self.drive(plan, &targets, &stop, |_| Ok(()));
         }
+        let place = Place::of(self.dir.clone(), self.store.as_deref())?;
+        let place = place.context("give --dir DIR, --store URL or --server HOST:PORT")?;
+        let (kill_every, pause_every) = (self.kill_every, self.pause_every);
+        if kill_every.is_none() && pause_every.is_none() && self.servers.is_none() {
+            let target = Embedded::open(&place)?;
+            return self.drive(plan, &[target], &stop, |_| Ok(()));
+        }
+        let fleet = match &self.store {
+            Some(url) => Fleet::of_cluster(url, self.servers.unwrap_or(1).into())?,
+            None => Fleet::of_directory(place.directory()?)?,
+        };
+        let targets = Remote::connect_all(&fleet.addresses(), runtime.handle())?;
+        let trouble = Trouble { kill_every, pause_every };
+        self.drive(plan, &targets, &stop, |targets| fleet.trouble(trouble, seed, &stop, targets))
     }
 
     /// Runs the clients, and `beside` beside them, then judges.
     fn drive<T: Target>(
         &self,
         plan: Plan,
-        target: &T,
+        targets: &[T],
         stop: &AtomicBool,
-        beside: impl FnOnce(&T) -> Result<()> + Send,
+        beside: impl FnOnce(&[T]) -> Result<()> + Send,
     ) -> Result<()> {
         eprintln!("seed {}", plan.seed());
         let (has_bank, has_history) = (plan.has_bank(), plan.has_history());
         let clients = Clients::new(plan, self.clients.into(), self.rate);
         let outcome = std::thread::scope(|scope| {
             let beside = scope.spawn(|| {
-                let outcome = beside(target);
+                let outcome = beside(targets);
                 // Without a server to go on with there is nothing to do.
                 stop.fetch_or(outcome.is_err(), Ordering::Relaxed);
                 outcome
             });
             let watch = scope.spawn(|| self.watch(&clients, stop));
-            let driven = clients.run(target, stop);
+            let driven = clients.run(targets, stop);
             stop.store(true, Ordering::Relaxed);
             watch.join().expect("watching does not panic");
             let killed = beside.join().expect("killing does not panic");
             driven.and(killed)
         });
         outcome?;
-        clients.read_all(target)?;
+        clients.read_all(&targets[0])?;
         if has_bank {
             println!("the accounts held their total in every read, and do in the end");
         }
@@ -278,11 +295,14 @@ mod tests {
     fn verdict(workload: Workload, loses_every: u64) -> Result<()> {
         let stress = Stress {
             dir: None,
+            store: None,
             server: None,
+            servers: None,
             workload: vec![workload],
             clients: 3,
             seconds: 1,
             kill_every: None,
+            pause_every: None,
             rate: Some(2_000),
             history: None,
             seed: Some(1),
@@ -290,7 +310,7 @@ mod tests {
         let accounts = Mutex::new(vec![bank::BALANCE; usize::try_from(bank::ACCOUNTS)?]);
         let target = Memory { lists: Mutex::default(), accounts, loses_every };
         let plan = Plan::new(1, &stress.workload)?;
-        stress.drive(plan, &target, &AtomicBool::new(false), |_| Ok(()))
+        stress.drive(plan, &[target], &AtomicBool::new(false), |_| Ok(()))
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A server, by CQL.
+//! Servers, by CQL.
 //!
 //! A list is a partition with a row for each element, numbered by a static count: one statement
 //! reads several lists and adds to others, as one transaction. Reads come before writes in it.
@@ -37,9 +37,24 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Connects and makes the tables anew.
-    pub(super) fn connect(address: &str, runtime: &Handle) -> Result<Self> {
+    /// Connects to the servers of a database, and makes the tables anew.
+    pub(super) fn connect_all(addresses: &[String], runtime: &Handle) -> Result<Vec<Self>> {
+        let remotes = addresses.iter().map(|address| Self::connect(address, runtime));
+        let remotes: Vec<Self> = remotes.collect::<Result<_>>()?;
+        remotes.first().map(Self::prepare).transpose()?;
+        Ok(remotes)
+    }
+
+    fn connect(address: &str, runtime: &Handle) -> Result<Self> {
         let session = runtime.block_on(connect(address))?;
+        let (address, runtime) = (address.to_owned(), runtime.clone());
+        let (session, opened) = (Mutex::new(Arc::new(session)), Mutex::default());
+        Ok(Self { address, runtime, session, opened })
+    }
+
+    fn prepare(&self) -> Result<()> {
+        let Self { address, runtime, .. } = self;
+        let session = Arc::clone(&*lock(&self.session));
         for statement in SCHEMA {
             let made = runtime.block_on(session.query_unpaged(*statement, &[]));
             made.with_context(|| format!("{address} refuses {statement}"))?;
@@ -49,9 +64,7 @@ impl Remote {
             let opened = runtime.block_on(session.query_unpaged(text.as_str(), &[]));
             opened.with_context(|| format!("{address} refuses {text}"))?;
         }
-        let (address, runtime) = (address.to_owned(), runtime.clone());
-        let (session, opened) = (Mutex::new(Arc::new(session)), Mutex::default());
-        Ok(Self { address, runtime, session, opened })
+        Ok(())
     }
 
     /// Connects to a server that was started anew.

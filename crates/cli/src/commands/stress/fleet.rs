@@ -1,0 +1,219 @@
+//! Servers that are killed and started again, or stopped in the middle of whatever they do.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use carnet::base::{Rng, SeededRng, Signal as Bell};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::remote::Remote;
+use super::{Shared, lock};
+
+/// A server sleeps at least so long, and at most so much longer: a lease of a second runs out in
+/// some of the pauses, and in some it does not.
+const PAUSE_MIN: Duration = Duration::from_millis(200);
+const PAUSE_FURTHER: Duration = Duration::from_millis(2_300);
+
+/// Servers of this program's own over one database, on free ports of 127.0.0.1. They end with this
+/// value.
+pub(super) struct Fleet {
+    /// What `carnet serve` is given to find the database.
+    place: Vec<String>,
+    servers: Vec<Server>,
+}
+
+struct Server {
+    /// Where it listens; the same after each start.
+    address: String,
+    process: Shared<Child>,
+}
+
+/// What is done to servers, and how often on average.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trouble {
+    pub(super) kill_every: Option<Duration>,
+    pub(super) pause_every: Option<Duration>,
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Kill,
+    Pause(Duration),
+}
+
+impl Trouble {
+    /// Decides what happens next, and when: between half and one and a half of the average.
+    fn next(self, rng: &mut dyn Rng) -> Option<(Duration, Event)> {
+        let mut due = |every: Option<Duration>| {
+            let factor = 0.5 + rng.below(1000) as f64 / 1000.0;
+            every.map(|every| every.mul_f64(factor))
+        };
+        let (kill, pause) = (due(self.kill_every), due(self.pause_every));
+        let further = PAUSE_FURTHER.mul_f64(rng.below(1000) as f64 / 1000.0);
+        let pause = pause.map(|after| (after, Event::Pause(PAUSE_MIN + further)));
+        let kill = kill.map(|after| (after, Event::Kill));
+        kill.into_iter().chain(pause).min_by_key(|(after, _)| *after)
+    }
+}
+
+impl Fleet {
+    /// Starts one server of a directory.
+    pub(super) fn of_directory(directory: &Path) -> Result<Self> {
+        Self::start(vec![directory.display().to_string()], 1)
+    }
+
+    /// Starts servers of a database on a cluster. They reach each other over loopback, unless the
+    /// URL says otherwise.
+    pub(super) fn of_cluster(url: &str, count: usize) -> Result<Self> {
+        let mut url = url.to_owned();
+        if !url.contains("listen=") {
+            url.push(if url.contains('?') { '&' } else { '?' });
+            url.push_str("listen=127.0.0.1:0");
+            if !url.contains("secret") {
+                url.push_str("&insecure=true");
+            }
+        }
+        Self::start(vec!["--store".into(), url], count)
+    }
+
+    fn start(place: Vec<String>, count: usize) -> Result<Self> {
+        let mut fleet = Self { place, servers: Vec::new() };
+        for _ in 0..count {
+            let (process, address) = start(&fleet.place, "127.0.0.1:0")?;
+            fleet.servers.push(Server { address, process: Arc::new(Mutex::new(process)) });
+        }
+        Ok(fleet)
+    }
+
+    /// Where the servers listen.
+    pub(super) fn addresses(&self) -> Vec<String> {
+        self.servers.iter().map(|server| server.address.clone()).collect()
+    }
+
+    /// Makes trouble at random moments, until it is told to stop.
+    pub(super) fn trouble(
+        &self,
+        trouble: Trouble,
+        seed: u64,
+        stop: &AtomicBool,
+        targets: &[Remote],
+    ) -> Result<()> {
+        let mut rng = SeededRng::new(seed);
+        let (mut kills, mut pauses) = (0_u32, 0_u32);
+        while let Some((after, event)) = trouble.next(&mut rng) {
+            if !pass(after, stop) {
+                break;
+            }
+            let number = usize::try_from(rng.below(self.servers.len() as u64))?;
+            let server = &self.servers[number];
+            match event {
+                Event::Kill => {
+                    server.kill()?;
+                    kills += 1;
+                    let (process, _) = start(&self.place, &server.address)?;
+                    *lock(&server.process) = process;
+                    targets[number].connect_again()?;
+                }
+                Event::Pause(wait) => {
+                    server.signal(Signal::STOP)?;
+                    pauses += 1;
+                    // It goes on even where the time is over.
+                    pass(wait, &AtomicBool::new(false));
+                    server.signal(Signal::CONT)?;
+                }
+            }
+        }
+        eprintln!("killed {kills} times, paused {pauses} times");
+        Ok(())
+    }
+}
+
+/// Lets time pass; false where it was told to stop meanwhile.
+fn pass(mut left: Duration, stop: &AtomicBool) -> bool {
+    const LOOK: Duration = Duration::from_millis(50);
+    while !left.is_zero() {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        Bell::new().wait(Some(left.min(LOOK)));
+        left = left.saturating_sub(LOOK);
+    }
+    true
+}
+
+impl Server {
+    fn kill(&self) -> Result<()> {
+        let mut process = lock(&self.process);
+        process.kill().context("cannot kill the server")?;
+        process.wait().context("cannot wait for the server's end")?;
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let process = lock(&self.process);
+        let id = Pid::from_child(&process);
+        kill_process(id, signal).context("cannot signal the server")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+/// Starts a server and returns it with the address where it listens.
+fn start(place: &[String], listen: &str) -> Result<(Child, String)> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let mut server = Command::new(program)
+        .arg("serve")
+        .args(place)
+        .args(["--listen", listen, "--http", "off"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start the server")?;
+    let mut line = String::new();
+    if let Some(stdout) = server.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line).context("cannot hear the server")?;
+    }
+    match line.trim_end().rsplit_once("CQL on ") {
+        Some((_, address)) => Ok((server, address.to_owned())),
+        None => {
+            let _ = server.kill();
+            let status = server.wait().context("cannot wait for the server's end")?;
+            bail!("the server did not start ({status}); its reason stands above")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_comes_about_as_often_as_it_was_asked_for() {
+        let mut rng = SeededRng::new(1);
+        let second = Duration::from_secs(1);
+        let trouble = Trouble { kill_every: Some(second), pause_every: Some(second) };
+        let (mut kills, mut short, mut long) = (0, 0, 0);
+        for _ in 0..1000 {
+            let (after, event) = trouble.next(&mut rng).unwrap();
+            assert!(after >= second / 2 && after <= second.mul_f64(1.5), "{after:?}");
+            match event {
+                Event::Kill => kills += 1,
+                Event::Pause(wait) if wait < second => short += 1,
+                Event::Pause(_) => long += 1,
+            }
+        }
+        assert!(kills > 300 && short > 50 && long > 50, "{kills} {short} {long}");
+        let never = Trouble { kill_every: None, pause_every: None };
+        assert_eq!(never.next(&mut rng), None);
+    }
+}

@@ -1,0 +1,101 @@
+//! Where a database is: in a directory, or on a cluster.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use carnet::base::murmur3;
+use carnet::cluster::ClusterUrl;
+use carnet::{Builder, Db, Uuid, block_on};
+
+/// A place.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    Directory(PathBuf),
+    Cluster(Box<ClusterUrl>),
+}
+
+impl Place {
+    /// Takes what the command line gives of the two. A URL comes as a text: what reads command
+    /// lines would show it in its own errors, with the password.
+    pub(crate) fn of(directory: Option<PathBuf>, store: Option<&str>) -> Result<Option<Self>> {
+        Ok(match store {
+            Some(url) => Some(Self::Cluster(Box::new(ClusterUrl::parse(url)?))),
+            None => directory.map(Self::Directory),
+        })
+    }
+
+    /// Opens the database.
+    pub(crate) fn open(&self, builder: Builder) -> Result<Db> {
+        Ok(match self {
+            Self::Directory(path) => builder.open(path)?,
+            Self::Cluster(url) => block_on(Box::pin(builder.open_url(url)))?,
+        })
+    }
+
+    /// Returns the directory, for work on its files.
+    pub(crate) fn directory(&self) -> Result<&Path> {
+        match self {
+            Self::Directory(path) => Ok(path),
+            Self::Cluster(url) => bail!("{url} has no directory"),
+        }
+    }
+
+    /// Names the node for good: the same at every start on the same place, so that drivers know it
+    /// again, and without anything to store. On a cluster there are many nodes, told apart by
+    /// where they listen.
+    pub(crate) fn host_id(&self, listen: &str) -> Uuid {
+        match self {
+            Self::Directory(path) => {
+                let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+                host_id(path.as_os_str().as_encoded_bytes())
+            }
+            Self::Cluster(url) => host_id(format!("{url} at {listen}").as_bytes()),
+        }
+    }
+}
+
+fn host_id(name: &[u8]) -> Uuid {
+    let hash = |salt: &[u8]| murmur3::token(&[salt, name].concat()).0.to_be_bytes();
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&hash(b"carnet"));
+    bytes[8..].copy_from_slice(&hash(b"ticket"));
+    // Version 8 of RFC 9562: the content is the maker's own.
+    bytes[6] = 0x80 | (bytes[6] & 0x0f);
+    bytes[8] = 0x80 | (bytes[8] & 0x3f);
+    Uuid::from_bytes(bytes)
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(path) => path.display().fmt(f),
+            Self::Cluster(url) => url.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_names_its_node_by_any_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let id = |path: &Path| Place::Directory(path.to_path_buf()).host_id("");
+        assert_eq!(id(&directory.path().join(".")), id(directory.path()));
+        assert_eq!(id(directory.path()).get_version_num(), 8);
+        let other = tempfile::tempdir().unwrap();
+        assert_ne!(id(other.path()), id(directory.path()));
+    }
+
+    #[test]
+    fn the_nodes_of_a_cluster_have_names_of_their_own() {
+        let of = |url: &str| Place::of(None, Some(url)).unwrap().unwrap();
+        let place = of("cassandra://ann:secret@h/ks");
+        assert_eq!(place.to_string(), "cassandra://h/ks");
+        assert_ne!(place.host_id("127.0.0.1:1"), place.host_id("127.0.0.1:2"));
+        assert_ne!(place.host_id("a:1"), of("cassandra://h/ks2").host_id("a:1"));
+        assert!(place.directory().is_err());
+    }
+}
