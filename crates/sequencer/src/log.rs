@@ -285,11 +285,14 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
     }
 
     fn no_leader(&self) -> Error {
-        Error::unavailable(format!(
-            "no leader answered within {:?}: the cluster cannot be reached, or its lease is being \
-             taken over",
-            self.node.options().patience
-        ))
+        let why = match self.node.role() {
+            Role::Following(address, _) => format!("{address} leads and cannot be reached"),
+            Role::Unknown | Role::Leading(_) | Role::Stopped(_) => {
+                "the cluster cannot be reached, or its lease is being taken over".into()
+            }
+        };
+        let patience = self.node.options().patience;
+        Error::unavailable(format!("no leader answered within {patience:?}: {why}"))
     }
 
     async fn keep_alive(&self) {

@@ -51,6 +51,14 @@ impl CqlCluster {
         Ok(cluster)
     }
 
+    /// Returns the runtime whose threads speak to the cluster, for what belongs to the same database.
+    ///
+    /// It ends with this value: whoever uses it holds it.
+    #[must_use]
+    pub fn runtime(&self) -> tokio::runtime::Handle {
+        self.session.runtime()
+    }
+
     /// Creates the table of a table's cells, unless it is there, and waits until every node that
     /// can be reached knows it. Reads and writes do the same where they come first.
     ///

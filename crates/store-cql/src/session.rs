@@ -260,6 +260,10 @@ impl Session {
         Ok(known.entry(statement).or_insert(prepared).clone())
     }
 
+    pub(crate) fn runtime(&self) -> tokio::runtime::Handle {
+        self.runtime.as_ref().expect("taken by drop alone").handle().clone()
+    }
+
     async fn within<F: Future>(&self, call: F) -> F::Output {
         let runtime = self.runtime.as_ref().expect("taken by drop alone");
         within(runtime, call).await

@@ -14,9 +14,10 @@ mod store;
 mod url;
 
 pub use carnet_sequencer::{
-    Address, Handler, LeaseOptions, LocalNetwork, Options as SequencerOptions, Transport,
+    Address, Handler, LeaseOptions, LocalNetwork, Options as SequencerOptions, TcpNetwork,
+    Transport,
 };
 pub use carnet_store::cluster::{Cluster, MemoryCluster};
 pub(crate) use open::{connect, doors, open};
 pub(crate) use store::AnyCluster;
-pub use url::{ClusterUrl, OPTIONS, Peers, Secret};
+pub use url::{ClusterUrl, OPTIONS, PeerTls, Peers, Secret};

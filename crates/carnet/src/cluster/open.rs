@@ -7,7 +7,8 @@ use carnet_base::{
     Clock, Error, Result, SeededRng, Spawn, Tasks, ThreadTimer, Timestamp, WorkerTasks,
 };
 use carnet_sequencer::{
-    Address, ClusterLog, Doors, Handler, LocalNetwork, MakeOrder, Options, Transport,
+    Address, ClusterLog, Doors, Handler, LocalNetwork, MakeOrder, Options, Secret as PeerSecret,
+    Security, TcpNetwork, Tls, Transport,
 };
 use carnet_store::cluster::Cluster;
 use carnet_store::{BeginKind, Context, Life};
@@ -15,7 +16,7 @@ use carnet_store_cql::CqlCluster;
 use carnet_txn::Sequencer;
 
 use super::store::{AnyCluster, ClusterStore};
-use super::url::ClusterUrl;
+use super::url::{ClusterUrl, Peers, Secret};
 use crate::catalog;
 
 /// Connects to the cluster that a URL names, listens where it says, and waits for a leader.
@@ -29,10 +30,15 @@ pub(crate) async fn connect(
         credentials.password = read_secret(path)?;
     }
     let cluster = Arc::new(Box::pin(CqlCluster::connect(&options, Arc::clone(clock))).await?);
-    if url.peers.is_some() {
-        return Err(Error::unsupported("listen: several processes over one cluster"));
-    }
     let doors = doors(clock, spawn);
+    if let Some(peers) = &url.peers {
+        let (listen, advertise) = (peers.listen, peers.advertise.clone());
+        let network = TcpNetwork::bind(listen, advertise, security(peers)?, cluster.runtime())?;
+        let (address, serving) = (network.address().clone(), network.clone());
+        tracing::info!(%address, "listening for other processes of this database");
+        let listen = move |handler: &_| serving.serve(handler);
+        return open(cluster, network, address, doors, url.sequencer, listen).await;
+    }
     let network = LocalNetwork::new(Arc::clone(&doors.tasks));
     let address = Address::new(format!("process {}, which listens nowhere", std::process::id()))?;
     open(cluster, network, address, doors, url.sequencer, |_| ()).await
@@ -70,6 +76,22 @@ pub(crate) fn doors(clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Doors {
 fn make_order() -> MakeOrder {
     // What earlier leaders released is asked for at the commit table, not taken up again.
     Arc::new(|first: Timestamp| Box::new(Sequencer::resuming(Life { first, swept: first })))
+}
+
+fn security(peers: &Peers) -> Result<Security> {
+    let secret = peers.secret.as_ref().map(|secret| match secret {
+        Secret::Text(text) => PeerSecret::new(text),
+        Secret::File(path) => PeerSecret::new(read_secret(path)?),
+    });
+    let secret = secret.transpose()?;
+    Ok(match (&peers.tls, secret) {
+        (Some(files), secret) => {
+            let tls = Tls::from_files(&files.cert, &files.key, files.ca.as_deref())?;
+            Security::Tls { tls, secret }
+        }
+        (None, Some(secret)) => Security::Secret(secret),
+        (None, None) => Security::Insecure,
+    })
 }
 
 fn read_secret(path: &Path) -> Result<String> {

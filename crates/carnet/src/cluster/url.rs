@@ -27,6 +27,12 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("advertise", "host:port as the others reach it, where that is not what it listens on"),
     ("secret", "what processes of this database prove to each other that they know"),
     ("secret_file", "a file with the secret"),
+    ("peer_cert", "TLS between processes: a PEM file with this one's certificate; with peer_key"),
+    ("peer_key", "TLS between processes: a PEM file with its private key; with peer_cert"),
+    (
+        "peer_ca",
+        "TLS between processes: who signed all their certificates; then without secret, too",
+    ),
     ("insecure", "true: other processes need no secret; on a loopback address alone"),
     ("lease", "a leader that is silent for so long is replaced (1s)"),
     ("patience", "how long a call looks for a leader (10s)"),
@@ -60,8 +66,22 @@ pub struct Peers {
     pub listen: SocketAddr,
     /// What the others call it, where that is another address.
     pub advertise: Option<String>,
-    /// What they have to know; `None` was chosen by name.
+    /// What they have to know. Without it, and without TLS, everybody is let in: that was chosen
+    /// by name.
     pub secret: Option<Secret>,
+    /// Connections are encrypted by these, or not at all.
+    pub tls: Option<PeerTls>,
+}
+
+/// PEM files for encrypted connections between processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerTls {
+    /// This process's certificate.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authority that has signed the certificates of all.
+    pub ca: Option<PathBuf>,
 }
 
 /// A database over a cluster, as a URL names it. Shown without its secrets.
@@ -226,21 +246,27 @@ fn peers(given: &mut Given) -> Result<Option<Peers>> {
         Some("true") => true,
         Some(other) => return Err(wrong(format!("insecure {other:?}: true or false"))),
     };
+    let tls = peer_tls(given)?;
     let Some(listen) = listen else {
-        if advertise.is_some() || secret.is_some() || is_insecure {
-            return Err(wrong("advertise, secret and insecure need listen=ip:port"));
+        if advertise.is_some() || secret.is_some() || tls.is_some() || is_insecure {
+            let why = "advertise, secret, insecure and TLS between processes need listen=ip:port";
+            return Err(wrong(why));
         }
         return Ok(None);
     };
     let listen: SocketAddr = listen
         .parse()
         .map_err(|_| wrong(format!("listen {listen:?} is no ip:port such as 10.0.0.1:9044")))?;
-    match (&secret, is_insecure) {
-        (Some(_), true) => return Err(wrong("insecure contradicts a secret")),
-        (None, false) => {
+    let has_authority = tls.as_ref().is_some_and(|tls| tls.ca.is_some());
+    match (secret.is_some() || tls.is_some(), is_insecure) {
+        (true, true) => return Err(wrong("insecure contradicts a secret and TLS")),
+        (true, false) if secret.is_none() && !has_authority => {
+            return Err(wrong("TLS without peer_ca lets everybody in: give it, or a secret"));
+        }
+        (false, false) => {
             return Err(wrong("listen needs secret_file=FILE, or secret=…"));
         }
-        (None, true) if !listen.ip().is_loopback() => {
+        (false, true) if !listen.ip().is_loopback() => {
             return Err(wrong(format!(
                 "insecure is for loopback addresses: whoever reaches {listen} could write"
             )));
@@ -252,7 +278,16 @@ fn peers(given: &mut Given) -> Result<Option<Peers>> {
             "listen={listen} is every address; say with advertise=host:port which one others reach"
         )));
     }
-    Ok(Some(Peers { listen, advertise, secret }))
+    Ok(Some(Peers { listen, advertise, secret, tls }))
+}
+
+fn peer_tls(given: &mut Given) -> Result<Option<PeerTls>> {
+    let ca = given.take("peer_ca").map(PathBuf::from);
+    match (given.take("peer_cert"), given.take("peer_key")) {
+        (Some(cert), Some(key)) => Ok(Some(PeerTls { cert: cert.into(), key: key.into(), ca })),
+        (None, None) if ca.is_none() => Ok(None),
+        _ => Err(wrong("peer_cert and peer_key belong together, and peer_ca to both")),
+    }
 }
 
 fn sequencer(given: &mut Given) -> Result<Options> {
@@ -368,7 +403,7 @@ mod tests {
             "cassandra://ann:a%2Fb%40c@h1:9043,h2,[::1]:1/bank?local_dc=dc1&consistency=local_quorum\
              &replication=dc1:3,dc2:2&ca=/tls/ca.pem&cert=/tls/c.pem&key=/tls/k.pem\
              &request_timeout=9s&threads=2&listen=0.0.0.0:7000&advertise=here:7000\
-             &secret_file=/etc/s&lease=4s&patience=250ms&encoding=v2",
+             &secret_file=/etc/s&peer_ca=/p/ca&peer_cert=/p/c&peer_key=/p/k&lease=4s&patience=250ms&encoding=v2",
         )
         .unwrap();
         let CqlOptions { contact_points, keyspace, credentials, .. } = &url.cql;
@@ -388,6 +423,8 @@ mod tests {
         assert_eq!(peers.listen, "0.0.0.0:7000".parse().unwrap());
         assert_eq!(peers.advertise.as_deref(), Some("here:7000"));
         assert_eq!(peers.secret, Some(Secret::File("/etc/s".into())));
+        let (cert, key, ca) = ("/p/c".into(), "/p/k".into(), Some("/p/ca".into()));
+        assert_eq!(peers.tls, Some(PeerTls { cert, key, ca }));
         assert_eq!(url.sequencer.lease.timeout, Duration::from_secs(4));
         assert_eq!(url.sequencer.lease.renew_every, Duration::from_secs(1));
         assert_eq!(url.sequencer.patience, Duration::from_millis(250));
@@ -443,6 +480,10 @@ mod tests {
             ("cassandra://h/ks?cert=c&key=k", "need ca"),
             ("cassandra://h/ks?secret=x", "need listen"),
             ("cassandra://h/ks?listen=10.0.0.1:1", "needs secret_file"),
+            ("cassandra://h/ks?peer_cert=c&peer_key=k", "need listen"),
+            ("cassandra://h/ks?listen=10.0.0.1:1&peer_cert=c&secret=x", "belong together"),
+            ("cassandra://h/ks?listen=10.0.0.1:1&peer_ca=c&secret=x", "belong together"),
+            ("cassandra://h/ks?listen=10.0.0.1:1&peer_cert=c&peer_key=k", "lets everybody in"),
             ("cassandra://h/ks?listen=here:1&secret=x", "no ip:port"),
             ("cassandra://h/ks?listen=10.0.0.1:1&insecure=true", "loopback"),
             ("cassandra://h/ks?listen=127.0.0.1:1&insecure=yes", "true or false"),
