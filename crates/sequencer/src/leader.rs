@@ -231,6 +231,11 @@ impl<C: Cluster> Leader<C> {
         self.bell.ring();
     }
 
+    /// Tells whether a transaction would be refused, as far as is known.
+    pub(crate) fn check(&self, claim: &Claim) -> Result<()> {
+        self.order.check(claim)
+    }
+
     /// Answers a request.
     pub(crate) async fn answer(self: Arc<Self>, request: Request) -> Response {
         let answered = match request {

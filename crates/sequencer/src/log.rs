@@ -466,12 +466,6 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
         inner.check(context)?;
         let start = request.start;
         let token = lock(&inner.open).slots.get(&request.slot).copied().unwrap_or_default();
-        let mut drops = Vec::with_capacity(request.drops.len());
-        for table in &request.drops {
-            inner.drop_table(context, *table, start).await?;
-            // What others write into it until C, that was not there to be hidden, is a conflict.
-            drops.push(KeyRange::table(*table));
-        }
         let write = |write: &carnet_store::Write| VersionWrite {
             key: write.key.clone(),
             start,
@@ -479,11 +473,22 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
             payload: write.payload.clone(),
         };
         let writes: Vec<VersionWrite> = request.writes.iter().map(write).collect();
+        let tables = request.drops.clone();
+        let mut claim = request.into_claim();
+        // Near the leader that costs nothing, and what is never written nobody has to read past.
+        if let Role::Leading(leader) = inner.node.role() {
+            leader.check(&claim)?;
+        }
+        let mut drops = Vec::with_capacity(tables.len());
+        for table in &tables {
+            inner.drop_table(context, *table, start).await?;
+            // What others write into it until C, that was not there to be hidden, is a conflict.
+            drops.push(KeyRange::table(*table));
+        }
         if !writes.is_empty() {
             inner.write(context, &writes).await?;
         }
         drop(writes);
-        let mut claim = request.into_claim();
         claim.reads.ranges.extend(drops);
         let request = Request::Commit { client: inner.client, token, claim };
         let unknown = |error: Error| {

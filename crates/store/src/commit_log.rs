@@ -270,6 +270,17 @@ pub trait CommitOrder: Send + Sync + 'static {
     /// Forgets a snapshot, and its start where that has not been decided.
     fn end(&self, begun: Begun);
 
+    /// Tells whether a transaction would be refused, as far as is known. It promises nothing and
+    /// changes nothing: whoever asks spares himself writing what would be aborted.
+    ///
+    /// # Errors
+    ///
+    /// As [`CommitOrder::decide`].
+    fn check(&self, claim: &Claim) -> Result<()> {
+        let _ = claim;
+        Ok(())
+    }
+
     /// Checks a transaction against all that committed after its snapshot; assigns C.
     ///
     /// The rules may take the claim's cells over.

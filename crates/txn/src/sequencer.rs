@@ -154,6 +154,10 @@ impl CommitOrder for Sequencer {
         }
     }
 
+    fn check(&self, claim: &Claim) -> Result<()> {
+        self.conflicts().check(claim).map_err(|refusal| refused(&refusal, claim))
+    }
+
     fn decide(&self, claim: &mut Claim) -> Result<Timestamp> {
         if !self.snapshots.is_open(claim.slot, claim.start) {
             return Err(Error::invalid(format!(
@@ -239,6 +243,19 @@ mod tests {
         let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
         assert_eq!((begun.read, begun.start), (at(100), Some(at(101))));
         assert_eq!(sequencer.decide(&mut write(begun, "a")).unwrap(), at(102));
+    }
+
+    #[test]
+    fn what_would_be_refused_is_told_before() {
+        let sequencer = sequencer();
+        let begin = || sequencer.begin(BeginKind::ReadWrite).unwrap();
+        let (one, other) = (begin(), begin());
+        let mut claim = write(one, "a");
+        assert!(sequencer.check(&claim).is_ok());
+        sequencer.decide(&mut claim).unwrap();
+        let late = write(other, "a");
+        assert_eq!(sequencer.check(&late).unwrap_err().kind(), ErrorKind::Conflict);
+        assert!(sequencer.check(&write(other, "b")).is_ok());
     }
 
     #[test]
