@@ -11,47 +11,18 @@
 //! | --- | --- |
 //! | `CARNET_CRASH_ROUNDS` | how often to kill; 20 unless set, 200 in the long edition |
 //! | `CARNET_CRASH_SEED` | replays the transfers and the moments of a run that failed |
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 
 use std::env;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use carnet::base::{Rng, SeededRng};
-use support::{Guard, Server, clients, e2e, pause};
+use support::{Server, clients, pause};
 
 const ROUNDS: u64 = 20;
 /// The server runs this long at most, in milliseconds, once all clients transfer.
 const LIFE_MILLIS_MAX: u64 = 1_200;
-
-/// The clients, in a process that outlives the servers.
-struct Clients {
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-    _process: Guard,
-}
-
-impl Clients {
-    fn start(python: &std::path::Path, port: &str, seed: u64) -> Self {
-        let mut command = Command::new(python);
-        command.arg(e2e("crash.py")).args([port, &seed.to_string()]);
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut process = Guard::new(child);
-        Self { stdin: process.stdin(), stdout: process.stdout(), _process: process }
-    }
-
-    /// Gives a command and returns the answer; what is wrong, the clients print themselves.
-    fn ask(&mut self, command: &str, replay: &str) -> String {
-        writeln!(self.stdin, "{command}").unwrap();
-        let mut answer = String::new();
-        self.stdout.read_line(&mut answer).unwrap();
-        assert!(!answer.is_empty(), "`{command}` failed, see above; {replay}");
-        answer.trim_end().to_owned()
-    }
-}
 
 fn variable(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value}")))
@@ -73,15 +44,15 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_done() {
 
     let mut server = Server::start(directory.path(), &[]);
     let listen = server.cql.to_string();
-    let mut clients = Clients::start(&python, &server.port(), seed);
-    clients.ask("setup", &replay);
+    let mut bank = clients::Bank::start(&python, &server.port(), seed, 1_000);
+    bank.ask("setup", &replay);
     for round in 0..rounds {
-        clients.ask(&format!("round {round}"), &replay);
+        bank.ask(&format!("round {round}"), &replay);
         pause(Duration::from_millis(rng.below(LIFE_MILLIS_MAX)));
         server.process.kill();
         server = Server::start_at(directory.path(), &listen, &[]);
-        let answer = clients.ask(&format!("check {round}"), &replay);
+        let answer = bank.ask(&format!("check {round}"), &replay);
         println!("round {round} {answer}");
     }
-    println!("{}", clients.ask("check all", &replay));
+    println!("{}", bank.ask("check all", &replay));
 }

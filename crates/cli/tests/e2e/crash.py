@@ -1,6 +1,6 @@
 """Transfers money on a server that is killed, and looks for lost or half-done transfers.
 
-crash.py PORT SEED
+crash.py PORT SEED [ACCOUNTS]
 
 Reads commands, one a line, and answers each with a line:
 
@@ -26,7 +26,7 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import FallthroughRetryPolicy
 from cassandra.query import SimpleStatement
 
-ACCOUNTS = 1_000
+ACCOUNTS = int(sys.argv[3]) if len(sys.argv) > 3 else 1_000
 CLIENTS = 8
 FIRST_BALANCE = 100
 

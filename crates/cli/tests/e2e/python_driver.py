@@ -1,6 +1,7 @@
-"""What an application does with the stock Python driver: python_driver.py PORT
+"""What an application does with the stock Python driver: python_driver.py PORT [WRITERS]
 
-Every check runs on both versions of the native protocol.
+Every check runs on both versions of the native protocol. WRITERS is how many write to one row at
+once.
 """
 
 import datetime
@@ -23,6 +24,7 @@ from cassandra.query import (
 )
 from cassandra.util import Date, Time
 
+WRITERS = int(sys.argv[2]) if len(sys.argv) > 2 else 200
 CHECKS = []
 
 
@@ -222,10 +224,10 @@ def increments_of_many_threads_all_count(session):
     add = session.prepare(
         "BEGIN TRANSACTION UPDATE hits SET n = n + ? WHERE id = ?; COMMIT TRANSACTION"
     )
-    futures = [session.execute_async(add, (1, 1)) for _ in range(200)]
+    futures = [session.execute_async(add, (1, 1)) for _ in range(WRITERS)]
     for future in futures:
         future.result()
-    assert session.execute("SELECT n FROM hits WHERE id = 1").one().n == 200
+    assert session.execute("SELECT n FROM hits WHERE id = 1").one().n == WRITERS
 
 
 @check

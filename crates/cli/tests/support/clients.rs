@@ -6,12 +6,12 @@
 use std::env;
 use std::fs::{self, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use super::{e2e, pause};
+use super::{Guard, e2e, pause};
 
 /// Where a client is, or that the test is to be skipped.
 pub(crate) type Client = Option<PathBuf>;
@@ -99,4 +99,30 @@ fn run(command: &mut Command) -> Result<(), String> {
     let errors = String::from_utf8_lossy(&output.stderr);
     let last = errors.lines().last().unwrap_or("it said nothing").to_owned();
     Err(format!("{command:?}: {last}"))
+}
+
+/// Clients that transfer money, in a process that outlives the servers: `crash.py`.
+pub(crate) struct Bank {
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    _process: Guard,
+}
+
+impl Bank {
+    pub(crate) fn start(python: &Path, port: &str, seed: u64, accounts: u32) -> Self {
+        let mut command = Command::new(python);
+        command.arg(e2e("crash.py")).args([port, &seed.to_string(), &accounts.to_string()]);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut process = Guard::new(child);
+        Self { stdin: process.stdin(), stdout: process.stdout(), _process: process }
+    }
+
+    /// Gives a command and returns the answer; what is wrong, the clients print themselves.
+    pub(crate) fn ask(&mut self, command: &str, replay: &str) -> String {
+        writeln!(self.stdin, "{command}").unwrap();
+        let mut answer = String::new();
+        self.stdout.read_line(&mut answer).unwrap();
+        assert!(!answer.is_empty(), "`{command}` failed, see above; {replay}");
+        answer.trim_end().to_owned()
+    }
 }

@@ -126,11 +126,20 @@ impl Server {
 
     /// Serves a directory at an address, and waits until it does.
     pub(crate) fn start_at(directory: &Path, listen: &str, arguments: &[&str]) -> Self {
+        Self::start_on(&[directory.to_str().unwrap()], listen, arguments)
+    }
+
+    /// Serves a database on a cluster, at an address.
+    pub(crate) fn of_store(url: &str, listen: &str) -> Self {
+        Self::start_on(&["--store", url], listen, &[])
+    }
+
+    fn start_on(place: &[&str], listen: &str, arguments: &[&str]) -> Self {
         let log = tempfile::NamedTempFile::new().unwrap();
         let mut command = carnet();
         command
             .arg("serve")
-            .arg(directory)
+            .args(place)
             .args(["--listen", listen, "--http", "127.0.0.1:0"])
             .args(arguments)
             .stdout(Stdio::piped())

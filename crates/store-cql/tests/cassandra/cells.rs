@@ -12,7 +12,7 @@ use carnet_store::cluster::{
 use carnet_store::{Context, PageLimit, RangeRequest};
 use carnet_store_cql::CqlCluster;
 
-use crate::node::keyspace;
+use crate::keyspace::keyspace;
 
 const TABLE: TableId = TableId(1000);
 

@@ -7,7 +7,7 @@ use carnet_store::cluster::{
     CommitRow, CommitRows, CommitTable, MemoryCluster, NewEntry, RowAnswer, StoredEntry,
 };
 
-use crate::node::keyspace;
+use crate::keyspace::keyspace;
 
 fn row(name: &'static str) -> CommitRow {
     CommitRow { table: CommitTable::V3, row: name.into() }

@@ -14,7 +14,7 @@ use carnet_store::{
 };
 use carnet_store_cql::CqlCluster;
 
-use crate::node::keyspace;
+use crate::keyspace::keyspace;
 
 type Log = ClusterLog<CqlCluster, LocalNetwork>;
 

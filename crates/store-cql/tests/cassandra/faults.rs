@@ -14,7 +14,7 @@ use carnet_store::cluster::{
 use carnet_store_cql::{CqlCluster, CqlOptions, Replication};
 use rustix::process::{Signal, kill_process};
 
-use crate::node::{keyspace, keyspace_alone};
+use crate::keyspace::{keyspace, keyspace_alone};
 
 fn write() -> VersionWrite {
     VersionWrite {

@@ -6,7 +6,7 @@ use std::thread;
 use carnet_base::{Bytes, Rng, SeededRng, block_on};
 use carnet_store::cluster::{MemoryCluster, ReadMode, Register, Registers, SetAnswer};
 
-use crate::node::keyspace;
+use crate::keyspace::keyspace;
 
 #[test]
 fn registers_answer_as_the_model_does() {

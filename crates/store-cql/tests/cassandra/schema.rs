@@ -10,7 +10,7 @@ use carnet_store::Context;
 use carnet_store::cluster::{ClusterCells, Statement, VersionWrite};
 use carnet_store_cql::{CqlCluster, CqlOptions};
 
-use crate::node::keyspace;
+use crate::keyspace::keyspace;
 
 #[test]
 fn processes_that_create_the_same_tables_at_once_share_them() {

@@ -1,0 +1,201 @@
+//! Carnet over a real Cassandra: the façade, stock drivers, and servers that die and sleep.
+//!
+//! | variable | |
+//! | --- | --- |
+//! | `CARNET_CASSANDRA` | `host:port` of a node that runs; one is started unless it is set |
+//! | `CARNET_CLUSTER_SECONDS` | how long servers are killed and paused; 12 unless set |
+//! | `CARNET_CLUSTER_SEED` | replays the transactions and the moments of a run that failed |
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "../../store-cql/tests/cassandra/node.rs"]
+mod node;
+mod support;
+
+use std::env;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use carnet::base::{Rng, SeededRng};
+use carnet::{Db, Error, ErrorKind, Key, Result, block_on, record};
+use support::{Server, carnet, clients, e2e, fail, succeed};
+
+record! {
+    #[derive(Clone, Debug, PartialEq)]
+    struct Account {
+        balance: i64,
+    }
+}
+
+type Accounts = carnet::Table<Key<(i64,)>, Account>;
+
+/// Returns the URL of a database that nobody has used; `None` where there is no Cassandra.
+///
+/// Leases are long, unless the test is about what happens when they run out: a busy machine must
+/// not make leaders change.
+fn store(options: &str) -> Option<String> {
+    static USED: AtomicUsize = AtomicUsize::new(0);
+    let number = USED.fetch_add(1, Ordering::Relaxed);
+    let (point, process) = (&node::node()?.contact_point, std::process::id());
+    Some(format!("cassandra://{point}/cli{process}_{number}?replication=1{options}"))
+}
+
+const LONG_LEASE: &str = "&lease=60s&patience=60s";
+const LOOPBACK: &str = "&listen=127.0.0.1:0&secret=sixteen-letters-or-more";
+
+fn variable(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value}")))
+}
+
+/// Moves money between two accounts, where there is some.
+fn transfer(db: &Db, accounts: &Accounts, from: i64, to: i64) -> Result<()> {
+    db.transact(|tx| {
+        let balance = |id| Ok::<_, Error>(accounts.get(tx, &Key((id,), ()))?.unwrap().balance);
+        let (mine, theirs) = (balance(from)?, balance(to)?);
+        if mine > 0 {
+            accounts.put(tx, &Key((from,), ()), &Account { balance: mine - 1 })?;
+            accounts.put(tx, &Key((to,), ()), &Account { balance: theirs + 1 })?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn two_processes_are_one_database() {
+    const ACCOUNTS: i64 = 12;
+    let Some(url) = store(&format!("{LONG_LEASE}{LOOPBACK}")) else { return };
+    let (one, other) = (Db::open(&url).unwrap(), Db::open(&url).unwrap());
+    assert!(one.is_leading() && !other.is_leading());
+    let table = |db: &Db| db.table::<Key<(i64,)>, Account>("bank.accounts").unwrap();
+    let (mine, theirs) = (table(&one), table(&other));
+    one.transact(|tx| {
+        (0..ACCOUNTS).try_for_each(|id| mine.put(tx, &Key((id,), ()), &Account { balance: 10 }))
+    })
+    .unwrap();
+    thread::scope(|scope| {
+        for (db, accounts) in [(&one, &mine), (&other, &theirs)] {
+            for seed in 0..2 {
+                let mut rng = SeededRng::new(seed);
+                scope.spawn(move || {
+                    for _ in 0..15 {
+                        let from = i64::try_from(rng.below(12)).unwrap();
+                        transfer(db, accounts, from, (from + 5) % ACCOUNTS).unwrap();
+                        let snapshot = db.snapshot().unwrap();
+                        let rows = accounts.scan(&snapshot).map(|row| row.unwrap().1.balance);
+                        assert_eq!(rows.sum::<i64>(), 10 * ACCOUNTS);
+                    }
+                });
+            }
+        }
+    });
+
+    let (raw, far) = (one.raw("raw").unwrap(), other.raw("raw").unwrap());
+    one.transact(|tx| (0..150).try_for_each(|n| raw.put(tx, format!("{n:03}"), "v"))).unwrap();
+    let snapshot = other.snapshot().unwrap();
+    let keys = |rows: Vec<Result<(carnet::Bytes, carnet::Bytes)>>| -> Vec<carnet::Bytes> {
+        rows.into_iter().map(|row| row.unwrap().0).collect()
+    };
+    let up = keys(far.range(&snapshot, "010".."140").collect());
+    let mut down = keys(far.range(&snapshot, "010".."140").rev().collect());
+    down.reverse();
+    assert_eq!((up.len(), &up[0][..], &up[129][..]), (130, &b"010"[..], &b"139"[..]));
+    assert_eq!(up, down);
+
+    let commit = one.begin().unwrap();
+    raw.put(&commit, "late", "v").unwrap();
+    let start = commit.as_async().start_timestamp().unwrap();
+    let at = commit.commit().unwrap();
+    assert_eq!(other.outcome(start).unwrap(), carnet::Outcome::Committed(at));
+    assert_eq!(one.compact().unwrap_err().kind(), ErrorKind::Unsupported);
+
+    block_on(one.leave());
+    other.transact(|tx| far.put(tx, "after", "v")).unwrap();
+    assert!(other.is_leading());
+    // Whoever does not know the secret learns nothing, and says why.
+    let wrong =
+        url.replace("sixteen-letters", "another-sixteen").replace("patience=60s", "patience=1s");
+    let refused = Db::open(&wrong).err().unwrap();
+    assert!(refused.to_string().contains("cannot be reached"), "{refused}");
+}
+
+#[test]
+fn stock_drivers_do_what_applications_do() {
+    let Some(url) = store(LONG_LEASE) else { return };
+    let (Some(python), Some(node)) = (clients::python(), clients::node()) else { return };
+    let server = Server::of_store(&url, "127.0.0.1:0");
+    let mut driver = Command::new(python);
+    succeed(driver.arg(e2e("python_driver.py")).args([&server.port(), "12"]));
+    let mut driver = Command::new("node");
+    driver.env("NODE_PATH", node.join("node_modules"));
+    succeed(driver.arg(e2e("node_driver.js")).arg(server.port()));
+    server.terminate();
+    let (status, said) = server.wait();
+    assert!(status.success() && said == "stopped\n", "{status}: {said}");
+}
+
+/// Two servers, each killed and paused again and again, with clients at both.
+#[test]
+fn servers_that_die_and_sleep_lose_nothing() {
+    let seconds = variable("CARNET_CLUSTER_SECONDS").unwrap_or(12).to_string();
+    let seed =
+        variable("CARNET_CLUSTER_SEED").unwrap_or_else(|| SeededRng::from_entropy().next_u64());
+    println!("replay: CARNET_CLUSTER_SEED={seed} cargo test -p carnet-cli --test cassandra");
+    for workload in ["list-append", "register"] {
+        let Some(url) = store(LOOPBACK) else { return };
+        let mut stress = carnet();
+        stress.args(["stress", "--store", &url, "--workload", workload, "--servers", "2"]);
+        stress.args(["--kill-every", "5", "--pause-every", "4", "--seconds", &seconds]);
+        let said = succeed(stress.args(["--clients", "6", "--seed", &seed.to_string()]));
+        assert!(said.contains("strictly serializable, nothing acknowledged is missing"), "{said}");
+        println!("{workload}: {said}");
+    }
+}
+
+/// As `crash.rs` has it for a directory: transfers, and a server that is killed under them.
+#[test]
+fn money_is_neither_made_nor_lost() {
+    let Some(url) = store(LOOPBACK) else { return };
+    let Some(python) = clients::python() else { return };
+    let seed =
+        variable("CARNET_CLUSTER_SEED").unwrap_or_else(|| SeededRng::from_entropy().next_u64());
+    let replay = format!(
+        "replay: CARNET_CLUSTER_SEED={seed} cargo test -p carnet-cli --test cassandra money"
+    );
+    let mut server = Server::of_store(&url, "127.0.0.1:0");
+    let listen = server.cql.to_string();
+    let mut bank = clients::Bank::start(&python, &server.port(), seed, 60);
+    bank.ask("setup", &replay);
+    for round in 0..2 {
+        bank.ask(&format!("round {round}"), &replay);
+        support::pause(std::time::Duration::from_millis(700));
+        server.process.kill();
+        server = Server::of_store(&url, &listen);
+        println!("round {round} {}", bank.ask(&format!("check {round}"), &replay));
+    }
+    println!("{}", bank.ask("check all", &replay));
+}
+
+#[test]
+fn the_shell_works_on_a_cluster() {
+    let Some(url) = store(LONG_LEASE) else { return };
+    let cql = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', \
+               'replication_factor': 1}; CREATE TABLE k.t (a int PRIMARY KEY, b text); \
+               INSERT INTO k.t (a, b) VALUES (1, 'x'); SELECT * FROM k.t";
+    let said = succeed(carnet().args(["shell", "--store", &url, "--json", "-e", cql]));
+    assert_eq!(said, "{\"a\":1,\"b\":\"x\"}\n");
+    // The next one need not wait for the lease.
+    let cql = "SELECT b FROM k.t WHERE a = 1";
+    let said = succeed(carnet().args(["shell", "--store", &url, "--json", "-e", cql]));
+    assert_eq!(said, "{\"b\":\"x\"}\n");
+}
+
+#[test]
+fn a_url_that_is_wrong_shows_no_password() {
+    let url = "cassandra://ann:s3cret@127.0.0.1/ks?colour=red";
+    for command in ["serve", "shell"] {
+        let error = fail(carnet().args([command, "--store", url]));
+        assert!(error.contains("colour") && !error.contains("s3cret"), "{error}");
+    }
+    let error = fail(carnet().args(["shell", "--store", "cassandra://127.0.0.1:1/ks", "-e", ""]));
+    assert!(error.contains("no cluster answers at 127.0.0.1:1"), "{error}");
+}

@@ -1,0 +1,61 @@
+//! A keyspace for each test, on the node that all share.
+
+use std::process;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use carnet_base::{SystemClock, block_on};
+use carnet_store_cql::{CqlCluster, CqlOptions, Replication};
+
+use crate::node::{Node, node, say};
+
+/// Held for reading by whoever uses the node, for writing by whoever pauses it.
+static RUNNING: RwLock<()> = RwLock::new(());
+
+/// A keyspace on the node, to be used by one test.
+pub(crate) struct Keyspace {
+    node: &'static Node,
+    pub(crate) options: CqlOptions,
+    _running: Option<RwLockReadGuard<'static, ()>>,
+}
+
+impl Keyspace {
+    pub(crate) fn connect(&self) -> CqlCluster {
+        block_on(CqlCluster::connect(&self.options, Arc::new(SystemClock))).unwrap()
+    }
+
+    /// Connects to a further keyspace that nobody has used.
+    pub(crate) fn connect_to_another(&self) -> CqlCluster {
+        block_on(CqlCluster::connect(&fresh(self.node), Arc::new(SystemClock))).unwrap()
+    }
+}
+
+/// Makes options of a keyspace that nobody has used; `None` where there is no Cassandra.
+pub(crate) fn keyspace() -> Option<Keyspace> {
+    let node = node()?;
+    let running = RUNNING.read().unwrap_or_else(PoisonError::into_inner);
+    Some(Keyspace { node, options: fresh(node), _running: Some(running) })
+}
+
+/// The same with the node for this test alone, and its process id.
+pub(crate) fn keyspace_alone<T>(test: impl FnOnce(&Keyspace, rustix::process::Pid) -> T) {
+    let Some(node) = node() else { return };
+    let Some(id) = node.process_id else {
+        say("skipped: a node of which no process id is known is not paused");
+        return;
+    };
+    let _alone = RUNNING.write().unwrap_or_else(PoisonError::into_inner);
+    test(
+        &Keyspace { node, options: fresh(node), _running: None },
+        rustix::process::Pid::from_raw(id).unwrap(),
+    );
+}
+
+fn fresh(node: &Node) -> CqlOptions {
+    static USED: AtomicUsize = AtomicUsize::new(0);
+    let number = USED.fetch_add(1, Ordering::Relaxed);
+    let name = format!("test{}_{number}", process::id());
+    let points = vec![node.contact_point.clone()];
+    let replication = Replication::EveryDatacenter(1);
+    CqlOptions { replication, ..CqlOptions::new(points, name) }
+}
