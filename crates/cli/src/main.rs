@@ -29,6 +29,7 @@ mod commands;
 mod copy;
 mod origin;
 mod place;
+mod settings;
 mod shell;
 
 use std::io::{self, IsTerminal};
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(arguments) => arguments.run(),
         Command::Shell(arguments) => arguments.run(),
+        Command::Config(arguments) => arguments.run(),
         Command::HashPassword(arguments) => arguments.run(),
         Command::Inspect(arguments) => arguments.run(),
         Command::Stress(arguments) => arguments.run(),

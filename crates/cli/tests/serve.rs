@@ -105,6 +105,36 @@ fn hash_password(name: &str, password: &str) -> String {
 }
 
 #[test]
+fn settings_come_from_a_file_and_the_command_line_wins() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("carnet.toml");
+    let name = file.to_str().unwrap();
+    succeed(carnet().args(["config", "init", name]));
+    assert_eq!(
+        succeed(carnet().args(["config", "check", name])),
+        format!("{name}: serves carnet-data on 127.0.0.1:9042\n")
+    );
+    let again = fail(carnet().args(["config", "init", name]));
+    assert!(again.contains("is there already"), "{again}");
+
+    let settings = "[server]\nlisten = \"127.0.0.1:1\"\n[database]\ndirectory = \"bank\"\n";
+    std::fs::write(&file, settings).unwrap();
+    // The server's own arguments: a port, and a directory of the test's.
+    let server = Server::start(&directory.path().join("other"), &["--config", name]);
+    assert_ne!(server.port(), "1");
+    assert!(directory.path().join("other").exists() && !directory.path().join("bank").exists());
+    let said = succeed(carnet().args(["config", "check", name]));
+    let bank = directory.path().join("bank");
+    assert!(said.contains(&format!("serves {} on 127.0.0.1:1", bank.display())), "{said}");
+
+    std::fs::write(&file, format!("{settings}colour = \"red\"\n")).unwrap();
+    for command in [&["config", "check", name][..], &["serve", "--config", name]] {
+        let error = fail(carnet().args(command));
+        assert!(error.contains(&format!("{name}, line 5: [database] has no colour")), "{error}");
+    }
+}
+
+#[test]
 fn a_users_file_that_is_wrong_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let users = directory.path().join("users");

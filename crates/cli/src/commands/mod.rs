@@ -3,6 +3,7 @@
 mod ask;
 mod backup;
 mod compact;
+mod config;
 mod hash_password;
 mod inspect;
 mod maelstrom;
@@ -47,6 +48,7 @@ Examples:
 pub(crate) enum Command {
     Serve(serve::Serve),
     Shell(shell::Shell),
+    Config(config::Config),
     HashPassword(hash_password::HashPassword),
     /// Shows what one file of a database holds.
     Inspect(inspect::Inspect),

@@ -1,21 +1,27 @@
 //! `carnet serve`: a database behind ports.
 
 use std::io::{self, IsTerminal, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use carnet::base::{Clock, SystemClock};
-use carnet::{Db, Durability};
+use carnet::{Builder, Db, Durability};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use carnet_server::{Authenticator, Config, CqlBackend, Server};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::prelude::*;
 
 use crate::place::Place;
+use crate::settings::{self, Http, Settings};
+
+const DIRECTORY: &str = "carnet-data";
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9042);
+const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9180);
 
 /// Serve a database to cqlsh and drivers, by the native protocol v4 and v5.
 ///
@@ -24,23 +30,35 @@ use crate::place::Place;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
     /// The database's directory; it is made when it is not there.
-    #[arg(value_name = "DIR", default_value = "carnet-data")]
-    directory: PathBuf,
+    ///
+    /// Default: carnet-data
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
     /// A database on a Cassandra or ScyllaDB cluster instead, which any number of servers may
     /// serve at once: cassandra://user@host1,host2/keyspace?option=value. `docs/cassandra.md`
     /// tells more; an option that is not there is answered with all there are.
     #[arg(long, value_name = "URL", conflicts_with_all = ["directory", "durability"])]
     store: Option<String>,
     /// The address for CQL; port 0 picks a free one. Beyond loopback it takes --users.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9042")]
-    listen: SocketAddr,
+    ///
+    /// Default: 127.0.0.1:9042
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
     /// The address for /livez, /readyz and /metrics, or "off".
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9180", value_parser = http)]
-    http: Http,
+    ///
+    /// Default: 127.0.0.1:9180
+    #[arg(long, value_name = "ADDRESS", value_parser = settings::http)]
+    http: Option<Http>,
     /// What an acknowledgement promises: "always" synced, synced every "interval:MILLISECONDS", or
     /// "none": written, not synced.
-    #[arg(long, value_name = "WHEN", default_value = "always", value_parser = durability)]
-    durability: Durability,
+    ///
+    /// Default: always
+    #[arg(long, value_name = "WHEN", value_parser = settings::durability)]
+    durability: Option<Durability>,
+    /// A file with settings, as `carnet config init` writes it. What stands on the command line
+    /// wins.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// A file with a line NAME:HASH for each user, as `carnet hash-password` prints it. With it,
     /// clients have to log in.
     #[arg(long, value_name = "FILE")]
@@ -52,49 +70,29 @@ Examples:
   carnet serve
   carnet serve /srv/bank --listen 127.0.0.1:9043 --http off
   carnet serve --store 'cassandra://10.0.0.1,10.0.0.2/bank?listen=10.0.0.9:9044&secret_file=secret'
+  carnet config init carnet.toml && carnet serve --config carnet.toml
   carnet hash-password ann >> users && carnet serve --listen 0.0.0.0:9042 --users users
   curl http://127.0.0.1:9180/metrics";
 
-/// Where to answer monitors, if anywhere.
-#[derive(Clone, Copy)]
-struct Http(Option<SocketAddr>);
-
-fn http(text: &str) -> Result<Http, String> {
-    if text == "off" {
-        return Ok(Http(None));
-    }
-    match text.parse() {
-        Ok(address) => Ok(Http(Some(address))),
-        Err(_) => Err("expected an address and port such as 127.0.0.1:9180, or off".into()),
-    }
-}
-
-fn durability(text: &str) -> Result<Durability, String> {
-    let millis = text.strip_prefix("interval:").and_then(|millis| millis.parse().ok());
-    match (text, millis) {
-        ("always", _) => Ok(Durability::Always),
-        ("none", _) => Ok(Durability::None),
-        (_, Some(millis @ 1..)) => Ok(Durability::Interval(Duration::from_millis(millis))),
-        _ => Err("expected always, none, or interval:MILLISECONDS such as interval:100".into()),
-    }
-}
-
 impl Serve {
     pub(crate) fn run(self) -> Result<()> {
-        tracing_subscriber::fmt()
+        // The cluster's driver tells of each connection.
+        let events =
+            Targets::new().with_default(LevelFilter::INFO).with_target("scylla", LevelFilter::WARN);
+        let lines = tracing_subscriber::fmt::layer()
             .with_writer(io::stderr)
             .with_ansi(io::stderr().is_terminal())
-            .with_target(false)
-            .init();
-        let authenticator = self.users.as_deref().map(authenticator).transpose()?;
+            .with_target(false);
+        tracing_subscriber::registry().with(lines.with_filter(events)).init();
+        let settings = self.settings()?;
+        let authenticator = settings.users.as_deref().map(authenticator).transpose()?;
         let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-        let directory = Some(self.directory);
-        let place =
-            Place::of(directory, self.store.as_deref())?.expect("a directory has a default");
-        let db = place.open(Db::builder().durability(self.durability).control(true))?;
-        let listen = with_port(self.listen)?;
+        let place = place(&settings)?;
+        let db = place.open(builder(&settings).control(true))?;
+        let listen = with_port(settings.listen.unwrap_or(LISTEN))?;
         let executor = Executor::new(db.clone(), node_info(&place, listen));
-        let config = Config { http: self.http.0, ..Config::new(listen) };
+        let http = settings.http.unwrap_or(Http(Some(HTTP))).0;
+        let config = Config { http, ..Config::new(listen) };
         runtime.block_on(async {
             let served = Box::pin(serve(config, executor, authenticator, &place)).await;
             db.leave().await;
@@ -103,6 +101,54 @@ impl Serve {
             Ok(())
         })
     }
+}
+
+impl Serve {
+    /// Lays what the command line says over what the file says.
+    fn settings(self) -> Result<Settings> {
+        let file = self.config.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
+        let has_place = self.directory.is_some() || self.store.is_some();
+        let (directory, store) =
+            if has_place { (self.directory, self.store) } else { (file.directory, file.store) };
+        Ok(Settings {
+            listen: self.listen.or(file.listen),
+            http: self.http.or(file.http),
+            users: self.users.or(file.users),
+            directory,
+            store,
+            durability: self.durability.or(file.durability),
+            ..file
+        })
+    }
+
+    /// Says where the database is that settings name, and where it is served. What can be read
+    /// without serving is read.
+    pub(crate) fn described(settings: &Settings) -> Result<(Place, SocketAddr)> {
+        settings.users.as_deref().map(authenticator).transpose()?;
+        Ok((place(settings)?, settings.listen.unwrap_or(LISTEN)))
+    }
+}
+
+fn place(settings: &Settings) -> Result<Place> {
+    let directory = settings.directory.clone().unwrap_or_else(|| DIRECTORY.into());
+    Place::of(Some(directory), settings.store.as_deref())?.context("a directory has a default")
+}
+
+fn builder(settings: &Settings) -> Builder {
+    let mut builder = Db::builder();
+    if let Some(durability) = settings.durability {
+        builder = builder.durability(durability);
+    }
+    if let Some(memory_bytes) = settings.memory_bytes {
+        builder = builder.memory_bytes(memory_bytes);
+    }
+    if let Some(retention) = settings.retention {
+        builder = builder.retention(retention);
+    }
+    if let Some(isolation) = settings.isolation {
+        builder = builder.isolation(isolation);
+    }
+    builder
 }
 
 async fn serve(
@@ -160,27 +206,4 @@ fn node_info(place: &Place, listen: SocketAddr) -> NodeInfo {
     info.started_secs =
         i32::try_from(SystemClock.wall().millis().div_euclid(1_000)).unwrap_or(i32::MAX);
     info
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durability_has_three_forms() {
-        assert_eq!(durability("always"), Ok(Durability::Always));
-        assert_eq!(durability("none"), Ok(Durability::None));
-        let interval = Duration::from_millis(50);
-        assert_eq!(durability("interval:50"), Ok(Durability::Interval(interval)));
-        for wrong in ["", "interval", "interval:", "interval:0", "interval:-1", "sometimes"] {
-            assert!(durability(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn http_can_be_off() {
-        assert_eq!(http("off").unwrap().0, None);
-        assert_eq!(http("127.0.0.1:0").unwrap().0.unwrap().port(), 0);
-        assert!(http("9180").is_err());
-    }
 }

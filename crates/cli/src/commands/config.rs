@@ -1,0 +1,45 @@
+//! `carnet config`: files of settings, written and checked.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+
+use super::serve::Serve;
+use crate::settings::{Settings, template};
+
+/// Write a file of settings for `carnet serve --config`, or check one.
+#[derive(Args)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Writes a file with every setting, its default and what it does; prints it without FILE.
+    Init { file: Option<PathBuf> },
+    /// Reads a file as `carnet serve` would, and says what it makes of it.
+    Check { file: PathBuf },
+}
+
+impl Config {
+    pub(crate) fn run(self) -> Result<()> {
+        match self.what {
+            What::Init { file: None } => Ok(io::stdout().write_all(template().as_bytes())?),
+            What::Init { file: Some(path) } => {
+                if path.exists() {
+                    bail!("{} is there already", path.display());
+                }
+                std::fs::write(&path, template())
+                    .with_context(|| format!("cannot write {}", path.display()))
+            }
+            What::Check { file } => {
+                let (place, listen) = Serve::described(&Settings::read(&file)?)?;
+                println!("{}: serves {place} on {listen}", file.display());
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Settings from a file.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use carnet::cluster::ClusterUrl;
+use toml::de::{DeTable, DeValue};
+
+use super::known::{is_known, names, sections};
+use super::{Settings, bytes, durability, http, isolation, listen, time};
+
+/// Options of a cluster's URL that name files.
+const PATHS: &[&str] =
+    &["password_file", "ca", "cert", "key", "secret_file", "peer_cert", "peer_key", "peer_ca"];
+
+/// A setting as a file gives it.
+struct Given {
+    section: String,
+    name: String,
+    text: String,
+    line: usize,
+}
+
+impl Settings {
+    /// Reads a file.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the settings in {}", path.display()))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Self::parse(&text, folder).map_err(|error| anyhow!("{}, {error:#}", path.display()))
+    }
+
+    /// Reads a file's text. Errors begin with its line.
+    fn parse(text: &str, folder: &Path) -> Result<Self> {
+        let mut settings = Self::default();
+        let mut cluster = Vec::new();
+        for given in all(text)? {
+            let line = given.line;
+            if given.section == "cluster" {
+                cluster.push(given);
+                continue;
+            }
+            let name = format!("{}.{}", given.section, given.name);
+            let taken = settings.take(&given, folder);
+            taken.map_err(|why| anyhow!("line {line}: {name} {:?}: {why}", given.text))?;
+        }
+        settings.store = store(&cluster, folder)?;
+        if settings.store.is_some() && settings.directory.is_some() {
+            bail!("line 1: the database is in database.directory or on cluster.url, not both");
+        }
+        Ok(settings)
+    }
+
+    fn take(&mut self, given: &Given, folder: &Path) -> Result<(), String> {
+        let text = &*given.text;
+        let path = || folder.join(text);
+        match (&*given.section, &*given.name) {
+            ("server", "listen") => self.listen = Some(listen(text)?),
+            ("server", "http") => self.http = Some(http(text)?),
+            ("server", "users") => self.users = Some(path()),
+            ("database", "directory") => self.directory = Some(path()),
+            ("database", "durability") => self.durability = Some(durability(text)?),
+            ("database", "memory") => self.memory_bytes = Some(bytes(text)?),
+            ("database", "retention") => self.retention = Some(time(text)?),
+            ("database", "isolation") => self.isolation = Some(isolation(text)?),
+            (section, name) => unreachable!("{section}.{name} is known and not taken"),
+        }
+        Ok(())
+    }
+}
+
+/// Lists the settings of a file, in its order, and refuses what there is none of.
+fn all(text: &str) -> Result<Vec<Given>> {
+    let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+    let table = DeTable::parse(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        anyhow!("line {}: {}", line(at), error.message())
+    })?;
+    let mut given = Vec::new();
+    for (section, value) in table.into_inner() {
+        let at = line(section.span().start);
+        let section = section.into_inner().into_owned();
+        if !sections().contains(&&*section) {
+            bail!("line {at}: there is no [{section}]; there are {}", sections().join(", "));
+        }
+        let DeValue::Table(settings) = value.into_inner() else {
+            bail!("line {at}: {section} is a section: [{section}]");
+        };
+        for (name, value) in settings {
+            let at = line(name.span().start);
+            let name = name.into_inner().into_owned();
+            if !is_known(&section, &name) {
+                let names: Vec<&str> = names(&section).collect();
+                bail!("line {at}: [{section}] has no {name}; it has {}", names.join(", "));
+            }
+            let text = match value.into_inner() {
+                DeValue::String(text) => text.into_owned(),
+                DeValue::Integer(number) => number.to_string(),
+                DeValue::Boolean(is_so) => is_so.to_string(),
+                _ => bail!("line {at}: {section}.{name} takes a text, between quotes"),
+            };
+            given.push(Given { section: section.clone(), name, text, line: at });
+        }
+    }
+    given.sort_by_key(|given| given.line);
+    Ok(given)
+}
+
+/// Makes the URL of a cluster from its section.
+fn store(cluster: &[Given], folder: &Path) -> Result<Option<String>> {
+    let Some(first) = cluster.first().map(|given| given.line) else { return Ok(None) };
+    let Some(url) = cluster.iter().find(|given| given.name == "url") else {
+        bail!("line {first}: cluster.url is missing");
+    };
+    let line = url.line;
+    let mut url = url.text.clone();
+    for Given { name, text, .. } in cluster.iter().filter(|given| given.name != "url") {
+        let text = if PATHS.contains(&&**name) {
+            let path: PathBuf = folder.join(text);
+            path.display().to_string()
+        } else {
+            text.clone()
+        };
+        url.push(if url.contains('?') { '&' } else { '?' });
+        let _ = write!(url, "{name}={}", encoded(&text));
+    }
+    ClusterUrl::parse(&url).map_err(|error| anyhow!("line {line}: {error}"))?;
+    Ok(Some(url))
+}
+
+/// Percent-encodes all that means something in a URL.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/:,".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use carnet::base::{Rng, SeededRng};
+    use carnet::{Durability, Isolation};
+
+    use super::super::template;
+    use super::*;
+
+    fn parse(text: &str) -> Result<Settings> {
+        Settings::parse(text, Path::new("/etc/carnet"))
+    }
+
+    #[test]
+    fn a_file_says_what_the_command_line_can_say() {
+        let settings = parse(
+            "[server]\nlisten = \"127.0.0.1:1\"\nhttp = \"off\"\nusers = \"users\"\n\
+             [database]\ndirectory = \"/srv/data\"\ndurability = \"interval:50\"\n\
+             memory = \"1GiB\"\nretention = \"2h\"\nisolation = \"snapshot\"\n",
+        )
+        .unwrap();
+        let expected = Settings {
+            listen: Some("127.0.0.1:1".parse().unwrap()),
+            http: Some(super::super::Http(None)),
+            users: Some("/etc/carnet/users".into()),
+            directory: Some("/srv/data".into()),
+            store: None,
+            durability: Some(Durability::Interval(Duration::from_millis(50))),
+            memory_bytes: Some(1 << 30),
+            retention: Some(Duration::from_secs(7_200)),
+            isolation: Some(Isolation::Snapshot),
+        };
+        assert_eq!(settings, expected);
+    }
+
+    #[test]
+    fn a_cluster_takes_every_option_of_its_url() {
+        let settings = parse(
+            "[cluster]\nurl = \"cassandra://ann@h1,h2/ks?threads=2\"\nlease = \"2s\"\n\
+             password_file = \"pass word\"\nlisten = \"10.0.0.1:9\"\nsecret = \"a&b=c\"\n",
+        )
+        .unwrap();
+        let url = ClusterUrl::parse(&settings.store.unwrap()).unwrap();
+        assert_eq!(url.password_file, Some("/etc/carnet/pass word".into()));
+        assert_eq!((url.cql.threads, url.sequencer.lease.timeout), (2, Duration::from_secs(2)));
+        let secret = carnet::cluster::Secret::Text("a&b=c".into());
+        assert_eq!(url.peers.unwrap().secret, Some(secret));
+    }
+
+    #[test]
+    fn the_template_says_nothing_and_holds_everything() {
+        assert_eq!(parse(&template()).unwrap(), Settings::default());
+        let template = template();
+        let lines: Vec<&str> = template.lines().collect();
+        for section in sections() {
+            for name in names(section) {
+                let is_there =
+                    |line: &&str| line.starts_with(&format!("#{name} ")) && line.contains("= \"");
+                assert!(lines.iter().any(is_there), "{section}.{name}");
+            }
+        }
+        // Every setting with a default is read with it.
+        let given: String = lines
+            .iter()
+            .filter(|line| !line.contains("= \"\""))
+            .map(|line| match line.strip_prefix('#') {
+                Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase()) => rest,
+                _ => line,
+            })
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        let settings = parse(&given).unwrap();
+        assert_eq!(settings.durability, Some(Durability::Always));
+        assert_eq!(settings.memory_bytes, Some(512 << 20));
+        assert_eq!(settings.isolation, Some(Isolation::StrictSerializable));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        for (text, why) in [
+            (
+                "[server]\n\nlisten = \"here\"",
+                "line 3: server.listen \"here\": expected an address",
+            ),
+            ("[server]\nport = 1", "line 2: [server] has no port; it has listen, http, users"),
+            ("\n[sever]", "line 2: there is no [sever]; there are server, database, cluster"),
+            ("server = 1", "line 1: server is a section"),
+            ("[server]\nlisten = [1]", "line 2: server.listen takes a text"),
+            ("[server]\nlisten = \"x", "line 2: "),
+            ("[server]\nusers = \"a\"\nusers = \"b\"", "line 3: duplicate key"),
+            ("[database]\nmemory = 5", "line 2: database.memory \"5\": expected a size"),
+            ("[cluster]\nlease = \"1s\"", "line 2: cluster.url is missing"),
+            (
+                "[cluster]\nlease = \"1x\"\nurl = \"cassandra://h/k\"",
+                "line 3: the cluster's URL: lease",
+            ),
+            ("[cluster]\nurl = \"h\"", "line 2: the cluster's URL"),
+            ("[database]\ndirectory = \"d\"\n[cluster]\nurl = \"cassandra://h/k\"", "not both"),
+        ] {
+            let error = format!("{:#}", parse(text).unwrap_err());
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn no_text_brings_it_down() {
+        let good = "[server]\nlisten = \"1\"\n[cluster]\nurl = \"cassandra://h/k\"\n[database]";
+        for seed in 0..5_000 {
+            let mut rng = SeededRng::new(seed);
+            let mut bytes = good.as_bytes().to_vec();
+            for _ in 0..1 + rng.below(5) {
+                let at = usize::try_from(rng.below(bytes.len() as u64)).unwrap();
+                bytes[at] = b"[]\"=\n#.'{}\\ 1a"[usize::try_from(rng.below(14)).unwrap()];
+            }
+            let _ = parse(std::str::from_utf8(&bytes).unwrap());
+        }
+    }
+}

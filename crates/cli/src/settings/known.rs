@@ -1,0 +1,117 @@
+//! Every setting there is.
+
+use std::fmt::Write;
+
+use carnet::cluster::OPTIONS;
+
+/// A setting, with what it is where it is not given.
+pub(super) struct Setting {
+    pub(super) section: &'static str,
+    pub(super) name: &'static str,
+    default: &'static str,
+    what: &'static str,
+}
+
+const fn setting(
+    section: &'static str,
+    name: &'static str,
+    default: &'static str,
+    what: &'static str,
+) -> Setting {
+    Setting { section, name, default, what }
+}
+
+/// Those of this program. In `[cluster]` there are those of a cluster's URL as well.
+pub(super) const SETTINGS: &[Setting] = &[
+    setting(
+        "server",
+        "listen",
+        "127.0.0.1:9042",
+        "The address for CQL. Beyond loopback it takes users.",
+    ),
+    setting(
+        "server",
+        "http",
+        "127.0.0.1:9180",
+        "The address for /livez, /readyz and /metrics, or \"off\".",
+    ),
+    setting(
+        "server",
+        "users",
+        "",
+        "A file with a line NAME:HASH for each user, as `carnet hash-password` prints it.",
+    ),
+    setting(
+        "database",
+        "directory",
+        "carnet-data",
+        "The database's directory. Nothing of this section counts beside [cluster] but isolation.",
+    ),
+    setting(
+        "database",
+        "durability",
+        "always",
+        "What an acknowledgement promises: always, interval:MILLISECONDS, or none.",
+    ),
+    setting(
+        "database",
+        "memory",
+        "512MiB",
+        "What the storage engine takes for gathered writes, its cache and reads from disk.",
+    ),
+    setting("database", "retention", "10m", "For how long what was visible can be read again."),
+    setting(
+        "database",
+        "isolation",
+        "strict-serializable",
+        "Of statements that do not ask for another: strict-serializable, serializable or snapshot.",
+    ),
+    setting(
+        "cluster",
+        "url",
+        "",
+        "A database on a Cassandra or ScyllaDB cluster: cassandra://user@host1,host2/keyspace. \
+         Further\n# settings of this section are the URL's options, and may stand in either.",
+    ),
+];
+
+/// Tells whether there is a setting.
+pub(super) fn is_known(section: &str, name: &str) -> bool {
+    names(section).any(|known| known == name)
+}
+
+/// Returns the names of a section's settings.
+pub(super) fn names(section: &str) -> impl Iterator<Item = &'static str> {
+    let own = SETTINGS.iter().filter(move |known| known.section == section);
+    let options = OPTIONS.iter().filter(move |_| section == "cluster");
+    own.map(|known| known.name).chain(options.map(|(name, _)| *name))
+}
+
+/// Returns the sections.
+pub(super) fn sections() -> Vec<&'static str> {
+    let mut sections: Vec<&str> = SETTINGS.iter().map(|known| known.section).collect();
+    sections.dedup();
+    sections
+}
+
+/// Writes a file that says nothing, and explains everything.
+pub(crate) fn template() -> String {
+    let mut text = String::from(
+        "# Settings of `carnet serve --config FILE`. What stands on the command line wins.\n\
+         # Paths are relative to this file. `carnet config check FILE` reads it without serving.\n",
+    );
+    for section in sections() {
+        let _ = write!(text, "\n[{section}]\n");
+        for Setting { name, default, what, .. } in
+            SETTINGS.iter().filter(|known| known.section == section)
+        {
+            let _ = writeln!(text, "# {what}\n#{name} = \"{default}\"\n");
+        }
+        if section == "cluster" {
+            for (name, what) in OPTIONS {
+                let _ = writeln!(text, "#{name:16} = \"\"   # {what}");
+            }
+        }
+    }
+    text.trim_end().to_owned() + "\n"
+}

@@ -1,0 +1,126 @@
+//! What `carnet serve` can be told: by a file, and by the command line, which wins.
+//!
+//! ```text
+//!   known    every setting there is, and what it says: the template and the errors are made of it
+//!   file     TOML to settings, each with its line; an unknown one is refused
+//! ```
+//!
+//! Paths in a file are relative to the file.
+
+mod file;
+mod known;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use carnet::{Durability, Isolation};
+
+pub(crate) use known::template;
+
+/// Settings that were given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Settings {
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) http: Option<Http>,
+    pub(crate) users: Option<PathBuf>,
+    pub(crate) directory: Option<PathBuf>,
+    /// The URL of a cluster.
+    pub(crate) store: Option<String>,
+    pub(crate) durability: Option<Durability>,
+    pub(crate) memory_bytes: Option<usize>,
+    pub(crate) retention: Option<Duration>,
+    pub(crate) isolation: Option<Isolation>,
+}
+
+/// Where to answer monitors, if anywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Http(pub(crate) Option<SocketAddr>);
+
+pub(crate) fn http(text: &str) -> Result<Http, String> {
+    if text == "off" {
+        return Ok(Http(None));
+    }
+    match text.parse() {
+        Ok(address) => Ok(Http(Some(address))),
+        Err(_) => Err("expected an address and port such as 127.0.0.1:9180, or off".into()),
+    }
+}
+
+pub(crate) fn durability(text: &str) -> Result<Durability, String> {
+    let millis = text.strip_prefix("interval:").and_then(|millis| millis.parse().ok());
+    match (text, millis) {
+        ("always", _) => Ok(Durability::Always),
+        ("none", _) => Ok(Durability::None),
+        (_, Some(millis @ 1..)) => Ok(Durability::Interval(Duration::from_millis(millis))),
+        _ => Err("expected always, none, or interval:MILLISECONDS such as interval:100".into()),
+    }
+}
+
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "expected an address and port such as 127.0.0.1:9042".into())
+}
+
+fn isolation(text: &str) -> Result<Isolation, String> {
+    match text {
+        "strict-serializable" => Ok(Isolation::StrictSerializable),
+        "serializable" => Ok(Isolation::Serializable),
+        "snapshot" => Ok(Isolation::Snapshot),
+        _ => Err("expected strict-serializable, serializable or snapshot".into()),
+    }
+}
+
+/// A number and one of these units.
+fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let at = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(at);
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit.trim())?;
+    number.parse::<u64>().ok()?.checked_mul(*factor)
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+    let bytes = scaled(text, &units).filter(|bytes| *bytes > 0);
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or_else(|| "expected a size such as 512MiB or 4GiB".into())
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
+    let seconds = scaled(text, &units);
+    seconds.map(Duration::from_secs).ok_or_else(|| "expected a time such as 30s, 10m or 2h".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durability_has_three_forms() {
+        assert_eq!(durability("always"), Ok(Durability::Always));
+        assert_eq!(durability("none"), Ok(Durability::None));
+        let interval = Duration::from_millis(50);
+        assert_eq!(durability("interval:50"), Ok(Durability::Interval(interval)));
+        for wrong in ["", "interval", "interval:", "interval:0", "interval:-1", "sometimes"] {
+            assert!(durability(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn http_can_be_off() {
+        assert_eq!(http("off").unwrap().0, None);
+        assert_eq!(http("127.0.0.1:0").unwrap().0.unwrap().port(), 0);
+        assert!(http("9180").is_err());
+    }
+
+    #[test]
+    fn sizes_and_times_have_units() {
+        assert_eq!(bytes("512MiB"), Ok(512 << 20));
+        assert_eq!(bytes("4 GiB"), Ok(4 << 30));
+        assert_eq!(time("10m"), Ok(Duration::from_secs(600)));
+        assert_eq!(time("0s"), Ok(Duration::ZERO));
+        for wrong in ["", "5", "MiB", "0MiB", "5MB", "-1s", "99999999999999999999s", "5w"] {
+            assert!(bytes(wrong).is_err() && time(wrong).is_err(), "{wrong}");
+        }
+    }
+}
