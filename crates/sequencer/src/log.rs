@@ -251,7 +251,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
                 let message = format!("this process stopped: {why}");
                 return Ok(Response::Refused(Error::corrupted(message)));
             }
-            match self.ask_once(request, until).await {
+            match self.ask_once(request, until, rung).await {
                 Some(Response::NotLeading) | None => {}
                 Some(answer) => return Ok(answer),
             }
@@ -264,18 +264,23 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         }
     }
 
-    async fn ask_once(&self, request: &Request, until: Moment) -> Option<Response> {
+    /// Asks whoever leads. His answer is not waited for once the role has changed, which it has
+    /// when its bell has rung more often than `rung`.
+    async fn ask_once(&self, request: &Request, until: Moment, rung: u64) -> Option<Response> {
         let left = until.since(self.now());
-        let timer = &self.node.doors().timer;
+        let over = |wait| async move {
+            let changed = self.node.changed().rung_after(rung);
+            first(self.node.doors().timer.wait(wait), changed).await;
+        };
         let answered = match self.node.role() {
             Role::Unknown | Role::Stopped(_) => return None,
-            Role::Leading(leader) => first(leader.answer(request.clone()), timer.wait(left)).await,
+            Role::Leading(leader) => first(leader.answer(request.clone()), over(left)).await,
             Role::Following(address, _) => {
                 let call = async {
                     let called = self.transport.call(&address, request.clone()).await;
                     called.unwrap_or(Response::NotLeading)
                 };
-                first(call, timer.wait(left.min(self.node.options().call_timeout))).await
+                first(call, over(left.min(self.node.options().call_timeout))).await
             }
         };
         match answered {
@@ -304,8 +309,9 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
             open.oldest()
         };
         let request = Request::Alive { client: self.client, oldest };
+        let until = self.now().after(self.node.options().call_timeout);
         // The next one comes soon.
-        let _ = self.ask_once(&request, self.now().after(self.node.options().call_timeout)).await;
+        let _ = self.ask_once(&request, until, self.node.changed().count()).await;
     }
 
     /// Tells the leader that a snapshot is not needed any more.

@@ -6,7 +6,8 @@ mod common;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use carnet_base::{Epoch, ErrorKind, Timestamp};
+use carnet_base::{Clock as _, Epoch, ErrorKind, Timestamp};
+use carnet_sequencer::Options;
 use carnet_store::cluster::Register;
 use carnet_store::{BeginKind, CommitLog, Context, Outcome};
 use carnet_txn::Isolation;
@@ -59,6 +60,23 @@ fn a_deposed_leader_hands_out_no_strict_snapshot() {
     let strict = database.begin(&stale, BeginKind::ReadOnly);
     assert!(strict.read >= commit);
     assert_eq!(database.read(&stale, &cell("x"), strict.read).as_deref(), Some(&b"new"[..]));
+}
+
+/// A leader that hangs is not waited for once there is another one.
+#[test]
+fn whoever_waits_for_a_leader_that_hangs_asks_the_next_one() {
+    let options = Options { call_timeout: Duration::from_secs(3600), ..Options::default() };
+    let database = Database::with(Options { patience: options.call_timeout, ..options });
+    let hangs = database.start("hangs");
+    let (next, follower) = (database.start("next"), database.start("follower"));
+    database.snapshot(&follower);
+    hangs.cluster.hold(LEASE);
+    hangs.cluster.hold(Op::Read(Register::Lease));
+    let before = database.world.time.now();
+    let begun = database.snapshot(&follower);
+    assert!(next.log.is_leading() || follower.log.is_leading());
+    assert!(database.world.time.now().since(before) < Duration::from_secs(3));
+    assert!(begun >= database.lease().wall.0);
 }
 
 /// I7. The proof is a read that began after the begin came: one that was under way may have been
