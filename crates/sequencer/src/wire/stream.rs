@@ -221,3 +221,54 @@ async fn in_time<T>(
         Err(_) => Err(Broken::Silent),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    /// Remembers what came in each write.
+    #[derive(Default)]
+    struct Writes(Vec<Vec<u8>>);
+
+    impl AsyncWrite for &mut Writes {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.0.push(bytes.to_vec());
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn everything_that_waits_goes_in_one_write() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let _guard = runtime.enter();
+        let (outbox, heard, mut writes) = (Outbox::new(8), Heard::new(), Writes::default());
+        {
+            let mut writing = pin!(outbox.write_to(&mut writes, Duration::MAX, &heard));
+            let mut poll = || writing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(outbox.push(b"ab") && outbox.push(b"c") && outbox.push(b"def"));
+            assert!(!outbox.push(b"ghi"), "there is no room");
+            assert!(poll().is_pending());
+            assert!(outbox.push(b"ghi"), "there is again");
+            assert!(poll().is_pending());
+            outbox.close(Broken::Crowded);
+            assert!(matches!(poll(), Poll::Ready(Err(Broken::Crowded))));
+        }
+        assert_eq!(writes.0, [b"abcdef".to_vec(), b"ghi".to_vec()]);
+        assert!(!outbox.push(b"x"));
+    }
+}
