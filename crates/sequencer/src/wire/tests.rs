@@ -68,8 +68,9 @@ fn network_within(runtime: &Runtime, security: Security, limits: Limits) -> TcpN
 
 /// Nobody is given up on a busy machine but by the test that wants it.
 fn patient() -> Limits {
-    let greeting_timeout = Duration::from_secs(60);
-    Limits { greeting_timeout, pings_lost_max: 240, ..Limits::default() }
+    let (greeting_timeout, client_silence_max) =
+        (Duration::from_secs(60), Duration::from_secs(3600));
+    Limits { greeting_timeout, client_silence_max, pings_lost_max: 240, ..Limits::default() }
 }
 
 fn network(runtime: &Runtime) -> TcpNetwork {
@@ -315,11 +316,11 @@ fn a_peer_that_falls_silent_is_given_up() {
 fn pings_keep_a_connection_on_which_an_answer_takes_long() {
     let runtime = runtime();
     let ping_every = Duration::from_millis(5);
-    let limits = Limits { ping_every, pings_lost_max: 40, ..patient() };
+    let limits = Limits { ping_every, pings_lost_max: 20, ..patient() };
     let (leader, follower) = (network(&runtime), network_within(&runtime, secret(), limits));
     let handler = scripted(|request| {
         Box::pin(async move {
-            pause(Duration::from_millis(400)).await;
+            pause(Duration::from_secs(1)).await;
             echoed(&request)
         })
     });
