@@ -1,5 +1,6 @@
 //! Several futures at once, without a runtime.
 
+use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Poll, Waker};
@@ -62,40 +63,69 @@ pub(crate) async fn first<A, B>(
 
 /// Rings for whoever waits; rung while nobody does, it is heard by the next one.
 #[derive(Debug, Default)]
-pub(crate) struct Bell(Mutex<(u64, Vec<Waker>)>);
+pub(crate) struct Bell(Mutex<Rung>);
+
+#[derive(Debug, Default)]
+struct Rung {
+    count: u64,
+    tickets: u64,
+    waiting: BTreeMap<u64, Waker>,
+}
 
 impl Bell {
     pub(crate) fn ring(&self) {
-        let mut bell = lock(&self.0);
-        bell.0 += 1;
-        let waiting = std::mem::take(&mut bell.1);
-        drop(bell);
-        waiting.into_iter().for_each(Waker::wake);
+        let mut rung = lock(&self.0);
+        rung.count += 1;
+        let waiting = std::mem::take(&mut rung.waiting);
+        drop(rung);
+        waiting.into_values().for_each(Waker::wake);
     }
 
     /// How often it has rung: to be asked before looking at what it rings for.
     pub(crate) fn count(&self) -> u64 {
-        lock(&self.0).0
+        lock(&self.0).count
     }
 
     /// Waits until it has rung more often than that.
     pub(crate) async fn rung_after(&self, count: u64) {
+        let mut listening = Listening { bell: self, ticket: None };
         poll_fn(|context| {
-            let mut bell = lock(&self.0);
-            if bell.0 > count {
+            let mut rung = lock(&self.0);
+            if rung.count > count {
                 return Poll::Ready(());
             }
-            bell.1.retain(|waker| !waker.will_wake(context.waker()));
-            bell.1.push(context.waker().clone());
+            let ticket = *listening.ticket.get_or_insert_with(|| {
+                rung.tickets += 1;
+                rung.tickets
+            });
+            let before = rung.waiting.insert(ticket, context.waker().clone());
+            drop(rung);
+            drop(before);
             Poll::Pending
         })
         .await;
     }
 }
 
+/// Whoever listens no more leaves nothing behind: most wait for something else besides.
+struct Listening<'a> {
+    bell: &'a Bell,
+    ticket: Option<u64>,
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            let waker = lock(&self.bell.0).waiting.remove(&ticket);
+            drop(waker);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::task::Context;
 
     use carnet_base::block_on;
 
@@ -124,6 +154,19 @@ mod tests {
         assert_eq!(block_on(all((0..20).map(future), 4)), Ok(()));
         assert_eq!((most.get(), running.get()), (4, 0));
         assert_eq!(block_on(all([1, 99].map(future), 4)), Err(99));
+    }
+
+    #[test]
+    fn whoever_listens_no_more_leaves_nothing_behind() {
+        let bell = Bell::default();
+        for _ in 0..10 {
+            let mut listening = pin!(bell.rung_after(0));
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(listening.as_mut().poll(&mut context).is_pending());
+            assert!(listening.as_mut().poll(&mut context).is_pending());
+            assert_eq!(lock(&bell.0).waiting.len(), 1);
+        }
+        assert!(lock(&bell.0).waiting.is_empty());
     }
 
     #[test]
