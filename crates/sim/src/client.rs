@@ -43,6 +43,17 @@ impl<D: Database> Client<D> {
         self.begin_on(page, kind).await
     }
 
+    /// Begins a transaction that reads what was: of a snapshot that could have been handed out to
+    /// one which was invoked at a moment.
+    pub(crate) async fn begin_as_of(
+        &mut self,
+        read: Timestamp,
+        invoked: u64,
+    ) -> Result<Observed<D::Tx>> {
+        let page = self.ledger.invoke_as_of(Part::Other, self.process, invoked);
+        self.begin_on(page, BeginKind::ReadOnlyAt(read)).await
+    }
+
     /// Takes a snapshot up again: it is the same transaction still.
     pub(crate) async fn resume(&mut self, page: Page, read: Timestamp) -> Result<Observed<D::Tx>> {
         self.begin_on(page, BeginKind::ReadOnlyAt(read)).await

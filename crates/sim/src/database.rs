@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use carnet::{Db, Tx};
-use carnet_base::{Bytes, CellKey, KeyRange, Result, Timestamp};
+use carnet_base::{Bytes, CellKey, KeyRange, Result, Timestamp, WallTime};
 use carnet_store::{BeginKind, CellStore, CommitLog, Context, Outcome, PageLimit};
 use carnet_txn::{Entry, Isolation, Transaction, TransactionPage};
 
@@ -19,6 +19,9 @@ pub(crate) trait Database: Clone + 'static {
     ) -> impl Future<Output = Result<Self::Tx>>;
 
     fn outcome(&self, start: Timestamp) -> impl Future<Output = Result<Outcome>>;
+    fn timestamp_at(&self, wall: WallTime) -> impl Future<Output = Result<Timestamp>>;
+    fn wall_time_of(&self, commit: Timestamp) -> impl Future<Output = Result<WallTime>>;
+    fn swept(&self) -> impl Future<Output = Result<Timestamp>>;
 }
 
 /// A transaction of a database.
@@ -60,6 +63,18 @@ impl<S: CellStore + CommitLog> Database for Bare<S> {
 
     async fn outcome(&self, start: Timestamp) -> Result<Outcome> {
         self.store.outcome(&self.context, start).await
+    }
+
+    async fn timestamp_at(&self, wall: WallTime) -> Result<Timestamp> {
+        self.store.timestamp_at(&self.context, wall).await
+    }
+
+    async fn wall_time_of(&self, commit: Timestamp) -> Result<WallTime> {
+        self.store.wall_time_of(&self.context, commit).await
+    }
+
+    async fn swept(&self) -> Result<Timestamp> {
+        self.store.swept(&self.context).await
     }
 }
 
@@ -115,6 +130,18 @@ impl Database for Db {
 
     async fn outcome(&self, start: Timestamp) -> Result<Outcome> {
         self.outcome_async(start).await
+    }
+
+    async fn timestamp_at(&self, wall: WallTime) -> Result<Timestamp> {
+        self.timestamp_at_async(wall).await
+    }
+
+    async fn wall_time_of(&self, commit: Timestamp) -> Result<WallTime> {
+        self.wall_time_of_async(commit).await
+    }
+
+    async fn swept(&self) -> Result<Timestamp> {
+        Self::swept(self).await
     }
 }
 

@@ -103,8 +103,14 @@ impl Ledger {
     }
 
     pub(crate) fn invoke(&self, part: Part, process: i64) -> Page {
+        let invoked = self.0.borrow_mut().moment();
+        self.invoke_as_of(part, process, invoked)
+    }
+
+    /// Notes a transaction that sees what one would have seen which was invoked at a moment.
+    pub(crate) fn invoke_as_of(&self, part: Part, process: i64, invoked: u64) -> Page {
         let mut book = self.0.borrow_mut();
-        let (invoked, life) = (book.moment(), book.life);
+        let life = book.life;
         book.records.push(Record {
             part,
             process,

@@ -27,6 +27,10 @@ pub enum Mutant {
     SnapshotNotRegistered,
     /// The sweep mark passes over the oldest snapshot in use.
     MarkAheadOfSnapshots,
+    /// Entries of the commit table are deleted above the sweep mark (I9).
+    EntriesDeletedAboveMark,
+    /// A later commit has an earlier wall time.
+    WallTimesDecrease,
     /// Reads see commits that are decided and not published.
     UndecidedVersionsRead,
     /// A new life begins at the last commit, not above all that was handed out (I1).
@@ -65,7 +69,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, each with the scenarios that must find it.
-    pub const ALL: [(Self, &[Scenario]); 25] = [
+    pub const ALL: [(Self, &[Scenario]); 27] = [
         (Self::ReadPointsIgnored, BOTH),
         (Self::ReadRangesIgnored, BOTH),
         (Self::BlindWritesUnchecked, BOTH),
@@ -74,6 +78,8 @@ impl Mutant {
         (Self::AcknowledgedBeforeDurable, EMBEDDED),
         (Self::SnapshotNotRegistered, EMBEDDED),
         (Self::MarkAheadOfSnapshots, EMBEDDED),
+        (Self::EntriesDeletedAboveMark, EMBEDDED),
+        (Self::WallTimesDecrease, EMBEDDED),
         (Self::UndecidedVersionsRead, EMBEDDED),
         (Self::StartsHandedOutTwice, BOTH),
         (Self::StartDrawnBeforeSnapshot, BOTH),

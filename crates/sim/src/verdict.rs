@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::ops::RangeBounds;
 
-use carnet_base::{CommitEntry, ErrorKind, Timestamp};
+use carnet_base::{Error, ErrorKind, Timestamp};
 use carnet_checker::replay::{Committed, Level, Read, Write, replay};
 use carnet_checker::{History, Model, Moment, Options, Outcome as Seen, Transaction, check};
 use carnet_store::Outcome;
@@ -25,13 +25,16 @@ use crate::ledger::{Ledger, Look, Part, Record, Told};
 /// Asks the database what became of every transaction of some lives, and compares it with what
 /// clients were told, and with what it said before.
 ///
+/// `swept` says what became of a start that the database does not know any more; where that is
+/// not known either, nobody may have wanted to know it.
+///
 /// `may_lose`: the power went, and the durability allows that the last commits went with it.
 pub(crate) async fn settle<D: Database>(
     db: &D,
     ledger: &Ledger,
     lives: impl RangeBounds<u32>,
     may_lose: bool,
-    swept: impl Fn(Timestamp) -> Option<CommitEntry>,
+    swept: impl Fn(Timestamp) -> Option<Outcome>,
 ) -> Result<(), String> {
     let is_asked = |record: &Record| !record.lost && lives.contains(&record.life);
     let asked = |record: &&Record| is_asked(record);
@@ -40,23 +43,31 @@ pub(crate) async fn settle<D: Database>(
     let mut outcomes = HashMap::new();
     for start in starts {
         let outcome = match db.outcome(start).await {
-            // Below the sweep mark nobody knows, but for the simulator.
+            Ok(outcome) => Some(outcome),
             Err(error) if error.kind() == ErrorKind::Unknown { start } => match swept(start) {
-                Some(CommitEntry::Committed(commit)) => Ok(Outcome::Committed(commit)),
-                Some(CommitEntry::Aborted) | None => Ok(Outcome::Aborted),
+                None if !is_below_mark(db, start).await => return Err(untold(start, &error)),
+                known => known,
             },
-            told => told,
+            Err(error) => return Err(untold(start, &error)),
         };
-        let outcome = outcome
-            .map_err(|error| format!("the outcome of start {start} cannot be told: {error}"))?;
-        outcomes.insert(start, outcome);
+        outcomes.extend(outcome.map(|outcome| (start, outcome)));
     }
     let (mut wrong, mut lost_from) = (None, None::<Timestamp>);
     ledger.for_each(|record| {
         let Some(start) = record.start.filter(|_| is_asked(record)) else { return };
-        let commit = match outcomes[&start] {
-            Outcome::Committed(commit) => Some(commit),
-            Outcome::Aborted | Outcome::Pending => None,
+        let commit = match outcomes.get(&start) {
+            Some(Outcome::Committed(commit)) => Some(*commit),
+            Some(Outcome::Aborted | Outcome::Pending) => None,
+            // Swept; it is known from before, or from what its client was told.
+            None => match expected(record) {
+                Some(expected) => expected,
+                None => {
+                    wrong.get_or_insert(format!(
+                        "the entry of start {start} was swept before its client could ask"
+                    ));
+                    return;
+                }
+            },
         };
         match expected(record) {
             Some(Some(before)) if commit.is_none() && may_lose => {
@@ -78,6 +89,15 @@ pub(crate) async fn settle<D: Database>(
         lose(ledger, from)?;
     }
     wrong.map_or(Ok(()), Err)
+}
+
+fn untold(start: Timestamp, error: &Error) -> String {
+    format!("the outcome of start {start} cannot be told: {error}")
+}
+
+/// Tells whether a start lies below the sweep mark.
+async fn is_below_mark<D: Database>(db: &D, start: Timestamp) -> bool {
+    db.swept().await.is_ok_and(|mark| start < mark)
 }
 
 /// Says when a transaction committed, if at all, as far as that is known.

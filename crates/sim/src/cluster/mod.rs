@@ -13,10 +13,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{Encoding, Timestamp};
+use carnet_base::{CommitEntry, Encoding, Timestamp};
 use carnet_sequencer::sweep::SweepOptions;
 use carnet_sequencer::{Address, ClusterLog, Doors, LeaseOptions, MakeOrder, Options};
-use carnet_store::{Context, Life};
+use carnet_store::{Context, Life, Outcome};
 use carnet_txn::{Isolation, Sequencer};
 
 use self::network::Network;
@@ -169,7 +169,10 @@ async fn live(world: Rc<World>) -> Result<(), String> {
     // What is under way arrives, and who slept wakes up.
     world.executor.sleep(Duration::from_secs(1)).await;
     in_fine_weather(&world, async |client| workload::prepare(client).await).await?;
-    let swept = |start| world.cluster.swept(start);
+    let swept = |start| match world.cluster.swept(start) {
+        Some(CommitEntry::Committed(commit)) => Some(Outcome::Committed(commit)),
+        Some(CommitEntry::Aborted) | None => Some(Outcome::Aborted),
+    };
     verdict::settle(&world.client(Process(1)).db, &world.ledger, .., false, swept).await?;
     in_fine_weather(&world, async |client| workload::read_all(client).await).await
 }

@@ -162,6 +162,8 @@ async fn live<D: Database>(
     let mut may_have_lost = false;
     loop {
         let db = reopen(world, &mut disk, &mut dice, &mut may_have_lost, &open)?;
+        // Before anybody could ask, what became of the transactions before must not be swept.
+        world.executor.stall_workers(DATABASE, "carnet-compact", Duration::from_secs(3600));
         if may_have_lost && setup.may_lose() {
             verdict::settle(&db, &world.ledger, .., true, |_| None).await?;
         }
@@ -169,6 +171,7 @@ async fn live<D: Database>(
         if life > 1 {
             verdict::settle(&db, &world.ledger, life - 1..life, false, |_| None).await?;
         }
+        world.executor.stall_workers(DATABASE, "carnet-compact", Duration::ZERO);
         let mut client = world.client(&db, &mut dice);
         workload::prepare(&mut client).await.map_err(|error| error.to_string())?;
         if world.faults.get() >= setup.faults && world.ledger.ended() >= setup.transactions {

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use carnet_base::{CellKey, Error, ErrorKind, Result, Timestamp, Version};
+use carnet_base::{CellKey, Error, ErrorKind, Result, Timestamp, Version, WallTime};
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page, RangeRequest,
 };
@@ -80,10 +80,29 @@ impl CommitLog for Store {
     }
 
     async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
-        self.inner.outcome(context, start).await
+        let outcome = self.inner.outcome(context, start).await?;
+        if self.breaks(Mutant::EntriesDeletedAboveMark)
+            && matches!(outcome, Outcome::Committed(commit) if commit > self.inner.swept(context).await?)
+        {
+            return Ok(Outcome::Aborted);
+        }
+        Ok(outcome)
     }
 
     fn published(&self) -> Timestamp {
         self.inner.published()
+    }
+
+    async fn timestamp_at(&self, context: &Context, wall: WallTime) -> Result<Timestamp> {
+        self.inner.timestamp_at(context, wall).await
+    }
+
+    async fn wall_time_of(&self, context: &Context, commit: Timestamp) -> Result<WallTime> {
+        let wall = self.inner.wall_time_of(context, commit).await?;
+        Ok(if self.breaks(Mutant::WallTimesDecrease) { WallTime(-wall.0) } else { wall })
+    }
+
+    async fn swept(&self, context: &Context) -> Result<Timestamp> {
+        self.inner.swept(context).await
     }
 }

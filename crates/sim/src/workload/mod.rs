@@ -3,6 +3,7 @@
 mod bank;
 mod doctors;
 mod lists;
+mod past;
 mod registers;
 mod scan;
 mod seats;
@@ -40,11 +41,13 @@ pub enum Workload {
     Seats,
     /// Long read-only scans, also such that are given back and taken up again.
     Scan,
+    /// Reads of what was, by timestamp and by wall time.
+    Past,
 }
 
 impl Workload {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Lists,
         Self::Rows,
         Self::Registers,
@@ -52,6 +55,7 @@ impl Workload {
         Self::Doctors,
         Self::Seats,
         Self::Scan,
+        Self::Past,
     ];
 
     /// Returns its name, as on the command line.
@@ -65,6 +69,7 @@ impl Workload {
             Self::Doctors => "doctors",
             Self::Seats => "seats",
             Self::Scan => "scan",
+            Self::Past => "past",
         }
     }
 }
@@ -107,6 +112,7 @@ async fn run<D: Database>(
         Workload::Doctors => doctors::run(client).await,
         Workload::Seats => seats::run(client).await,
         Workload::Scan => scan::run(client).await,
+        Workload::Past => past::run(client).await,
     }
 }
 
