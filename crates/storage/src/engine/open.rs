@@ -66,7 +66,8 @@ impl Engine {
         let tables = open_tables(&disk, &manifest, &cache)?;
         let chunks = Chunks::new(budget.flush);
         let replayed = Replayed::read(&*disk, &manifest, chunks.clone())?;
-        let forgotten = manifest.swept;
+        // What was in no table compaction has not seen.
+        let forgotten = manifest.swept.min(manifest.flushed);
         begin_life(&*disk, &mut manifest, &options)?;
         let Recovered { segment, base, cut_bytes } = replayed.recovered;
         counters.recovered_records.store(replayed.records, std::sync::atomic::Ordering::Relaxed);
