@@ -69,10 +69,10 @@ pub use carnet_base::{
 };
 pub use carnet_storage as storage;
 pub use carnet_store::{Outcome, PageLimit};
-pub use carnet_txn::{Entry, Isolation, Limits as TransactionLimits, TransactionPage};
+pub use carnet_txn::{Entry, Isolation, Label, Limits as TransactionLimits, TransactionPage};
 pub use db::{
     AsOf, Builder, CompactionStyle, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION, Db, Durability,
-    FilterKind, Metrics, TableOptions, TransactionOptions,
+    FilterKind, Holder, Metrics, TableOptions, TransactionOptions,
 };
 pub use table::{Key, RawTable, Record, Table};
 pub use tx::{Handle, Snapshot, SyncTx, Tx, WriteHandle};

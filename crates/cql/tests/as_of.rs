@@ -189,3 +189,26 @@ fn what_is_no_moment_of_the_past_is_refused() {
         assert!(answer.contains(said), "{text}: {answer}");
     }
 }
+
+/// Whoever reads long is found by whoever wonders why nothing is swept.
+#[test]
+fn open_transactions_are_a_table() {
+    let (client, commits) = Client::new();
+    let label = carnet::Label::new("ada@127.0.0.1:80", "REPORT");
+    let report =
+        client.executor.db().transaction().label(label).snapshot_as_of(commits[1]).unwrap();
+    let session = Session::of("bob@127.0.0.1:81");
+    let text = "SELECT client, read_timestamp, statement FROM system_views.transactions";
+    let parameters = Parameters::default();
+    let answer = client.executor.query(&session, text, &parameters);
+    let Ok(Response::Rows(rows)) = block_on(answer) else { panic!("there are rows") };
+    let text = |bytes: &Option<carnet::Bytes>| {
+        String::from_utf8(bytes.as_ref().unwrap().to_vec()).unwrap()
+    };
+    let [first, second] = rows.rows.as_slice() else { panic!("{:?}", rows.rows) };
+    assert_eq!((text(&first[0]), text(&first[2])), ("ada@127.0.0.1:80".into(), "REPORT".into()));
+    assert_eq!(first[1].as_deref(), Some(&commits[1].get().to_be_bytes()[..]));
+    // Whoever asks has a transaction open, too.
+    assert_eq!((text(&second[0]), text(&second[2])), ("bob@127.0.0.1:81".into(), "SELECT".into()));
+    drop(report);
+}

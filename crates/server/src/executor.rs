@@ -39,8 +39,12 @@ impl CqlBackend {
 impl Backend for CqlBackend {
     type Session = Session;
 
-    fn open(&self, _: Client) -> Session {
-        Session::new()
+    fn open(&self, client: Client) -> Session {
+        let Client { address, user, .. } = client;
+        Session::of(match user {
+            Some(user) => format!("{user}@{address}"),
+            None => address.to_string(),
+        })
     }
 
     async fn query(

@@ -21,7 +21,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use carnet_base::{Clock, Moment, Signal, Spawn, Step, Worker, WorkerHandle};
+use carnet_base::{Clock, Moment, Signal, Spawn, Step, Timestamp, Worker, WorkerHandle};
+
+use crate::open::{Named, OpenTransaction};
 
 /// Threads begin transactions in shards of their own, as far as these reach.
 const SHARDS: usize = 64;
@@ -35,21 +37,27 @@ pub struct IdleLimits {
     pub writer: Duration,
     /// Those that only read.
     pub reader: Duration,
+    /// The transaction with the oldest snapshot is named in a warning once it has held the sweep
+    /// back for so long.
+    pub warning: Duration,
 }
 
 impl IdleLimits {
-    /// No transaction is ever ended.
-    pub const NONE: Self = Self { writer: Duration::MAX, reader: Duration::MAX };
+    /// No transaction is ever ended, or named in a warning.
+    pub const NONE: Self =
+        Self { writer: Duration::MAX, reader: Duration::MAX, warning: Duration::MAX };
 
     fn period(self) -> Duration {
-        (self.writer.min(self.reader) / LOOKS).max(Duration::from_millis(1))
+        (self.writer.min(self.reader).min(self.warning) / LOOKS).max(Duration::from_millis(1))
     }
 }
 
 impl Default for IdleLimits {
-    /// Ten minutes for writers, an hour for readers: what a reader holds back is space on disk.
+    /// Ten minutes for writers, an hour for readers: what a reader holds back is space on disk. A
+    /// warning after ten minutes.
     fn default() -> Self {
-        Self { writer: Duration::from_secs(600), reader: Duration::from_secs(3600) }
+        let seconds = Duration::from_secs;
+        Self { writer: seconds(600), reader: seconds(3600), warning: seconds(600) }
     }
 }
 
@@ -86,6 +94,9 @@ struct Places {
 pub(crate) trait Idle: Send + Sync {
     /// Ends it, if no call is in flight and none was since the moment that its kind is allowed.
     fn end_if_idle(&self, since: &Since);
+
+    /// Describes it, unless it has ended.
+    fn describe(&self) -> Option<OpenTransaction>;
 }
 
 /// When the last call must have been, at the latest, and how long ago that is.
@@ -110,11 +121,17 @@ impl IdleWatch {
         let shared = Arc::new(Shared { limits, period, shards, is_closed });
         let signal = Signal::new();
         let worker = (limits != IdleLimits::NONE).then(|| {
-            let looker = Looker { shared: Arc::clone(&shared), clock };
+            let looker = Looker { shared: Arc::clone(&shared), clock, named: Named::default() };
             looker.tell_time();
             spawn.spawn("carnet-idle", signal.clone(), Box::new(looker))
         });
         Self { shared, signal, worker }
+    }
+
+    /// Lists the transactions that are open, the oldest snapshots first.
+    #[must_use]
+    pub fn open(&self) -> Vec<OpenTransaction> {
+        self.shared.open()
     }
 
     /// Gives a transaction a place, in a shard that other threads rarely use.
@@ -159,7 +176,21 @@ impl fmt::Debug for IdleWatch {
     }
 }
 
+impl Shared {
+    fn open(&self) -> Vec<OpenTransaction> {
+        let open = self.shards.iter().flat_map(|shard| shard.open());
+        let mut open: Vec<_> = open.filter_map(|one| one.describe()).collect();
+        open.sort_by_key(|open| (open.read, open.start));
+        open
+    }
+}
+
 impl Shard {
+    /// The last handle of one may be among these: what drops it gives its place back, and locks.
+    fn open(&self) -> Vec<Arc<dyn Idle>> {
+        self.places().open.iter().flatten().filter_map(Weak::upgrade).collect()
+    }
+
     fn places(&self) -> MutexGuard<'_, Places> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -184,6 +215,7 @@ impl Drop for Place {
 struct Looker {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
+    named: Named,
 }
 
 impl Looker {
@@ -207,12 +239,25 @@ impl Looker {
         let none = |last: Option<u64>| last.unwrap_or_default();
         let since = Since { writer: none(writer), reader: none(reader), limits: *limits };
         for shard in shards {
-            // The last handle may be this one: what drops it gives its place back, and locks.
-            let open: Vec<_> = {
-                let places = shard.places();
-                places.open.iter().flatten().filter_map(Weak::upgrade).collect()
-            };
-            open.iter().for_each(|idle| idle.end_if_idle(&since));
+            shard.open().iter().for_each(|idle| idle.end_if_idle(&since));
+        }
+    }
+}
+
+impl Looker {
+    /// Names whoever has held the sweep back for too long.
+    fn warn(&mut self) {
+        let (now, after) = (self.clock.now(), self.shared.limits.warning);
+        let Some(oldest) = self.shared.open().into_iter().next() else { return };
+        if self.named.is_due(&oldest, now, after) {
+            let OpenTransaction { read, start, began, label } = oldest;
+            tracing::warn!(
+                snapshot = read.get(),
+                start = start.map(Timestamp::get),
+                label = label.as_ref().map(tracing::field::display),
+                seconds = now.since(began).as_secs(),
+                "an open transaction holds the sweep back"
+            );
         }
     }
 }
@@ -223,6 +268,7 @@ impl Worker for Looker {
             return Step::Done;
         }
         self.look();
+        self.warn();
         Step::Idle(Some(self.shared.period))
     }
 }

@@ -26,7 +26,7 @@
 //!   in which it reserves the commit's place.
 //! * [`reader`] finds the visible version of a cell, below all that are not.
 //! * [`Transaction`] buffers writes, lays them over what it reads, and remembers what it read.
-//! * [`IdleWatch`] rolls back transactions that nobody calls any more.
+//! * [`IdleWatch`] rolls back transactions that nobody calls any more, and names those that are open.
 //! * [`Backoff`] says how long to wait before a transaction runs again.
 //!
 //! # Invariants
@@ -47,6 +47,7 @@ pub mod conflict;
 mod idle;
 mod isolation;
 mod limits;
+mod open;
 pub mod reader;
 mod reads;
 mod retry;
@@ -57,6 +58,7 @@ mod transaction;
 pub use idle::{IdleLimits, IdleWatch};
 pub use isolation::Isolation;
 pub use limits::Limits;
+pub use open::{Label, OpenTransaction};
 pub use retry::Backoff;
 pub use sequencer::Sequencer;
 pub use transaction::{Entry, Terms, Transaction, TransactionPage};

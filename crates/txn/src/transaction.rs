@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use carnet_base::{
-    Bytes, CellHash, CellKey, Error, ErrorKind, KeyRange, Result, TableId, Timestamp, limits,
+    Bytes, CellHash, CellKey, Error, ErrorKind, KeyRange, Moment, Result, TableId, Timestamp,
+    limits,
 };
 use carnet_store::{
     BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, PageLimit, RangeRequest, Write,
@@ -16,6 +17,7 @@ use carnet_store::{
 use crate::idle::{Idle, IdleWatch, Place, Since};
 use crate::isolation::Isolation;
 use crate::limits::Limits;
+use crate::open::{Label, OpenTransaction};
 use crate::reader;
 use crate::reads::Reads;
 
@@ -60,6 +62,9 @@ struct Inner<S: CellStore + CommitLog> {
     snapshot_held: AtomicBool,
     /// Where it is watched for being left alone.
     place: Option<Place>,
+    /// When it began, in coarse time.
+    began: u64,
+    label: Option<Label>,
 }
 
 #[derive(Default)]
@@ -82,6 +87,8 @@ pub struct Terms<'a> {
     pub limits: Limits,
     /// Rolls it back when nobody calls it for too long: what is called then fails with `Timeout`.
     pub idle: Option<&'a IdleWatch>,
+    /// Who runs it, for whoever asks the watch who holds the sweep back.
+    pub label: Option<&'a Label>,
 }
 
 /// Why nothing can be done any more.
@@ -145,6 +152,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
                 state: Mutex::new(State { touched, ..State::default() }),
                 snapshot_held: AtomicBool::new(true),
                 place,
+                began: touched,
+                label: terms.label.cloned(),
             }
         });
         Ok(Self { inner })
@@ -439,6 +448,15 @@ impl<S: CellStore + CommitLog> Drop for Inner<S> {
 }
 
 impl<S: CellStore + CommitLog> Idle for Inner<S> {
+    fn describe(&self) -> Option<OpenTransaction> {
+        self.snapshot_held.load(Ordering::Acquire).then(|| OpenTransaction {
+            read: self.begun.read,
+            start: self.begun.start,
+            began: Moment(Duration::from_nanos(self.began)),
+            label: self.label.clone(),
+        })
+    }
+
     fn end_if_idle(&self, since: &Since) {
         let (since, limit) = match self.begun.start {
             Some(_) => (since.writer, since.limits.writer),

@@ -19,8 +19,11 @@ use carnet_store::{
 };
 use carnet_txn::{IdleLimits, IdleWatch, Isolation, Sequencer, Terms, Transaction};
 
-const LIMITS: IdleLimits =
-    IdleLimits { writer: Duration::from_secs(80), reader: Duration::from_secs(800) };
+const LIMITS: IdleLimits = IdleLimits {
+    writer: Duration::from_secs(80),
+    reader: Duration::from_secs(800),
+    ..IdleLimits::NONE
+};
 
 #[derive(Default)]
 struct ManualClock(AtomicU64);

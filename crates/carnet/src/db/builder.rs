@@ -176,6 +176,16 @@ impl Builder {
         self
     }
 
+    /// Sets after how long an open transaction that keeps the sweep from going on is named in a
+    /// warning, once.
+    ///
+    /// Default: ten minutes.
+    #[must_use]
+    pub const fn sweep_warning(mut self, after: Duration) -> Self {
+        self.idle.warning = after;
+        self
+    }
+
     /// As [`Builder::idle_timeout`], for transactions that only read. Each keeps versions on disk
     /// that compaction would drop otherwise.
     ///

@@ -3,6 +3,7 @@
 mod backup;
 mod builder;
 mod cluster;
+mod holders;
 mod options;
 mod time;
 
@@ -23,6 +24,7 @@ use crate::tx::{Snapshot, SyncTx, Tx};
 pub(crate) use builder::LAYOUT;
 pub use builder::{Builder, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION};
 pub use carnet_storage::{CompactionStyle, Durability, FilterKind, Metrics, TableOptions};
+pub use holders::Holder;
 pub use options::TransactionOptions;
 pub use time::AsOf;
 

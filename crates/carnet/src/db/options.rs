@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carnet_base::{Error, ErrorKind, Result, Signal, Timer, Timestamp, block_on};
 use carnet_store::{BeginKind, Context};
-use carnet_txn::{Backoff, Isolation, Terms, Transaction};
+use carnet_txn::{Backoff, Isolation, Label, Terms, Transaction};
 
 use super::Db;
 use crate::tx::{SyncTx, Tx};
@@ -20,6 +20,7 @@ pub struct TransactionOptions<'db> {
     attempts_max: u32,
     timeout: Option<Duration>,
     bypass_cache: bool,
+    label: Option<Label>,
 }
 
 impl<'db> TransactionOptions<'db> {
@@ -30,6 +31,7 @@ impl<'db> TransactionOptions<'db> {
             attempts_max: db.inner.attempts_max,
             timeout: None,
             bypass_cache: false,
+            label: None,
         }
     }
 
@@ -55,6 +57,13 @@ impl<'db> TransactionOptions<'db> {
     /// will ask for again soon.
     pub const fn bypass_cache(mut self, bypass: bool) -> Self {
         self.bypass_cache = bypass;
+        self
+    }
+
+    /// Says who runs the transaction, for [`Db::holders`] and for the warning that names whoever
+    /// holds the sweep back.
+    pub fn label(mut self, label: impl Into<Option<Label>>) -> Self {
+        self.label = label.into();
         self
     }
 
@@ -176,7 +185,8 @@ impl<'db> TransactionOptions<'db> {
     async fn begin_with(&self, kind: BeginKind, context: Context) -> Result<Tx> {
         let inner = &self.db.inner;
         let store = Arc::clone(&inner.store);
-        let terms = Terms { limits: inner.limits, idle: Some(&inner.idle) };
+        let terms =
+            Terms { limits: inner.limits, idle: Some(&inner.idle), label: self.label.as_ref() };
         let begun = Transaction::begin_on(store, context, kind, self.isolation, terms);
         let transaction = begun.await?;
         Ok(Tx::new(transaction, Arc::clone(&inner.schemas)))

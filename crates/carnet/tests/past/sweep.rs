@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet::storage::disk::sim::SimDisk;
-use carnet::{Db, Durability, ErrorKind, Outcome, RawTable, Timestamp};
+use carnet::{Db, Durability, ErrorKind, Label, Outcome, RawTable, Timestamp};
 
 use crate::world::{SECOND, World, put};
 
@@ -131,6 +131,38 @@ fn an_open_snapshot_keeps_entries_and_versions() {
     drop(snapshot);
     db.compact().unwrap();
     assert_eq!(db.outcome(start).unwrap_err().kind(), ErrorKind::Unknown { start });
+    world.close(db, table);
+}
+
+/// Whoever holds the sweep back is named, with the time since when he does.
+#[test]
+fn who_holds_the_sweep_back_is_named() {
+    let world = World::default();
+    world.pass(1000 * SECOND);
+    let disk = SimDisk::new(1);
+    let (db, table) = world.open(&disk, RETENTION);
+    assert_eq!(db.oldest_snapshot(), None);
+    put(&db, &table, "old");
+    let begun = world.pass_seconds(100);
+    let who = Label::new("ada@host", "REPORT");
+    let report = db.transaction().label(who.clone()).snapshot_as_of(db.published()).unwrap();
+    world.pass(300 * SECOND);
+    put(&db, &table, "new");
+    let writer = db.begin().unwrap();
+    let holders = db.holders();
+    assert_eq!(holders.len(), 2);
+    assert_eq!(holders[1].start, writer.as_async().start_timestamp());
+    let oldest = db.oldest_snapshot().unwrap();
+    assert_eq!(oldest, holders[0]);
+    let read = report.read_timestamp();
+    assert_eq!((oldest.read, oldest.start, oldest.label), (read, None, Some(who)));
+    assert_eq!(oldest.since, begun);
+    db.compact().unwrap();
+    assert_eq!(carnet::block_on(db.swept()).unwrap(), read, "the mark does not pass it");
+    drop(report);
+    assert_eq!(db.oldest_snapshot().unwrap().read, writer.as_async().read_timestamp());
+    writer.rollback();
+    assert_eq!(db.oldest_snapshot(), None, "what has ended holds nothing, though it has a handle");
     world.close(db, table);
 }
 

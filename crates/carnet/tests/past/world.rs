@@ -14,6 +14,8 @@ pub(crate) const SECOND: i64 = 1_000_000;
 pub(crate) struct World {
     time: Arc<Mutex<(Duration, i64)>>,
     keeper: Arc<Mutex<Option<Box<dyn Worker>>>>,
+    /// The worker that tells transactions the time, roughly.
+    idle: Arc<Mutex<Option<Box<dyn Worker>>>>,
 }
 
 impl Clock for World {
@@ -28,11 +30,13 @@ impl Clock for World {
 
 impl Spawn for World {
     fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
-        if name == "carnet-keeper" {
-            *self.keeper.lock().unwrap() = Some(worker);
-            return WorkerHandle::detached();
-        }
-        ThreadSpawn.spawn(name, signal, worker)
+        let place = match name {
+            "carnet-keeper" => &self.keeper,
+            "carnet-idle" => &self.idle,
+            _ => return ThreadSpawn.spawn(name, signal, worker),
+        };
+        *place.lock().unwrap() = Some(worker);
+        WorkerHandle::detached()
     }
 }
 
@@ -59,6 +63,9 @@ impl World {
             }
             left -= step;
             self.keep();
+            if let Some(idle) = self.idle.lock().unwrap().as_mut() {
+                let _ = idle.step();
+            }
         }
     }
 
@@ -81,6 +88,7 @@ impl World {
 
     pub(crate) fn close(&self, db: Db, table: RawTable) {
         *self.keeper.lock().unwrap() = None;
+        *self.idle.lock().unwrap() = None;
         drop((db, table));
     }
 

@@ -44,6 +44,31 @@ pub enum Statement {
     Unsupported(Unsupported),
 }
 
+impl Statement {
+    /// Returns the kind of the statement, in a word or two of CQL.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Select(_) => "SELECT",
+            Self::Write(Write::Insert(_)) => "INSERT",
+            Self::Write(Write::Update(_)) => "UPDATE",
+            Self::Write(Write::Delete(_)) => "DELETE",
+            Self::Batch(_) => "BATCH",
+            Self::Transaction(_) => "TRANSACTION",
+            Self::Use(_) => "USE",
+            Self::CreateKeyspace(_) => "CREATE KEYSPACE",
+            Self::AlterKeyspace(_) => "ALTER KEYSPACE",
+            Self::DropKeyspace(_) => "DROP KEYSPACE",
+            Self::CreateTable(_) => "CREATE TABLE",
+            Self::AlterTable(_) => "ALTER TABLE",
+            Self::DropTable(_) => "DROP TABLE",
+            Self::Truncate(_) => "TRUNCATE",
+            Self::Describe(_) => "DESCRIBE",
+            Self::Unsupported(_) => "unsupported",
+        }
+    }
+}
+
 /// `BEGIN BATCH … APPLY BATCH`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {

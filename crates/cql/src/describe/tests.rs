@@ -201,6 +201,18 @@ VIRTUAL TABLE system_views.clients (
 ) WITH CLUSTERING ORDER BY (port ASC)
     AND comment = 'currently connected clients';
 */",
+            "/*
+Warning: Table system_views.transactions is a virtual table and cannot be recreated with CQL.
+Structure, for reference:
+VIRTUAL TABLE system_views.transactions (
+    number int PRIMARY KEY,
+    client text,
+    read_timestamp bigint,
+    since timestamp,
+    start_timestamp bigint,
+    statement text
+) WITH comment = 'open transactions, oldest snapshot first';
+*/",
         ]
     );
     assert_eq!(

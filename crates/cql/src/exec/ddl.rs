@@ -24,7 +24,7 @@ impl Executor {
         statement: &Statement,
         run: &Run<'_>,
     ) -> Result<Response, CqlError> {
-        let transaction = self.shared.db.transaction();
+        let transaction = self.shared.db.transaction().label(run.label.clone());
         let change = transaction
             .try_run(|tx| async move { change(&tx, statement, run.keyspace.as_deref()).await })
             .await?;

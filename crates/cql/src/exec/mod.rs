@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use carnet::base::SeededRng;
 use carnet::catalog::{self, TableSchema};
-use carnet::{AsOf, Db, Timestamp, Tx, Value, WallTime};
+use carnet::{AsOf, Db, Label, Timestamp, Tx, Value, WallTime};
 
 pub use error::{CqlError, CqlErrorKind};
 pub use parameters::{BatchItem, Bound, Parameters, Session, Values};
@@ -63,6 +63,7 @@ struct Shared {
 
 /// What a statement is run with, beside the transaction.
 struct Run<'a> {
+    label: Option<Label>,
     parameters: &'a Parameters,
     bound: Vec<Bound>,
     keyspace: Option<String>,
@@ -191,7 +192,7 @@ impl Executor {
             let bound = values.resolve(&statements.parsed.markers)?;
             parts.push((statements, keyspace, bound));
         }
-        let run = self.shared.db.transaction();
+        let run = self.shared.db.transaction().label(session.label("BATCH"));
         let result = run.try_run(|tx| {
             let parts = &parts;
             async move {
@@ -226,7 +227,8 @@ impl Executor {
     ) -> Result<Response, CqlError> {
         let parsed = &statements.parsed;
         let bound = parameters.values.resolve(&parsed.markers)?;
-        let run = Run { parameters, bound, keyspace };
+        let label = session.label(parsed.statement.kind());
+        let run = Run { label, parameters, bound, keyspace };
         match &parsed.statement {
             Statement::Select(select) if self.is_system(&select.from, &run) => {
                 self.system_select(select, &run).await
@@ -259,7 +261,8 @@ impl Executor {
         let state = run.parameters.paging_state.as_ref();
         let state = state.map(PagingState::decode).transpose()?;
         let environment = self.environment(&run.bound);
-        let options = self.shared.db.transaction().bypass_cache(select.bypass_cache);
+        let options = self.shared.db.transaction().label(run.label.clone());
+        let options = options.bypass_cache(select.bypass_cache);
         let at = match &state {
             Some(state) => Some(AsOf::Timestamp(state.snapshot)),
             None => as_of(select, &environment)?,
@@ -287,7 +290,7 @@ impl Executor {
     }
 
     async fn write(&self, statements: &Statements, run: &Run<'_>) -> Result<Response, CqlError> {
-        let transaction = self.shared.db.transaction();
+        let transaction = self.shared.db.transaction().label(run.label.clone());
         transaction
             .try_run(|tx| async move {
                 let plan = self.plan(&tx, statements, run.keyspace.as_deref()).await?;
@@ -304,7 +307,7 @@ impl Executor {
         statements: &Statements,
         run: &Run<'_>,
     ) -> Result<Response, CqlError> {
-        let transaction = self.shared.db.transaction();
+        let transaction = self.shared.db.transaction().label(run.label.clone());
         transaction
             .try_run(|tx| async move {
                 let plan = self.plan(&tx, statements, run.keyspace.as_deref()).await?;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use carnet::Bytes;
+use carnet::{Bytes, Label};
 
 use super::{CqlError, Prepared};
 use crate::parser::Marker;
@@ -11,6 +11,7 @@ use crate::parser::Marker;
 #[derive(Debug, Default)]
 pub struct Session {
     keyspace: Mutex<Option<String>>,
+    who: Option<Arc<str>>,
 }
 
 impl Session {
@@ -18,6 +19,17 @@ impl Session {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// As [`Session::new`], of somebody whose name transactions bear.
+    #[must_use]
+    pub fn of(who: impl Into<Arc<str>>) -> Self {
+        Self { who: Some(who.into()), ..Self::default() }
+    }
+
+    /// Labels a transaction of this session.
+    pub(super) fn label(&self, what: &'static str) -> Option<Label> {
+        self.who.as_ref().map(|who| Label::new(Arc::clone(who), what))
     }
 
     /// Returns the keyspace in use.

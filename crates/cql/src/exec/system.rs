@@ -45,8 +45,9 @@ impl Executor {
         let limit = limit_value(plan.limit.as_ref(), &environment)?;
         let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
 
-        let tx = self.shared.db.snapshot_async().await?;
-        let found = system::rows(table, &tx, &self.shared.node).await?;
+        let db = &self.shared.db;
+        let tx = db.transaction().label(run.label.clone()).snapshot_async(None).await?;
+        let found = system::rows(table, &tx, &self.shared.node, || db.holders()).await?;
         let satisfies = |row: &Vec<Option<Bytes>>| {
             wanted.iter().all(|(position, values)| {
                 row[*position].as_ref().is_some_and(|value| values.contains(value))

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use carnet::base::Order;
 use carnet::catalog::{self, ColumnKind};
-use carnet::{Result, Timestamp, Tx, Uuid};
+use carnet::{Holder, Result, Timestamp, Tx, Uuid, Value};
 
 use super::encode::{self, Cell};
 use super::node::{
@@ -18,17 +18,25 @@ type Row = Vec<Cell>;
 /// Returns all rows of a table, in the order of its key: partitions, too, are in the order of
 /// their names or addresses and not of their tokens.
 ///
+/// `holders` lists the transactions that are open.
+///
 /// Each row has a value for each column of the table, in that order and in Cassandra's
 /// serialization; `None` is null.
 ///
 /// # Errors
 ///
 /// As [`Tx::get_cell`].
-pub async fn rows(table: &SystemTable, tx: &Tx, node: &NodeInfo) -> Result<Vec<Row>> {
+pub async fn rows(
+    table: &SystemTable,
+    tx: &Tx,
+    node: &NodeInfo,
+    holders: impl FnOnce() -> Vec<Holder>,
+) -> Result<Vec<Row>> {
     Ok(match table.content {
         Content::Nothing => Vec::new(),
         Content::Local => vec![local(table, node, schema_version(tx).await?)],
         Content::Clients => clients(table, node),
+        Content::Transactions => transactions(table, &holders()),
         Content::Keyspaces => {
             let views = views(tx, false).await?;
             views.iter().map(|view| keyspace(table, view)).collect()
@@ -199,6 +207,22 @@ fn key_order(address: SocketAddr) -> (Vec<u8>, u16) {
         IpAddr::V6(ip) => ip.octets().to_vec(),
     };
     (bytes, address.port())
+}
+
+fn transactions(table: &SystemTable, holders: &[Holder]) -> Vec<Row> {
+    let bigint = |at: Timestamp| encode::bigint(at.get().cast_signed());
+    let row = |(number, holder): (i32, &Holder)| {
+        let label = holder.label.as_ref();
+        table.row([
+            ("number", encode::int(number)),
+            ("client", label.and_then(|label| encode::text(&label.who))),
+            ("read_timestamp", bigint(holder.read)),
+            ("since", Some(Value::Timestamp(holder.since.millis()).serialize())),
+            ("start_timestamp", holder.start.and_then(bigint)),
+            ("statement", label.and_then(|label| encode::text(label.what))),
+        ])
+    };
+    (1..).zip(holders).map(row).collect()
 }
 
 fn client(table: &SystemTable, client: &Client) -> Row {

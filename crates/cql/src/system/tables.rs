@@ -38,6 +38,7 @@ pub(super) enum Content {
     VirtualTables,
     VirtualColumns,
     Clients,
+    Transactions,
     /// What Carnet has none of.
     Nothing,
 }
@@ -156,6 +157,7 @@ static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
         types(),
         views(),
         clients(),
+        transactions(),
         virtual_columns(),
         virtual_keyspaces(),
         virtual_tables(),
@@ -450,6 +452,24 @@ fn clients() -> SystemTable {
             regular("ssl_enabled", DataType::Boolean),
             regular("ssl_protocol", DataType::Text),
             regular("username", DataType::Text),
+        ],
+    }
+}
+
+fn transactions() -> SystemTable {
+    SystemTable {
+        keyspace: VIEWS,
+        name: "transactions",
+        comment: "open transactions, oldest snapshot first",
+        uuid: Uuid::nil(),
+        content: Content::Transactions,
+        columns: vec![
+            partition("number", DataType::Int),
+            regular("client", DataType::Text),
+            regular("read_timestamp", DataType::Bigint),
+            regular("since", DataType::Timestamp),
+            regular("start_timestamp", DataType::Bigint),
+            regular("statement", DataType::Text),
         ],
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use carnet::base::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
-use carnet::{DataType, Db, Uuid, block_on};
+use carnet::{DataType, Db, Holder, Label, Timestamp, Uuid, WallTime, block_on};
 
 use super::*;
 use crate::result::ResultType;
@@ -102,7 +102,7 @@ fn parts(mut bytes: &[u8], types: &[&ResultType]) -> Vec<String> {
 /// Writes each row as `name value` of the columns that are not null.
 fn dump(table: &SystemTable, db: &Db, node: &NodeInfo) -> Vec<String> {
     let snapshot = db.snapshot().unwrap();
-    let rows = block_on(rows(table, snapshot.as_async(), node)).unwrap();
+    let rows = block_on(rows(table, snapshot.as_async(), node, holders)).unwrap();
     let line = |row: Vec<Cell>| {
         assert_eq!(row.len(), table.columns.len());
         let mut line = String::new();
@@ -274,6 +274,8 @@ fn virtual_tables_have_a_schema_of_their_own() {
         [
             "keyspace_name 'system_views'; table_name 'clients'; \
              comment 'currently connected clients'",
+            "keyspace_name 'system_views'; table_name 'transactions'; \
+             comment 'open transactions, oldest snapshot first'",
             "keyspace_name 'system_virtual_schema'; table_name 'columns'; \
              comment 'virtual column definitions'",
             "keyspace_name 'system_virtual_schema'; table_name 'keyspaces'; \
@@ -283,12 +285,35 @@ fn virtual_tables_have_a_schema_of_their_own() {
         ]
     );
     let columns = dump_of("system_virtual_schema", "columns");
-    assert_eq!(columns.len(), 13 + 8 + 1 + 3);
+    assert_eq!(columns.len(), 13 + 6 + 8 + 1 + 3);
     assert_eq!(
         columns[1],
         "keyspace_name 'system_views'; table_name 'clients'; column_name 'client_options'; \
          clustering_order 'none'; column_name_bytes 0x636c69656e745f6f7074696f6e73; \
          kind 'regular'; position -1; type 'frozen<map<text, text>>'"
+    );
+}
+
+/// One that may write and says who it is, and one that does neither.
+fn holders() -> Vec<Holder> {
+    let at = |number| Timestamp::new(number).unwrap();
+    let label = Some(Label::new("ada@127.0.0.1:80", "TRANSACTION"));
+    let since = WallTime(1_000_000);
+    vec![
+        Holder { read: at(7), start: Some(at(9)), since, label },
+        Holder { read: at(8), start: None, since, label: None },
+    ]
+}
+
+#[test]
+fn open_transactions_are_listed_by_the_age_of_their_snapshots() {
+    assert_eq!(
+        dump_of("system_views", "transactions"),
+        [
+            "number 1; client 'ada@127.0.0.1:80'; read_timestamp 7; \
+             since '1970-01-01 00:00:01.000000+0000'; start_timestamp 9; statement 'TRANSACTION'",
+            "number 2; read_timestamp 8; since '1970-01-01 00:00:01.000000+0000'",
+        ]
     );
 }
 
@@ -356,7 +381,7 @@ fn tables_and_rows_are_in_order() {
         assert!(table.columns.is_sorted_by_key(rank), "{}", table.name);
         assert!(is_system_keyspace(table.keyspace));
         let snapshot = sample().snapshot().unwrap();
-        let rows = block_on(rows(table, snapshot.as_async(), &node())).unwrap();
+        let rows = block_on(rows(table, snapshot.as_async(), &node(), Vec::new)).unwrap();
         let key_columns = table.columns.iter().filter(|c| rank(c).0 < 2).count();
         let keys: Vec<_> = rows.iter().map(|row| &row[..key_columns]).collect();
         assert!(keys.is_sorted_by(|a, b| a < b), "{}", table.name);
