@@ -65,6 +65,10 @@ pub enum Mutant {
     SweepMarkUnread,
     /// A tombstone is swept before all replicas have deleted what it hides.
     TombstoneSweptEarly,
+    /// A backup is named by the last commit at its end, not by the last one in its files.
+    BackupNamedAfterItsEnd,
+    /// A restore leaves in what committed after the timestamp that it was asked for.
+    RestoreForgetsToCut,
 }
 
 impl Mutant {
@@ -92,11 +96,13 @@ impl Mutant {
         (Self::UnknownPutCounts, CLUSTER),
         (Self::TouchLeftOut, CLUSTER),
         (Self::AbsenceNotSettled, CLUSTER),
-        (Self::MapReadOnce, CLUSTER),
+        (Self::MapReadOnce, BOTH),
         (Self::EntriesSweptUnstamped, CLUSTER),
         (Self::RereadLeftOut, CLUSTER),
         (Self::SweepMarkUnread, CLUSTER),
         (Self::TombstoneSweptEarly, CLUSTER),
+        (Self::BackupNamedAfterItsEnd, EMBEDDED),
+        (Self::RestoreForgetsToCut, EMBEDDED),
     ];
 }
 

@@ -6,26 +6,33 @@
 //!                             ▲ loss of power, kill or close; the disk as that left it
 //! ```
 //!
+//! Beside the clients somebody takes backups, which are restored and read, and migrates the commit
+//! table.
+//!
 //! Every life but the last ends by a fault while clients are at work. Each new one is asked what
 //! became of the transactions before: nothing acknowledged may be gone, nothing refused there.
 
+mod admin;
 mod faults;
 mod setup;
 mod store;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use carnet::Db;
-use carnet_base::{ErrorKind, Result, Timestamp};
+use carnet_base::{EncodingMap, ErrorKind, Result, Timestamp};
+use carnet_storage::backup::sim::SimVault;
 use carnet_storage::disk::sim::SimDisk;
+use carnet_storage::manifest::Manifest;
 use carnet_storage::{Durability, Options};
-use carnet_store::{Context, Life};
+use carnet_store::{CommitLog, Context, Life};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::Sequencer;
 
+use self::admin::{Administered, Administrator, COPY};
 use self::faults::{End, Fault};
 use self::setup::Setup;
 use self::store::Store;
@@ -60,6 +67,8 @@ struct World {
     /// A client was told that the store has stopped.
     trouble: Cell<bool>,
     faults: Cell<usize>,
+    /// The map of encodings as the first life read it.
+    first_map: RefCell<Option<EncodingMap>>,
 }
 
 /// Runs a seed to its end.
@@ -77,6 +86,7 @@ pub(crate) fn run(order: &Order) -> Run {
         order: order.clone(),
         trouble: Cell::new(false),
         faults: Cell::new(0),
+        first_map: RefCell::default(),
     });
     let of_run = Rc::clone(&world);
     let promise = verdict::Promise { isolation: world.setup.isolation, is_always_fresh: true };
@@ -124,6 +134,9 @@ fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
     if mutant == Some(Mutant::AcknowledgedBeforeDurable) {
         options.durability = Durability::None;
     }
+    if mutant == Some(Mutant::MapReadOnce) {
+        forget_migrations(world, disk)?;
+    }
     let known = Arc::new(Known::default());
     let of_rules = Arc::clone(&known);
     let rules = |mut life: Life| {
@@ -146,19 +159,34 @@ fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
     Ok(Bare { store, context: Context::unbounded() })
 }
 
+/// Makes the map say of all starts what the first one that was read says of its last.
+fn forget_migrations(world: &World, disk: &SimDisk) -> Result<()> {
+    let Some(manifest) = Manifest::load(disk)?.filter(|manifest| !manifest.notes.is_empty()) else {
+        return Ok(());
+    };
+    let mut first = world.first_map.borrow_mut();
+    let map = match &*first {
+        Some(map) => map,
+        None => first.insert(EncodingMap::decode(&manifest.notes)?),
+    };
+    let notes = map.extended(manifest.bound).encode();
+    Manifest { notes, ..manifest }.store(disk)
+}
+
 fn last_commit(ledger: &Ledger) -> Option<Timestamp> {
     let told = |told| if let Told::Committed(commit) = told { Some(commit) } else { None };
     ledger.records().iter().filter_map(|record| told(record.told)).max()
 }
 
 /// Lets a database live and die until all transactions and faults of the seed are through.
-async fn live<D: Database>(
+async fn live<D: Administered>(
     world: &Rc<World>,
     mut dice: Dice,
     open: impl Fn(&World, &SimDisk) -> Result<D>,
 ) -> Result<(), String> {
     let setup = &world.setup;
     let mut disk = SimDisk::new(dice.seed());
+    let mut vault = SimVault::new(dice.seed());
     let mut may_have_lost = false;
     loop {
         let db = reopen(world, &mut disk, &mut dice, &mut may_have_lost, &open)?;
@@ -192,8 +220,17 @@ async fn live<D: Database>(
             });
         }
         drop(client);
+        let administrator = Administrator {
+            world: Rc::clone(world),
+            db: db.clone(),
+            vault: vault.clone(),
+            first: db.local().map_or(Timestamp::ZERO, CommitLog::published),
+            dice: dice.fork(),
+        };
+        world.executor.spawn(DATABASE, administrator.work());
         let end = until_the_end(world, &disk, &mut dice).await;
         disk = die(world, db, &disk, end, &mut dice);
+        vault = if end == End::PowerLoss { vault.crash(dice.rng()) } else { vault.kill() };
         may_have_lost = end == End::PowerLoss;
     }
 }
@@ -264,6 +301,7 @@ async fn wait_for(world: &World, transactions: usize) {
 /// Ends a life; returns the disk as it is found afterwards.
 fn die<D>(world: &World, db: D, disk: &SimDisk, end: End, dice: &mut Dice) -> SimDisk {
     world.trouble.set(false);
+    world.executor.kill(COPY);
     let left = match end {
         End::PowerLoss => {
             disk.halt();

@@ -15,10 +15,11 @@ use std::rc::Rc;
 use std::str::FromStr;
 use std::task::Poll;
 
-use carnet_base::{CellKey, ErrorKind, KeyRange, PartitionKey, Result, TableId};
+use carnet_base::{CellKey, ErrorKind, KeyRange, PartitionKey, Result, TableId, Timestamp};
 
 use crate::client::Client;
 use crate::database::Database;
+use crate::ledger::Page;
 use crate::run::Order;
 
 /// The first table of the workloads: those below are the database's own.
@@ -175,6 +176,18 @@ pub(crate) async fn prepare<D: Database>(client: &mut Client<D>) -> Result<()> {
 /// Reads all there is in one transaction, so that the judgement compares it.
 pub(crate) async fn read_all<D: Database>(client: &mut Client<D>) -> Result<()> {
     scan::read_all(client).await
+}
+
+/// As [`read_all`], at a snapshot, written down on a page that is there.
+pub(crate) async fn read_all_on<D: Database>(
+    client: &mut Client<D>,
+    page: Page,
+    read: Timestamp,
+) -> Result<()> {
+    let tx = client.resume(page, read).await?;
+    scan::read_tables(&tx).await?;
+    tx.let_go();
+    Ok(())
 }
 
 const fn table(workload: Workload) -> TableId {

@@ -5,8 +5,8 @@ use carnet_base::{ErrorKind, KeyRange, Result};
 use carnet_store::BeginKind;
 
 use super::{Workload, table};
-use crate::client::Client;
-use crate::database::Database;
+use crate::client::{Client, Observed};
+use crate::database::{Database, Transact};
 use crate::ledger::Part;
 
 pub(super) async fn run<D: Database>(client: &mut Client<D>) -> Result<()> {
@@ -35,8 +35,13 @@ pub(super) async fn run<D: Database>(client: &mut Client<D>) -> Result<()> {
 
 pub(super) async fn read_all<D: Database>(client: &mut Client<D>) -> Result<()> {
     let tx = client.begin(Part::Other, BeginKind::ReadOnly).await?;
+    read_tables(&tx).await?;
+    tx.commit().await.map(drop)
+}
+
+pub(super) async fn read_tables<T: Transact>(tx: &Observed<T>) -> Result<()> {
     for workload in Workload::ALL {
         tx.scan(&KeyRange::table(table(workload)), false, 100).await?;
     }
-    tx.commit().await.map(drop)
+    Ok(())
 }
