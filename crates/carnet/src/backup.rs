@@ -12,15 +12,16 @@ pub use carnet_storage::backup::{Backup, Label, Progress, Restored, name_of};
 use carnet_storage::disk::{Backend, Disk, RealDisk};
 use carnet_store_local::LocalStore;
 
-use crate::db::LAYOUT;
+use crate::db::{AsOf, LAYOUT};
 
 /// Which backup, and up to where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Which {
     /// The backup of that commit; the newest where it is `None`.
     pub backup: Option<Timestamp>,
-    /// Leave out what committed after this; nothing where it is `None`.
-    pub as_of: Option<Timestamp>,
+    /// Leave out what committed after this; nothing where it is `None`. A wall time is known to
+    /// about a second, an old one less exactly.
+    pub as_of: Option<AsOf>,
 }
 
 /// Lists the finished backups in a directory of backups by their commits, the oldest first.
@@ -82,7 +83,12 @@ pub fn restore_with(
     };
     let from = disk(&dest.join(name_of(chosen.commit)))?;
     let to = disk(directory.as_ref())?;
-    LocalStore::restore(&from, &to, which.as_of, TableOptionsOf::all(LAYOUT), tell)
+    let as_of = match which.as_of {
+        None => None,
+        Some(AsOf::Timestamp(commit)) => Some(commit),
+        Some(AsOf::Wall(wall)) => Some(LocalStore::commit_at(&from, chosen, wall)?),
+    };
+    LocalStore::restore(&from, &to, as_of, TableOptionsOf::all(LAYOUT), tell)
 }
 
 fn disk(path: &Path) -> Result<Arc<dyn Disk>> {

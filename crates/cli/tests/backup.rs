@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
+use carnet::base::{Clock, SystemClock};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use support::{Guard, Server, carnet, fail, pause, rows, succeed};
@@ -135,6 +136,12 @@ fn backups_beside_a_server_are_prefixes_of_its_order() {
     pause(Duration::from_millis(200));
     let went_on = known(&acknowledged);
     assert!((0..CLIENTS).all(|client| went_on[client] > after[client]), "transactions go on");
+    // Wall times are known to about a second.
+    let early = known(&acknowledged);
+    pause(Duration::from_millis(1500));
+    let (late, at) = (known(&acknowledged), SystemClock.wall());
+    pause(Duration::from_millis(300));
+    let (last, _) = back_up(&data, &dest);
     let last_known = known(&acknowledged);
     server.process.kill();
     stop.store(true, Ordering::SeqCst);
@@ -156,8 +163,15 @@ fn backups_beside_a_server_are_prefixes_of_its_order() {
         restore(&dest, &as_of, &["--as-of", &commit.to_string()]);
         assert_eq!(read(&as_of), read(&to));
     }
+    let at_time = path("at-time");
+    restore(&dest, &at_time, &["--as-of", &at.to_string()]);
+    let then = check_prefix(&at_time, early);
+    for client in 0..CLIENTS {
+        assert!(then[client] <= late[client] + 1, "{then:?} at {at}, {late:?} was acknowledged");
+    }
     let halfway = path("halfway");
-    restore(&dest, &halfway, &["--as-of", &u64::midpoint(commits[0], commits[1]).to_string()]);
+    let middle = u64::midpoint(commits[0], commits[1]).to_string();
+    restore(&dest, &halfway, &["--as-of", &middle]);
     let between = check_prefix(&halfway, before[0]);
     for client in 0..CLIENTS {
         assert!((sizes[0][client]..=sizes[1][client]).contains(&between[client]));
@@ -166,10 +180,10 @@ fn backups_beside_a_server_are_prefixes_of_its_order() {
     let all = check_prefix(&data, last_known);
     assert!((0..CLIENTS).all(|client| all[client] >= sizes[2][client]));
     // It goes on, and so does its line of backups.
-    let (_, shared) = back_up(&data, &dest);
-    assert!(shared > 0);
+    let (next, shared) = back_up(&data, &dest);
+    assert!(next >= last && shared > 0);
     let said = succeed(carnet().arg("backup").arg(&data).arg(&dest).args(["--keep", "2"]));
-    assert!(said.contains("2 older backups were removed"), "{said}");
+    assert!(said.contains("3 older backups were removed"), "{said}");
     // That of a restored one is another.
     let error = fail(carnet().arg("backup").arg(path("restored-0")).arg(&dest));
     assert!(error.contains("another database"), "{error}");

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use carnet_base::{Encoding, Result, Timestamp};
+use carnet_base::{Encoding, KeyRange, Result, Timestamp, WallTime};
 use carnet_storage::TableOptionsOf;
-use carnet_storage::backup::{self, About, BackupJob, Progress, Restored, Vault};
+use carnet_storage::backup::{self, About, BackupJob, Label, Progress, Restored, Vault};
 use carnet_storage::disk::Disk;
+use carnet_store::WallTimes;
 
-use crate::{LocalStore, bound, encodings, laid_out};
+use crate::{LocalStore, bound, encodings, laid_out, times};
 
 /// So far above the bound of the old life a restored one begins: whatever the old one hands out
 /// after the backup means nothing in the new one. `docs/design/0008-restore.md` has the figures.
@@ -60,6 +61,28 @@ impl LocalStore {
         let order =
             backup::Restore { as_of, table_options: laid_out(table_options), begin: &begin };
         backup::restore(from, to, &order, tell)
+    }
+
+    /// Returns the newest commit of a backup that was published by a wall time.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a time after the backup was taken, `TooOld` for one of which it knows nothing;
+    /// else as [`backup::for_each_key`].
+    pub fn commit_at(from: &Arc<dyn Disk>, label: &Label, wall: WallTime) -> Result<Timestamp> {
+        let mut points = Vec::new();
+        backup::for_each_key(from, &KeyRange::table(times::TABLE), |key| {
+            points.push(times::decode(key)?);
+            Ok(())
+        })?;
+        points.sort_unstable();
+        let mut known = WallTimes::default();
+        for point in points {
+            known.note(point);
+        }
+        // A clock that was set back is taken to stand until it has caught up.
+        let taken = known.last().map_or(label.wall, |last| last.wall.max(label.wall));
+        Ok(known.find(wall, taken, label.commit)?.min(label.commit))
     }
 
     /// Lets another encoding of the commit table begin. Returns the first start that is written

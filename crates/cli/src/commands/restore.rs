@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use carnet::Timestamp;
 use carnet::backup::{self, Which};
+use carnet::{AsOf, DataType, Timestamp, Value, WallTime};
 use clap::Args;
 
 use super::ask::Bar;
@@ -23,20 +23,33 @@ pub(crate) struct Restore {
     /// Which backup, by its name or its commit; the newest unless it is given.
     #[arg(long, value_name = "BACKUP", value_parser = timestamp)]
     backup: Option<Timestamp>,
-    /// Leave out what committed after this timestamp.
-    #[arg(long, value_name = "TIMESTAMP", value_parser = timestamp)]
-    as_of: Option<Timestamp>,
+    /// Leave out what committed after this timestamp, or wall time.
+    #[arg(long, value_name = "TIMESTAMP|TIME", value_parser = as_of)]
+    as_of: Option<AsOf>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   carnet restore /backups/bank ./restored
   carnet restore /backups/bank ./restored --backup 00000000000000067890
-  carnet restore /backups/bank ./restored --as-of 65000";
+  carnet restore /backups/bank ./restored --as-of 65000
+  carnet restore /backups/bank ./restored --as-of 2026-11-21T18:00:00Z";
 
 fn timestamp(text: &str) -> Result<Timestamp, String> {
     let number = text.parse().ok().and_then(Timestamp::new);
     number.ok_or_else(|| "expected a timestamp such as 65000".to_owned())
+}
+
+fn as_of(text: &str) -> Result<AsOf, String> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return timestamp(text).map(AsOf::Timestamp);
+    }
+    match DataType::Timestamp.parse_text(text) {
+        Ok(Value::Timestamp(millis)) => millis.checked_mul(1_000),
+        _ => None,
+    }
+    .map(|micros| AsOf::Wall(WallTime(micros)))
+    .ok_or_else(|| "expected a timestamp such as 65000, or a time: 2026-11-21T18:00:00Z".to_owned())
 }
 
 impl Restore {
@@ -63,5 +76,10 @@ mod tests {
     fn a_backups_name_is_a_timestamp_too() {
         assert_eq!(timestamp("00000000000000067890"), timestamp("67890"));
         assert!(timestamp("-1").is_err() && timestamp("yesterday").is_err());
+        assert_eq!(as_of("65000"), Ok(AsOf::Timestamp(timestamp("65000").unwrap())));
+        let second = WallTime(1_000_000);
+        assert_eq!(as_of("1970-01-01T00:00:01Z"), Ok(AsOf::Wall(second)));
+        assert_eq!(as_of("1970-01-01 01:00:01+0100"), Ok(AsOf::Wall(second)));
+        assert!(as_of("yesterday").is_err() && as_of("").is_err() && as_of("-1").is_err());
     }
 }

@@ -35,6 +35,7 @@
 
 mod cut;
 mod label;
+mod peek;
 mod restore;
 pub mod sim;
 mod take;
@@ -46,6 +47,7 @@ use std::io;
 use carnet_base::{Result, Timestamp};
 
 pub use label::{Label, LabelledFile};
+pub use peek::for_each_key;
 pub use restore::{Restore, Restored, restore};
 pub use take::{About, Backup, BackupJob};
 pub use vault::{RealVault, Vault};

@@ -1,0 +1,38 @@
+//! A look at cells of a backup without making a database of it.
+
+use std::sync::Arc;
+
+use carnet_base::{KeyRange, Result};
+
+use crate::cache::Cache;
+use crate::disk::Disk;
+use crate::inspect;
+use crate::manifest::FlatRange;
+use crate::sstable::{RawCursor, Table};
+
+/// Shows `visit` the key of every version in a range, table by table: of no use where it matters
+/// which version is newer.
+///
+/// # Errors
+///
+/// What `visit` says; `Corrupted`, `Unsupported` or `Unavailable` as it is found.
+pub fn for_each_key(
+    from: &Arc<dyn Disk>,
+    range: &KeyRange,
+    mut visit: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let Some((lower, upper)) = range.byte_bounds() else { return Ok(()) };
+    let manifest = inspect::load(&**from)?;
+    let within = FlatRange { lower: lower.clone(), upper: upper.clone() };
+    for meta in manifest.levels.iter().filter(|table| table.range.overlaps(&within)) {
+        let cache = Cache::new(1 << 20);
+        let table = Table::open(Arc::clone(from), meta.number, meta.bytes, cache)?;
+        let mut cursor = RawCursor::new(Arc::new(table), lower.clone(), Some(upper.clone()));
+        cursor.advance_blocking()?;
+        while let Some(entry) = cursor.entry() {
+            visit(entry.key)?;
+            cursor.advance_blocking()?;
+        }
+    }
+    Ok(())
+}
