@@ -56,7 +56,9 @@ fn local<'a>(store: &'a AnyStore, what: &str) -> Result<&'a LocalStore> {
     match store {
         AnyStore::Local(store) => Ok(store),
         AnyStore::Memory(_) => Err(Error::unsupported(format!("{what} of a database in memory"))),
-        AnyStore::Cluster(_) => Err(Error::unsupported(format!("{what} of a database on a cluster"))),
+        AnyStore::Cluster(_) => {
+            Err(Error::unsupported(format!("{what} of a database over a cluster")))
+        }
     }
 }
 

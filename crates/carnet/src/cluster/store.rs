@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use carnet_base::{CellKey, Result, TableId, Timestamp, Version};
+use carnet_base::{CellKey, Result, TableId, Timestamp, Version, WallTime};
 use carnet_sequencer::{ClusterLog, Transport};
 use carnet_store::cluster::Cluster;
 use carnet_store::{
@@ -44,6 +44,17 @@ pub(crate) trait AnyCluster: Send + Sync + 'static {
         read: Timestamp,
     ) -> Call<'a, Result<Outcome>>;
     fn published(&self) -> Timestamp;
+    fn timestamp_at<'a>(
+        &'a self,
+        context: &'a Context,
+        wall: WallTime,
+    ) -> Call<'a, Result<Timestamp>>;
+    fn wall_time_of<'a>(
+        &'a self,
+        context: &'a Context,
+        commit: Timestamp,
+    ) -> Call<'a, Result<WallTime>>;
+    fn swept<'a>(&'a self, context: &'a Context) -> Call<'a, Result<Timestamp>>;
     /// Makes room for the cells of a table that a transaction is about to create.
     fn create_table(&self, table: TableId) -> Call<'_, Result<()>>;
     /// Leaves the lead to others, if this process has it.
@@ -104,6 +115,26 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
 
     fn published(&self) -> Timestamp {
         self.0.published()
+    }
+
+    fn timestamp_at<'a>(
+        &'a self,
+        context: &'a Context,
+        wall: WallTime,
+    ) -> Call<'a, Result<Timestamp>> {
+        Box::pin(self.0.timestamp_at(context, wall))
+    }
+
+    fn wall_time_of<'a>(
+        &'a self,
+        context: &'a Context,
+        commit: Timestamp,
+    ) -> Call<'a, Result<WallTime>> {
+        Box::pin(self.0.wall_time_of(context, commit))
+    }
+
+    fn swept<'a>(&'a self, context: &'a Context) -> Call<'a, Result<Timestamp>> {
+        Box::pin(self.0.swept(context))
     }
 
     fn create_table(&self, table: TableId) -> Call<'_, Result<()>> {
