@@ -490,3 +490,17 @@ fn a_scan_of_starts_finds_every_entry() {
     found.sort_unstable_by_key(|(start, _)| *start);
     assert_eq!(found, written[5..35]);
 }
+
+/// What would be refused is not written: readers would have to look its outcome up until the sweep.
+#[test]
+fn near_the_leader_a_commit_that_would_be_refused_writes_nothing() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let late = database.writer(&leader);
+    database.put(&leader, &cell("x"), "first");
+    let before = leader.cluster.calls(Op::Write);
+    let refused = database.commit(&leader, late, &cell("x"), "late").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    assert_eq!(leader.cluster.calls(Op::Write), before);
+    assert_eq!(outcome(&database, &leader, late.start.unwrap()), Outcome::Aborted);
+}
