@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use carnet_base::{Clock, Result, TableId};
+use carnet_base::{Clock, Error, Result, TableId};
 use carnet_store::cluster::{Fault, Faulty};
 
 use crate::options::CqlOptions;
@@ -32,6 +32,9 @@ impl CqlCluster {
     /// schema.
     pub async fn connect(options: &CqlOptions, clock: Arc<dyn Clock>) -> Result<Self> {
         options.check()?;
+        if options.tls.is_some() {
+            return Err(Error::unsupported("encrypted connections to the cluster"));
+        }
         let session = Session::connect(options).await?;
         let creating = tokio::sync::Mutex::new(());
         let cluster = Self { session, clock, tables: RwLock::default(), creating };
@@ -96,7 +99,7 @@ impl CqlCluster {
         let how = self.session.read_any();
         let rows = self.session.rows(how, of, &keyspace).await?;
         let unclear = |error: &dyn std::fmt::Display| {
-            carnet_base::Error::unavailable(format!("cannot read the schema: {error}"))
+            Error::unavailable(format!("cannot read the schema: {error}"))
         };
         let names = rows.rows::<(String,)>().map_err(|error| unclear(&error))?;
         names.map(|name| name.map(|(name,)| name).map_err(|error| unclear(&error))).collect()

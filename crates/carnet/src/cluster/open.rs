@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use carnet_base::{
     Clock, Error, Result, SeededRng, Spawn, Tasks, ThreadTimer, Timestamp, WorkerTasks,
@@ -22,6 +23,7 @@ use crate::catalog;
 /// Connects to the cluster that a URL names, listens where it says, and waits for a leader.
 pub(crate) async fn connect(
     url: &ClusterUrl,
+    retention: Duration,
     clock: &Arc<dyn Clock>,
     spawn: &dyn Spawn,
 ) -> Result<Box<dyn AnyCluster>> {
@@ -31,17 +33,19 @@ pub(crate) async fn connect(
     }
     let cluster = Arc::new(Box::pin(CqlCluster::connect(&options, Arc::clone(clock))).await?);
     let doors = doors(clock, spawn);
+    let mut settings = url.sequencer;
+    settings.sweep.retention = retention;
     if let Some(peers) = &url.peers {
         let (listen, advertise) = (peers.listen, peers.advertise.clone());
         let network = TcpNetwork::bind(listen, advertise, security(peers)?, cluster.runtime())?;
         let (address, serving) = (network.address().clone(), network.clone());
         tracing::info!(%address, "listening for other processes of this database");
         let listen = move |handler: &_| serving.serve(handler);
-        return open(cluster, network, address, doors, url.sequencer, listen).await;
+        return open(cluster, network, address, doors, settings, listen).await;
     }
     let network = LocalNetwork::new(Arc::clone(&doors.tasks));
     let address = Address::new(format!("process {}, which listens nowhere", std::process::id()))?;
-    open(cluster, network, address, doors, url.sequencer, |_| ()).await
+    open(cluster, network, address, doors, settings, |_| ()).await
 }
 
 /// Opens a database over a cluster, as a process that `listen` connects to an address.

@@ -57,6 +57,8 @@ pub(crate) trait AnyCluster: Send + Sync + 'static {
     fn swept<'a>(&'a self, context: &'a Context) -> Call<'a, Result<Timestamp>>;
     /// Makes room for the cells of a table that a transaction is about to create.
     fn create_table(&self, table: TableId) -> Call<'_, Result<()>>;
+    /// Deletes what nobody sees any more, if this process leads.
+    fn sweep(&self) -> Call<'_, Result<()>>;
     /// Leaves the lead to others, if this process has it.
     fn leave(&self) -> Call<'_, ()>;
     /// Tells whether this process leads, as far as it knows.
@@ -139,6 +141,14 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
 
     fn create_table(&self, table: TableId) -> Call<'_, Result<()>> {
         Box::pin(self.0.create_table(table))
+    }
+
+    fn sweep(&self) -> Call<'_, Result<()>> {
+        Box::pin(async {
+            let report = self.0.sweep().await?;
+            tracing::info!(?report, "swept");
+            Ok(())
+        })
     }
 
     fn leave(&self) -> Call<'_, ()> {

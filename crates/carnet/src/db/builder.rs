@@ -40,7 +40,7 @@ pub struct Builder {
     isolation: Isolation,
     attempts_max: u32,
     storage: carnet_storage::Options,
-    retention: Duration,
+    pub(super) retention: Duration,
     limits: Limits,
     idle: IdleLimits,
     commit_encoding: Encoding,

@@ -11,14 +11,15 @@ use crate::stores::AnyStore;
 impl Builder {
     /// Opens a database over a cluster that a URL names, as [`Builder::open`] does.
     ///
-    /// Settings of the storage engine (durability, memory, files, retention) mean nothing there.
+    /// Settings of the storage engine (durability, memory, files) mean nothing there.
     ///
     /// # Errors
     ///
     /// `Unavailable` where the cluster cannot be reached, does not take the keyspace, or no
     /// process leads in time; `Corrupted` where its tables are not Carnet's.
     pub async fn open_url(self, url: &ClusterUrl) -> Result<Db> {
-        let store = Box::pin(cluster::connect(url, &self.clock, &*self.spawn)).await?;
+        let store =
+            Box::pin(cluster::connect(url, self.retention, &self.clock, &*self.spawn)).await?;
         Ok(self.finish(Arc::new(AnyStore::Cluster(store)), None))
     }
 

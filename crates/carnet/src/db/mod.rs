@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use carnet_base::{Clock, Error, ErrorKind, Result, SeededRng, ThreadTimer, Timestamp, block_on};
+use carnet_base::{Clock, ErrorKind, Result, SeededRng, ThreadTimer, Timestamp, block_on};
 use carnet_store::{CommitLog, Context, Outcome};
 use carnet_txn::{Backoff, IdleWatch, Isolation, Limits};
 
@@ -221,19 +221,18 @@ impl Db {
 
     /// Rewrites all files into as few as there can be, and drops versions that nobody can see
     /// any more. It blocks the calling thread, for long in a large database; reads and writes go
-    /// on beside it.
+    /// on beside it. Over a cluster, whose files are its own, such versions are deleted, by the
+    /// process that leads alone.
     ///
     /// # Errors
     ///
-    /// `Unavailable` when the store has stopped, `Corrupted` where a file is damaged,
-    /// `Unsupported` over a cluster.
+    /// `Unavailable` when the store has stopped or another process leads, `Corrupted` where a file
+    /// is damaged.
     pub fn compact(&self) -> Result<()> {
         match &*self.inner.store {
             AnyStore::Local(store) => store.compact(),
             AnyStore::Memory(_) => Ok(()),
-            AnyStore::Cluster(_) => Err(Error::unsupported(
-                "compacting a database over a cluster, whose nodes compact their own files",
-            )),
+            AnyStore::Cluster(store) => block_on(store.sweep()),
         }
     }
 

@@ -45,7 +45,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "database",
         "directory",
         "carnet-data",
-        "The database's directory. Nothing of this section counts beside [cluster] but isolation.",
+        "The database's directory. Beside [cluster] retention and isolation alone count here.",
     ),
     setting(
         "database",
