@@ -73,7 +73,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, each with the scenarios that must find it.
-    pub const ALL: [(Self, &[Scenario]); 27] = [
+    pub const ALL: [(Self, &[Scenario]); 29] = [
         (Self::ReadPointsIgnored, BOTH),
         (Self::ReadRangesIgnored, BOTH),
         (Self::BlindWritesUnchecked, BOTH),
