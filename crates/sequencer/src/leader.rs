@@ -233,6 +233,11 @@ impl<C: Cluster> Leader<C> {
 
     /// Tells whether a transaction would be refused, as far as is known.
     pub(crate) fn check(&self, claim: &Claim) -> Result<()> {
+        // I6. What was decided before, here or in an older term, gets its first answer.
+        let is_decided = lock(&self.state).decided.contains_key(&claim.start);
+        if is_decided || !self.order.is_running(claim.start) {
+            return Ok(());
+        }
         self.order.check(claim)
     }
 

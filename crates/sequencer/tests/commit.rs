@@ -502,5 +502,10 @@ fn near_the_leader_a_commit_that_would_be_refused_writes_nothing() {
     let refused = database.commit(&leader, late, &cell("x"), "late").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
     assert_eq!(leader.cluster.calls(Op::Write), before);
+    // One that committed is not refused for what it wrote itself.
+    let begun = database.writer(&leader);
+    let (context, request) = (Context::unbounded(), put(begun, &cell("y"), "once"));
+    let commit = || database.run(leader.log.commit(&context, request.clone())).unwrap();
+    assert_eq!(commit(), commit());
     assert_eq!(outcome(&database, &leader, late.start.unwrap()), Outcome::Aborted);
 }
