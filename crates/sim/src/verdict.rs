@@ -25,8 +25,8 @@ use crate::ledger::{Ledger, Look, Part, Record, Told};
 /// Asks the database what became of every transaction of some lives, and compares it with what
 /// clients were told, and with what it said before.
 ///
-/// `swept` says what became of a start that the database does not know any more; where that is
-/// not known either, nobody may have wanted to know it.
+/// `swept` says what was decided of a start that the database does not know any more; where that
+/// is not known either, its client must have been told before.
 ///
 /// `may_lose`: the power went, and the durability allows that the last commits went with it.
 pub(crate) async fn settle<D: Database>(
@@ -46,6 +46,10 @@ pub(crate) async fn settle<D: Database>(
             Ok(outcome) => Some(outcome),
             Err(error) if error.kind() == ErrorKind::Unknown { start } => match swept(start) {
                 None if !is_below_mark(db, start).await => return Err(untold(start, &error)),
+                // Decided, but never in force: a crash came before it was durable.
+                Some(Outcome::Committed(commit)) if is_above_mark(db, commit).await => {
+                    Some(Outcome::Aborted)
+                }
                 known => known,
             },
             Err(error) => return Err(untold(start, &error)),
@@ -98,6 +102,11 @@ fn untold(start: Timestamp, error: &Error) -> String {
 /// Tells whether a start lies below the sweep mark.
 async fn is_below_mark<D: Database>(db: &D, start: Timestamp) -> bool {
     db.swept().await.is_ok_and(|mark| start < mark)
+}
+
+/// Tells whether a commit lies above the sweep mark, so that its entry cannot have been swept.
+async fn is_above_mark<D: Database>(db: &D, commit: Timestamp) -> bool {
+    db.swept().await.is_ok_and(|mark| commit > mark)
 }
 
 /// Says when a transaction committed, if at all, as far as that is known.

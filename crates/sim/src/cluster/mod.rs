@@ -251,7 +251,7 @@ impl World {
         for _ in 0..self.setup.clients {
             let (world, client) = (Rc::clone(self), self.client(process));
             self.executor.spawn(clients_of(process), async move {
-                let work = Work { order: &world.order, numbers: &world.numbers };
+                let work = Work { order: &world.order, numbers: &world.numbers, may_leave: true };
                 work.done_by(client, world.setup.think_micros, |_| {}).await;
             });
         }

@@ -28,7 +28,7 @@ use carnet_storage::backup::sim::SimVault;
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::manifest::Manifest;
 use carnet_storage::{Durability, Options};
-use carnet_store::{CommitLog, Context, Life};
+use carnet_store::{CommitLog, Context, Life, Outcome};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::Sequencer;
 
@@ -69,6 +69,8 @@ struct World {
     faults: Cell<usize>,
     /// The map of encodings as the first life read it.
     first_map: RefCell<Option<EncodingMap>>,
+    /// What each life's rules decided, where they can be watched.
+    known: RefCell<Vec<Arc<Known>>>,
 }
 
 /// Runs a seed to its end.
@@ -87,6 +89,7 @@ pub(crate) fn run(order: &Order) -> Run {
         trouble: Cell::new(false),
         faults: Cell::new(0),
         first_map: RefCell::default(),
+        known: RefCell::default(),
     });
     let of_run = Rc::clone(&world);
     let promise = verdict::Promise { isolation: world.setup.isolation, is_always_fresh: true };
@@ -118,6 +121,7 @@ fn open_facade(world: &World, disk: &SimDisk) -> Result<Db> {
         // Whoever looks for idle ones now and then would keep a world that stands still awake.
         .idle_timeout(Duration::MAX)
         .snapshot_idle_timeout(Duration::MAX)
+        .sweep_warning(Duration::MAX)
         .clock(Arc::new(world.clock.clone()))
         .spawn(Arc::new(world.executor.spawner(DATABASE)))
         .open_on(Arc::new(disk.clone()))
@@ -138,6 +142,7 @@ fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
         forget_migrations(world, disk)?;
     }
     let known = Arc::new(Known::default());
+    world.known.borrow_mut().push(Arc::clone(&known));
     let of_rules = Arc::clone(&known);
     let rules = |mut life: Life| {
         if mutant == Some(Mutant::StartsHandedOutTwice) {
@@ -193,24 +198,28 @@ async fn live<D: Administered>(
         // Before anybody could ask, what became of the transactions before must not be swept.
         world.executor.stall_workers(DATABASE, "carnet-compact", Duration::from_secs(3600));
         if may_have_lost && setup.may_lose() {
-            verdict::settle(&db, &world.ledger, .., true, |_| None).await?;
+            verdict::settle(&db, &world.ledger, .., true, |start| world.decided(start)).await?;
         }
         let life = world.ledger.begin_life();
         if life > 1 {
-            verdict::settle(&db, &world.ledger, life - 1..life, false, |_| None).await?;
+            verdict::settle(&db, &world.ledger, life - 1..life, false, |start| {
+                world.decided(start)
+            })
+            .await?;
         }
         world.executor.stall_workers(DATABASE, "carnet-compact", Duration::ZERO);
         let mut client = world.client(&db, &mut dice);
         workload::prepare(&mut client).await.map_err(|error| error.to_string())?;
         if world.faults.get() >= setup.faults && world.ledger.ended() >= setup.transactions {
-            verdict::settle(&db, &world.ledger, .., false, |_| None).await?;
+            verdict::settle(&db, &world.ledger, .., false, |start| world.decided(start)).await?;
             return workload::read_all(&mut client).await.map_err(|error| error.to_string());
         }
         for _ in 0..setup.clients {
             let client = world.client(&db, &mut dice);
             let of_client = Rc::clone(world);
             world.executor.spawn(DATABASE, async move {
-                let work = Work { order: &of_client.order, numbers: &of_client.numbers };
+                let (order, numbers) = (&of_client.order, &of_client.numbers);
+                let work = Work { order, numbers, may_leave: !of_client.setup.facade };
                 let work = work.done_by(client, of_client.setup.think_micros, |kind| {
                     if matches!(kind, ErrorKind::Unknown { .. } | ErrorKind::Unavailable) {
                         of_client.trouble.set(true);
@@ -324,6 +333,15 @@ fn die<D>(world: &World, db: D, disk: &SimDisk, end: End, dice: &mut Dice) -> Si
 }
 
 impl World {
+    /// What was decided of a start, where the rules can be watched: through the façade they cannot,
+    /// and nobody leaves a transaction there of which he does not know what became.
+    fn decided(&self, start: Timestamp) -> Option<Outcome> {
+        let known = self.known.borrow();
+        let commit = known.iter().find_map(|known| known.commit_of(start));
+        let outcome = commit.map_or(Outcome::Aborted, Outcome::Committed);
+        (!known.is_empty()).then_some(outcome)
+    }
+
     fn client<D: Database>(&self, db: &D, dice: &mut Dice) -> Client<D> {
         Client {
             executor: self.executor.clone(),

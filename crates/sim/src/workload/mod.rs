@@ -121,6 +121,8 @@ async fn run<D: Database>(
 pub(crate) struct Work<'w> {
     pub(crate) order: &'w Order,
     pub(crate) numbers: &'w Numbers,
+    /// Whether clients go away from their own transactions now and then.
+    pub(crate) may_leave: bool,
 }
 
 impl Work<'_> {
@@ -135,7 +137,8 @@ impl Work<'_> {
         loop {
             executor.sleep(client.dice.micros(0, think_micros)).await;
             let workload = self.order.workload.unwrap_or_else(|| client.dice.pick(&Workload::ALL));
-            let patience = client.dice.percent(3).then(|| client.dice.micros(1, 1_000));
+            let leaves = self.may_leave && client.dice.percent(3);
+            let patience = leaves.then(|| client.dice.micros(1, 1_000));
             let ran = run(workload, &mut client, self.numbers);
             let ended = match patience {
                 None => Some(ran.await),
