@@ -5,6 +5,7 @@
 pub(crate) mod commit_table;
 pub(crate) mod order;
 pub(crate) mod partition;
+pub(crate) mod space;
 pub(crate) mod sustained;
 
 use std::path::{Path, PathBuf};
@@ -27,6 +28,8 @@ pub(crate) enum Gate {
     CommitTable(commit_table::CommitTable),
     /// Writes for a while, with compaction, several times the memory budget.
     Sustained(sustained::Sustained),
+    /// Counts what overwriting leaves on disk once it is swept.
+    Space(space::Space),
     /// Compares unordered with ordered writes.
     Order(order::Order),
 }
@@ -38,6 +41,7 @@ impl Gate {
             Self::Partition(partition) => partition.run(dir.path()),
             Self::CommitTable(commit_table) => commit_table.run(dir.path()),
             Self::Sustained(sustained) => sustained.run(dir.path()),
+            Self::Space(space) => space.run(dir.path()),
             Self::Order(order) => order.run(dir.path()),
         }
     }
