@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::ops::RangeBounds;
 
-use carnet_base::{Error, ErrorKind, Timestamp};
+use carnet_base::{ErrorKind, Timestamp};
 use carnet_checker::replay::{Committed, Level, Read, Write, replay};
 use carnet_checker::{History, Model, Moment, Options, Outcome as Seen, Transaction, check};
 use carnet_store::Outcome;
@@ -25,8 +25,8 @@ use crate::ledger::{Ledger, Look, Part, Record, Told};
 /// Asks the database what became of every transaction of some lives, and compares it with what
 /// clients were told, and with what it said before.
 ///
-/// `swept` says what was decided of a start that the database does not know any more; where that
-/// is not known either, its client must have been told before.
+/// `swept` says what became of a start that the database does not know any more; it is told what
+/// was known of it before.
 ///
 /// `may_lose`: the power went, and the durability allows that the last commits went with it.
 pub(crate) async fn settle<D: Database>(
@@ -34,44 +34,52 @@ pub(crate) async fn settle<D: Database>(
     ledger: &Ledger,
     lives: impl RangeBounds<u32>,
     may_lose: bool,
-    swept: impl Fn(Timestamp) -> Option<Outcome>,
+    swept: impl Fn(Timestamp, Option<Outcome>) -> Option<Outcome>,
 ) -> Result<(), String> {
     let is_asked = |record: &Record| !record.lost && lives.contains(&record.life);
     let asked = |record: &&Record| is_asked(record);
-    let starts: Vec<Timestamp> =
-        ledger.records().iter().filter(asked).filter_map(|record| record.start).collect();
+    let before = |record: &Record| {
+        expected(record).map(|commit| commit.map_or(Outcome::Aborted, Outcome::Committed))
+    };
+    let starts: Vec<(Timestamp, Option<Outcome>)> = ledger
+        .records()
+        .iter()
+        .filter(asked)
+        .filter_map(|record| Some((record.start?, before(record))))
+        .collect();
     let mut outcomes = HashMap::new();
-    for start in starts {
+    for (start, before) in starts {
         let outcome = match db.outcome(start).await {
             Ok(outcome) => Some(outcome),
-            Err(error) if error.kind() == ErrorKind::Unknown { start } => match swept(start) {
-                None if !is_below_mark(db, start).await => return Err(untold(start, &error)),
-                // Decided, but never in force: a crash came before it was durable.
-                Some(Outcome::Committed(commit)) if is_above_mark(db, commit).await => {
-                    Some(Outcome::Aborted)
+            Err(error)
+                if error.kind() == ErrorKind::Unknown { start }
+                    && is_below_mark(db, start).await =>
+            {
+                match swept(start, before) {
+                    // Decided, but never in force: a crash came before it was durable.
+                    Some(Outcome::Committed(commit)) if !is_below_mark(db, commit).await => {
+                        Some(Outcome::Aborted)
+                    }
+                    known => known,
                 }
-                known => known,
-            },
-            Err(error) => return Err(untold(start, &error)),
+            }
+            Err(error) => {
+                return Err(format!("the outcome of start {start} cannot be told: {error}"));
+            }
         };
-        outcomes.extend(outcome.map(|outcome| (start, outcome)));
+        let Some(outcome) = outcome else {
+            return Err(format!(
+                "the entry of start {start} was swept before its client could ask"
+            ));
+        };
+        outcomes.insert(start, outcome);
     }
     let (mut wrong, mut lost_from) = (None, None::<Timestamp>);
     ledger.for_each(|record| {
         let Some(start) = record.start.filter(|_| is_asked(record)) else { return };
-        let commit = match outcomes.get(&start) {
-            Some(Outcome::Committed(commit)) => Some(*commit),
-            Some(Outcome::Aborted | Outcome::Pending) => None,
-            // Swept; it is known from before, or from what its client was told.
-            None => match expected(record) {
-                Some(expected) => expected,
-                None => {
-                    wrong.get_or_insert(format!(
-                        "the entry of start {start} was swept before its client could ask"
-                    ));
-                    return;
-                }
-            },
+        let commit = match outcomes[&start] {
+            Outcome::Committed(commit) => Some(commit),
+            Outcome::Aborted | Outcome::Pending => None,
         };
         match expected(record) {
             Some(Some(before)) if commit.is_none() && may_lose => {
@@ -95,18 +103,9 @@ pub(crate) async fn settle<D: Database>(
     wrong.map_or(Ok(()), Err)
 }
 
-fn untold(start: Timestamp, error: &Error) -> String {
-    format!("the outcome of start {start} cannot be told: {error}")
-}
-
-/// Tells whether a start lies below the sweep mark.
-async fn is_below_mark<D: Database>(db: &D, start: Timestamp) -> bool {
-    db.swept().await.is_ok_and(|mark| start < mark)
-}
-
-/// Tells whether a commit lies above the sweep mark, so that its entry cannot have been swept.
-async fn is_above_mark<D: Database>(db: &D, commit: Timestamp) -> bool {
-    db.swept().await.is_ok_and(|mark| commit > mark)
+/// Tells whether a timestamp is not above the sweep mark, where there is one to be asked for.
+async fn is_below_mark<D: Database>(db: &D, at: Timestamp) -> bool {
+    db.swept().await.map_or(true, |mark| at <= mark)
 }
 
 /// Says when a transaction committed, if at all, as far as that is known.

@@ -169,7 +169,7 @@ async fn live(world: Rc<World>) -> Result<(), String> {
     // What is under way arrives, and who slept wakes up.
     world.executor.sleep(Duration::from_secs(1)).await;
     in_fine_weather(&world, async |client| workload::prepare(client).await).await?;
-    let swept = |start| match world.cluster.swept(start) {
+    let swept = |start, _| match world.cluster.swept(start) {
         Some(CommitEntry::Committed(commit)) => Some(Outcome::Committed(commit)),
         Some(CommitEntry::Aborted) | None => Some(Outcome::Aborted),
     };

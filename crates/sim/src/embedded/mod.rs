@@ -190,6 +190,7 @@ async fn live<D: Administered>(
     open: impl Fn(&World, &SimDisk) -> Result<D>,
 ) -> Result<(), String> {
     let setup = &world.setup;
+    let decided = |start, before: Option<Outcome>| before.or_else(|| world.decided(start));
     let mut disk = SimDisk::new(dice.seed());
     let mut vault = SimVault::new(dice.seed());
     let mut may_have_lost = false;
@@ -198,20 +199,17 @@ async fn live<D: Administered>(
         // Before anybody could ask, what became of the transactions before must not be swept.
         world.executor.stall_workers(DATABASE, "carnet-compact", Duration::from_secs(3600));
         if may_have_lost && setup.may_lose() {
-            verdict::settle(&db, &world.ledger, .., true, |start| world.decided(start)).await?;
+            verdict::settle(&db, &world.ledger, .., true, &decided).await?;
         }
         let life = world.ledger.begin_life();
         if life > 1 {
-            verdict::settle(&db, &world.ledger, life - 1..life, false, |start| {
-                world.decided(start)
-            })
-            .await?;
+            verdict::settle(&db, &world.ledger, life - 1..life, false, &decided).await?;
         }
         world.executor.stall_workers(DATABASE, "carnet-compact", Duration::ZERO);
         let mut client = world.client(&db, &mut dice);
         workload::prepare(&mut client).await.map_err(|error| error.to_string())?;
         if world.faults.get() >= setup.faults && world.ledger.ended() >= setup.transactions {
-            verdict::settle(&db, &world.ledger, .., false, |start| world.decided(start)).await?;
+            verdict::settle(&db, &world.ledger, .., false, &decided).await?;
             return workload::read_all(&mut client).await.map_err(|error| error.to_string());
         }
         for _ in 0..setup.clients {
