@@ -168,6 +168,25 @@ fn what_an_earlier_backup_has_is_not_brought_again() {
 }
 
 #[test]
+fn a_damaged_backup_does_not_hinder_the_next_one() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    for damaged in ["MANIFEST", "BACKUP"] {
+        append_some(&engine, &mut model, 40, &mut rng);
+        let first = take(&engine, &vault).unwrap();
+        vault.disk(&first.name).unwrap().plant(damaged, b"nothing".to_vec());
+        append_some(&engine, &mut model, 10, &mut rng);
+        let second = take(&engine, &vault).unwrap();
+        assert!(vault.disk(&first.name).is_some(), "a person may still make something of it");
+        let to = SimDisk::new(2);
+        bring_back(&vault.disk(&second.name).unwrap(), &to, None).unwrap();
+        compare(&to, &model, model.last_commit());
+    }
+}
+
+#[test]
 fn no_half_of_a_backup_is_taken_for_one() {
     let mut rng = SeededRng::new(5);
     let disk = SimDisk::new(1);

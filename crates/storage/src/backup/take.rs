@@ -11,6 +11,7 @@ use super::{Progress, clear, commit_in, list, name_of, verify};
 use crate::disk::{DirectoryLock, Disk, During};
 use crate::engine::Engine;
 use crate::engine::checkpoint::{Frozen, same_table};
+use crate::inspect;
 use crate::manifest::{self, Manifest, TableMeta};
 use crate::sstable;
 
@@ -101,7 +102,7 @@ impl Engine {
         };
         if !job.done {
             clear(&*job.to)?;
-            job.earlier = labels.last().map(|label| Earlier::open(vault, label)).transpose()?;
+            job.earlier = labels.last().and_then(|label| Earlier::open(vault, label));
         }
         Ok(job)
     }
@@ -127,10 +128,13 @@ fn remove_unfinished(vault: &dyn Vault, labels: &[Label], but: &str) -> Result<(
 }
 
 impl Earlier {
-    fn open(vault: &dyn Vault, label: &Label) -> Result<Self> {
-        let disk = vault.open(&name_of(label.commit))?;
-        let manifest = crate::inspect::load(&*disk)?;
-        Ok(Self { disk, label: label.clone(), manifest })
+    /// One that is damaged is no reason to take none: then all is brought anew.
+    fn open(vault: &dyn Vault, label: &Label) -> Option<Self> {
+        let opened = vault.open(&name_of(label.commit)).and_then(|disk| {
+            let manifest = inspect::load(&*disk)?;
+            Ok(Self { disk, label: label.clone(), manifest })
+        });
+        opened.inspect_err(|error| tracing::warn!(%error, "an earlier backup is damaged")).ok()
     }
 
     /// Links a table from here, if it is the same one.
