@@ -147,7 +147,7 @@ impl Listener {
         let shared = &self.shared;
         let before = shared.running.fetch_add(1, Ordering::AcqRel);
         let admitted = Admitted(Arc::clone(shared));
-        let mut connection = Connection { stream, admitted };
+        let mut connection = Connection { stream, is_gone: false, admitted };
         if before >= REQUESTS_MAX {
             let busy = Error::new(
                 ErrorKind::Overloaded { retry_after: PATIENCE },
@@ -178,6 +178,8 @@ impl Drop for Admitted {
 
 struct Connection {
     stream: UnixStream,
+    /// Whoever asked does not listen any more. What was asked for is done all the same.
+    is_gone: bool,
     admitted: Admitted,
 }
 
@@ -210,11 +212,14 @@ impl Connection {
         })
     }
 
-    /// Sends a line. Whoever asked may have gone away, which changes nothing.
+    /// Sends a line, unless one was not taken before: each would be waited for.
     fn answer(&mut self, answer: Answer) {
-        let sent = answer.encode().map(|line| self.stream.write_all(&line));
-        if let Err(error) = sent {
-            tracing::warn!(%error, "an answer could not be written down");
+        if self.is_gone {
+            return;
+        }
+        match answer.encode() {
+            Ok(line) => self.is_gone = self.stream.write_all(&line).is_err(),
+            Err(error) => tracing::warn!(%error, "an answer could not be written down"),
         }
     }
 }
