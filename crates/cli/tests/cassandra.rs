@@ -148,7 +148,7 @@ fn servers_that_die_and_sleep_lose_nothing() {
         let Some(url) = store(LOOPBACK) else { return };
         let mut stress = carnet();
         stress.args(["stress", "--store", &url, "--workload", workload, "--servers", "2"]);
-        stress.args(["--kill-every", "5", "--pause-every", "4", "--seconds", &seconds]);
+        stress.args(["--kill-every", "2.5", "--pause-every", "3", "--seconds", &seconds]);
         let said = succeed(stress.args(["--clients", "6", "--seed", &seed.to_string()]));
         assert!(said.contains("strictly serializable, nothing acknowledged is missing"), "{said}");
         println!("{workload}: {said}");
