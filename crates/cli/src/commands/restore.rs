@@ -45,7 +45,8 @@ fn as_of(text: &str) -> Result<AsOf, String> {
         return timestamp(text).map(AsOf::Timestamp);
     }
     match DataType::Timestamp.parse_text(text) {
-        Ok(Value::Timestamp(millis)) => millis.checked_mul(1_000),
+        // A negative number is a mistyped timestamp, and no database is older than 1970.
+        Ok(Value::Timestamp(millis @ 0..)) => millis.checked_mul(1_000),
         _ => None,
     }
     .map(|micros| AsOf::Wall(WallTime(micros)))
