@@ -19,7 +19,7 @@ use crate::message::{ClientId, Token};
 pub(crate) struct Clients {
     open: BTreeMap<(ClientId, Token), Open>,
     heard: HashMap<ClientId, Moment>,
-    /// The starts among the open snapshots.
+    /// The starts among the open snapshots that are not decided.
     starts: BTreeSet<Timestamp>,
 }
 
@@ -65,6 +65,12 @@ impl Clients {
         older.into_iter().filter_map(|token| self.close(client, token)).collect()
     }
 
+    /// Notes that a start is decided. Its snapshot stays open until it is given back.
+    pub(crate) fn decided(&mut self, start: Timestamp) {
+        self.starts.remove(&start);
+    }
+
+    /// Tells whether a start may still be decided.
     pub(crate) fn is_open(&self, start: Timestamp) -> bool {
         self.starts.contains(&start)
     }
@@ -98,6 +104,19 @@ mod tests {
         assert!(clients.is_open(at(5)));
         assert_eq!(clients.close(ClientId(1), Token(1)), Some(begun));
         assert_eq!((clients.close(ClientId(1), Token(1)), clients.is_open(at(5))), (None, false));
+    }
+
+    #[test]
+    fn a_start_that_is_decided_is_not_open_and_its_snapshot_is() {
+        let start = Timestamp::new(5).unwrap();
+        let begun = Begun { read: Timestamp::ZERO, start: Some(start), slot: Slot(0) };
+        let mut clients = Clients::default();
+        clients.opened(ClientId(1), Token(1), begun, Moment::default());
+        assert_eq!((clients.is_open(start), clients.oldest_start()), (true, Some(start)));
+        clients.decided(start);
+        assert_eq!((clients.is_open(start), clients.oldest_start()), (false, None));
+        assert_eq!(clients.get(ClientId(1), Token(1)), Some(begun));
+        assert_eq!(clients.close(ClientId(1), Token(1)), Some(begun));
     }
 
     #[test]

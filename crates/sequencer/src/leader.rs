@@ -16,7 +16,8 @@
 //! * It decides for its own starts and snapshots alone. Of an older start it asks the commit
 //!   table, and where that says nothing it puts the abort marker.
 //! * A start is decided once. The answer is remembered; asked again it says the same, and what it
-//!   has forgotten it asks the commit table for. A C that was drawn for a start is never replaced.
+//!   has forgotten it asks the commit table for, which has no entry of what was refused and takes
+//!   the abort marker. A C that was drawn for a start is never replaced.
 //! * P passes a commit only when its entry is final. Nothing is acknowledged that P has not passed.
 //! * Once it finds a later epoch, in any answer, it says nothing any more but that it does not
 //!   lead. What was under way is for the next leader to say.
@@ -25,7 +26,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet_base::{CommitEntry, Error, Moment, Result, Timer, Timestamp};
+use carnet_base::{CommitEntry, Error, ErrorKind, Moment, Result, Timer, Timestamp};
 use carnet_store::cluster::{Cluster, CommitRow, NewEntry};
 use carnet_store::{BeginKind, Claim, CommitOrder, Outcome, check_handed_out};
 
@@ -360,7 +361,8 @@ impl<C: Cluster> Leader<C> {
             None => {}
         }
         let begun = state.clients.get(client, token);
-        let Some(begun) = begun.filter(|begun| begun.start == Some(start)) else {
+        let is_open = state.clients.is_open(start);
+        let Some(begun) = begun.filter(|begun| is_open && begun.start == Some(start)) else {
             if start > self.order.latest() {
                 // A later leader handed it out, and knows what becomes of it.
                 sender.send(Response::NotLeading);
@@ -370,6 +372,9 @@ impl<C: Cluster> Leader<C> {
         };
         let mut claim = Claim { slot: begun.slot, read: begun.read, ..claim };
         let place = self.table.known_place(start)?;
+        // What is refused is decided, too: whoever was told so may have run it again by the time the
+        // same request is heard once more.
+        state.clients.decided(start);
         let commit = self.order.decide(&mut claim)?;
         state.prefix.decided(start, commit);
         state.decided.insert(start, Decided::Pending(vec![sender]));
@@ -383,9 +388,10 @@ impl<C: Cluster> Leader<C> {
     }
 
     /// Of a start that this term did not decide the commit table knows; where it does not, the
-    /// start is aborted for good.
+    /// start is aborted for good. Why it cannot be asked says nothing of the start.
     async fn settled(&self, start: Timestamp) -> Result<Response> {
-        answer_of(start, self.table.settle(start).await?)
+        let settled = self.table.settle(start).await;
+        answer_of(start, settled.map_err(|error| unknown(start, error))?)
     }
 
     async fn outcome(&self, start: Timestamp) -> Result<Outcome> {
@@ -551,6 +557,17 @@ enum Submitted {
     Waits(crate::oneshot::Receiver<Response>),
     Known(CommitEntry),
     Settle,
+}
+
+/// Whether a start committed is not known, and why.
+pub(crate) fn unknown(start: Timestamp, why: Error) -> Error {
+    if matches!(why.kind(), ErrorKind::Unknown { .. }) {
+        return why;
+    }
+    let message = format!(
+        "whether the transaction that started at {start} committed is not known; ask for its outcome"
+    );
+    Error::new(ErrorKind::Unknown { start }, message).with_source(why)
 }
 
 fn answer_of(start: Timestamp, entry: CommitEntry) -> Result<Response> {

@@ -19,6 +19,7 @@ use carnet_store::{
 use crate::commit_table::CommitTable;
 use crate::doors::{Doors, MakeOrder, Options};
 use crate::futures::{First, first};
+use crate::leader::unknown;
 use crate::lease::{Address, Owner};
 use crate::message::{ClientId, Released, Request, Response, Token};
 use crate::node::{Node, Role};
@@ -497,13 +498,7 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
         drop(writes);
         claim.reads.ranges.extend(drops);
         let request = Request::Commit { client: inner.client, token, claim };
-        let unknown = |error: Error| {
-            let message = format!(
-                "whether the transaction that started at {start} committed is \
-                                   not known; ask for its outcome"
-            );
-            Error::new(ErrorKind::Unknown { start }, message).with_source(error)
-        };
+        let unknown = |error: Error| unknown(start, error);
         match inner.ask(context, &request).await {
             Ok(Response::Committed(commit)) => {
                 inner.saw(commit);

@@ -10,9 +10,11 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use carnet_base::{
-    Bytes, CellKey, Epoch, KeyRange, Rng as _, SeededRng, TableId, Timestamp, Version,
+    Bytes, CellKey, Epoch, Error, ErrorKind, KeyRange, Rng as _, SeededRng, TableId, Timestamp,
+    Version,
 };
 use carnet_store::cluster::{
     Acknowledge, ClusterCells, CommitRow, CommitRows, EntryPage, Fault, Faulty, MemoryCluster,
@@ -44,6 +46,8 @@ pub enum Effect {
     LoseAnswer,
     /// It is not done, and nobody knows.
     LoseRequest,
+    /// A node has too much to do, and does not do it.
+    Overload,
     /// It waits at a gate, and is done then.
     Hold(Arc<Gate>),
     /// It lives on one replica, and nobody knows.
@@ -192,6 +196,10 @@ impl Scripted {
                 Err(Fault::timed_out("a scripted call"))
             }
             Some(Effect::LoseRequest | Effect::Ghost) => Err(Fault::timed_out("a scripted call")),
+            Some(Effect::Overload) => {
+                let kind = ErrorKind::Overloaded { retry_after: Duration::from_millis(1) };
+                Err(Fault::Failed(Error::new(kind, "a scripted call")))
+            }
             Some(Effect::Hold(gate)) => {
                 gate.pass().await;
                 call.await
