@@ -64,6 +64,8 @@ struct Open {
     tokens: u64,
     slots: BTreeMap<Slot, Token>,
     asked: BTreeMap<Token, ()>,
+    /// The oldest in use, as a leader was told last.
+    told: Token,
     next: u32,
 }
 
@@ -246,6 +248,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
     async fn ask(&self, context: &Context, request: &Request) -> Result<Response, GaveUp> {
         let patience = self.now().after(self.node.options().patience);
         let until = context.deadline().map_or(patience, |deadline| deadline.min(patience));
+        let mut is_again = false;
         loop {
             let rung = self.node.changed().count();
             if let Role::Stopped(why) = self.node.role() {
@@ -253,7 +256,10 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
                 return Ok(Response::Refused(Error::corrupted(message)));
             }
             match self.ask_once(request, until, rung).await {
-                Some(Response::NotLeading) | None => {}
+                Some(Response::NotLeading) | None => is_again = true,
+                Some(Response::Refused(error)) if is_again => {
+                    return Ok(Response::Refused(refused_again(request, error)));
+                }
                 Some(answer) => return Ok(answer),
             }
             if self.now() >= until {
@@ -304,15 +310,21 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
     async fn keep_alive(&self) {
         let oldest = {
             let open = lock(&self.open);
-            if open.asked.is_empty() {
+            let oldest = open.oldest();
+            // Whoever has none goes silent when the leader knows that: it may hold one whose end
+            // was lost, or came before its begin.
+            if open.asked.is_empty() && open.told == oldest {
                 return;
             }
-            open.oldest()
+            oldest
         };
         let request = Request::Alive { client: self.client, oldest };
         let until = self.now().after(self.node.options().call_timeout);
         // The next one comes soon.
-        let _ = self.ask_once(&request, until, self.node.changed().count()).await;
+        let answer = self.ask_once(&request, until, self.node.changed().count()).await;
+        if matches!(answer, Some(Response::Done)) {
+            lock(&self.open).told = oldest;
+        }
     }
 
     /// Tells the leader that a snapshot is not needed any more.
@@ -544,6 +556,17 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
             Role::Leading(leader) => seen.max(leader.published()),
             Role::Unknown | Role::Following(..) | Role::Stopped(_) => seen,
         }
+    }
+}
+
+/// What does not fit the wire is invalid, and was not sent. A commit that this process was asked
+/// for before, while it led itself, may be under way all the same.
+fn refused_again(request: &Request, why: Error) -> Error {
+    match request {
+        Request::Commit { claim, .. } if why.kind() == ErrorKind::Invalid => {
+            unknown(claim.start, why)
+        }
+        _ => why,
     }
 }
 

@@ -8,13 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
-use carnet_base::{ErrorKind, Timestamp};
-use carnet_sequencer::Handler;
+use carnet_base::{Error, ErrorKind, SeededRng, Timestamp};
 use carnet_sequencer::message::{ClientId, Released, Request, Response, Token};
+use carnet_sequencer::{Address, ClusterLog, Doors, Handler, Transport, Unanswered};
 use carnet_store::cluster::Register;
-use carnet_store::{BeginKind, Begun, Slot};
+use carnet_store::{BeginKind, Begun, CommitLog, Context, Slot};
+use carnet_txn::Sequencer;
 
-use common::scripted::{Effect, Op};
+use common::scripted::{Effect, Op, Scripted};
+use common::world::VirtualTimer;
 use common::{Database, Member, cell, put};
 
 /// A process that speaks to the leader by itself.
@@ -130,4 +132,66 @@ fn what_an_older_leader_decided_is_unknown_while_the_commit_table_cannot_be_read
     next.cluster.script(Op::ReadEntries, usize::MAX, Effect::Overload);
     let told = refused(&Client::of(&database, &next).ask(&request));
     assert!(matches!(told, ErrorKind::Unknown { .. }), "{told:?}");
+}
+
+/// What does not fit the wire is not sent, and is refused for certain: unless this process led when
+/// it asked first, and needed no wire.
+#[test]
+fn a_commit_that_was_asked_for_here_is_not_refused_because_it_fits_no_frame() {
+    struct TooSmall;
+    impl Transport for TooSmall {
+        async fn call(&self, _: &Address, _: Request) -> Result<Response, Unanswered> {
+            Ok(Response::Refused(Error::invalid("it fits no frame")))
+        }
+    }
+    let database = Database::new();
+    let cluster = Scripted::new(&database.replicas);
+    let process = database.world.process();
+    let doors = Doors {
+        timer: Arc::new(VirtualTimer(Arc::clone(&database.world.time))),
+        clock: Arc::clone(&database.world.time) as _,
+        tasks: process as _,
+    };
+    let log = ClusterLog::open(
+        Arc::clone(&cluster),
+        TooSmall,
+        Address::new("first").unwrap(),
+        doors,
+        &mut SeededRng::new(1),
+        database.options,
+        Arc::new(|first| Box::new(Sequencer::starting_at(first))),
+    );
+    let context = Context::unbounded();
+    let begun = database.run(log.begin(&context, BeginKind::ReadWrite)).unwrap();
+    let gate = cluster.hold(Op::Put);
+    let mut commit = Box::pin(log.commit(&context, put(begun, &cell("x"), "one")));
+    let mut polled = TaskContext::from_waker(Waker::noop());
+    assert!(commit.as_mut().poll(&mut polled).is_pending());
+    database.world.settle();
+    assert_eq!(gate.arrived(), 1, "it is under way");
+    cluster.script(Op::Set(Register::Lease), usize::MAX, Effect::LoseRequest);
+    let _next = database.start("next");
+    database.let_lease_run_out();
+    let told = database.run(commit).unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::Unknown { start: begun.start.unwrap() }, "{told}");
+}
+
+/// The end of a snapshot was lost, and its process goes on with others: they do not keep it.
+#[test]
+fn a_snapshot_whose_end_was_lost_does_not_hold_the_sweep_for_ever() {
+    let database = Database::new();
+    let (leader, follower) = (database.start("leader"), database.start("follower"));
+    let begun = database.begin(&follower, BeginKind::ReadOnly);
+    database.network.cut(&leader.address);
+    follower.log.end(begun);
+    database.world.settle();
+    database.network.listen(leader.address.clone(), &leader.log.handler());
+    assert!(leader.log.oldest_snapshot().is_some());
+    for _ in 0..40 {
+        database.world.pass(Duration::from_secs(1));
+        let begun = database.begin(&follower, BeginKind::ReadOnly);
+        follower.log.end(begun);
+    }
+    database.world.settle();
+    assert_eq!(leader.log.oldest_snapshot(), None);
 }
