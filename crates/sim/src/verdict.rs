@@ -10,7 +10,7 @@
 //! Where the durability allows that a loss of power takes the last commits, these are found out
 //! by asking, must be the last ones in the order of C, and are taken out with all who saw them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::RangeBounds;
 
 use carnet_base::{ErrorKind, Timestamp};
@@ -48,6 +48,7 @@ pub(crate) async fn settle<D: Database>(
         .filter_map(|record| Some((record.start?, before(record))))
         .collect();
     let mut outcomes = HashMap::new();
+    let mut unasked = HashSet::new();
     for (start, before) in starts {
         let outcome = match db.outcome(start).await {
             Ok(outcome) => Some(outcome),
@@ -55,6 +56,7 @@ pub(crate) async fn settle<D: Database>(
                 if error.kind() == ErrorKind::Unknown { start }
                     && is_below_mark(db, start).await =>
             {
+                unasked.insert(start);
                 match swept(start, before) {
                     // Decided, but never in force: a crash came before it was durable.
                     Some(Outcome::Committed(commit)) if !is_below_mark(db, commit).await => {
@@ -98,6 +100,13 @@ pub(crate) async fn settle<D: Database>(
         record.is_settled = true;
     });
     if let Some(from) = lost_from {
+        // Of these the database does not say that they were lost as well.
+        ledger.for_each(|record| {
+            let is_unasked = record.start.is_some_and(|start| unasked.contains(&start));
+            if may_lose && is_unasked && record.commit.is_some_and(|commit| commit > from) {
+                record.commit = None;
+            }
+        });
         lose(ledger, from)?;
     }
     wrong.map_or(Ok(()), Err)

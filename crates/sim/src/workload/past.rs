@@ -1,7 +1,7 @@
 //! Reads of what was, as of a snapshot that somebody had before, in this life of the database or an
 //! earlier one, or of a wall time: they see what was there then, or are told that it is swept.
 
-use carnet_base::{ErrorKind, KeyRange, Result, Timestamp, WallTime};
+use carnet_base::{ErrorKind, KeyRange, Result, Timestamp};
 
 use super::{Workload, table};
 use crate::client::Client;
@@ -39,16 +39,9 @@ async fn by_wall_time<D: Database>(client: &mut Client<D>) -> Result<Option<(Tim
     };
     let (one, other) = (pick(client, committed), pick(client, committed));
     let (Some(one), Some(other)) = (one, other) else { return Ok(of_somebody(client)) };
-    match times_of(client, one.min(other), one.max(other)).await {
-        Ok((earlier, later, read)) => {
-            if earlier > later {
-                client.ledger.wrong(format!(
-                    "of commits {one} and {other} the later one was at {later}, the other at {earlier}"
-                ));
-            }
-            // Nobody asked for it: whatever was acknowledged may be missing.
-            Ok(Some((read, 0)))
-        }
+    match visible_at(client, one.min(other), one.max(other)).await {
+        // Nobody asked for it: whatever was acknowledged may be missing.
+        Ok(read) => Ok(Some((read, 0))),
         Err(error) => match error.kind() {
             ErrorKind::TooOld | ErrorKind::Unsupported => Ok(of_somebody(client)),
             _ => Err(error),
@@ -56,16 +49,20 @@ async fn by_wall_time<D: Database>(client: &mut Client<D>) -> Result<Option<(Tim
     }
 }
 
-/// The wall times of two commits, and what was visible at that of the newer one.
-async fn times_of<D: Database>(
+/// What was visible at the wall time of the newer of two commits.
+async fn visible_at<D: Database>(
     client: &Client<D>,
     older: Timestamp,
     newer: Timestamp,
-) -> Result<(WallTime, WallTime, Timestamp)> {
+) -> Result<Timestamp> {
     // What is old is known less exactly as time goes on, to an earlier time: the newer comes first.
     let later = client.db.wall_time_of(newer).await?;
     let earlier = client.db.wall_time_of(older).await?;
-    Ok((earlier, later, client.db.timestamp_at(later).await?))
+    if earlier > later {
+        let what = format!("commit {older} was at {earlier}, the later {newer} at {later}");
+        client.ledger.wrong(what);
+    }
+    client.db.timestamp_at(later).await
 }
 
 /// Makes sure that what was refused as too old is below the mark.
