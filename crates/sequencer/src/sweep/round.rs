@@ -214,6 +214,9 @@ impl<C: Cluster> Round<'_, C> {
         let mut left_from = mark;
         let mut resume = None;
         loop {
+            if self.leader.is_over() {
+                return Err(over());
+            }
             let begun = self.leader.timer().now();
             let page = table.scan(from, mark, resume, ENTRIES_PAGE).await?;
             let mut columns: BTreeMap<CommitRow, Vec<carnet_base::Bytes>> = BTreeMap::new();
