@@ -125,6 +125,9 @@ impl ClusterCells for CqlCluster {
     }
 
     async fn tables(&self) -> Faulty<Vec<TableId>> {
+        // The node that is asked may have been away when a table was created. Whoever sweeps takes
+        // a table that is not named for one without a version to be stamped.
+        self.session.await_schema().await.map_err(Fault::Failed)?;
         let names = self.names(Statement::TableNames).await.map_err(Fault::Failed)?;
         let mut tables: Vec<TableId> = names.iter().filter_map(|name| cells_of(name)).collect();
         tables.sort_unstable();
