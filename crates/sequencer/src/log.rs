@@ -19,7 +19,7 @@ use carnet_store::{
 use crate::commit_table::CommitTable;
 use crate::doors::{Doors, MakeOrder, Options};
 use crate::futures::{First, first};
-use crate::leader::unknown;
+use crate::leader::{Leader, unknown};
 use crate::lease::{Address, Owner};
 use crate::message::{ClientId, Released, Request, Response, Token};
 use crate::node::{Node, Role};
@@ -200,8 +200,24 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
     /// `Unavailable` where another process leads, a sweep is under way, or a replica is away; what
     /// was done is done, and the next sweep goes on.
     pub async fn sweep(&self) -> Result<SweepReport> {
+        let leader = self.leader_for_sweep()?;
+        leader.sweep().now(&leader).await
+    }
+
+    /// As [`ClusterLog::sweep`], of what could be seen before the retention began alone: nothing in
+    /// a term that is younger than that.
+    ///
+    /// # Errors
+    ///
+    /// As [`ClusterLog::sweep`].
+    pub async fn sweep_past_retention(&self) -> Result<SweepReport> {
+        let leader = self.leader_for_sweep()?;
+        leader.sweep().past_retention(&leader).await
+    }
+
+    fn leader_for_sweep(&self) -> Result<Arc<Leader<C>>> {
         match self.inner.node.role() {
-            Role::Leading(leader) => leader.sweep().now(&leader).await,
+            Role::Leading(leader) => Ok(leader),
             Role::Following(address, _) => Err(Error::unavailable(format!(
                 "the sweep is the leader's, which is reached at {address}"
             ))),

@@ -57,7 +57,7 @@ pub(crate) trait AnyCluster: Send + Sync + 'static {
     fn swept<'a>(&'a self, context: &'a Context) -> Call<'a, Result<Timestamp>>;
     /// Makes room for the cells of a table that a transaction is about to create.
     fn create_table(&self, table: TableId) -> Call<'_, Result<()>>;
-    /// Deletes what nobody sees any more, if this process leads.
+    /// Deletes what nobody sees any more and the retention does not keep, if this process leads.
     fn sweep(&self) -> Call<'_, Result<()>>;
     /// Leaves the lead to others, if this process has it.
     fn leave(&self) -> Call<'_, ()>;
@@ -145,7 +145,7 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
 
     fn sweep(&self) -> Call<'_, Result<()>> {
         Box::pin(async {
-            let report = self.0.sweep().await?;
+            let report = self.0.sweep_past_retention().await?;
             tracing::info!(?report, "swept");
             Ok(())
         })

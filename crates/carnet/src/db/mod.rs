@@ -222,7 +222,8 @@ impl Db {
     /// Rewrites all files into as few as there can be, and drops versions that nobody can see
     /// any more. It blocks the calling thread, for long in a large database; reads and writes go
     /// on beside it. Over a cluster, whose files are its own, such versions are deleted, by the
-    /// process that leads alone.
+    /// process that leads alone: nothing until it has led for as long as the
+    /// [retention](Builder::retention).
     ///
     /// # Errors
     ///

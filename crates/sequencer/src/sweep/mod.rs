@@ -141,14 +141,22 @@ impl Sweep {
 
     /// Runs a round of what the retention has left behind.
     async fn step<C: Cluster>(&self, leader: &Arc<Leader<C>>) {
-        let wanted = self.retained(leader.timer().now(), leader.published());
-        match self.round(leader, wanted).await {
+        match self.past_retention(leader).await {
             Ok(report) if report.cells > 0 => {
                 tracing::info!(?report, "what nobody sees was swept");
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "the sweep goes on in its next round"),
         }
+    }
+
+    /// Runs a round now, of what the retention has left behind.
+    pub(crate) async fn past_retention<C: Cluster>(
+        &self,
+        leader: &Arc<Leader<C>>,
+    ) -> Result<SweepReport> {
+        let wanted = self.retained(leader.timer().now(), leader.published());
+        self.round(leader, wanted).await
     }
 
     /// Runs a round now: of all that no snapshot of this term sees, whatever the retention.
