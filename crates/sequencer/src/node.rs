@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet_base::{Epoch, Error, Result};
+use carnet_base::{Epoch, Error, Moment, Result};
 use carnet_store::cluster::{Cluster, Fault, ReadMode, Register, SetAnswer};
 
 use crate::candidate::{Action, Candidate, Input, Standing};
@@ -18,6 +18,10 @@ use crate::oneshot::lock;
 use crate::sweep;
 use crate::transport::{Answering, Handler};
 
+/// However many callers look for a leader, the lease is looked at so often at most: a SERIAL read is
+/// in the way of whoever is about to take it.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
 /// A process's part.
 pub(crate) struct Node<C> {
     owner: Owner,
@@ -30,6 +34,8 @@ pub(crate) struct Node<C> {
     changed: Bell,
     /// Wakes the candidate.
     bell: Arc<Bell>,
+    /// When somebody asked for a look at the lease last.
+    looked: Mutex<Option<Moment>>,
     is_closed: AtomicBool,
     /// Nothing drives it any more.
     has_ended: AtomicBool,
@@ -74,6 +80,7 @@ impl<C: Cluster> Node<C> {
             role: Mutex::new(Role::Unknown),
             changed: Bell::default(),
             bell: Arc::default(),
+            looked: Mutex::default(),
             is_closed: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
         });
@@ -107,9 +114,15 @@ impl<C: Cluster> Node<C> {
         &self.changed
     }
 
-    /// Looks at the lease again, now.
+    /// Looks at the lease again, now, unless that was asked for just before: whoever asked comes
+    /// back.
     pub(crate) fn look(&self) {
-        self.bell.ring();
+        let now = self.doors.timer.now();
+        let before = *lock(&self.looked);
+        if before.is_none_or(|before| now.since(before) >= LOOK_EVERY) {
+            *lock(&self.looked) = Some(now);
+            self.bell.ring();
+        }
     }
 
     /// Ends the part; a leader gives its lease up.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
-use carnet_base::{Error, ErrorKind, SeededRng, Timestamp};
+use carnet_base::{Error, ErrorKind, SeededRng, Tasks as _, Timestamp};
 use carnet_sequencer::message::{ClientId, Released, Request, Response, Token};
 use carnet_sequencer::{Address, ClusterLog, Doors, Handler, Transport, Unanswered};
 use carnet_store::cluster::Register;
@@ -194,4 +194,26 @@ fn a_snapshot_whose_end_was_lost_does_not_hold_the_sweep_for_ever() {
     }
     database.world.settle();
     assert_eq!(leader.log.oldest_snapshot(), None);
+}
+
+/// Whoever finds no leader has the lease looked at. A read of it is in the way of whoever takes it:
+/// there are no more of them because more callers wait.
+#[test]
+fn the_lease_is_not_read_more_often_because_many_look_for_a_leader() {
+    let database = Database::new();
+    let (leader, follower) = (database.start("leader"), database.start("follower"));
+    database.snapshot(&follower);
+    database.network.cut(&leader.address);
+    let reads = || follower.cluster.calls(Op::Read(Register::Lease));
+    for _ in 0..100 {
+        let log = Arc::clone(&follower.log);
+        follower.process.spawn(Box::pin(async move {
+            let begun = log.begin(&Context::unbounded(), BeginKind::ReadOnly).await;
+            assert!(begun.is_err(), "it cannot be reached");
+        }));
+        database.world.pass(Duration::from_micros(200));
+    }
+    let before = reads();
+    database.world.pass(Duration::from_secs(1));
+    assert!((10..=60).contains(&(reads() - before)), "{} in a second", reads() - before);
 }
