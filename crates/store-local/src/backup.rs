@@ -6,7 +6,7 @@ use carnet_base::{Encoding, KeyRange, Result, Timestamp, WallTime};
 use carnet_storage::TableOptionsOf;
 use carnet_storage::backup::{self, About, BackupJob, Label, Progress, Restored, Vault};
 use carnet_storage::disk::Disk;
-use carnet_store::WallTimes;
+use carnet_store::{WallPoint, WallTimes};
 
 use crate::{LocalStore, bound, encodings, laid_out, times};
 
@@ -82,6 +82,12 @@ impl LocalStore {
         }
         // A clock that was set back is taken to stand until it has caught up.
         let taken = known.last().map_or(label.wall, |last| last.wall.max(label.wall));
+        // As at an opening: what committed later than a spacing after the last point would have
+        // written another.
+        if let Some(last) = known.last() {
+            let wall = times::after(last.wall, times::SPACING_MAX).min(taken);
+            known.note(WallPoint { timestamp: label.commit, wall });
+        }
         Ok(known.find(wall, taken, label.commit)?.min(label.commit))
     }
 

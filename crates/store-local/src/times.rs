@@ -35,7 +35,7 @@ const PARTITION: &[u8] = b"points";
 const KEY_BYTES: usize = 16;
 
 /// Points are this far apart, or a part of the retention where that is short.
-const SPACING_MAX: Duration = Duration::from_secs(1);
+pub(crate) const SPACING_MAX: Duration = Duration::from_secs(1);
 const SPACING_MIN: Duration = Duration::from_millis(1);
 const RETENTION_PART: u32 = 64;
 /// A commit that comes within this part of the spacing after a point makes none.
@@ -225,7 +225,7 @@ impl Drop for Asked<'_> {
     }
 }
 
-fn after(wall: WallTime, spacing: Duration) -> WallTime {
+pub(crate) fn after(wall: WallTime, spacing: Duration) -> WallTime {
     WallTime(wall.0.saturating_add(i64::try_from(spacing.as_micros()).unwrap_or(i64::MAX)))
 }
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use carnet::backup::{self, Which};
 use carnet::base::Clock;
 use carnet::storage::disk::sim::SimDisk;
-use carnet::{Db, ErrorKind, RawTable, Timestamp, WallTime, block_on};
+use carnet::{AsOf, Db, ErrorKind, RawTable, Timestamp, WallTime, block_on};
 
 use crate::world::{SECOND, World, put};
 
@@ -78,6 +79,24 @@ fn what_was_known_is_known_after_a_crash_and_a_restart() {
     }
     let (db, table) = world.open(&disk, Duration::from_secs(1_000_000));
     check(&db, &commits);
+    world.close(db, table);
+}
+
+#[test]
+fn a_backup_knows_the_last_commit_before_a_pause() {
+    let dir = tempfile::tempdir().unwrap();
+    let backups = dir.path().join("backups");
+    let world = World::default();
+    world.pass(1_000 * SECOND);
+    let (db, table) = world.open(&SimDisk::new(1), Duration::from_secs(100_000));
+    commit_some(&world, &db, &table, &PAUSES);
+    let last = put(&db, &table, "last");
+    let quiet = world.pass_seconds(1800);
+    world.pass_seconds(1800);
+    db.backup(&backups).unwrap();
+    let which = Which { as_of: Some(AsOf::Wall(quiet)), ..Which::default() };
+    let restored = backup::restore(&backups, dir.path().join("restored"), &which).unwrap();
+    assert_eq!(restored.commit, last, "half an hour later it was there");
     world.close(db, table);
 }
 
