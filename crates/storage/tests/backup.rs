@@ -187,6 +187,24 @@ fn a_damaged_backup_does_not_hinder_the_next_one() {
 }
 
 #[test]
+fn what_an_earlier_backup_has_lost_is_brought_anew() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault, to) = (SimDisk::new(1), SimVault::new(1), SimDisk::new(2));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    append_some(&engine, &mut model, 40, &mut rng);
+    let first = take(&engine, &vault).unwrap();
+    for file in &first.label.files[1..] {
+        vault.disk(&first.name).unwrap().remove(&file.name).unwrap();
+    }
+    append_some(&engine, &mut model, 10, &mut rng);
+    let second = take(&engine, &vault).unwrap();
+    assert_eq!(second.shared_files, 0);
+    bring_back(&vault.disk(&second.name).unwrap(), &to, None).unwrap();
+    compare(&to, &model, model.last_commit());
+}
+
+#[test]
 fn no_half_of_a_backup_is_taken_for_one() {
     let mut rng = SeededRng::new(5);
     let disk = SimDisk::new(1);

@@ -150,7 +150,12 @@ impl Earlier {
         else {
             return Ok(None);
         };
-        if !same_table(from, table, &*self.disk, known)? {
+        // What it has lost is brought anew.
+        let is_same = same_table(from, table, &*self.disk, known).unwrap_or_else(|error| {
+            tracing::warn!(%error, "an earlier backup is damaged");
+            false
+        });
+        if !is_same {
             return Ok(None);
         }
         self.disk.link(&name, to).during("link or copy", to, &name)?;
@@ -168,9 +173,11 @@ impl BackupJob {
         if self.done {
             return Ok(Some(self.backup.clone()));
         }
-        match self.pending.pop() {
+        match self.pending.last().cloned() {
             Some(table) => {
+                // One that fails stays: no backup is finished without it.
                 self.bring(&table)?;
+                self.pending.pop();
                 self.progress.bytes += table.bytes;
                 Ok(None)
             }
