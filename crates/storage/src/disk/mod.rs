@@ -120,7 +120,7 @@ pub trait Disk: Send + Sync + 'static {
         self.create(name)
     }
 
-    /// Opens a file for reading and writing.
+    /// Opens a file for reading and writing; where it may only be read, for reading.
     ///
     /// # Errors
     ///

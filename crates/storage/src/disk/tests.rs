@@ -431,6 +431,19 @@ fn preallocation_lengthens_with_zeros_and_never_shortens() {
     });
 }
 
+/// The system's own settings are files that not even its administrator may write.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_may_only_be_read_is_read() {
+    let disk =
+        RealDisk::open_with("/proc/sys/kernel", Backend::Inline, Arc::new(ThreadSpawn)).unwrap();
+    let mut bytes = [0; 5];
+    let file = disk.open("ostype").unwrap();
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 5);
+    assert_eq!(&bytes, b"Linux");
+    assert!(file.write_at(b"Minix", 0).is_err());
+}
+
 #[test]
 fn a_file_is_linked_or_copied_and_never_replaced() {
     on_each(|name, disk| {

@@ -160,7 +160,11 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.open_file(name, OpenOptions::new().read(true).write(true))
+        match self.open_file(name, OpenOptions::new().read(true).write(true)) {
+            // A backup may lie where nobody writes.
+            Err(error) if only_reads(&error) => self.open_file(name, OpenOptions::new().read(true)),
+            opened => opened,
+        }
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -206,6 +210,11 @@ impl Disk for RealDisk {
         }
         copy(self, name, to)
     }
+}
+
+fn only_reads(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
 fn copies_instead(error: &io::Error) -> bool {
