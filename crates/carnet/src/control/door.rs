@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use carnet_base::{Error, ErrorKind, Result, Signal, Spawn, Step, Worker, WorkerHandle};
+use carnet_base::{
+    Clock, Error, ErrorKind, Result, Signal, Spawn, Step, SystemClock, Worker, WorkerHandle,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::protocol::{Answer, Done, LINE_BYTES_MAX, Progress, Request};
@@ -198,7 +200,6 @@ impl Connection {
     fn serve(&mut self) -> Result<Done> {
         let lost = |error: io::Error| Error::unavailable("no request came").with_source(error);
         self.stream.set_nonblocking(false).map_err(lost)?;
-        self.stream.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
         self.stream.set_write_timeout(Some(PATIENCE)).map_err(lost)?;
         let request = Request::decode(&read_line(&mut self.stream).map_err(lost)?)?;
         tracing::info!(?request, "asked through the control socket");
@@ -224,10 +225,17 @@ impl Connection {
     }
 }
 
-/// Reads a line without its end, of at most [`LINE_BYTES_MAX`].
-fn read_line(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+/// Reads a line without its end, of at most [`LINE_BYTES_MAX`], within [`PATIENCE`].
+fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
     let (mut line, mut piece) = (Vec::new(), [0; 1024]);
+    let begun = SystemClock.now();
     loop {
+        // All pieces together have so long: one that comes now and then would hold the door open.
+        let left = PATIENCE.saturating_sub(SystemClock.now().since(begun));
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
         let read = match stream.read(&mut piece) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(read) => read,

@@ -227,6 +227,18 @@ fn whoever_does_not_behave_is_sent_away_and_others_are_served() {
 }
 
 #[test]
+fn whoever_sends_a_byte_now_and_then_is_sent_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_door, _) = open(dir.path());
+    let mut stream = UnixStream::connect(dir.path().join(socket::NAME)).unwrap();
+    let mut send = || {
+        Signal::new().wait(Some(Duration::from_millis(500)));
+        stream.write_all(b" ").is_ok()
+    };
+    assert!((0..40).any(|_| !send()), "it is listened to for twenty seconds");
+}
+
+#[test]
 fn closing_gives_up_what_is_under_way() {
     let dir = tempfile::tempdir().unwrap();
     let begun = Arc::new(Barrier::new(2));
