@@ -350,7 +350,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     /// Commits, and returns the timestamp at which its writes are visible; a transaction that
     /// wrote nothing returns its snapshot.
     ///
-    /// Dropping the future leaves a commit that was decided in force.
+    /// Dropping the future leaves a commit that was decided in force, and ends the transaction.
     ///
     /// # Errors
     ///
@@ -359,7 +359,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     pub async fn commit(&self) -> Result<Timestamp> {
         let inner = &*self.inner;
         let State { reads, writes, drops, .. } = { inner.open()?.end(Ended::ByCall) };
-        let result = match inner.begun.start {
+        let _release = Release(inner);
+        match inner.begun.start {
             Some(start) if !writes.is_empty() || !drops.is_empty() => {
                 let writes =
                     writes.into_iter().map(|(key, payload)| Write { key, payload }).collect();
@@ -368,9 +369,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
                 inner.store.commit(&inner.context, request).await
             }
             _ => Ok(inner.begun.read),
-        };
-        inner.release();
-        result
+        }
     }
 
     /// Gives the transaction up. What it wrote is forgotten.
@@ -470,6 +469,15 @@ impl<S: CellStore + CommitLog> Idle for Inner<S> {
         drop(state);
         drop(given_up);
         self.release();
+    }
+}
+
+/// Lets the snapshot go once a commit is through, or given up under way.
+struct Release<'a, S: CellStore + CommitLog>(&'a Inner<S>);
+
+impl<S: CellStore + CommitLog> Drop for Release<'_, S> {
+    fn drop(&mut self) {
+        self.0.release();
     }
 }
 

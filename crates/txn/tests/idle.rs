@@ -38,19 +38,25 @@ impl Clock for ManualClock {
     }
 }
 
-/// A store whose reads wait while it is shut.
+/// A store whose reads and commits wait while it is shut.
 struct Gated {
     store: MemoryStore,
     shut: AtomicBool,
 }
 
-impl CellStore for Gated {
-    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
+impl Gated {
+    async fn opened(&self) {
         std::future::poll_fn(|_| match self.shut.load(Ordering::SeqCst) {
             true => Poll::Pending,
             false => Poll::Ready(()),
         })
         .await;
+    }
+}
+
+impl CellStore for Gated {
+    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
+        self.opened().await;
         self.store.get(context, key, at).await
     }
 
@@ -69,6 +75,7 @@ impl CommitLog for Gated {
     }
 
     async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
+        self.opened().await;
         self.store.commit(context, request).await
     }
 
@@ -191,6 +198,21 @@ fn a_call_in_flight_keeps_its_transaction() {
     assert!(poll(pin!(transaction.get(&other))).is_pending());
     bed.pass(200);
     assert_eq!(bed.outcome(&transaction), Outcome::Aborted);
+}
+
+#[test]
+fn a_commit_that_is_given_up_lets_its_snapshot_go() {
+    let bed = Bed::new();
+    let transaction = bed.begin(BeginKind::ReadWrite);
+    transaction.put(cell("a"), Bytes::new()).unwrap();
+    bed.store.shut.store(true, Ordering::SeqCst);
+    {
+        let mut commit = pin!(transaction.commit());
+        assert!(poll(commit.as_mut()).is_pending());
+        assert_eq!(bed.watch.open().len(), 1, "while it is under way it keeps its snapshot");
+    }
+    assert_eq!(bed.outcome(&transaction), Outcome::Aborted);
+    assert!(bed.watch.open().is_empty(), "though there is a handle of it yet");
 }
 
 #[test]
