@@ -2,6 +2,7 @@
 
 use std::num::NonZero;
 use std::path::{PathBuf, absolute};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use carnet::Db;
@@ -36,7 +37,9 @@ impl Backup {
     pub(crate) fn run(self) -> Result<()> {
         let dest = absolute(&self.dest).with_context(|| self.dest.display().to_string())?;
         let request = Request::Backup { dest: dest.clone(), keep: self.keep.map(NonZero::get) };
-        let done = carry_out(Db::builder(), &self.dir, &request)?;
+        // How far back the database reaches is its owner's to say, and not known here.
+        let builder = Db::builder().retention(Duration::MAX);
+        let done = carry_out(builder, &self.dir, &request)?;
         let Done::Backup { name, commit, files, bytes, shared_files, shared_bytes, removed } = done
         else {
             bail!("the process that has the database did something else: {done:?}");

@@ -1,6 +1,7 @@
 //! `carnet migrate`: another encoding of the commit table, while transactions run.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use carnet::control::{Done, Request};
@@ -30,7 +31,9 @@ fn encoding(text: &str) -> Result<Encoding, String> {
 impl Migrate {
     pub(crate) fn run(self) -> Result<()> {
         let request = Request::Migrate { to: self.to.version() };
-        match carry_out(Db::builder(), &self.dir, &request)? {
+        // How far back the database reaches is its owner's to say, and not known here.
+        let builder = Db::builder().retention(Duration::MAX);
+        match carry_out(builder, &self.dir, &request)? {
             Done::Migrate { first: Some(first) } => {
                 println!("starts from {first} on are written as {}", self.to);
             }
