@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use carnet_base::{Error, Result, ThreadSpawn, Timestamp};
+use carnet_base::{Error, Result, SeededRng, ThreadSpawn, Timestamp};
 use carnet_storage::TableOptionsOf;
 use carnet_storage::backup as stored;
 pub(crate) use carnet_storage::backup::RealVault;
@@ -88,7 +88,8 @@ pub fn restore_with(
         Some(AsOf::Timestamp(commit)) => Some(commit),
         Some(AsOf::Wall(wall)) => Some(LocalStore::commit_at(&from, chosen, wall)?),
     };
-    LocalStore::restore(&from, &to, as_of, TableOptionsOf::all(LAYOUT), tell)
+    let mut rng = SeededRng::from_entropy();
+    LocalStore::restore(&from, &to, as_of, TableOptionsOf::all(LAYOUT), &mut rng, tell)
 }
 
 fn disk(path: &Path) -> Result<Arc<dyn Disk>> {

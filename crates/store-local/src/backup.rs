@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carnet_base::{Encoding, KeyRange, Result, Timestamp, WallTime};
+use carnet_base::{Encoding, KeyRange, Result, Rng, Timestamp, WallTime};
 use carnet_storage::TableOptionsOf;
 use carnet_storage::backup::{self, About, BackupJob, Label, Progress, Restored, Vault};
 use carnet_storage::disk::Disk;
@@ -10,8 +10,9 @@ use carnet_store::{WallPoint, WallTimes};
 
 use crate::{LocalStore, bound, encodings, laid_out, times};
 
-/// So far above the bound of the old life a restored one begins: whatever the old one hands out
-/// after the backup means nothing in the new one. `docs/design/0008-restore.md` has the figures.
+/// At least so far above the bound of the old life a restored one begins, and at most twice as far:
+/// whatever the old one hands out after the backup, or another one that is made of it, means nothing
+/// in the new one. `docs/design/0008-restore.md` has the figures.
 const GAP: u64 = 1 << 44;
 
 impl LocalStore {
@@ -41,7 +42,8 @@ impl LocalStore {
         self.engine.flushed()
     }
 
-    /// Makes a store in an empty directory of a backup, without what committed after `as_of`.
+    /// Makes a store in an empty directory of a backup, without what committed after `as_of`. `rng`
+    /// says where its timestamps begin.
     ///
     /// # Errors
     ///
@@ -51,11 +53,13 @@ impl LocalStore {
         to: &Arc<dyn Disk>,
         as_of: Option<Timestamp>,
         table_options: TableOptionsOf,
+        rng: &mut dyn Rng,
         tell: impl FnMut(&Progress),
     ) -> Result<Restored> {
+        let gap = GAP + rng.below(GAP);
         let begin = |bound, notes: &carnet_base::Bytes| {
             let map = encodings::decode(notes, bound)?;
-            let bound = bound::above(bound, GAP)?;
+            let bound = bound::above(bound, gap)?;
             Ok((bound, map.extended(encodings::below(bound)).encode()))
         };
         let order =

@@ -200,8 +200,8 @@ impl<D: Administered> Administrator<D> {
                 disk.halt_at(disk.operations() + self.dice.between(1, 60));
             }
             let to: Arc<dyn Disk> = Arc::new(disk.clone());
-            let layout = self.world.setup.options.table_options.clone();
-            match LocalStore::restore(from, &to, asked, TableOptionsOf::clone(&layout), |_| {}) {
+            let layout = TableOptionsOf::clone(&self.world.setup.options.table_options);
+            match LocalStore::restore(from, &to, asked, layout, self.dice.rng(), |_| {}) {
                 Ok(_) if fails => {
                     // Acknowledged: it is there, whatever happens to the power.
                     return Some(disk.crash(self.dice.rng()));
