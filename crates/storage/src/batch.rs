@@ -21,6 +21,7 @@ const PUT: u8 = 0;
 const DELETE: u8 = 1;
 const PUT_EXPIRING: u8 = 2;
 const DELETE_RANGE: u8 = 3;
+const ADOPTION: u8 = 4;
 
 /// A change to be made.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +57,44 @@ impl<'a> Mutation<'a> {
             Some(payload) => Self::Put { key, payload, expiry: None },
             None => Self::Delete { key },
         }
+    }
+}
+
+/// The body of a record that names a table, instead of holding changes.
+///
+/// ```text
+/// adoption := kind u8          4
+///             number, bytes    VAR_LONGs: of the table's file
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Adoption {
+    pub(crate) number: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Adoption {
+    pub(crate) fn put(self, out: &mut BytesMut) {
+        out.put_u8(ADOPTION);
+        var_long::put(out, self.number.cast_signed());
+        var_long::put(out, self.bytes.cast_signed());
+    }
+
+    /// Reads a body of this kind; `None` where it is of the other.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted`.
+    pub(crate) fn decode(body: &Bytes) -> Result<Option<Self>> {
+        let mut decoder = Decoder::new(body.clone());
+        if body.first() != Some(&ADOPTION) {
+            return Ok(None);
+        }
+        decoder.u8()?;
+        let read = Self { number: decoder.var()?, bytes: decoder.var()? };
+        if decoder.is_empty() {
+            return Ok(Some(read));
+        }
+        Err(Error::corrupted("a record that names a table goes on behind it"))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use carnet_base::{Error, Result, Timestamp};
 
 use crate::backup::LABEL;
-use crate::batch::{Change, Changes};
+use crate::batch::{Adoption, Change, Changes};
 use crate::cache::Cache;
 use crate::disk::{Disk, During};
 use crate::engine::checkpoint::MARKER;
@@ -47,7 +47,7 @@ pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<P
     // Each block is read once: there is nothing to keep.
     let cache = Cache::new(1 << 20);
     for meta in manifest.levels.iter() {
-        let table = Table::open(Arc::clone(disk), meta.number, meta.bytes, Arc::clone(&cache))?;
+        let table = meta.open(Arc::clone(disk), Arc::clone(&cache))?;
         let before = progress;
         let verified = sstable::verify(&table, |verified| {
             progress.table_bytes = before.table_bytes + verified.bytes;
@@ -75,6 +75,9 @@ pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<P
     let base = Lsn(manifest.first_lsn);
     progress.log_torn = recovery::check(&**disk, manifest.first_segment, base, |record| {
         progress.log_records += 1;
+        if Adoption::decode(&record.body)?.is_some() {
+            return Ok(());
+        }
         Changes::decode(&record.body).map(drop)
     })?;
     tell(&progress);
@@ -126,6 +129,8 @@ pub struct LogRecord {
     pub deletes: usize,
     /// Ranges that it deletes.
     pub ranges: usize,
+    /// The number of the table that holds what it writes, where that was too much for the log.
+    pub adopted: Option<u64>,
 }
 
 /// A segment of the log.
@@ -153,7 +158,11 @@ pub fn log(
     mut visit: impl FnMut(LogRecord) -> Result<()>,
 ) -> Result<LogSegment> {
     let (header, stops) = recovery::read_segment(disk, name, |record| {
-        let changes = Changes::decode(&record.body)?;
+        let adopted = Adoption::decode(&record.body)?.map(|adoption| adoption.number);
+        let changes = match adopted {
+            Some(_) => Changes::default(),
+            None => Changes::decode(&record.body)?,
+        };
         let (mut puts, mut deletes, mut ranges) = (0, 0, 0);
         for change in changes.of(&record.body) {
             match change {
@@ -171,6 +180,7 @@ pub fn log(
             puts,
             deletes,
             ranges,
+            adopted,
         })
     })?;
     Ok(LogSegment { number: header.number, base: header.base.0, durable: header.durable.0, stops })

@@ -45,7 +45,8 @@ mod wal;
 
 pub use batch::Mutation;
 pub use engine::{
-    AppendError, Appended, Engine, EntryCell, Page, PageLimit, Prepared, Publish, PutUnlessExists,
+    AppendError, Appended, Engine, EntryCell, Merged, Page, PageLimit, Prepared, Publish,
+    PutUnlessExists, Spill, SpilledCell,
 };
 pub use metrics::Metrics;
 pub use options::{CompactionStyle, Durability, Options, TableOptionsOf, WritePath};

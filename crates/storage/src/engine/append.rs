@@ -97,6 +97,15 @@ pub struct Appended {
 }
 
 impl Appended {
+    pub(super) const fn new(
+        commit: Timestamp,
+        slot: u64,
+        publication: Arc<Publication>,
+        record: Bytes,
+    ) -> Self {
+        Self { commit, slot, publication, _record: record }
+    }
+
     /// The commit timestamp.
     #[must_use]
     pub const fn commit(&self) -> Timestamp {
@@ -202,12 +211,7 @@ impl Engine {
         let mut order = lock(&core.order);
         core.make_room(&mut order, len).map_err(AppendError::Engine)?;
         let commit = decide().map_err(AppendError::Refused)?;
-        if commit <= order.last_commit {
-            let last = order.last_commit;
-            return Err(AppendError::Engine(Error::invalid(format!(
-                "commit {commit} cannot follow commit {last}: commit timestamps must rise"
-            ))));
-        }
+        Core::check_rises(&order, commit).map_err(AppendError::Engine)?;
         if core.watches.any() {
             core.watches.touch(&early.unwrap_or_else(written), watch);
         }
@@ -254,8 +258,19 @@ impl Engine {
 }
 
 impl Core {
+    /// Refuses a commit that does not come after all before it.
+    pub(super) fn check_rises(order: &Order, commit: Timestamp) -> Result<()> {
+        let last = order.last_commit;
+        if commit > last {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "commit {commit} cannot follow commit {last}: commit timestamps must rise"
+        )))
+    }
+
     /// Makes sure that the active memtable can take a record.
-    fn make_room(&self, order: &mut Order, len: usize) -> Result<()> {
+    pub(super) fn make_room(&self, order: &mut Order, len: usize) -> Result<()> {
         if order.closed {
             return Err(Error::unavailable("the database was closed; open it again"));
         }
@@ -273,7 +288,7 @@ impl Core {
             return Ok(());
         }
         if lock(&self.sealed).len() < self.options.memtables_waiting_max.max(1) {
-            self.seal(order);
+            self.seal(order, None);
             return Ok(());
         }
         // Writers wait before they come here; those that found room together with others still
@@ -309,8 +324,8 @@ impl Reserved {
             self.core.write_unless_busy();
         }
         let publication = Arc::clone(&self.core.publication);
-        let _record = std::mem::take(&mut self.record);
-        Appended { commit: self.commit, slot: self.slot, publication, _record }
+        let record = std::mem::take(&mut self.record);
+        Appended::new(self.commit, self.slot, publication, record)
     }
 }
 

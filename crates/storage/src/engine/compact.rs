@@ -263,7 +263,7 @@ impl Core {
                 continue;
             }
             let (disk, cache) = (Arc::clone(&self.disk), Arc::clone(&self.cache));
-            new.push(Arc::new(Table::open(disk, meta.number, meta.bytes, cache)?));
+            new.push(Arc::new(meta.open(disk, cache)?));
         }
         self.edit(&mut manifest, edit)?;
         self.change_view(|view| {

@@ -35,6 +35,16 @@ pub(super) struct Sealed {
     /// Where the log goes on behind its last record.
     next_segment: u64,
     next_base: Lsn,
+    /// A table that enters the database with it.
+    adopted: Option<Adopted>,
+}
+
+/// A large transaction's table, whose commit comes right behind a sealed memtable.
+#[derive(Clone)]
+pub(super) struct Adopted {
+    pub(super) meta: TableMeta,
+    /// The commit's slot, which is published once the table is there.
+    pub(super) slot: u64,
 }
 
 /// Sealed memtables, oldest first, and who waits for there to be fewer.
@@ -48,7 +58,34 @@ impl SealedQueue {
     pub(super) fn len(&self) -> usize {
         self.queue.len()
     }
+
+    fn wait(&mut self, context: &Context<'_>) {
+        if !self.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+            self.waiting.push(context.waker().clone());
+        }
+    }
+
+    /// The segment behind the youngest one.
+    pub(super) fn last_segment(&self) -> Option<u64> {
+        self.queue.back().map(|sealed| sealed.next_segment)
+    }
+
+    /// Adds what recovery found: a memtable whose records are published, and the table of the
+    /// commit behind it.
+    pub(super) fn push_recovered(
+        &mut self,
+        memtable: Arc<Memtable>,
+        (next_segment, next_base): (u64, Lsn),
+        meta: TableMeta,
+    ) {
+        let adopted = Some(Adopted { meta, slot: RECOVERED });
+        let sealed = Sealed { memtable, slots_below: 0, next_segment, next_base, adopted };
+        self.queue.push_back(sealed);
+    }
 }
+
+/// Of a commit that was recovered: it is published already.
+const RECOVERED: u64 = u64::MAX;
 
 impl Engine {
     /// Lets no more into the memtable that is written now: it is flushed as soon as its records
@@ -76,7 +113,7 @@ impl Engine {
         let core = &self.core;
         core.publication.check()?;
         self.seal();
-        let last = lock(&core.sealed).queue.back().map(|sealed| sealed.next_segment);
+        let last = lock(&core.sealed).last_segment();
         loop {
             // Writers go on, and what they seal meanwhile is not waited for: it may never end.
             let oldest = lock(&core.sealed).queue.front().cloned();
@@ -94,7 +131,7 @@ impl Engine {
 
 impl Core {
     /// Seals the active memtable; the next record goes to a new one and a new segment.
-    pub(super) fn seal(&self, order: &mut Order) {
+    pub(super) fn seal(&self, order: &mut Order, adopted: Option<Adopted>) {
         let slots_below = self.publication.opened();
         let rotation = order.tail.rotate(slots_below);
         let (next_segment, next_base) = (rotation.segment, rotation.base);
@@ -104,7 +141,8 @@ impl Core {
         // Before it can be flushed: the view lets go of the oldest memtable then.
         self.change_view(|view| view.sealed(active));
         let last_commit = order.last_commit;
-        let sealed = Sealed { memtable, slots_below, last_commit, next_segment, next_base };
+        let sealed =
+            Sealed { memtable, slots_below, last_commit, next_segment, next_base, adopted };
         let mut queue = lock(&self.sealed);
         queue.queue.push_back(sealed);
         self.set_flush_brake(queue.len());
@@ -117,24 +155,38 @@ impl Core {
     /// Slows writers before they would have to wait: with but one more memtable to fill to the
     /// pace of the flush, with none to half of it, so that the flush ends before they are through.
     fn set_flush_brake(&self, sealed: usize) {
-        match self.options.memtables_waiting_max.max(1).saturating_sub(sealed) {
+        match self.waiting_max().saturating_sub(sealed) {
             0 => self.flush_brake.tighten(500),
             1 if sealed > 0 => self.flush_brake.tighten(1000),
             _ => self.flush_brake.loosen(),
         }
     }
 
+    /// How many memtables may wait for their flush.
+    pub(super) fn waiting_max(&self) -> usize {
+        self.options.memtables_waiting_max.max(1)
+    }
+
+    /// Waits until the memtables in front of a segment are flushed.
+    pub(super) fn poll_flushed(&self, segment: u64, context: &Context<'_>) -> Poll<Result<()>> {
+        let mut sealed = lock(&self.sealed);
+        self.publication.check()?;
+        if sealed.queue.front().is_none_or(|oldest| oldest.next_segment > segment) {
+            return Poll::Ready(Ok(()));
+        }
+        sealed.wait(context);
+        Poll::Pending
+    }
+
     /// Waits until there is room for another sealed memtable, or in the active one.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<Result<()>> {
         let mut sealed = lock(&self.sealed);
         self.publication.check()?;
-        let room = sealed.len() < self.options.memtables_waiting_max.max(1);
+        let room = sealed.len() < self.waiting_max();
         if room || self.view().active.memory_bytes() < self.budget.flush {
             return Poll::Ready(Ok(()));
         }
-        if !sealed.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-            sealed.waiting.push(context.waker().clone());
-        }
+        sealed.wait(context);
         Poll::Pending
     }
 
@@ -146,7 +198,7 @@ impl Core {
     }
 
     /// Flushes the oldest sealed memtable if it is ready; returns whether it did.
-    fn flush_oldest(&self) -> Result<bool> {
+    pub(super) fn flush_oldest(&self) -> Result<bool> {
         let _one = lock(&self.flushing);
         self.publication.check()?;
         let oldest = lock(&self.sealed).queue.front().cloned();
@@ -168,13 +220,17 @@ impl Core {
     fn flush_sealed(&self, sealed: &Sealed) -> Result<()> {
         let table = self.build(&sealed.memtable)?;
         let bytes = table.as_ref().map_or(0, |table| table.bytes);
+        let adopted = sealed.adopted.as_ref();
         let edit = Edit {
-            add: table.into_iter().collect(),
+            add: table.into_iter().chain(adopted.map(|adopted| adopted.meta.clone())).collect(),
             log: Some((sealed.next_segment, sealed.next_base.0)),
             flushed: Some(sealed.last_commit),
             ..Edit::default()
         };
         self.install(&edit, Installs::Flush)?;
+        if let Some(adopted) = adopted.filter(|adopted| adopted.slot != RECOVERED) {
+            self.publication.inserted(adopted.slot);
+        }
         let mut queue = lock(&self.sealed);
         queue.queue.pop_front();
         self.set_flush_brake(queue.len());

@@ -64,6 +64,7 @@ mod open;
 mod permits;
 mod publication;
 mod range;
+mod spill;
 mod swept;
 #[cfg(test)]
 #[cfg(not(shuttle))]
@@ -83,6 +84,7 @@ pub use append::{AppendError, Appended, Prepared};
 pub use conditional::PutUnlessExists;
 pub use publication::Publish;
 pub use range::{Page, PageLimit};
+pub use spill::{Merged, Spill, SpilledCell};
 
 use crate::cache::Cache;
 use crate::compaction::merge::GcHook;

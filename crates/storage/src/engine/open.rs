@@ -26,7 +26,7 @@ use super::view::View;
 use super::watch::Watches;
 use super::{Core, Engine, EntryCell, Order};
 use crate::backup;
-use crate::batch::Changes;
+use crate::batch::{Adoption, Changes};
 use crate::cache::Cache;
 use crate::disk::{Disk, During};
 use crate::manifest::{self, Identity, Manifest, TableMeta};
@@ -35,8 +35,8 @@ use crate::memtable::{Chunks, Memtable};
 use crate::metrics::Counters;
 use crate::options::{Durability, Options, WritePath};
 use crate::sstable::{self, Table};
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use crate::sync::{Mutex, lock};
 use crate::wal::recovery::{self, Recovered};
 use crate::wal::segment::{self, HEADER_BYTES};
 use crate::wal::{Lsn, Record, Spares, Tail, Writer};
@@ -62,10 +62,10 @@ impl Engine {
         let cache = Cache::counted(budget.cache, Arc::clone(&counters));
         let mut manifest = load_or_create(&disk, &counters)?;
         let mut spares = Spares::new(options.log_spares(), options.segment_bytes);
-        remove_orphans(&*disk, &manifest, &mut spares)?;
-        let tables = open_tables(&disk, &manifest, &cache)?;
         let chunks = Chunks::new(budget.flush);
-        let replayed = Replayed::read(&*disk, &manifest, chunks.clone())?;
+        let replayed = Replayed::read(&disk, &manifest, &cache, &chunks)?;
+        remove_orphans(&*disk, &manifest, &replayed.unadopted, &mut spares)?;
+        let tables = open_tables(&disk, &manifest, &cache)?;
         // What was in no table compaction has not seen.
         let forgotten = manifest.swept.min(manifest.flushed);
         begin_life(&*disk, &mut manifest, &options)?;
@@ -86,7 +86,11 @@ impl Engine {
             spare,
         )?;
         let last_commit = replayed.last_commit.max(manifest.flushed);
+        let unadopted = replayed.unadopted;
+        let next_file = unadopted.iter().map(|(_, _, meta)| meta.number + 1);
+        let next_file = next_file.fold(manifest.next_file, u64::max);
         let active = Arc::new(replayed.memtable);
+        let sealed = unadopted.iter().rev().map(|(memtable, ..)| Arc::clone(memtable)).collect();
         let settled = writer.written();
         let log = Log::new(writer, spares);
         let flush_signal = Signal::new();
@@ -101,7 +105,7 @@ impl Engine {
                 closed: false,
             }),
             view: ArcSwap::from_pointee(
-                View { active, sealed: Vec::new(), levels: Default::default() }
+                View { active, sealed, levels: Default::default() }
                     .with_levels(&manifest.levels, &tables),
             ),
             changing_view: Mutex::new(()),
@@ -120,7 +124,7 @@ impl Engine {
             forgotten: AtomicU64::new(forgotten.get()),
             gc: OnceLock::new(),
             removals: Mutex::default(),
-            next_file: AtomicU64::new(manifest.next_file),
+            next_file: AtomicU64::new(next_file),
             manifest: Mutex::new(manifest),
             closing: AtomicBool::new(false),
             permits: Permits::new(options.reads_max.max(1), budget.reads),
@@ -133,6 +137,10 @@ impl Engine {
             cache,
             chunks,
         });
+        for (memtable, place, meta) in unadopted {
+            lock(&core.sealed).push_recovered(memtable, place, meta);
+        }
+        while core.flush_oldest()? {}
         let flusher = Box::new(Flusher::new(Arc::clone(&core)));
         let memtables = Box::new(MemtableFlusher(Arc::clone(&core)));
         let compactor = Box::new(Compactor::new(Arc::clone(&core)));
@@ -202,13 +210,21 @@ fn refuse_headless(disk: &dyn Disk) -> Result<()> {
 
 /// Removes what a crash left behind, files that the manifest does not name or no longer needs, but
 /// for segments of the log that are kept as spare ones.
-fn remove_orphans(disk: &dyn Disk, manifest: &Manifest, spares: &mut Spares) -> Result<()> {
+fn remove_orphans(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    unadopted: &[(Arc<Memtable>, (u64, Lsn), TableMeta)],
+    spares: &mut Spares,
+) -> Result<()> {
     for name in disk.list().during("list", disk, "")? {
         let table = sstable::number_in(&name);
         let temporary = name
             .strip_suffix(".tmp")
             .is_some_and(|name| name == manifest::FILE_NAME || sstable::number_in(name).is_some());
-        let unnamed = table.is_some_and(|number| manifest.levels.find(number).is_none());
+        let unnamed = table.is_some_and(|number| {
+            let is_wanted = unadopted.iter().any(|(_, _, meta)| meta.number == number);
+            !is_wanted && manifest.levels.find(number).is_none()
+        });
         let flushed = segment::number_in(&name)
             .is_some_and(|number| number < manifest.first_segment && !spares.keep(number));
         if temporary || unnamed || flushed {
@@ -225,14 +241,17 @@ fn open_tables(
     cache: &Arc<Cache>,
 ) -> Result<Vec<Arc<Table>>> {
     let open = |meta: &Arc<TableMeta>| {
-        let table = Table::open(Arc::clone(disk), meta.number, meta.bytes, Arc::clone(cache))?;
+        let table = meta.open(Arc::clone(disk), Arc::clone(cache))?;
         Ok(Arc::new(table))
     };
     manifest.levels.iter().map(open).collect()
 }
 
-/// The log, read back into a memtable.
+/// The log, read back into memtables.
 struct Replayed {
+    /// Each memtable behind which a table's commit comes, where the log goes on behind it, and the
+    /// table.
+    unadopted: Vec<(Arc<Memtable>, (u64, Lsn), TableMeta)>,
     memtable: Memtable,
     records: u64,
     last_commit: Timestamp,
@@ -240,12 +259,32 @@ struct Replayed {
 }
 
 impl Replayed {
-    fn read(disk: &dyn Disk, manifest: &Manifest, chunks: Chunks) -> Result<Self> {
-        let memtable = Memtable::new(manifest.first_segment, chunks);
+    fn read(
+        disk: &Arc<dyn Disk>,
+        manifest: &Manifest,
+        cache: &Arc<Cache>,
+        chunks: &Chunks,
+    ) -> Result<Self> {
+        let mut memtable = Memtable::new(manifest.first_segment, chunks.clone());
+        let mut unadopted = Vec::new();
         let (mut records, mut last_commit) = (0, Timestamp::ZERO);
         let base = Lsn(manifest.first_lsn);
-        let recovered = recovery::recover(disk, manifest.first_segment, base, |record| {
-            let Record { lsn, start, commit, body } = record;
+        let recovered = recovery::recover(&**disk, manifest.first_segment, base, |record| {
+            let Record { segment, lsn, start, commit, body } = record;
+            if let Some(Adoption { number, bytes }) = Adoption::decode(&body)? {
+                // Only the edit that adopted the table lets the log begin here.
+                if segment > manifest.first_segment {
+                    let table = Table::open(Arc::clone(disk), number, bytes, Arc::clone(cache))?;
+                    let place = (segment, Lsn(lsn.0 - HEADER_BYTES as u64));
+                    let next = Memtable::new(segment, chunks.clone());
+                    let sealed = Arc::new(std::mem::replace(&mut memtable, next));
+                    unadopted.push((sealed, place, TableMeta::adopted(&table, commit)));
+                }
+                records += 1;
+                last_commit = commit;
+                insert(&memtable, start, commit, Changes::default().of(&[]));
+                return Ok(());
+            }
             let changes = Changes::decode(&body).map_err(|error| {
                 let log = disk.path("wal-*.log");
                 Error::corrupted(format!("{log}: the record at LSN {lsn} makes no sense"))
@@ -256,6 +295,6 @@ impl Replayed {
             insert(&memtable, start, commit, changes.of(&body));
             Ok(())
         })?;
-        Ok(Self { memtable, records, last_commit, recovered })
+        Ok(Self { unadopted, memtable, records, last_commit, recovered })
     }
 }

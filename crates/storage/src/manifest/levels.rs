@@ -15,7 +15,9 @@ pub const LEVELS: usize = 7;
 /// All tables of a database.
 ///
 /// *Level 0* holds what was flushed: ranges overlap, and where they do, spans of commits are
-/// disjoint; tables stand in the order of commits, the oldest first. From *level 1* on the tables
+/// disjoint, but for one commit that an adopted table and the flushed one behind it share, the
+/// former with its cells and the latter with the entry that records it; tables stand in the order
+/// of commits, the oldest first. From *level 1* on the tables
 /// of a level have disjoint ranges and stand in the order of keys. Whatever two levels both know
 /// of a key, the lower number knows the newer part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -127,7 +129,7 @@ impl Levels {
         table.check()?;
         let rival = self.overlapping(usize::from(table.level), &table.range).find(|other| {
             let (a, b) = (&table.contents, &other.contents);
-            table.level > 0 || (a.commit_min <= b.commit_max && b.commit_min <= a.commit_max)
+            table.level > 0 || (a.commit_min < b.commit_max && b.commit_min < a.commit_max)
         });
         if let Some(rival) = rival {
             return Err(Error::invalid(format!(

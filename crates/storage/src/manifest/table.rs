@@ -1,10 +1,15 @@
 //! What the manifest knows of a table's file without opening it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use carnet_base::{Error, Result, Timestamp};
 
 use super::levels::LEVELS;
 use super::range::{FlatRange, after};
+use crate::cache::Cache;
+use crate::disk::Disk;
+use crate::sstable::{Statistics, Table};
 
 /// A table's file: its name, its place, and what compaction needs to know of its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +51,49 @@ pub struct Contents {
 }
 
 impl TableMeta {
+    /// Returns the commit of all the table's versions, where they have one in common: it counts,
+    /// whatever stands in the file. A file may have been written before its commit was decided.
+    #[must_use]
+    pub fn stamp(&self) -> Option<Timestamp> {
+        let Contents { commit_min, commit_max, .. } = self.contents;
+        (commit_min == commit_max).then_some(commit_min)
+    }
+
+    /// The same table, all of whose versions committed at once.
+    #[must_use]
+    pub fn stamped(&self, commit: Timestamp) -> Self {
+        let contents = Contents { commit_min: commit, commit_max: commit, ..self.contents };
+        Self { contents, ..self.clone() }
+    }
+
+    /// Describes a table of level 0 whose versions committed at once, from the file alone.
+    #[must_use]
+    pub fn adopted(table: &Table, commit: Timestamp) -> Self {
+        let Statistics { versions, tombstones, first, last, .. } = table.statistics();
+        let contents = Contents {
+            cells: *versions,
+            tombstones: *tombstones,
+            commit_min: commit,
+            commit_max: commit,
+            ..Contents::default()
+        };
+        let range = FlatRange { lower: first.clone(), upper: after(last) };
+        Self { number: table.number(), level: 0, bytes: table.bytes(), range, contents }
+    }
+
+    /// Opens the table's file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Table::open`].
+    pub fn open(&self, disk: Arc<dyn Disk>, cache: Arc<Cache>) -> Result<Table> {
+        let table = Table::open(disk, self.number, self.bytes, cache)?;
+        Ok(match self.stamp() {
+            Some(commit) => table.stamped(commit),
+            None => table,
+        })
+    }
+
     /// Refuses a description that no file can have.
     pub(super) fn check(&self) -> Result<()> {
         let Contents { cells, overwritten, tombstones, range_tombstones, expiring, .. } =

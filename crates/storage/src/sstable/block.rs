@@ -177,6 +177,14 @@ impl Block {
         self.memory[from..from + ENTRY_BYTES].copy_from_slice(&entry.to_bytes());
     }
 
+    /// Gives every entry a commit.
+    pub(super) fn stamp(&mut self, commit: Timestamp) {
+        for at in 0..self.count {
+            let entry = Entry { commit: commit.get(), ..self.entry(at) };
+            self.set(at, &entry);
+        }
+    }
+
     /// Ends the filling: computes what searches need.
     pub(super) fn index(&mut self) {
         self.memory.shrink_to_fit();

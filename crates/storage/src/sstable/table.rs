@@ -66,6 +66,8 @@ pub struct Table {
     pub(super) top: Option<Block>,
     tombstones: RangeTombstones,
     statistics: Statistics,
+    /// The commit of all versions, where the file does not know it.
+    stamp: Option<Timestamp>,
     pub(super) cache: Arc<Cache>,
 }
 
@@ -91,7 +93,19 @@ impl Table {
         let top = source.section("top index", top, read_top)?;
         let tombstones =
             source.section("section of range tombstones", tombstones, RangeTombstones::read)?;
-        Ok(Self { source, footer, top, tombstones, statistics, cache })
+        Ok(Self { source, footer, top, tombstones, statistics, stamp: None, cache })
+    }
+
+    /// The same table, all of whose versions committed at once: the file was written before that
+    /// was decided, with one version for a key and without range tombstones.
+    #[must_use]
+    pub fn stamped(mut self, commit: Timestamp) -> Self {
+        let Statistics { commit_min, commit_max, .. } = &mut self.statistics;
+        if *commit_min != commit {
+            (*commit_min, *commit_max) = (commit, commit);
+            self.stamp = Some(commit);
+        }
+        self
     }
 
     /// Returns the number in the file's name.
@@ -261,7 +275,13 @@ impl Table {
     pub(super) fn decode(&self, offset: u64, bytes: &[u8], kind: Kind) -> Result<Block> {
         let data_end = self.footer.index;
         match kind {
-            Kind::Data => self.source.decode("block", offset, bytes, page::decode_data),
+            Kind::Data => {
+                let mut block = self.source.decode("block", offset, bytes, page::decode_data)?;
+                if let Some(commit) = self.stamp {
+                    block.stamp(commit);
+                }
+                Ok(block)
+            }
             Kind::Index => {
                 let decode = |section: &[u8]| page::decode_page(section, data_end);
                 self.source.decode("index page", offset, bytes, decode)

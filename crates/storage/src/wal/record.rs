@@ -27,6 +27,8 @@ const MAGIC: u32 = u32::from_le_bytes(*b"CREC");
 /// A record that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
+    /// The number of its segment.
+    pub(crate) segment: u64,
     pub(crate) lsn: Lsn,
     pub(crate) start: Timestamp,
     pub(crate) commit: Timestamp,

@@ -258,7 +258,7 @@ impl<'a, V: FnMut(Record) -> Result<()>> Scan<'a, V> {
             self.durable = self.durable.max(header.durable);
             self.records += 1;
             let Header { lsn, start, commit, .. } = header;
-            (self.visit)(Record { lsn, start, commit, body })?;
+            (self.visit)(Record { segment: segment.number, lsn, start, commit, body })?;
             offset = begin + header.body_len;
             segment.end = offset;
             self.next = self.next.after(Record::len_with(header.body_len));

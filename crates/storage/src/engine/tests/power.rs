@@ -62,7 +62,8 @@ impl Story {
         let (mut reserved, mut waiting) = (Vec::new(), Vec::new());
         for _ in 0..steps {
             match self.rng.below(100) {
-                0..35 => reserved.push(self.reserve(&engine)?),
+                0..3 => waiting.push(self.adopt(&engine)?),
+                3..35 => reserved.push(self.reserve(&engine)?),
                 35..65 if !reserved.is_empty() => {
                     // Any of them: threads are not woken in the order of commits.
                     let at = usize::try_from(self.rng.below(reserved.len() as u64)).unwrap();
@@ -86,13 +87,35 @@ impl Story {
     }
 
     fn reserve(&mut self, engine: &Engine) -> Result<append::Reserved> {
-        let commit = self.decided.last().copied().unwrap_or(0) + 2 + self.rng.below(3);
+        let commit = self.next();
         let cells = cells(commit);
         let puts = cells.iter().map(|(key, payload)| Mutation::put_or_delete(key, Some(payload)));
         let prepared = engine.prepare(time(commit - 1), puts)?;
         let reserved = engine.reserve(prepared, None, || Ok::<_, Error>(time(commit)))?;
         self.decided.insert(commit);
         Ok(reserved)
+    }
+
+    /// As [`Story::reserve`], through files of the transaction's own.
+    fn adopt(&mut self, engine: &Engine) -> Result<Appended> {
+        let commit = self.next();
+        let mut cells = cells(commit);
+        cells.sort();
+        let spill = engine.spill(time(commit - 1));
+        // What is written over in a later run, and what is given up, nobody sees.
+        let wrong = Bytes::from_static(b"written over");
+        spill.add(cells[1..3].iter().map(|(key, _)| (key, Some(&wrong[..]))))?;
+        spill.add(cells.iter().map(|(key, payload)| (key, Some(&payload[..]))))?;
+        if self.rng.chance(200) {
+            drop(spill.merge(|_| ())?);
+        }
+        let appended = engine.adopt(&spill.merge(|_| ())?, || Ok::<_, Error>(time(commit)))?;
+        self.decided.insert(commit);
+        Ok(appended)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.decided.last().copied().unwrap_or(0) + 2 + self.rng.below(3)
     }
 
     /// The power goes, or only the process.
