@@ -1,9 +1,11 @@
 //! The stores that a [`Db`](crate::Db) can lie on, behind one type.
 
+use std::sync::Arc;
+
 use carnet_base::{CellKey, Result, TableId, Timestamp, Version, WallTime};
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, MemoryStore, Outcome, Page,
-    RangeRequest,
+    RangeRequest, Spill,
 };
 use carnet_store_local::LocalStore;
 
@@ -60,6 +62,13 @@ impl CommitLog for AnyStore {
         read: Timestamp,
     ) -> Result<Outcome> {
         each!(self, store => store.outcome_for_reader(context, start, read).await)
+    }
+
+    fn spill(&self, start: Timestamp) -> Option<Arc<dyn Spill>> {
+        match self {
+            Self::Local(store) => store.spill(start),
+            Self::Memory(_) | Self::Cluster(_) => None,
+        }
     }
 
     fn published(&self) -> Timestamp {

@@ -13,8 +13,13 @@ record! {
     }
 }
 
-const SMALL: TransactionLimits =
-    TransactionLimits { write_bytes: 10_000, write_cells: 50, read_set_bytes: 2_000 };
+const SMALL: TransactionLimits = TransactionLimits {
+    write_bytes: 10_000,
+    write_cells: 50,
+    read_set_bytes: 2_000,
+    spill_bytes: 8 << 20,
+    memory_bytes: 64 << 20,
+};
 
 /// Runs a test in memory, and on a directory, where all that fits is there after a flush.
 fn with_databases(limits: TransactionLimits, test: impl Fn(&Db)) {

@@ -50,6 +50,16 @@ pub enum Mutation<'a> {
 }
 
 impl<'a> Mutation<'a> {
+    /// Returns the cell and what is written to it; a range has none.
+    #[must_use]
+    pub const fn cell(&self) -> Option<(&'a CellKey, Option<&'a [u8]>)> {
+        match *self {
+            Self::Put { key, payload, .. } => Some((key, Some(payload))),
+            Self::Delete { key } => Some((key, None)),
+            Self::DeleteRange { .. } => None,
+        }
+    }
+
     /// Puts bytes where there are some, and deletes the cell otherwise.
     #[must_use]
     pub fn put_or_delete(key: &'a CellKey, payload: Option<&'a [u8]>) -> Self {

@@ -29,6 +29,7 @@ mod commit_table;
 mod encodings;
 mod gc;
 mod keeper;
+mod spill;
 mod times;
 
 use std::sync::Arc;
@@ -44,13 +45,14 @@ use carnet_storage::{
 };
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitOrder, CommitRequest, Context, Life, Outcome,
-    Page, RangeRequest, check_handed_out,
+    Page, RangeRequest, Spill, check_handed_out,
 };
 
 pub use crate::encodings::DEFAULT_ENCODING;
 use crate::encodings::Encodings;
 use crate::gc::Gc;
 use crate::keeper::Keeping;
+use crate::spill::LocalSpill;
 use crate::times::Times;
 
 /// The store on this machine's disk.
@@ -152,6 +154,14 @@ impl Drop for LocalStore {
     }
 }
 
+fn stopped(start: Timestamp, error: Error) -> Error {
+    Error::new(
+        ErrorKind::Unknown { start },
+        format!("the store stopped before the commit of start {start} was acknowledged"),
+    )
+    .with_source(error)
+}
+
 fn unknown(start: Timestamp, forgotten: Timestamp) -> Error {
     Error::new(
         ErrorKind::Unknown { start },
@@ -226,13 +236,14 @@ impl CommitLog for LocalStore {
         if let Some(asked) = asked {
             asked.written();
         }
-        appended.await.map_err(|error| {
-            Error::new(
-                ErrorKind::Unknown { start },
-                format!("the store stopped before the commit of start {start} was acknowledged"),
-            )
-            .with_source(error)
-        })
+        appended.await.map_err(|error| stopped(start, error))
+    }
+
+    fn spill(&self, start: Timestamp) -> Option<Arc<dyn Spill>> {
+        let (engine, order) = (Arc::clone(&self.engine), Arc::clone(&self.order));
+        let (clock, files) = (Arc::clone(&self.clock), engine.spill(start));
+        let times = Arc::clone(&self.times);
+        Some(Arc::new(LocalSpill { engine, order, clock, times, files }))
     }
 
     async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {

@@ -27,6 +27,12 @@ impl Cells {
         copied
     }
 
+    /// Adds a cell, which comes behind all that are there.
+    pub fn push(&mut self, key: &CellKey) {
+        self.bytes.extend_from_slice(key.as_bytes());
+        self.cells.push((self.bytes.len(), key.hash()));
+    }
+
     /// How many cells there are.
     #[must_use]
     pub const fn len(&self) -> usize {

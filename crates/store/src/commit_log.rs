@@ -1,6 +1,7 @@
 //! Where the order of commits is kept.
 
 use std::future::{Future, ready};
+use std::sync::Arc;
 
 use carnet_base::{
     Bytes, CellHash, CellKey, Error, KeyRange, Result, TableId, Timestamp, WallTime,
@@ -8,6 +9,7 @@ use carnet_base::{
 
 use crate::cells::Cells;
 use crate::context::Context;
+use crate::spill::Spill;
 
 /// What a transaction is begun for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +90,7 @@ impl CommitRequest {
     pub fn into_claim(self) -> Claim {
         let Self { read, start, slot, reads, writes, drops: _ } = self;
         let cells = Cells::of(writes.iter().map(|write| &write.key));
-        Claim { read, start, slot, reads, cells }
+        Claim { read, start, slot, reads, cells, beyond: Vec::new() }
     }
 }
 
@@ -105,6 +107,9 @@ pub struct Claim {
     pub reads: ReadSet,
     /// The cells that it writes.
     pub cells: Cells,
+    /// Cells that it writes beside those, by their hashes alone, sorted: too many to be listed.
+    /// Whoever began before such a commit cannot be checked against it.
+    pub beyond: Vec<CellHash>,
 }
 
 /// What became of a transaction.
@@ -162,6 +167,13 @@ pub trait CommitLog: Send + Sync + 'static {
         context: &Context,
         request: CommitRequest,
     ) -> impl Future<Output = Result<Timestamp>> + Send;
+
+    /// Makes a place for more writes of the transaction that started at S than fit into memory;
+    /// `None` where this log has none.
+    fn spill(&self, start: Timestamp) -> Option<Arc<dyn Spill>> {
+        let _ = start;
+        None
+    }
 
     /// Tells what became of the transaction that started at S.
     ///

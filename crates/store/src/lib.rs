@@ -30,6 +30,7 @@ mod commit_log;
 pub mod conformance;
 mod context;
 mod memory;
+mod spill;
 mod wall_times;
 
 pub use cell_store::{At, CellStore, Page, PageLimit, RangeRequest};
@@ -40,4 +41,5 @@ pub use commit_log::{
 };
 pub use context::Context;
 pub use memory::MemoryStore;
+pub use spill::{Spill, SpilledPage, Spilling};
 pub use wall_times::{SteadyWall, WallPoint, WallTimes};

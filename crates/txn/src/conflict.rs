@@ -16,7 +16,8 @@
 //!
 //! Forgetting what a live writer still needs to be checked against would let it commit wrongly,
 //! so forgetting raises the watermark, and a transaction below it is refused. That happens only
-//! when the state outgrows its budget; otherwise only what no active writer needs is forgotten.
+//! when the state outgrows its budget, of which a single commit of very many cells is a case;
+//! otherwise only what no active writer needs is forgotten.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -107,6 +108,7 @@ impl ConflictState {
             return Err(Refusal::BelowWatermark(self.low_watermark));
         }
         self.check_points(claim.cells.hashes(), claim.read).map_err(Refusal::Written)?;
+        self.check_beyond(&claim.beyond, claim.read).map_err(Refusal::Written)?;
         let points = claim.reads.points.iter().copied();
         self.check_points(points, claim.read).map_err(Refusal::Read)?;
         self.check_ranges(&claim.reads.ranges, claim.read).map_err(Refusal::Read)
@@ -122,6 +124,17 @@ impl ConflictState {
             Some(commit) => Err(commit),
             None => Ok(()),
         }
+    }
+
+    /// As [`ConflictState::check_points`], for many sorted cells: whichever side has fewer is
+    /// looked through.
+    fn check_beyond(&self, cells: &[CellHash], read: Timestamp) -> Result<(), Timestamp> {
+        if cells.len() <= self.newest.len() {
+            return self.check_points(cells.iter().copied(), read);
+        }
+        let later = self.newest.iter().filter(|(_, at)| **at > read);
+        let mut beaten = later.filter(|(cell, _)| cells.binary_search(cell).is_ok());
+        beaten.next().map_or(Ok(()), |(_, at)| Err(*at))
     }
 
     fn check_ranges(&self, ranges: &[KeyRange], read: Timestamp) -> Result<(), Timestamp> {
@@ -140,6 +153,13 @@ impl ConflictState {
 
     /// Remembers a commit; takes the claim's cells. Commits come in their order.
     pub fn record(&mut self, commit: Timestamp, claim: &mut Claim) {
+        if !claim.beyond.is_empty() {
+            // Nobody can be checked against it: whoever began before it is refused.
+            self.newest.clear();
+            self.recent.clear();
+            (self.bytes, self.low_watermark) = (0, commit);
+            return;
+        }
         let cells = std::mem::take(&mut claim.cells);
         for hash in cells.hashes() {
             self.newest.insert(hash, commit);

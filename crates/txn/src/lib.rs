@@ -40,8 +40,7 @@
 //!
 //! # Deliberately absent
 //!
-//! Locks; waiting for other transactions; validating reads by reading again. Large transactions
-//! do not spill yet: their writes are buffered in memory.
+//! Locks; waiting for other transactions; validating reads by reading again.
 
 pub mod conflict;
 mod idle;

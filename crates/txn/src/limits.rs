@@ -8,6 +8,11 @@ use carnet_base::{Error, KeyRange, Result};
 pub struct Limits {
     /// Bytes of keys and payloads that it writes.
     pub write_bytes: u64,
+    /// Beyond so many bytes of memory its writes go to a file of its own, where the store has
+    /// files for that.
+    pub spill_bytes: u64,
+    /// What its writes take in memory, where the store has none.
+    pub memory_bytes: u64,
     /// Cells that it writes.
     pub write_cells: u64,
     /// What it remembers of what it read, in memory: 8 bytes for a cell, both ends for a range.
@@ -15,14 +20,23 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 64 MiB each, which is kept in memory until the commit, and a million cells.
+    /// 1 GiB and ten million cells, of which 8 MiB are in memory, or all of them up to 64 MiB; and
+    /// 64 MiB of reads.
     fn default() -> Self {
-        Self { write_bytes: 64 << 20, write_cells: 1_000_000, read_set_bytes: 64 << 20 }
+        Self {
+            write_bytes: 1 << 30,
+            spill_bytes: 8 << 20,
+            memory_bytes: 64 << 20,
+            write_cells: 10_000_000,
+            read_set_bytes: 64 << 20,
+        }
     }
 }
 
 impl Limits {
-    pub(crate) fn check_writes(&self, bytes: u64, cells: u64) -> Result<()> {
+    pub(crate) fn check_writes(&self, written: &Written) -> Result<()> {
+        let bytes = written.bytes + written.spilled_bytes;
+        let cells = written.cells + written.spilled_cells;
         for (what, count, max) in
             [("bytes", bytes, self.write_bytes), ("cells", cells, self.write_cells)]
         {
@@ -32,6 +46,18 @@ impl Limits {
                      split it"
                 )));
             }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_memory(&self, written: &Written) -> Result<()> {
+        let (bytes, max) = (written.memory_bytes(), self.memory_bytes.max(self.spill_bytes));
+        // A single cell always fits, whatever the settings say.
+        if bytes > max && written.cells > 1 {
+            return Err(Error::invalid(format!(
+                "the transaction's writes would take {bytes} bytes of memory, and this store has \
+                 no file for them; at most {max} fit, split it"
+            )));
         }
         Ok(())
     }
@@ -46,6 +72,25 @@ impl Limits {
             )));
         }
         Ok(())
+    }
+}
+
+/// What a write takes in memory beside its key and payload.
+const CELL_MEMORY_BYTES: u64 = 128;
+
+/// How much a transaction has written.
+pub(crate) struct Written {
+    /// In memory.
+    pub(crate) bytes: u64,
+    pub(crate) cells: u64,
+    /// In files: what was written over counts again.
+    pub(crate) spilled_bytes: u64,
+    pub(crate) spilled_cells: u64,
+}
+
+impl Written {
+    pub(crate) const fn memory_bytes(&self) -> u64 {
+        self.bytes + self.cells * CELL_MEMORY_BYTES
     }
 }
 

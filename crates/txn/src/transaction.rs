@@ -11,12 +11,13 @@ use carnet_base::{
     limits,
 };
 use carnet_store::{
-    BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, PageLimit, RangeRequest, Write,
+    BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, PageLimit, RangeRequest, Spill,
+    SpilledPage, Write,
 };
 
 use crate::idle::{Idle, IdleWatch, Place, Since};
 use crate::isolation::Isolation;
-use crate::limits::Limits;
+use crate::limits::{Limits, Written};
 use crate::open::{Label, OpenTransaction};
 use crate::reader;
 use crate::reads::Reads;
@@ -77,7 +78,16 @@ struct State {
     reads: Reads,
     writes: BTreeMap<CellKey, Option<Bytes>>,
     write_bytes: u64,
+    /// What was written before all that is in `writes`, where that was too much for memory.
+    spilled: Option<Spilled>,
     drops: Vec<TableId>,
+}
+
+/// Writes that are not in memory.
+struct Spilled {
+    spill: Arc<dyn Spill>,
+    bytes: u64,
+    cells: u64,
 }
 
 /// How large a transaction may grow, and for how long it may be left alone.
@@ -101,6 +111,28 @@ enum Ended {
 }
 
 impl State {
+    fn spill(&self) -> Option<Arc<dyn Spill>> {
+        self.spilled.as_ref().map(|spilled| Arc::clone(&spilled.spill))
+    }
+
+    fn runs(&self) -> usize {
+        self.spilled.as_ref().map_or(0, |spilled| spilled.spill.runs())
+    }
+
+    /// What there would be with one more write.
+    fn grown(&self, key: &CellKey, payload: Option<&Bytes>) -> Written {
+        let old = self.writes.get(key);
+        let before = old.map_or(0, |old| write_bytes(key, old.as_ref()));
+        let (spilled_bytes, spilled_cells) =
+            self.spilled.as_ref().map_or((0, 0), |spilled| (spilled.bytes, spilled.cells));
+        Written {
+            bytes: self.write_bytes - before + write_bytes(key, payload),
+            cells: (self.writes.len() + usize::from(old.is_none())) as u64,
+            spilled_bytes,
+            spilled_cells,
+        }
+    }
+
     /// Ends the transaction, and returns what it had gathered.
     fn end(&mut self, why: Ended) -> Self {
         let ended = Self { ended: Some(why), calls: self.calls, ..Self::default() };
@@ -191,7 +223,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     /// `Timeout` when it has been left alone for too long; else as the store's.
     pub async fn get(&self, key: &CellKey) -> Result<Option<Entry>> {
         let inner = &*self.inner;
-        let call = {
+        let (call, spilled) = {
             let mut state = inner.open()?;
             if let Some(payload) = state.writes.get(key) {
                 return Ok(inner.own(payload.as_ref()));
@@ -199,8 +231,14 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             if inner.remembers_reads() {
                 state.reads.point(key.hash(), &inner.limits)?;
             }
-            inner.call(&mut state)
+            (inner.call(&mut state), state.spill())
         };
+        if let Some(spill) = spilled
+            && let Some(payload) = spill.get(key).await?
+        {
+            drop(call.end()?);
+            return Ok(inner.own(payload.as_ref()));
+        }
         let version = reader::read(&*inner.store, &inner.context, key, inner.begun.read).await?;
         // Where another handle has ended it meanwhile, nothing held the snapshot any more.
         drop(call.end()?);
@@ -221,7 +259,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         limit: PageLimit,
     ) -> Result<TransactionPage> {
         let inner = &*self.inner;
-        let call = inner.call(&mut *inner.open()?);
+        let awaited = inner.call(&mut *inner.open()?);
         let read = inner.begun.read;
         let request = RangeRequest { range: range.clone(), read, reverse, limit };
         let page = inner.store.range(&inner.context, &request).await?;
@@ -234,24 +272,34 @@ impl<S: CellStore + CommitLog> Transaction<S> {
                 stored.push((key, Entry { start: version.start, payload }));
             }
         }
-        let mut state = call.end()?;
         let mut rest = page.resume;
-        let mut own =
-            inner.own_writes(&state.writes, &covered(range, rest.as_ref(), reverse), reverse);
+        let looked_at = covered(range, rest.as_ref(), reverse);
         let own_max = limit.cells.max(1).saturating_mul(2);
-        let page_of_own: Vec<_> = own.by_ref().take(own_max).collect();
+        let (spilled, mut state) = loop {
+            let runs = inner.open()?.runs();
+            let spilled = inner.spilled_writes(&looked_at, reverse, own_max).await?;
+            let state = inner.open()?;
+            // Otherwise another handle's write has moved some from memory to a file meanwhile.
+            if state.runs() == runs {
+                break (spilled, state);
+            }
+        };
+        awaited.finish(&mut state);
+        let own = inner.own_writes(&state.writes, &looked_at, reverse);
+        let before = |a: &CellKey, b: &CellKey| if reverse { a > b } else { a < b };
         // Further own writes are laid over further pages: looking at all of them for each page
         // would take time in their square.
-        if own.next().is_some()
-            && let Some((last, _)) = page_of_own.last()
-        {
+        let (page_of_own, more) = own_page(own, spilled, own_max, before);
+        if more && let Some((last, _)) = page_of_own.last() {
             let behind = range.after(last.clone(), reverse);
             stored.retain(|(key, _)| !behind.contains(key));
             rest = Some(behind);
         }
-        drop(own);
         let covered = covered(range, rest.as_ref(), reverse);
-        let before = |a: &CellKey, b: &CellKey| if reverse { a > b } else { a < b };
+        let page_of_own = page_of_own
+            .into_iter()
+            .map(|(key, payload)| (key, inner.own(payload.as_ref())))
+            .collect::<Vec<_>>();
         let merged = merge(stored.into_iter().peekable(), page_of_own.into_iter(), before);
         if inner.remembers_reads() {
             state.reads.range(covered, &inner.limits)?;
@@ -285,12 +333,13 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         }
         limits::check(&key, payload.as_deref())?;
         let mut state = self.inner.open()?;
-        let old = state.writes.get(&key);
-        let before = old.map_or(0, |old| write_bytes(&key, old.as_ref()));
-        let bytes = state.write_bytes - before + write_bytes(&key, payload.as_ref());
-        let cells = state.writes.len() + usize::from(old.is_none());
-        self.inner.limits.check_writes(bytes, cells as u64)?;
-        state.write_bytes = bytes;
+        let mut grown = state.grown(&key, payload.as_ref());
+        self.inner.limits.check_writes(&grown)?;
+        if grown.memory_bytes() > self.inner.limits.spill_bytes && self.inner.spill(&mut state)? {
+            grown = state.grown(&key, payload.as_ref());
+        }
+        self.inner.limits.check_memory(&grown)?;
+        state.write_bytes = grown.bytes;
         state.writes.insert(key, payload);
         Ok(())
     }
@@ -308,6 +357,11 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             return Err(only_reads());
         }
         let state = &mut *self.inner.open()?;
+        if state.spilled.is_some() {
+            return Err(Error::unsupported(
+                "dropping a table in a transaction that has written more than fits into memory",
+            ));
+        }
         // A commit spares what it writes itself.
         state.writes.retain(|key, payload| {
             let stays = key.table() != table;
@@ -358,15 +412,18 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     /// for the outcome of the start. `Invalid`: the transaction has ended already.
     pub async fn commit(&self) -> Result<Timestamp> {
         let inner = &*self.inner;
-        let State { reads, writes, drops, .. } = { inner.open()?.end(Ended::ByCall) };
+        let State { reads, writes, drops, spilled, .. } = { inner.open()?.end(Ended::ByCall) };
         let _release = Release(inner);
         match inner.begun.start {
-            Some(start) if !writes.is_empty() || !drops.is_empty() => {
+            Some(start) if !writes.is_empty() || !drops.is_empty() || spilled.is_some() => {
                 let writes =
                     writes.into_iter().map(|(key, payload)| Write { key, payload }).collect();
                 let mut request = CommitRequest::new(inner.begun, start, reads.into_set(), writes);
                 request.drops = drops;
-                inner.store.commit(&inner.context, request).await
+                match spilled {
+                    Some(Spilled { spill, .. }) => spill.commit(&inner.context, request).await,
+                    None => inner.store.commit(&inner.context, request).await,
+                }
             }
             _ => Ok(inner.begun.read),
         }
@@ -425,12 +482,47 @@ impl<S: CellStore + CommitLog> Inner<S> {
         writes: &'w BTreeMap<CellKey, Option<Bytes>>,
         range: &KeyRange,
         reverse: bool,
-    ) -> Box<dyn Iterator<Item = (CellKey, Option<Entry>)> + 'w> {
+    ) -> Box<dyn Iterator<Item = (CellKey, Option<Bytes>)> + 'w> {
         let Some(bounds) = range.map_bounds() else { return Box::new(std::iter::empty()) };
         let own = writes.range(bounds);
-        let entry =
-            |(key, payload): (&CellKey, &Option<Bytes>)| (key.clone(), self.own(payload.as_ref()));
-        if reverse { Box::new(own.rev().map(entry)) } else { Box::new(own.map(entry)) }
+        let cloned = |(key, payload): (&CellKey, &Option<Bytes>)| (key.clone(), payload.clone());
+        if reverse { Box::new(own.rev().map(cloned)) } else { Box::new(own.map(cloned)) }
+    }
+
+    /// Returns the first writes in a range that are not in memory.
+    async fn spilled_writes(
+        &self,
+        range: &KeyRange,
+        reverse: bool,
+        cells_max: usize,
+    ) -> Result<SpilledPage> {
+        let Some(spill) = self.open()?.spill() else { return Ok(SpilledPage::default()) };
+        spill.range(range, reverse, cells_max).await
+    }
+
+    /// Gives what is in memory to a file, where the store has files for it; returns whether it did.
+    fn spill(&self, state: &mut State) -> Result<bool> {
+        let Some(start) = self.begun.start.filter(|_| state.drops.is_empty()) else {
+            return Ok(false);
+        };
+        if state.writes.is_empty() {
+            return Ok(false);
+        }
+        let spilled = match state.spilled.take() {
+            Some(spilled) => spilled,
+            None => match self.store.spill(start) {
+                Some(spill) => Spilled { spill, bytes: 0, cells: 0 },
+                None => return Ok(false),
+            },
+        };
+        let spilled = state.spilled.insert(spilled);
+        let mut writes = state.writes.iter().map(|(key, payload)| (key, payload.as_deref()));
+        spilled.spill.add(&mut writes)?;
+        spilled.bytes += state.write_bytes;
+        spilled.cells += state.writes.len() as u64;
+        state.writes.clear();
+        state.write_bytes = 0;
+        Ok(true)
     }
 
     fn release(&self) {
@@ -487,6 +579,12 @@ struct Call<'a, S: CellStore + CommitLog> {
 }
 
 impl<'a, S: CellStore + CommitLog> Call<'a, S> {
+    /// Ends it, for whoever has the state.
+    const fn finish(self, state: &mut State) {
+        std::mem::forget(self);
+        state.calls -= 1;
+    }
+
     /// Ends it, and returns the state if the transaction has not ended meanwhile.
     fn end(self) -> Result<MutexGuard<'a, State>> {
         let inner = self.inner;
@@ -548,6 +646,38 @@ fn merge(
     }
     merged.extend(stored);
     merged
+}
+
+/// Merges writes in memory and older ones that are not, both in order, up to so many cells; tells
+/// whether there are more.
+fn own_page(
+    own: impl Iterator<Item = (CellKey, Option<Bytes>)>,
+    spilled: SpilledPage,
+    cells_max: usize,
+    before: impl Fn(&CellKey, &CellKey) -> bool,
+) -> (Vec<(CellKey, Option<Bytes>)>, bool) {
+    let SpilledPage { cells, more } = spilled;
+    let (mut own, mut spilled) = (own.peekable(), cells.into_iter().peekable());
+    let mut page = Vec::new();
+    while page.len() < cells_max {
+        // Behind the spilled cells that are here nothing is known of others.
+        if more && spilled.peek().is_none() {
+            return (page, true);
+        }
+        let next = match (own.peek(), spilled.peek()) {
+            (Some((ours, _)), Some((older, _))) if before(older, ours) => spilled.next(),
+            (Some((ours, _)), Some((older, _))) if ours == older => {
+                spilled.next();
+                own.next()
+            }
+            (Some(_), _) => own.next(),
+            (None, _) => spilled.next(),
+        };
+        let Some(cell) = next else { return (page, false) };
+        page.push(cell);
+    }
+    let more = more || own.peek().is_some() || spilled.peek().is_some();
+    (page, more)
 }
 
 /// The part of a range that a page has covered.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use carnet::storage::disk::{Disk, RealDisk};
-use carnet::storage::inspect;
+use carnet::storage::{inspect, sstable};
 use clap::{Args, Subcommand};
 
 /// What to look at.
@@ -62,11 +62,16 @@ fn open(file: &Path) -> Result<(Arc<dyn Disk>, String)> {
 
 fn wal(out: &mut impl Write, file: &Path) -> Result<()> {
     let (disk, name) = open(file)?;
-    writeln!(out, "lsn\tstart\tcommit\tbytes\tputs\tdeletes\tranges")?;
+    writeln!(out, "lsn\tstart\tcommit\tbytes\tputs\tdeletes\tranges\tadopts")?;
     let mut failed = None;
     let segment = inspect::log(&*disk, &name, |record| {
-        let inspect::LogRecord { lsn, start, commit, bytes, puts, deletes, ranges } = record;
-        let line = writeln!(out, "{lsn}\t{start}\t{commit}\t{bytes}\t{puts}\t{deletes}\t{ranges}");
+        let inspect::LogRecord { lsn, start, commit, bytes, puts, deletes, ranges, adopted } =
+            record;
+        let adopts = adopted.map(sstable::file_name).unwrap_or_default();
+        let line = writeln!(
+            out,
+            "{lsn}\t{start}\t{commit}\t{bytes}\t{puts}\t{deletes}\t{ranges}\t{adopts}"
+        );
         if let (None, Err(error)) = (&failed, line) {
             failed = Some(error);
         }

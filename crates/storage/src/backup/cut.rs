@@ -9,7 +9,7 @@ use crate::cache::Cache;
 use crate::disk::Disk;
 use crate::manifest::{TableMeta, Tally};
 use crate::options::TableOptionsOf;
-use crate::sstable::{Builder, RangeTombstone, RawCursor, Table};
+use crate::sstable::{Builder, RangeTombstone, RawCursor};
 
 /// Writes the table anew on another disk, under the same number and at the same level, without
 /// versions and range tombstones that committed after `as_of`. `None` where nothing is left.
@@ -21,8 +21,7 @@ pub(super) fn cut(
     TableOptionsOf(of): TableOptionsOf,
 ) -> Result<Option<TableMeta>> {
     // Each block is read once: there is nothing to keep.
-    let source =
-        Arc::new(Table::open(Arc::clone(from), table.number, table.bytes, Cache::new(1 << 20))?);
+    let source = Arc::new(table.open(Arc::clone(from), Cache::new(1 << 20))?);
     let mut builder = Builder::begin(Arc::clone(to), table.number, move |table| of(table))?;
     let mut tally = Tally::default();
     let mut cursor = RawCursor::new(Arc::clone(&source), Bytes::new(), None);

@@ -8,7 +8,7 @@ use crate::cache::Cache;
 use crate::disk::Disk;
 use crate::inspect;
 use crate::manifest::FlatRange;
-use crate::sstable::{RawCursor, Table};
+use crate::sstable::RawCursor;
 
 /// Shows `visit` the key of every version in a range, table by table: of no use where it matters
 /// which version is newer.
@@ -26,7 +26,7 @@ pub fn for_each_key(
     let within = FlatRange { lower: lower.clone(), upper: upper.clone() };
     for meta in manifest.levels.iter().filter(|table| table.range.overlaps(&within)) {
         let cache = Cache::new(1 << 20);
-        let table = Table::open(Arc::clone(from), meta.number, meta.bytes, cache)?;
+        let table = meta.open(Arc::clone(from), cache)?;
         let mut cursor = RawCursor::new(Arc::new(table), lower.clone(), Some(upper.clone()));
         cursor.advance_blocking()?;
         while let Some(entry) = cursor.entry() {

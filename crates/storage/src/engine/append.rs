@@ -288,7 +288,7 @@ impl Core {
             return Ok(());
         }
         if lock(&self.sealed).len() < self.options.memtables_waiting_max.max(1) {
-            self.seal(order, None);
+            self.seal(order);
             return Ok(());
         }
         // Writers wait before they come here; those that found room together with others still

@@ -19,7 +19,7 @@ use crate::memtable::{Fragment, Memtable, VersionRef};
 use crate::sstable::{Built, EntryRef, RangeTombstone};
 use crate::sync::atomic::Ordering;
 use crate::sync::{MutexGuard, lock};
-use crate::wal::{Lsn, segment};
+use crate::wal::{Lsn, Rotation, segment};
 
 /// Writers that are slowed get their part after so many bytes were flushed.
 const PIECE_BYTES: u64 = 256 << 10;
@@ -78,8 +78,10 @@ impl SealedQueue {
         (next_segment, next_base): (u64, Lsn),
         meta: TableMeta,
     ) {
+        let last_commit = meta.contents.commit_max;
         let adopted = Some(Adopted { meta, slot: RECOVERED });
-        let sealed = Sealed { memtable, slots_below: 0, next_segment, next_base, adopted };
+        let sealed =
+            Sealed { memtable, slots_below: 0, last_commit, next_segment, next_base, adopted };
         self.queue.push_back(sealed);
     }
 }
@@ -131,15 +133,33 @@ impl Engine {
 
 impl Core {
     /// Seals the active memtable; the next record goes to a new one and a new segment.
-    pub(super) fn seal(&self, order: &mut Order, adopted: Option<Adopted>) {
-        let slots_below = self.publication.opened();
-        let rotation = order.tail.rotate(slots_below);
-        let (next_segment, next_base) = (rotation.segment, rotation.base);
+    pub(super) fn seal(&self, order: &mut Order) {
+        let rotation = self.rotate(order);
+        let active = Memtable::new(rotation.segment, self.chunks.clone());
+        self.seal_behind(order, rotation, active, None);
+    }
+
+    /// Has the next record begin a new segment.
+    pub(super) fn rotate(&self, order: &mut Order) -> Rotation {
+        let rotation = order.tail.rotate(self.publication.opened());
         self.log.rotate(rotation);
-        let active = Arc::new(Memtable::new(next_segment, self.chunks.clone()));
+        rotation
+    }
+
+    /// Seals the active memtable, whose records lie before a rotation. It may be flushed before
+    /// this returns, and what is adopted with it published.
+    pub(super) fn seal_behind(
+        &self,
+        order: &mut Order,
+        rotation: Rotation,
+        active: Memtable,
+        adopted: Option<Adopted>,
+    ) {
+        let active = Arc::new(active);
         let memtable = std::mem::replace(&mut order.active, Arc::clone(&active));
         // Before it can be flushed: the view lets go of the oldest memtable then.
         self.change_view(|view| view.sealed(active));
+        let Rotation { before: slots_below, segment: next_segment, base: next_base } = rotation;
         let last_commit = order.last_commit;
         let sealed =
             Sealed { memtable, slots_below, last_commit, next_segment, next_base, adopted };

@@ -272,17 +272,17 @@ impl Replayed {
         let recovered = recovery::recover(&**disk, manifest.first_segment, base, |record| {
             let Record { segment, lsn, start, commit, body } = record;
             if let Some(Adoption { number, bytes }) = Adoption::decode(&body)? {
+                records += 1;
+                last_commit = commit;
                 // Only the edit that adopted the table lets the log begin here.
                 if segment > manifest.first_segment {
+                    insert(&memtable, start, commit, Changes::default().of(&[]));
                     let table = Table::open(Arc::clone(disk), number, bytes, Arc::clone(cache))?;
                     let place = (segment, Lsn(lsn.0 - HEADER_BYTES as u64));
                     let next = Memtable::new(segment, chunks.clone());
                     let sealed = Arc::new(std::mem::replace(&mut memtable, next));
                     unadopted.push((sealed, place, TableMeta::adopted(&table, commit)));
                 }
-                records += 1;
-                last_commit = commit;
-                insert(&memtable, start, commit, Changes::default().of(&[]));
                 return Ok(());
             }
             let changes = Changes::decode(&body).map_err(|error| {

@@ -38,6 +38,7 @@ use super::{Core, Engine};
 use crate::batch::{Adoption, Changes};
 use crate::disk::During;
 use crate::manifest::{TableMeta, Tally};
+use crate::memtable::Memtable;
 use crate::sstable::{self, Built, EntryRef, RawCursor, ReadOptions, Table, TableCursor, Walk};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, lock};
@@ -105,7 +106,7 @@ impl Engine {
         let last = {
             let mut order = lock(&core.order);
             if !order.active.is_empty() && lock(&core.sealed).len() < core.waiting_max() {
-                core.seal(&mut order, None);
+                core.seal(&mut order);
             }
             lock(&core.sealed).last_segment()
         };
@@ -133,21 +134,21 @@ impl Core {
         self.watches.touch(&Written::anything(), None);
         order.last_commit = commit;
         *lock(&run.is_adopted) = true;
-        let slot = self.publication.opened();
-        self.seal(&mut order, Some(Adopted { meta: run.meta.stamped(commit), slot }));
+        let rotation = self.rotate(&mut order);
         let len = if self.options.log { record.len() as u64 } else { 0 };
         let lsn = order.tail.reserve(len);
-        let opened = self.publication.open(*start, commit, lsn.after(len));
-        debug_assert_eq!(slot, opened, "nobody opens a slot outside of the order lock");
-        // The entry lies with what is younger than the table, whose commit it shares.
-        insert(&order.active, *start, commit, Changes::default().of(&[]));
-        drop(order);
+        let slot = self.publication.open(*start, commit, lsn.after(len));
         let durable = self.log.durable();
         Header { lsn, start: *start, commit, durable, body_len, body_crc }.fill(&mut record);
         let record = record.freeze();
         let logged = if self.options.log { record.clone() } else { Bytes::new() };
         self.publication.filled(slot, logged);
-        self.log.signal.ring();
+        // The entry is flushed with what is older than the table: one edit for all of the commit.
+        insert(&order.active, *start, commit, Changes::default().of(&[]));
+        let active = Memtable::new(rotation.segment, self.chunks.clone());
+        let adopted = Adopted { meta: run.meta.stamped(commit), slot };
+        self.seal_behind(&mut order, rotation, active, Some(adopted));
+        drop(order);
         self.counters.appends.fetch_add(1, Ordering::Relaxed);
         Ok(Appended::new(commit, slot, Arc::clone(&self.publication), record))
     }
@@ -254,7 +255,7 @@ impl Spill {
     /// # Errors
     ///
     /// `Corrupted`, `Unavailable`; `Invalid` where nothing was added.
-    pub fn merge(&self, mut each: impl FnMut(&[u8])) -> Result<Merged> {
+    pub fn merge(&self, mut each: impl FnMut(&CellKey)) -> Result<Merged> {
         let runs = lock(&self.runs).clone();
         let mut walk = MergedRuns::of(&runs)?;
         let mut writer = match runs.len() {
@@ -263,10 +264,10 @@ impl Spill {
             _ => Some(RunWriter::begin(&self.core, self.start)?),
         };
         while let Some((key, payload)) = walk.next()? {
-            each(&key);
             if let Some(writer) = &mut writer {
                 writer.push(&key, payload.as_deref())?;
             }
+            each(&CellKey::from_bytes(key.into())?);
         }
         let run = match writer {
             None => Arc::clone(&runs[0]),

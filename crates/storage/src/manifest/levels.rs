@@ -15,9 +15,9 @@ pub const LEVELS: usize = 7;
 /// All tables of a database.
 ///
 /// *Level 0* holds what was flushed: ranges overlap, and where they do, spans of commits are
-/// disjoint, but for one commit that an adopted table and the flushed one behind it share, the
-/// former with its cells and the latter with the entry that records it; tables stand in the order
-/// of commits, the oldest first. From *level 1* on the tables
+/// disjoint, but for a commit that an adopted table shares with the flushed one before it: one has
+/// its cells, the other the entry that records it. Tables stand in the order of commits, the oldest
+/// first. From *level 1* on the tables
 /// of a level have disjoint ranges and stand in the order of keys. Whatever two levels both know
 /// of a key, the lower number knows the newer part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,7 +139,9 @@ impl Levels {
         }
         let level = &mut self.levels[usize::from(table.level)];
         let at = if table.level == 0 {
-            let order = |table: &TableMeta| (table.contents.commit_max, table.number);
+            let order = |table: &TableMeta| {
+                (table.contents.commit_max, table.contents.commit_min, table.number)
+            };
             level.partition_point(|other| order(other) < order(table))
         } else {
             level.partition_point(|other| other.range.lower < table.range.lower)

@@ -32,7 +32,8 @@ pub(super) fn check(claim: &Claim) -> Result<()> {
 }
 
 pub(super) fn put(claim: &Claim, out: &mut BytesMut) {
-    let Claim { read, start, slot: _, reads, cells } = claim;
+    // Nothing is spilled on a cluster.
+    let Claim { read, start, slot: _, reads, cells, beyond: _ } = claim;
     out.reserve(
         28 + reads.points.len() * POINT_BYTES + cells.len() * LENGTH_BYTES + cells.key_bytes(),
     );
@@ -95,7 +96,7 @@ pub(super) fn take(fields: &mut Fields) -> Result<Claim, Malformed> {
         cells.push(key);
     }
     let cells = Cells::of(cells.iter());
-    Ok(Claim { read, start, slot: Slot::default(), reads, cells })
+    Ok(Claim { read, start, slot: Slot::default(), reads, cells, beyond: Vec::new() })
 }
 
 fn take_range(fields: &mut Fields) -> Result<KeyRange, Malformed> {
