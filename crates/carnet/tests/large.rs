@@ -125,7 +125,8 @@ fn all_of_it_survives_or_nothing() {
         disk.halt_at(at);
         let done = attempt(&disk);
         let disk = if rng.chance(500) { disk.crash(&mut rng) } else { disk.kill() };
-        let Ok((db, table)) = open(&disk, 3_000) else { panic!("at {at}: it does not open") };
+        let opened = open(&disk, 3_000);
+        let (db, table) = opened.unwrap_or_else(|error| panic!("at {at}: {error}"));
         let snapshot = db.snapshot().unwrap();
         let there = (0..200_u8)
             .filter(|key| {

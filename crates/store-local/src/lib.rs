@@ -109,6 +109,8 @@ impl LocalStore {
         let engine = Engine::open(disk, Arc::clone(&clock), spawn, options, Arc::new(entry_cell))?;
         let engine = Arc::new(engine);
         encodings.read(&engine, encoding)?;
+        // It makes entries of commits, and what follows may read what it completes.
+        engine.adopt_recovered()?;
         let first = engine.timestamp_bound().max(bound::FIRST);
         let order: SharedOrder = Arc::from(order(Life { first, swept: engine.swept() }));
         order.extend(encodings.raise_bound(&engine, first)?);

@@ -114,6 +114,7 @@ impl Engine {
     pub fn flush(&self) -> Result<()> {
         let core = &self.core;
         core.publication.check()?;
+        self.adopt_recovered()?;
         self.seal();
         let last = lock(&core.sealed).last_segment();
         loop {
@@ -233,7 +234,9 @@ impl Core {
     }
 
     fn is_ready(&self, sealed: &Sealed) -> bool {
-        self.publication.resolved() >= sealed.slots_below
+        let is_recovered = sealed.adopted.as_ref().is_some_and(|adopted| adopted.slot == RECOVERED);
+        (!is_recovered || self.adopts_recovered.load(Ordering::Acquire))
+            && self.publication.resolved() >= sealed.slots_below
             && self.log.has_segment(sealed.next_segment)
     }
 

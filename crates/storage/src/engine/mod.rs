@@ -164,6 +164,8 @@ struct Core {
     /// Slows writers while memtables wait for their flush.
     flush_brake: Brake,
     /// What lies above it compaction has not forgotten.
+    /// Whether commits that name tables, and were found in the log, may be completed.
+    adopts_recovered: AtomicBool,
     forgotten: AtomicU64,
     gc: OnceLock<Arc<dyn GcHook + Send + Sync>>,
     removals: Mutex<Removals>,

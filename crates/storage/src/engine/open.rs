@@ -49,6 +49,9 @@ impl Engine {
     /// `Unavailable` where another process has the directory, naming it, or where the disk fails;
     /// `Corrupted` where files are missing or damaged, naming the file and the place;
     /// `Unsupported` where a newer program wrote them; `Invalid` where the options make no sense.
+    ///
+    /// Before anything is appended, or read that an earlier life committed last, its caller has
+    /// [`Engine::adopt_recovered`] complete the opening.
     pub fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
@@ -121,6 +124,7 @@ impl Engine {
             brake: Brake::new(),
             taken_permille: AtomicU64::new(1000),
             flush_brake: Brake::new(),
+            adopts_recovered: AtomicBool::new(false),
             forgotten: AtomicU64::new(forgotten.get()),
             gc: OnceLock::new(),
             removals: Mutex::default(),
@@ -140,7 +144,6 @@ impl Engine {
         for (memtable, place, meta) in unadopted {
             lock(&core.sealed).push_recovered(memtable, place, meta);
         }
-        while core.flush_oldest()? {}
         let flusher = Box::new(Flusher::new(Arc::clone(&core)));
         let memtables = Box::new(MemtableFlusher(Arc::clone(&core)));
         let compactor = Box::new(Compactor::new(Arc::clone(&core)));

@@ -95,6 +95,18 @@ impl Engine {
         self.core.adopt(merged, decide)
     }
 
+    /// Completes the commits of large transactions that an earlier life left in the log. The
+    /// entries of its commits are made for that: whatever they depend on has been read before.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the disk fails.
+    pub fn adopt_recovered(&self) -> Result<()> {
+        self.core.adopts_recovered.store(true, Ordering::Release);
+        while self.core.flush_oldest()? {}
+        Ok(())
+    }
+
     /// Waits until what was gathered in memory before this call is in tables.
     ///
     /// # Errors

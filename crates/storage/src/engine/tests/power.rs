@@ -58,6 +58,7 @@ impl Story {
             self.options.clone(),
             entry_cell(),
         )?;
+        engine.adopt_recovered()?;
         self.check(&engine)?;
         let (mut reserved, mut waiting) = (Vec::new(), Vec::new());
         for _ in 0..steps {
