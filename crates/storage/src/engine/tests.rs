@@ -2,6 +2,7 @@
 
 mod power;
 mod pressure;
+mod spill;
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
