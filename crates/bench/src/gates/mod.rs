@@ -1,8 +1,10 @@
-//! Programs that measure one promise of the engine each, without transactions above it.
+//! Programs that measure one promise each, most of them of the engine without transactions above it.
 //!
 //! They say what they count and what they time. What is counted does not depend on the machine.
 
 pub(crate) mod commit_table;
+pub(crate) mod cost;
+pub(crate) mod large;
 pub(crate) mod order;
 pub(crate) mod partition;
 pub(crate) mod space;
@@ -32,6 +34,10 @@ pub(crate) enum Gate {
     Space(space::Space),
     /// Compares unordered with ordered writes.
     Order(order::Order),
+    /// Times begin, read and commit of a small transaction, by isolation level.
+    TransactionCost(cost::Cost),
+    /// Commits one large transaction, and says what it takes.
+    Large(large::Large),
 }
 
 impl Gate {
@@ -43,6 +49,8 @@ impl Gate {
             Self::Sustained(sustained) => sustained.run(dir.path()),
             Self::Space(space) => space.run(dir.path()),
             Self::Order(order) => order.run(dir.path()),
+            Self::TransactionCost(cost) => cost.run(dir.path()),
+            Self::Large(large) => large.run(dir.path()),
         }
     }
 }
