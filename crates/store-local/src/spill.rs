@@ -17,11 +17,12 @@ const CELL_BYTES: usize = 120;
 
 /// The writes of one transaction that are too many to be kept in memory.
 pub(crate) struct LocalSpill {
+    /// Removed before the engine, which may go with it, gives the directory back.
+    pub(crate) files: carnet_storage::Spill,
     pub(crate) engine: Arc<Engine>,
     pub(crate) order: SharedOrder,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) times: Arc<Times>,
-    pub(crate) files: carnet_storage::Spill,
 }
 
 impl LocalSpill {
