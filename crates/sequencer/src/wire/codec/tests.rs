@@ -41,7 +41,14 @@ fn claim(cells: &[CellKey], points: &[u64], ranges: Vec<KeyRange>) -> Claim {
     cells.dedup();
     let points = points.iter().copied().map(CellHash).collect();
     let reads = ReadSet { points, ranges };
-    Claim { read: at(4), start: at(5), slot: Slot(0), reads, cells: Cells::of(cells.iter()) }
+    Claim {
+        read: at(4),
+        start: at(5),
+        slot: Slot(0),
+        reads,
+        cells: Cells::of(cells.iter()),
+        beyond: Vec::new(),
+    }
 }
 
 fn commit(claim: Claim) -> Message {
