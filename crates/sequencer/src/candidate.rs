@@ -370,12 +370,19 @@ impl Candidate {
 
     fn release(&mut self) -> Action {
         match std::mem::replace(&mut self.state, State::Stopped) {
-            State::Leading { lease, .. } => {
-                let new = Lease { released: true, renewal: lease.renewal + 1, ..lease.clone() };
-                self.setting(Some(lease), new, Then::Stop)
+            // What is not fenced yet stays so in the lease: the next leader does it.
+            State::Leading { lease, .. } | State::Fencing { lease, .. } => self.give_up(lease),
+            // Whether a renewal was done is not known: where it was, this is refused.
+            State::Setting { expected: Some(lease), .. } if lease.owner == self.owner => {
+                self.give_up(lease)
             }
             _ => Action::Stop,
         }
+    }
+
+    fn give_up(&mut self, lease: Lease) -> Action {
+        let new = Lease { released: true, renewal: lease.renewal + 1, ..lease.clone() };
+        self.setting(Some(lease), new, Then::Stop)
     }
 
     const fn rest(&self) -> Action {

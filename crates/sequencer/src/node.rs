@@ -166,6 +166,10 @@ impl<C: Cluster> Node<C> {
                 if let Role::Leading(leader) = self.role() {
                     leader.depose();
                 }
+                // What was answered counts: a renewal under way may have changed the lease.
+                if !matches!(input, Input::Next(_)) {
+                    candidate.step(input, self.doors.timer.now());
+                }
                 input = Input::Release;
             } else if is_closing && matches!(input, Input::Failed | Input::Unsure | Input::Next(_))
             {

@@ -4,6 +4,7 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
 use carnet_base::{Clock as _, Epoch, ErrorKind, Timestamp};
@@ -92,8 +93,8 @@ fn a_begin_joins_no_proof_that_was_under_way() {
     let begin = || leader.log.begin(&context, BeginKind::ReadOnly);
     let (mut first, mut second, mut third) =
         (Box::pin(begin()), Box::pin(begin()), Box::pin(begin()));
-    let waker = std::task::Waker::noop();
-    let mut poll = std::task::Context::from_waker(waker);
+    let waker = Waker::noop();
+    let mut poll = TaskContext::from_waker(waker);
     assert!(Future::poll(first.as_mut(), &mut poll).is_pending());
     database.world.settle();
     assert_eq!(gate.arrived(), 1);
@@ -105,6 +106,23 @@ fn a_begin_joins_no_proof_that_was_under_way() {
     database.run(third).unwrap();
     let reads = leader.cluster.calls(Op::Read(Register::Lease)) - before;
     assert_eq!(reads, 2, "one for the first, and one that the other two share");
+}
+
+/// Whoever leaves while it renews its lease gives it up all the same.
+#[test]
+fn a_leader_that_leaves_in_the_middle_of_a_renewal_gives_the_lease_up() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let gate = leader.cluster.hold(LEASE);
+    while gate.arrived() == 0 {
+        database.world.pass(Duration::from_millis(50));
+    }
+    let mut leaving = Box::pin(leader.log.leave());
+    let polled = leaving.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()));
+    assert!(polled.is_pending(), "its renewal is under way");
+    gate.open();
+    database.run(leaving);
+    assert!(database.lease().released);
 }
 
 /// I5. A leader that dies while it fences leaves the rest of the rows to the next one.
@@ -303,7 +321,7 @@ fn a_begin_that_nobody_waits_for_is_given_back() {
     {
         let context = Context::unbounded();
         let mut begin = Box::pin(follower.log.begin(&context, BeginKind::ReadWrite));
-        let mut poll = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut poll = TaskContext::from_waker(Waker::noop());
         assert!(Future::poll(begin.as_mut(), &mut poll).is_pending());
         database.world.settle();
     }
