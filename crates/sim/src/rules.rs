@@ -104,6 +104,10 @@ impl CommitOrder for Rules {
         if self.breaks(Mutant::MarkAheadOfSnapshots) { self.inner.published() } else { mark }
     }
 
+    fn mark(&self) -> Timestamp {
+        self.inner.mark()
+    }
+
     fn headroom(&self) -> u64 {
         self.inner.headroom()
     }

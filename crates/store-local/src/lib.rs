@@ -293,6 +293,8 @@ impl CommitLog for LocalStore {
 
     async fn swept(&self, context: &Context) -> Result<Timestamp> {
         context.check(&*self.clock)?;
-        Ok(self.engine.swept())
+        // Snapshots are refused below the one before anything is swept up to it, and the other is
+        // what an earlier life has left.
+        Ok(self.order.mark().max(self.engine.swept()))
     }
 }

@@ -320,6 +320,10 @@ pub trait CommitOrder: Send + Sync + 'static {
     /// smaller, and returns it: what lies hidden below it, nobody will ask for again.
     fn raise_mark(&self, wanted: Timestamp) -> Timestamp;
 
+    /// Returns the sweep mark: an older snapshot is not taken up again. It may lie ahead of what has
+    /// been swept.
+    fn mark(&self) -> Timestamp;
+
     /// Returns how many timestamps are left below the bound.
     fn headroom(&self) -> u64;
 

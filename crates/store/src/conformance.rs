@@ -146,6 +146,10 @@ impl CommitOrder for PlainOrder {
         Timestamp::ZERO
     }
 
+    fn mark(&self) -> Timestamp {
+        Timestamp::ZERO
+    }
+
     fn headroom(&self) -> u64 {
         let plain = self.lock();
         plain.bound - plain.clock

@@ -199,6 +199,10 @@ impl CommitOrder for Sequencer {
         self.snapshots.raise_mark(wanted, self.published())
     }
 
+    fn mark(&self) -> Timestamp {
+        self.snapshots.mark()
+    }
+
     fn headroom(&self) -> u64 {
         let clock = self.clock.load(Ordering::Acquire);
         self.bound.load(Ordering::Acquire).saturating_sub(clock)

@@ -199,6 +199,11 @@ impl Snapshots {
         mark.min(self.oldest(published).any)
     }
 
+    /// Returns the mark.
+    pub(crate) fn mark(&self) -> Timestamp {
+        timestamp(self.mark.load(Ordering::SeqCst))
+    }
+
     fn claim(&self, read: u64) -> Slot {
         let hint = LAST.with(|last| {
             if last.get() == usize::MAX {
