@@ -271,7 +271,9 @@ impl<C: Cluster> Leader<C> {
         kind: BeginKind,
         is_strict: bool,
     ) -> Result<Response> {
-        if is_strict {
+        // A snapshot that it does not know yet may be of a later leader.
+        let is_unknown = matches!(kind, BeginKind::ReadOnlyAt(read) if read > self.published());
+        if is_strict || is_unknown {
             match self.proof.fresh().await {
                 Proof::Leads => {}
                 Proof::Deposed => {

@@ -71,7 +71,7 @@ pub struct SweepOptions {
 impl Default for SweepOptions {
     fn default() -> Self {
         Self {
-            every: Duration::from_secs(60),
+            every: Duration::ZERO,
             retention: Duration::from_secs(600),
             page_cells: 500,
             duty_percent: 20,
