@@ -106,25 +106,13 @@ impl Mutant {
     ];
 }
 
-/// Found beside the sweep only, by too many seeds.
+/// It takes hundreds of seeds beside the sweep: see `docs/design/0007-mutants.md`.
 const NONE_YET: &[Scenario] = &[];
 const BOTH: &[Scenario] = &Scenario::ALL;
 const EMBEDDED: &[Scenario] = &[Scenario::Embedded];
 const CLUSTER: &[Scenario] = &[Scenario::Cluster];
 
 impl Mutant {
-    /// Tells whether it shows only beside the sweep over a cluster.
-    pub(crate) const fn needs_sweep(self) -> bool {
-        matches!(
-            self,
-            Self::TouchLeftOut
-                | Self::EntriesSweptUnstamped
-                | Self::RereadLeftOut
-                | Self::SweepMarkUnread
-                | Self::TombstoneSweptEarly
-        )
-    }
-
     /// Returns its name, as on the command line.
     #[must_use]
     pub fn name(self) -> String {

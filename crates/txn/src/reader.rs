@@ -80,7 +80,10 @@ async fn settle<S: CellStore + CommitLog>(
         }
         Outcome::Committed(_) => Ok(Settled::Hidden(start)),
         Outcome::Aborted | Outcome::Pending => {
-            let again = store.get(context, key, at).await?;
+            // That version, not whatever else has come to light since: a newer one that one replica
+            // has would be taken for its absence.
+            let through = start.checked_add(1).unwrap_or(Timestamp::MAX);
+            let again = store.get(context, key, at.below(through)).await?;
             Ok(match again {
                 Some(version) if version.start == start && version.commit.is_some() => {
                     Settled::Visible(version)

@@ -44,14 +44,17 @@ pub(crate) struct Base {
 }
 
 /// Plans a cell whose versions are given newest first, each with its fate.
-pub(crate) fn plan(versions: &[(Version, Fate)], mark: Timestamp) -> Plan {
+///
+/// A stamp of a commit above `settled` may be on one replica only, left there by a round that ended
+/// early: it is written again, for its entry is about to go.
+pub(crate) fn plan(versions: &[(Version, Fate)], mark: Timestamp, settled: Timestamp) -> Plan {
     let mut plan = Plan::default();
     for (at, (version, fate)) in versions.iter().enumerate() {
         match *fate {
             Fate::Open => {}
             Fate::Aborted => plan.deletes.push(version.start),
             Fate::Committed(commit) => {
-                if version.commit.is_none() {
+                if version.commit.is_none() || commit > settled {
                     plan.stamps.push((version.start, commit));
                 }
                 if commit <= mark {
@@ -100,10 +103,10 @@ mod tests {
             version(31, Fate::Aborted, false),
             committed(12, 20),
         ];
-        let planned = plan(&versions, at(50));
+        let planned = plan(&versions, at(50), Timestamp::ZERO);
         assert_eq!(planned.stamps, [(at(61), at(64)), (at(40), at(44))]);
         assert_eq!((planned.deletes, planned.base), (vec![at(55)], base(40, false)));
-        let early = plan(&versions, at(43));
+        let early = plan(&versions, at(43), Timestamp::ZERO);
         assert_eq!(early.deletes, [at(55), at(31)]);
         assert_eq!(early.base, None, "44 lies above the mark, and nothing is older than 12");
     }
@@ -112,20 +115,29 @@ mod tests {
     fn what_is_stamped_is_not_stamped_again() {
         let (mut seen, fate) = committed(40, 44);
         seen.commit = Some(at(44));
-        assert_eq!(plan(&[(seen, fate)], at(50)), Plan::default());
+        let again = plan(&[(seen.clone(), fate)], at(50), at(43));
+        assert_eq!(again.stamps, [(at(40), at(44))], "it may be on one replica only");
+        assert_eq!(plan(&[(seen, fate)], at(50), at(44)), Plan::default());
     }
 
     #[test]
     fn a_tombstone_goes_once_the_mark_has_passed_it() {
         let deleted = version(40, Fate::Committed(at(44)), true);
-        assert_eq!(plan(&[deleted.clone(), committed(12, 20)], at(50)).base, base(40, true));
-        assert_eq!(plan(&[deleted.clone(), committed(12, 20)], at(43)).base, None);
-        assert_eq!(plan(&[deleted], at(50)).base, base(40, true), "what it hides may be asleep");
+        assert_eq!(
+            plan(&[deleted.clone(), committed(12, 20)], at(50), Timestamp::ZERO).base,
+            base(40, true)
+        );
+        assert_eq!(plan(&[deleted.clone(), committed(12, 20)], at(43), Timestamp::ZERO).base, None);
+        assert_eq!(
+            plan(&[deleted], at(50), Timestamp::ZERO).base,
+            base(40, true),
+            "what it hides may be asleep"
+        );
     }
 
     #[test]
     fn an_old_tombstone_under_a_newer_version_goes_like_any_other() {
         let versions = [committed(40, 44), version(12, Fate::Committed(at(20)), true)];
-        assert_eq!(plan(&versions, at(50)).base, base(40, false));
+        assert_eq!(plan(&versions, at(50), Timestamp::ZERO).base, base(40, false));
     }
 }

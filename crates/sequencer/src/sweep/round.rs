@@ -53,6 +53,8 @@ struct Round<'a, C> {
     leader: &'a Arc<Leader<C>>,
     options: SweepOptions,
     report: SweepReport,
+    /// What commits up to here wrote was stamped on a majority by an earlier round.
+    settled: Timestamp,
 }
 
 /// Sweeps all that no snapshot at `wanted` or later sees, as far as the snapshots in use let it.
@@ -65,8 +67,9 @@ pub(super) async fn run<C: Cluster>(
     // What is decided before the scan begins and not final yet keeps its entry.
     let undecided = leader.oldest_undecided();
     let report = SweepReport { mark, ..SweepReport::default() };
-    let mut round = Round { leader, options, report };
+    let mut round = Round { leader, options, report, settled: Timestamp::ZERO };
     let marks = round.read_marks().await?.1;
+    round.settled = marks.entries;
     if marks.entries >= mark {
         return Ok(round.report);
     }
@@ -145,7 +148,7 @@ impl<C: Cluster> Round<'_, C> {
         for CellVersions { key, versions } in &cells {
             let versions: Vec<(Version, Fate)> =
                 versions.iter().map(|version| (version.clone(), fate(key, version))).collect();
-            work.add(key, plan(&versions, self.report.mark));
+            work.add(key, plan(&versions, self.report.mark, self.settled));
         }
         self.report.cells += cells.len() as u64;
         self.carry_out(work).await
