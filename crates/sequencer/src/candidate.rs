@@ -141,12 +141,6 @@ enum Then {
     Stop,
 }
 
-impl Then {
-    const fn is_leading(self) -> bool {
-        matches!(self, Self::Go { .. } | Self::Stop)
-    }
-}
-
 /// The first timestamp of a database.
 const FIRST: Timestamp = match Timestamp::new(1) {
     Some(first) => first,
@@ -250,10 +244,15 @@ impl Candidate {
                 if lease.as_ref() == Some(&new) {
                     return self.is_set(new, then, now);
                 }
+                if then == Then::Stop {
+                    // Or what it was before a change of which nobody knew whether it was done.
+                    let own = lease.filter(|lease| lease.owner == self.owner && !lease.released);
+                    return own.map_or(Action::Stop, |own| self.give_up(own));
+                }
                 self.state = State::Watching { seen: lease.map(|lease| (lease, now)) };
-                if then.is_leading() { Action::StepDown } else { self.rest() }
+                if matches!(then, Then::Go { .. }) { Action::StepDown } else { self.rest() }
             }
-            Input::Outrun if then.is_leading() => self.step_down(),
+            Input::Outrun if matches!(then, Then::Go { .. }) => self.step_down(),
             Input::Failed | Input::Unsure => {
                 self.state = State::Setting { expected, new, then };
                 Action::Wait(self.options.retry_after)
@@ -372,11 +371,9 @@ impl Candidate {
         match std::mem::replace(&mut self.state, State::Stopped) {
             // What is not fenced yet stays so in the lease: the next leader does it.
             State::Leading { lease, .. } | State::Fencing { lease, .. } => self.give_up(lease),
-            // Whether a renewal was done is not known: where it was, this is refused.
-            State::Setting { expected: Some(lease), .. } if lease.owner == self.owner => {
-                self.give_up(lease)
-            }
-            _ => Action::Stop,
+            // Whether that was done is not known: where it was not, this is refused.
+            State::Setting { new, .. } => self.give_up(new),
+            State::Watching { .. } | State::Stopped => Action::Stop,
         }
     }
 

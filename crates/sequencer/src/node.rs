@@ -145,6 +145,9 @@ impl<C: Cluster> Node<C> {
     async fn drive(&self) {
         let mut candidate = Candidate::new(self.owner.clone(), self.options.lease);
         let mut input = Input::Next(None);
+        // Until when a process that leaves tries to give its lease up: after that others wait for
+        // the lease to run out.
+        let mut leaves_by = None;
         loop {
             let action = candidate.step(input, self.doors.timer.now());
             if let Some(lease) = candidate.others().filter(|lease| !lease.released) {
@@ -156,13 +159,20 @@ impl<C: Cluster> Node<C> {
             if let Some(why) = self.broken() {
                 return self.become_role(Role::Stopped(why));
             }
-            let is_closing = self.is_closed.load(Ordering::Acquire);
-            // A leader that is told it leads no more does not wait for what it had begun.
-            input = match first(self.act(action), self.over()).await {
-                First::Left(input) => input,
-                First::Right(()) => Input::Outrun,
+            if leaves_by.is_some_and(|by| self.doors.timer.now() >= by) {
+                return self.become_role(Role::Unknown);
+            }
+            input = if leaves_by.is_some() {
+                self.act(action).await
+            } else {
+                // A leader that is told it leads no more does not wait for what it had begun.
+                match first(self.act(action), self.over()).await {
+                    First::Left(input) => input,
+                    First::Right(()) => Input::Outrun,
+                }
             };
-            if !is_closing && self.is_closed.load(Ordering::Acquire) {
+            if leaves_by.is_none() && self.is_closed.load(Ordering::Acquire) {
+                leaves_by = Some(self.doors.timer.now().after(self.options.call_timeout));
                 if let Role::Leading(leader) = self.role() {
                     leader.depose();
                 }
@@ -171,10 +181,6 @@ impl<C: Cluster> Node<C> {
                     candidate.step(input, self.doors.timer.now());
                 }
                 input = Input::Release;
-            } else if is_closing && matches!(input, Input::Failed | Input::Unsure | Input::Next(_))
-            {
-                // It was worth one try: others wait for the lease to run out.
-                return self.become_role(Role::Unknown);
             }
         }
     }
@@ -232,8 +238,11 @@ impl<C: Cluster> Node<C> {
 
     async fn wait(&self, wait: Duration) -> Input {
         let rung = self.bell.count();
-        if !self.is_closed.load(Ordering::Acquire) {
-            first(self.doors.timer.wait(wait), self.bell.rung_after(rung)).await;
+        let bell = self.bell.rung_after(rung);
+        if self.is_closed.load(Ordering::Acquire) {
+            self.doors.timer.wait(wait.min(self.options.lease.retry_after)).await;
+        } else {
+            first(self.doors.timer.wait(wait), bell).await;
         }
         Input::Next(self.standing())
     }

@@ -125,6 +125,34 @@ fn a_leader_that_leaves_in_the_middle_of_a_renewal_gives_the_lease_up() {
     assert!(database.lease().released);
 }
 
+/// What leaves waits for the answer: it is not dropped with the leader.
+#[test]
+fn a_leader_that_leaves_waits_until_its_lease_is_given_up() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let gate = leader.cluster.hold(LEASE);
+    let mut leaving = Box::pin(leader.log.leave());
+    let mut poll = TaskContext::from_waker(Waker::noop());
+    assert!(leaving.as_mut().poll(&mut poll).is_pending());
+    database.world.settle();
+    assert_eq!(gate.arrived(), 1, "the lease is being given up");
+    gate.open();
+    database.run(leaving);
+    assert!(database.lease().released);
+}
+
+/// A lost answer or a lost request is not the end of it.
+#[test]
+fn a_leader_that_leaves_tries_again_to_give_its_lease_up() {
+    for effect in [Effect::LoseRequest, Effect::LoseAnswer] {
+        let database = Database::new();
+        let leader = database.start("leader");
+        leader.cluster.script(LEASE, 1, effect);
+        database.run(leader.log.leave());
+        assert!(database.lease().released);
+    }
+}
+
 /// I5. A leader that dies while it fences leaves the rest of the rows to the next one.
 #[test]
 fn a_leader_that_dies_while_fencing_leaves_no_row_open() {

@@ -173,3 +173,32 @@ fn a_candidate_expects_the_whole_lease_that_it_saw() {
     let (expected, _) = set_of(other.step(Input::Lease(Some(first.clone())), ms(1000)));
     assert_eq!(expected, Some(first));
 }
+
+/// Nobody knows whether a renewal was done when its process leaves: the lease is given up as it is.
+#[test]
+fn a_lease_in_doubt_is_given_up_as_it_is() {
+    for is_renewed in [true, false] {
+        let (mut leader, stored) = elected(1, None);
+        let (_, renewed) = set_of(leader.step(standing(100), ms(2000)));
+        assert!(matches!(leader.step(Input::Unsure, ms(2000)), Action::Wait(_)));
+        let now = if is_renewed { renewed } else { stored };
+        let (expected, mut released) = set_of(leader.step(Input::Release, ms(2000)));
+        if expected.as_ref() != Some(&now) {
+            let again = leader.step(Input::NotSet(Some(now.clone())), ms(2000));
+            let (expected, second) = set_of(again);
+            assert_eq!(expected.as_ref(), Some(&now));
+            released = second;
+        }
+        assert!(released.released);
+        assert_eq!(leader.step(Input::Set, ms(2000)), Action::Stop);
+    }
+}
+
+#[test]
+fn whoever_leaves_does_not_lead_again() {
+    let (mut leader, lease) = elected(1, None);
+    leader.step(Input::Release, ms(1000));
+    let (_, others) = elected(2, Some(lease));
+    assert_eq!(leader.step(Input::NotSet(Some(others)), ms(3000)), Action::Stop);
+    assert_eq!(leader.step(Input::Next(None), ms(9000)), Action::Stop);
+}
