@@ -36,6 +36,7 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("insecure", "true: other processes need no secret; on a loopback address alone"),
     ("lease", "a leader that is silent for so long is replaced (1s)"),
     ("patience", "how long a call looks for a leader (10s)"),
+    ("sweep", "how long after one sweep the next begins (1m), or never"),
     ("encoding", "of the commit table of a new database: v3 (the default) or v2"),
 ];
 
@@ -299,6 +300,9 @@ fn sequencer(given: &mut Given) -> Result<Options> {
     if let Some(patience) = given.duration("patience")? {
         options.patience = patience;
     }
+    if let Some(every) = given.duration_or("sweep", "never")? {
+        options.sweep.every = every;
+    }
     if let Some(text) = given.take("encoding") {
         options.encoding = match &*text {
             "v3" => Encoding::V3,
@@ -355,6 +359,15 @@ impl Given {
         }
     }
 
+    /// As [`Given::duration`]; a word stands for zero.
+    fn duration_or(&mut self, name: &str, zero: &str) -> Result<Option<Duration>> {
+        if self.0.iter().any(|(known, value)| known == name && value == zero) {
+            self.take(name);
+            return Ok(Some(Duration::ZERO));
+        }
+        self.duration(name)
+    }
+
     fn nothing_left(&self) -> Result<()> {
         let Some((name, _)) = self.0.first() else { return Ok(()) };
         let mut message = format!("there is no option {name:?}. There are:");
@@ -403,7 +416,8 @@ mod tests {
             "cassandra://ann:a%2Fb%40c@h1:9043,h2,[::1]:1/bank?local_dc=dc1&consistency=local_quorum\
              &replication=dc1:3,dc2:2&ca=/tls/ca.pem&cert=/tls/c.pem&key=/tls/k.pem\
              &request_timeout=9s&threads=2&listen=0.0.0.0:7000&advertise=here:7000\
-             &secret_file=/etc/s&peer_ca=/p/ca&peer_cert=/p/c&peer_key=/p/k&lease=4s&patience=250ms&encoding=v2",
+             &secret_file=/etc/s&peer_ca=/p/ca&peer_cert=/p/c&peer_key=/p/k&lease=4s&patience=250ms&sweep=90s\
+             &encoding=v2",
         )
         .unwrap();
         let CqlOptions { contact_points, keyspace, credentials, .. } = &url.cql;
@@ -428,6 +442,9 @@ mod tests {
         assert_eq!(url.sequencer.lease.timeout, Duration::from_secs(4));
         assert_eq!(url.sequencer.lease.renew_every, Duration::from_secs(1));
         assert_eq!(url.sequencer.patience, Duration::from_millis(250));
+        assert_eq!(url.sequencer.sweep.every, Duration::from_secs(90));
+        let never = ClusterUrl::parse("cassandra://h/ks?sweep=never").unwrap();
+        assert_eq!(never.sequencer.sweep.every, Duration::ZERO);
         assert_eq!(url.sequencer.encoding, Encoding::V2);
         assert_eq!(url.to_string(), "cassandra://h1:9043,h2,[::1]:1/bank");
     }

@@ -71,7 +71,7 @@ pub struct SweepOptions {
 impl Default for SweepOptions {
     fn default() -> Self {
         Self {
-            every: Duration::ZERO,
+            every: Duration::from_secs(60),
             retention: Duration::from_secs(600),
             page_cells: 500,
             duty_percent: 20,
