@@ -32,9 +32,6 @@ impl CqlCluster {
     /// schema.
     pub async fn connect(options: &CqlOptions, clock: Arc<dyn Clock>) -> Result<Self> {
         options.check()?;
-        if options.tls.is_some() {
-            return Err(Error::unsupported("encrypted connections to the cluster"));
-        }
         let session = Session::connect(options).await?;
         let creating = tokio::sync::Mutex::new(());
         let cluster = Self { session, clock, tables: RwLock::default(), creating };

@@ -33,8 +33,7 @@
 //!
 //! # Deliberately absent
 //!
-//! Import of existing tables (they stay what they are), encryption of connections (not supported
-//! yet), retries, and caches.
+//! Import of existing tables (they stay what they are), retries, and caches.
 
 mod answer;
 mod cells;
@@ -49,6 +48,7 @@ mod schema;
 mod session;
 mod span;
 mod statement;
+mod tls;
 
 pub use cluster::CqlCluster;
 pub use options::{CqlOptions, Credentials, Quorum, Replication, TlsFiles};

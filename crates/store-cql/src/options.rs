@@ -58,6 +58,8 @@ pub enum Quorum {
 pub struct TlsFiles {
     /// Authorities, one of which has signed each node's certificate.
     pub ca: PathBuf,
+    /// Whether a node's certificate has to name the IP address by which the node is called.
+    pub checks_names: bool,
     /// The client's certificate and its private key, where nodes ask for them.
     pub identity: Option<(PathBuf, PathBuf)>,
 }

@@ -34,6 +34,7 @@ use crate::answer::Answer;
 use crate::fault::{Access, fault_of, misunderstood};
 use crate::options::{CqlOptions, Credentials, Quorum};
 use crate::statement::Statement;
+use crate::tls;
 
 /// How long nodes may take to agree on a schema.
 const SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
@@ -89,6 +90,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) async fn connect(options: &CqlOptions) -> Result<Self> {
+        let tls = options.tls.as_ref().map(tls::client_config).transpose()?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(options.threads)
             .thread_name("carnet-cql")
@@ -97,7 +99,7 @@ impl Session {
             .map_err(|error| {
                 Error::unavailable("no threads for the cluster's driver").with_source(error)
             })?;
-        let builder = builder(options);
+        let builder = builder(options).tls_context(tls);
         let connected = within(&runtime, builder.build()).await;
         let driver = match connected {
             Ok(driver) => driver,

@@ -18,9 +18,10 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("consistency", "quorum (the default), or local_quorum where every process names one local_dc"),
     ("replication", "for a new keyspace: 3, or dc1:3,dc2:3"),
     ("password_file", "a file with the password, instead of one in the URL"),
-    ("ca", "not supported yet: TLS to the cluster, the authorities of its nodes (PEM)"),
-    ("cert", "not supported yet: TLS to the cluster, this client's certificate (PEM); with key"),
-    ("key", "not supported yet: TLS to the cluster, this client's private key (PEM); with cert"),
+    ("ca", "TLS to the cluster: a PEM file with the authorities of its nodes"),
+    ("cert", "TLS to the cluster: a PEM file with this client's certificate; with key"),
+    ("key", "TLS to the cluster: a PEM file with its private key; with cert"),
+    ("check_names", "false: nodes' certificates need not name the IP addresses they are called by"),
     ("request_timeout", "how long the cluster may take for a request (12s)"),
     ("threads", "threads that speak to the cluster (1)"),
     ("listen", "ip:port for other processes of this database; without it this one is alone"),
@@ -206,9 +207,15 @@ fn cql_options(cql: &mut CqlOptions, given: &mut Given) -> Result<()> {
         (None, None) => None,
         _ => return Err(wrong("cert and key belong together")),
     };
+    let checks_names = given.flag("check_names")?;
     cql.tls = match given.take("ca") {
-        Some(ca) => Some(TlsFiles { ca: ca.into(), identity }),
-        None if identity.is_some() => return Err(wrong("cert and key need ca")),
+        Some(ca) => {
+            let checks_names = checks_names.unwrap_or(true);
+            Some(TlsFiles { ca: ca.into(), checks_names, identity })
+        }
+        None if identity.is_some() || checks_names.is_some() => {
+            return Err(wrong("cert, key and check_names need ca"));
+        }
         None => None,
     };
     if let Some(timeout) = given.duration("request_timeout")? {
@@ -242,11 +249,7 @@ fn peers(given: &mut Given) -> Result<Option<Peers>> {
         (Some(text), None) => Some(Secret::Text(text)),
         (None, file) => file.map(|file| Secret::File(file.into())),
     };
-    let is_insecure = match given.take("insecure").as_deref() {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(other) => return Err(wrong(format!("insecure {other:?}: true or false"))),
-    };
+    let is_insecure = given.flag("insecure")?.unwrap_or(false);
     let tls = peer_tls(given)?;
     let Some(listen) = listen else {
         if advertise.is_some() || secret.is_some() || tls.is_some() || is_insecure {
@@ -341,6 +344,15 @@ impl Given {
         Some(self.0.swap_remove(at).1)
     }
 
+    fn flag(&mut self, name: &str) -> Result<Option<bool>> {
+        match self.take(name).as_deref() {
+            None => Ok(None),
+            Some("false") => Ok(Some(false)),
+            Some("true") => Ok(Some(true)),
+            Some(other) => Err(wrong(format!("{name} {other:?}: true or false"))),
+        }
+    }
+
     fn duration(&mut self, name: &str) -> Result<Option<Duration>> {
         let Some(text) = self.take(name) else { return Ok(None) };
         let unit = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -402,6 +414,8 @@ fn decoded(text: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use carnet_base::{Rng, SeededRng};
 
     use super::*;
@@ -414,7 +428,7 @@ mod tests {
     fn a_url_says_everything() {
         let url = ClusterUrl::parse(
             "cassandra://ann:a%2Fb%40c@h1:9043,h2,[::1]:1/bank?local_dc=dc1&consistency=local_quorum\
-             &replication=dc1:3,dc2:2&ca=/tls/ca.pem&cert=/tls/c.pem&key=/tls/k.pem\
+             &replication=dc1:3,dc2:2&ca=/tls/ca.pem&cert=/tls/c.pem&key=/tls/k.pem&check_names=false\
              &request_timeout=9s&threads=2&listen=0.0.0.0:7000&advertise=here:7000\
              &secret_file=/etc/s&peer_ca=/p/ca&peer_cert=/p/c&peer_key=/p/k&lease=4s&patience=250ms&sweep=90s\
              &encoding=v2",
@@ -430,7 +444,7 @@ mod tests {
         let each = vec![("dc1".to_owned(), 3), ("dc2".to_owned(), 2)];
         assert_eq!(url.cql.replication, Replication::Datacenters(each));
         let tls = url.cql.tls.as_ref().unwrap();
-        assert_eq!(tls.ca, PathBuf::from("/tls/ca.pem"));
+        assert_eq!((tls.ca.as_path(), tls.checks_names), (Path::new("/tls/ca.pem"), false));
         assert_eq!(tls.identity, Some(("/tls/c.pem".into(), "/tls/k.pem".into())));
         assert_eq!((url.cql.request_timeout, url.cql.threads), (Duration::from_secs(9), 2));
         let peers = url.peers.as_ref().unwrap();
@@ -495,6 +509,7 @@ mod tests {
             ("cassandra://h/ks?encoding=v1", "v3 or v2"),
             ("cassandra://h/ks?cert=c&ca=a", "belong together"),
             ("cassandra://h/ks?cert=c&key=k", "need ca"),
+            ("cassandra://h/ks?check_names=false", "need ca"),
             ("cassandra://h/ks?secret=x", "need listen"),
             ("cassandra://h/ks?listen=10.0.0.1:1", "needs secret_file"),
             ("cassandra://h/ks?peer_cert=c&peer_key=k", "need listen"),

@@ -12,3 +12,4 @@ mod keyspace;
 mod node;
 mod registers;
 mod schema;
+mod tls;

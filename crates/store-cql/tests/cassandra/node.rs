@@ -27,13 +27,23 @@ fn start() -> Option<Node> {
         let process_id = env::var("CARNET_CASSANDRA_PID").ok().map(|id| id.trim().parse().unwrap());
         return Some(Node { contact_point, process_id, _script: None });
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/cassandra");
-    let mut script = Command::new(script)
-        .args(["run", "1"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    run(&mut script())
+}
+
+/// Starts a node of a test's own, with further lines for its `cassandra.yaml`; it ends when it is
+/// dropped.
+#[allow(dead_code, reason = "not every binary has such a test")]
+pub(crate) fn start_with(yaml: &str) -> Option<Node> {
+    run(script().env("CARNET_CASSANDRA_YAML", yaml))
+}
+
+fn script() -> Command {
+    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/cassandra"))
+}
+
+fn run(script: &mut Command) -> Option<Node> {
+    let mut script =
+        script.args(["run", "1"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(script.stdout.take().unwrap()).lines();
     let mut line = || lines.next().and_then(Result::ok);
     let Some(contact_point) = line() else {

@@ -1,0 +1,122 @@
+//! Encrypted connections to the cluster's nodes.
+//!
+//! The driver calls every node by its IP address, so that a certificate has to name it, as a
+//! subject alternative name, unless names do not count: then whoever has any certificate of the
+//! authority passes for a node, which is what clusters with one certificate for all come to.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use carnet_base::{Error, Result};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+
+use crate::options::TlsFiles;
+
+/// Reads the files, and returns what the driver's connections are encrypted by.
+pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>> {
+    let provider = Arc::new(ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    for authority in certificates(&files.ca)? {
+        roots.add(authority).map_err(|error| unusable(&files.ca, error))?;
+    }
+    let verifier =
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .build()
+            .map_err(|error| unusable(&files.ca, error))?;
+    let verifier: Arc<dyn ServerCertVerifier> = match files.checks_names {
+        true => verifier,
+        false => Arc::new(Nameless(verifier)),
+    };
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(&files.ca, error))?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    let config = match &files.identity {
+        Some((certificate, key)) => {
+            let pem = read(key)?;
+            let private =
+                PrivateKeyDer::from_pem_slice(&pem).map_err(|error| unusable(key, error))?;
+            config
+                .with_client_auth_cert(certificates(certificate)?, private)
+                .map_err(|error| unusable(certificate, error))?
+        }
+        None => config.with_no_client_auth(),
+    };
+    Ok(Arc::new(config))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path)
+        .map_err(|e| Error::unavailable(format!("cannot read {}", path.display())).with_source(e))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
+    let found = found.map_err(|error| unusable(path, error))?;
+    if found.is_empty() {
+        let path = path.display();
+        return Err(Error::invalid(format!("{path} holds no certificate as PEM")));
+    }
+    Ok(found)
+}
+
+fn unusable(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::invalid(format!("cannot use {} for TLS to the cluster", path.display()))
+        .with_source(error)
+}
+
+/// Wants a chain to the authority, whomever the certificate names.
+#[derive(Debug)]
+struct Nameless(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for Nameless {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        // The name is looked at when all else is in order.
+        match self.0.verify_server_cert(certificate, chain, name, ocsp, now) {
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests;
