@@ -22,6 +22,8 @@ use carnet_txn::Isolation;
 use crate::database::Database;
 use crate::ledger::{Ledger, Look, Part, Record, Told};
 
+mod lost;
+
 /// Asks the database what became of every transaction of some lives, and compares it with what
 /// clients were told, and with what it said before.
 ///
@@ -76,6 +78,11 @@ pub(crate) async fn settle<D: Database>(
         };
         outcomes.insert(start, outcome);
     }
+    if may_lose {
+        let forgotten = forgotten(ledger, &outcomes, &unasked);
+        let lost = lost::lost(db, forgotten).await.map_err(|error| error.to_string())?;
+        outcomes.extend(lost.into_iter().map(|start| (start, Outcome::Aborted)));
+    }
     let (mut wrong, mut lost_from) = (None, None::<Timestamp>);
     ledger.for_each(|record| {
         let Some(start) = record.start.filter(|_| is_asked(record)) else { return };
@@ -100,16 +107,32 @@ pub(crate) async fn settle<D: Database>(
         record.is_settled = true;
     });
     if let Some(from) = lost_from {
-        // Of these the database does not say that they were lost as well.
-        ledger.for_each(|record| {
-            let is_unasked = record.start.is_some_and(|start| unasked.contains(&start));
-            if may_lose && is_unasked && record.commit.is_some_and(|commit| commit > from) {
-                record.commit = None;
-            }
-        });
         lose(ledger, from)?;
     }
     wrong.map_or(Ok(()), Err)
+}
+
+/// Returns the commits of which the database says nothing any more, beyond the last one that it
+/// does know.
+fn forgotten(
+    ledger: &Ledger,
+    outcomes: &HashMap<Timestamp, Outcome>,
+    unasked: &HashSet<Timestamp>,
+) -> Vec<lost::Forgotten> {
+    let commits = outcomes.iter().filter_map(|(start, outcome)| match outcome {
+        Outcome::Committed(commit) => Some((*start, *commit)),
+        Outcome::Aborted | Outcome::Pending => None,
+    });
+    let known = commits.clone().filter(|(start, _)| !unasked.contains(start));
+    let known = known.map(|(_, commit)| commit).max().unwrap_or(Timestamp::ZERO);
+    let commits: HashMap<_, _> = commits.filter(|(_, commit)| *commit > known).collect();
+    let records = ledger.records();
+    let forgotten = records.iter().filter_map(|record| {
+        let start = record.start?;
+        let commit = *commits.get(&start)?;
+        Some(lost::Forgotten { start, commit, writes: record.writes.clone() })
+    });
+    forgotten.collect()
 }
 
 /// Tells whether a timestamp is not above the sweep mark, where there is one to be asked for.
