@@ -6,7 +6,7 @@ use std::sync::Arc;
 use carnet::{Db, Tx};
 use carnet_base::{Bytes, CellKey, KeyRange, Result, Timestamp, WallTime};
 use carnet_store::{BeginKind, CellStore, CommitLog, Context, Outcome, PageLimit};
-use carnet_txn::{Entry, Isolation, Transaction, TransactionPage};
+use carnet_txn::{Entry, Isolation, Limits, Terms, Transaction, TransactionPage};
 
 /// A database.
 pub(crate) trait Database: Clone + 'static {
@@ -46,11 +46,12 @@ pub(crate) struct Bare<S> {
     pub(crate) store: Arc<S>,
     /// Travels with every call.
     pub(crate) context: Context,
+    pub(crate) limits: Limits,
 }
 
 impl<S> Clone for Bare<S> {
     fn clone(&self) -> Self {
-        Self { store: Arc::clone(&self.store), context: self.context }
+        Self { store: Arc::clone(&self.store), context: self.context, limits: self.limits }
     }
 }
 
@@ -58,7 +59,8 @@ impl<S: CellStore + CommitLog> Database for Bare<S> {
     type Tx = Transaction<S>;
 
     async fn begin(&self, kind: BeginKind, isolation: Isolation) -> Result<Transaction<S>> {
-        Transaction::begin(Arc::clone(&self.store), self.context, kind, isolation).await
+        let terms = Terms { limits: self.limits, ..Terms::default() };
+        Transaction::begin_on(Arc::clone(&self.store), self.context, kind, isolation, terms).await
     }
 
     async fn outcome(&self, start: Timestamp) -> Result<Outcome> {

@@ -17,7 +17,7 @@ use carnet_base::{CommitEntry, Encoding, Timestamp};
 use carnet_sequencer::sweep::SweepOptions;
 use carnet_sequencer::{Address, ClusterLog, Doors, LeaseOptions, MakeOrder, Options};
 use carnet_store::{Context, Life, Outcome};
-use carnet_txn::{Isolation, Sequencer};
+use carnet_txn::{Isolation, Limits, Sequencer};
 
 use self::network::Network;
 use self::seams::Seam;
@@ -265,6 +265,7 @@ impl World {
             db: Bare {
                 store: Arc::clone(&self.logs.borrow()[&process]),
                 context: if is_stale { context.accepting_stale() } else { context },
+                limits: Limits::default(),
             },
             ledger: self.ledger.clone(),
             isolation: self.setup.isolation,

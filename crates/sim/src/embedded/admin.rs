@@ -25,7 +25,7 @@ use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
 use carnet_store::{CommitLog, Context, Life};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
-use carnet_txn::Sequencer;
+use carnet_txn::{Limits, Sequencer};
 
 use super::World;
 use super::store::Store;
@@ -175,7 +175,11 @@ impl<D: Administered> Administrator<D> {
         let store = self.open(&disk);
         let store = store
             .inspect_err(|error| world.ledger.wrong(format!("a copy cannot be opened: {error}")));
-        let copy = Bare { store: Arc::new(store.ok()?), context: Context::unbounded() };
+        let copy = Bare {
+            store: Arc::new(store.ok()?),
+            context: Context::unbounded(),
+            limits: Limits::default(),
+        };
         let client = &mut self.client(&copy);
         let read = workload::read_all_on(client, page, copy.store.published()).await;
         world.executor.kill(COPY);

@@ -118,6 +118,7 @@ fn open_facade(world: &World, disk: &SimDisk) -> Result<Db> {
         .cache_bytes(cache_bytes)
         .compaction_style(world.setup.options.compaction_style)
         .retention(world.setup.retention)
+        .transaction_limits(world.setup.limits())
         // Whoever looks for idle ones now and then would keep a world that stands still awake.
         .idle_timeout(Duration::MAX)
         .snapshot_idle_timeout(Duration::MAX)
@@ -161,7 +162,7 @@ fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
         rules,
     )?;
     let store = Arc::new(Store { inner, known, mutant });
-    Ok(Bare { store, context: Context::unbounded() })
+    Ok(Bare { store, context: Context::unbounded(), limits: world.setup.limits() })
 }
 
 /// Makes the map say of all starts what the first one that was read says of its last.

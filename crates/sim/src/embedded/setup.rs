@@ -7,7 +7,7 @@ use carnet_storage::compaction::policy::Config;
 use carnet_storage::{
     CompactionStyle, Compression, Durability, FilterKind, Options, TableOptions, TableOptionsOf,
 };
-use carnet_txn::Isolation;
+use carnet_txn::{Isolation, Limits};
 
 use crate::dice::Dice;
 
@@ -26,6 +26,8 @@ pub(super) struct Setup {
     pub(super) conflict_bytes: usize,
     /// Whether clients go through the façade.
     pub(super) facade: bool,
+    /// Beyond so many bytes a transaction's writes go to a file of its own.
+    pub(super) spill_bytes: u64,
 }
 
 impl Setup {
@@ -79,7 +81,13 @@ impl Setup {
             retention: Duration::from_micros(dice.pick(&[0, 1_000, 20_000, 600_000_000])),
             conflict_bytes: dice.pick(&[4 << 10, 64 << 20, 64 << 20]),
             facade: dice.percent(30),
+            spill_bytes: dice.pick(&[1, 600, u64::MAX, u64::MAX, u64::MAX]),
         }
+    }
+
+    /// How large a transaction can be.
+    pub(super) fn limits(&self) -> Limits {
+        Limits { spill_bytes: self.spill_bytes, ..Limits::default() }
     }
 
     /// Tells whether a loss of power may take acknowledged commits.

@@ -7,7 +7,8 @@ use std::task::Poll;
 
 use carnet_base::{CellKey, Error, ErrorKind, Result, Timestamp, Version, WallTime};
 use carnet_store::{
-    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page, RangeRequest,
+    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page,
+    RangeRequest, Spill,
 };
 use carnet_store_local::LocalStore;
 
@@ -77,6 +78,11 @@ impl CommitLog for Store {
             }
             _ => error,
         })
+    }
+
+    fn spill(&self, start: Timestamp) -> Option<Arc<dyn Spill>> {
+        // Its commit would go past a rule that is broken here.
+        if self.mutant.is_some() { None } else { self.inner.spill(start) }
     }
 
     async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
