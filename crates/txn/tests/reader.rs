@@ -1,0 +1,116 @@
+//! A reader beside a sweep that stamps a version and deletes its entry between two looks, while
+//! newer versions come to light.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use carnet_base::{
+    Bytes, CellKey, Error, PartitionKey, Result, TableId, Timestamp, Version, block_on,
+};
+use carnet_store::{
+    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page, RangeRequest,
+};
+use carnet_txn::reader;
+
+const READ: u64 = 50;
+
+fn at(number: u64) -> Timestamp {
+    Timestamp::new(number).unwrap()
+}
+
+fn cell() -> CellKey {
+    CellKey::new(TableId(1), &PartitionKey::new("p"), "c")
+}
+
+/// One cell, its versions as S → C. Whoever asks for an outcome comes too late: no entry is there
+/// any more, and meanwhile the cell has become what `later` says.
+struct Swept {
+    versions: Mutex<BTreeMap<u64, Option<u64>>>,
+    later: BTreeMap<u64, Option<u64>>,
+}
+
+impl Swept {
+    fn new<const N: usize, const M: usize>(
+        versions: [(u64, Option<u64>); N],
+        later: [(u64, Option<u64>); M],
+    ) -> Self {
+        Self { versions: Mutex::new(versions.into()), later: later.into() }
+    }
+
+    fn read(&self) -> Option<Timestamp> {
+        let (context, cell) = (Context::unbounded(), cell());
+        let read = reader::read(self, &context, &cell, at(READ));
+        block_on(read).unwrap().map(|version| version.start)
+    }
+
+    /// As a range read does, whose page holds the newest candidate.
+    fn resolve(&self) -> Option<Timestamp> {
+        let (context, cell) = (Context::unbounded(), cell());
+        let newest = block_on(self.get(&context, &cell, At::snapshot(at(READ)))).unwrap();
+        let resolved = reader::resolve(self, &context, &cell, newest.unwrap(), at(READ));
+        block_on(resolved).unwrap().map(|version| version.start)
+    }
+}
+
+impl CellStore for Swept {
+    async fn get(&self, _: &Context, _: &CellKey, wanted: At) -> Result<Option<Version>> {
+        let versions = self.versions.lock().unwrap();
+        let found = versions.iter().rev().map(|(start, commit)| Version {
+            start: at(*start),
+            commit: commit.map(at),
+            payload: Some(Bytes::from_static(b"v")),
+        });
+        Ok(found.into_iter().find(|version| wanted.admits(version)))
+    }
+
+    async fn range(&self, _: &Context, _: &RangeRequest) -> Result<Page> {
+        Err(Error::unsupported("ranges of this store"))
+    }
+}
+
+impl CommitLog for Swept {
+    async fn begin(&self, _: &Context, _: BeginKind) -> Result<Begun> {
+        Err(Error::unsupported("transactions on this store"))
+    }
+
+    fn end(&self, _: Begun) {}
+
+    async fn commit(&self, _: &Context, _: CommitRequest) -> Result<Timestamp> {
+        Err(Error::unsupported("transactions on this store"))
+    }
+
+    async fn outcome(&self, _: &Context, _: Timestamp) -> Result<Outcome> {
+        self.versions.lock().unwrap().clone_from(&self.later);
+        Ok(Outcome::Aborted)
+    }
+
+    fn published(&self) -> Timestamp {
+        at(READ)
+    }
+}
+
+/// The version that was asked about is read again, not the newest: one that came meanwhile says
+/// nothing of it, and who took it for its absence would miss a commit below the snapshot.
+#[test]
+fn a_newer_version_that_came_meanwhile_hides_no_stamp() {
+    let store = || {
+        let before = [(31, None), (12, Some(14))];
+        Swept::new(before, [(40, None), (31, Some(33)), (12, Some(14))])
+    };
+    assert_eq!(store().read(), Some(at(31)));
+    assert_eq!(store().resolve(), Some(at(31)));
+}
+
+/// What the second look finds is believed where it is a stamp, and of that version.
+#[test]
+fn what_is_gone_or_not_visible_is_passed_over() {
+    let gone = || Swept::new([(31, None), (12, Some(14))], [(12, Some(14))]);
+    assert_eq!((gone().read(), gone().resolve()), (Some(at(12)), Some(at(12))));
+    for stamp in [None, Some(READ + 2)] {
+        let later = [(31, stamp), (12, Some(14))];
+        let store = || Swept::new([(31, None), (12, Some(14))], later);
+        assert_eq!((store().read(), store().resolve()), (Some(at(12)), Some(at(12))));
+    }
+}
