@@ -52,6 +52,7 @@ pub mod format;
 mod graph;
 mod history;
 mod infer;
+pub mod invariant;
 mod model;
 pub mod replay;
 mod report;

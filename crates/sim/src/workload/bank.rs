@@ -1,6 +1,7 @@
 //! Transfers between accounts. An account without money is deleted, and comes back with some.
 
 use carnet_base::{CellKey, Result};
+use carnet_checker::invariant;
 use carnet_store::BeginKind;
 
 use super::{Workload, cell, decode, partition};
@@ -64,11 +65,10 @@ async fn audit<D: Database>(client: &mut Client<D>) -> Result<()> {
     let tx = client.begin(Part::Other, BeginKind::ReadOnly).await?;
     let (reverse, cells) = (client.dice.percent(30), client.dice.count(1, 12));
     let rows = tx.scan(&partition(Workload::Bank, 0), reverse, cells).await?;
-    let sum: i64 = rows.iter().map(|(_, payload)| decode(payload)[0]).sum();
+    let balances: Vec<i64> = rows.iter().map(|(_, payload)| decode(payload)[0]).collect();
     let due = BALANCE * i64::try_from(ACCOUNTS).unwrap_or_default();
-    if sum != due {
-        let read = tx.read_timestamp();
-        client.ledger.wrong(format!("at snapshot {read} the accounts hold {sum} of {due}"));
+    if let Err(wrong) = invariant::bank(&balances, due) {
+        client.ledger.wrong(format!("at snapshot {}: {wrong}", tx.read_timestamp()));
     }
     tx.commit().await.map(drop)
 }

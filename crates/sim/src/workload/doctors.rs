@@ -2,6 +2,7 @@
 //! go, and two who look at the same time must not both go.
 
 use carnet_base::Result;
+use carnet_checker::invariant;
 use carnet_store::BeginKind;
 use carnet_txn::Isolation;
 
@@ -17,16 +18,17 @@ pub(super) async fn run<D: Database>(client: &mut Client<D>) -> Result<()> {
     let mut tx = client.begin(Part::Other, BeginKind::ReadWrite).await?;
     let pair = i64::try_from(client.dice.below(PAIRS)).unwrap_or_default();
     let doctors = ["a", "b"].map(|name| cell(Workload::Doctors, pair, name));
-    let mut gone = Vec::new();
-    for doctor in &doctors {
-        gone.push(tx.get(doctor).await?.is_some());
+    let mut gone = [false; 2];
+    for (doctor, gone) in doctors.iter().zip(&mut gone) {
+        *gone = tx.get(doctor).await?.is_some();
     }
     let me = client.dice.count(0, 1);
-    match gone[..] {
-        [true, true] if client.isolation != Isolation::Snapshot => {
-            let read = tx.read_timestamp();
-            client.ledger.wrong(format!("at snapshot {read} nobody of pair {pair} is on call"));
-        }
+    if let Err(wrong) = invariant::on_call(pair, gone)
+        && client.isolation != Isolation::Snapshot
+    {
+        client.ledger.wrong(format!("at snapshot {}: {wrong}", tx.read_timestamp()));
+    }
+    match gone {
         [false, false] => tx.put(&doctors[me], "gone")?,
         _ => {
             for doctor in &doctors {

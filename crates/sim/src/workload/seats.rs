@@ -2,6 +2,7 @@
 //! or writes, only into the range that it counted.
 
 use carnet_base::Result;
+use carnet_checker::invariant;
 use carnet_store::BeginKind;
 use carnet_txn::Isolation;
 
@@ -18,9 +19,10 @@ pub(super) async fn run<D: Database>(client: &mut Client<D>) -> Result<()> {
     let flight = i64::try_from(client.dice.below(FLIGHTS)).unwrap_or_default();
     let (reverse, cells) = (client.dice.percent(30), client.dice.count(1, 10));
     let booked = tx.scan(&partition(Workload::Seats, flight), reverse, cells).await?;
-    if booked.len() > SEATS && client.isolation != Isolation::Snapshot {
-        let (read, seats) = (tx.read_timestamp(), booked.len());
-        client.ledger.wrong(format!("at snapshot {read} flight {flight} has {seats} passengers"));
+    if let Err(wrong) = invariant::seated(flight, booked.len(), SEATS)
+        && client.isolation != Isolation::Snapshot
+    {
+        client.ledger.wrong(format!("at snapshot {}: {wrong}", tx.read_timestamp()));
     }
     if booked.len() < SEATS {
         let passenger = client.dice.below(1 << 40).to_be_bytes();
