@@ -146,7 +146,7 @@ fn servers_that_die_and_sleep_lose_nothing() {
     let seed =
         variable("CARNET_CLUSTER_SEED").unwrap_or_else(|| SeededRng::from_entropy().next_u64());
     println!("replay: CARNET_CLUSTER_SEED={seed} cargo test -p carnet-cli --test cassandra");
-    for workload in ["list-append,bank", "register"] {
+    for workload in ["list-append,phantom,bank", "register,write-skew"] {
         let Some(url) = store(LOOPBACK) else { return };
         let mut stress = carnet();
         stress.args(["stress", "--store", &url, "--workload", workload, "--servers", "2"]);

@@ -1,26 +1,24 @@
 //! The clients: threads that run one transaction after another and write down what they saw.
 
-use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use carnet::base::{Clock, Moment, Signal, SystemClock};
-use carnet_checker::{Call, History, Op, Outcome, Recorder};
+use carnet_checker::{History, Op, Outcome, Recorder};
 use hdrhistogram::Histogram;
 
 use super::bank::Errand;
-use super::lock;
 use super::plan::{Plan, Work};
+use super::transaction::Transaction;
+use super::{Workload, lock};
 
 /// A client whose transaction did not commit waits so long before the next one.
 const PAUSE: Duration = Duration::from_millis(5);
 /// The last reads are tried so often, with a pause in between: a server may just be starting.
 const LAST_TRIES: usize = 100;
 const LAST_PAUSE: Duration = Duration::from_millis(100);
-/// So many objects are read by one of the last transactions.
-const LAST_KEYS: usize = 16;
 
 /// What became of a transaction.
 pub(super) enum Answer<T> {
@@ -32,6 +30,16 @@ pub(super) enum Answer<T> {
     Unknown,
 }
 
+impl<T> Answer<T> {
+    pub(super) fn map<U>(self, map: impl FnOnce(T) -> U) -> Answer<U> {
+        match self {
+            Self::Committed(read) => Answer::Committed(map(read)),
+            Self::Aborted => Answer::Aborted,
+            Self::Unknown => Answer::Unknown,
+        }
+    }
+}
+
 /// A database.
 pub(super) trait Target: Sync {
     /// Brings a transaction's operations into the order in which the database runs them.
@@ -39,12 +47,12 @@ pub(super) trait Target: Sync {
         ops
     }
 
-    /// Runs a transaction.
+    /// Runs a transaction, and returns what it did and read: writes only where its condition held.
     ///
     /// # Errors
     ///
     /// What makes it useless to go on.
-    fn run(&self, ops: &[Op]) -> Result<Answer<Vec<Op>>>;
+    fn run(&self, transaction: &Transaction) -> Result<Answer<Vec<Op>>>;
 
     /// Moves money from one account to another, if the first has it.
     ///
@@ -61,6 +69,15 @@ pub(super) trait Target: Sync {
     fn balances(&self) -> Result<Answer<Vec<i64>>>;
 }
 
+/// What the clients saw, all in all.
+pub(super) struct Record {
+    pub(super) history: History,
+    /// What a transaction read and must not have, if one did.
+    pub(super) seen: Option<String>,
+    /// How it went, for a person.
+    pub(super) totals: String,
+}
+
 /// What the clients share.
 pub(super) struct Clients {
     count: usize,
@@ -74,6 +91,8 @@ pub(super) struct Clients {
 struct State {
     plan: Plan,
     recorder: Recorder,
+    /// The first thing that a transaction read and must not have.
+    seen: Option<String>,
     /// The number of the transaction that begins next, for the pace.
     begun: u64,
     /// The next name of a client whose last transaction is open.
@@ -96,7 +115,7 @@ impl Clients {
             count,
             rate,
             began: SystemClock.now(),
-            state: Mutex::new(State { plan, recorder, begun: 0, next_process }),
+            state: Mutex::new(State { plan, recorder, seen: None, begun: 0, next_process }),
             counts: Counts::default(),
             latency: Mutex::new(latency),
         }
@@ -128,10 +147,11 @@ impl Clients {
             };
             self.keep_pace(number, stop);
             let outcome = match work {
-                Work::Ops(ops) => self.call(target, process, &target.arrange(ops)),
-                Work::Errand(errand) => self.measured(|| errand.run(target)).map(|told| told.0),
+                Work::Judged(transaction) => self.call(target, process, transaction),
+                Work::Errand(errand) => self.errand(target, errand),
             };
             let outcome = outcome.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+            stop.fetch_or(lock(&self.state).seen.is_some(), Ordering::Relaxed);
             if outcome != Outcome::Committed {
                 // The database is busy or away.
                 Signal::new().wait(Some(PAUSE));
@@ -158,13 +178,35 @@ impl Clients {
         }
     }
 
-    /// Runs one transaction and writes it down.
-    fn call(&self, target: &impl Target, process: i64, ops: &[Op]) -> Result<Outcome> {
-        let call = self.invoke(process, ops.to_vec());
-        let (outcome, read) = self.measured(|| target.run(ops))?;
+    /// Runs one transaction, writes it down, and looks at what it read.
+    fn call(
+        &self,
+        target: &impl Target,
+        process: i64,
+        transaction: Transaction,
+    ) -> Result<Outcome> {
+        let ops = target.arrange(transaction.ops);
+        let transaction = Transaction { ops, ..transaction };
         let nanos = self.nanos();
-        lock(&self.state).recorder.complete(call, nanos, outcome, read);
+        let call = lock(&self.state).recorder.invoke(process, nanos, transaction.ops.clone());
+        let (outcome, did) = self.measured(|| target.run(&transaction))?;
+        let judged = did.as_ref().map_or(Ok(()), |did| transaction.judge(did));
+        let nanos = self.nanos();
+        lock(&self.state).recorder.complete(call, nanos, outcome, did);
+        self.note(judged);
         Ok(outcome)
+    }
+
+    fn errand(&self, target: &impl Target, errand: Errand) -> Result<Outcome> {
+        let (outcome, judged) = self.measured(|| errand.run(target))?;
+        self.note(judged.unwrap_or(Ok(())));
+        Ok(outcome)
+    }
+
+    fn note(&self, judged: Result<(), String>) {
+        if let Err(what) = judged {
+            lock(&self.state).seen.get_or_insert(what);
+        }
     }
 
     /// Runs one transaction and counts it.
@@ -185,11 +227,6 @@ impl Clients {
         Ok((outcome, read))
     }
 
-    fn invoke(&self, process: i64, ops: Vec<Op>) -> Call {
-        let nanos = self.nanos();
-        lock(&self.state).recorder.invoke(process, nanos, ops)
-    }
-
     fn nanos(&self) -> i64 {
         i64::try_from(SystemClock.now().since(self.began).as_nanos()).unwrap_or(i64::MAX)
     }
@@ -198,9 +235,9 @@ impl Clients {
     pub(super) fn read_all(&self, target: &impl Target) -> Result<()> {
         let (reads, has_bank) = {
             let state = lock(&self.state);
-            (state.plan.reads(), state.plan.has_bank())
+            (state.plan.reads(), state.plan.has(Workload::Bank))
         };
-        for ops in reads.chunks(LAST_KEYS) {
+        for transaction in reads {
             last_read(|| {
                 // Each try is a process of its own: the one before may still be open.
                 let process = {
@@ -208,11 +245,11 @@ impl Clients {
                     state.next_process += 1;
                     state.next_process - 1
                 };
-                self.call(target, process, ops)
+                self.call(target, process, transaction.clone())
             })?;
         }
         if has_bank {
-            last_read(|| Ok(self.measured(|| Errand::Audit.run(target))?.0))?;
+            last_read(|| self.errand(target, Errand::Audit))?;
         }
         Ok(())
     }
@@ -233,11 +270,11 @@ impl Clients {
     }
 
     /// Ends the record, which is empty where only the bank was in use.
-    pub(super) fn finish(self) -> Result<(History, impl fmt::Display)> {
-        let progress = self.progress();
+    pub(super) fn finish(self) -> Result<Record> {
+        let totals = self.progress();
         let state = self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let history = state.recorder.finish().context("the record makes no sense")?;
-        Ok((history, progress))
+        Ok(Record { history, seen: state.seen, totals })
     }
 }
 

@@ -4,14 +4,17 @@ use anyhow::Result;
 use carnet::{Db, ErrorKind, RawTable, SyncTx};
 use carnet_checker::{Key, Op};
 
+use super::Workload;
 use super::bank::{ACCOUNTS, BALANCE};
 use super::client::{Answer, Target};
+use super::transaction::Transaction;
 use crate::place::Place;
 
 pub(super) struct Embedded {
     db: Db,
     lists: RawTable,
     registers: RawTable,
+    seats: RawTable,
     accounts: RawTable,
 }
 
@@ -20,9 +23,10 @@ impl Embedded {
         let db = place.open(Db::builder().control(true))?;
         let lists = db.raw("stress.raw_lists")?;
         let registers = db.raw("stress.raw_registers")?;
+        let seats = db.raw("stress.raw_seats")?;
         let accounts = db.raw("stress.raw_accounts")?;
         // What an earlier run left is no part of this one's history.
-        for table in [&lists, &registers, &accounts] {
+        for table in [&lists, &registers, &seats, &accounts] {
             db.transact(|tx| {
                 for entry in table.range::<_, &[u8]>(tx, ..) {
                     table.delete(tx, entry?.0)?;
@@ -36,7 +40,7 @@ impl Embedded {
             }
             Ok(())
         })?;
-        Ok(Self { db, lists, registers, accounts })
+        Ok(Self { db, lists, registers, seats, accounts })
     }
 
     fn balance(&self, tx: &SyncTx, account: i64) -> carnet::Result<i64> {
@@ -44,9 +48,19 @@ impl Embedded {
         Ok(numbers(&bytes)?.pop().unwrap_or_default())
     }
 
-    fn carry_out(&self, tx: &SyncTx, op: &Op) -> carnet::Result<Op> {
+    fn carry_out(&self, tx: &SyncTx, workload: Workload, op: &Op) -> carnet::Result<Op> {
         let name = |key: &Key| key.to_string();
         Ok(match op {
+            Op::Append { key, element } if workload == Workload::Phantom => {
+                let before = self.passengers(tx, key)?.len() as u64;
+                let seat = [&before.to_be_bytes()[..], &element.to_be_bytes()].concat();
+                let key = [&seats_of(key)[..], &seat].concat();
+                self.seats.put(tx, key, element.to_be_bytes())?;
+                op.clone()
+            }
+            Op::ReadList { key, .. } if workload == Workload::Phantom => {
+                Op::ReadList { key: key.clone(), list: self.passengers(tx, key)? }
+            }
             Op::Append { key, element } => {
                 let list = self.lists.get(tx, name(key))?.unwrap_or_default();
                 self.lists.put(tx, name(key), [&list[..], &element.to_be_bytes()].concat())?;
@@ -66,6 +80,17 @@ impl Embedded {
             }
         })
     }
+
+    /// Reads a list with a row for each element, in the order in which they were added.
+    fn passengers(&self, tx: &SyncTx, flight: &Key) -> carnet::Result<Vec<i64>> {
+        let rows = self.seats.prefix(tx, seats_of(flight)).map(|row| numbers(&row?.1));
+        Ok(rows.collect::<carnet::Result<Vec<_>>>()?.concat())
+    }
+}
+
+/// What the keys of a flight's rows begin with.
+fn seats_of(flight: &Key) -> Vec<u8> {
+    format!("{flight}/").into_bytes()
 }
 
 fn numbers(bytes: &[u8]) -> carnet::Result<Vec<i64>> {
@@ -77,9 +102,16 @@ fn numbers(bytes: &[u8]) -> carnet::Result<Vec<i64>> {
 }
 
 impl Target for Embedded {
-    fn run(&self, ops: &[Op]) -> Result<Answer<Vec<Op>>> {
-        let body = |tx: &SyncTx| ops.iter().map(|op| self.carry_out(tx, op)).collect();
-        answer(self.db.transact(body))
+    fn run(&self, transaction: &Transaction) -> Result<Answer<Vec<Op>>> {
+        answer(self.db.transact(|tx| {
+            let mut done = Vec::with_capacity(transaction.ops.len());
+            for op in &transaction.ops {
+                if op.is_read() || transaction.writes_after(&done) {
+                    done.push(self.carry_out(tx, transaction.workload, op)?);
+                }
+            }
+            Ok(done)
+        }))
     }
 
     fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<Answer<()>> {

@@ -6,6 +6,7 @@ use carnet_checker::{Key, Op};
 
 use super::Workload;
 use super::bank::Errand;
+use super::transaction::{Condition, SEATS, Transaction, doctor, flight};
 
 /// So many objects are in use at a time: few, so that transactions meet.
 const KEYS: i64 = 8;
@@ -13,11 +14,18 @@ const KEYS: i64 = 8;
 const WRITES_PER_KEY: i64 = 64;
 /// A transaction has at most so many operations.
 const OPS_MAX: u64 = 5;
+/// Pairs of doctors, and flights that are booked at a time.
+const PAIRS: u64 = 3;
+const FLIGHTS: u64 = 2;
+/// After so many who wanted a seat a flight is left for a new one: by then it is full.
+const BOOKINGS_PER_FLIGHT: usize = 3 * SEATS;
+/// So many objects are read by one of the last transactions.
+const LAST_KEYS: usize = 16;
 
 /// What a transaction does.
 pub(super) enum Work {
     /// What the checker judges.
-    Ops(Vec<Op>),
+    Judged(Transaction),
     /// What is judged by the accounts' total.
     Errand(Errand),
 }
@@ -33,6 +41,11 @@ pub(super) struct Plan {
     /// Objects in use, with how often each was written.
     keys: Vec<(i64, i64)>,
     next_key: i64,
+    /// Flights in use, with how many wanted a seat.
+    flights: Vec<(i64, usize)>,
+    next_flight: i64,
+    /// Names passengers, and doctors' comings and goings.
+    next_value: i64,
 }
 
 impl Plan {
@@ -42,43 +55,75 @@ impl Plan {
     ///
     /// There is none, or they make no history together.
     pub(super) fn new(seed: u64, workloads: &[Workload]) -> Result<Self> {
-        if workloads.contains(&Workload::ListAppend) && workloads.contains(&Workload::Register) {
-            bail!("a history holds lists or registers, not both: give one of them, with the bank");
+        let kinds = workloads.iter().filter_map(|workload| workload.history());
+        if kinds.clone().zip(kinds.skip(1)).any(|(one, other)| one != other) {
+            bail!(
+                "a history holds lists or registers, not both: give list-append and phantom, or \
+                 register and write-skew, with the bank if you like"
+            );
         }
         if workloads.is_empty() {
             bail!("give a workload");
         }
         let keys = (0..KEYS).map(|key| (key, 0)).collect();
-        let (rng, workloads) = (SeededRng::new(seed), workloads.to_vec());
-        Ok(Self { seed, rng, workloads, keys, next_key: KEYS })
+        let flights: Vec<_> = (0..).zip((0..FLIGHTS).map(|_| 0)).collect();
+        Ok(Self {
+            seed,
+            rng: SeededRng::new(seed),
+            workloads: workloads.to_vec(),
+            keys,
+            next_key: KEYS,
+            next_flight: FLIGHTS.cast_signed(),
+            flights,
+            next_value: 1,
+        })
     }
 
     /// Makes the next transaction.
     pub(super) fn transaction(&mut self) -> Work {
-        let drawn = self.rng.below(self.workloads.len() as u64);
-        let workload = self.workloads[usize::try_from(drawn).unwrap_or(0)];
-        if workload == Workload::Bank {
-            return Work::Errand(Errand::draw(&mut self.rng));
-        }
-        let ops = 1 + self.rng.below(OPS_MAX);
-        Work::Ops((0..ops).map(|_| self.op(workload)).collect())
+        let drawn = self.below(self.workloads.len());
+        let workload = self.workloads[drawn];
+        Work::Judged(match workload {
+            Workload::Bank => return Work::Errand(Errand::draw(&mut self.rng)),
+            Workload::WriteSkew => self.shift(),
+            Workload::Phantom => self.booking(),
+            Workload::ListAppend | Workload::Register => {
+                let ops = 1 + self.rng.below(OPS_MAX);
+                Transaction::of(workload, (0..ops).map(|_| self.op(workload)).collect())
+            }
+        })
     }
 
     /// Reads all objects there ever were.
-    pub(super) fn reads(&self) -> Vec<Op> {
-        let of_objects = self.workloads.iter().find(|workload| **workload != Workload::Bank);
-        let reads = of_objects.map(|workload| (0..self.next_key).map(|key| read(*workload, key)));
-        reads.into_iter().flatten().collect()
+    pub(super) fn reads(&self) -> Vec<Transaction> {
+        let mut reads = Vec::new();
+        for workload in &self.workloads {
+            let keys: Vec<Key> = match workload {
+                Workload::Bank => continue,
+                Workload::ListAppend | Workload::Register => {
+                    (0..self.next_key).map(Key::Int).collect()
+                }
+                Workload::WriteSkew => (0..PAIRS.cast_signed())
+                    .flat_map(|pair| [0, 1].map(|n| doctor(pair, n)))
+                    .collect(),
+                Workload::Phantom => (0..self.next_flight).map(flight).collect(),
+            };
+            reads.extend(keys.chunks(LAST_KEYS).map(|keys| {
+                let ops = keys.iter().map(|key| read(*workload, key.clone()));
+                Transaction::of(*workload, ops.collect())
+            }));
+        }
+        reads
     }
 
-    /// Tells whether there are accounts.
-    pub(super) fn has_bank(&self) -> bool {
-        self.workloads.contains(&Workload::Bank)
+    /// Tells whether a workload is among those that are drawn.
+    pub(super) fn has(&self, workload: Workload) -> bool {
+        self.workloads.contains(&workload)
     }
 
     /// Tells whether there is anything for the checker.
     pub(super) fn has_history(&self) -> bool {
-        self.workloads.iter().any(|workload| *workload != Workload::Bank)
+        self.workloads.iter().any(|workload| workload.history().is_some())
     }
 
     /// Makes this plan again.
@@ -86,11 +131,20 @@ impl Plan {
         self.seed
     }
 
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.rng.below(limit as u64)).unwrap_or(0)
+    }
+
+    fn fresh(&mut self) -> i64 {
+        self.next_value += 1;
+        self.next_value - 1
+    }
+
     fn op(&mut self, workload: Workload) -> Op {
-        let at = usize::try_from(self.rng.below(KEYS.unsigned_abs())).unwrap_or(0);
+        let at = self.below(self.keys.len());
         let (key, writes) = self.keys[at];
         if self.rng.chance(500) {
-            return read(workload, key);
+            return read(workload, Key::Int(key));
         }
         let value = writes + 1;
         self.keys[at].1 = value;
@@ -99,45 +153,101 @@ impl Plan {
             self.next_key += 1;
         }
         let key = Key::Int(key);
-        match workload {
-            Workload::Register => Op::Write { key, value },
+        match workload.history() {
+            Some(carnet_checker::Workload::Register) => Op::Write { key, value },
             _ => Op::Append { key, element: value },
         }
     }
+
+    /// A doctor looks at both, and goes if the other is on call, or comes.
+    fn shift(&mut self) -> Transaction {
+        let pair = self.rng.below(PAIRS).cast_signed();
+        let me = self.rng.below(2).cast_signed();
+        let (key, other) = (doctor(pair, me), doctor(pair, 1 - me));
+        let both = [key.clone(), other.clone()];
+        let mut ops: Vec<Op> = both.map(|key| read(Workload::WriteSkew, key)).into();
+        let value = self.fresh();
+        let only_if = match self.rng.below(100) {
+            0..50 => {
+                ops.push(Op::Write { key, value: -value });
+                Some(Condition::IsPositive(other))
+            }
+            50..90 => {
+                ops.push(Op::Write { key, value });
+                None
+            }
+            _ => None,
+        };
+        Transaction { workload: Workload::WriteSkew, ops, only_if }
+    }
+
+    /// A passenger counts those before, and takes a seat if there is one; or somebody looks.
+    fn booking(&mut self) -> Transaction {
+        let at = self.below(self.flights.len());
+        let (number, bookings) = self.flights[at];
+        let key = flight(number);
+        let mut ops = vec![read(Workload::Phantom, key.clone())];
+        if self.rng.chance(250) {
+            return Transaction::of(Workload::Phantom, ops);
+        }
+        self.flights[at].1 = bookings + 1;
+        if bookings + 1 == BOOKINGS_PER_FLIGHT {
+            self.flights[at] = (self.next_flight, 0);
+            self.next_flight += 1;
+        }
+        ops.push(Op::Append { key: key.clone(), element: self.fresh() });
+        let only_if = Some(Condition::IsShorter(key, SEATS));
+        Transaction { workload: Workload::Phantom, ops, only_if }
+    }
 }
 
-fn read(workload: Workload, key: i64) -> Op {
-    let key = Key::Int(key);
-    match workload {
-        Workload::Register => Op::ReadRegister { key, value: None },
+fn read(workload: Workload, key: Key) -> Op {
+    match workload.history() {
+        Some(carnet_checker::Workload::Register) => Op::ReadRegister { key, value: None },
         _ => Op::ReadList { key, list: Vec::new() },
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::{HashMap, HashSet};
 
     use super::*;
 
     #[test]
     fn no_object_gets_a_value_twice_and_none_gets_too_many() {
-        use Workload::{Bank, ListAppend, Register};
-        for workloads in [&[ListAppend][..], &[Register], &[ListAppend, Bank]] {
+        use Workload::{Bank, ListAppend, Phantom, Register, WriteSkew};
+        for workloads in
+            [&[ListAppend][..], &[Register, WriteSkew], &[ListAppend, Phantom], &[Phantom, Bank]]
+        {
             let mut plan = Plan::new(1, workloads).unwrap();
-            let mut written = HashSet::new();
+            let (mut written, mut wanted) = (HashSet::new(), HashMap::<Key, i64>::new());
             for _ in 0..10_000 {
-                let Work::Ops(ops) = plan.transaction() else { continue };
+                let Work::Judged(Transaction { ops, .. }) = plan.transaction() else { continue };
                 for op in ops {
                     let (Op::Append { key, element: value } | Op::Write { key, value }) = op else {
                         continue;
                     };
-                    assert!((1..=WRITES_PER_KEY).contains(&value));
+                    *wanted.entry(key.clone()).or_default() += 1;
                     assert!(written.insert((key, value)), "{workloads:?}");
                 }
             }
-            let keys: HashSet<Key> = written.into_iter().map(|(key, _)| key).collect();
-            assert!(keys.len() > 100 && keys.len() <= plan.reads().len());
+            let read: HashSet<Key> =
+                plan.reads().iter().flat_map(|all| &all.ops).map(|op| op.key().clone()).collect();
+            for (key, wanted) in &wanted {
+                assert!(read.contains(key), "{key} is not read in the end");
+                let is_short = matches!(key, Key::Int(key) if *key >= 0);
+                assert!(*wanted <= WRITES_PER_KEY || !is_short, "{key} has {wanted} writes");
+            }
+            assert!(wanted.len() > 100, "{workloads:?}: {}", wanted.len());
+        }
+    }
+
+    #[test]
+    fn lists_and_registers_make_no_history_together() {
+        use Workload::{Bank, ListAppend, Phantom, Register, WriteSkew};
+        for workloads in [&[ListAppend, Register][..], &[Bank, WriteSkew, Phantom]] {
+            assert!(Plan::new(1, workloads).is_err(), "{workloads:?}");
         }
     }
 }

@@ -1,10 +1,5 @@
 //! Servers, by CQL.
-//!
-//! A list is a partition with a row for each element, numbered by a static count: one statement
-//! reads several lists and adds to others, as one transaction. Reads come before writes in it.
-
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,6 +17,8 @@ use tokio::runtime::Handle;
 use super::bank::{ACCOUNTS, BALANCE};
 use super::client::{Answer, Target};
 use super::lock;
+use super::statement::{SCHEMA, answered, opening, statement};
+use super::transaction::Transaction;
 
 /// A server that has not answered by then is taken not to.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,7 +29,7 @@ pub(super) struct Remote {
     address: String,
     runtime: Handle,
     session: Mutex<Arc<Session>>,
-    /// Lists whose count is there.
+    /// Lists whose count, and flights whose first row, is there.
     opened: Mutex<BTreeSet<Key>>,
 }
 
@@ -75,15 +72,6 @@ impl Remote {
     }
 }
 
-const SCHEMA: &[&str] = &[
-    "DROP KEYSPACE IF EXISTS stress",
-    "CREATE KEYSPACE stress WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-    "CREATE TABLE stress.lists \
-     (k bigint, seq bigint, n bigint static, v bigint, PRIMARY KEY (k, seq))",
-    "CREATE TABLE stress.registers (k bigint PRIMARY KEY, v bigint)",
-    "CREATE TABLE stress.accounts (k bigint PRIMARY KEY, v bigint)",
-];
-
 async fn connect(address: &str) -> Result<Session> {
     // What failed is told, and not tried again: the history has to say what happened.
     let profile = ExecutionProfile::builder()
@@ -105,80 +93,6 @@ async fn connect(address: &str) -> Result<Session> {
     }
 }
 
-/// Writes a transaction as one statement.
-fn statement(ops: &[Op]) -> String {
-    let mut reads = BTreeSet::new();
-    let mut lists: BTreeMap<&Key, Vec<i64>> = BTreeMap::new();
-    let mut text = String::new();
-    for op in ops {
-        match op {
-            Op::ReadList { key, .. } | Op::ReadRegister { key, .. } => {
-                reads.insert(key);
-            }
-            Op::Append { key, element } => lists.entry(key).or_default().push(*element),
-            Op::Write { key, value } => {
-                put(
-                    &mut text,
-                    format_args!("UPDATE stress.registers SET v = {value} WHERE k = {key};"),
-                );
-            }
-        }
-    }
-    let mut lets = String::new();
-    for (at, (key, elements)) in lists.iter().enumerate() {
-        put(
-            &mut lets,
-            format_args!("LET l{at} = (SELECT n FROM stress.lists WHERE k = {key} LIMIT 1);"),
-        );
-        append(&mut text, at, key, elements);
-    }
-    let is_list = ops.iter().any(|op| matches!(op, Op::ReadList { .. }));
-    let keys: Vec<String> = reads.iter().map(ToString::to_string).collect();
-    let select = match (keys.is_empty(), is_list) {
-        (true, _) => String::new(),
-        (_, true) => format!("SELECT k, v FROM stress.lists WHERE k IN ({});", keys.join(", ")),
-        (_, false) => {
-            format!("SELECT k, v FROM stress.registers WHERE k IN ({});", keys.join(", "))
-        }
-    };
-    if text.is_empty() {
-        select
-    } else {
-        format!("BEGIN TRANSACTION {lets} {select} {text} COMMIT TRANSACTION")
-    }
-}
-
-/// Adds elements to a list that was opened.
-fn append(text: &mut String, at: usize, key: &Key, elements: &[i64]) {
-    for (place, element) in (1..).zip(elements) {
-        put(
-            text,
-            format_args!(
-                "INSERT INTO stress.lists (k, seq, v, n) \
-                 VALUES ({key}, l{at}.n + {place}, {element}, l{at}.n + {place});"
-            ),
-        );
-    }
-}
-
-fn put(text: &mut String, more: std::fmt::Arguments<'_>) {
-    writeln!(text, "{more}").expect("a string takes everything");
-}
-
-/// Fills in what was read.
-fn answered(ops: &[Op], rows: &[(i64, Option<i64>)]) -> Vec<Op> {
-    let of = |key: &Key| {
-        let rows = rows.iter().filter(|(k, _)| Key::Int(*k) == *key);
-        rows.filter_map(|(_, value)| *value).collect::<Vec<i64>>()
-    };
-    let filled = ops.iter().map(|op| match op {
-        Op::ReadList { key, .. } => Op::ReadList { key: key.clone(), list: of(key) },
-        Op::ReadRegister { key, .. } => Op::ReadRegister { key: key.clone(), value: of(key).pop() },
-        Op::Append { .. } | Op::Write { .. } => op.clone(),
-    });
-    filled.collect()
-}
-
 /// Tells what an error says about the transaction; `None` where the statement itself is wrong.
 fn meaning<T>(error: &ExecutionError) -> Option<Answer<T>> {
     match error {
@@ -198,13 +112,14 @@ fn meaning<T>(error: &ExecutionError) -> Option<Answer<T>> {
 impl Remote {
     /// Gives the lists that a transaction adds to a count of zero, where they have none yet. That
     /// may be done twice and says nothing that a history would have to hold.
-    fn open(&self, session: &Session, ops: &[Op]) -> Result<bool> {
+    fn open(&self, session: &Session, transaction: &Transaction) -> Result<bool> {
+        let Transaction { workload, ref ops, .. } = *transaction;
         for op in ops {
             let Op::Append { key, .. } = op else { continue };
             if lock(&self.opened).contains(key) {
                 continue;
             }
-            let text = format!("INSERT INTO stress.lists (k, n) VALUES ({key}, 0) IF NOT EXISTS");
+            let text = opening(workload, key);
             match self.runtime.block_on(session.query_unpaged(text.as_str(), &[])) {
                 Ok(_) => lock(&self.opened).insert(key.clone()),
                 Err(error) if meaning::<()>(&error).is_some() => return Ok(false),
@@ -236,23 +151,22 @@ impl Target for Remote {
         ops
     }
 
-    fn run(&self, ops: &[Op]) -> Result<Answer<Vec<Op>>> {
+    fn run(&self, transaction: &Transaction) -> Result<Answer<Vec<Op>>> {
         let session = Arc::clone(&*lock(&self.session));
-        if !self.open(&session, ops)? {
+        if !self.open(&session, transaction)? {
             return Ok(Answer::Aborted);
         }
-        let text = statement(ops);
-        let result = match self.query(&session, &text)? {
+        let result = match self.query(&session, &statement(transaction))? {
             Answer::Committed(result) => result,
             Answer::Aborted => return Ok(Answer::Aborted),
             Answer::Unknown => return Ok(Answer::Unknown),
         };
-        if !ops.iter().any(Op::is_read) {
-            return Ok(Answer::Committed(ops.to_vec()));
+        if !transaction.ops.iter().any(Op::is_read) {
+            return Ok(Answer::Committed(transaction.ops.clone()));
         }
         let rows = result.into_rows_result()?;
         let rows = rows.rows::<(i64, Option<i64>)>()?.collect::<Result<Vec<_>, _>>()?;
-        Ok(Answer::Committed(answered(ops, &rows)))
+        Ok(Answer::Committed(answered(transaction, &rows)))
     }
 
     fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<Answer<()>> {

@@ -1,0 +1,137 @@
+//! Transactions as statements of CQL.
+//!
+//! A list is a partition with a row for each element, numbered by a static count: one statement
+//! reads several lists and adds to others, as one transaction. A flight's row of a passenger has
+//! his name in its key, too, so that two who take one seat write different rows. Reads come before
+//! writes, and what has to hold for them is the statement's `IF`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write};
+
+use carnet_checker::{Key, Op};
+
+use super::Workload;
+use super::transaction::{Condition, Transaction};
+
+/// Makes the tables.
+pub(super) const SCHEMA: &[&str] = &[
+    "DROP KEYSPACE IF EXISTS stress",
+    "CREATE KEYSPACE stress WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE TABLE stress.lists \
+     (k bigint, seq bigint, n bigint static, v bigint, PRIMARY KEY (k, seq))",
+    "CREATE TABLE stress.registers (k bigint PRIMARY KEY, v bigint)",
+    "CREATE TABLE stress.seats (k bigint, n bigint, v bigint, PRIMARY KEY (k, n, v)) \
+     WITH CLUSTERING ORDER BY (n DESC, v DESC)",
+    "CREATE TABLE stress.accounts (k bigint PRIMARY KEY, v bigint)",
+];
+
+/// Gives a list its count, or a flight its first row, which is nobody's.
+pub(super) fn opening(workload: Workload, key: &Key) -> String {
+    match workload {
+        Workload::Phantom => {
+            format!("INSERT INTO stress.seats (k, n, v) VALUES ({key}, 0, 0) IF NOT EXISTS")
+        }
+        _ => format!("INSERT INTO stress.lists (k, n) VALUES ({key}, 0) IF NOT EXISTS"),
+    }
+}
+
+/// Writes a transaction as one statement.
+pub(super) fn statement(transaction: &Transaction) -> String {
+    let Transaction { workload, ops, only_if } = transaction;
+    let (mut reads, mut lists) = (BTreeSet::new(), BTreeMap::<&Key, Vec<i64>>::new());
+    let (mut lets, mut writes) = (String::new(), String::new());
+    for op in ops {
+        match op {
+            Op::ReadList { key, .. } | Op::ReadRegister { key, .. } => {
+                reads.insert(key.to_string());
+            }
+            Op::Append { key, element } => lists.entry(key).or_default().push(*element),
+            Op::Write { key, value } => {
+                let set = format_args!("UPDATE stress.registers SET v = {value} WHERE k = {key};");
+                put(&mut writes, set);
+            }
+        }
+    }
+    let table = table_of(*workload);
+    for (at, (key, elements)) in lists.iter().enumerate() {
+        let last = format_args!("LET l{at} = (SELECT n FROM {table} WHERE k = {key} LIMIT 1);");
+        put(&mut lets, last);
+        append(&mut writes, *workload, at, key, elements);
+    }
+    let select = if reads.is_empty() {
+        String::new()
+    } else {
+        let keys: Vec<String> = reads.into_iter().collect();
+        format!("SELECT k, v FROM {table} WHERE k IN ({});", keys.join(", "))
+    };
+    if writes.is_empty() {
+        return select;
+    }
+    if let Some(condition) = only_if {
+        writes = format!("IF {} THEN {writes} END IF", looked_at(condition, &mut lets));
+    }
+    format!("BEGIN TRANSACTION {lets} {select} {writes} COMMIT TRANSACTION")
+}
+
+const fn table_of(workload: Workload) -> &'static str {
+    match workload {
+        Workload::ListAppend => "stress.lists",
+        Workload::Register | Workload::WriteSkew => "stress.registers",
+        Workload::Phantom => "stress.seats",
+        Workload::Bank => "stress.accounts",
+    }
+}
+
+/// Writes a condition, and what it needs to read. Of a list that is added to, the last row is read.
+fn looked_at(condition: &Condition, lets: &mut String) -> String {
+    match condition {
+        Condition::IsPositive(key) => {
+            put(lets, format_args!("LET r = (SELECT v FROM stress.registers WHERE k = {key});"));
+            "r.v > 0".to_owned()
+        }
+        Condition::IsShorter(_, limit) => format!("l0.n < {limit}"),
+    }
+}
+
+/// Adds elements to a list that was opened.
+fn append(text: &mut String, workload: Workload, at: usize, key: &Key, elements: &[i64]) {
+    for (place, element) in (1..).zip(elements) {
+        let n = format!("l{at}.n + {place}");
+        let insert = match workload {
+            Workload::Phantom => {
+                format!("INSERT INTO stress.seats (k, n, v) VALUES ({key}, {n}, {element});")
+            }
+            _ => format!(
+                "INSERT INTO stress.lists (k, seq, v, n) VALUES ({key}, {n}, {element}, {n});"
+            ),
+        };
+        put(text, format_args!("{insert}"));
+    }
+}
+
+fn put(text: &mut String, more: fmt::Arguments<'_>) {
+    writeln!(text, "{more}").expect("a string takes everything");
+}
+
+/// Fills in what was read, and leaves out what was not written.
+pub(super) fn answered(transaction: &Transaction, rows: &[(i64, Option<i64>)]) -> Vec<Op> {
+    let of = |key: &Key| {
+        let rows = rows.iter().filter(|(k, _)| Key::Int(*k) == *key);
+        rows.filter_map(|(_, value)| *value).collect::<Vec<i64>>()
+    };
+    let list_of = |key: &Key| {
+        let mut list = of(key);
+        if transaction.workload == Workload::Phantom {
+            // The last passenger comes first, and the row that is nobody's in the end.
+            list.pop();
+            list.reverse();
+        }
+        list
+    };
+    let filled = transaction.ops.iter().map(|op| match op {
+        Op::ReadList { key, .. } => Op::ReadList { key: key.clone(), list: list_of(key) },
+        Op::ReadRegister { key, .. } => Op::ReadRegister { key: key.clone(), value: of(key).pop() },
+        Op::Append { .. } | Op::Write { .. } => op.clone(),
+    });
+    transaction.carried_out(filled.collect())
+}

@@ -1,0 +1,168 @@
+//! Databases that make one mistake now and then are found out, by what it breaks.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use carnet_checker::{Key, Op};
+
+use super::client::Answer;
+use super::transaction::Transaction;
+use super::*;
+
+/// What a database gets wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mistake {
+    /// It loses a write that it acknowledged.
+    Loses,
+    /// It lets a transaction through beside one that did not see its writes.
+    Overlaps,
+}
+
+/// A database in memory, whose every so many-th write or transaction is a mistake.
+struct Memory {
+    state: Mutex<State>,
+    mistake: Mistake,
+    every: u64,
+}
+
+#[derive(Default)]
+struct State {
+    lists: BTreeMap<Key, Vec<i64>>,
+    registers: BTreeMap<Key, i64>,
+    accounts: Vec<i64>,
+    count: u64,
+    /// What the transaction before this one wrote, unseen by it.
+    late: Vec<Op>,
+}
+
+impl State {
+    fn write(&mut self, op: &Op) {
+        match op {
+            Op::Append { key, element } => {
+                self.lists.entry(key.clone()).or_default().push(*element);
+            }
+            Op::Write { key, value } => drop(self.registers.insert(key.clone(), *value)),
+            Op::ReadList { .. } | Op::ReadRegister { .. } => {}
+        }
+    }
+
+    fn read(&self, op: &Op) -> Op {
+        match op {
+            Op::ReadList { key, .. } => {
+                let list = self.lists.get(key).cloned().unwrap_or_default();
+                Op::ReadList { key: key.clone(), list }
+            }
+            Op::ReadRegister { key, .. } => {
+                Op::ReadRegister { key: key.clone(), value: self.registers.get(key).copied() }
+            }
+            Op::Append { .. } | Op::Write { .. } => op.clone(),
+        }
+    }
+}
+
+impl Memory {
+    /// Counts something, and tells whether it goes wrong.
+    fn errs(&self, state: &mut State, mistake: Mistake) -> bool {
+        if self.mistake != mistake {
+            return false;
+        }
+        state.count += 1;
+        state.count.is_multiple_of(self.every)
+    }
+}
+
+impl Target for Memory {
+    fn run(&self, transaction: &Transaction) -> Result<Answer<Vec<Op>>> {
+        let state = &mut *lock(&self.state);
+        let (late, is_late) =
+            (std::mem::take(&mut state.late), self.errs(state, Mistake::Overlaps));
+        let mut done = Vec::new();
+        for op in &transaction.ops {
+            if op.is_read() {
+                done.push(state.read(op));
+                continue;
+            }
+            if !transaction.writes_after(&done) {
+                continue;
+            }
+            done.push(op.clone());
+            if is_late {
+                state.late.push(op.clone());
+            } else if !self.errs(state, Mistake::Loses) {
+                state.write(op);
+            }
+        }
+        late.iter().for_each(|op| state.write(op));
+        Ok(Answer::Committed(done))
+    }
+
+    fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<Answer<()>> {
+        let state = &mut *lock(&self.state);
+        let (from, to) = (usize::try_from(from)?, usize::try_from(to)?);
+        if state.accounts[from] >= amount {
+            state.accounts[from] -= amount;
+            if !self.errs(state, Mistake::Loses) {
+                state.accounts[to] += amount;
+            }
+        }
+        Ok(Answer::Committed(()))
+    }
+
+    fn balances(&self) -> Result<Answer<Vec<i64>>> {
+        Ok(Answer::Committed(lock(&self.state).accounts.clone()))
+    }
+}
+
+fn verdict(workload: Workload, mistake: Mistake, every: u64) -> Result<()> {
+    let stress = Stress {
+        dir: None,
+        store: None,
+        server: None,
+        servers: None,
+        workload: vec![workload],
+        clients: 3,
+        seconds: 1,
+        kill_every: None,
+        pause_every: None,
+        rate: Some(2_000),
+        history: None,
+        seed: Some(1),
+    };
+    let accounts = vec![bank::BALANCE; usize::try_from(bank::ACCOUNTS)?];
+    let state = Mutex::new(State { accounts, ..State::default() });
+    let plan = Plan::new(1, &stress.workload)?;
+    let targets = [Memory { state, mistake, every }];
+    stress.drive(plan, &targets, &AtomicBool::new(false), |_| Ok(()))
+}
+
+/// Asserts that a workload finds nothing where nothing is wrong, and what it finds otherwise.
+fn assert_finds(workload: Workload, mistake: Mistake, every: u64, says: &str) {
+    verdict(workload, mistake, u64::MAX).unwrap();
+    let error = verdict(workload, mistake, every).unwrap_err();
+    assert!(error.to_string().contains(says), "{error}");
+}
+
+#[test]
+fn a_single_lost_append_is_found() {
+    assert_finds(Workload::ListAppend, Mistake::Loses, 500, "not strictly serializable");
+}
+
+#[test]
+fn a_register_that_loses_writes_is_found() {
+    assert_finds(Workload::Register, Mistake::Loses, 50, "not strictly serializable");
+}
+
+#[test]
+fn money_that_is_lost_once_is_found() {
+    assert_finds(Workload::Bank, Mistake::Loses, 1_000, "of 1000");
+}
+
+#[test]
+fn two_doctors_who_go_at_the_same_time_are_found() {
+    assert_finds(Workload::WriteSkew, Mistake::Overlaps, 10, "is on call");
+}
+
+#[test]
+fn two_passengers_on_one_seat_are_found() {
+    assert_finds(Workload::Phantom, Mistake::Overlaps, 3, "on 8 seats");
+}
