@@ -17,7 +17,8 @@
 //!   a store                      cells + entry S → C, durable, then published
 //! ```
 //!
-//! On a cluster the two are built over [`cluster`], the little that a stock one offers.
+//! On a cluster the two are built over [`cluster`], the little that a stock one offers; [`loader`]
+//! puts reads of many cells into requests.
 //!
 //! [`MemoryStore`] is the smallest store that keeps every promise; `conformance` (a feature) is
 //! the suite that it and all others pass.
@@ -29,6 +30,7 @@ mod commit_log;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod context;
+pub mod loader;
 mod memory;
 mod spill;
 mod wall_times;
