@@ -15,6 +15,7 @@ use futures::stream::{StreamExt, TryStreamExt, iter};
 use scylla::statement::Consistency;
 
 use crate::cluster::CqlCluster;
+use crate::load::Found;
 use crate::partition::stored;
 use crate::scan::{Filling, Scan, Wanted, bind_time};
 use crate::session::{Bind, How};
@@ -74,6 +75,25 @@ impl ClusterCells for CqlCluster {
         self.need_table(key.table()).await?;
         let (table, wanted) = (key.table(), Wanted::Newest(through));
         Scan { cluster: self, how, table, wanted }.newest(key, through).await
+    }
+
+    async fn read_versions(
+        &self,
+        context: &Context,
+        keys: &[CellKey],
+        through: Timestamp,
+    ) -> Faulty<Vec<Option<Version>>> {
+        if let [key] = keys {
+            return Ok(vec![self.read_version(context, key, through).await?]);
+        }
+        let mut cells = keys.to_vec();
+        cells.sort_unstable();
+        cells.dedup();
+        let mut found = Found::with_capacity(cells.len());
+        for cells in cells.chunk_by(|a, b| a.table() == b.table()) {
+            found.extend(self.load(context, cells, through).await?);
+        }
+        Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
     }
 
     async fn read_range(&self, context: &Context, request: &RangeRequest) -> Faulty<Page> {
@@ -137,7 +157,7 @@ impl ClusterCells for CqlCluster {
 
 impl CqlCluster {
     /// Shortens a request's time to what the caller has left.
-    fn within(&self, context: &Context, how: How) -> Faulty<How> {
+    pub(crate) fn within(&self, context: &Context, how: How) -> Faulty<How> {
         context.check(&*self.clock).map_err(Fault::Failed)?;
         let Some(deadline) = context.deadline() else { return Ok(how) };
         let left = deadline.since(self.clock.now());

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use carnet_base::{Clock, Error, Result, TableId};
 use carnet_store::cluster::{Fault, Faulty};
 
+use crate::load::Loads;
 use crate::options::CqlOptions;
 use crate::schema::{NewTable, keyspace_text};
 use crate::session::{Bind, Session};
@@ -21,6 +22,8 @@ pub struct CqlCluster {
     tables: RwLock<HashSet<TableId>>,
     /// Held by whoever creates a table.
     creating: tokio::sync::Mutex<()>,
+    /// What reads of many cells have learned.
+    pub(crate) loads: Loads,
 }
 
 impl CqlCluster {
@@ -34,7 +37,8 @@ impl CqlCluster {
         options.check()?;
         let session = Session::connect(options).await?;
         let creating = tokio::sync::Mutex::new(());
-        let cluster = Self { session, clock, tables: RwLock::default(), creating };
+        let (tables, loads) = (RwLock::default(), Loads::default());
+        let cluster = Self { session, clock, tables, creating, loads };
         // A role that may not create keyspaces can use one that is there.
         if cluster.names(Statement::KeyspaceName).await?.is_empty() {
             let text = keyspace_text(&options.keyspace, &options.replication);

@@ -22,7 +22,7 @@
 //! | `fault` | what is certain after an error of the driver | error by error |
 //! | `partition` | under which key a partition is kept | key by key |
 //! | `span` | which tokens and partitions a range is | against the range itself |
-//! | `cells`, `commit_rows`, `registers`, `scan` | – they act | on a real Cassandra |
+//! | `cells`, `load`, `commit_rows`, `registers`, `scan` | – they act | on a real Cassandra |
 //!
 //! # Invariants
 //!
@@ -40,6 +40,7 @@ mod cells;
 mod cluster;
 mod commit_rows;
 mod fault;
+mod load;
 mod options;
 mod partition;
 mod registers;
@@ -51,4 +52,5 @@ mod statement;
 mod tls;
 
 pub use cluster::CqlCluster;
+pub use load::Found;
 pub use options::{CqlOptions, Credentials, Quorum, Replication, TlsFiles};

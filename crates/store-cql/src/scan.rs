@@ -57,10 +57,10 @@ pub(crate) enum Wanted {
 /// A row of a table of cells.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    key: CellKey,
-    start: Timestamp,
+    pub(crate) key: CellKey,
+    pub(crate) start: Timestamp,
     /// `None` is a stamp whose version is not there.
-    version: Option<Version>,
+    pub(crate) version: Option<Version>,
 }
 
 /// A page that fills.
@@ -390,7 +390,7 @@ impl Scan<'_> {
         Ok((partitions, is_cut))
     }
 
-    async fn rows(&self, of: Cells, values: &[Bind<'_>]) -> Faulty<Vec<Row>> {
+    pub(crate) async fn rows(&self, of: Cells, values: &[Bind<'_>]) -> Faulty<Vec<Row>> {
         let answer = self.answer(of, values).await?;
         let unclear = |error: &dyn std::fmt::Display| misunderstood(Access::Read, error);
         let rows = answer.rows::<Columns>().map_err(|error| unclear(&error))?;

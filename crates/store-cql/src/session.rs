@@ -48,6 +48,7 @@ pub(crate) enum Bind<'a> {
     Text(&'a str),
     Blob(&'a [u8]),
     Blobs(&'a [Bytes]),
+    Slices(&'a [&'a [u8]]),
     Null,
 }
 
@@ -64,6 +65,7 @@ impl SerializeValue for Bind<'_> {
             Self::Text(text) => text.serialize(kind, writer),
             Self::Blob(bytes) => bytes.serialize(kind, writer),
             Self::Blobs(list) => list.serialize(kind, writer),
+            Self::Slices(list) => list.serialize(kind, writer),
             Self::Null => Ok(writer.set_null()),
         }
     }
@@ -127,6 +129,11 @@ impl Session {
     /// A read at a quorum.
     pub(crate) const fn read(&self) -> How {
         self.how(Access::Read)
+    }
+
+    /// Tells whether some node is a ScyllaDB's.
+    pub(crate) fn is_scylla(&self) -> bool {
+        self.driver.get_cluster_state().get_nodes_info().iter().any(|node| node.sharder().is_some())
     }
 
     /// A read of what every node knows.

@@ -27,6 +27,8 @@ pub(crate) enum Cells {
     DeleteOlder,
     /// One cell's newest version.
     Newest,
+    /// The newest versions of the cells that some clustering keys name.
+    Named(Partitions),
     /// The cells of a partition from a clustering key on.
     Slice(Versions, Upper),
     /// The clustering keys of a partition's cells from the last to the first.
@@ -35,6 +37,13 @@ pub(crate) enum Cells {
     Tokens(Versions),
     /// The partition keys whose tokens lie within two.
     Partitions,
+}
+
+/// In how many partitions cells are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Partitions {
+    One,
+    Several,
 }
 
 /// Which versions of each cell come.
@@ -132,6 +141,15 @@ impl Versions {
     }
 }
 
+impl Partitions {
+    const fn filter(self) -> &'static str {
+        match self {
+            Self::One => "pk = ?",
+            Self::Several => "pk IN ?",
+        }
+    }
+}
+
 impl Upper {
     const fn filter(self) -> &'static str {
         match self {
@@ -160,6 +178,12 @@ impl Cells {
             }
             Self::Newest => format!(
                 "SELECT {VERSION} FROM {table} WHERE pk = ? AND ck = ? AND ver <= ? LIMIT 1"
+            ),
+            Self::Named(partitions) => format!(
+                "SELECT {VERSION} FROM {table} WHERE {} AND ck IN ?{}{}",
+                partitions.filter(),
+                Versions::Newest.filter(),
+                Versions::Newest.group(),
             ),
             Self::Slice(versions, upper) => format!(
                 "SELECT {VERSION} FROM {table} WHERE pk = ? AND ck >= ?{}{}{} LIMIT ? \
@@ -260,6 +284,14 @@ mod tests {
             "SELECT ck FROM ks.cells_7 WHERE pk = ? AND ck >= ? AND ver <= ? GROUP BY pk, ck \
              ORDER BY ck DESC LIMIT ? ALLOW FILTERING"
         );
+    }
+
+    #[test]
+    fn named_cells_come_from_one_partition_or_from_several() {
+        const CELLS: &str = "SELECT pk, ck, ver, tombstone, payload, stamp FROM ks.cells_7 WHERE";
+        const NAMED: &str = "AND ck IN ? AND ver <= ? GROUP BY pk, ck";
+        assert_eq!(cells(Cells::Named(Partitions::One)), format!("{CELLS} pk = ? {NAMED}"));
+        assert_eq!(cells(Cells::Named(Partitions::Several)), format!("{CELLS} pk IN ? {NAMED}"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod commit_rows;
 mod conformance;
 mod faults;
 mod keyspace;
+mod many;
 mod node;
 mod registers;
 mod schema;

@@ -106,6 +106,27 @@ pub trait ClusterCells: Send + Sync + 'static {
         through: Timestamp,
     ) -> impl Future<Output = Faulty<Option<Version>>> + Send;
 
+    /// Reads of each of many cells the newest version whose start is at most `through`, in the
+    /// order of the keys. They may be read at different moments.
+    ///
+    /// # Errors
+    ///
+    /// A [`Fault`](super::Fault).
+    fn read_versions(
+        &self,
+        context: &Context,
+        keys: &[CellKey],
+        through: Timestamp,
+    ) -> impl Future<Output = Faulty<Vec<Option<Version>>>> + Send {
+        async move {
+            let mut versions = Vec::with_capacity(keys.len());
+            for key in keys {
+                versions.push(self.read_version(context, key, through).await?);
+            }
+            Ok(versions)
+        }
+    }
+
     /// Reads a page of a range, of each cell the newest version whose start is at most
     /// `request.read`.
     ///
