@@ -1,0 +1,181 @@
+//! How fast many cells are read over a real Cassandra, by every way to put them into requests.
+//!
+//! ```sh
+//! cargo run --release -p carnet-store-cql --example loader -- --json
+//! ```
+//!
+//! For each `concurrent_reads` a node is started. The three reads of the transactions2 decision
+//! record are made as its loaders would make them, with fixed settings, and as the loader here
+//! chooses. All take turns, one read each, so that a noisy moment of the machine hits all alike.
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on ends")]
+
+mod node;
+mod way;
+mod workload;
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, process};
+
+use carnet_base::{CellKey, Clock as _, SeededRng, SystemClock, Timestamp, block_on};
+use carnet_store::Context;
+use carnet_store::cluster::ClusterCells as _;
+use carnet_store_cql::{CqlCluster, CqlOptions, Replication};
+use clap::Parser;
+
+use crate::node::Node;
+use crate::way::Way;
+use crate::workload::{WORKLOADS, Workload};
+
+/// Measures reads of many cells over a Cassandra of one node.
+#[derive(Parser)]
+struct Arguments {
+    /// The nodes to start: how many reads each works on at once.
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 32])]
+    concurrent_reads: Vec<u32>,
+    /// How many readers there are at a time.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 10])]
+    readers: Vec<usize>,
+    /// How many seconds each workload is measured with each number of readers.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// How many reads the loader learns from before.
+    #[arg(long, default_value_t = 200)]
+    learn: usize,
+    /// Prints a line of JSON for each figure.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What all reads share.
+struct Bench<'a> {
+    arguments: &'a Arguments,
+    cluster: &'a CqlCluster,
+    concurrent_reads: u32,
+}
+
+fn main() {
+    let arguments = Arguments::parse();
+    for &concurrent_reads in &arguments.concurrent_reads {
+        let node = Node::start(concurrent_reads);
+        let options = CqlOptions {
+            replication: Replication::EveryDatacenter(1),
+            ..CqlOptions::new(vec![node.contact_point.clone()], format!("load{}", process::id()))
+        };
+        let cluster = block_on(CqlCluster::connect(&options, Arc::new(SystemClock))).unwrap();
+        WORKLOADS.iter().for_each(|workload| workload.fill(&cluster));
+        let bench = Bench { arguments: &arguments, cluster: &cluster, concurrent_reads };
+        for &readers in &arguments.readers {
+            WORKLOADS.iter().for_each(|workload| bench.compare(workload, readers));
+        }
+    }
+}
+
+impl Bench<'_> {
+    /// Lets all ways take turns until the time is over, and prints what they took.
+    fn compare(&self, workload: &Workload, readers: usize) {
+        let mut rng = SeededRng::new(1);
+        for _ in 0..self.arguments.learn / readers {
+            self.round(workload, Way::Learned, readers, &mut rng);
+        }
+        let ways = Way::all();
+        let mut times: Vec<Vec<Duration>> = vec![Vec::new(); ways.len()];
+        let clock = SystemClock;
+        let began = clock.now();
+        let mut turn = 0;
+        while clock.now().since(began) < Duration::from_secs(self.arguments.seconds) || turn == 0 {
+            for (way, times) in ways.iter().zip(&mut times) {
+                if turn % way.rarity() == 0 {
+                    times.extend(self.round(workload, *way, readers, &mut rng));
+                }
+            }
+            turn += 1;
+        }
+        times.iter_mut().for_each(|times| times.sort_unstable());
+        let middle = |times: &[Duration]| times[times.len() / 2];
+        let fixed = ways.iter().zip(&times).filter(|(way, _)| matches!(way, Way::Fixed { .. }));
+        let best = fixed.map(|(_, times)| middle(times)).min().unwrap();
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        if !self.arguments.json {
+            println!(
+                "\n{}, {readers} readers, concurrent_reads {}; load {load}\
+                 {:<34} {:>8} {:>8} {:>8} {:>8} {:>6} {:>11}",
+                workload.name(),
+                self.concurrent_reads,
+                "",
+                "requests",
+                "p50 ms",
+                "p95 ms",
+                "p99 ms",
+                "reads",
+                "of the best"
+            );
+        }
+        for (way, times) in ways.iter().zip(&times) {
+            let at = |percent: usize| millis(times[(times.len() - 1) * percent / 100]);
+            let share = best.as_secs_f64() / middle(times).as_secs_f64();
+            let requests = way.requests(&workload.cells(&mut rng));
+            if self.arguments.json {
+                println!(
+                    "{}",
+                    serde_json::json!({
+                        "concurrent_reads": self.concurrent_reads, "readers": readers,
+                        "workload": workload.name(), "way": way.to_string(),
+                        "requests": requests, "reads": times.len(),
+                        "p50_ms": at(50), "p95_ms": at(95), "p99_ms": at(99),
+                        "of_best_fixed": share, "load": load.trim(),
+                    })
+                );
+            } else {
+                let requests = requests.map_or("".to_owned(), |requests| requests.to_string());
+                println!(
+                    "{:<34} {requests:>8} {:>8.1} {:>8.1} {:>8.1} {:>6} {share:>11.2}",
+                    way.to_string(),
+                    at(50),
+                    at(95),
+                    at(99),
+                    times.len()
+                );
+            }
+        }
+    }
+
+    /// Lets each reader read once, all at one time.
+    fn round(
+        &self,
+        workload: &Workload,
+        way: Way,
+        readers: usize,
+        rng: &mut SeededRng,
+    ) -> Vec<Duration> {
+        let reads: Vec<Vec<CellKey>> = (0..readers).map(|_| workload.cells(rng)).collect();
+        std::thread::scope(|scope| {
+            let readers: Vec<_> =
+                reads.iter().map(|cells| scope.spawn(|| self.read(workload, way, cells))).collect();
+            readers.into_iter().map(|reader| reader.join().unwrap()).collect()
+        })
+    }
+
+    /// Reads once; planning is part of it.
+    fn read(&self, workload: &Workload, way: Way, cells: &[CellKey]) -> Duration {
+        let (context, through) = (Context::unbounded(), Timestamp::new(5).unwrap());
+        let began = SystemClock.now();
+        let found = match way.plan(cells) {
+            None => {
+                let read = self.cluster.read_versions(&context, cells, through);
+                block_on(read).unwrap().iter().flatten().count()
+            }
+            Some((batches, lanes)) => {
+                let of = (workload.table, through);
+                block_on(self.cluster.read_batches(&context, of, batches, lanes)).unwrap().len()
+            }
+        };
+        let took = SystemClock.now().since(began);
+        assert_eq!(found, cells.len(), "every cell is there");
+        took
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,38 @@
+//! A Cassandra of one node, for as long as this process runs.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A node that runs while its script's standard input is open.
+pub(crate) struct Node {
+    pub(crate) contact_point: String,
+    script: Child,
+}
+
+impl Node {
+    pub(crate) fn start(concurrent_reads: u32) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/cassandra");
+        let mut script = Command::new(script)
+            .args(["run", "1"])
+            .env("CARNET_CASSANDRA_YAML", format!("concurrent_reads: {concurrent_reads}"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(script.stdout.take().unwrap()).lines();
+        let mut line = || lines.next().expect("scripts/cassandra says why").unwrap();
+        let contact_point = line();
+        // The script ends where nobody hears its last line: the process.
+        line();
+        Self { contact_point, script }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        drop(self.script.stdin.take());
+        // The node is gone then, and leaves its processor to the next.
+        self.script.wait().unwrap();
+    }
+}

@@ -1,0 +1,82 @@
+//! The ways to put many cells into requests.
+
+use std::fmt;
+
+use carnet_base::CellKey;
+use carnet_store::loader::{Batch, Grouping, Limits, Planner};
+
+/// What the record's second loader puts together, and what it asks for at once.
+const RECORD: Limits = Limits { merged_cells: 200, single_cells: 50_000 };
+
+/// A limit that none of the reads comes to.
+const MANY: usize = 50_000;
+
+/// A way to put many cells into requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The record's first loader: for each column a request for its rows, all at once.
+    EachColumn,
+    /// One request for all, or as few as CQL lets.
+    FullBatching,
+    /// The record's second loader: selective batching by columns, all at once.
+    Selective,
+    /// A request for each row, all at once.
+    EachRow,
+    /// Rows put together, as far as a number of cells, by so many lanes.
+    Fixed { cells: usize, lanes: usize },
+    /// As the loader here chooses.
+    Learned,
+}
+
+impl Way {
+    pub(crate) fn all() -> Vec<Self> {
+        let fixed = [50, 200, 800, 3200];
+        let fixed = fixed.iter().flat_map(|&cells| {
+            [2, 4, 8, 16].into_iter().map(move |lanes| Self::Fixed { cells, lanes })
+        });
+        let first = [Self::EachColumn, Self::FullBatching, Self::Selective, Self::EachRow];
+        first.into_iter().chain(fixed).chain([Self::Learned]).collect()
+    }
+
+    /// How many turns it lets pass: most of the record's ways are slow.
+    pub(crate) const fn rarity(self) -> usize {
+        match self {
+            Self::Fixed { .. } | Self::Learned => 1,
+            _ => 4,
+        }
+    }
+
+    /// The batches, and how many at a time; `None` where they are chosen elsewhere.
+    pub(crate) fn plan(self, cells: &[CellKey]) -> Option<(Vec<Batch>, usize)> {
+        let alone = Limits { merged_cells: 1, single_cells: MANY };
+        let (grouping, limits, lanes) = match self {
+            Self::EachColumn => (Grouping::Columns, alone, MANY),
+            Self::FullBatching => (Grouping::Rows, Limits::both(MANY), 1),
+            Self::Selective => (Grouping::Columns, RECORD, MANY),
+            Self::EachRow => (Grouping::Rows, alone, MANY),
+            Self::Fixed { cells, lanes } => (Grouping::Rows, Limits::both(cells), lanes),
+            Self::Learned => return None,
+        };
+        let planner = Planner { grouping, limits, names_max: MANY, requests_max: MANY };
+        Some((planner.plan(cells), lanes))
+    }
+
+    /// How many requests a read is.
+    pub(crate) fn requests(self, cells: &[CellKey]) -> Option<usize> {
+        let (batches, _) = self.plan(cells)?;
+        Some(batches.iter().map(|batch| batch.requests.len()).sum())
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EachColumn => f.write_str("loader 1: a request a column"),
+            Self::FullBatching => f.write_str("full batching"),
+            Self::Selective => f.write_str("loader 2: selective, by columns"),
+            Self::EachRow => f.write_str("a request a row"),
+            Self::Fixed { cells, lanes } => write!(f, "{cells} cells, {lanes} lanes"),
+            Self::Learned => f.write_str("learned"),
+        }
+    }
+}
