@@ -20,11 +20,14 @@ pub(crate) const ROW_BYTES: usize = KEY_BYTES + VALUE_BYTES;
 /// A key.
 pub(crate) type Key = [u8; KEY_BYTES];
 
+/// A value.
+pub(crate) type Value = [u8; VALUE_BYTES];
+
 /// A row to be written.
 #[derive(Clone, Copy)]
 pub(crate) struct Row {
     pub(crate) key: Key,
-    pub(crate) value: [u8; VALUE_BYTES],
+    pub(crate) value: Value,
 }
 
 /// The golden ratio's fraction: an odd number whose multiples spread well.
@@ -60,14 +63,19 @@ impl Rows {
     /// Returns the row with a number.
     pub(crate) fn row(self, number: u64) -> Row {
         let key = self.key(number);
-        let mut value = [0; VALUE_BYTES];
-        let mut state = first_word(&key);
-        for chunk in value.chunks_mut(8) {
-            state = state.wrapping_add(GAMMA);
-            chunk.copy_from_slice(&mix(state).to_le_bytes()[..chunk.len()]);
-        }
-        Row { key, value }
+        Row { key, value: value_of(&key) }
     }
+}
+
+/// Returns the value that belongs to a key.
+pub(crate) fn value_of(key: &Key) -> Value {
+    let mut value = [0; VALUE_BYTES];
+    let mut state = first_word(key);
+    for chunk in value.chunks_mut(8) {
+        state = state.wrapping_add(GAMMA);
+        chunk.copy_from_slice(&mix(state).to_le_bytes()[..chunk.len()]);
+    }
+    value
 }
 
 fn first_word(bytes: &[u8]) -> u64 {

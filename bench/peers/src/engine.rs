@@ -3,11 +3,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::data::{Key, Row, Seen};
+use crate::data::{Key, Row, Seen, Value};
 
 /// The engines, in the order in which they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     /// Carnet through its façade: strictly serializable transactions on a typed table (hashed) or
     /// an ordered one (raw).
     Carnet,
+    /// As `carnet`, at snapshot isolation.
+    CarnetSnapshot,
     /// Carnet's storage engine without transactions above it.
     CarnetEngine,
     /// RocksDB, batches, as it comes.
@@ -26,6 +28,8 @@ pub(crate) enum Kind {
     RocksdbPreparedUnordered,
     /// RocksDB's pessimistic transactions with row locks, as they come.
     RocksdbCommitted,
+    /// RocksDB's optimistic transactions.
+    RocksdbOptimistic,
     /// fjall, batches.
     Fjall,
     /// fjall, optimistic transactions.
@@ -46,7 +50,29 @@ impl Kind {
 
     /// Tells whether the engine lays keys out in the two ways that [`Shape`] names.
     pub(crate) const fn has_shapes(self) -> bool {
-        matches!(self, Self::Carnet | Self::CarnetEngine)
+        matches!(self, Self::Carnet | Self::CarnetSnapshot | Self::CarnetEngine)
+    }
+
+    /// Lists those that blind writes, reads and scans are measured of unless others are asked for:
+    /// what there is beside them reads and writes as one of them does.
+    pub(crate) fn all() -> Vec<Self> {
+        let all = Self::value_variants().iter().copied();
+        all.filter(|kind| !matches!(kind, Self::CarnetSnapshot | Self::RocksdbOptimistic)).collect()
+    }
+
+    /// Lists those whose transactions find out what others wrote that they read.
+    pub(crate) fn transactional() -> Vec<Self> {
+        vec![
+            Self::Carnet,
+            Self::CarnetSnapshot,
+            Self::RocksdbOptimistic,
+            Self::RocksdbCommitted,
+            Self::RocksdbPreparedUnordered,
+            Self::FjallOptimistic,
+            Self::Surrealkv,
+            Self::Redb,
+            Self::Lmdb,
+        ]
     }
 }
 
@@ -95,6 +121,9 @@ pub(crate) struct Setup {
     pub(crate) cache_bytes: usize,
     /// The cache is far smaller than the data: index and filters count towards it, too.
     pub(crate) cache_binds: bool,
+    /// Transactions read what they write, so conflicts have to be found: an engine that can do
+    /// without finding them does not.
+    pub(crate) checks_conflicts: bool,
 }
 
 /// Which way a scan goes.
@@ -123,11 +152,36 @@ pub(crate) trait Session {
     /// asks, when it returns.
     fn write(&mut self, rows: &[Row]) -> Result<()>;
 
+    /// Runs one transaction: reads a row, makes a value of what it found, puts it, commits. What it
+    /// read holds until its commit, or it is aborted.
+    fn update(&mut self, _keys: ReadAndPut<'_>, _change: &mut Change<'_>) -> Result<Outcome> {
+        bail!("opened like this it has no transactions that find conflicts")
+    }
+
     /// Reads one row in the way that the engine has for a single read.
     fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()>;
 
     /// Calls `reads` with one view of the database.
     fn snapshot(&mut self, reads: &mut Reads<'_>) -> Result<()>;
+}
+
+/// The keys of a transaction: maybe the same.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadAndPut<'a> {
+    pub(crate) read: &'a Key,
+    pub(crate) put: &'a Key,
+}
+
+/// Makes the value that is put of the one that was read.
+pub(crate) type Change<'a> = dyn FnMut(Option<&[u8]>) -> Value + 'a;
+
+/// What became of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It is visible.
+    Committed,
+    /// Another one was in its way: nothing was written, and running it again may help.
+    Aborted,
 }
 
 /// Reads within one snapshot.

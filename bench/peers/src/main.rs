@@ -33,8 +33,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::engine::{Compression, Direction, Durability, Kind, Shape};
 use crate::record::Record;
-use crate::run::{Failures, Filling, Plan, Subject, Writes};
+use crate::run::{Failures, Filling, Plan, Subject, Transactions, Writes};
 use crate::workloads::read::Place;
+use crate::workloads::transaction::{Access, Spread};
 
 /// Measures Carnet and other storage engines at the same work.
 #[derive(Parser)]
@@ -52,13 +53,15 @@ enum Command {
     Read(Read),
     /// Scans of 100 rows from random places, in cache.
     Scan(Scan),
+    /// Transactions that read a row and put one, by the engines that find conflicts.
+    Transaction(Transaction),
     /// Turns results into a Markdown table and a plot.
     Report(Report),
 }
 
 #[derive(Args)]
 struct Common {
-    /// The engines; all of them by default.
+    /// The engines; all by default that are measured at that work.
     #[arg(long, value_enum, value_delimiter = ',')]
     engines: Vec<Kind>,
     /// How Carnet lays keys out; both by default.
@@ -157,6 +160,24 @@ struct Scan {
 }
 
 #[derive(Args)]
+struct Transaction {
+    #[command(flatten)]
+    common: Common,
+    /// Rows in a database.
+    #[arg(long, default_value_t = 1_000_000)]
+    rows: u64,
+    /// How long a measurement lasts.
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// What a transaction does.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "update,pair,read")]
+    access: Vec<Access>,
+    /// To which rows.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "uniform,hot")]
+    spread: Vec<Spread>,
+}
+
+#[derive(Args)]
 struct Report {
     /// Files of JSON lines.
     #[arg(required = true)]
@@ -177,6 +198,7 @@ fn main() -> ExitCode {
         Command::Write(write) => run_writes(&write),
         Command::Read(read) => run_reads(&read),
         Command::Scan(scan) => run_scans(&scan),
+        Command::Transaction(transaction) => run_transactions(&transaction),
         Command::Report(report) => report::run(&report.results, report.svg.as_deref()),
     };
     match outcome {
@@ -218,10 +240,20 @@ fn run_scans(scan: &Scan) -> Result<()> {
     run::scans(&plan, &filling, &scan.direction, &mut scan.common.printer()).into_result()
 }
 
+fn run_transactions(transaction: &Transaction) -> Result<()> {
+    let common = &transaction.common;
+    let plan = common.plan_of(&Kind::transactional(), &[1, 2, 4], transaction.seconds)?;
+    let asked = Transactions::all(&plan, &transaction.access, &transaction.spread);
+    run::transactions(&plan, transaction.rows, &asked, &mut common.printer()).into_result()
+}
+
 impl Common {
     fn plan(&self, threads: &[usize], seconds: f64) -> Result<Plan<'_>> {
-        let engines =
-            if self.engines.is_empty() { Kind::value_variants() } else { &self.engines[..] };
+        self.plan_of(&Kind::all(), threads, seconds)
+    }
+
+    fn plan_of(&self, engines: &[Kind], threads: &[usize], seconds: f64) -> Result<Plan<'_>> {
+        let engines = if self.engines.is_empty() { engines } else { &self.engines[..] };
         let shapes = match self.shape[..] {
             [ShapeChoice::Hashed] => vec![Shape::Hashed],
             [ShapeChoice::Raw] => vec![Shape::Raw],

@@ -22,11 +22,19 @@ pub(crate) struct Sample {
     pub(crate) elapsed: Duration,
     /// Nanoseconds of an operation.
     pub(crate) latency: Histogram<u64>,
+    /// Of all threads of the process, those that work in the background among them.
+    pub(crate) cpu: Duration,
+    /// Transactions that had to be run again.
+    pub(crate) aborts: u64,
 }
 
 impl Sample {
     pub(crate) fn keys_per_second(&self) -> f64 {
         self.keys as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    pub(crate) fn cpu_nanos_per_key(&self) -> f64 {
+        self.cpu.as_nanos() as f64 / (self.keys as f64).max(1.0)
     }
 
     pub(crate) fn micros_at(&self, quantile: f64) -> f64 {
@@ -45,13 +53,14 @@ pub(crate) struct Meter {
     keys: u64,
     latency: Histogram<u64>,
     pub(crate) seen: Seen,
+    pub(crate) aborts: u64,
 }
 
 impl Meter {
     fn start(time: Duration) -> Self {
         let latency = Histogram::new_with_bounds(1, LONGEST_NANOS, 3).expect("valid bounds");
         let now = Instant::now();
-        Self { began: now, last: now, time, keys: 0, latency, seen: Seen::default() }
+        Self { began: now, last: now, time, keys: 0, latency, seen: Seen::default(), aborts: 0 }
     }
 
     /// Counts an operation; returns whether there is time for another.
@@ -84,6 +93,7 @@ pub(crate) fn run(
         work(thread, &mut *session?, &mut meter)?;
         Ok(meter)
     };
+    let before = cpu_time();
     let meters: Vec<Result<Meter>> = thread::scope(|scope| {
         let spawned: Vec<_> = (0..threads)
             .map(|thread| {
@@ -93,20 +103,28 @@ pub(crate) fn run(
             .collect();
         spawned.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
     });
+    let cpu = cpu_time().saturating_sub(before);
     let meters = meters.into_iter().collect::<Result<Vec<_>>>()?;
-    join(&meters)
+    join(&meters, cpu)
 }
 
-fn join(meters: &[Meter]) -> Result<(Sample, Seen)> {
+/// What the process has used so far, by its own and in the kernel.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+fn join(meters: &[Meter], cpu: Duration) -> Result<(Sample, Seen)> {
     let began = meters.iter().map(|meter| meter.began).min().context("no thread ran")?;
     let ended = meters.iter().map(|meter| meter.last).max().context("no thread ran")?;
     let mut latency = Histogram::new_with_bounds(1, LONGEST_NANOS, 3)?;
-    let (mut keys, mut seen) = (0, Seen::default());
+    let (mut keys, mut aborts, mut seen) = (0, 0, Seen::default());
     for meter in meters {
         latency.add(&meter.latency)?;
         keys += meter.keys;
+        aborts += meter.aborts;
         seen.add(&meter.seen);
     }
     ensure!(seen.wrong == 0, "{} of {} rows were not what was written", seen.wrong, seen.rows);
-    Ok((Sample { keys, elapsed: ended - began, latency }, seen))
+    Ok((Sample { keys, elapsed: ended - began, latency, cpu, aborts }, seen))
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::{Direction, Durability, Shape};
 use crate::measure::Sample;
 use crate::workloads::read::Place;
+use crate::workloads::transaction::{Access, Spread};
 
 /// The figures of one engine in one configuration.
 ///
@@ -12,13 +13,14 @@ use crate::workloads::read::Place;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) engine: String,
-    /// `write`, `read` or `scan`.
+    /// `write`, `read`, `scan` or `transaction`.
     pub(crate) workload: String,
     pub(crate) threads: usize,
     pub(crate) durability: Durability,
-    /// Keys written, or rows read, by all threads together.
+    /// Keys written, rows read, or transactions committed, by all threads together.
     pub(crate) keys_per_second: f64,
-    /// Of a transaction of 8 puts, of a read, or of a scan of 100 rows.
+    /// Of a transaction of 8 puts, of a read, of a scan of 100 rows, or of a transaction that
+    /// committed, with its aborted tries.
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     /// Of the slowest pass.
@@ -38,6 +40,16 @@ pub(crate) struct Record {
     /// Reads or scans in one snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) per_snapshot: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) access: Option<Access>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) spread: Option<Spread>,
+    /// Nanoseconds of processor for each key, of all threads, the engine's own among them.
+    #[serde(default)]
+    pub(crate) cpu_ns_per_key: f64,
+    /// Transactions that had to be run again, for each that committed.
+    #[serde(default)]
+    pub(crate) aborts_per_key: f64,
 }
 
 impl Record {
@@ -52,6 +64,8 @@ impl Record {
         self.p50_us = median.micros_at(0.5);
         self.p99_us = median.micros_at(0.99);
         self.keys = median.keys;
+        self.cpu_ns_per_key = median.cpu_nanos_per_key().round();
+        self.aborts_per_key = median.aborts as f64 / (median.keys as f64).max(1.0);
         self.passes = passes.len();
         self
     }
@@ -60,6 +74,9 @@ impl Record {
     /// the number of threads.
     pub(crate) fn title(&self) -> String {
         let memtable = bytes(self.memtable_bytes);
+        if let (Some(access), Some(spread)) = (self.access, self.spread) {
+            return format!("transaction · {} · {}", access_text(access), spread_text(spread));
+        }
         match (self.place, self.direction) {
             (Some(place), _) => format!(
                 "read · {} · {}",
@@ -105,6 +122,21 @@ const fn place_text(place: Place) -> &'static str {
         Place::Cache => "in cache",
         Place::Disk => "on disk",
         Place::Miss => "a key that is not there",
+    }
+}
+
+const fn access_text(access: Access) -> &'static str {
+    match access {
+        Access::Update => "reads a row and puts it",
+        Access::Pair => "reads a row and puts another",
+        Access::Read => "reads a row",
+    }
+}
+
+const fn spread_text(spread: Spread) -> &'static str {
+    match spread {
+        Spread::Uniform => "of all rows",
+        Spread::Hot => "of a hundred rows",
     }
 }
 
@@ -157,13 +189,18 @@ pub(crate) mod tests {
             place: None,
             direction: None,
             per_snapshot: None,
+            access: None,
+            spread: None,
+            cpu_ns_per_key: 0.0,
+            aborts_per_key: 0.0,
         }
     }
 
     fn sample(keys: u64) -> Sample {
         let mut latency = Histogram::new(3).unwrap();
         latency.record(keys * 1000).unwrap();
-        Sample { keys, elapsed: Duration::from_secs(1), latency }
+        let cpu = Duration::from_micros(keys);
+        Sample { keys, elapsed: Duration::from_secs(1), latency, cpu, aborts: keys / 10 }
     }
 
     #[test]
@@ -174,6 +211,7 @@ pub(crate) mod tests {
             (record.keys_per_second_min, record.keys_per_second, record.keys_per_second_max);
         assert_eq!(rates, (10.0, 30.0, 50.0));
         assert_eq!((record.keys, record.passes), (30, 5));
+        assert_eq!((record.cpu_ns_per_key, record.aborts_per_key), (1000.0, 0.1));
         assert!((29.9..30.1).contains(&record.p50_us));
     }
 

@@ -16,6 +16,7 @@ use crate::engines;
 use crate::measure::Sample;
 use crate::record::Record;
 use crate::workloads::read::{self, Place};
+use crate::workloads::transaction::{self, Access, Spread};
 use crate::workloads::{scan, write};
 
 /// What is compared: an engine, and a shape where it has two.
@@ -78,6 +79,7 @@ impl Plan<'_> {
             memtable_bytes: 64 << 20,
             cache_bytes: 64 << 20,
             cache_binds: false,
+            checks_conflicts: false,
         }
     }
 
@@ -100,6 +102,10 @@ impl Plan<'_> {
             place: None,
             direction: None,
             per_snapshot: None,
+            access: None,
+            spread: None,
+            cpu_ns_per_key: 0.0,
+            aborts_per_key: 0.0,
         }
     }
 
@@ -184,7 +190,7 @@ pub(crate) fn reads(
     take: &mut Take<'_>,
 ) -> Failures {
     let probes = probes(plan, filling, &[false]);
-    probe(plan, filling, place, &probes, take, |filled, probe, pass| {
+    probe(plan, filling, Home::of_reads(place), &probes, take, |filled, probe, pass| {
         let request = read::Request {
             place,
             rows: filled.rows,
@@ -212,7 +218,7 @@ pub(crate) fn scans(
 ) -> Failures {
     let reversed: Vec<bool> = directions.iter().map(|d| *d == Direction::Reversed).collect();
     let probes = probes(plan, filling, &reversed);
-    probe(plan, filling, Place::Cache, &probes, take, |filled, probe, pass| {
+    probe(plan, filling, Home::of_reads(Place::Cache), &probes, take, |filled, probe, pass| {
         let direction = if probe.reversed { Direction::Reversed } else { Direction::Forward };
         let request = scan::Request {
             rows: filled.rows,
@@ -227,6 +233,57 @@ pub(crate) fn scans(
         let mut record = plan.blank(filled.subject, "scan", probe.threads, &filled.setup);
         record.direction = Some(direction);
         record.per_snapshot = Some(probe.per_snapshot);
+        Ok((record, sample))
+    })
+}
+
+/// One configuration of `transaction`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Transactions {
+    access: Access,
+    spread: Spread,
+    threads: usize,
+}
+
+impl Transactions {
+    /// Lists what is asked for, reads by all rows only: they are in nobody's way.
+    pub(crate) fn all(plan: &Plan<'_>, accesses: &[Access], spreads: &[Spread]) -> Vec<Self> {
+        let mut all = Vec::new();
+        for &access in accesses {
+            for &spread in spreads {
+                if (access, spread) != (Access::Read, Spread::Hot) {
+                    let threads = plan.threads.iter();
+                    all.extend(threads.map(|&threads| Self { access, spread, threads }));
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Runs `transaction`, in each pass on a database that was filled for it.
+pub(crate) fn transactions(
+    plan: &Plan<'_>,
+    count: u64,
+    asked: &[Transactions],
+    take: &mut Take<'_>,
+) -> Failures {
+    let filling = Filling { count, fresh: true, per_snapshot: Vec::new() };
+    let home = Home { place: Place::Memtable, checks_conflicts: true };
+    probe(plan, &filling, home, asked, take, |filled, asked, pass| {
+        let Transactions { access, spread, threads } = asked;
+        let request = transaction::Request {
+            access,
+            spread,
+            rows: filled.rows,
+            count,
+            threads,
+            time: plan.time,
+            seed: plan.seed.wrapping_add(pass),
+        };
+        let sample = transaction::sample(&*filled.store, &request)?;
+        let mut record = plan.blank(filled.subject, "transaction", threads, &filled.setup);
+        (record.access, record.spread) = (Some(access), Some(spread));
         Ok((record, sample))
     })
 }
@@ -251,30 +308,45 @@ struct Filled {
     _dir: TempDir,
 }
 
-fn fill(plan: &Plan<'_>, filling: &Filling, place: Place, subject: Subject) -> Result<Filled> {
+/// Where the rows are of which a database is filled, and what is done to them there.
+#[derive(Clone, Copy)]
+struct Home {
+    place: Place,
+    checks_conflicts: bool,
+}
+
+impl Home {
+    const fn of_reads(place: Place) -> Self {
+        Self { place, checks_conflicts: false }
+    }
+}
+
+fn fill(plan: &Plan<'_>, filling: &Filling, home: Home, subject: Subject) -> Result<Filled> {
+    let Home { place, checks_conflicts } = home;
     let dir = plan.directory()?;
     let mut setup = plan.setup(subject, dir.path());
     place.budgets(&mut setup, usize::try_from(filling.count)? * ROW_BYTES);
+    setup.checks_conflicts = checks_conflicts;
     let store = engines::open(subject.kind, &setup)?;
     let rows = Rows::new(plan.seed);
     place.prepare(&*store, rows, filling.count).context("filling")?;
     Ok(Filled { subject, store, setup, rows, _dir: dir })
 }
 
-fn probe(
+fn probe<P: Copy + Ord>(
     plan: &Plan<'_>,
     filling: &Filling,
-    place: Place,
-    probes: &[Probe],
+    home: Home,
+    probes: &[P],
     take: &mut Take<'_>,
-    mut sample: impl FnMut(&Filled, Probe, u64) -> Result<(Record, Sample)>,
+    mut sample: impl FnMut(&Filled, P, u64) -> Result<(Record, Sample)>,
 ) -> Failures {
     let mut kept: BTreeMap<Subject, Filled> = BTreeMap::new();
-    let mut results: BTreeMap<(Probe, Subject), (Record, Vec<Sample>)> = BTreeMap::new();
+    let mut results: BTreeMap<(P, Subject), (Record, Vec<Sample>)> = BTreeMap::new();
     let failures = plan.interleave(|subject, pass| {
         let filled = match kept.entry(subject) {
             Entry::Occupied(kept) => kept.into_mut(),
-            Entry::Vacant(free) => free.insert(fill(plan, filling, place, subject)?),
+            Entry::Vacant(free) => free.insert(fill(plan, filling, home, subject)?),
         };
         for &probe in probes {
             let (record, sample) = sample(filled, probe, pass)?;

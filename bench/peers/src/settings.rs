@@ -16,7 +16,7 @@ use std::path::Path;
 
 use crate::engine::{Compression, Durability, Setup};
 use crate::engines::rocksdb::{
-    Cache, Mode, Options, TableOptions, TransactionOptions, WriteOptions,
+    Cache, LockOptions, Mode, Options, TableOptions, TransactionOptions, WriteOptions,
 };
 
 /// Bytes of a data block, before compression: RocksDB's and fjall's default.
@@ -75,7 +75,7 @@ pub(crate) fn rocksdb(setup: &Setup, mode: Mode) -> RocksDb {
     options.two_write_queues(mode == Mode::PreparedUnordered);
 
     let transactions = match mode {
-        Mode::Vanilla | Mode::Unordered => None,
+        Mode::Vanilla | Mode::Unordered | Mode::Optimistic => None,
         // Its defaults: WriteCommitted, row locks.
         Mode::Committed => Some(TransactionOptions::new()),
         Mode::PreparedUnordered => {
@@ -83,8 +83,9 @@ pub(crate) fn rocksdb(setup: &Setup, mode: Mode) -> RocksDb {
             // 1 is WRITE_PREPARED, the policy under which unordered writes keep snapshots whole.
             transactions.write_policy(1);
             // No row locks: what MySQL-style replication and RocksDB's own benchmark of this mode
-            // use, and its best figure. It checks no conflict, which Carnet does.
-            transactions.skip_concurrency_control(true);
+            // use, and its best figure. It checks no conflict, which Carnet does; where
+            // transactions read what they write it locks as WriteCommitted does.
+            transactions.skip_concurrency_control(!setup.checks_conflicts);
             Some(transactions)
         }
     };
@@ -93,6 +94,15 @@ pub(crate) fn rocksdb(setup: &Setup, mode: Mode) -> RocksDb {
     // Rule 2: without it, a `write` call a group; with it, an `fdatasync` a group besides.
     write_options.sync(setup.durability == Durability::Always);
     RocksDb { options, transactions, write_options }
+}
+
+/// RocksDB's single transactions, where it has locks.
+pub(crate) fn rocksdb_locks() -> LockOptions {
+    let mut locks = LockOptions::new();
+    // Two transactions that wait for each other would else stand still for a second. It costs
+    // something only where one waits.
+    locks.deadlock_detect(true);
+    locks
 }
 
 /// fjall's settings.
@@ -219,12 +229,12 @@ pub(crate) fn lmdb(setup: &Setup) -> heed::EnvOpenOptions<heed::WithoutTls> {
 }
 
 /// Carnet's façade (`carnet::Builder`).
-pub(crate) fn carnet(setup: &Setup) -> carnet::Builder {
+pub(crate) fn carnet(setup: &Setup, isolation: carnet::Isolation) -> carnet::Builder {
     carnet::Db::builder()
         // Rule 2: the same two promises under the same names.
         .durability(carnet_durability(setup))
-        // The default, and what the other engines here do not offer.
-        .isolation(carnet::Isolation::StrictSerializable)
+        // The default is strict serializability.
+        .isolation(isolation)
         // Rule 1.
         .flush_bytes(setup.memtable_bytes)
         .cache_bytes(setup.cache_bytes)

@@ -1,15 +1,20 @@
-//! Carnet as an application uses it: `Db::transact`, strict serializability, the schema read in
-//! each transaction, conflict check, log, publication.
+//! Carnet as an application uses it: `Db::transact`, the schema read in each transaction, conflict
+//! check, log, publication; strictly serializable, or snapshot isolation.
 
 use std::ops::Bound;
 
 use anyhow::{Context, Result};
 use carnet::base::row::RowImage;
 use carnet::base::{ColumnId, KeyRange, TableId, Token, partition};
-use carnet::{CellKey, Db, Key as RowKey, PageLimit, RawTable, SyncTx, Table, Value, block_on};
+use carnet::{
+    CellKey, Db, ErrorKind, Isolation, Key as RowKey, PageLimit, RawTable, SyncTx, Table, Value,
+    block_on,
+};
 
 use crate::data::{Key, Row, Seen};
-use crate::engine::{Direction, Reads, Session, Setup, Shape, Snapshot, Store};
+use crate::engine::{
+    Change, Direction, Outcome, ReadAndPut, Reads, Session, Setup, Shape, Snapshot, Store,
+};
 use crate::settings;
 
 carnet::record! {
@@ -32,8 +37,8 @@ enum Layout {
 }
 
 /// Opens it.
-pub(crate) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
-    let db = settings::carnet(setup).open(setup.dir.join("data"))?;
+pub(crate) fn open(setup: &Setup, isolation: Isolation) -> Result<Box<dyn Store>> {
+    let db = settings::carnet(setup, isolation).open(setup.dir.join("data"))?;
     let table = match setup.shape {
         Shape::Hashed => hashed(&db)?,
         Shape::Raw | Shape::Ordered => Layout::Raw(db.raw("peers.bench")?),
@@ -56,7 +61,8 @@ impl Store for Carnet {
     }
 
     fn settle(&self) -> Result<()> {
-        Ok(self.db.flush()?)
+        self.db.flush()?;
+        Ok(self.db.compact()?)
     }
 }
 
@@ -79,6 +85,28 @@ impl Session for CarnetSession<'_> {
             Ok(())
         };
         Ok(self.store.db.transact(put)?)
+    }
+
+    fn update(&mut self, keys: ReadAndPut<'_>, change: &mut Change<'_>) -> Result<Outcome> {
+        let tx = self.store.db.begin()?;
+        match &self.store.table {
+            Layout::Hashed { table, .. } => {
+                let row = table.get(&tx, &RowKey((keys.read.to_vec(),), ()))?;
+                let value = change(row.as_ref().map(|row| &row.value[..])).to_vec();
+                table.put(&tx, &RowKey((keys.put.to_vec(),), ()), &Blob { value })?;
+            }
+            Layout::Raw(table) => {
+                let found = table.get(&tx, keys.read)?;
+                table.put(&tx, keys.put, change(found.as_deref()))?;
+            }
+        }
+        match tx.commit() {
+            Ok(_) => Ok(Outcome::Committed),
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::TooOld) => {
+                Ok(Outcome::Aborted)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()> {

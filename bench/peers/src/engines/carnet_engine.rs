@@ -114,7 +114,8 @@ impl Store for CarnetEngine {
     }
 
     fn settle(&self) -> Result<()> {
-        Ok(self.engine.flush()?)
+        self.engine.flush()?;
+        Ok(self.engine.compact()?)
     }
 }
 

@@ -4,7 +4,9 @@ use anyhow::{Result, anyhow};
 use fjall::{Keyspace, OptimisticTxDatabase, PersistMode, Readable};
 
 use crate::data::{Key, Row, Seen};
-use crate::engine::{Direction, Reads, Session, Setup, Snapshot, Store};
+use crate::engine::{
+    Change, Direction, Outcome, ReadAndPut, Reads, Session, Setup, Snapshot, Store,
+};
 use crate::settings;
 
 const KEYSPACE: &str = "bench";
@@ -68,6 +70,14 @@ impl Session for FjallSession<'_> {
                 tx.commit()?.map_err(|conflict| anyhow!("blind puts conflicted: {conflict}"))
             }
         }
+    }
+
+    fn update(&mut self, keys: ReadAndPut<'_>, change: &mut Change<'_>) -> Result<Outcome> {
+        let Fjall { optimistic, keyspace, persist, .. } = self.store;
+        let mut tx = optimistic.write_tx()?.durability(Some(*persist));
+        let found = tx.get(keyspace, keys.read)?;
+        tx.insert(keyspace, *keys.put, change(found.as_deref()));
+        Ok(if tx.commit()?.is_ok() { Outcome::Committed } else { Outcome::Aborted })
     }
 
     fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()> {

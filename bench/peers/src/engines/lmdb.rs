@@ -7,7 +7,9 @@ use heed::types::Bytes;
 use heed::{Database, Env, RoTxn, WithoutTls};
 
 use crate::data::{Key, Row, Seen};
-use crate::engine::{Direction, Reads, Session, Setup, Snapshot, Store};
+use crate::engine::{
+    Change, Direction, Outcome, ReadAndPut, Reads, Session, Setup, Snapshot, Store,
+};
 use crate::settings;
 
 type Table = Database<Bytes, Bytes>;
@@ -53,6 +55,14 @@ impl Session for LmdbSession<'_> {
         }
         tx.commit()?;
         Ok(())
+    }
+
+    fn update(&mut self, keys: ReadAndPut<'_>, change: &mut Change<'_>) -> Result<Outcome> {
+        let mut tx = self.store.env.write_txn()?;
+        let value = change(self.store.table.get(&tx, keys.read)?);
+        self.store.table.put(&mut tx, keys.put, &value)?;
+        tx.commit()?;
+        Ok(Outcome::Committed)
     }
 
     fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()> {

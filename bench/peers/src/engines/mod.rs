@@ -15,12 +15,14 @@ use crate::engine::{Kind, Setup, Store};
 /// Opens a new database of a kind in an empty directory.
 pub(crate) fn open(kind: Kind, setup: &Setup) -> Result<Box<dyn Store>> {
     let opened: Result<Box<dyn Store>> = match kind {
-        Kind::Carnet => carnet::open(setup),
+        Kind::Carnet => carnet::open(setup, ::carnet::Isolation::StrictSerializable),
+        Kind::CarnetSnapshot => carnet::open(setup, ::carnet::Isolation::Snapshot),
         Kind::CarnetEngine => carnet_engine::open(setup),
         Kind::Rocksdb => rocksdb::open(setup, rocksdb::Mode::Vanilla),
         Kind::RocksdbUnordered => rocksdb::open(setup, rocksdb::Mode::Unordered),
         Kind::RocksdbPreparedUnordered => rocksdb::open(setup, rocksdb::Mode::PreparedUnordered),
         Kind::RocksdbCommitted => rocksdb::open(setup, rocksdb::Mode::Committed),
+        Kind::RocksdbOptimistic => rocksdb::open(setup, rocksdb::Mode::Optimistic),
         Kind::Fjall => fjall::open(setup, fjall::Writer::Batches),
         Kind::FjallOptimistic => fjall::open(setup, fjall::Writer::Optimistic),
         Kind::Surrealkv => surrealkv::open(setup),
@@ -32,25 +34,33 @@ pub(crate) fn open(kind: Kind, setup: &Setup) -> Result<Box<dyn Store>> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::thread;
+
     use clap::ValueEnum;
 
     use super::*;
-    use crate::data::{Rows, Seen};
-    use crate::engine::{Compression, Direction, Durability, Shape};
+    use crate::data::{Key, Rows, Seen, VALUE_BYTES};
+    use crate::engine::{Compression, Direction, Durability, Outcome, ReadAndPut, Shape};
 
     const COUNT: u64 = 2000;
 
-    fn try_out(kind: Kind, shape: Shape, durability: Durability) -> Result<()> {
-        let dir = tempfile::tempdir()?;
-        let setup = Setup {
-            dir: dir.path().to_owned(),
+    fn setup(dir: &Path, shape: Shape, durability: Durability) -> Setup {
+        Setup {
+            dir: dir.to_owned(),
             durability,
             shape,
             compression: Compression::None,
             memtable_bytes: 64 << 20,
             cache_bytes: 64 << 20,
             cache_binds: false,
-        };
+            checks_conflicts: true,
+        }
+    }
+
+    fn try_out(kind: Kind, shape: Shape, durability: Durability) -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let setup = setup(dir.path(), shape, durability);
         let store = open(kind, &setup)?;
         let rows = Rows::new(3);
         let mut keys: Vec<_> = (0..COUNT).map(|number| rows.key(number)).collect();
@@ -95,12 +105,59 @@ mod tests {
         Ok(())
     }
 
+    /// Counts a row up in transactions of several threads, each until it has counted so far.
+    fn count(kind: Kind, shape: Shape) -> Result<()> {
+        const THREADS: u64 = 4;
+        const EACH: u64 = 500;
+        let dir = tempfile::tempdir()?;
+        let store = open(kind, &setup(dir.path(), shape, Durability::None))?;
+        let key: &Key = &[7; 16];
+        let keys = ReadAndPut { read: key, put: key };
+        let parse = |value: &[u8]| value.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        let one = || -> Result<()> {
+            let mut session = store.session()?;
+            let mut committed = 0;
+            while committed < EACH {
+                let outcome = session.update(keys, &mut |found| {
+                    let next = found.map_or(0, parse) + 1;
+                    let mut value = [0; VALUE_BYTES];
+                    value[..8].copy_from_slice(&next.to_le_bytes());
+                    value
+                })?;
+                committed += u64::from(outcome == Outcome::Committed);
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(one)).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().unwrap())
+        })?;
+        let mut last = 0;
+        store.session()?.update(keys, &mut |found| {
+            last = found.map_or(0, parse);
+            [0; VALUE_BYTES]
+        })?;
+        assert_eq!(last, THREADS * EACH, "{kind:?} {shape:?}");
+        Ok(())
+    }
+
+    const fn shapes(kind: Kind) -> &'static [Shape] {
+        if kind.has_shapes() { &[Shape::Hashed, Shape::Raw] } else { &[Shape::Ordered] }
+    }
+
+    #[test]
+    fn no_transaction_overwrites_what_it_has_not_read() {
+        for kind in Kind::transactional() {
+            for &shape in shapes(kind) {
+                count(kind, shape).unwrap();
+            }
+        }
+    }
+
     #[test]
     fn every_engine_returns_what_was_written() {
         for &kind in Kind::value_variants() {
-            let shapes: &[Shape] =
-                if kind.has_shapes() { &[Shape::Hashed, Shape::Raw] } else { &[Shape::Ordered] };
-            for &shape in shapes {
+            for &shape in shapes(kind) {
                 for durability in [Durability::None, Durability::Always] {
                     try_out(kind, shape, durability).unwrap();
                 }

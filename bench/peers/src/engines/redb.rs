@@ -1,10 +1,12 @@
 //! redb: a copy-on-write B-tree with one writer, and no log.
 
 use anyhow::Result;
-use redb::{Database, ReadOnlyTable, ReadableDatabase, TableDefinition};
+use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
 
 use crate::data::{Key, Row, Seen};
-use crate::engine::{Direction, Reads, Session, Setup, Snapshot, Store};
+use crate::engine::{
+    Change, Direction, Outcome, ReadAndPut, Reads, Session, Setup, Snapshot, Store,
+};
 use crate::settings;
 
 const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("bench");
@@ -55,6 +57,18 @@ struct RedbSession<'a> {
 impl Session for RedbSession<'_> {
     fn write(&mut self, rows: &[Row]) -> Result<()> {
         self.store.commit(self.store.durability, rows)
+    }
+
+    fn update(&mut self, keys: ReadAndPut<'_>, change: &mut Change<'_>) -> Result<Outcome> {
+        let mut tx = self.store.db.begin_write()?;
+        tx.set_durability(self.store.durability)?;
+        {
+            let mut table = tx.open_table(TABLE)?;
+            let value = change(table.get(&keys.read[..])?.as_ref().map(redb::AccessGuard::value));
+            table.insert(&keys.put[..], &value[..])?;
+        }
+        tx.commit()?;
+        Ok(Outcome::Committed)
     }
 
     fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()> {

@@ -1,11 +1,13 @@
 //! SurrealKV: a log-structured engine with optimistic transactions and an asynchronous commit.
 
 use anyhow::Result;
-use surrealkv::{CompactRangeOptions, LSMIterator, Mode, Transaction, Tree};
+use surrealkv::{CompactRangeOptions, Error, LSMIterator, Mode, Transaction, Tree};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::data::{Key, Row, Seen};
-use crate::engine::{Direction, Reads, Session, Setup, Snapshot, Store};
+use crate::engine::{
+    Change, Direction, Outcome, ReadAndPut, Reads, Session, Setup, Snapshot, Store,
+};
 use crate::settings;
 
 /// Threads of the runtime that runs the engine's tasks: as many as the machine has cores here.
@@ -63,6 +65,18 @@ impl Session for SurrealKvSession<'_> {
             tx.set(&row.key, &row.value)?;
         }
         Ok(self.store.runtime.block_on(tx.commit())?)
+    }
+
+    fn update(&mut self, keys: ReadAndPut<'_>, change: &mut Change<'_>) -> Result<Outcome> {
+        let mut tx = self.store.tree.begin()?;
+        tx.set_durability(self.store.durability);
+        let found = tx.get(keys.read)?;
+        tx.set(keys.put, &change(found.as_deref()))?;
+        match self.store.runtime.block_on(tx.commit()) {
+            Ok(()) => Ok(Outcome::Committed),
+            Err(Error::TransactionWriteConflict | Error::TransactionRetry) => Ok(Outcome::Aborted),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Group, micros, thousands};
+use super::{Group, aborts, micros, thousands};
 use crate::engine::Durability;
 use crate::record::{Record, best_rocksdb};
 use crate::workloads::read::Place;
@@ -30,6 +30,16 @@ pub(super) fn render(groups: &[Group]) -> String {
         grid(&mut text, group, |record| {
             format!("{} / {}", micros(record.p50_us), micros(record.p99_us))
         });
+        if group.records.iter().any(|record| record.access.is_some()) {
+            text.push_str(
+                "\nNanoseconds of processor for each transaction · aborted ones for each that \
+                 committed.\n\n",
+            );
+            grid(&mut text, group, |record| match aborts(record.aborts_per_key) {
+                none if none.is_empty() => format!("{}", record.cpu_ns_per_key),
+                share => format!("{} · {share}", record.cpu_ns_per_key),
+            });
+        }
         if let Some(note) = note(group) {
             let _ = writeln!(text, "\n{note}");
         }

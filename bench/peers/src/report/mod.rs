@@ -94,6 +94,11 @@ fn micros(number: f64) -> String {
     format!("{number:.digits$}")
 }
 
+/// Writes aborts for each commit, as a share; nothing where there were none.
+fn aborts(share: f64) -> String {
+    if share > 0.0 { format!("{:.1} %", share * 100.0) } else { String::new() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{micros, thousands};
+use super::{aborts, micros, thousands};
 use crate::record::{Record, best_rocksdb};
 
 /// Writes results of one configuration.
@@ -16,8 +16,15 @@ pub(crate) fn table(records: &[Record]) -> String {
     let _ = writeln!(text, "{} · {} {threads}", first.title(), first.threads);
     let _ = writeln!(
         text,
-        "  {:<width$} {:>9} {:>17} {:>9} {:>9} {:>9}",
-        "engine", "k keys/s", "slowest–fastest", "p50 µs", "p99 µs", "× RocksDB"
+        "  {:<width$} {:>9} {:>17} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "engine",
+        "k keys/s",
+        "slowest–fastest",
+        "p50 µs",
+        "p99 µs",
+        "CPU ns",
+        "aborts",
+        "× RocksDB"
     );
     for (record, name) in records.iter().zip(names) {
         let spread = format!(
@@ -29,10 +36,12 @@ pub(crate) fn table(records: &[Record]) -> String {
             best.map_or_else(String::new, |best| format!("{:.2}", record.keys_per_second / best));
         let _ = writeln!(
             text,
-            "  {name:<width$} {:>9} {spread:>17} {:>9} {:>9} {ratio:>9}",
+            "  {name:<width$} {:>9} {spread:>17} {:>9} {:>9} {:>9} {:>9} {ratio:>9}",
             thousands(record.keys_per_second),
             micros(record.p50_us),
             micros(record.p99_us),
+            record.cpu_ns_per_key,
+            aborts(record.aborts_per_key),
         );
     }
     text

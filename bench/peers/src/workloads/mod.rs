@@ -2,6 +2,7 @@
 
 pub(crate) mod read;
 pub(crate) mod scan;
+pub(crate) mod transaction;
 pub(crate) mod write;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -56,6 +56,10 @@ macro_rules! setters {
     };
 }
 
+mod transaction;
+
+pub(crate) use transaction::{LockOptions, Transaction};
+
 handle!(
     /// `rocksdb::Options`.
     Options,
@@ -222,8 +226,17 @@ pub(crate) struct Database {
 #[derive(Clone, Copy)]
 enum Raw {
     Plain(NonNull<sys::rocksdb_t>),
-    /// The transactional database, and the handle of the plain one beneath it.
-    Transactional(NonNull<sys::rocksdb_transactiondb_t>, NonNull<sys::rocksdb_t>),
+    /// A database whose transactions lock, and the handle of the plain one beneath it.
+    Locking(NonNull<sys::rocksdb_transactiondb_t>, NonNull<sys::rocksdb_t>),
+    /// A database whose transactions are checked when they commit, and the plain one beneath it.
+    Optimistic(NonNull<sys::rocksdb_optimistictransactiondb_t>, NonNull<sys::rocksdb_t>),
+}
+
+/// What is read through.
+#[derive(Clone, Copy)]
+enum Readable {
+    Plain(NonNull<sys::rocksdb_t>),
+    Locking(NonNull<sys::rocksdb_transactiondb_t>),
 }
 
 // SAFETY: RocksDB's databases are made to be used by many threads at once.
@@ -242,8 +255,20 @@ impl Database {
         Ok(Self { raw: Raw::Plain(owned(raw)) })
     }
 
-    /// Opens a transactional one.
-    pub(crate) fn open_transactional(
+    /// Opens one with optimistic transactions.
+    pub(crate) fn open_optimistic(options: &Options, path: &Path) -> Result<Self> {
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        // SAFETY: options and path are valid for the call, which copies them.
+        let raw = owned(checked(|error| unsafe {
+            sys::rocksdb_optimistictransactiondb_open(options.raw.as_ptr(), path.as_ptr(), error)
+        })?);
+        // SAFETY: the database is open; the handle is given back before it is closed.
+        let base = owned(unsafe { sys::rocksdb_optimistictransactiondb_get_base_db(raw.as_ptr()) });
+        Ok(Self { raw: Raw::Optimistic(raw, base) })
+    }
+
+    /// Opens one with locking transactions.
+    pub(crate) fn open_locking(
         options: &Options,
         transactions: &TransactionOptions,
         path: &Path,
@@ -260,7 +285,7 @@ impl Database {
         })?);
         // SAFETY: the database is open; the handle is given back before it is closed.
         let base = owned(unsafe { sys::rocksdb_transactiondb_get_base_db(raw.as_ptr()) });
-        Ok(Self { raw: Raw::Transactional(raw, base) })
+        Ok(Self { raw: Raw::Locking(raw, base) })
     }
 
     /// Writes a batch.
@@ -270,8 +295,11 @@ impl Database {
         checked(|error| unsafe {
             match self.raw {
                 Raw::Plain(db) => sys::rocksdb_write(db.as_ptr(), options, batch, error),
-                Raw::Transactional(db, _) => {
+                Raw::Locking(db, _) => {
                     sys::rocksdb_transactiondb_write(db.as_ptr(), options, batch, error);
+                }
+                Raw::Optimistic(db, _) => {
+                    sys::rocksdb_optimistictransactiondb_write(db.as_ptr(), options, batch, error);
                 }
             }
         })
@@ -296,26 +324,33 @@ impl Database {
 
     /// Returns a view that always reads the latest committed state.
     pub(crate) fn latest(&self) -> View<'_> {
-        View::new(self.raw, None)
+        View::new(self.read_through(), None)
     }
 
     /// Returns a view of this moment.
     pub(crate) fn snapshot(&self) -> View<'_> {
         // SAFETY: the database is valid, and the view, which releases it, borrows the database.
         let snapshot = unsafe {
-            match self.raw {
-                Raw::Plain(db) => sys::rocksdb_create_snapshot(db.as_ptr()),
-                Raw::Transactional(db, _) => {
-                    sys::rocksdb_transactiondb_create_snapshot(db.as_ptr())
-                }
+            match self.read_through() {
+                Readable::Plain(db) => sys::rocksdb_create_snapshot(db.as_ptr()),
+                Readable::Locking(db) => sys::rocksdb_transactiondb_create_snapshot(db.as_ptr()),
             }
         };
-        View::new(self.raw, Some(owned(snapshot.cast_mut())))
+        View::new(self.read_through(), Some(owned(snapshot.cast_mut())))
     }
 
     const fn base(&self) -> NonNull<sys::rocksdb_t> {
         match self.raw {
-            Raw::Plain(db) | Raw::Transactional(_, db) => db,
+            Raw::Plain(db) | Raw::Locking(_, db) | Raw::Optimistic(_, db) => db,
+        }
+    }
+
+    /// Whatever is not in a transaction is read of a plain database; WritePrepared's own one knows
+    /// what has committed.
+    const fn read_through(&self) -> Readable {
+        match self.raw {
+            Raw::Locking(db, _) => Readable::Locking(db),
+            Raw::Plain(db) | Raw::Optimistic(_, db) => Readable::Plain(db),
         }
     }
 }
@@ -326,9 +361,13 @@ impl Drop for Database {
         unsafe {
             match self.raw {
                 Raw::Plain(db) => sys::rocksdb_close(db.as_ptr()),
-                Raw::Transactional(db, base) => {
+                Raw::Locking(db, base) => {
                     sys::rocksdb_transactiondb_close_base_db(base.as_ptr());
                     sys::rocksdb_transactiondb_close(db.as_ptr());
+                }
+                Raw::Optimistic(db, base) => {
+                    sys::rocksdb_optimistictransactiondb_close_base_db(base.as_ptr());
+                    sys::rocksdb_optimistictransactiondb_close(db.as_ptr());
                 }
             }
         }
@@ -342,7 +381,7 @@ const BUFFER_BYTES: usize = 256;
 pub(crate) struct View<'db> {
     /// Made when it is first asked for. Declared first, because it refers to the options.
     iterator: Option<Iterator<'db>>,
-    db: Raw,
+    db: Readable,
     options: ReadOptions,
     snapshot: Option<NonNull<sys::rocksdb_snapshot_t>>,
     buffer: [u8; BUFFER_BYTES],
@@ -350,7 +389,7 @@ pub(crate) struct View<'db> {
 }
 
 impl<'db> View<'db> {
-    fn new(db: Raw, snapshot: Option<NonNull<sys::rocksdb_snapshot_t>>) -> Self {
+    fn new(db: Readable, snapshot: Option<NonNull<sys::rocksdb_snapshot_t>>) -> Self {
         let options = ReadOptions::new();
         if let Some(snapshot) = snapshot {
             // SAFETY: both are valid; the snapshot is released after the options' last use.
@@ -365,8 +404,8 @@ impl<'db> View<'db> {
     /// Reads a value and hands it to `take`.
     pub(crate) fn get(&mut self, key: &[u8], take: impl FnOnce(Option<&[u8]>)) -> Result<()> {
         match self.db {
-            Raw::Plain(db) => self.get_into_buffer(db, key, take),
-            Raw::Transactional(db, _) => self.get_pinned(db, key, take),
+            Readable::Plain(db) => self.get_into_buffer(db, key, take),
+            Readable::Locking(db) => self.get_pinned(db, key, take),
         }
     }
 
@@ -440,8 +479,10 @@ impl<'db> View<'db> {
             // SAFETY: database and options are valid; the iterator is dropped before either.
             let raw = unsafe {
                 match db {
-                    Raw::Plain(db) => sys::rocksdb_create_iterator(db.as_ptr(), options.as_ptr()),
-                    Raw::Transactional(db, _) => {
+                    Readable::Plain(db) => {
+                        sys::rocksdb_create_iterator(db.as_ptr(), options.as_ptr())
+                    }
+                    Readable::Locking(db) => {
                         sys::rocksdb_transactiondb_create_iterator(db.as_ptr(), options.as_ptr())
                     }
                 }
@@ -459,8 +500,10 @@ impl Drop for View<'_> {
         // reads at it any more, and it is released once.
         unsafe {
             match self.db {
-                Raw::Plain(db) => sys::rocksdb_release_snapshot(db.as_ptr(), snapshot.as_ptr()),
-                Raw::Transactional(db, _) => {
+                Readable::Plain(db) => {
+                    sys::rocksdb_release_snapshot(db.as_ptr(), snapshot.as_ptr());
+                }
+                Readable::Locking(db) => {
                     sys::rocksdb_transactiondb_release_snapshot(db.as_ptr(), snapshot.as_ptr());
                 }
             }
@@ -534,6 +577,9 @@ impl Drop for Iterator<'_> {
     }
 }
 
+/// Who says so.
+const ERROR_PREFIX: &str = "RocksDB: ";
+
 /// Runs a call that reports errors by a string.
 fn checked<T>(call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
     let mut error: *mut c_char = ptr::null_mut();
@@ -545,7 +591,7 @@ fn checked<T>(call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
     unsafe {
         let message = CStr::from_ptr(error).to_string_lossy().into_owned();
         sys::rocksdb_free(error.cast());
-        Err(anyhow!("RocksDB: {message}"))
+        Err(anyhow!("{ERROR_PREFIX}{message}"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! RocksDB, in four settings of one binary.
+//! RocksDB, in five settings of one binary.
 //!
 //! | engine | opened as | a write is |
 //! | --- | --- | --- |
@@ -6,17 +6,22 @@
 //! | `rocksdb-unordered` | `DB`, `unordered_write` | a batch; snapshots may see it in part |
 //! | `rocksdb-prepared-unordered` | `TransactionDB`, WritePrepared, two write queues, `unordered_write`, no concurrency control | a transaction without conflict check; snapshots hold |
 //! | `rocksdb-committed` | `TransactionDB` as it comes | a transaction that locks its rows |
+//! | `rocksdb-optimistic` | `OptimisticTransactionDB` as it comes | a batch |
 //!
-//! The settings of the third are not in the safe Rust binding; they are in the C layer.
+//! The settings of the third are not in the safe Rust binding; they are in the C layer. A transaction
+//! that reads what it writes (`update`) is without concurrency control in none of them: the last
+//! three have it, by locks taken at the read, or by a check at the commit.
 
 mod ffi;
 
 use anyhow::Result;
-pub(crate) use ffi::{Cache, Options, TableOptions, TransactionOptions, WriteOptions};
-use ffi::{Database, View, WriteBatch};
+pub(crate) use ffi::{Cache, LockOptions, Options, TableOptions, TransactionOptions, WriteOptions};
+use ffi::{Database, Transaction, View, WriteBatch};
 
 use crate::data::{Key, Row, Seen};
-use crate::engine::{Direction, Reads, Session, Setup, Snapshot, Store};
+use crate::engine::{
+    Change, Direction, Outcome, ReadAndPut, Reads, Session, Setup, Snapshot, Store,
+};
 use crate::settings;
 
 /// In which of its settings it is opened.
@@ -26,6 +31,7 @@ pub(crate) enum Mode {
     Unordered,
     PreparedUnordered,
     Committed,
+    Optimistic,
 }
 
 struct Rocks {
@@ -38,8 +44,9 @@ pub(crate) fn open(setup: &Setup, mode: Mode) -> Result<Box<dyn Store>> {
     let settings = settings::rocksdb(setup, mode);
     let path = setup.dir.join("data");
     let db = match &settings.transactions {
+        None if mode == Mode::Optimistic => Database::open_optimistic(&settings.options, &path)?,
         None => Database::open(&settings.options, &path)?,
-        Some(transactions) => Database::open_transactional(&settings.options, transactions, &path)?,
+        Some(transactions) => Database::open_locking(&settings.options, transactions, &path)?,
     };
     Ok(Box::new(Rocks { db, write_options: settings.write_options }))
 }
@@ -50,6 +57,7 @@ impl Store for Rocks {
             store: self,
             latest: self.db.latest(),
             batch: WriteBatch::new(),
+            transaction: Transaction::new(&self.db, &self.write_options, settings::rocksdb_locks()),
         }))
     }
 
@@ -64,6 +72,7 @@ struct RocksSession<'a> {
     store: &'a Rocks,
     latest: View<'a>,
     batch: WriteBatch,
+    transaction: Transaction<'a>,
 }
 
 impl Session for RocksSession<'_> {
@@ -73,6 +82,20 @@ impl Session for RocksSession<'_> {
             self.batch.put(&row.key, &row.value);
         }
         self.store.db.write(&self.store.write_options, &mut self.batch)
+    }
+
+    fn update(&mut self, keys: ReadAndPut<'_>, change: &mut Change<'_>) -> Result<Outcome> {
+        self.transaction.begin()?;
+        let Some(value) = self.transaction.get_for_update(keys.read, change)? else {
+            self.transaction.roll_back()?;
+            return Ok(Outcome::Aborted);
+        };
+        let put = self.transaction.put(keys.put, &value)?;
+        if put.is_some() && self.transaction.commit()?.is_some() {
+            return Ok(Outcome::Committed);
+        }
+        self.transaction.roll_back()?;
+        Ok(Outcome::Aborted)
     }
 
     fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()> {
