@@ -1,22 +1,62 @@
-//! What a transaction costs on one core: begin, read and commit of one that puts one key, without
-//! fsync, at each isolation level. bench/peers has the same for other engines.
+//! What a transaction costs on one core: begin, read, put and commit of one that reads a key and
+//! puts it, without fsync, at each isolation level. `bench/peers` has the same for other engines.
+//!
+//! Two figures for each, because they answer two questions and fail in different ways:
+//!
+//! * **Steps**: the median of what a step takes, the reading of the clock taken off. It does not
+//!   mind that other programs run, and does not see what is done once in a thousand transactions.
+//! * **Processor**: the mean of what the whole process uses for a transaction, its background
+//!   threads included, in loops that read no clock. It sees everything, other programs only by what
+//!   they drive out of the caches.
 
 use std::path::Path;
+use std::time::Duration;
 
 use carnet::base::{Clock, Rng, SeededRng, SystemClock};
-use carnet::{Db, Durability, Isolation, Result};
+use carnet::{Db, Durability, Isolation, Label, RawTable, Result};
 use clap::Args;
+use rustix::time::{ClockId, clock_gettime};
 
 /// Keys that are there before, and are written over.
 const KEYS: u64 = 100_000;
 const VALUE: [u8; 100] = [7; 100];
-const LEVELS: [(&str, Isolation); 3] = [
-    ("strict serializable", Isolation::StrictSerializable),
-    ("serializable", Isolation::Serializable),
-    ("snapshot", Isolation::Snapshot),
+/// Transactions between two changes from loops with a clock to loops without.
+const STRETCH: u32 = 10_000;
+
+/// One kind of transaction.
+struct Kind {
+    name: &'static str,
+    isolation: Isolation,
+    does: Does,
+    label: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Does {
+    /// Reads a key and puts it.
+    Update,
+    /// Puts a key that it has not read.
+    Put,
+    /// Reads a key of a read-only snapshot.
+    Read,
+}
+
+impl Kind {
+    const fn update(name: &'static str, isolation: Isolation) -> Self {
+        Self { name, isolation, does: Does::Update, label: false }
+    }
+}
+
+const KINDS: [Kind; 6] = [
+    Kind::update("strict serializable", Isolation::StrictSerializable),
+    Kind::update("serializable", Isolation::Serializable),
+    Kind::update("snapshot", Isolation::Snapshot),
+    Kind { label: true, ..Kind::update("strict, labelled", Isolation::StrictSerializable) },
+    Kind { does: Does::Put, ..Kind::update("strict, only puts", Isolation::StrictSerializable) },
+    Kind { does: Does::Read, ..Kind::update("only reads", Isolation::StrictSerializable) },
 ];
 
-/// Times the steps of a transaction that reads one key and puts it, on one thread.
+/// Times the steps of a transaction of one key, on one thread.
 #[derive(Args)]
 pub(crate) struct Cost {
     /// Transactions in a pass.
@@ -25,34 +65,65 @@ pub(crate) struct Cost {
     /// Passes; the median one of each figure is shown.
     #[arg(long, default_value_t = 5)]
     passes: usize,
+    /// Only the kind of transaction with this number, counted from zero: for a profiler.
+    #[arg(long)]
+    only: Option<usize>,
 }
 
-/// Nanoseconds for one transaction: begin, get, put, commit.
-type Steps = [f64; 4];
+/// What one pass found out, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Figures {
+    steps: [f64; STEPS],
+    processor: f64,
+}
+
+/// Begin, get, put, and the commit or end.
+const STEPS: usize = 4;
 
 impl Cost {
     pub(crate) fn run(&self, dir: &Path) -> Result<()> {
-        let mut passes: [Vec<Steps>; LEVELS.len()] = Default::default();
+        let kinds: Vec<&Kind> = match self.only {
+            None => KINDS.iter().collect(),
+            Some(number) => KINDS.iter().skip(number).take(1).collect(),
+        };
+        let mut passes: Vec<Vec<Figures>> = vec![Vec::new(); kinds.len()];
         for pass in 0..self.passes.max(1) {
-            for (level, (_, isolation)) in LEVELS.iter().enumerate() {
-                let dir = dir.join(format!("{pass}-{level}"));
-                passes[level].push(self.pass(&dir, *isolation)?);
+            for turn in 0..kinds.len() {
+                let at = (pass + turn) % kinds.len();
+                let dir = dir.join(format!("{pass}-{at}"));
+                passes[at].push(Subject::open(&dir, kinds[at])?.pass(self.transactions)?);
             }
         }
         println!(
-            "{:<20} {:>8} {:>8} {:>8} {:>8} {:>8}   nanoseconds",
-            "isolation", "begin", "get", "put", "commit", "all"
+            "{:<20} {:>7} {:>7} {:>7} {:>7} {:>7} {:>10}   ns",
+            "transaction", "begin", "get", "put", "commit", "all", "processor"
         );
-        for ((name, _), passes) in LEVELS.iter().zip(&passes) {
-            let [begin, get, put, commit] = median(passes);
-            let all = begin + get + put + commit;
-            println!("{name:<20} {begin:>8.0} {get:>8.0} {put:>8.0} {commit:>8.0} {all:>8.0}");
+        for (kind, passes) in kinds.iter().zip(&passes) {
+            let figure =
+                |of: &dyn Fn(&Figures) -> f64| super::median(passes.iter().map(of).collect());
+            let steps: [f64; STEPS] = std::array::from_fn(|step| figure(&|pass| pass.steps[step]));
+            let [begin, get, put, commit] = steps;
+            let (all, processor) = (steps.iter().sum::<f64>(), figure(&|pass| pass.processor));
+            let name = kind.name;
+            println!(
+                "{name:<20} {begin:>7.0} {get:>7.0} {put:>7.0} {commit:>7.0} {all:>7.0} {processor:>10.0}"
+            );
         }
         Ok(())
     }
+}
 
-    fn pass(&self, dir: &Path, isolation: Isolation) -> Result<Steps> {
-        let db = Db::builder().durability(Durability::None).isolation(isolation).open(dir)?;
+/// A database that one kind of transaction runs on.
+struct Subject<'a> {
+    db: Db,
+    table: RawTable,
+    kind: &'a Kind,
+    label: Option<Label>,
+}
+
+impl<'a> Subject<'a> {
+    fn open(dir: &Path, kind: &'a Kind) -> Result<Self> {
+        let db = Db::builder().durability(Durability::None).isolation(kind.isolation).open(dir)?;
         let table = db.raw("cost")?;
         for first in (0..KEYS).step_by(1000) {
             let keys = first..first + 1000;
@@ -60,34 +131,85 @@ impl Cost {
                 keys.clone().try_for_each(|key| table.put(tx, key.to_be_bytes(), VALUE))
             })?;
         }
-        let mut rng = SeededRng::new(1);
+        let label = kind.label.then(|| Label::new("somebody@somewhere", "BEGIN"));
+        Ok(Self { db, table, kind, label })
+    }
+
+    /// Runs so many transactions with a clock, and as many without.
+    fn pass(&self, transactions: u32) -> Result<Figures> {
         let clock = SystemClock;
-        let mut nanos = [0_u128; 4];
-        for _ in 0..self.transactions {
-            let key = rng.below(KEYS).to_be_bytes();
-            let begun = clock.now();
-            let tx = db.begin()?;
-            let read = clock.now();
-            let found = table.get(&tx, key)?;
-            let put = clock.now();
-            table.put(&tx, key, VALUE)?;
-            let commit = clock.now();
-            tx.commit()?;
-            drop(tx);
-            let end = clock.now();
-            assert!(found.is_some(), "every key is there");
-            let times = [begun, read, put, commit, end];
-            for (nanos, step) in nanos.iter_mut().zip(times.windows(2)) {
-                *nanos += step[1].since(step[0]).as_nanos();
+        let mut rng = SeededRng::new(1);
+        let mut steps: [Vec<u64>; STEPS] = Default::default();
+        let (mut processor, mut run) = (Duration::ZERO, 0);
+        while run < transactions {
+            for _ in 0..STRETCH {
+                let times = self.transaction(&mut rng, || nanos(clock.now().0))?;
+                for (step, times) in steps.iter_mut().zip(times.windows(2)) {
+                    step.push(times[1] - times[0]);
+                }
             }
+            let before = processor_time();
+            for _ in 0..STRETCH {
+                self.transaction(&mut rng, || 0)?;
+            }
+            processor += processor_time().saturating_sub(before);
+            run += STRETCH;
         }
-        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-        Ok(nanos.map(|nanos| nanos as f64 / f64::from(self.transactions)))
+        let reading = reading_the_clock(&clock);
+        let steps = steps.map(|step| (middle(step) - reading).max(0.0));
+        Ok(Figures { steps, processor: processor.as_secs_f64() * 1e9 / f64::from(run) })
+    }
+
+    /// Runs one transaction, and returns the times before, between and after its steps.
+    fn transaction(&self, rng: &mut SeededRng, now: impl Fn() -> u64) -> Result<[u64; STEPS + 1]> {
+        let key = rng.below(KEYS).to_be_bytes();
+        let mut times = [now(); STEPS + 1];
+        if self.kind.does == Does::Read {
+            let snapshot = self.db.snapshot()?;
+            times[1] = now();
+            let found = self.table.get(&snapshot, key)?;
+            times[2] = now();
+            times[3] = now();
+            drop(snapshot);
+            times[4] = now();
+            assert!(found.is_some(), "every key is there");
+            return Ok(times);
+        }
+        let tx = match &self.label {
+            None => self.db.begin()?,
+            Some(label) => self.db.transaction().label(label.clone()).begin()?,
+        };
+        times[1] = now();
+        if self.kind.does == Does::Update {
+            let found = self.table.get(&tx, key)?;
+            assert!(found.is_some(), "every key is there");
+        }
+        times[2] = now();
+        self.table.put(&tx, key, VALUE)?;
+        times[3] = now();
+        tx.commit()?;
+        drop(tx);
+        times[4] = now();
+        Ok(times)
     }
 }
 
-fn median(passes: &[Steps]) -> Steps {
-    let mut sorted = passes.to_vec();
-    sorted.sort_by(|a, b| a.iter().sum::<f64>().total_cmp(&b.iter().sum::<f64>()));
-    sorted[sorted.len() / 2]
+/// What the process has used so far, by itself and in the kernel.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
+}
+
+fn reading_the_clock(clock: &SystemClock) -> f64 {
+    let readings: Vec<u64> = (0..=STRETCH).map(|_| nanos(clock.now().0)).collect();
+    middle(readings.windows(2).map(|pair| pair[1] - pair[0]).collect())
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn middle(mut nanos: Vec<u64>) -> f64 {
+    nanos.sort_unstable();
+    nanos.get(nanos.len() / 2).map_or(0.0, |&middle| middle as f64)
 }
