@@ -18,6 +18,7 @@ pub mod row;
 mod scratch;
 pub mod serial;
 pub mod spawn;
+pub mod stripe;
 pub mod task;
 pub mod text;
 pub mod timer;
@@ -42,6 +43,7 @@ pub use row::{Column, Marker, RowImage};
 #[cfg(shuttle)]
 pub use shuttle::future::block_on;
 pub use spawn::{Signal, Spawn, Step, Stepped, ThreadSpawn, Worker, WorkerHandle};
+pub use stripe::stripe;
 pub use task::{Task, Tasks, WorkerTasks};
 pub use timer::{ThreadTimer, Timer, Wait};
 pub use uuid::Uuid;

@@ -1,6 +1,14 @@
 //! Counters of an engine.
+//!
+//! Every read counts, and so does every commit: a counter that all threads wrote to would be the
+//! only memory that two readers contend for. So each thread has a stripe of counters, as far as
+//! they reach, and whoever asks adds them up.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Threads count in stripes of their own, as far as these reach: 6 KiB of them.
+const STRIPES: usize = 16;
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
@@ -27,15 +35,21 @@ macro_rules! counters {
             }
         }
 
-        /// The counters themselves.
+        /// The counters of some threads, in cache lines of their own.
         #[derive(Debug, Default)]
-        pub(crate) struct Counters {
+        #[repr(align(128))]
+        pub(crate) struct Stripe {
             $(pub(crate) $name: AtomicU64,)+
         }
 
         impl Counters {
+            /// Adds up what all threads have counted.
             pub(crate) fn snapshot(&self) -> Metrics {
-                Metrics { $($name: self.$name.load(Ordering::Relaxed),)+ }
+                let mut sum = Metrics::default();
+                for stripe in &self.0 {
+                    $(sum.$name += stripe.$name.load(Ordering::Relaxed);)+
+                }
+                sum
             }
         }
     };
@@ -112,6 +126,18 @@ counters! {
     cache_evictions,
     /// Gauge: bytes of decoded blocks, index pages and filters in the cache.
     cache_bytes,
+}
+
+/// The counters themselves: those of the calling thread, to count in.
+#[derive(Debug, Default)]
+pub(crate) struct Counters([Stripe; STRIPES]);
+
+impl Deref for Counters {
+    type Target = Stripe;
+
+    fn deref(&self) -> &Stripe {
+        &self.0[carnet_base::stripe(STRIPES)]
+    }
 }
 
 pub(crate) fn add(counter: &AtomicU64, count: usize) {

@@ -15,13 +15,12 @@
 //! long is added to the limit: no transaction is ended early, and each at most two periods late.
 //! One with a call in flight is never ended: a read does not lose its snapshot under way.
 
-use std::cell::Cell;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use carnet_base::{Clock, Moment, Signal, Spawn, Step, Timestamp, Worker, WorkerHandle};
+use carnet_base::{Clock, Moment, Signal, Spawn, Step, Timestamp, Worker, WorkerHandle, stripe};
 
 use crate::open::{Named, OpenTransaction};
 
@@ -136,17 +135,7 @@ impl IdleWatch {
 
     /// Gives a transaction a place, in a shard that other threads rarely use.
     pub(crate) fn place(&self, who: Weak<dyn Idle>) -> Place {
-        thread_local! {
-            static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
-        }
-        static THREADS: AtomicU32 = AtomicU32::new(0);
-        let at = SHARD.with(|shard| {
-            if shard.get() == usize::MAX {
-                shard.set(THREADS.fetch_add(1, Ordering::Relaxed) as usize % SHARDS);
-            }
-            shard.get()
-        });
-        let shard = Arc::clone(&self.shared.shards[at]);
+        let shard = Arc::clone(&self.shared.shards[stripe(SHARDS)]);
         let mut places = shard.places();
         let at = if let Some(at) = places.free.pop() {
             places.open[at] = Some(who);

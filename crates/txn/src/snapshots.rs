@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use carnet_base::{Error, ErrorKind, Result, Timestamp};
+use carnet_base::{Error, ErrorKind, Result, Timestamp, stripe};
 use carnet_store::Slot;
 
 const SLOTS: usize = 128;
@@ -67,8 +67,6 @@ thread_local! {
     /// The slot that this thread had last: mostly it is free again, and in this core's cache.
     static LAST: Cell<usize> = const { Cell::new(usize::MAX) };
 }
-
-static THREADS: AtomicU32 = AtomicU32::new(0);
 
 impl Snapshots {
     /// Begins with a mark: snapshots below it are not taken up again.
@@ -207,7 +205,7 @@ impl Snapshots {
     fn claim(&self, read: u64) -> Slot {
         let hint = LAST.with(|last| {
             if last.get() == usize::MAX {
-                last.set(THREADS.fetch_add(1, Ordering::Relaxed) as usize % SLOTS);
+                last.set(stripe(SLOTS));
             }
             last.get()
         });
