@@ -127,7 +127,13 @@ impl<const N: usize> Tree<N> {
         'anew: loop {
             let mut seen = self.root();
             while self.node(seen.at).level() > level {
-                let Some(next) = self.step(seen, self.route(seen, toward)) else { continue 'anew };
+                let child = self.route(seen, toward);
+                // A search in a node looks at one line after the other, each named by the one
+                // before: asked for together they come together.
+                if let Some(child) = child {
+                    self.arena.prefetch(child);
+                }
+                let Some(next) = self.step(seen, child) else { continue 'anew };
                 seen = next;
             }
             return seen;
