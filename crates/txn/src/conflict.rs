@@ -31,6 +31,13 @@ pub const DEFAULT_BYTES_MAX: usize = 64 << 20;
 /// What a remembered cell costs beside its key.
 const CELL_BYTES: usize = 120;
 
+/// After so many looks at how many cells are remembered the table is fitted to the most seen.
+const FIT_LOOKS: u32 = 16;
+/// A table of room for so many times as many is too large.
+const FIT_TIMES: usize = 8;
+/// And one of room for so few never is.
+const FIT_CELLS_MIN: usize = 1 << 10;
+
 /// Why a transaction may not commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -50,6 +57,9 @@ pub struct ConflictState {
     bytes: usize,
     bytes_max: usize,
     low_watermark: Timestamp,
+    /// The most cells remembered since the table was fitted, and how often that was looked at.
+    most: usize,
+    looks: u32,
 }
 
 /// One commit.
@@ -95,7 +105,25 @@ impl ConflictState {
             bytes: 0,
             bytes_max,
             low_watermark,
+            most: 0,
+            looks: 0,
         }
+    }
+
+    /// Looks at how many cells are remembered, and now and then gives back what the table has room
+    /// for beyond that: one that some large commits have left behind would cost each small one a
+    /// miss of the cache for every cell.
+    pub fn fit(&mut self) {
+        self.most = self.most.max(self.newest.len());
+        self.looks += 1;
+        if self.looks < FIT_LOOKS {
+            return;
+        }
+        let room = self.newest.capacity();
+        if room > FIT_CELLS_MIN && room > self.most.saturating_mul(FIT_TIMES) {
+            self.newest.shrink_to(self.most.saturating_mul(2).max(FIT_CELLS_MIN / 2));
+        }
+        (self.most, self.looks) = (0, 0);
     }
 
     /// Checks what a transaction wrote and read against every commit after its snapshot.
@@ -290,6 +318,28 @@ mod tests {
         };
         assert!(meets("a", "b") && meets("c", "e") && meets("e", "z") && meets("a", "z"));
         assert!(!meets("b", "c") && !meets("f", "z") && !meets("d", "e"));
+    }
+
+    #[test]
+    fn what_large_commits_leave_behind_is_given_back_and_small_ones_stay_known() {
+        let mut state = ConflictState::new(at(1), usize::MAX);
+        let mut large = request(1, ReadSet::default(), &[]);
+        for number in 0..50_000_u32 {
+            let partition = PartitionKey::first_at(Token(0));
+            large.cells.push(&CellKey::new(TableId(1), &partition, number.to_be_bytes()));
+        }
+        state.record(at(4), &mut large);
+        state.fit();
+        assert_eq!(state.trim(at(4), usize::MAX).len(), 1);
+        state.record(at(7), &mut request(4, ReadSet::default(), &["d"]));
+        let look = |state: &mut ConflictState| (0..FIT_LOOKS).for_each(|_| state.fit());
+        look(&mut state);
+        let room = state.newest.capacity();
+        assert!(room > 30_000, "there were many when it was looked at first: {room}");
+        look(&mut state);
+        assert!(state.newest.capacity() <= FIT_CELLS_MIN, "{}", state.newest.capacity());
+        let late = request(5, ReadSet::default(), &["d"]);
+        assert_eq!(state.check(&late), Err(Refusal::Written(at(7))));
     }
 
     #[test]

@@ -84,6 +84,7 @@ impl Sequencer {
     /// memory to be given back.
     fn trim(&self) {
         let unneeded = self.snapshots.oldest(self.published()).writer;
+        self.conflicts().fit();
         loop {
             let forgotten = self.conflicts().trim(unneeded, TRIM_AT_ONCE);
             if forgotten.len() < TRIM_AT_ONCE {
