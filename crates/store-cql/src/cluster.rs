@@ -8,6 +8,7 @@ use carnet_store::cluster::{Fault, Faulty};
 
 use crate::load::Loads;
 use crate::options::CqlOptions;
+use crate::requests::RequestCounters;
 use crate::schema::{NewTable, keyspace_text};
 use crate::session::{Bind, Session};
 use crate::statement::Statement;
@@ -61,6 +62,12 @@ impl CqlCluster {
     #[must_use]
     pub fn runtime(&self) -> tokio::runtime::Handle {
         self.session.runtime()
+    }
+
+    /// Returns what counts the requests to the cluster.
+    #[must_use]
+    pub fn requests(&self) -> Arc<RequestCounters> {
+        Arc::clone(&self.session.requests)
     }
 
     /// Creates the table of a table's cells, unless it is there, and waits until every node that

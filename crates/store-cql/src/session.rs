@@ -33,6 +33,7 @@ use tokio::time::timeout;
 use crate::answer::Answer;
 use crate::fault::{Access, fault_of, misunderstood};
 use crate::options::{CqlOptions, Credentials, Quorum};
+use crate::requests::RequestCounters;
 use crate::statement::Statement;
 use crate::tls;
 
@@ -86,6 +87,7 @@ pub(crate) struct Session {
     prepared: RwLock<HashMap<Statement, PreparedStatement>>,
     request_timeout: Duration,
     quorum: Quorum,
+    pub(crate) requests: Arc<RequestCounters>,
     /// Taken when the session ends.
     runtime: Option<Runtime>,
 }
@@ -118,6 +120,7 @@ impl Session {
             prepared: RwLock::default(),
             request_timeout: options.request_timeout,
             quorum: options.quorum,
+            requests: Arc::default(),
             runtime: Some(runtime),
         })
     }
@@ -218,6 +221,7 @@ impl Session {
         let mut prepared = self.prepare(how, statement).await?;
         prepared.set_consistency(how.consistency);
         prepared.set_request_timeout(Some(how.timeout));
+        self.requests.count(how);
         let ran = self.within(self.driver.execute_unpaged(&prepared, values)).await;
         ran.map_err(|error| fault_of(how.access, error))
     }
@@ -236,6 +240,7 @@ impl Session {
         }
         batch.set_consistency(how.consistency);
         batch.set_request_timeout(Some(how.timeout));
+        self.requests.count(how);
         let values: Vec<&[Bind<'_>]> = statements.iter().map(|(_, values)| &values[..]).collect();
         let ran = self.within(self.driver.batch(&batch, values)).await;
         ran.map_err(|error| fault_of(how.access, error))

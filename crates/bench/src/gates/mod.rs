@@ -9,6 +9,7 @@ pub(crate) mod order;
 pub(crate) mod partition;
 pub(crate) mod space;
 pub(crate) mod sustained;
+pub(crate) mod transfers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub(crate) enum Gate {
     TransactionCost(cost::Cost),
     /// Commits one large transaction, and says what it takes.
     Large(large::Large),
+    /// Transfers between accounts on a cluster, beside other databases.
+    Transfers(transfers::Transfers),
 }
 
 impl Gate {
@@ -51,6 +54,7 @@ impl Gate {
             Self::Order(order) => order.run(dir.path()),
             Self::TransactionCost(cost) => cost.run(dir.path()),
             Self::Large(large) => large.run(dir.path()),
+            Self::Transfers(transfers) => transfers.run(),
         }
     }
 }

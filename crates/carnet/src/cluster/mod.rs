@@ -18,6 +18,7 @@ pub use carnet_sequencer::{
     Transport,
 };
 pub use carnet_store::cluster::{Cluster, MemoryCluster};
+pub use carnet_store_cql::Requests;
 pub(crate) use open::{connect, doors, open};
 pub(crate) use store::AnyCluster;
 pub use url::{ClusterUrl, OPTIONS, PeerTls, Peers, Secret};

@@ -13,7 +13,7 @@ use carnet_sequencer::{
 };
 use carnet_store::cluster::Cluster;
 use carnet_store::{BeginKind, Context, Life};
-use carnet_store_cql::CqlCluster;
+use carnet_store_cql::{CqlCluster, RequestCounters};
 use carnet_txn::Sequencer;
 
 use super::store::{AnyCluster, ClusterStore};
@@ -32,7 +32,7 @@ pub(crate) async fn connect(
         credentials.password = read_secret(path)?;
     }
     let cluster = Arc::new(Box::pin(CqlCluster::connect(&options, Arc::clone(clock))).await?);
-    let doors = doors(clock, spawn);
+    let (doors, requests) = (doors(clock, spawn), Some(cluster.requests()));
     let mut settings = url.sequencer;
     settings.sweep.retention = retention;
     if let Some(peers) = &url.peers {
@@ -41,11 +41,11 @@ pub(crate) async fn connect(
         let (address, serving) = (network.address().clone(), network.clone());
         tracing::info!(%address, "listening for other processes of this database");
         let listen = move |handler: &_| serving.serve(handler);
-        return open(cluster, network, address, doors, settings, listen).await;
+        return open(cluster, network, address, doors, settings, listen, requests).await;
     }
     let network = LocalNetwork::new(Arc::clone(&doors.tasks));
     let address = Address::new(format!("process {}, which listens nowhere", std::process::id()))?;
-    open(cluster, network, address, doors, settings, |_| ()).await
+    open(cluster, network, address, doors, settings, |_| (), requests).await
 }
 
 /// Opens a database over a cluster, as a process that `listen` connects to an address.
@@ -56,11 +56,12 @@ pub(crate) async fn open<C: Cluster, T: Transport>(
     doors: Doors,
     options: Options,
     listen: impl FnOnce(&Arc<dyn Handler>) + Send,
+    requests: Option<Arc<RequestCounters>>,
 ) -> Result<Box<dyn AnyCluster>> {
     let mut rng = SeededRng::from_entropy();
     let log = ClusterLog::open(cluster, network, address, doors, &mut rng, options, make_order());
     listen(&log.handler());
-    let store = ClusterStore(log);
+    let store = ClusterStore { log, requests };
     // Whoever is given a database may expect that it answers; and P is known from here on.
     let context = Context::unbounded();
     store.end(store.begin(&context, BeginKind::ReadOnly).await?);

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use carnet_base::{CellKey, Result, TableId, Timestamp, Version, WallTime};
 use carnet_sequencer::{ClusterLog, Transport};
@@ -12,6 +13,7 @@ use carnet_store::cluster::Cluster;
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page, RangeRequest,
 };
+use carnet_store_cql::{RequestCounters, Requests};
 
 /// A call on its way.
 type Call<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -63,10 +65,16 @@ pub(crate) trait AnyCluster: Send + Sync + 'static {
     fn leave(&self) -> Call<'_, ()>;
     /// Tells whether this process leads, as far as it knows.
     fn is_leading(&self) -> bool;
+    /// Returns what the cluster was asked for, where it is one of CQL.
+    fn requests(&self) -> Option<Requests>;
 }
 
 /// A cluster, and this process's part of the database on it.
-pub(crate) struct ClusterStore<C: Cluster, T: Transport>(pub(crate) ClusterLog<C, T>);
+pub(crate) struct ClusterStore<C: Cluster, T: Transport> {
+    pub(crate) log: ClusterLog<C, T>,
+    /// What counts the requests to the cluster, where it is one of CQL.
+    pub(crate) requests: Option<Arc<RequestCounters>>,
+}
 
 impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
     fn get<'a>(
@@ -75,7 +83,7 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
         key: &'a CellKey,
         at: At,
     ) -> Call<'a, Result<Option<Version>>> {
-        Box::pin(self.0.get(context, key, at))
+        Box::pin(self.log.get(context, key, at))
     }
 
     fn range<'a>(
@@ -83,15 +91,15 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
         context: &'a Context,
         request: &'a RangeRequest,
     ) -> Call<'a, Result<Page>> {
-        Box::pin(self.0.range(context, request))
+        Box::pin(self.log.range(context, request))
     }
 
     fn begin<'a>(&'a self, context: &'a Context, kind: BeginKind) -> Call<'a, Result<Begun>> {
-        Box::pin(self.0.begin(context, kind))
+        Box::pin(self.log.begin(context, kind))
     }
 
     fn end(&self, begun: Begun) {
-        self.0.end(begun);
+        self.log.end(begun);
     }
 
     fn commit<'a>(
@@ -99,11 +107,11 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
         context: &'a Context,
         request: CommitRequest,
     ) -> Call<'a, Result<Timestamp>> {
-        Box::pin(self.0.commit(context, request))
+        Box::pin(self.log.commit(context, request))
     }
 
     fn outcome<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Result<Outcome>> {
-        Box::pin(self.0.outcome(context, start))
+        Box::pin(self.log.outcome(context, start))
     }
 
     fn outcome_for_reader<'a>(
@@ -112,11 +120,11 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
         start: Timestamp,
         read: Timestamp,
     ) -> Call<'a, Result<Outcome>> {
-        Box::pin(self.0.outcome_for_reader(context, start, read))
+        Box::pin(self.log.outcome_for_reader(context, start, read))
     }
 
     fn published(&self) -> Timestamp {
-        self.0.published()
+        self.log.published()
     }
 
     fn timestamp_at<'a>(
@@ -124,7 +132,7 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
         context: &'a Context,
         wall: WallTime,
     ) -> Call<'a, Result<Timestamp>> {
-        Box::pin(self.0.timestamp_at(context, wall))
+        Box::pin(self.log.timestamp_at(context, wall))
     }
 
     fn wall_time_of<'a>(
@@ -132,30 +140,34 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
         context: &'a Context,
         commit: Timestamp,
     ) -> Call<'a, Result<WallTime>> {
-        Box::pin(self.0.wall_time_of(context, commit))
+        Box::pin(self.log.wall_time_of(context, commit))
     }
 
     fn swept<'a>(&'a self, context: &'a Context) -> Call<'a, Result<Timestamp>> {
-        Box::pin(self.0.swept(context))
+        Box::pin(self.log.swept(context))
     }
 
     fn create_table(&self, table: TableId) -> Call<'_, Result<()>> {
-        Box::pin(self.0.create_table(table))
+        Box::pin(self.log.create_table(table))
     }
 
     fn sweep(&self) -> Call<'_, Result<()>> {
         Box::pin(async {
-            let report = self.0.sweep_past_retention().await?;
+            let report = self.log.sweep_past_retention().await?;
             tracing::info!(?report, "swept");
             Ok(())
         })
     }
 
     fn leave(&self) -> Call<'_, ()> {
-        Box::pin(self.0.leave())
+        Box::pin(self.log.leave())
     }
 
     fn is_leading(&self) -> bool {
-        self.0.is_leading()
+        self.log.is_leading()
+    }
+
+    fn requests(&self) -> Option<Requests> {
+        self.requests.as_deref().map(RequestCounters::read)
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use carnet_base::{Result, block_on};
 
 use super::{Builder, Db};
-use crate::cluster::{self, Address, Cluster, ClusterUrl, Handler, SequencerOptions, Transport};
+use crate::cluster::{
+    self, Address, Cluster, ClusterUrl, Handler, Requests, SequencerOptions, Transport,
+};
 use crate::stores::AnyStore;
 
 impl Builder {
@@ -63,7 +65,7 @@ impl Builder {
         listen: impl FnOnce(&Arc<dyn Handler>) + Send,
     ) -> Result<Db> {
         let doors = cluster::doors(&self.clock, &*self.spawn);
-        let opening = cluster::open(cluster, network, address, doors, options, listen);
+        let opening = cluster::open(cluster, network, address, doors, options, listen, None);
         let store = block_on(Box::pin(opening))?;
         Ok(self.finish(Arc::new(AnyStore::Cluster(store)), None))
     }
@@ -76,6 +78,16 @@ impl Db {
     pub async fn leave(&self) {
         if let AnyStore::Cluster(store) = &*self.inner.store {
             store.leave().await;
+        }
+    }
+
+    /// Returns how many requests this process has sent to its cluster; a database elsewhere has
+    /// none.
+    #[must_use]
+    pub fn cluster_requests(&self) -> Option<Requests> {
+        match &*self.inner.store {
+            AnyStore::Cluster(store) => store.requests(),
+            AnyStore::Local(_) | AnyStore::Memory(_) => None,
         }
     }
 

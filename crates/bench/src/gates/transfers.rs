@@ -1,0 +1,315 @@
+//! Transfers between accounts on a cluster, beside other databases on the same one.
+//!
+//! Each transaction reads two accounts and writes both. A peer is any program that says a line when
+//! it is ready, and then answers a line `CLIENTS MILLISECONDS SEED` with a line of JSON:
+//! `{"committed": n, "again": n, "seconds": s, "p50_us": n, "p99_us": n}`, where `again` counts the
+//! tries that had to be made again. All take their turns within a pass, on a cluster that nothing
+//! else asks meanwhile, so that a noisy minute falls on all of them alike.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use carnet::cluster::Requests;
+use carnet::{Db, Error, Isolation, Key, Result, Table, record};
+use carnet_base::{Clock, Rng, SeededRng, SystemClock};
+use clap::Args;
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+record! {
+    /// An account.
+    pub(crate) struct Account {
+        balance: i64,
+    }
+}
+
+type Accounts = Table<Key<(i64,)>, Account>;
+
+const BALANCE: i64 = 1_000;
+/// Accounts are made by so many a transaction.
+const LOADED_AT_ONCE: i64 = 200;
+
+/// Transfers between two of many accounts of a database over a cluster, beside peers.
+#[derive(Args)]
+pub(crate) struct Transfers {
+    /// The database, whose keyspace is new: cassandra://HOST:PORT/KEYSPACE.
+    #[arg(long)]
+    store: String,
+    #[arg(long, default_value_t = 10_000)]
+    accounts: i64,
+    /// How many clients there are, one transaction each.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 64, 256])]
+    clients: Vec<usize>,
+    /// How long each turn takes.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Passes; the median by transactions per second is shown.
+    #[arg(long, default_value_t = 3)]
+    passes: usize,
+    /// Another database: its name, and the program with its arguments, separated by spaces.
+    #[arg(long = "peer", value_name = "NAME=COMMAND")]
+    peers: Vec<String>,
+}
+
+/// What came of a turn.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Turn {
+    committed: u64,
+    again: u64,
+    seconds: f64,
+    p50_us: u64,
+    p99_us: u64,
+    /// Rounds of Paxos for each transaction, where they are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    paxos_rounds: Option<f64>,
+}
+
+impl Turn {
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    fn per_second(&self) -> f64 {
+        self.committed as f64 / self.seconds
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    engine: &'a str,
+    workload: &'static str,
+    clients: usize,
+    transactions_per_second: f64,
+    #[serde(flatten)]
+    turn: &'a Turn,
+}
+
+/// One of those that are compared.
+enum Engine<'a> {
+    Carnet(&'a Db, &'a Accounts, Isolation),
+    Peer(Peer),
+}
+
+impl Transfers {
+    pub(crate) fn run(&self) -> Result<()> {
+        let db = Db::open(&self.store)?;
+        let accounts: Accounts = db.table("accounts")?;
+        self.load(&db, &accounts)?;
+        let carnet = |isolation| Engine::Carnet(&db, &accounts, isolation);
+        let mut engines = vec![
+            ("carnet-strict-serializable".to_owned(), carnet(Isolation::StrictSerializable)),
+            ("carnet-snapshot".to_owned(), carnet(Isolation::Snapshot)),
+        ];
+        for peer in &self.peers {
+            let (name, command) = peer
+                .split_once('=')
+                .ok_or_else(|| Error::invalid(format!("a peer is NAME=COMMAND, not {peer:?}")))?;
+            engines.push((name.to_owned(), Engine::Peer(Peer::start(command)?)));
+        }
+        for &clients in &self.clients {
+            let mut turns: Vec<Vec<Turn>> = vec![Vec::new(); engines.len()];
+            for pass in 0..self.passes {
+                for ((_, engine), turns) in engines.iter_mut().zip(&mut turns) {
+                    let seed = u64::try_from(pass).unwrap_or(0) + 1;
+                    turns.push(self.turn(engine, clients, seed)?);
+                }
+            }
+            for ((name, _), mut turns) in engines.iter().zip(turns) {
+                turns.sort_by(|a, b| a.per_second().total_cmp(&b.per_second()));
+                print(name, clients, &turns[turns.len() / 2])?;
+            }
+        }
+        self.check(&db, &accounts)
+    }
+
+    fn load(&self, db: &Db, accounts: &Accounts) -> Result<()> {
+        for first in (0..self.accounts).step_by(usize::try_from(LOADED_AT_ONCE).unwrap_or(1)) {
+            let last = (first + LOADED_AT_ONCE).min(self.accounts);
+            db.transact(|tx| {
+                (first..last).try_for_each(|number| {
+                    accounts.put(tx, &Key((number,), ()), &Account { balance: BALANCE })
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Money is neither made nor lost.
+    fn check(&self, db: &Db, accounts: &Accounts) -> Result<()> {
+        let snapshot = db.snapshot()?;
+        let mut total = 0;
+        for number in 0..self.accounts {
+            total += accounts.get(&snapshot, &Key((number,), ()))?.map_or(0, |of| of.balance);
+        }
+        if total == BALANCE * self.accounts {
+            return Ok(());
+        }
+        Err(Error::corrupted(format!("{total} are there of {}", BALANCE * self.accounts)))
+    }
+
+    fn turn(&self, engine: &mut Engine<'_>, clients: usize, seed: u64) -> Result<Turn> {
+        match engine {
+            Engine::Carnet(db, accounts, isolation) => {
+                let before = db.cluster_requests().unwrap_or_default();
+                let mut turn = self.transfer(db, accounts, *isolation, clients, seed)?;
+                let after = db.cluster_requests().unwrap_or_default();
+                #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+                let rounds = (rounds(&after) - rounds(&before)) as f64 / turn.committed as f64;
+                turn.paxos_rounds = Some(rounds);
+                Ok(turn)
+            }
+            Engine::Peer(peer) => peer.turn(clients, self.seconds * 1_000, seed),
+        }
+    }
+
+    fn transfer(
+        &self,
+        db: &Db,
+        accounts: &Accounts,
+        isolation: Isolation,
+        clients: usize,
+        seed: u64,
+    ) -> Result<Turn> {
+        let (clock, barrier, tries) = (SystemClock, Barrier::new(clients + 1), AtomicU64::new(0));
+        let time = Duration::from_secs(self.seconds);
+        let client = |number: usize| -> Result<Histogram<u64>> {
+            let number = u64::try_from(number).unwrap_or(0);
+            let mut rng = SeededRng::new(seed << 32 | number);
+            let mut took = histogram();
+            barrier.wait();
+            let begin = clock.now();
+            let mut last = begin;
+            while last.since(begin) < time {
+                let (from, to) = self.two(&mut rng);
+                let transfer = db.transaction().isolation(isolation);
+                transfer.transact(|tx| {
+                    tries.fetch_add(1, Ordering::Relaxed);
+                    let read =
+                        |key| Ok::<_, Error>(accounts.get(tx, key)?.map_or(0, |of| of.balance));
+                    let (a, b) = (read(&from)?, read(&to)?);
+                    accounts.put(tx, &from, &Account { balance: a - 1 })?;
+                    accounts.put(tx, &to, &Account { balance: b + 1 })
+                })?;
+                let now = clock.now();
+                took.saturating_record(u64::try_from(now.since(last).as_micros()).unwrap_or(0));
+                last = now;
+            }
+            Ok(took)
+        };
+        let (took, elapsed) = thread::scope(|scope| {
+            let clients: Vec<_> = (0..clients)
+                .map(|number| {
+                    let client = &client;
+                    scope.spawn(move || client(number))
+                })
+                .collect();
+            barrier.wait();
+            let begin = clock.now();
+            let mut all = histogram();
+            for client in clients {
+                let took = client.join().expect("no client panics")?;
+                all.add(&took).expect("all histograms have the same bounds");
+            }
+            Ok::<_, Error>((all, clock.now().since(begin)))
+        })?;
+        Ok(Turn {
+            committed: took.len(),
+            again: tries.into_inner() - took.len(),
+            seconds: elapsed.as_secs_f64(),
+            p50_us: took.value_at_quantile(0.5),
+            p99_us: took.value_at_quantile(0.99),
+            paxos_rounds: None,
+        })
+    }
+
+    fn two(&self, rng: &mut SeededRng) -> (Key<(i64,)>, Key<(i64,)>) {
+        let count = u64::try_from(self.accounts.max(2)).unwrap_or(2);
+        let from = rng.below(count);
+        let to = (from + 1 + rng.below(count - 1)) % count;
+        let key = |number: u64| Key((i64::try_from(number).unwrap_or(0),), ());
+        (key(from), key(to))
+    }
+}
+
+/// Conditional writes, and reads that settle them.
+const fn rounds(requests: &Requests) -> u64 {
+    requests.conditional_writes + requests.serial_reads
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 600_000_000, 3).expect("the bounds are valid")
+}
+
+fn print(engine: &str, clients: usize, turn: &Turn) -> Result<()> {
+    let transactions_per_second = (turn.per_second() * 10.0).round() / 10.0;
+    let line = Line { engine, workload: "transfers", clients, transactions_per_second, turn };
+    let text = serde_json::to_string(&line)
+        .map_err(|error| Error::invalid("a figure is no JSON").with_source(error))?;
+    println!("{text}");
+    Ok(())
+}
+
+/// Another database's program.
+struct Peer {
+    command: String,
+    child: Child,
+    says: BufReader<ChildStdout>,
+    hears: Option<ChildStdin>,
+}
+
+impl Peer {
+    fn start(command: &str) -> Result<Self> {
+        let mut words = command.split_whitespace();
+        let program = words.next().ok_or_else(|| Error::invalid("a peer without a program"))?;
+        let child = Command::new(program)
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| {
+                Error::unavailable(format!("cannot run {command}")).with_source(error)
+            });
+        let mut child = child?;
+        let (says, hears) = (child.stdout.take(), child.stdin.take());
+        let says = BufReader::new(says.expect("it is piped"));
+        let mut peer = Self { command: command.to_owned(), child, says, hears };
+        peer.line()?;
+        Ok(peer)
+    }
+
+    fn turn(&mut self, clients: usize, millis: u64, seed: u64) -> Result<Turn> {
+        let asked = match &mut self.hears {
+            Some(hears) => {
+                writeln!(hears, "{clients} {millis} {seed}").and_then(|()| hears.flush())
+            }
+            None => Ok(()),
+        };
+        asked.map_err(|error| self.gone().with_source(error))?;
+        let line = self.line()?;
+        serde_json::from_str(&line).map_err(|error| {
+            Error::invalid(format!("{} said {line:?}", self.command)).with_source(error)
+        })
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        match self.says.read_line(&mut line) {
+            Ok(1..) => Ok(line),
+            Ok(0) => Err(self.gone()),
+            Err(error) => Err(self.gone().with_source(error)),
+        }
+    }
+
+    fn gone(&self) -> Error {
+        Error::unavailable(format!("{} has ended, or says nothing", self.command))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It ends with its input.
+        self.hears = None;
+        let _ = self.child.wait();
+    }
+}
