@@ -41,6 +41,11 @@ impl<T> Groups<T> {
         queue.next()
     }
 
+    /// Returns how many entries wait for a row.
+    pub(crate) fn waiting(&self, row: &CommitRow) -> usize {
+        self.rows.get(row).map_or(0, |queue| queue.waiting.len())
+    }
+
     /// Ends a row's group, and returns the next one where entries have gathered.
     pub(crate) fn done(&mut self, row: &CommitRow) -> Option<Vec<T>> {
         let queue = self.rows.get_mut(row)?;

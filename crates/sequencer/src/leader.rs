@@ -37,6 +37,7 @@ use crate::commit_table::{CommitTable, Place, action_leaves_unconfirmed};
 use crate::doors::{Doors, Options};
 use crate::futures::Bell;
 use crate::groups::Groups;
+use crate::lanes::Lanes;
 use crate::message::{ClientId, Released, Request, Response, Token};
 use crate::oneshot::{Sender, channel, lock};
 use crate::prefix::Prefix;
@@ -72,6 +73,7 @@ struct State {
     remembered: VecDeque<Timestamp>,
     prefix: Prefix<Resolved>,
     groups: Groups<Entry>,
+    lanes: Lanes,
     /// Why it ended.
     ended: Option<Ended>,
 }
@@ -290,18 +292,26 @@ impl<C: Cluster> Leader<C> {
         let begun = match state.clients.get(client, token) {
             Some(begun) => begun,
             None => {
+                if kind == BeginKind::ReadWrite && self.has_headroom() {
+                    self.order.skip_to(state.lanes.next(self.order.latest()));
+                }
                 let begun = self.order.begin(kind)?;
                 state.clients.opened(client, token, begun, self.doors.timer.now());
                 begun
             }
         };
         drop(state);
-        if self.order.headroom() < self.options.lease.bound_step / 2 {
+        if !self.has_headroom() {
             self.bell.ring();
         }
         let epoch_first = self.term.first;
         let released = Released { read: begun.read, start: begun.start, epoch_first };
         Ok(Response::Released(released))
+    }
+
+    /// Tells whether the bound need not be raised yet.
+    fn has_headroom(&self) -> bool {
+        self.order.headroom() >= self.options.lease.bound_step / 2
     }
 
     fn heard_of(&self, client: ClientId, oldest: Token) {
@@ -379,6 +389,8 @@ impl<C: Cluster> Leader<C> {
         state.decided.insert(start, Decided::Pending(vec![sender]));
         let row = place.row.clone();
         let group = state.groups.push(&row, Entry { start, commit, place });
+        let waiting = state.groups.waiting(&row);
+        state.lanes.waiting(start, waiting);
         drop(state);
         if let Some(group) = group {
             self.send(row, group);

@@ -45,7 +45,7 @@
 //! # The rooms
 //!
 //! What decides is pure and has no clock: `candidate` (who leads), `fence` (one row), the remainder
-//! loop (entries of one row), `groups` (what goes together), `prefix` (how far P is), `clients`
+//! loop (entries of one row), `groups` and `lanes` (what goes together), `prefix` (how far P is), `clients`
 //! (whose snapshots are open). What acts is thin: `node`, `leader`, `log`. Tasks, time and the
 //! network enter by doors ([`Doors`], [`Transport`]); only [`wire`], the network over TCP, has a
 //! runtime behind it.
@@ -63,6 +63,7 @@ mod doors;
 mod fence;
 mod futures;
 mod groups;
+mod lanes;
 mod leader;
 pub mod lease;
 mod log;
