@@ -210,6 +210,12 @@ impl<const N: usize> Node<N> {
             return lower;
         }
         let upper = self.partition(lower, len, |other| other <= head);
+        if upper - lower == 1
+            && let Some(cell) = self.cell(lower)
+        {
+            // Most likely the very cell: its payload comes with its key.
+            arena.prefetch_cell(cell);
+        }
         let is_before = |at: usize| {
             let order = self.key(arena, at).map_or(Less, |other| other.cmp(key));
             order == Less || (or_at && order == Equal)
