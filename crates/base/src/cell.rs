@@ -127,15 +127,30 @@ impl CellKey {
     /// Where the partition key is longer than [`LEN_MAX`].
     #[must_use]
     pub fn new(table: TableId, partition: &PartitionKey, clustering: impl AsRef<[u8]>) -> Self {
-        let (bytes, clustering) = (partition.bytes(), clustering.as_ref());
+        Self::of_some_table(partition, clustering.as_ref())(table)
+    }
+
+    /// Names a cell of a table that is still to be looked up, in the memory in which it will stay.
+    ///
+    /// # Panics
+    ///
+    /// As [`CellKey::new`].
+    pub fn of_some_table(
+        partition: &PartitionKey,
+        clustering: &[u8],
+    ) -> impl FnOnce(TableId) -> Self + Send + use<> {
+        let bytes = partition.bytes();
         let len = u16::try_from(bytes.len()).expect("a partition key has at most LEN_MAX bytes");
         let mut key = BytesMut::with_capacity(FRAME_BYTES + bytes.len() + clustering.len());
-        key.put_u32(table.0);
+        key.put_u32(0);
         key.put_u64(ordered(partition.token()));
         key.put_u16(len);
         key.put_slice(bytes);
         key.put_slice(clustering);
-        Self(key.freeze())
+        move |table| {
+            (&mut key[..]).put_u32(table.0);
+            Self(key.freeze())
+        }
     }
 
     /// Takes a cell key's bytes.

@@ -90,10 +90,10 @@ impl RawTable {
         handle: &'a H,
         key: impl AsRef<[u8]>,
     ) -> H::Out<'a, Result<Option<Bytes>>> {
-        let key = Bytes::copy_from_slice(key.as_ref());
+        let cell = cell(key.as_ref());
         let tx = handle.tx();
         H::run(async move {
-            let cell = cell(self.id(tx).await?, key);
+            let cell = cell(self.id(tx).await?);
             Ok(tx.get_cell(&cell).await?.map(|entry| entry.payload))
         })
     }
@@ -109,10 +109,9 @@ impl RawTable {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> H::Out<'a, Result<()>> {
-        let key = Bytes::copy_from_slice(key.as_ref());
-        let value = Bytes::copy_from_slice(value.as_ref());
+        let (cell, value) = (cell(key.as_ref()), Bytes::copy_from_slice(value.as_ref()));
         let tx = handle.tx();
-        H::run(async move { tx.put_cell(cell(self.id(tx).await?, key), value) })
+        H::run(async move { tx.put_cell(cell(self.id(tx).await?), value) })
     }
 
     /// Deletes a key, whether it is there or not.
@@ -125,9 +124,8 @@ impl RawTable {
         handle: &'a H,
         key: impl AsRef<[u8]>,
     ) -> H::Out<'a, Result<()>> {
-        let key = Bytes::copy_from_slice(key.as_ref());
-        let tx = handle.tx();
-        H::run(async move { tx.delete_cell(cell(self.id(tx).await?, key)) })
+        let (cell, tx) = (cell(key.as_ref()), handle.tx());
+        H::run(async move { tx.delete_cell(cell(self.id(tx).await?)) })
     }
 
     /// Reads the keys of a range, in their order.
@@ -170,8 +168,9 @@ fn partition() -> PartitionKey {
     PartitionKey::with_token(Token::MIN, Bytes::new())
 }
 
-fn cell(table: TableId, key: Bytes) -> CellKey {
-    CellKey::new(table, &partition(), key)
+/// Copies a key once, before the table is known.
+fn cell(key: &[u8]) -> impl FnOnce(TableId) -> CellKey + Send + use<> {
+    CellKey::of_some_table(&partition(), key)
 }
 
 /// The cells of a range of a [`RawTable`], fetched a page at a time.
