@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use carnet_base::commit_encoding::v2::ROWS_PER_QUANTUM;
 use carnet_base::{CommitEntry, Error, ErrorKind, Moment, Result, Timer, Timestamp};
 use carnet_store::cluster::{Cluster, CommitRow, NewEntry};
 use carnet_store::{BeginKind, Claim, CommitOrder, Outcome, check_handed_out};
@@ -292,7 +293,8 @@ impl<C: Cluster> Leader<C> {
         let begun = match state.clients.get(client, token) {
             Some(begun) => begun,
             None => {
-                if kind == BeginKind::ReadWrite && self.has_headroom() {
+                // What is left out must not be what a later start would have needed.
+                if kind == BeginKind::ReadWrite && self.has_headroom(ROWS_PER_QUANTUM) {
                     self.order.skip_to(state.lanes.next(self.order.latest()));
                 }
                 let begun = self.order.begin(kind)?;
@@ -301,7 +303,7 @@ impl<C: Cluster> Leader<C> {
             }
         };
         drop(state);
-        if !self.has_headroom() {
+        if !self.has_headroom(0) {
             self.bell.ring();
         }
         let epoch_first = self.term.first;
@@ -309,9 +311,9 @@ impl<C: Cluster> Leader<C> {
         Ok(Response::Released(released))
     }
 
-    /// Tells whether the bound need not be raised yet.
-    fn has_headroom(&self) -> bool {
-        self.order.headroom() >= self.options.lease.bound_step / 2
+    /// Tells whether the bound need not be raised for so many timestamps.
+    fn has_headroom(&self, timestamps: u64) -> bool {
+        self.order.headroom() >= self.options.lease.bound_step / 2 + timestamps
     }
 
     fn heard_of(&self, client: ClientId, oldest: Token) {
