@@ -47,6 +47,10 @@ pub enum Mutant {
     CellsNotAwaited,
     /// A new leader does not raise the epoch of rows, and entries are put without it (I5).
     FenceLeftOut,
+    /// A leader decides for starts of an older term, of which its rules know nothing (I6).
+    OlderStartsDecided,
+    /// A leader decides again when a request comes again (I6).
+    DecidedTwice,
     /// A leader releases snapshots without the proof that it still leads (I7).
     SnapshotWithoutProof,
     /// An entry whose put timed out counts as put (I8).
@@ -73,7 +77,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, each with the scenarios that must find it.
-    pub const ALL: [(Self, &[Scenario]); 29] = [
+    pub const ALL: [(Self, &[Scenario]); 31] = [
         (Self::ReadPointsIgnored, BOTH),
         (Self::ReadRangesIgnored, BOTH),
         (Self::BlindWritesUnchecked, BOTH),
@@ -92,6 +96,8 @@ impl Mutant {
         (Self::ManifestNotSynced, EMBEDDED),
         (Self::CellsNotAwaited, CLUSTER),
         (Self::FenceLeftOut, CLUSTER),
+        (Self::OlderStartsDecided, CLUSTER),
+        (Self::DecidedTwice, CLUSTER),
         (Self::SnapshotWithoutProof, CLUSTER),
         (Self::UnknownPutCounts, CLUSTER),
         (Self::TouchLeftOut, CLUSTER),

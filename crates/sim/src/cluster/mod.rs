@@ -2,6 +2,7 @@
 //! believing that they lead.
 
 mod agreed;
+mod desk;
 mod faults;
 mod network;
 mod seams;
@@ -19,6 +20,7 @@ use carnet_sequencer::{Address, ClusterLog, Doors, LeaseOptions, MakeOrder, Opti
 use carnet_store::{Context, Life, Outcome};
 use carnet_txn::{Isolation, Limits, Sequencer};
 
+use self::desk::{Desk, Term};
 use self::network::Network;
 use self::seams::Seam;
 use self::weak::{WeakCluster, Weather};
@@ -221,7 +223,10 @@ impl World {
             seen: Arc::default(),
         };
         let conflict_bytes = self.setup.conflict_bytes;
+        let term = Term::default();
+        let led = term.clone();
         let make_order: MakeOrder = Arc::new(move |first: Timestamp| {
+            led.begin(first);
             let first = match mutant {
                 Some(Mutant::StartsHandedOutTwice) => {
                     Timestamp::new(first.get().saturating_sub(50).max(1)).unwrap_or(first)
@@ -242,7 +247,7 @@ impl World {
             self.setup.options,
             make_order,
         );
-        network.listen(address(process), tasks, &log.handler());
+        network.listen(address(process), tasks, Desk::of(&log.handler(), term, mutant));
         self.logs.borrow_mut().insert(process, Arc::new(log));
     }
 

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use carnet_base::{Tasks, Timer};
 use carnet_sequencer::message::{Request, Response};
-use carnet_sequencer::{Address, Handler, Transport, Unanswered};
+use carnet_sequencer::{Address, Transport, Unanswered};
 
+use super::desk::Desk;
 use crate::dice::Dice;
 use crate::executor::{Process, SimTasks, SimTimer};
 
@@ -38,7 +39,7 @@ struct State {
 struct Station {
     process: Process,
     tasks: SimTasks,
-    handler: Weak<dyn Handler>,
+    desk: Arc<Desk>,
 }
 
 /// Where an answer is laid down.
@@ -73,9 +74,8 @@ impl Network {
     }
 
     /// Has a process answer at an address.
-    pub(super) fn listen(&self, address: Address, tasks: SimTasks, handler: &Arc<dyn Handler>) {
-        let handler = Arc::downgrade(handler);
-        let station = Station { process: self.process, tasks, handler };
+    pub(super) fn listen(&self, address: Address, tasks: SimTasks, desk: Desk) {
+        let station = Station { process: self.process, tasks, desk: Arc::new(desk) };
         self.lock().stations.insert(address, station);
     }
 
@@ -114,11 +114,10 @@ impl Network {
     fn deliver(&self, station: &Station, request: Request, letterbox: Arc<Letterbox>) {
         let Some(there) = self.travel(self.process, station.process) else { return };
         let back = self.travel(station.process, self.process);
-        let (timer, handler) = (self.timer.clone(), Weak::clone(&station.handler));
+        let (timer, desk) = (self.timer.clone(), Arc::clone(&station.desk));
         station.tasks.spawn(Box::pin(async move {
             timer.wait(there).await;
-            let Some(handler) = handler.upgrade() else { return };
-            let response = handler.handle(request).await;
+            let Some(response) = desk.answer(request).await else { return };
             if let Some(back) = back {
                 timer.wait(back).await;
                 letterbox.put(response);
