@@ -143,3 +143,21 @@ impl Deref for Counters {
 pub(crate) fn add(counter: &AtomicU64, count: usize) {
     counter.fetch_add(count as u64, Ordering::Relaxed);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_all_threads_have_counted_is_added_up() {
+        const THREADS: usize = STRIPES + 1;
+        let counters = Counters::default();
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| (0..100).for_each(|_| add(&counters.gets, 2)));
+            }
+        });
+        let Metrics { gets, pages, .. } = counters.snapshot();
+        assert_eq!((gets, pages), (200 * THREADS as u64, 0));
+    }
+}
