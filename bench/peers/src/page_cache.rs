@@ -157,6 +157,7 @@ mod tests {
             memtable_bytes: 1 << 20,
             cache_bytes: 1 << 20,
             cache_binds: true,
+            checks_conflicts: false,
         };
         let store = engines::open(Kind::Lmdb, &setup).unwrap();
         load(&*store, Rows::new(1), 20_000).unwrap();
