@@ -20,10 +20,29 @@ pub(super) trait Partition: Clone + Default {
     type Name: Clone + Ord;
 
     fn of(agreed: &mut Agreed) -> &mut BTreeMap<Self::Name, Settling<Self>>;
+
+    /// What a doubt adds to what is agreed on, if anything: one replica may keep it for itself.
+    fn added(doubt: &Self, agreed: &Self) -> Option<Self>;
+
+    /// Adds it.
+    fn with(&self, added: &Self) -> Self;
 }
 
 impl Partition for Row {
     type Name = CommitRow;
+
+    /// Entries; what the others have for a column is newer.
+    fn added(doubt: &Self, agreed: &Self) -> Option<Self> {
+        let mut added = Self { epoch: None, ..doubt.clone() };
+        added.entries.retain(|column, _| !agreed.entries.contains_key(column));
+        (!added.entries.is_empty()).then_some(added)
+    }
+
+    fn with(&self, added: &Self) -> Self {
+        let mut row = self.clone();
+        row.entries.extend(added.entries.clone());
+        row
+    }
 
     fn of(agreed: &mut Agreed) -> &mut BTreeMap<CommitRow, Settling<Self>> {
         &mut agreed.rows
@@ -32,6 +51,15 @@ impl Partition for Row {
 
 impl Partition for Option<Bytes> {
     type Name = Register;
+
+    /// Nothing: there is one value, and the others' is newer.
+    fn added(_: &Self, _: &Self) -> Option<Self> {
+        None
+    }
+
+    fn with(&self, _: &Self) -> Self {
+        self.clone()
+    }
 
     fn of(agreed: &mut Agreed) -> &mut BTreeMap<Register, Settling<Self>> {
         &mut agreed.registers
@@ -53,14 +81,28 @@ pub(super) struct Doubt<P> {
     pub(super) ends: Option<Duration>,
 }
 
-impl<P: Clone> Settling<P> {
-    /// Completes what is in doubt, or makes it impossible: a round asks two replicas of three.
-    pub(super) fn settle(&mut self, dice: &mut Dice) {
-        if let Some(doubt) = self.doubt.take()
-            && dice.below(3) < 2
-        {
+impl<P: Partition> Settling<P> {
+    /// Completes what is in doubt, or passes it by: a round asks two replicas of three. What was
+    /// passed by is returned, as far as it adds something.
+    pub(super) fn settle(&mut self, dice: &mut Dice) -> Option<Doubt<P>> {
+        let doubt = self.doubt.take()?;
+        if dice.below(3) < 2 {
             self.value = doubt.value;
+            return None;
         }
+        P::added(&doubt.value, &self.value).map(|value| Doubt { value, ..doubt })
+    }
+
+    /// Agrees on a value, or on none, in a round that has passed something by: what the value does
+    /// not replace stays on its replica.
+    pub(super) fn agree(&mut self, next: Option<P>, passed: Option<Doubt<P>>) {
+        if let Some(next) = next {
+            self.value = next;
+        }
+        self.doubt = passed.and_then(|doubt| {
+            let added = P::added(&doubt.value, &self.value)?;
+            Some(Doubt { value: self.value.with(&added), ..doubt })
+        });
     }
 
     fn advance(&mut self, now: Duration) {
@@ -154,5 +196,58 @@ impl Row {
         let mut next = self.clone();
         next.entries.retain(|column, _| !columns.contains(column));
         next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(column: &'static str, value: &'static str) -> NewEntry {
+        NewEntry { column: Bytes::from_static(column.as_bytes()), value: value.into() }
+    }
+
+    /// A row with an entry on one replica alone.
+    fn doubtful() -> Settling<Row> {
+        let (next, _) = Row::default().put(None, &[entry("x", "old")]);
+        let doubt = Doubt { value: next.unwrap(), replica: 0, ends: None };
+        Settling { value: Row::default(), doubt: Some(doubt) }
+    }
+
+    /// Passes by what is in doubt.
+    fn passed(row: &mut Settling<Row>) -> Option<Doubt<Row>> {
+        let doubt = row.doubt.take().unwrap();
+        Row::added(&doubt.value, &row.value).map(|value| Doubt { value, ..doubt })
+    }
+
+    fn seen(row: &Settling<Row>) -> Option<Bytes> {
+        row.seen(|replica| replica == 0).entries.get(&entry("x", "").column).cloned()
+    }
+
+    #[test]
+    fn a_fence_passes_an_entry_by_and_a_marker_in_its_column_ends_it() {
+        let mut row = doubtful();
+        let doubt = passed(&mut row);
+        let (fenced, answer) = row.value.raise(None, Epoch(2));
+        assert_eq!(answer, RowAnswer::Applied);
+        row.agree(fenced, doubt);
+        assert_eq!(seen(&row), Some("old".into()));
+        assert!(row.value.entries.is_empty(), "nothing is agreed on");
+        assert_eq!(row.doubt.as_ref().unwrap().value.epoch, Some(Epoch(2)));
+        let doubt = passed(&mut row);
+        let (marked, _) = row.value.put(None, &[entry("x", "abort")]);
+        row.agree(marked, doubt);
+        assert_eq!((seen(&row), row.doubt.is_some()), (Some("abort".into()), false));
+    }
+
+    #[test]
+    fn what_is_deleted_does_not_come_back_from_a_touch_that_is_in_doubt() {
+        let mut row = Settling { value: doubtful().doubt.unwrap().value, doubt: None };
+        let (touched, _) = row.value.touch(&[entry("x", "old")]);
+        row.doubt = Some(Doubt { value: touched.unwrap(), replica: 0, ends: None });
+        let doubt = passed(&mut row);
+        let deleted = row.value.without(&[entry("x", "").column]);
+        row.agree(Some(deleted), doubt);
+        assert_eq!(seen(&row), None);
     }
 }

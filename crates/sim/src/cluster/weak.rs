@@ -13,8 +13,10 @@
 //! * A read asks two replicas, drawn at random, and sees what either has.
 //! * A conditional write is agreed on or not. A time-out says neither: nothing may have happened;
 //!   or all of it; or the proposal lives on one replica, where a plain read may see it and the
-//!   next may not. The next round on the same row settles it, either way; or it is completed
-//!   later by itself.
+//!   next may not. The next round on the same row completes it or makes it impossible; or it is
+//!   completed later by itself.
+//! * In some runs rounds *forget*: an entry that one did not see lives on where it is, unless that
+//!   round put another into its column, which a fence does not.
 //! * A delete leaves a tombstone at each replica that it reaches, which is collected after a grace:
 //!   what a replica slept through may come back then.
 //! * Processes can be cut off from replicas, and replicas can be down.
@@ -76,6 +78,8 @@ struct State {
     collected: BTreeMap<(Duration, u64), (usize, Blind)>,
     /// What entries that were swept had said.
     swept: BTreeMap<Timestamp, CommitEntry>,
+    /// Whether what a round did not see outlives it.
+    forgets: bool,
     cut: BTreeSet<(Process, usize)>,
     down: BTreeSet<usize>,
 }
@@ -355,6 +359,7 @@ impl WeakCluster {
             sent: dice.below(2),
             collected: BTreeMap::new(),
             swept: BTreeMap::new(),
+            forgets: dice.percent(30),
             cut: BTreeSet::new(),
             down: BTreeSet::new(),
             dice,
@@ -459,17 +464,16 @@ impl WeakCluster {
                 Round::Nothing => None,
                 Round::Agreed { is_answered } => {
                     let agreed = P::of(&mut state.agreed).entry(name.clone()).or_default();
-                    agreed.settle(&mut state.dice);
+                    let passed = agreed.settle(&mut state.dice).filter(|_| state.forgets);
                     let (next, answer) = decide(&agreed.value);
-                    if let Some(next) = next {
-                        agreed.value = next;
-                    }
+                    agreed.agree(next, passed);
                     is_answered.then_some(Ok(answer))
                 }
                 Round::Doubt => {
                     let agreed = P::of(&mut state.agreed).entry(name.clone()).or_default();
                     // Its first half is a round like any other.
-                    agreed.settle(&mut state.dice);
+                    let passed = agreed.settle(&mut state.dice).filter(|_| state.forgets);
+                    agreed.agree(None, passed);
                     if let (Some(value), _) = decide(&agreed.value) {
                         let ends = state.dice.percent(30).then_some(now + ends);
                         agreed.doubt = Some(Doubt { value, replica, ends });
