@@ -15,7 +15,6 @@ use futures::stream::{StreamExt, TryStreamExt, iter};
 use scylla::statement::Consistency;
 
 use crate::cluster::CqlCluster;
-use crate::load::Found;
 use crate::partition::stored;
 use crate::scan::{Filling, Scan, Wanted, bind_time};
 use crate::session::{Bind, How};
@@ -86,14 +85,7 @@ impl ClusterCells for CqlCluster {
         if let [key] = keys {
             return Ok(vec![self.read_version(context, key, through).await?]);
         }
-        let mut cells = keys.to_vec();
-        cells.sort_unstable();
-        cells.dedup();
-        let mut found = Found::with_capacity(cells.len());
-        for cells in cells.chunk_by(|a, b| a.table() == b.table()) {
-            found.extend(self.load(context, cells, through).await?);
-        }
-        Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
+        self.load(context, keys, through).await
     }
 
     async fn read_range(&self, context: &Context, request: &RangeRequest) -> Faulty<Page> {

@@ -53,6 +53,5 @@ mod statement;
 mod tls;
 
 pub use cluster::CqlCluster;
-pub use load::Found;
 pub use options::{CqlOptions, Credentials, Quorum, Replication, TlsFiles};
 pub use requests::{RequestCounters, Requests};

@@ -1,17 +1,16 @@
 //! Reads of many cells: planned, sent by several lanes, and learned from.
 //!
 //! How many cells go into a batch, and how many batches are under way, `carnet_store::loader`
-//! finds out. Reads of one table learn together where their rows have about as many cells: a
-//! partition costs a node more than a cell of it.
+//! finds out. Reads of one table learn together where they and their rows have about as many cells:
+//! a partition costs a node more than a cell of it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use carnet_base::{Bytes, CellKey, TableId, Timestamp, Version};
 use carnet_store::Context;
 use carnet_store::cluster::Faulty;
-use carnet_store::loader::{Answered, Batch, Grouping, Limits, Planner, Request, Setting, Tuner};
+use carnet_store::loader::{Batch, Done, Grouping, Limits, Planner, Request, Setting, Tuner};
 use futures::future::try_join_all;
 use futures::stream::{StreamExt, TryStreamExt, iter};
 
@@ -31,29 +30,27 @@ const NAMES_MAX_SCYLLA: usize = 100;
 const REQUESTS_MAX: usize = 32;
 
 /// Cells that have a version, with it.
-pub type Found = HashMap<CellKey, Version>;
+type Found = Vec<(CellKey, Version)>;
 
-/// Which reads are alike: the table, and how many cells a row has, as a power of four.
-type Kind = (TableId, u32);
+/// Which reads are alike: the table, and how many cells a read and a row have, as powers of four.
+type Kind = (TableId, u32, u32);
 
 /// What reads of many cells have learned.
 #[derive(Default)]
 pub(crate) struct Loads(Mutex<HashMap<Kind, Tuner>>);
 
-/// A read that has begun and ends when this is dropped.
+/// A read that has begun. Where it is dropped it was given up.
 struct Reading<'a> {
     loads: &'a Loads,
     kind: Kind,
     setting: Setting,
+    is_over: bool,
 }
-
-/// Tells what became of a batch: how many bytes came, where it did not fail, and when.
-type Watch<'a> = dyn Fn(&Batch, Option<usize>, Duration) + Send + Sync + 'a;
 
 impl Loads {
     fn begin(&self, kind: Kind, cells: usize) -> Reading<'_> {
         let setting = self.tuners().entry(kind).or_default().begin(cells);
-        Reading { loads: self, kind, setting }
+        Reading { loads: self, kind, setting, is_over: false }
     }
 
     fn tuners(&self) -> MutexGuard<'_, HashMap<Kind, Tuner>> {
@@ -62,21 +59,32 @@ impl Loads {
 }
 
 impl Reading<'_> {
-    fn with<T>(&self, act: impl FnOnce(&mut Tuner) -> T) -> T {
-        act(self.loads.tuners().entry(self.kind).or_default())
+    /// Learns from what became of it.
+    fn end(mut self, done: Option<&Done>) {
+        self.is_over = true;
+        self.with(|tuner, setting| match done {
+            Some(done) => tuner.end(setting, done),
+            None => tuner.fail(setting),
+        });
+    }
+
+    fn with(&self, act: impl FnOnce(&mut Tuner, Setting)) {
+        act(self.loads.tuners().entry(self.kind).or_default(), self.setting);
     }
 }
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        self.with(Tuner::end);
+        if !self.is_over {
+            self.with(|tuner, _| tuner.give_up());
+        }
     }
 }
 
 impl CqlCluster {
     /// Reads the cells of a table that batches of the caller's own ask for, at most so many batches
-    /// at a time: to compare with what
-    /// [`read_versions`](carnet_store::cluster::ClusterCells::read_versions) chooses itself.
+    /// at a time; returns those that have a version, in any order. It is there to be compared with
+    /// what [`read_versions`](carnet_store::cluster::ClusterCells::read_versions) chooses itself.
     ///
     /// # Errors
     ///
@@ -87,13 +95,50 @@ impl CqlCluster {
         (table, through): (TableId, Timestamp),
         batches: Vec<Batch>,
         lanes: usize,
-    ) -> Faulty<Found> {
+    ) -> Faulty<Vec<(CellKey, Version)>> {
         self.need_table(table).await?;
-        self.send(context, (table, through), (batches, lanes), &|_, _, _| ()).await
+        let reads = batches.into_iter().map(|batch| async move {
+            let how = self.within(context, self.session.read())?;
+            let scan = Scan { cluster: self, how, table, wanted: Wanted::Newest(through) };
+            scan.batch(&batch, through).await
+        });
+        let all = iter(reads).buffer_unordered(lanes.max(1));
+        let add = |mut all: Found, found: Found| async move {
+            all.extend(found);
+            Ok(all)
+        };
+        all.try_fold(Found::new(), add).await
+    }
+
+    /// Reads many cells.
+    pub(crate) async fn load(
+        &self,
+        context: &Context,
+        keys: &[CellKey],
+        through: Timestamp,
+    ) -> Faulty<Vec<Option<Version>>> {
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        // Keys come with many in their order as a rule, which a stable sort makes use of.
+        order.sort_by(|a, b| keys[*a].cmp(&keys[*b]));
+        let mut cells: Vec<CellKey> = order.iter().map(|place| keys[*place].clone()).collect();
+        cells.dedup();
+        let mut found = Found::with_capacity(cells.len());
+        for cells in cells.chunk_by(|a, b| a.table() == b.table()) {
+            found.extend(self.load_table(context, cells, through).await?);
+        }
+        found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut found = found.into_iter().peekable();
+        let mut versions = vec![None; keys.len()];
+        for place in order {
+            while found.next_if(|(key, _)| *key < keys[place]).is_some() {}
+            let here = found.peek().filter(|(key, _)| *key == keys[place]);
+            versions[place] = here.map(|(_, version)| version.clone());
+        }
+        Ok(versions)
     }
 
     /// Reads cells of one table, which are in their order.
-    pub(crate) async fn load(
+    async fn load_table(
         &self,
         context: &Context,
         cells: &[CellKey],
@@ -102,19 +147,23 @@ impl CqlCluster {
         let Some(table) = cells.first().map(CellKey::table) else { return Ok(Found::new()) };
         self.need_table(table).await?;
         let rows = cells.chunk_by(CellKey::same_partition).count();
-        let kind = (table, (cells.len() / rows).ilog2() / 2);
+        let kind = (table, cells.len().ilog2() / 2, (cells.len() / rows).ilog2() / 2);
         let reading = self.loads.begin(kind, cells.len());
-        let Setting { batch_cells, lanes, sharers } = reading.setting;
-        let batches = self.planner(Limits::both(batch_cells)).plan(cells);
-        let in_flight = batches.len().min(lanes) * sharers;
-        let watch = |batch: &Batch, bytes: Option<usize>, took| {
-            let cells = batch.cells();
-            reading.with(|tuner| match bytes {
-                Some(bytes) => tuner.answered(&Answered { cells, bytes, in_flight, took }),
-                None => tuner.failed(in_flight),
-            });
-        };
-        self.send(context, (table, through), (batches, lanes), &watch).await
+        let began = self.clock.now();
+        let batches = self.planner(Limits::both(reading.setting.batch_cells)).plan(cells);
+        let (count, lanes) = (batches.len(), reading.setting.lanes);
+        let found = self.read_batches(context, (table, through), batches, lanes).await;
+        let done = found.as_ref().ok().map(|found| Done {
+            cells: cells.len(),
+            batches: count,
+            bytes: bytes_of(found),
+            took: self.clock.now().since(began),
+        });
+        // Where the caller's own time was over, nothing is said of the cluster.
+        if done.is_some() || context.check(&*self.clock).is_ok() {
+            reading.end(done.as_ref());
+        }
+        found
     }
 
     /// Puts rows together, and statements no larger than the cluster takes them.
@@ -122,37 +171,10 @@ impl CqlCluster {
         let names_max = if self.session.is_scylla() { NAMES_MAX_SCYLLA } else { NAMES_MAX };
         Planner { grouping: Grouping::Rows, limits, names_max, requests_max: REQUESTS_MAX }
     }
-
-    async fn send(
-        &self,
-        context: &Context,
-        (table, through): (TableId, Timestamp),
-        (batches, lanes): (Vec<Batch>, usize),
-        watch: &Watch<'_>,
-    ) -> Faulty<Found> {
-        let reads = batches.into_iter().map(|batch| async move {
-            let how = self.within(context, self.session.read())?;
-            let scan = Scan { cluster: self, how, table, wanted: Wanted::Newest(through) };
-            let began = self.clock.now();
-            let read = scan.batch(&batch, through).await;
-            watch(
-                &batch,
-                read.as_ref().ok().map(|found| bytes_of(found)),
-                self.clock.now().since(began),
-            );
-            read
-        });
-        let all = iter(reads).buffer_unordered(lanes.max(1));
-        let add = |mut all: Found, found: Vec<(CellKey, Version)>| async move {
-            all.extend(found);
-            Ok(all)
-        };
-        all.try_fold(Found::new(), add).await
-    }
 }
 
 impl Scan<'_> {
-    async fn batch(&self, batch: &Batch, through: Timestamp) -> Faulty<Vec<(CellKey, Version)>> {
+    async fn batch(&self, batch: &Batch, through: Timestamp) -> Faulty<Found> {
         let requests = batch.requests.iter().map(|request| self.request(request, through));
         Ok(try_join_all(requests).await?.concat())
     }
@@ -161,7 +183,7 @@ impl Scan<'_> {
         &self,
         Request { rows, columns }: &Request,
         through: Timestamp,
-    ) -> Faulty<Vec<(CellKey, Version)>> {
+    ) -> Faulty<Found> {
         let partitions: Vec<&[u8]> = rows.iter().map(sought).collect();
         let (of, partitions) = match partitions[..] {
             [partition] => (Partitions::One, Bind::Blob(partition)),

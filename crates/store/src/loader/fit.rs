@@ -1,159 +1,192 @@
-//! A line through what batches took: t(b) = t0 + c·b.
+//! What reads cost at one parallelism: a curve through what they took.
+//!
+//! A read of N cells by p lanes in w waves of batches of b cells takes about
+//!
+//! ```text
+//!   T = cell · N/p  +  batch · w  +  late · b
+//! ```
+//!
+//! for its cells, for its batches, and for the last lane, which ends by a part of a batch behind
+//! the others. For each cell of a lane that is `cell + batch / b + late / w`: least squares, of
+//! relative errors, over reads that fade.
 
-/// What is assumed of a fresh line: a batch costs as much as this many cells.
-const CELLS_OF_A_BATCH: f64 = 32.0;
+/// What is assumed of a fresh curve: a batch costs as much as this many cells.
+const BATCH_CELLS: f64 = 32.0;
 
-/// How many waves of batches a line remembers.
-const MEMORY_WAVES: f64 = 24.0;
+/// The same: the last lane is late by this part of a batch.
+const LATE_PART: f64 = 0.3;
 
-/// How much the assumption weighs, in waves.
-const ASSUMPTION_WAVES: f64 = 0.25;
+/// How many reads the two assumptions weigh.
+const ASSUMED_READS: f64 = 0.3;
 
-/// How much of a faded line is left, in waves.
-const FADED_WAVES: f64 = 2.0;
+/// How many reads a curve remembers.
+const MEMORY_READS: f64 = 24.0;
 
-/// No answer counts as more than this many times what was expected: a pause is not the rule.
-const SURPRISE_MAX: f64 = 3.0;
+/// How much of a faded curve is left, in reads.
+const FADED_READS: f64 = 2.0;
 
-/// Sums of decaying weight.
+/// No read counts as more than this many times what was expected: a pause is not the rule.
+const SURPRISE_MAX: f64 = 1.5;
+
+/// Sums of decaying weight: the normal equations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fit {
-    weight: f64,
-    cells: f64,
-    seconds: f64,
-    cells_squared: f64,
-    cells_seconds: f64,
-    seconds_squared: f64,
+    reads: f64,
+    matrix: [[f64; 3]; 3],
+    right: [f64; 3],
+    /// The last read: the parts that 1 s of each of the costs is of it.
+    last: [f64; 3],
 }
 
-/// A line, and how far answers stray from it.
+/// The costs of a read, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Line {
-    /// Seconds of a batch without a cell.
-    pub(crate) batch: f64,
-    /// Seconds of a cell.
+pub(crate) struct Costs {
     pub(crate) cell: f64,
-    /// The deviation of answers from the line, as a part of what they take.
-    pub(crate) deviation: f64,
+    pub(crate) batch: f64,
+    pub(crate) late: f64,
 }
 
-impl Line {
-    pub(crate) fn at(&self, cells: f64) -> f64 {
-        self.batch + self.cell * cells
+impl Costs {
+    /// Seconds for each cell of a lane.
+    pub(crate) fn each(&self, batch_cells: f64, waves: f64) -> f64 {
+        self.cell + self.batch / batch_cells + self.late / waves
     }
 }
 
 impl Fit {
-    /// Takes an answer, one of `lanes` that make a wave; returns how many times what was expected
-    /// it took.
-    pub(crate) fn add(&mut self, cells: f64, seconds: f64, lanes: f64) -> f64 {
-        let expected = self.line().map(|line| line.at(cells));
-        let surprise = expected.map_or(1.0, |expected| seconds / expected);
-        let seconds = expected.map_or(seconds, |expected| seconds.min(expected * SURPRISE_MAX));
-        let weight = 1.0 / lanes;
-        let kept = 1.0 - weight / MEMORY_WAVES;
-        let adds = [1.0, cells, seconds, cells * cells, cells * seconds, seconds * seconds];
-        for (sum, add) in self.sums().into_iter().zip(adds) {
-            *sum = *sum * kept + add * weight;
+    /// Takes a read, by the seconds for each cell of a lane; returns how many times what was
+    /// expected that is.
+    pub(crate) fn add(&mut self, each: f64, batch_cells: f64, waves: f64) -> f64 {
+        let expected = self.costs().map(|costs| costs.each(batch_cells, waves));
+        let surprise = expected.map_or(1.0, |expected| each / expected);
+        let each = each / surprise.max(SURPRISE_MAX) * SURPRISE_MAX;
+        self.scale(1.0 - 1.0 / MEMORY_READS);
+        self.reads += 1.0;
+        let row = [1.0 / each, 1.0 / (batch_cells * each), 1.0 / (waves * each)];
+        self.last = row;
+        accumulate(&mut self.matrix, row);
+        for (sum, part) in self.right.iter_mut().zip(row) {
+            *sum += part;
         }
-        surprise.min(SURPRISE_MAX)
+        surprise
     }
 
-    /// Keeps what is known as an assumption only, that the next wave outweighs.
+    /// Keeps what is known as a hint only, that a few reads outweigh.
     pub(crate) fn fade(&mut self) {
-        let part = 1.0_f64.min(FADED_WAVES / self.weight.max(FADED_WAVES));
-        for sum in self.sums() {
-            *sum *= part;
-        }
+        self.scale(FADED_READS / self.reads.max(FADED_READS));
     }
 
     /// Expects everything to take twice as long.
     pub(crate) fn double(&mut self) {
-        self.seconds *= 2.0;
-        self.cells_seconds *= 2.0;
-        self.seconds_squared *= 4.0;
+        self.matrix.as_flattened_mut().iter_mut().for_each(|sum| *sum /= 4.0);
+        self.right.iter_mut().for_each(|sum| *sum /= 2.0);
+        self.last = self.last.map(|part| part / 2.0);
     }
 
-    const fn sums(&mut self) -> [&mut f64; 6] {
-        [
-            &mut self.weight,
-            &mut self.cells,
-            &mut self.seconds,
-            &mut self.cells_squared,
-            &mut self.cells_seconds,
-            &mut self.seconds_squared,
-        ]
-    }
-
-    /// Returns the line; `None` before the first answer.
-    ///
-    /// Least squares, where the seconds of a batch are held by a weak assumption: answers of
-    /// batches of one size say nothing of how it depends on the size.
-    pub(crate) fn line(&self) -> Option<Line> {
-        let mean_cells = self.cells / self.weight;
-        let mean_seconds = self.seconds / self.weight;
-        if self.weight == 0.0 || mean_seconds <= 0.0 {
+    /// Returns the costs; `None` before the first read.
+    pub(crate) fn costs(&self) -> Option<Costs> {
+        if self.reads == 0.0 {
             return None;
         }
-        let assumed = mean_seconds * CELLS_OF_A_BATCH / (CELLS_OF_A_BATCH + mean_cells);
-        // Σw(t − t0 − c·b)² + v(t0 − assumed)², whose derivatives by t0 and c are 0.
-        let (w, v) = (self.weight, ASSUMPTION_WAVES);
-        let determinant = (w + v) * self.cells_squared - self.cells * self.cells;
-        let batch = ((self.seconds + v * assumed) * self.cells_squared
-            - self.cells * self.cells_seconds)
-            / determinant;
-        // Neither a batch nor a cell is for nothing.
-        let batch = batch.clamp(mean_seconds * 1e-3, mean_seconds * 0.999);
-        let cell = (mean_seconds - batch) / mean_cells;
-        // Σw(t − t0 − c·b)², multiplied out.
-        let squares = self.seconds_squared
-            - 2.0 * (batch * self.seconds + cell * self.cells_seconds)
-            + batch * batch * w
-            + 2.0 * batch * cell * self.cells
-            + cell * cell * self.cells_squared;
-        Some(Line { batch, cell, deviation: (squares / w).max(0.0).sqrt() / mean_seconds })
+        // That batch = BATCH_CELLS · cell and late = LATE_PART · cell, as two reads would say it
+        // that are like the last one: those of one kind do not tell the three apart.
+        let [cells, batches, lates] = self.last.map(|part| part * ASSUMED_READS.sqrt());
+        let mut matrix = self.matrix;
+        accumulate(&mut matrix, [-batches * BATCH_CELLS, batches, 0.0]);
+        accumulate(&mut matrix, [-lates * LATE_PART, 0.0, lates]);
+        let [cell, batch, late] = solve(matrix, self.right)?;
+        // Nothing is for nothing.
+        let least = cell.max(1e-3 * ASSUMED_READS.sqrt() / cells);
+        let (batch, late) = (batch.max(least * 1e-2), late.max(least * 1e-3));
+        let [[cells, batches, lates], ..] = self.matrix;
+        let cell = (self.right[0] - batches * batch - lates * late) / cells;
+        Some(Costs { cell: cell.max(least * 1e-3), batch, late })
     }
+
+    fn scale(&mut self, part: f64) {
+        self.reads *= part;
+        self.matrix.as_flattened_mut().iter_mut().for_each(|sum| *sum *= part);
+        self.right.iter_mut().for_each(|sum| *sum *= part);
+    }
+}
+
+/// Adds the products of a row with itself.
+fn accumulate(matrix: &mut [[f64; 3]; 3], row: [f64; 3]) {
+    for (line, a) in matrix.iter_mut().zip(row) {
+        for (sum, b) in line.iter_mut().zip(row) {
+            *sum += a * b;
+        }
+    }
+}
+
+/// Solves three equations by Cramer's rule; `None` where they do not determine the three.
+fn solve(matrix: [[f64; 3]; 3], right: [f64; 3]) -> Option<[f64; 3]> {
+    let whole = determinant(&matrix);
+    let solved = [0, 1, 2].map(|column| {
+        let mut replaced = matrix;
+        for (line, value) in replaced.iter_mut().zip(right) {
+            line[column] = value;
+        }
+        determinant(&replaced) / whole
+    });
+    solved.iter().all(|value| value.is_finite()).then_some(solved)
+}
+
+fn determinant([a, b, c]: &[[f64; 3]; 3]) -> f64 {
+    a[0] * (b[1] * c[2] - b[2] * c[1]) - a[1] * (b[0] * c[2] - b[2] * c[0])
+        + a[2] * (b[0] * c[1] - b[1] * c[0])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn fit(answers: impl IntoIterator<Item = (f64, f64)>) -> Line {
-        let mut fit = Fit::default();
-        for (cells, seconds) in answers {
-            fit.add(cells, seconds, 1.0);
-        }
-        fit.line().unwrap()
-    }
+    const COSTS: Costs = Costs { cell: 1e-5, batch: 2e-3, late: 4e-6 };
+
+    const READS: [(f64, f64); 4] = [(1000.0, 1.0), (500.0, 2.0), (100.0, 10.0), (100.0, 1.0)];
 
     fn is_near(a: f64, b: f64) -> bool {
         (a - b).abs() < 0.1 * b
     }
 
-    #[test]
-    fn batches_of_several_sizes_show_what_a_batch_costs() {
-        let line = fit((0..60).map(|n| {
-            let cells = [10.0, 100.0, 400.0][n % 3];
-            (cells, 0.005 + 0.0001 * cells)
-        }));
-        assert!(is_near(line.batch, 0.005) && is_near(line.cell, 0.0001), "{line:?}");
-        assert!(line.deviation < 0.1, "{line:?}");
+    /// A curve through so many reads.
+    fn fit(reads: usize, each: impl Fn(usize, f64, f64) -> f64) -> Fit {
+        let mut fit = Fit::default();
+        for (n, (batch, waves)) in READS.iter().cycle().take(reads).enumerate() {
+            fit.add(each(n, *batch, *waves), *batch, *waves);
+        }
+        fit
     }
 
     #[test]
-    fn batches_of_one_size_say_what_that_size_takes() {
-        let line = fit([(100.0, 0.01); 5]);
-        assert!(is_near(line.at(100.0), 0.01) && line.batch > 0.0 && line.cell > 0.0, "{line:?}");
-        assert_eq!(Fit::default().line(), None);
+    fn reads_of_several_kinds_tell_the_costs_apart() {
+        let costs = fit(60, |_, batch, waves| COSTS.each(batch, waves)).costs().unwrap();
+        assert!(is_near(costs.cell, COSTS.cell), "{costs:?}");
+        assert!(is_near(costs.batch, COSTS.batch), "{costs:?}");
+        assert!((costs.late - COSTS.late).abs() < 0.3 * COSTS.late, "{costs:?}");
+    }
+
+    #[test]
+    fn reads_of_one_kind_say_what_that_kind_takes() {
+        let mut fit = Fit::default();
+        assert_eq!(fit.costs(), None);
+        for _ in 0..5 {
+            fit.add(0.01, 100.0, 2.0);
+            let costs = fit.costs().unwrap();
+            assert!(is_near(costs.each(100.0, 2.0), 0.01), "{costs:?}");
+            assert!(costs.cell > 0.0 && costs.batch > 0.0 && costs.late > 0.0, "{costs:?}");
+        }
     }
 
     #[test]
     fn a_pause_is_not_the_rule_and_a_change_is_learned() {
-        let calm = [(100.0, 0.01), (200.0, 0.015)].into_iter().cycle();
-        let paused = fit(calm.clone().take(30).chain([(100.0, 60.0)]));
-        assert!(paused.at(100.0) < 0.012, "{paused:?}");
-        let slower = calm.clone().take(30).chain(calm.map(|(b, t)| (b, t * 4.0)).take(80));
-        assert!(is_near(fit(slower).at(100.0), 0.04));
+        let calm = |batch, waves| COSTS.each(batch, waves);
+        let paused = fit(60, |n, b, w| if n % 20 == 0 { 100.0 } else { 1.0 } * calm(b, w));
+        assert!(is_near(paused.costs().unwrap().each(500.0, 2.0), calm(500.0, 2.0)));
+        let mut doubled = paused.clone();
+        doubled.double();
+        assert!(is_near(doubled.costs().unwrap().each(500.0, 2.0), 2.0 * calm(500.0, 2.0)));
+        let slower = fit(200, |n, b, w| if n < 60 { 1.0 } else { 4.0 } * calm(b, w));
+        assert!(is_near(slower.costs().unwrap().each(500.0, 2.0), 4.0 * calm(500.0, 2.0)));
     }
 }

@@ -26,11 +26,15 @@
 //!
 //! # How the tuner learns
 //!
-//! For each of sixteen *levels*, numbers of lanes from 1 to 256, it keeps a line t(b) = t0 + c·b
-//! through what batches of b cells took. Of a read of N cells a line says how long it takes in how
-//! many waves of batches; the level that is fastest is taken, and of two nearly alike the smaller
-//! one, which makes others wait less. The neighbours of the best level are tried now and then,
-//! more rarely each time that they are no better, and at once when the server changes.
+//! For each of sixteen *levels*, numbers of lanes from 1 to 256, it keeps what a cell, a batch and
+//! the lateness of the last lane cost: a curve through what whole reads took. From it follow, for a
+//! read of N cells, the best number of waves of batches and how long the read will take. The level
+//! that is fastest is taken, and of two nearly alike the smaller one, which makes others wait less.
+//! The neighbours of the best level are tried now and then, more rarely each time that they are no
+//! better, and at once when the server changes.
+//!
+//! Reads share a tuner where they are alike, in what a row weighs and in how many cells they ask
+//! for: the costs of reads of twenty cells say little about reads of ten thousand.
 //!
 //! # Invariants
 //!
@@ -52,4 +56,4 @@ mod tuner;
 
 pub use plan::{Batch, Grouping, Planner, Request};
 pub use selective::{Cut, Limits, Piece, batches};
-pub use tuner::{Answered, Setting, Tuner};
+pub use tuner::{Done, Setting, Tuner};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carnet_base::{Rng as _, SeededRng};
 
-use super::tuner::{Answered, Setting, Tuner};
+use super::tuner::{Done, Setting, Tuner};
 
 /// A server with some workers, a queue before them, and a network.
 #[derive(Clone, Copy, Debug)]
@@ -20,42 +20,44 @@ pub(super) struct Server {
     pub(super) crowd_per_mille: u64,
     /// Work takes up to so much longer, at random.
     pub(super) noise_per_mille: u64,
+    /// A quarter of the reads takes so much longer: something else has the machine.
+    pub(super) weather_per_mille: u64,
 }
 
-/// One read of so many cells, in nanoseconds; its answers.
+/// Reads so many cells once.
 pub(super) fn read(
     server: &Server,
     rng: &mut SeededRng,
     cells: usize,
     setting: Setting,
-) -> (u64, Vec<Answered>) {
+    is_bad: bool,
+) -> Done {
     let mut left = cells;
     let mut workers: BinaryHeap<Reverse<u64>> = (0..server.workers).map(|_| Reverse(0)).collect();
     let batches = cells.div_ceil(setting.batch_cells);
     let in_flight = batches.min(setting.lanes);
     let mut lanes: BinaryHeap<Reverse<u64>> = (0..in_flight).map(|_| Reverse(0)).collect();
     let crowd = in_flight.saturating_sub(server.workers) as u64;
-    let mut answers = Vec::new();
+    let weather = 1000 + if is_bad { server.weather_per_mille } else { 0 };
     while left > 0 {
         let batch = left.min(setting.batch_cells);
         left -= batch;
         let Reverse(sent) = lanes.pop().expect("there is a lane");
         let Reverse(free) = workers.pop().expect("there is a worker");
-        let mut work = server.batch_micros * 1000 + server.cell_nanos * batch as u64;
+        let work = server.batch_micros * 1000 + server.cell_nanos * batch as u64;
+        let mut work = work * weather / 1000;
         work +=
             work * (crowd * server.crowd_per_mille + rng.below(server.noise_per_mille + 1)) / 1000;
         let done = free.max(sent + server.network_micros * 500) + work;
         workers.push(Reverse(done));
         let back = done + server.network_micros * 500;
         lanes.push(Reverse(back));
-        let took = Duration::from_nanos(back - sent);
-        answers.push(Answered { cells: batch, bytes: batch * 100, in_flight, took });
     }
-    let last = lanes.into_iter().map(|Reverse(lane)| lane).max();
-    (last.unwrap_or(0), answers)
+    let last = lanes.into_iter().map(|Reverse(lane)| lane).max().unwrap_or(0);
+    Done { cells, batches, bytes: cells * 100, took: Duration::from_nanos(last) }
 }
 
-/// The best of all fixed settings: the mean time of a read in nanoseconds, and the setting.
+/// The best of all fixed settings: the mean seconds of a read, and the setting.
 pub(super) fn sweep(server: &Server, cells: usize) -> (f64, usize, usize) {
     let lanes = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 28, 32, 36, 40, 48, 64, 96, 128];
     // Eighths of waves of batches.
@@ -73,13 +75,13 @@ pub(super) fn sweep(server: &Server, cells: usize) -> (f64, usize, usize) {
     best
 }
 
-/// The mean time of a read under a fixed setting, in nanoseconds.
+/// The mean seconds of a read under a fixed setting.
 fn fixed(server: &Server, cells: usize, batch_cells: usize, lanes: usize) -> f64 {
-    const READS: u64 = 20;
+    const READS: u32 = 20;
     let mut rng = SeededRng::new(1);
     let setting = Setting { batch_cells, lanes, sharers: 1 };
-    let sum: u64 = (0..READS).map(|_| read(server, &mut rng, cells, setting).0).sum();
-    sum as f64 / READS as f64
+    let took = |n: u32| read(server, &mut rng, cells, setting, n.is_multiple_of(4)).took;
+    (0..READS).map(took).sum::<Duration>().as_secs_f64() / f64::from(READS)
 }
 
 /// Reads again and again as the tuner says; returns what each read took.
@@ -88,16 +90,16 @@ pub(super) fn tuned(
     server: &Server,
     reads: usize,
     mut cells: impl FnMut(usize) -> usize,
-) -> Vec<u64> {
+) -> Vec<f64> {
     let mut rng = SeededRng::new(2);
     let mut times = Vec::new();
     for number in 0..reads {
         let cells = cells(number);
         let setting = tuner.begin(cells);
-        let (time, answers) = read(server, &mut rng, cells, setting);
-        answers.iter().for_each(|answered| tuner.answered(answered));
-        tuner.end();
-        times.push(time);
+        let is_bad = rng.below(4) == 0;
+        let done = read(server, &mut rng, cells, setting, is_bad);
+        tuner.end(setting, &done);
+        times.push(done.took.as_secs_f64());
     }
     times
 }
