@@ -33,6 +33,15 @@ impl CellStore for AnyStore {
         each!(self, store => store.get(context, key, at).await)
     }
 
+    async fn get_many(
+        &self,
+        context: &Context,
+        keys: &[CellKey],
+        at: At,
+    ) -> Result<Vec<Option<Version>>> {
+        each!(self, store => store.get_many(context, keys, at).await)
+    }
+
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
         each!(self, store => store.range(context, request).await)
     }

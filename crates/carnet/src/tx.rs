@@ -80,6 +80,15 @@ impl Tx {
         self.note(self.transaction.get(key).await)
     }
 
+    /// Reads many cells, in the order of the keys: over a cluster with few requests.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tx::get_cell`].
+    pub async fn get_cells(&self, keys: &[CellKey]) -> Result<Vec<Option<Entry>>> {
+        self.note(self.transaction.get_many(keys).await)
+    }
+
     /// Reads a page of a range of cells.
     ///
     /// # Errors

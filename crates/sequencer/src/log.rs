@@ -598,6 +598,28 @@ impl<C: Cluster, T: Transport> CellStore for ClusterLog<C, T> {
         Ok(found)
     }
 
+    async fn get_many(
+        &self,
+        context: &Context,
+        keys: &[CellKey],
+        at: At,
+    ) -> Result<Vec<Option<Version>>> {
+        self.inner.check(context)?;
+        let Some(below) = at.below.previous() else { return Ok(vec![None; keys.len()]) };
+        let through = below.min(at.read);
+        let mut versions = self.inner.cluster.read_versions(context, keys, through).await?;
+        for (key, found) in keys.iter().zip(&mut versions) {
+            if let Some(version) = found
+                && !at.admits(version)
+            {
+                let older = at.below(version.start);
+                *found = self.inner.candidate(context, key, older).await?;
+            }
+        }
+        self.inner.check_sweep(at.read).await?;
+        Ok(versions)
+    }
+
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
         self.inner.check(context)?;
         let limit = PageLimit { cells: request.limit.cells.max(1), ..request.limit };

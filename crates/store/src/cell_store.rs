@@ -99,6 +99,26 @@ pub trait CellStore: Send + Sync + 'static {
         at: At,
     ) -> impl Future<Output = Result<Option<Version>>> + Send;
 
+    /// Finds the newest candidates of many cells, in the order of the keys.
+    ///
+    /// # Errors
+    ///
+    /// As [`CellStore::get`].
+    fn get_many(
+        &self,
+        context: &Context,
+        keys: &[CellKey],
+        at: At,
+    ) -> impl Future<Output = Result<Vec<Option<Version>>>> + Send {
+        async move {
+            let mut found = Vec::with_capacity(keys.len());
+            for key in keys {
+                found.push(self.get(context, key, at).await?);
+            }
+            Ok(found)
+        }
+    }
+
     /// Reads a page of a range, each cell's newest candidate.
     ///
     /// # Errors

@@ -37,7 +37,27 @@ pub async fn read<S: CellStore + CommitLog>(
     }
 }
 
-/// Finds the visible version of a cell whose newest candidate a range read has returned.
+/// Reads many cells at a snapshot, in the order of the keys.
+///
+/// # Errors
+///
+/// As the store's.
+pub async fn read_many<S: CellStore + CommitLog>(
+    store: &S,
+    context: &Context,
+    keys: &[CellKey],
+    snapshot: Timestamp,
+) -> Result<Vec<Option<Version>>> {
+    let mut found = store.get_many(context, keys, At::snapshot(snapshot)).await?;
+    for (key, version) in keys.iter().zip(&mut found) {
+        if let Some(candidate) = version.take() {
+            *version = resolve(store, context, key, candidate, snapshot).await?;
+        }
+    }
+    Ok(found)
+}
+
+/// Finds the visible version of a cell whose newest candidate another read has returned.
 ///
 /// # Errors
 ///

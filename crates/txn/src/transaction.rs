@@ -247,6 +247,52 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         }))
     }
 
+    /// Reads many cells, in the order of the keys. A store may do so with few requests.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transaction::get`].
+    pub async fn get_many(&self, keys: &[CellKey]) -> Result<Vec<Option<Entry>>> {
+        let inner = &*self.inner;
+        let mut entries = vec![None; keys.len()];
+        // The places of those that have to be looked for in the store.
+        let mut missing = Vec::new();
+        let (call, spilled) = {
+            let mut state = inner.open()?;
+            for (place, key) in keys.iter().enumerate() {
+                if let Some(payload) = state.writes.get(key) {
+                    entries[place] = inner.own(payload.as_ref());
+                    continue;
+                }
+                if inner.remembers_reads() {
+                    state.reads.point(key.hash(), &inner.limits)?;
+                }
+                missing.push(place);
+            }
+            (inner.call(&mut state), state.spill())
+        };
+        if let Some(spill) = spilled {
+            let mut left = Vec::with_capacity(missing.len());
+            for place in missing {
+                match spill.get(&keys[place]).await? {
+                    Some(payload) => entries[place] = inner.own(payload.as_ref()),
+                    None => left.push(place),
+                }
+            }
+            missing = left;
+        }
+        let sought: Vec<CellKey> = missing.iter().map(|place| keys[*place].clone()).collect();
+        let read = inner.begun.read;
+        let found = reader::read_many(&*inner.store, &inner.context, &sought, read).await?;
+        drop(call.end()?);
+        for (place, version) in missing.into_iter().zip(found) {
+            entries[place] = version.and_then(|version| {
+                version.payload.map(|payload| Entry { start: version.start, payload })
+            });
+        }
+        Ok(entries)
+    }
+
     /// Reads a page of a range, with this transaction's own writes laid over it.
     ///
     /// # Errors

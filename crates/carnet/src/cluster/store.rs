@@ -26,6 +26,12 @@ pub(crate) trait AnyCluster: Send + Sync + 'static {
         key: &'a CellKey,
         at: At,
     ) -> Call<'a, Result<Option<Version>>>;
+    fn get_many<'a>(
+        &'a self,
+        context: &'a Context,
+        keys: &'a [CellKey],
+        at: At,
+    ) -> Call<'a, Result<Vec<Option<Version>>>>;
     fn range<'a>(
         &'a self,
         context: &'a Context,
@@ -84,6 +90,15 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
         at: At,
     ) -> Call<'a, Result<Option<Version>>> {
         Box::pin(self.log.get(context, key, at))
+    }
+
+    fn get_many<'a>(
+        &'a self,
+        context: &'a Context,
+        keys: &'a [CellKey],
+        at: At,
+    ) -> Call<'a, Result<Vec<Option<Version>>>> {
+        Box::pin(self.log.get_many(context, keys, at))
     }
 
     fn range<'a>(

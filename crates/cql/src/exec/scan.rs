@@ -114,10 +114,12 @@ impl<'a> Scan<'a> {
                 self.fetch(target).await?;
             } else if let Some(row) = self.leave_partition() {
                 return Ok(Some(row));
+            } else if self.partitions.is_empty() {
+                return Ok(None);
+            } else if self.is_of_single_rows() {
+                self.fetch_partitions().await?;
             } else if let Some(partition) = self.partitions.pop_front() {
                 self.enter(partition).await?;
-            } else {
-                return Ok(None);
             }
         }
     }
@@ -221,9 +223,14 @@ impl<'a> Scan<'a> {
     async fn fetch(&mut self, target: Target) -> Result<()> {
         match target {
             Target::Cell(key) => {
-                if let Some(entry) = self.tx.get_cell(&key).await? {
-                    self.cells.push_back((key, entry));
+                let mut keys = vec![key];
+                while keys.len() < PAGE_CELLS
+                    && let Some(Target::Cell(key)) =
+                        self.targets.pop_front_if(|target| matches!(target, Target::Cell(_)))
+                {
+                    keys.push(key);
                 }
+                self.fetch_cells(keys).await?;
             }
             Target::Range(range) => {
                 let limit = PageLimit::cells(PAGE_CELLS);
@@ -234,6 +241,27 @@ impl<'a> Scan<'a> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Tells whether a partition is one row, which is read by its key.
+    fn is_of_single_rows(&self) -> bool {
+        !self.access.has_clustering && self.access.clustering == Clustering::All
+    }
+
+    /// Reads the rows of partitions that have one each, without entering them.
+    async fn fetch_partitions(&mut self) -> Result<()> {
+        let count = self.partitions.len().min(PAGE_CELLS);
+        let table = self.access.table;
+        let partitions = self.partitions.drain(..count);
+        let keys = partitions.map(|partition| CellKey::new(table, &partition, "")).collect();
+        self.fetch_cells(keys).await
+    }
+
+    async fn fetch_cells(&mut self, keys: Vec<CellKey>) -> Result<()> {
+        let entries = self.tx.get_cells(&keys).await?;
+        let found = keys.into_iter().zip(entries);
+        self.cells.extend(found.filter_map(|(key, entry)| Some((key, entry?))));
         Ok(())
     }
 
