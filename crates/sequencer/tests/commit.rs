@@ -235,11 +235,8 @@ fn a_commit_asked_for_twice_is_decided_once() {
     };
     let released = begin(Token(1));
     assert_eq!(begin(Token(1)), released, "a snapshot asked for twice is the same one");
-    let begun = carnet_store::Begun {
-        read: released.read,
-        start: released.start,
-        slot: carnet_store::Slot::default(),
-    };
+    let begun =
+        Begun { read: released.read, start: released.start, slot: carnet_store::Slot::default() };
     let claim = put(begun, &cell("x"), "one").into_claim();
     let request = Request::Commit { client, token: Token(1), claim };
     let gate = leader.cluster.hold(Op::Put);
@@ -269,7 +266,7 @@ fn a_leader_says_nothing_of_a_start_that_it_has_not_reached() {
     let leader = database.start("leader");
     let begun = database.writer(&leader);
     let beyond = Timestamp::new(begun.start.unwrap().get() + 1_000_000).unwrap();
-    let later = carnet_store::Begun { start: Some(beyond), ..begun };
+    let later = Begun { start: Some(beyond), ..begun };
     let claim = put(later, &cell("x"), "one").into_claim();
     let request = Request::Commit { client: ClientId(99), token: Token(1), claim };
     let answer = database.run(leader.log.handler().handle(request));
