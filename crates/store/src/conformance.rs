@@ -33,6 +33,7 @@ const NEIGHBOUR: TableId = TableId(1001);
 pub fn run<S: CellStore + CommitLog>(mut make: impl FnMut() -> S) {
     a_commit_is_visible_from_its_timestamp_on(&make());
     a_tombstone_hides_what_is_older_and_only_that(&make());
+    many_cells_are_read_as_one_by_one(&make());
     a_dropped_table_is_empty_from_then_on(&make());
     a_refused_commit_leaves_nothing(&make());
     starts_are_unique_and_lie_above_their_snapshot(&make());
@@ -285,6 +286,42 @@ fn a_tombstone_hides_what_is_older_and_only_that<S: CellStore + CommitLog>(store
     assert_eq!(session.read(&key, again).as_deref(), Some(&b"two"[..]));
     let range = KeyRange::table(TABLE);
     assert_eq!(session.range(&range, deleted, false, PageLimit::cells(10)), []);
+}
+
+fn many_cells_are_read_as_one_by_one<S: CellStore + CommitLog>(store: &S) {
+    let session = Session(store);
+    let partitions = ["p", "q", "r"];
+    let mut keys: Vec<CellKey> = partitions
+        .iter()
+        .flat_map(|partition| ["a", "b", "c", "d"].map(|clustering| cell(partition, clustering)))
+        .collect();
+    let mut reads = vec![session.snapshot()];
+    for round in ["one", "two"] {
+        for key in keys.iter().step_by(2) {
+            session.put(key, round);
+        }
+        session.delete(&keys[4]);
+        let loser = session.begin();
+        session.put(&keys[0], "winner");
+        let writes = keys[..3].iter().map(|key| put(key, "loser")).collect();
+        session.commit(loser, writes).expect_err("the other one was first");
+        reads.push(session.snapshot());
+    }
+    keys.extend([CellKey::new(NEIGHBOUR, &PartitionKey::new("p"), "a"), keys[0].clone()]);
+    keys.rotate_left(5);
+    for read in reads {
+        let many = block_on(store.get_many(&Context::unbounded(), &keys, At::snapshot(read)));
+        let many = many.expect("reads");
+        assert_eq!(many.len(), keys.len());
+        for (key, candidate) in keys.iter().zip(many) {
+            let seen = match candidate {
+                Some(version) if !session.is_visible(&version, read) => session.visible(key, read),
+                candidate => candidate,
+            };
+            let payload = seen.and_then(|version| version.payload);
+            assert_eq!(payload, session.read(key, read), "{key:?} at {read}");
+        }
+    }
 }
 
 fn a_dropped_table_is_empty_from_then_on<S: CellStore + CommitLog>(store: &S) {
