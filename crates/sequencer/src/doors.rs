@@ -48,6 +48,8 @@ pub struct Options {
     pub client_timeout: Duration,
     /// How the sweep is paced.
     pub sweep: SweepOptions,
+    /// So many starts in turn belong to one row of the commit table, and share its rounds.
+    pub row_starts: u32,
 }
 
 impl Default for Options {
@@ -60,6 +62,7 @@ impl Default for Options {
             patience: Duration::from_secs(10),
             client_timeout: Duration::from_secs(30),
             sweep: SweepOptions::default(),
+            row_starts: 4096,
         }
     }
 }

@@ -16,9 +16,6 @@ use carnet_base::commit_encoding::v2::ROWS_PER_QUANTUM;
 
 use crate::groups::ENTRIES_MAX;
 
-/// How many starts a row has in turn.
-const STARTS_MAX: u32 = 4096;
-
 /// The row of the next start, as what it leaves when divided by the rows of a quantum.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
@@ -27,9 +24,10 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// Returns what the next start is to be, after the latest timestamp that was handed out.
-    pub(crate) fn next(&mut self, latest: Timestamp) -> Timestamp {
-        if self.starts == STARTS_MAX {
+    /// Returns what the next start is to be, after the latest timestamp that was handed out, where
+    /// a row has so many starts in turn.
+    pub(crate) fn next(&mut self, latest: Timestamp, starts_max: u32) -> Timestamp {
+        if self.starts >= starts_max {
             self.move_on();
         }
         self.starts += 1;
@@ -57,6 +55,8 @@ mod tests {
 
     use super::*;
 
+    const STARTS: u32 = 100;
+
     fn at(number: u64) -> Timestamp {
         Timestamp::new(number).unwrap()
     }
@@ -64,7 +64,7 @@ mod tests {
     /// Draws starts as a leader does, each with a commit after it; returns them.
     fn starts(lanes: &mut Lanes, latest: &mut Timestamp, count: usize) -> Vec<Timestamp> {
         let mut draw = || {
-            let start = lanes.next(*latest);
+            let start = lanes.next(*latest, STARTS);
             assert!(start > *latest && start.get() <= latest.get() + ROWS_PER_QUANTUM);
             *latest = at(start.get() + 1);
             start
@@ -76,10 +76,10 @@ mod tests {
     fn starts_share_a_row_until_it_has_had_its_share() {
         let (mut lanes, mut latest) = (Lanes::default(), at(12_345));
         for _ in 0..2 * ROWS_PER_QUANTUM {
-            let starts = starts(&mut lanes, &mut latest, STARTS_MAX as usize);
+            let starts = starts(&mut lanes, &mut latest, STARTS as usize);
             let row = cell(starts[0]).row;
             assert!(starts.iter().all(|start| cell(*start).row == row));
-            assert_ne!(cell(lanes.next(latest)).row, row);
+            assert_ne!(cell(lanes.next(latest, STARTS)).row, row);
             lanes.starts = 0;
         }
     }
@@ -105,7 +105,7 @@ mod tests {
         let mut lanes = Lanes::default();
         for below in 0..40 {
             let latest = at(Timestamp::MAX.get() - below);
-            assert!(lanes.next(latest) >= latest);
+            assert!(lanes.next(latest, STARTS) >= latest);
         }
     }
 }

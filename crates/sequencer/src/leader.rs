@@ -295,7 +295,8 @@ impl<C: Cluster> Leader<C> {
             None => {
                 // What is left out must not be what a later start would have needed.
                 if kind == BeginKind::ReadWrite && self.has_headroom(ROWS_PER_QUANTUM) {
-                    self.order.skip_to(state.lanes.next(self.order.latest()));
+                    let latest = self.order.latest();
+                    self.order.skip_to(state.lanes.next(latest, self.options.row_starts));
                 }
                 let begun = self.order.begin(kind)?;
                 state.clients.opened(client, token, begun, self.doors.timer.now());

@@ -112,9 +112,9 @@ impl<P: Partition> Settling<P> {
         }
     }
 
-    fn seen(&self, asks: impl Fn(usize) -> bool) -> P {
+    fn seen(&self, asks: impl Fn(usize) -> bool) -> &P {
         let doubt = self.doubt.as_ref().filter(|doubt| asks(doubt.replica));
-        doubt.map_or(&self.value, |doubt| &doubt.value).clone()
+        doubt.map_or(&self.value, |doubt| &doubt.value)
     }
 }
 
@@ -126,8 +126,8 @@ impl Agreed {
     }
 
     /// What a plain read of some replicas sees of a row.
-    pub(super) fn seen_row(&self, row: &CommitRow, asks: impl Fn(usize) -> bool) -> Row {
-        self.rows.get(row).map(|row| row.seen(asks)).unwrap_or_default()
+    pub(super) fn seen_row(&self, row: &CommitRow, asks: impl Fn(usize) -> bool) -> Option<&Row> {
+        self.rows.get(row).map(|row| row.seen(asks))
     }
 
     /// What a plain read of some replicas sees of a register.
@@ -136,7 +136,7 @@ impl Agreed {
         register: Register,
         asks: impl Fn(usize) -> bool,
     ) -> Option<Bytes> {
-        self.registers.get(&register).and_then(|register| register.seen(asks))
+        self.registers.get(&register).and_then(|register| register.seen(asks).clone())
     }
 }
 

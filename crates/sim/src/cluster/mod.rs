@@ -89,6 +89,7 @@ impl Setup {
                 call_timeout: Duration::from_millis(20),
                 patience: Duration::from_millis(100),
                 client_timeout: Duration::from_millis(200),
+                row_starts: dice.pick(&[1, 4, 4096]),
                 sweep: SweepOptions {
                     every: dice.pick(&[Duration::ZERO, MILLISECOND * 3, MILLISECOND * 20]),
                     retention: dice.pick(&[Duration::ZERO, MILLISECOND * 10, MILLISECOND * 100]),

@@ -323,7 +323,7 @@ impl State {
         };
         for column in columns {
             let start = encoding.start_of(&name.row, column).ok();
-            let said = start.zip(row.entries.get(column));
+            let said = start.zip(row.and_then(|row| row.entries.get(column)));
             let entry = said.and_then(|(start, value)| encoding.decode(start, value).ok());
             if let Some((start, entry)) = start.zip(entry) {
                 self.swept.entry(start).or_insert(entry);
@@ -331,13 +331,36 @@ impl State {
         }
     }
 
+    fn seen(&self, quorum: [usize; QUORUM], row: &CommitRow) -> Option<&Row> {
+        self.agreed.seen_row(row, |replica| quorum.contains(&replica))
+    }
+
+    fn entry(
+        &self,
+        quorum: [usize; QUORUM],
+        row: &CommitRow,
+        column: &Bytes,
+    ) -> Option<StoredEntry> {
+        let staged = self.seen(quorum, row).and_then(|row| row.entries.get(column));
+        let confirmed = quorum.iter().rev().find_map(|replica| {
+            self.replicas[*replica].confirmed.get(row).and_then(|row| row.get(column))
+        });
+        let is_there = staged.is_some() || confirmed.is_some();
+        is_there.then(|| StoredEntry {
+            column: column.clone(),
+            staged: staged.cloned(),
+            confirmed: confirmed.cloned(),
+        })
+    }
+
     fn entries(&self, quorum: [usize; QUORUM], row: &CommitRow) -> BTreeMap<Bytes, StoredEntry> {
-        let staged = self.agreed.seen_row(row, |replica| quorum.contains(&replica));
+        let staged = self.seen(quorum, row);
         let mut entries: BTreeMap<Bytes, StoredEntry> = BTreeMap::new();
         let entry =
             |column: &Bytes| StoredEntry { column: column.clone(), staged: None, confirmed: None };
-        for (column, value) in staged.entries {
-            entries.entry(column.clone()).or_insert_with(|| entry(&column)).staged = Some(value);
+        for (column, value) in staged.into_iter().flat_map(|row| &row.entries) {
+            entries.entry(column.clone()).or_insert_with(|| entry(column)).staged =
+                Some(value.clone());
         }
         for replica in quorum {
             for (column, value) in self.replicas[replica].confirmed.get(row).into_iter().flatten() {
@@ -599,8 +622,10 @@ impl CommitRows for WeakCluster {
     }
 
     async fn read_entries(&self, row: &CommitRow, columns: &[Bytes]) -> Faulty<Vec<StoredEntry>> {
-        let mut entries = self.read(|state, quorum| state.entries(quorum, row)).await?;
-        Ok(columns.iter().filter_map(|column| entries.remove(column)).collect())
+        let read = |state: &mut State, quorum| {
+            columns.iter().filter_map(|column| state.entry(quorum, row, column)).collect()
+        };
+        self.read(read).await
     }
 
     async fn scan_entries(
