@@ -55,6 +55,8 @@ struct Setup {
     lost: u64,
     options: Options,
     conflict_bytes: usize,
+    /// Whether an entry that a round did not see may live on past a fence.
+    forgets: bool,
 }
 
 impl Setup {
@@ -98,6 +100,21 @@ impl Setup {
                 },
             },
             conflict_bytes: dice.pick(&[16 << 10, 64 << 20]),
+            forgets: dice.percent(30),
+        }
+    }
+
+    /// Takes what shows a break that chance alone would hide for hundreds of seeds: the sweep all
+    /// the time, and rounds whose answers are lost.
+    fn suit(&mut self, mutant: Option<Mutant>) {
+        let Some(mutant) = mutant else { return };
+        let is_rare = matches!(mutant, Mutant::AbsenceNotSettled | Mutant::RereadLeftOut);
+        if is_rare {
+            self.forgets = mutant == Mutant::AbsenceNotSettled;
+            self.weather.unanswered = 100;
+            self.options.row_starts = 1;
+            self.options.sweep.every = MILLISECOND * 3;
+            self.options.sweep.retention = Duration::ZERO;
         }
     }
 }
@@ -120,9 +137,10 @@ struct World {
 pub(crate) fn run(order: &Order) -> Run {
     let mut dice = Dice::new(order.seed);
     let executor = Executor::new(dice.seed());
-    let setup = Setup::draw(&mut dice);
+    let mut setup = Setup::draw(&mut dice);
+    setup.suit(order.mutant);
     let world = Rc::new(World {
-        cluster: WeakCluster::new(dice.fork(), executor.timer()),
+        cluster: WeakCluster::new(dice.fork(), executor.timer(), setup.forgets),
         network: Network::new(dice.fork(), executor.timer()),
         clocks: processes().map(|process| (process, executor.clock())).collect(),
         executor: executor.clone(),

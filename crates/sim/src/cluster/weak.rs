@@ -373,7 +373,7 @@ impl State {
 }
 
 impl WeakCluster {
-    pub(super) fn new(mut dice: Dice, timer: SimTimer) -> Self {
+    pub(super) fn new(mut dice: Dice, timer: SimTimer, forgets: bool) -> Self {
         let state = State {
             agreed: Agreed::default(),
             weather: Weather::default(),
@@ -382,7 +382,7 @@ impl WeakCluster {
             sent: dice.below(2),
             collected: BTreeMap::new(),
             swept: BTreeMap::new(),
-            forgets: dice.percent(30),
+            forgets,
             cut: BTreeSet::new(),
             down: BTreeSet::new(),
             dice,
