@@ -8,8 +8,7 @@
 //!
 //! The numbers between two starts of a row are left out. There are 2⁶³.
 //!
-//! Transfers over one Cassandra, rounds of Paxos for a transaction, snapshots without proof: see
-//! `docs/performance.md`.
+//! What that saves, in rounds for a transaction, is in `docs/performance.md`, *Over a cluster*.
 
 use carnet_base::Timestamp;
 use carnet_base::commit_encoding::v2::ROWS_PER_QUANTUM;
