@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fs, thread};
 
 use carnet_base::{
     CellKey, Clock, Epoch, ErrorKind, PartitionKey, SystemClock, TableId, Timestamp, block_on,
@@ -12,7 +13,7 @@ use carnet_store::cluster::{
     VersionWrite,
 };
 use carnet_store_cql::{CqlCluster, CqlOptions, Replication};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::keyspace::{keyspace, keyspace_alone};
 
@@ -66,6 +67,24 @@ fn a_deadline_that_has_passed_sends_nothing() {
     assert_eq!(block_on(read).unwrap(), None);
 }
 
+/// Stops a process, and waits until the last of its threads stands still.
+fn stop(node: Pid) {
+    kill_process(node, Signal::STOP).unwrap();
+    let threads = format!("/proc/{}/task", node.as_raw_nonzero());
+    let is_still = |thread: fs::DirEntry| {
+        // A thread that has just ended stands still as well.
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+        state.is_empty() || state.starts_with(['T', 'Z', 'X'])
+    };
+    // Where there is no such folder nobody can tell.
+    while fs::read_dir(&threads)
+        .is_ok_and(|mut threads| !threads.all(|thread| thread.is_ok_and(is_still)))
+    {
+        thread::yield_now();
+    }
+}
+
 #[test]
 fn a_node_that_hangs_leaves_writes_unknown_until_they_are_settled() {
     keyspace_alone(|keyspace, node| {
@@ -82,7 +101,7 @@ fn a_node_that_hangs_leaves_writes_unknown_until_they_are_settled() {
         let other = VersionWrite { start: Timestamp::new(4).unwrap(), ..write() };
         block_on(cluster.write_versions(&context, &[other])).unwrap();
 
-        kill_process(node, Signal::STOP).unwrap();
+        stop(node);
         let put = block_on(cluster.put_unless_exists(&row(), Some(Epoch(1)), &entries()));
         let deadline = Context::until(SystemClock.now().after(Duration::from_millis(300)));
         let begun = SystemClock.now();
