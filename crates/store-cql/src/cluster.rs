@@ -47,11 +47,8 @@ impl CqlCluster {
         }
         let known = cluster.names(Statement::TableNames).await?;
         for table in NewTable::of_every_database() {
-            if !known.contains(&table.name) {
-                cluster.session.change_schema(&table.text(&options.keyspace)).await?;
-            }
+            cluster.need(&table, &known).await?;
         }
-        cluster.session.await_schema().await?;
         cluster.session.learn_replicas().await?;
         Ok(cluster)
     }
@@ -85,18 +82,22 @@ impl CqlCluster {
             return Ok(());
         }
         let new = NewTable::of_cells(table);
-        if self.names(Statement::TableNames).await?.contains(&new.name) {
-            // The node that was asked knows it; another may not yet.
-            self.session.await_schema().await?;
-        } else {
-            tracing::info!(table = new.name, "creating a table of cells");
-            self.session.change_schema(&new.text(self.session.keyspace())).await?;
-        }
+        self.need(&new, &self.names(Statement::TableNames).await?).await?;
         self.tables.write().unwrap_or_else(PoisonError::into_inner).insert(table);
         Ok(())
     }
 
-    /// The same before a call: nothing has been done where it fails.
+    /// Creates a table unless it is among those that are known, which a role that may not create
+    /// tables can use.
+    async fn need(&self, table: &NewTable, known: &HashSet<String>) -> Result<()> {
+        if known.contains(&table.name) {
+            return self.session.await_table(&table.name).await;
+        }
+        tracing::info!(table = table.name, "creating a table");
+        self.session.change_schema(&table.text(self.session.keyspace())).await
+    }
+
+    /// [`create_table`](Self::create_table) before a call: nothing has been done where it fails.
     pub(crate) async fn need_table(&self, table: TableId) -> Faulty<()> {
         self.create_table(table).await.map_err(Fault::Failed)
     }

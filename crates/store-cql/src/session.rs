@@ -16,7 +16,7 @@ use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session as Driver;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::cluster::metadata::ColumnType;
-use scylla::errors::ExecutionError;
+use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError};
 use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
@@ -28,7 +28,7 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency};
 use scylla::value::Row;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::answer::Answer;
 use crate::fault::{Access, fault_of, misunderstood};
@@ -39,6 +39,9 @@ use crate::tls;
 
 /// How long nodes may take to agree on a schema.
 const SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long to wait before nodes are asked again about a schema.
+const SCHEMA_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A value to be bound.
 #[derive(Clone, Copy, Debug)]
@@ -176,6 +179,33 @@ impl Session {
         let changed = self.within(self.driver.query_unpaged(text, ())).await;
         changed.map_err(|error| {
             Error::unavailable(format!("cannot change the schema: {text}")).with_source(error)
+        })?;
+        self.await_schema().await
+    }
+
+    /// Waits until a table whose name is in the schema can be used.
+    ///
+    /// A node writes a table that somebody else creates down before it uses it, and announces the
+    /// schema's new version last: until then nodes agree on the old one.
+    #[expect(clippy::disallowed_methods, reason = "on the runtime that the session owns")]
+    pub(crate) async fn await_table(&self, name: &str) -> Result<()> {
+        let text = format!("SELECT * FROM {}.{name} LIMIT 1", self.keyspace);
+        let asked = self.within(async {
+            let mut tries = SCHEMA_TIMEOUT.as_millis() / SCHEMA_INTERVAL.as_millis();
+            loop {
+                let error = match self.driver.prepare(text.as_str()).await {
+                    Ok(_) => return Ok(()),
+                    Err(error) if tries == 0 || !is_invalid(&error) => return Err(error),
+                    Err(error) => error,
+                };
+                tracing::debug!(name, %error, "a table cannot be used yet");
+                sleep(SCHEMA_INTERVAL).await;
+                tries -= 1;
+            }
+        });
+        asked.await.map_err(|error| {
+            Error::unavailable(format!("the schema names the table {name}, no node can use it"))
+                .with_source(error)
         })?;
         self.await_schema().await
     }
@@ -325,13 +355,18 @@ fn builder(options: &CqlOptions) -> SessionBuilder {
         .known_nodes(&options.contact_points)
         .default_execution_profile_handle(profile.into_handle())
         .keyspaces_to_fetch([&options.keyspace])
-        .schema_agreement_interval(Duration::from_millis(50))
+        .schema_agreement_interval(SCHEMA_INTERVAL)
         .schema_agreement_timeout(SCHEMA_TIMEOUT)
         .auto_await_schema_agreement(false);
     if let Some(Credentials { user, password }) = &options.credentials {
         builder = builder.user(user, password);
     }
     builder
+}
+
+fn is_invalid(error: &PrepareError) -> bool {
+    let PrepareError::AllAttemptsFailed { first_attempt } = error else { return false };
+    matches!(first_attempt, RequestAttemptError::DbError(DbError::Invalid, _))
 }
 
 fn answer_of(result: QueryResult) -> Faulty<Answer> {

@@ -19,29 +19,27 @@ fn processes_that_create_the_same_tables_at_once_share_them() {
         let connecting: Vec<_> = (0..3).map(|_| scope.spawn(|| keyspace.connect())).collect();
         connecting.into_iter().map(|cluster| cluster.join().unwrap()).collect()
     });
-    let table = TableId(4_000_000_000);
-    let partition = PartitionKey::new("p");
-    let key = |n: usize| CellKey::new(table, &partition, n.to_string());
     let start = Timestamp::new(5).unwrap();
-    thread::scope(|scope| {
-        for (n, cluster) in clusters.iter().enumerate() {
-            let write = VersionWrite {
-                key: key(n),
-                start,
-                statement: Statement(0),
-                payload: Some(n.to_string().into()),
-            };
-            scope.spawn(move || {
-                block_on(cluster.create_table(table)).unwrap();
-                block_on(cluster.write_versions(&Context::unbounded(), &[write])).unwrap();
-            });
-        }
-    });
-    for cluster in &clusters {
-        for n in 0..clusters.len() {
-            let (context, key) = (Context::unbounded(), key(n));
-            let read = cluster.read_version(&context, &key, start);
-            assert!(block_on(read).unwrap().is_some());
+    // A node names a table in its schema shortly before it knows what a statement about it means.
+    for table in (4_000_000_000..4_000_000_020).map(TableId) {
+        let keys: Vec<CellKey> = (0..clusters.len())
+            .map(|n| CellKey::new(table, &PartitionKey::new("p"), n.to_string()))
+            .collect();
+        thread::scope(|scope| {
+            for (cluster, key) in clusters.iter().zip(&keys) {
+                let (key, payload) = (key.clone(), Some("written".into()));
+                let write = VersionWrite { key, start, statement: Statement(0), payload };
+                scope.spawn(move || {
+                    block_on(cluster.create_table(table)).unwrap();
+                    block_on(cluster.write_versions(&Context::unbounded(), &[write])).unwrap();
+                });
+            }
+        });
+        for cluster in &clusters {
+            for key in &keys {
+                let read = block_on(cluster.read_version(&Context::unbounded(), key, start));
+                assert!(read.unwrap().is_some());
+            }
         }
     }
 }
