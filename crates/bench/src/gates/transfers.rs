@@ -47,6 +47,10 @@ pub(crate) struct Transfers {
     /// How long each turn takes.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
+    /// Before the first pass every database has so many turns with the most clients, that are not
+    /// shown: a node that has just started runs at a third of its speed.
+    #[arg(long, default_value_t = 3)]
+    warm_up_turns: usize,
     /// Passes; the median by transactions per second is shown.
     #[arg(long, default_value_t = 3)]
     passes: usize,
@@ -63,9 +67,31 @@ struct Turn {
     seconds: f64,
     p50_us: u64,
     p99_us: u64,
-    /// Rounds of Paxos for each transaction, where they are counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    paxos_rounds: Option<f64>,
+    /// Where they are counted.
+    #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
+    requests: Option<PerTransaction>,
+}
+
+/// Requests to the cluster for each transaction.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct PerTransaction {
+    reads: f64,
+    blind_writes: f64,
+    /// Conditional writes, and reads that settle them.
+    paxos_rounds: f64,
+}
+
+impl PerTransaction {
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    fn between(before: &Requests, after: &Requests, transactions: u64) -> Self {
+        let each =
+            |of: fn(&Requests) -> u64| (of(after) - of(before)) as f64 / transactions.max(1) as f64;
+        Self {
+            reads: each(|of| of.reads),
+            blind_writes: each(|of| of.blind_writes),
+            paxos_rounds: each(|of| of.conditional_writes + of.serial_reads),
+        }
+    }
 }
 
 impl Turn {
@@ -106,6 +132,12 @@ impl Transfers {
                 .split_once('=')
                 .ok_or_else(|| Error::invalid(format!("a peer is NAME=COMMAND, not {peer:?}")))?;
             engines.push((name.to_owned(), Engine::Peer(Peer::start(command)?)));
+        }
+        let most = self.clients.iter().copied().max().unwrap_or(1);
+        for turn in 0..self.warm_up_turns {
+            for (_, engine) in &mut engines {
+                self.turn(engine, most, u64::try_from(turn).unwrap_or(0) + 1_000)?;
+            }
         }
         for &clients in &self.clients {
             let mut turns: Vec<Vec<Turn>> = vec![Vec::new(); engines.len()];
@@ -154,9 +186,7 @@ impl Transfers {
                 let before = db.cluster_requests().unwrap_or_default();
                 let mut turn = self.transfer(db, accounts, *isolation, clients, seed)?;
                 let after = db.cluster_requests().unwrap_or_default();
-                #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-                let rounds = (rounds(&after) - rounds(&before)) as f64 / turn.committed as f64;
-                turn.paxos_rounds = Some(rounds);
+                turn.requests = Some(PerTransaction::between(&before, &after, turn.committed));
                 Ok(turn)
             }
             Engine::Peer(peer) => peer.turn(clients, self.seconds * 1_000, seed),
@@ -219,7 +249,7 @@ impl Transfers {
             seconds: elapsed.as_secs_f64(),
             p50_us: took.value_at_quantile(0.5),
             p99_us: took.value_at_quantile(0.99),
-            paxos_rounds: None,
+            requests: None,
         })
     }
 
@@ -230,11 +260,6 @@ impl Transfers {
         let key = |number: u64| Key((i64::try_from(number).unwrap_or(0),), ());
         (key(from), key(to))
     }
-}
-
-/// Conditional writes, and reads that settle them.
-const fn rounds(requests: &Requests) -> u64 {
-    requests.conditional_writes + requests.serial_reads
 }
 
 fn histogram() -> Histogram<u64> {
