@@ -55,6 +55,17 @@ impl fmt::Display for Timestamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u32);
 
+impl TableId {
+    /// The first that a user's table has: those below are the system's.
+    pub const FIRST: Self = Self(1000);
+
+    /// Tells whether a table is the system's.
+    #[must_use]
+    pub const fn is_system(self) -> bool {
+        self.0 < Self::FIRST.0
+    }
+}
+
 impl fmt::Display for TableId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -106,9 +106,4 @@ impl AnyStore {
         }
         Ok(())
     }
-
-    /// Tells whether other processes change schemas, too.
-    pub(crate) const fn is_shared(&self) -> bool {
-        matches!(self, Self::Cluster(_))
-    }
 }

@@ -16,7 +16,7 @@ use carnet_base::{
 use carnet_store::PageLimit;
 use carnet_txn::{Entry, Isolation, Transaction, TransactionPage};
 
-use crate::catalog::{self, SchemaCache};
+use crate::catalog::{SchemaAt, SchemaCache};
 use crate::stores::AnyStore;
 
 /// A transaction for asynchronous code. Cheap to clone: clones are handles of the same one.
@@ -160,22 +160,18 @@ impl Tx {
             let created = self.created();
             self.note(self.transaction.store().create_tables(&created).await)?;
         }
-        let change = self.changes_schema().then(|| self.shared.schemas.begin_change());
-        let result = self.transaction.commit().await;
-        if let Some(change) = change {
-            // Whether a commit of unknown outcome changed the schema, nobody knows: then every
-            // schema is read again from here on.
-            if !matches!(&result, Err(error) if matches!(error.kind(), ErrorKind::Unknown { .. })) {
-                change.end(result.as_ref().ok().copied());
-            }
-        }
-        let committed = self.note(result)?;
+        let committed = self.note(self.transaction.commit().await)?;
         Ok(*self.shared.committed.get_or_init(|| committed))
     }
 
     /// Gives the transaction up.
     pub fn rollback(&self) {
         self.transaction.rollback();
+    }
+
+    /// The snapshot as the cache of schemas wants to know it.
+    pub(crate) fn schema_at(&self) -> SchemaAt {
+        SchemaAt { read: self.read_timestamp(), changed: self.transaction.schema_timestamp() }
     }
 
     pub(crate) fn schemas(&self) -> &SchemaCache {
@@ -197,7 +193,7 @@ impl Tx {
     }
 
     fn note_schema(&self, key: &CellKey) {
-        if catalog::is_system(key.table()) {
+        if key.table().is_system() {
             self.shared.changes_schema.store(true, Ordering::Release);
         }
     }

@@ -321,8 +321,12 @@ fn a_change_of_schema_by_another_process_is_seen_at_once() {
     block_on(one.run(|tx| async move { catalog::truncate_table(&tx, "main", "t").await })).unwrap();
     // Under the old schema this would be written where nobody looks any more.
     other.transact(|tx| theirs.put(tx, "k", "after")).unwrap();
-    let new = one.snapshot().unwrap();
-    assert_eq!(mine.get(&new, "k").unwrap().as_deref(), Some(&b"after"[..]));
+    // And a third one knows no old schema.
+    let third = process(&cluster, &network, "third");
+    for (db, table) in [(&one, &mine), (&third, &third.raw("t").unwrap())] {
+        let new = db.snapshot().unwrap();
+        assert_eq!(table.get(&new, "k").unwrap().as_deref(), Some(&b"after"[..]));
+    }
     assert_eq!(theirs.get(&old, "k").unwrap().as_deref(), Some(&b"before"[..]));
 }
 

@@ -97,7 +97,8 @@ mod tests {
     #[test]
     fn a_snapshot_closes_once_and_for_its_owner_only() {
         let at = |number| Timestamp::new(number).unwrap();
-        let begun = Begun { read: at(4), start: Some(at(5)), slot: Slot(0) };
+        let begun =
+            Begun { read: at(4), start: Some(at(5)), slot: Slot(0), schema: Timestamp::ZERO };
         let mut clients = Clients::default();
         clients.opened(ClientId(1), Token(1), begun, Moment::default());
         assert_eq!(clients.close(ClientId(2), Token(1)), None);
@@ -109,7 +110,12 @@ mod tests {
     #[test]
     fn a_start_that_is_decided_is_not_open_and_its_snapshot_is() {
         let start = Timestamp::new(5).unwrap();
-        let begun = Begun { read: Timestamp::ZERO, start: Some(start), slot: Slot(0) };
+        let begun = Begun {
+            read: Timestamp::ZERO,
+            start: Some(start),
+            slot: Slot(0),
+            schema: Timestamp::ZERO,
+        };
         let mut clients = Clients::default();
         clients.opened(ClientId(1), Token(1), begun, Moment::default());
         assert_eq!((clients.is_open(start), clients.oldest_start()), (true, Some(start)));
@@ -121,7 +127,8 @@ mod tests {
 
     #[test]
     fn what_its_owner_has_forgotten_is_closed() {
-        let begun = Begun { read: Timestamp::ZERO, start: None, slot: Slot(0) };
+        let begun =
+            Begun { read: Timestamp::ZERO, start: None, slot: Slot(0), schema: Timestamp::ZERO };
         let mut clients = Clients::default();
         for (client, token) in [(1, 3), (2, 3), (2, 4), (2, 5), (3, 1)] {
             clients.opened(ClientId(client), Token(token), begun, Moment::default());
@@ -133,8 +140,12 @@ mod tests {
     #[test]
     fn what_the_dead_held_is_given_up() {
         let second = |seconds| Moment(Duration::from_secs(seconds));
-        let begun =
-            |start| Begun { read: Timestamp::ZERO, start: Timestamp::new(start), slot: Slot(0) };
+        let begun = |start| Begun {
+            read: Timestamp::ZERO,
+            start: Timestamp::new(start),
+            slot: Slot(0),
+            schema: Timestamp::ZERO,
+        };
         let mut clients = Clients::default();
         clients.heard_of(ClientId(1), second(0));
         clients.heard_of(ClientId(2), second(0));

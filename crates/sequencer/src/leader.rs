@@ -307,8 +307,8 @@ impl<C: Cluster> Leader<C> {
         if !self.has_headroom(0) {
             self.bell.ring();
         }
-        let epoch_first = self.term.first;
-        let released = Released { read: begun.read, start: begun.start, epoch_first };
+        let (epoch_first, schema) = (self.term.first, begun.schema);
+        let released = Released { read: begun.read, start: begun.start, epoch_first, schema };
         Ok(Response::Released(released))
     }
 

@@ -374,7 +374,8 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         }
         drop(epochs);
         let slot = lock(&self.open).keep(token);
-        Begun { read: released.read, start: released.start, slot }
+        let Released { read, start, schema, .. } = *released;
+        Begun { read, start, slot, schema }
     }
 
     fn saw(&self, published: Timestamp) {

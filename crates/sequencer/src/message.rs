@@ -64,6 +64,8 @@ pub struct Released {
     pub start: Option<Timestamp>,
     /// The first timestamp of the epoch that released it.
     pub epoch_first: Timestamp,
+    /// As [`carnet_store::Begun::schema`].
+    pub schema: Timestamp,
 }
 
 /// What the leader answers.

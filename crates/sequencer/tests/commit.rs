@@ -235,8 +235,12 @@ fn a_commit_asked_for_twice_is_decided_once() {
     };
     let released = begin(Token(1));
     assert_eq!(begin(Token(1)), released, "a snapshot asked for twice is the same one");
-    let begun =
-        Begun { read: released.read, start: released.start, slot: carnet_store::Slot::default() };
+    let begun = Begun {
+        read: released.read,
+        start: released.start,
+        slot: carnet_store::Slot::default(),
+        schema: released.schema,
+    };
     let claim = put(begun, &cell("x"), "one").into_claim();
     let request = Request::Commit { client, token: Token(1), claim };
     let gate = leader.cluster.hold(Op::Put);

@@ -47,8 +47,8 @@ impl<'a> Client<'a> {
     }
 
     fn commit((token, released): (Token, Released), name: &str) -> Request {
-        let Released { read, start, .. } = released;
-        let begun = Begun { read, start, slot: Slot::default() };
+        let Released { read, start, schema, .. } = released;
+        let begun = Begun { read, start, slot: Slot::default(), schema };
         Request::Commit { client: CLIENT, token, claim: put(begun, &cell(name), "x").into_claim() }
     }
 }

@@ -1,6 +1,6 @@
 //! The cells that a transaction writes, as its claim names them.
 
-use carnet_base::{CellHash, CellKey};
+use carnet_base::{CellHash, CellKey, TableId};
 
 /// The keys of cells, in their order, and their hashes.
 ///
@@ -49,6 +49,13 @@ impl Cells {
     #[must_use]
     pub const fn key_bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// The table of the first cell, which has the smallest id.
+    #[must_use]
+    pub fn first_table(&self) -> Option<TableId> {
+        let table = self.bytes.first_chunk()?;
+        Some(TableId(u32::from_be_bytes(*table)))
     }
 
     /// The keys' bytes, in the order of cells.

@@ -36,6 +36,9 @@ pub struct Begun {
     pub start: Option<Timestamp>,
     /// To be handed back with it.
     pub slot: Slot,
+    /// No commit in `(schema, read]` wrote to a table of the system: what was read there at a
+    /// snapshot from here on needs not be read again.
+    pub schema: Timestamp,
 }
 
 /// A cell to be written: its payload, or `None` to delete it.
@@ -110,6 +113,14 @@ pub struct Claim {
     /// Cells that it writes beside those, by their hashes alone, sorted: too many to be listed.
     /// Whoever began before such a commit cannot be checked against it.
     pub beyond: Vec<CellHash>,
+}
+
+impl Claim {
+    /// Tells whether it may write to a table of the system.
+    #[must_use]
+    pub fn changes_schema(&self) -> bool {
+        !self.beyond.is_empty() || self.cells.first_table().is_some_and(TableId::is_system)
+    }
 }
 
 /// What became of a transaction.

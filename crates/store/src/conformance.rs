@@ -103,7 +103,7 @@ impl CommitOrder for PlainOrder {
             BeginKind::ReadWrite => (plain.published, Some(plain.next()?)),
         };
         plain.running.extend(start);
-        Ok(Begun { read, start, slot: Slot::default() })
+        Ok(Begun { read, start, slot: Slot::default(), schema: read })
     }
 
     fn end(&self, begun: Begun) {

@@ -262,7 +262,8 @@ mod tests {
     fn request(read: u64, reads: ReadSet, writes: &[&'static str]) -> Claim {
         let writes = writes.iter().map(|&name| Write { key: cell(name), payload: None }).collect();
         let start = at(read + 1);
-        let begun = Begun { read: at(read), start: Some(start), slot: Slot::default() };
+        let begun =
+            Begun { read: at(read), start: Some(start), slot: Slot::default(), schema: at(read) };
         CommitRequest::new(begun, start, reads, writes).into_claim()
     }
 

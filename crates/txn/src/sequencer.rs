@@ -29,6 +29,8 @@ pub struct Sequencer {
     clock: AtomicU64,
     bound: AtomicU64,
     published: AtomicU64,
+    /// The last commit that may have changed a table of the system, or the beginning of this life.
+    schema: AtomicU64,
     snapshots: Snapshots,
     conflicts: Mutex<ConflictState>,
     /// Commits since the conflict state was trimmed.
@@ -58,6 +60,7 @@ impl Sequencer {
             clock: AtomicU64::new(first.get()),
             bound: AtomicU64::new(first.get()),
             published: AtomicU64::new(first.get()),
+            schema: AtomicU64::new(first.get()),
             snapshots: Snapshots::swept_below(swept),
             conflicts: Mutex::new(conflicts),
             since_trim: AtomicU32::new(0),
@@ -74,6 +77,10 @@ impl Sequencer {
                 "timestamps are handed out faster than their bound is raised; try again",
             )),
         }
+    }
+
+    fn schema(&self) -> Timestamp {
+        timestamp(self.schema.load(Ordering::Acquire))
     }
 
     fn conflicts(&self) -> MutexGuard<'_, ConflictState> {
@@ -131,14 +138,17 @@ impl CommitOrder for Sequencer {
                      handed out"
                 )));
             }
-            return Ok(Begun { read, start: None, slot: self.snapshots.begin_at(read)? });
+            let slot = self.snapshots.begin_at(read)?;
+            return Ok(Begun { read, start: None, slot, schema: self.schema() });
         }
         let (read, slot) = self.snapshots.begin(&self.published, writer);
+        // After the snapshot: a commit that it includes was decided before it was published.
+        let schema = self.schema();
         if !writer {
-            return Ok(Begun { read, start: None, slot });
+            return Ok(Begun { read, start: None, slot, schema });
         }
         match self.snapshots.draw(slot, || self.next()) {
-            Ok(start) => Ok(Begun { read, start: Some(start), slot }),
+            Ok(start) => Ok(Begun { read, start: Some(start), slot, schema }),
             Err(error) => {
                 self.snapshots.end(slot);
                 Err(error)
@@ -170,6 +180,9 @@ impl CommitOrder for Sequencer {
         conflicts.check(claim).map_err(|refusal| refused(&refusal, claim))?;
         let commit = self.next()?;
         self.snapshots.decided(claim.slot, claim.start);
+        if claim.changes_schema() {
+            self.schema.store(commit.get(), Ordering::Release);
+        }
         conflicts.record(commit, claim);
         if conflicts.is_over_budget() {
             let unneeded = self.snapshots.oldest(self.published()).writer;
@@ -236,8 +249,12 @@ mod tests {
     }
 
     fn write(begun: Begun, name: &'static str) -> Claim {
+        write_to(TableId(1), begun, name)
+    }
+
+    fn write_to(table: TableId, begun: Begun, name: &'static str) -> Claim {
         let partition = PartitionKey::first_at(Token(0));
-        let key = CellKey::new(TableId(1), &partition, name);
+        let key = CellKey::new(table, &partition, name);
         let writes = vec![Write { key, payload: None }];
         CommitRequest::new(begun, begun.start.unwrap(), ReadSet::default(), writes).into_claim()
     }
@@ -271,6 +288,28 @@ mod tests {
         assert_eq!(sequencer.begin(BeginKind::ReadOnly).unwrap().read, at(100));
         sequencer.publish(commit);
         assert_eq!(sequencer.begin(BeginKind::ReadOnly).unwrap().read, commit);
+    }
+
+    #[test]
+    fn a_snapshot_says_since_when_the_tables_of_the_system_are_as_they_are() {
+        let sequencer = sequencer();
+        let commit = |table| {
+            let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
+            let commit = sequencer.decide(&mut write_to(TableId(table), begun, "a")).unwrap();
+            let meanwhile = sequencer.begin(BeginKind::ReadOnly).unwrap();
+            sequencer.publish(commit);
+            (commit, meanwhile)
+        };
+        let schema = || sequencer.begin(BeginKind::ReadOnly).unwrap().schema;
+        assert_eq!(schema(), at(100), "what an earlier life changed is not known");
+        commit(TableId::FIRST.0);
+        assert_eq!(schema(), at(100));
+        let (changed, meanwhile) = commit(3);
+        assert!(meanwhile.read < changed && schema() == changed);
+        let old = sequencer.begin(BeginKind::ReadOnlyAt(meanwhile.read)).unwrap();
+        assert!(old.schema > old.read, "whether it changed before is forgotten");
+        commit(TableId::FIRST.0);
+        assert_eq!(schema(), changed);
     }
 
     #[test]

@@ -197,6 +197,12 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         self.inner.begun.read
     }
 
+    /// Returns when a table of the system may last have changed, up to R.
+    #[must_use]
+    pub fn schema_timestamp(&self) -> Timestamp {
+        self.inner.begun.schema
+    }
+
     /// Returns S, which names the transaction; a read-only one has none.
     #[must_use]
     pub fn start_timestamp(&self) -> Option<Timestamp> {

@@ -1,22 +1,20 @@
 //! Parsed schemas, and whether one that was read before may be used without reading it again.
 //!
 //! A version never changes, so that what was parsed from it is never stale. Whether it is still
-//! the *newest* version at a snapshot is another question: most transactions answer it without a
-//! read, by a *generation* that every change of schema ends.
+//! the *newest* version at a snapshot is another question. Most transactions answer it without a
+//! read: who hands snapshots out sees every commit, and says since when no table of the system has
+//! changed.
 //!
 //! ```text
-//!  change:    begin ── decide C ── publish C ── end: changed_at = C, generation + 1
-//!  use:       R taken;  nothing changing, same generation, R ≥ the snapshot it was read at
+//!   a version was the newest at snapshots   from ──── through
+//!   it is at R where   from ≤ R ≤ through   nothing hides it for a while and then does not
+//!                or    schema(R) ≤ through < R   nothing changed since
 //! ```
 //!
-//! A snapshot R ≥ C is handed out after C was published, so after `begin`: whoever holds it sees
-//! either the change under way or the next generation. What was read at a snapshot below
-//! `changed_at` is not kept; at first that is where the database was opened. The commit still
+//! So it is over a cluster, where other processes change schemas, too: their commits go to the same
+//! leader, and a new one takes the beginning of its term for the last change. The commit still
 //! depends on the schema's cell: a change that comes between R and the commit conflicts, whichever
 //! way the schema was found.
-//!
-//! Over a cluster other processes change schemas, too, and end no generation here. What was read
-//! at a snapshot is used at that very snapshot alone: once for each transaction and table.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,13 +34,7 @@ static CACHES: AtomicU64 = AtomicU64::new(0);
 /// Parsed schemas. See the module's essay.
 pub(crate) struct SchemaCache {
     id: u64,
-    /// Other processes change schemas, too.
-    is_shared: bool,
     parsed: Mutex<HashMap<String, Tables>>,
-    /// Changes of schema under way.
-    changing: AtomicU64,
-    generation: AtomicU64,
-    changed_at: AtomicU64,
 }
 
 /// A keyspace's tables by name.
@@ -54,8 +46,33 @@ struct Parsed {
     schema: Arc<TableSchema>,
     /// The cell.
     cell: CellHash,
-    /// The snapshot at which it was read, and the generation in which that was.
-    known: Option<(Timestamp, u64)>,
+    newest: Newest,
+}
+
+/// A snapshot, and when a table of the system may last have changed up to there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SchemaAt {
+    pub(crate) read: Timestamp,
+    pub(crate) changed: Timestamp,
+}
+
+/// Snapshots at which a version was found to be the newest.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    from: Timestamp,
+    through: Timestamp,
+}
+
+impl Newest {
+    fn is_at(self, snapshot: SchemaAt) -> bool {
+        self.from <= snapshot.read
+            && (snapshot.read <= self.through || snapshot.changed <= self.through)
+    }
+
+    fn add(&mut self, read: Timestamp) {
+        self.from = self.from.min(read);
+        self.through = self.through.max(read);
+    }
 }
 
 /// A schema that was found, and when it may be used again without a look at the cache.
@@ -65,102 +82,53 @@ pub(crate) struct Pin {
     /// The schema's cell.
     pub(crate) cell: CellHash,
     cache: u64,
-    since: Timestamp,
-    generation: u64,
-}
-
-/// A change of schema under way. Where its commit is given up before its end is known, nothing
-/// is used without being read any more.
-pub(crate) struct Change<'a>(&'a SchemaCache);
-
-impl Change<'_> {
-    /// Ends the change: at a commit, or because it was refused.
-    pub(crate) fn end(self, commit: Option<Timestamp>) {
-        if let Some(commit) = commit {
-            self.0.changed_at.fetch_max(commit.get(), Ordering::SeqCst);
-        }
-        self.0.generation.fetch_add(1, Ordering::SeqCst);
-        self.0.changing.fetch_sub(1, Ordering::SeqCst);
-    }
+    newest: Newest,
 }
 
 impl SchemaCache {
-    /// Makes an empty cache of a database whose last commit is `published`: when schemas changed
-    /// up to there is not known.
-    pub(crate) fn opened_at(published: Timestamp, is_shared: bool) -> Self {
-        Self {
-            id: CACHES.fetch_add(1, Ordering::Relaxed),
-            is_shared,
-            parsed: Mutex::default(),
-            changing: AtomicU64::new(0),
-            generation: AtomicU64::new(0),
-            changed_at: AtomicU64::new(published.get()),
-        }
-    }
-
-    /// Begins a change of schema, before its commit is asked for.
-    pub(crate) fn begin_change(&self) -> Change<'_> {
-        self.changing.fetch_add(1, Ordering::SeqCst);
-        Change(self)
-    }
-
-    /// The generation, where no change is under way.
-    pub(crate) fn generation(&self) -> Option<u64> {
-        let quiet = self.changing.load(Ordering::SeqCst) == 0;
-        quiet.then(|| self.generation.load(Ordering::SeqCst))
+    pub(crate) fn new() -> Self {
+        Self { id: CACHES.fetch_add(1, Ordering::Relaxed), parsed: Mutex::default() }
     }
 
     /// Returns the schema that is the newest at a snapshot, where that is known.
-    pub(crate) fn find(&self, keyspace: &str, name: &str, read: Timestamp) -> Option<Pin> {
-        let generation = self.generation()?;
+    pub(crate) fn find(&self, keyspace: &str, name: &str, snapshot: SchemaAt) -> Option<Pin> {
         let parsed = self.lock();
         let found = parsed.get(keyspace)?.get(name)?;
-        let (since, known) = found.known?;
-        (known == generation && self.reaches(since, read)).then(|| Pin {
+        found.newest.is_at(snapshot).then(|| Pin {
             schema: Arc::clone(&found.schema),
             cell: found.cell,
             cache: self.id,
-            since,
-            generation,
+            newest: found.newest,
         })
     }
 
     /// Tells whether a schema that was found before is the newest at a snapshot.
-    pub(crate) fn is_current(&self, pin: &Pin, read: Timestamp) -> bool {
-        pin.cache == self.id
-            && self.generation() == Some(pin.generation)
-            && self.reaches(pin.since, read)
+    pub(crate) fn is_current(&self, pin: &Pin, snapshot: SchemaAt) -> bool {
+        pin.cache == self.id && pin.newest.is_at(snapshot)
     }
 
-    /// Tells whether what was the newest at one snapshot is so at another, of one generation.
-    fn reaches(&self, since: Timestamp, read: Timestamp) -> bool {
-        if self.is_shared { read == since } else { read >= since }
-    }
-
-    /// Parses what was read at a snapshot, in a generation.
+    /// Parses what was the newest at a snapshot.
     pub(crate) fn parse(
         &self,
         (keyspace, name): (&str, &str),
         cell: CellHash,
         entry: &Entry,
         read: Timestamp,
-        generation: Option<u64>,
     ) -> Result<Arc<TableSchema>> {
-        let current = generation.filter(|_| read.get() >= self.changed_at.load(Ordering::SeqCst));
-        let known = current.filter(|_| generation == self.generation()).map(|known| (read, known));
         let mut parsed = self.lock();
         let found = parsed.get_mut(keyspace).and_then(|tables| tables.get_mut(name));
         if let Some(found) = found
             && found.start == entry.start
         {
-            found.known = known.or(found.known);
+            found.newest.add(read);
             return Ok(Arc::clone(&found.schema));
         }
         let schema = Arc::new(TableSchema::decode(keyspace, name, &entry.payload)?);
         if parsed.values().map(HashMap::len).sum::<usize>() >= TABLES_MAX {
             parsed.clear();
         }
-        let entry = Parsed { start: entry.start, schema: Arc::clone(&schema), cell, known };
+        let newest = Newest { from: read, through: read };
+        let entry = Parsed { start: entry.start, schema: Arc::clone(&schema), cell, newest };
         parsed.entry(keyspace.to_owned()).or_default().insert(name.to_owned(), entry);
         Ok(schema)
     }
@@ -177,29 +145,52 @@ mod tests {
     use super::*;
     use crate::catalog::TableKind;
 
-    #[test]
-    fn what_was_read_before_the_opening_is_not_taken_for_the_newest() {
-        let at = |number| Timestamp::new(number).unwrap();
-        let cache = SchemaCache::opened_at(at(10), false);
+    fn at(number: u64) -> Timestamp {
+        Timestamp::new(number).unwrap()
+    }
+
+    /// Reads a version of the table's cell at a snapshot.
+    fn read(cache: &SchemaCache, start: u64, snapshot: u64) {
         let cell = CellKey::new(TableId(3), &PartitionKey::first_at(Token(0)), "t").hash();
         let payload = TableSchema::new("ks", "t", TableKind::Raw, Uuid::nil()).encode();
-        let entry = Entry { start: at(5), payload };
-        for (read, known) in [(at(9), false), (at(10), true)] {
-            cache.parse(("ks", "t"), cell, &entry, read, cache.generation()).unwrap();
-            assert_eq!(cache.find("ks", "t", at(11)).is_some(), known, "read at {read}");
-        }
+        let entry = Entry { start: at(start), payload };
+        cache.parse(("ks", "t"), cell, &entry, at(snapshot)).unwrap();
+    }
+
+    fn knows(cache: &SchemaCache, snapshot: u64, changed: u64) -> bool {
+        let snapshot = SchemaAt { read: at(snapshot), changed: at(changed) };
+        let pin = cache.find("ks", "t", snapshot);
+        pin.is_some_and(|pin| cache.is_current(&pin, snapshot))
     }
 
     #[test]
-    fn what_others_change_too_is_known_at_one_snapshot() {
-        let at = |number| Timestamp::new(number).unwrap();
-        let cache = SchemaCache::opened_at(at(10), true);
-        let cell = CellKey::new(TableId(3), &PartitionKey::first_at(Token(0)), "t").hash();
-        let payload = TableSchema::new("ks", "t", TableKind::Raw, Uuid::nil()).encode();
-        let entry = Entry { start: at(5), payload };
-        cache.parse(("ks", "t"), cell, &entry, at(12), cache.generation()).unwrap();
-        let pin = cache.find("ks", "t", at(12)).unwrap();
-        assert!(cache.is_current(&pin, at(12)));
-        assert!(!cache.is_current(&pin, at(13)) && cache.find("ks", "t", at(13)).is_none());
+    fn what_was_read_is_used_until_a_table_of_the_system_changes() {
+        let cache = SchemaCache::new();
+        assert!(!knows(&cache, 12, 5));
+        read(&cache, 5, 12);
+        for (snapshot, changed, known) in [
+            (12, 12, true),
+            (20, 8, true),
+            (20, 12, true),
+            (20, 13, false),
+            // A change that is not published yet.
+            (12, 30, true),
+            (11, 8, false),
+        ] {
+            assert_eq!(knows(&cache, snapshot, changed), known, "{snapshot}, {changed}");
+        }
+        read(&cache, 5, 20);
+        assert!(knows(&cache, 15, 40) && knows(&cache, 22, 20));
+        read(&cache, 21, 22);
+        assert!(!knows(&cache, 20, 5), "another version is the newest");
+    }
+
+    #[test]
+    fn a_pin_of_another_database_is_none() {
+        let (cache, other) = (SchemaCache::new(), SchemaCache::new());
+        read(&cache, 5, 12);
+        let snapshot = SchemaAt { read: at(12), changed: at(5) };
+        let pin = cache.find("ks", "t", snapshot).unwrap();
+        assert!(cache.is_current(&pin, snapshot) && !other.is_current(&pin, snapshot));
     }
 }

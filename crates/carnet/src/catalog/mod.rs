@@ -29,7 +29,7 @@ use carnet_base::{
 };
 use carnet_store::PageLimit;
 
-pub(crate) use cache::{Pin, SchemaCache};
+pub(crate) use cache::{Pin, SchemaAt, SchemaCache};
 pub use schema::{ColumnKind, ColumnSchema, KeyspaceSchema, Order, TableKind, TableSchema};
 
 use crate::tx::Tx;
@@ -40,15 +40,8 @@ const TABLES: TableId = TableId(3);
 const VERSIONS: TableId = TableId(4);
 /// Those that every database has.
 pub(crate) const TABLES_OF_THE_SYSTEM: [TableId; 3] = [KEYSPACES, TABLES, VERSIONS];
-/// Ids below this are the system's.
-const FIRST_TABLE: u32 = 1000;
 
 const PAGE: PageLimit = PageLimit::cells(1000);
-
-/// Tells whether a table is the system's.
-pub(crate) const fn is_system(table: TableId) -> bool {
-    table.0 < FIRST_TABLE
-}
 
 fn system_cell(table: TableId, partition: &str, clustering: &str) -> CellKey {
     let partition = PartitionKey::new(Bytes::copy_from_slice(partition.as_bytes()));
@@ -127,12 +120,11 @@ pub async fn drop_keyspace(tx: &Tx, name: &str) -> Result<()> {
 pub async fn table(tx: &Tx, keyspace: &str, name: &str) -> Result<Option<Arc<TableSchema>>> {
     // A transaction that changes schemas itself reads what it wrote.
     if !tx.changes_schema()
-        && let Some(pin) = tx.schemas().find(keyspace, name, tx.read_timestamp())
+        && let Some(pin) = tx.schemas().find(keyspace, name, tx.schema_at())
     {
         tx.guard_hash(pin.cell)?;
         return Ok(Some(pin.schema));
     }
-    let generation = tx.schemas().generation();
     let key = system_cell(TABLES, keyspace, name);
     tx.guard_cell(&key)?;
     let Some(entry) = tx.get_cell(&key).await? else { return Ok(None) };
@@ -142,7 +134,7 @@ pub async fn table(tx: &Tx, keyspace: &str, name: &str) -> Result<Option<Arc<Tab
             .map(|table| Some(Arc::new(table)));
     }
     let read = tx.read_timestamp();
-    tx.schemas().parse((keyspace, name), key.hash(), &entry, read, generation).map(Some)
+    tx.schemas().parse((keyspace, name), key.hash(), &entry, read).map(Some)
 }
 
 /// Lists a keyspace's tables by name.
@@ -248,7 +240,7 @@ fn touch(tx: &Tx) -> Result<()> {
 async fn next_table_id(tx: &Tx) -> Result<TableId> {
     let key = system_cell(VERSIONS, "", "next_table");
     let id = match tx.get_cell(&key).await? {
-        None => FIRST_TABLE,
+        None => TableId::FIRST.0,
         Some(entry) => {
             let bytes = entry.payload[..].try_into().map_err(|_| {
                 Error::corrupted("the catalogue's next table id does not have 4 bytes")

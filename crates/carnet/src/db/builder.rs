@@ -10,7 +10,7 @@ use carnet_base::{
 };
 use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::{CompactionStyle, Durability, FilterKind, TableOptions, TableOptionsOf};
-use carnet_store::{CommitLog, CommitOrder, Life, MemoryStore};
+use carnet_store::{CommitOrder, Life, MemoryStore};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::{IdleLimits, IdleWatch, Isolation, Limits, Sequencer};
 
@@ -300,7 +300,7 @@ impl Builder {
     }
 
     pub(super) fn finish(self, store: Arc<AnyStore>, door: Option<Door>) -> Db {
-        let schemas = Arc::new(SchemaCache::opened_at(store.published(), store.is_shared()));
+        let schemas = Arc::new(SchemaCache::new());
         let inner = Inner {
             _door: door,
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),

@@ -54,7 +54,7 @@ impl<T> Lens<T> {
             let held = self.held.load();
             if let Some(pin) = held.as_ref().and_then(|held| held.pin.as_ref())
                 && !tx.changes_schema()
-                && tx.schemas().is_current(pin, tx.read_timestamp())
+                && tx.schemas().is_current(pin, tx.schema_at())
             {
                 tx.guard_hash(pin.cell)?;
                 return Ok(View(held));
@@ -64,7 +64,7 @@ impl<T> Lens<T> {
         let schema = catalog::table(tx, keyspace, name)
             .await?
             .ok_or_else(|| catalog::no_table(keyspace, name))?;
-        let found = tx.schemas().find(keyspace, name, tx.read_timestamp());
+        let found = tx.schemas().find(keyspace, name, tx.schema_at());
         let pin = found.filter(|pin| Arc::ptr_eq(&pin.schema, &schema));
         let held = self.held.load();
         if pin.is_none() && held.as_ref().is_some_and(|held| Arc::ptr_eq(&held.schema, &schema)) {

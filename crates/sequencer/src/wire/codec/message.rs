@@ -84,9 +84,10 @@ pub(super) const fn kind_of_response(response: &Response) -> u8 {
 
 pub(super) fn put_response(response: &Response, out: &mut BytesMut) {
     match response {
-        Response::Released(Released { read, start, epoch_first }) => {
+        Response::Released(Released { read, start, epoch_first, schema }) => {
             out.put_u64(read.get());
             out.put_u64(epoch_first.get());
+            out.put_u64(schema.get());
             out.put_u8(u8::from(start.is_some()));
             if let Some(start) = start {
                 out.put_u64(start.get());
@@ -148,8 +149,9 @@ fn take_begin_kind(fields: &mut Fields) -> Result<BeginKind, Malformed> {
 
 fn take_released(fields: &mut Fields) -> Result<Released, Malformed> {
     let (read, epoch_first) = (fields.timestamp()?, fields.timestamp()?);
+    let schema = fields.timestamp()?;
     let start = if fields.truth()? { Some(fields.timestamp()?) } else { None };
-    Ok(Released { read, start, epoch_first })
+    Ok(Released { read, start, epoch_first, schema })
 }
 
 fn take_outcome(fields: &mut Fields) -> Result<Outcome, Malformed> {

@@ -66,7 +66,9 @@ fn examples() -> Vec<Message> {
     ];
     let cells = [cell(3, "p", b"a"), cell(3, "p", b"b"), cell(4, "q", b"")];
     let refused = |kind| Response::Refused(Error::new(kind, "no").with_source(Error::invalid("x")));
-    let released = |start| Response::Released(Released { read: at(1), start, epoch_first: at(2) });
+    let released = |start| {
+        Response::Released(Released { read: at(1), start, epoch_first: at(2), schema: at(3) })
+    };
     let requests = [
         begin(BeginKind::ReadOnly, true),
         begin(BeginKind::ReadOnlyAt(at(88)), false),
