@@ -9,6 +9,7 @@
 //! chooses. All take turns, one read each, so that a noisy moment of the machine hits all alike.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on ends")]
 
+#[path = "../common/node.rs"]
 mod node;
 mod way;
 mod workload;
@@ -57,7 +58,7 @@ struct Bench<'a> {
 fn main() {
     let arguments = Arguments::parse();
     for &concurrent_reads in &arguments.concurrent_reads {
-        let node = Node::start(concurrent_reads);
+        let node = Node::start(&format!("concurrent_reads: {concurrent_reads}"));
         let options = CqlOptions {
             replication: Replication::EveryDatacenter(1),
             ..CqlOptions::new(vec![node.contact_point.clone()], format!("load{}", process::id()))

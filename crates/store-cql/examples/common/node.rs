@@ -11,11 +11,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn start(concurrent_reads: u32) -> Self {
+    /// Starts a node with further lines in its configuration.
+    pub(crate) fn start(yaml: &str) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/cassandra");
         let mut script = Command::new(script)
             .args(["run", "1"])
-            .env("CARNET_CASSANDRA_YAML", format!("concurrent_reads: {concurrent_reads}"))
+            .env("CARNET_CASSANDRA_YAML", yaml)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
