@@ -178,11 +178,11 @@ async fn live(world: Rc<World>) -> Result<(), String> {
         let due = setup.transactions * (struck + 1) / (setup.faults + 1);
         world.wait_for(due).await;
         world.faults.set(struck + 1);
-        world.strike().await;
         // Sometimes one trouble comes on top of another.
         if world.dice.borrow_mut().percent(70) {
             world.heal();
         }
+        world.strike().await;
     }
     world.heal();
     world.weather(false);
