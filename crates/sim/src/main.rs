@@ -38,6 +38,9 @@ enum Command {
         /// A rule that is broken.
         #[arg(long)]
         mutant: Option<Mutant>,
+        /// A rule that is kept where runs are set up as for the hunt of its break.
+        #[arg(long, conflicts_with = "mutant")]
+        suits: Option<Mutant>,
         /// How many seeds run at a time, each on a thread of its own.
         #[arg(long)]
         jobs: Option<usize>,
@@ -58,10 +61,10 @@ enum Command {
 
 fn main() -> Result<ExitCode> {
     let is_fine = match Arguments::parse().command {
-        Command::Run { seeds, from, scenario, workload, mutant, jobs, verbose } => {
+        Command::Run { seeds, from, scenario, workload, mutant, suits, jobs, verbose } => {
             let scenarios = scenario.map_or(Scenario::ALL.to_vec(), |scenario| vec![scenario]);
             scenarios.into_iter().all(|scenario| {
-                let order = |seed| Order { seed, scenario, workload, mutant };
+                let order = |seed| Order { seed, scenario, workload, mutant, suits };
                 run(from..from.saturating_add(seeds), &order, jobs, verbose)
             })
         }
@@ -138,15 +141,17 @@ fn run(
     let Some((seed, run)) = total.violation else { return true };
     println!("\nseed {seed}: {}", run.verdict.err().unwrap_or_default());
     println!("\nset up as {}", run.setup);
-    let Order { scenario, workload, mutant, .. } = order(seed);
+    let Order { scenario, workload, mutant, suits, .. } = order(seed);
     let scenario = scenario.name();
     let workload = workload.map(|workload| format!(" --workload {}", workload.name()));
     let mutant = mutant.map(|mutant| format!(" --mutant {}", mutant.name()));
+    let suits = suits.map(|mutant| format!(" --suits {}", mutant.name()));
     println!(
         "\nreplay: cargo run --release -p carnet-sim -- run --seeds 1 --from {seed} \
-         --scenario {scenario}{}{}",
+         --scenario {scenario}{}{}{}",
         workload.unwrap_or_default(),
-        mutant.unwrap_or_default()
+        mutant.unwrap_or_default(),
+        suits.unwrap_or_default()
     );
     false
 }
@@ -202,7 +207,7 @@ fn mutants(seeds: u64, jobs: Option<usize>) -> bool {
 
 fn hunt(mutant: Mutant, scenario: Scenario, seeds: u64) -> Option<Caught> {
     (0..seeds).find_map(|seed| {
-        let run = Order { seed, scenario, workload: None, mutant: Some(mutant) }.run();
+        let run = Order { mutant: Some(mutant), ..Order::of(scenario, seed) }.run();
         let wrong = run.verdict.err()?;
         let by = wrong.lines().next().unwrap_or_default().to_owned();
         Some(Caught { seeds: seed + 1, by })

@@ -53,6 +53,8 @@ pub struct Order {
     pub workload: Option<Workload>,
     /// The rule that is broken.
     pub mutant: Option<Mutant>,
+    /// The rule whose hunt sets the run up, where none is broken.
+    pub suits: Option<Mutant>,
 }
 
 /// What came of a run.
@@ -80,7 +82,7 @@ impl Order {
     /// Asks for a run of a seed with nothing broken and all workloads mixed.
     #[must_use]
     pub const fn of(scenario: Scenario, seed: u64) -> Self {
-        Self { seed, scenario, workload: None, mutant: None }
+        Self { seed, scenario, workload: None, mutant: None, suits: None }
     }
 
     /// Runs it.

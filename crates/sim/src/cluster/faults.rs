@@ -11,7 +11,7 @@ use crate::executor::Process;
 
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+pub(super) enum Fault {
     /// A process is killed, and comes back after a while.
     Kill,
     /// A process stands still for so long that others take over.
@@ -31,7 +31,7 @@ enum Fault {
 }
 
 impl Fault {
-    const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Kill,
         Self::Pause,
         Self::CutFromReplicas,
@@ -53,7 +53,7 @@ impl World {
                 _ => Process(u32::try_from(dice.between(1, 3)).unwrap_or(1)),
             };
             let other = dice.count(0, 2);
-            (dice.pick(&Fault::ALL), process, other, dice.micros(1_000, 80_000))
+            (dice.pick(self.setup.troubles), process, other, dice.micros(1_000, 80_000))
         };
         self.executor.note(fault as u64);
         match fault {

@@ -6,6 +6,7 @@ mod desk;
 mod faults;
 mod network;
 mod seams;
+mod setup;
 mod weak;
 
 use std::cell::{Cell, RefCell};
@@ -14,15 +15,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{CommitEntry, Encoding, Timestamp};
-use carnet_sequencer::sweep::SweepOptions;
-use carnet_sequencer::{Address, ClusterLog, Doors, LeaseOptions, MakeOrder, Options};
+use carnet_base::{CommitEntry, Timestamp};
+use carnet_sequencer::{Address, ClusterLog, Doors, MakeOrder};
 use carnet_store::{Context, Life, Outcome};
-use carnet_txn::{Isolation, Limits, Sequencer};
+use carnet_txn::{Limits, Sequencer};
 
 use self::desk::{Desk, Term};
 use self::network::Network;
 use self::seams::Seam;
+use self::setup::Setup;
 use self::weak::{WeakCluster, Weather};
 use crate::client::Client;
 use crate::database::Bare;
@@ -36,88 +37,11 @@ use crate::verdict;
 use crate::workload::{self, Numbers, Work};
 
 const PROCESSES: u32 = 3;
-const MILLISECOND: Duration = Duration::from_millis(1);
 const TURNS_MAX: u64 = 6_000_000;
 /// How long a fault has time to show, unless enough transactions end before.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 type Log = ClusterLog<Seam, Network>;
-
-/// How a run is set up.
-#[derive(Clone, Debug)]
-struct Setup {
-    isolation: Isolation,
-    clients: usize,
-    think_micros: u64,
-    transactions: usize,
-    faults: usize,
-    weather: Weather,
-    lost: u64,
-    options: Options,
-    conflict_bytes: usize,
-    /// Whether an entry that a round did not see may live on past a fence.
-    forgets: bool,
-}
-
-impl Setup {
-    fn draw(dice: &mut Dice) -> Self {
-        let isolation = match dice.below(10) {
-            0 => Isolation::Snapshot,
-            1 => Isolation::Serializable,
-            _ => Isolation::StrictSerializable,
-        };
-        let renew_every = dice.micros(2_000, 10_000);
-        Self {
-            isolation,
-            clients: dice.count(2, 6),
-            think_micros: dice.pick(&[100, 1_000, 3_000]),
-            transactions: dice.count(1_000, 1_200),
-            faults: dice.count(6, 12),
-            weather: Weather {
-                lost: dice.pick(&[0, 10, 50]),
-                late: dice.pick(&[0, 20, 200]),
-                unanswered: dice.pick(&[0, 20, 100]),
-            },
-            lost: dice.pick(&[0, 10, 50]),
-            options: Options {
-                lease: LeaseOptions {
-                    renew_every,
-                    timeout: renew_every * 3,
-                    retry_after: Duration::from_micros(500),
-                    bound_step: dice.pick(&[100, 1_000, 100_000]),
-                },
-                encoding: Encoding::V3,
-                coordination_step: dice.pick(&[200_000, 1_000_000, 5_000_000]),
-                call_timeout: Duration::from_millis(20),
-                patience: Duration::from_millis(100),
-                client_timeout: Duration::from_millis(200),
-                row_starts: dice.pick(&[1, 4, 4096]),
-                sweep: SweepOptions {
-                    every: dice.pick(&[Duration::ZERO, MILLISECOND * 3, MILLISECOND * 20]),
-                    retention: dice.pick(&[Duration::ZERO, MILLISECOND * 10, MILLISECOND * 100]),
-                    page_cells: dice.pick(&[1, 7, 500]),
-                    duty_percent: dice.pick(&[30, 100]),
-                },
-            },
-            conflict_bytes: dice.pick(&[16 << 10, 64 << 20]),
-            forgets: dice.percent(30),
-        }
-    }
-
-    /// Takes what shows a break that chance alone would hide for hundreds of seeds: the sweep all
-    /// the time, and rounds whose answers are lost.
-    fn suit(&mut self, mutant: Option<Mutant>) {
-        let Some(mutant) = mutant else { return };
-        let is_rare = matches!(mutant, Mutant::AbsenceNotSettled | Mutant::RereadLeftOut);
-        if is_rare {
-            self.forgets = mutant == Mutant::AbsenceNotSettled;
-            self.weather.unanswered = 100;
-            self.options.row_starts = 1;
-            self.options.sweep.every = MILLISECOND * 3;
-            self.options.sweep.retention = Duration::ZERO;
-        }
-    }
-}
 
 struct World {
     executor: Executor,
@@ -138,7 +62,7 @@ pub(crate) fn run(order: &Order) -> Run {
     let mut dice = Dice::new(order.seed);
     let executor = Executor::new(dice.seed());
     let mut setup = Setup::draw(&mut dice);
-    setup.suit(order.mutant);
+    order.mutant.or(order.suits).into_iter().for_each(|mutant| setup.suit(mutant));
     let world = Rc::new(World {
         cluster: WeakCluster::new(dice.fork(), executor.timer(), setup.forgets),
         network: Network::new(dice.fork(), executor.timer()),
