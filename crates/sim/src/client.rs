@@ -106,12 +106,32 @@ impl<T: Transact> Observed<T> {
     pub(crate) async fn get(&self, key: &CellKey) -> Result<Option<Bytes>> {
         self.executor.breathe().await;
         let entry = self.tx.get(key).await?;
-        if !self.own.contains(key) {
-            let found = entry.as_ref().map(|entry| entry.start);
-            let key = key.as_bytes().to_vec();
-            self.ledger.edit(self.page, |record| record.looks.push(Look::Point { key, found }));
-        }
+        self.saw(key, entry.as_ref());
         Ok(entry.map(|entry| entry.payload))
+    }
+
+    /// Reads cells: all at once, or one after the other.
+    pub(crate) async fn get_all(&self, keys: &[CellKey]) -> Result<Vec<Option<Bytes>>> {
+        if self.executor.below(2) == 0 {
+            let mut payloads = Vec::with_capacity(keys.len());
+            for key in keys {
+                payloads.push(self.get(key).await?);
+            }
+            return Ok(payloads);
+        }
+        self.executor.breathe().await;
+        let entries = self.tx.get_many(keys).await?;
+        keys.iter().zip(&entries).for_each(|(key, entry)| self.saw(key, entry.as_ref()));
+        Ok(entries.into_iter().map(|entry| entry.map(|entry| entry.payload)).collect())
+    }
+
+    /// Writes down what it saw of a cell, unless that was its own.
+    fn saw(&self, key: &CellKey, entry: Option<&Entry>) {
+        if self.own.contains(key) {
+            return;
+        }
+        let (key, found) = (key.as_bytes().to_vec(), entry.map(|entry| entry.start));
+        self.ledger.edit(self.page, |record| record.looks.push(Look::Point { key, found }));
     }
 
     /// Reads a page of a range; returns its cells and what is left of it.

@@ -29,6 +29,7 @@ pub(crate) trait Transact: Clone + 'static {
     fn read_timestamp(&self) -> Timestamp;
     fn start_timestamp(&self) -> Option<Timestamp>;
     fn get(&self, key: &CellKey) -> impl Future<Output = Result<Option<Entry>>>;
+    fn get_many(&self, keys: &[CellKey]) -> impl Future<Output = Result<Vec<Option<Entry>>>>;
     fn range(
         &self,
         range: &KeyRange,
@@ -91,6 +92,10 @@ impl<S: CellStore + CommitLog> Transact for Transaction<S> {
 
     async fn get(&self, key: &CellKey) -> Result<Option<Entry>> {
         self.get(key).await
+    }
+
+    async fn get_many(&self, keys: &[CellKey]) -> Result<Vec<Option<Entry>>> {
+        self.get_many(keys).await
     }
 
     async fn range(
@@ -158,6 +163,10 @@ impl Transact for Tx {
 
     async fn get(&self, key: &CellKey) -> Result<Option<Entry>> {
         self.get_cell(key).await
+    }
+
+    async fn get_many(&self, keys: &[CellKey]) -> Result<Vec<Option<Entry>>> {
+        self.get_cells(keys).await
     }
 
     async fn range(

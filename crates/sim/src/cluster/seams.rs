@@ -76,6 +76,21 @@ impl ClusterCells for Seam {
         read
     }
 
+    async fn read_versions(
+        &self,
+        context: &Context,
+        keys: &[CellKey],
+        through: Timestamp,
+    ) -> Faulty<Vec<Option<Version>>> {
+        let mut read = self.inner.read_versions(context, keys, through).await?;
+        if self.breaks(Mutant::RereadLeftOut) {
+            for (key, version) in keys.iter().zip(&mut read) {
+                *version = version.take().map(|version| self.first_seen(key, &version));
+            }
+        }
+        Ok(read)
+    }
+
     async fn read_range(&self, context: &Context, request: &RangeRequest) -> Faulty<Page> {
         self.inner.read_range(context, request).await
     }

@@ -33,6 +33,7 @@ use carnet_store::cluster::{
     Faulty, NewEntry, ReadMode, Register, Registers, RowAnswer, SetAnswer, Statement, StoredEntry,
     VersionName, VersionPage, VersionWrite,
 };
+use carnet_store::loader::{Grouping, Limits, Planner};
 use carnet_store::{Context, Page, PageLimit, RangeRequest};
 
 use super::agreed::{Agreed, Doubt, Partition, Row};
@@ -267,6 +268,13 @@ impl State {
         }
         arrivals.sort_unstable();
         arrivals.get(awaited - 1).copied().filter(|at| *at < now + TIMEOUT)
+    }
+
+    /// Draws how a read of many cells is put into requests.
+    fn draw_planner(&mut self) -> Planner {
+        let (cells, names_max) = (self.dice.count(1, 6), self.dice.count(1, 4));
+        let grouping = self.dice.pick(&[Grouping::Rows, Grouping::Columns]);
+        Planner { grouping, limits: Limits::both(cells), names_max, requests_max: 4 }
     }
 
     fn draw_round(&mut self, process: Process) -> Round {
@@ -552,6 +560,35 @@ impl ClusterCells for WeakCluster {
         through: Timestamp,
     ) -> Faulty<Option<Version>> {
         self.read(|state, quorum| newest(&state.cell(quorum, key), through)).await
+    }
+
+    /// By the loader's plan: each of its requests asks a majority of its own, at a moment of its own.
+    async fn read_versions(
+        &self,
+        _: &Context,
+        keys: &[CellKey],
+        through: Timestamp,
+    ) -> Faulty<Vec<Option<Version>>> {
+        let mut found = BTreeMap::new();
+        let tables: BTreeSet<TableId> = keys.iter().map(CellKey::table).collect();
+        for table in tables {
+            let asked: BTreeSet<&CellKey> =
+                keys.iter().filter(|key| key.table() == table).collect();
+            let asked: Vec<CellKey> = asked.into_iter().cloned().collect();
+            let batches = self.lock().draw_planner().plan(&asked);
+            for request in batches.into_iter().flat_map(|batch| batch.requests) {
+                let pairs = request.rows.iter().flat_map(|row| {
+                    request.columns.iter().map(move |column| CellKey::new(table, row, column))
+                });
+                let cells: Vec<CellKey> = pairs.collect();
+                let read = self.read(|state, quorum| {
+                    cells.iter().map(|key| newest(&state.cell(quorum, key), through)).collect()
+                });
+                let versions: Vec<Option<Version>> = read.await?;
+                found.extend(cells.into_iter().zip(versions));
+            }
+        }
+        Ok(keys.iter().map(|key| found.get(key).cloned().flatten()).collect())
     }
 
     async fn read_range(&self, _: &Context, request: &RangeRequest) -> Faulty<Page> {

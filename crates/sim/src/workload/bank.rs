@@ -35,11 +35,9 @@ async fn transfer<D: Database>(client: &mut Client<D>) -> Result<()> {
     let mut tx = client.begin(Part::Other, BeginKind::ReadWrite).await?;
     let from = client.dice.below(ACCOUNTS);
     let to = (from + client.dice.between(1, ACCOUNTS - 1)) % ACCOUNTS;
-    let mut balances = Vec::new();
-    for number in [from, to] {
-        let bytes = tx.get(&account(number)).await?;
-        balances.push(bytes.map_or(0, |bytes| decode(&bytes)[0]));
-    }
+    let found = tx.get_all(&[account(from), account(to)]).await?;
+    let balances: Vec<i64> =
+        found.iter().map(|bytes| bytes.as_ref().map_or(0, |bytes| decode(bytes)[0])).collect();
     let all = client.dice.percent(20);
     let drawn = i64::try_from(client.dice.between(0, 10)).unwrap_or_default();
     let amount = if all { balances[0] } else { drawn.min(balances[0]) };
@@ -63,9 +61,14 @@ async fn transfer<D: Database>(client: &mut Client<D>) -> Result<()> {
 
 async fn audit<D: Database>(client: &mut Client<D>) -> Result<()> {
     let tx = client.begin(Part::Other, BeginKind::ReadOnly).await?;
-    let (reverse, cells) = (client.dice.percent(30), client.dice.count(1, 12));
-    let rows = tx.scan(&partition(Workload::Bank, 0), reverse, cells).await?;
-    let balances: Vec<i64> = rows.iter().map(|(_, payload)| decode(payload)[0]).collect();
+    let balances: Vec<i64> = if client.dice.percent(30) {
+        let accounts: Vec<CellKey> = (0..ACCOUNTS).map(account).collect();
+        tx.get_all(&accounts).await?.iter().flatten().map(|payload| decode(payload)[0]).collect()
+    } else {
+        let (reverse, cells) = (client.dice.percent(30), client.dice.count(1, 12));
+        let rows = tx.scan(&partition(Workload::Bank, 0), reverse, cells).await?;
+        rows.iter().map(|(_, payload)| decode(payload)[0]).collect()
+    };
     let due = BALANCE * i64::try_from(ACCOUNTS).unwrap_or_default();
     if let Err(wrong) = invariant::bank(&balances, due) {
         client.ledger.wrong(format!("at snapshot {}: {wrong}", tx.read_timestamp()));

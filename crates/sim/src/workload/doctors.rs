@@ -18,10 +18,8 @@ pub(super) async fn run<D: Database>(client: &mut Client<D>) -> Result<()> {
     let mut tx = client.begin(Part::Other, BeginKind::ReadWrite).await?;
     let pair = i64::try_from(client.dice.below(PAIRS)).unwrap_or_default();
     let doctors = ["a", "b"].map(|name| cell(Workload::Doctors, pair, name));
-    let mut gone = [false; 2];
-    for (doctor, gone) in doctors.iter().zip(&mut gone) {
-        *gone = tx.get(doctor).await?.is_some();
-    }
+    let found = tx.get_all(&doctors).await?;
+    let gone = [0, 1].map(|doctor: usize| found[doctor].is_some());
     let me = client.dice.count(0, 1);
     if let Err(wrong) = invariant::on_call(pair, gone)
         && client.isolation != Isolation::Snapshot

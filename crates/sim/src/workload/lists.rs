@@ -1,7 +1,7 @@
 //! List-append, the workload that tells most: a read of a list shows which appends it saw, and in
 //! which order.
 
-use carnet_base::Result;
+use carnet_base::{CellKey, Result};
 use carnet_checker::{Key, Op};
 use carnet_store::BeginKind;
 
@@ -24,13 +24,15 @@ fn draw<D: Database>(client: &mut Client<D>, newest: i64) -> i64 {
 /// Appends to and reads lists that lie in one cell each.
 pub(super) async fn in_cells<D: Database>(client: &mut Client<D>, numbers: &Numbers) -> Result<()> {
     let only_reads = client.dice.percent(20);
-    let kind = if only_reads { BeginKind::ReadOnly } else { BeginKind::ReadWrite };
-    let mut tx = client.begin(Part::Lists, kind).await?;
+    if only_reads {
+        return read_cells(client, numbers).await;
+    }
+    let mut tx = client.begin(Part::Lists, BeginKind::ReadWrite).await?;
     for _ in 0..client.dice.count(1, 4) {
         let list = draw(client, numbers.0.get());
         let (key, name) = (cell(Workload::Lists, list, ""), Key::Int(list));
         let bytes = tx.get(&key).await?.unwrap_or_default();
-        if only_reads || client.dice.percent(50) {
+        if client.dice.percent(50) {
             tx.did(Op::ReadList { key: name, list: decode(&bytes) });
             continue;
         }
@@ -38,6 +40,18 @@ pub(super) async fn in_cells<D: Database>(client: &mut Client<D>, numbers: &Numb
         let longer = [&bytes[..], &element.to_be_bytes()].concat();
         tx.did(Op::Append { key: name, element });
         tx.put(&key, longer)?;
+    }
+    tx.commit().await.map(drop)
+}
+
+async fn read_cells<D: Database>(client: &mut Client<D>, numbers: &Numbers) -> Result<()> {
+    let tx = client.begin(Part::Lists, BeginKind::ReadOnly).await?;
+    let count = client.dice.count(1, 6);
+    let lists: Vec<i64> = (0..count).map(|_| draw(client, numbers.0.get())).collect();
+    let cells: Vec<CellKey> = lists.iter().map(|list| cell(Workload::Lists, *list, "")).collect();
+    let found = tx.get_all(&cells).await?;
+    for (list, bytes) in lists.into_iter().zip(found) {
+        tx.did(Op::ReadList { key: Key::Int(list), list: decode(&bytes.unwrap_or_default()) });
     }
     tx.commit().await.map(drop)
 }
