@@ -20,6 +20,8 @@ pub(crate) struct Client<D> {
     pub(crate) db: D,
     pub(crate) ledger: Ledger,
     pub(crate) isolation: Isolation,
+    /// Whether its transactions end when it does not call them.
+    pub(crate) may_expire: bool,
     pub(crate) dice: Dice,
     pub(crate) process: i64,
 }
@@ -92,6 +94,7 @@ impl<D: Database> Client<D> {
             | ErrorKind::Overloaded { .. }
             | ErrorKind::Unknown { .. }
             | ErrorKind::Unavailable => {}
+            ErrorKind::Timeout if self.may_expire => {}
             kind => self.ledger.wrong(format!("a client was told {kind:?}: {error}")),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use carnet::{Db, Tx};
 use carnet_base::{Bytes, CellKey, KeyRange, Result, Timestamp, WallTime};
 use carnet_store::{BeginKind, CellStore, CommitLog, Context, Outcome, PageLimit};
-use carnet_txn::{Entry, Isolation, Limits, Terms, Transaction, TransactionPage};
+use carnet_txn::{Entry, IdleWatch, Isolation, Limits, Terms, Transaction, TransactionPage};
 
 /// A database.
 pub(crate) trait Database: Clone + 'static {
@@ -48,11 +48,14 @@ pub(crate) struct Bare<S> {
     /// Travels with every call.
     pub(crate) context: Context,
     pub(crate) limits: Limits,
+    /// Ends transactions that nobody calls.
+    pub(crate) idle: Option<Arc<IdleWatch>>,
 }
 
 impl<S> Clone for Bare<S> {
     fn clone(&self) -> Self {
-        Self { store: Arc::clone(&self.store), context: self.context, limits: self.limits }
+        let (context, limits) = (self.context, self.limits);
+        Self { store: Arc::clone(&self.store), context, limits, idle: self.idle.clone() }
     }
 }
 
@@ -60,7 +63,7 @@ impl<S: CellStore + CommitLog> Database for Bare<S> {
     type Tx = Transaction<S>;
 
     async fn begin(&self, kind: BeginKind, isolation: Isolation) -> Result<Transaction<S>> {
-        let terms = Terms { limits: self.limits, ..Terms::default() };
+        let terms = Terms { limits: self.limits, idle: self.idle.as_deref(), label: None };
         Transaction::begin_on(Arc::clone(&self.store), self.context, kind, isolation, terms).await
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use carnet_base::{Rng, SeededRng};
+use carnet_txn::IdleLimits;
 
 /// A source of draws that belongs to one client or one adversary, so that what one of them draws
 /// does not change what another does.
@@ -47,6 +48,13 @@ impl Dice {
 
     pub(crate) fn micros(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_micros(self.between(low, high))
+    }
+
+    /// Draws for how long transactions may be left alone, in some runs.
+    pub(crate) fn idle(&mut self) -> Option<IdleLimits> {
+        let millis = [1, 4, 15].map(Duration::from_millis);
+        let (writer, reader) = (self.pick(&millis), self.pick(&millis));
+        self.percent(30).then_some(IdleLimits { writer, reader, ..IdleLimits::NONE })
     }
 
     pub(crate) fn rng(&mut self) -> &mut SeededRng {

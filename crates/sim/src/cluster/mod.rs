@@ -18,7 +18,7 @@ use std::time::Duration;
 use carnet_base::{CommitEntry, Timestamp};
 use carnet_sequencer::{Address, ClusterLog, Doors, MakeOrder};
 use carnet_store::{Context, Life, Outcome};
-use carnet_txn::{Limits, Sequencer};
+use carnet_txn::{IdleWatch, Limits, Sequencer};
 
 use self::desk::{Desk, Term};
 use self::network::Network;
@@ -53,6 +53,8 @@ struct World {
     order: Order,
     clocks: BTreeMap<Process, SimClock>,
     logs: RefCell<BTreeMap<Process, Arc<Log>>>,
+    /// Who ends transactions that are left alone, at each process.
+    watches: RefCell<BTreeMap<Process, Arc<IdleWatch>>>,
     dice: RefCell<Dice>,
     faults: Cell<usize>,
 }
@@ -73,6 +75,7 @@ pub(crate) fn run(order: &Order) -> Run {
         setup,
         order: order.clone(),
         logs: RefCell::default(),
+        watches: RefCell::default(),
         dice: RefCell::new(dice),
         faults: Cell::new(0),
     });
@@ -192,6 +195,11 @@ impl World {
         );
         network.listen(address(process), tasks, Desk::of(&log.handler(), term, mutant));
         self.logs.borrow_mut().insert(process, Arc::new(log));
+        if let Some(limits) = self.setup.idle {
+            let clock = Arc::new(self.clocks[&process].clone());
+            let watch = IdleWatch::start(limits, clock, &self.executor.spawner(process));
+            self.watches.borrow_mut().insert(process, Arc::new(watch));
+        }
     }
 
     /// Has clients work at a process.
@@ -214,9 +222,11 @@ impl World {
                 store: Arc::clone(&self.logs.borrow()[&process]),
                 context: if is_stale { context.accepting_stale() } else { context },
                 limits: Limits::default(),
+                idle: self.watches.borrow().get(&process).cloned(),
             },
             ledger: self.ledger.clone(),
             isolation: self.setup.isolation,
+            may_expire: self.setup.idle.is_some(),
             dice: self.dice.borrow_mut().fork(),
             process: self.ledger.new_client(),
         }
@@ -246,7 +256,8 @@ impl World {
         self.executor.kill(clients_of(process));
         self.executor.kill(process);
         let dead = self.logs.borrow_mut().remove(&process);
-        drop(dead);
+        let unwatched = self.watches.borrow_mut().remove(&process);
+        drop((dead, unwatched));
         // What it spawned in dying dies with it.
         self.executor.kill(process);
     }

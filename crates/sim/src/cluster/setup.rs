@@ -5,7 +5,7 @@ use std::time::Duration;
 use carnet_base::Encoding;
 use carnet_sequencer::sweep::SweepOptions;
 use carnet_sequencer::{LeaseOptions, Options};
-use carnet_txn::Isolation;
+use carnet_txn::{IdleLimits, Isolation};
 
 use super::faults::Fault;
 use super::weak::Weather;
@@ -28,6 +28,8 @@ pub(super) struct Setup {
     pub(super) conflict_bytes: usize,
     /// Whether an entry that a round did not see may live on past a fence.
     pub(super) forgets: bool,
+    /// For how long a transaction may be left alone, where that ends it.
+    pub(super) idle: Option<IdleLimits>,
     /// What goes wrong, one of these at a time.
     pub(super) troubles: &'static [Fault],
 }
@@ -74,6 +76,7 @@ impl Setup {
             },
             conflict_bytes: dice.pick(&[16 << 10, 64 << 20]),
             forgets: dice.percent(30),
+            idle: dice.idle(),
             troubles: &Fault::ALL,
         }
     }

@@ -110,6 +110,7 @@ impl<D: Administered> Administrator<D> {
             db: db.clone(),
             ledger: world.ledger.clone(),
             isolation: world.setup.isolation,
+            may_expire: false,
             dice: Dice::new(0),
             process: 0,
         }
@@ -179,6 +180,7 @@ impl<D: Administered> Administrator<D> {
             store: Arc::new(store.ok()?),
             context: Context::unbounded(),
             limits: Limits::default(),
+            idle: None,
         };
         let client = &mut self.client(&copy);
         let read = workload::read_all_on(client, page, copy.store.published()).await;

@@ -30,7 +30,7 @@ use carnet_storage::manifest::Manifest;
 use carnet_storage::{Durability, Options};
 use carnet_store::{CommitLog, Context, Life, Outcome};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
-use carnet_txn::Sequencer;
+use carnet_txn::{IdleLimits, IdleWatch, Sequencer};
 
 use self::admin::{Administered, Administrator, COPY};
 use self::faults::{End, Fault};
@@ -110,6 +110,7 @@ pub(crate) fn run(order: &Order) -> Run {
 }
 
 fn open_facade(world: &World, disk: &SimDisk) -> Result<Db> {
+    let idle = world.setup.idle.unwrap_or(IdleLimits::NONE);
     let Options { durability, memory_bytes, flush_bytes, cache_bytes, .. } = world.setup.options;
     Db::builder()
         .durability(durability)
@@ -119,10 +120,11 @@ fn open_facade(world: &World, disk: &SimDisk) -> Result<Db> {
         .compaction_style(world.setup.options.compaction_style)
         .retention(world.setup.retention)
         .transaction_limits(world.setup.limits())
-        // Whoever looks for idle ones now and then would keep a world that stands still awake.
-        .idle_timeout(Duration::MAX)
-        .snapshot_idle_timeout(Duration::MAX)
-        .sweep_warning(Duration::MAX)
+        // Whoever looks for idle ones now and then keeps a world that stands still awake: in most
+        // runs nobody does.
+        .idle_timeout(idle.writer)
+        .snapshot_idle_timeout(idle.reader)
+        .sweep_warning(idle.warning)
         .clock(Arc::new(world.clock.clone()))
         .spawn(Arc::new(world.executor.spawner(DATABASE)))
         .open_on(Arc::new(disk.clone()))
@@ -162,7 +164,12 @@ fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
         rules,
     )?;
     let store = Arc::new(Store { inner, known, mutant });
-    Ok(Bare { store, context: Context::unbounded(), limits: world.setup.limits() })
+    let watch = |limits| {
+        let clock = Arc::new(world.clock.clone());
+        Arc::new(IdleWatch::start(limits, clock, &world.executor.spawner(DATABASE)))
+    };
+    let idle = world.setup.idle.map(watch);
+    Ok(Bare { store, context: Context::unbounded(), limits: world.setup.limits(), idle })
 }
 
 /// Makes the map say of all starts what the first one that was read says of its last.
@@ -354,6 +361,7 @@ impl World {
             db: db.clone(),
             ledger: self.ledger.clone(),
             isolation: self.setup.isolation,
+            may_expire: self.setup.idle.is_some(),
             dice: dice.fork(),
             process: self.ledger.new_client(),
         }

@@ -7,7 +7,7 @@ use carnet_storage::compaction::policy::Config;
 use carnet_storage::{
     CompactionStyle, Compression, Durability, FilterKind, Options, TableOptions, TableOptionsOf,
 };
-use carnet_txn::{Isolation, Limits};
+use carnet_txn::{IdleLimits, Isolation, Limits};
 
 use crate::dice::Dice;
 
@@ -28,6 +28,8 @@ pub(super) struct Setup {
     pub(super) facade: bool,
     /// Beyond so many bytes a transaction's writes go to a file of its own.
     pub(super) spill_bytes: u64,
+    /// For how long a transaction may be left alone, where that ends it.
+    pub(super) idle: Option<IdleLimits>,
 }
 
 impl Setup {
@@ -82,6 +84,7 @@ impl Setup {
             conflict_bytes: dice.pick(&[4 << 10, 64 << 20, 64 << 20]),
             facade: dice.percent(30),
             spill_bytes: dice.pick(&[1, 600, u64::MAX, u64::MAX, u64::MAX]),
+            idle: dice.idle(),
         }
     }
 

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::str::FromStr;
 use std::task::Poll;
 
-use carnet_base::{CellKey, ErrorKind, KeyRange, PartitionKey, Result, TableId, Timestamp};
+use carnet_base::{CellKey, Error, ErrorKind, KeyRange, PartitionKey, Result, TableId, Timestamp};
 
 use crate::client::Client;
 use crate::database::Database;
@@ -173,12 +173,27 @@ async fn first<T>(one: impl Future<Output = T>, other: impl Future<Output = ()>)
 
 /// Prepares what the workloads rely on.
 pub(crate) async fn prepare<D: Database>(client: &mut Client<D>) -> Result<()> {
-    bank::open_accounts(client).await
+    loop {
+        match bank::open_accounts(client).await {
+            Err(error) if has_expired(client, &error) => {}
+            prepared => return prepared,
+        }
+    }
+}
+
+/// Tells whether a transaction was left alone for too long: whoever needs it begins another.
+fn has_expired<D>(client: &Client<D>, error: &Error) -> bool {
+    client.may_expire && error.kind() == ErrorKind::Timeout
 }
 
 /// Reads all there is in one transaction, so that the judgement compares it.
 pub(crate) async fn read_all<D: Database>(client: &mut Client<D>) -> Result<()> {
-    scan::read_all(client).await
+    loop {
+        match scan::read_all(client).await {
+            Err(error) if has_expired(client, &error) => {}
+            read => return read,
+        }
+    }
 }
 
 /// As [`read_all`], at a snapshot, written down on a page that is there.
