@@ -94,7 +94,7 @@ impl<D: Database> Client<D> {
             | ErrorKind::Overloaded { .. }
             | ErrorKind::Unknown { .. }
             | ErrorKind::Unavailable => {}
-            ErrorKind::Timeout if self.may_expire => {}
+            ErrorKind::Timeout if self.may_expire => self.ledger.expire(),
             kind => self.ledger.wrong(format!("a client was told {kind:?}: {error}")),
         }
     }

@@ -80,6 +80,8 @@ struct Book {
     processes: i64,
     life: u32,
     ended: usize,
+    expired: usize,
+    copies: usize,
     wrong: Vec<String>,
 }
 
@@ -148,6 +150,24 @@ impl Ledger {
     /// How many transactions have ended, one way or another.
     pub(crate) fn ended(&self) -> usize {
         self.0.borrow().ended
+    }
+
+    /// Notes that a transaction was left alone for too long.
+    pub(crate) fn expire(&self) {
+        self.0.borrow_mut().expired += 1;
+    }
+
+    pub(crate) fn expired(&self) -> usize {
+        self.0.borrow().expired
+    }
+
+    /// Notes that a restored copy was read.
+    pub(crate) fn read_copy(&self) {
+        self.0.borrow_mut().copies += 1;
+    }
+
+    pub(crate) fn copies(&self) -> usize {
+        self.0.borrow().copies
     }
 
     /// Notes what should never have been seen.

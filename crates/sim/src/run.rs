@@ -66,6 +66,10 @@ pub struct Run {
     pub transactions: usize,
     /// How many of them committed.
     pub committed: usize,
+    /// How many were left alone for so long that they were rolled back.
+    pub expired: usize,
+    /// How many restored copies were read.
+    pub copies: usize,
     /// How many faults struck.
     pub faults: usize,
     /// A hash of all that happened, in its order.
@@ -110,6 +114,8 @@ impl Run {
             verdict,
             transactions: ledger.ended(),
             committed: committed.count(),
+            expired: ledger.expired(),
+            copies: ledger.copies(),
             faults,
             trace: executor.trace(),
             events: executor.turns(),

@@ -31,6 +31,17 @@ fn a_seed_has_a_thousand_transactions_and_five_faults_and_nothing_is_wrong() {
 }
 
 #[test]
+fn transactions_expire_and_copies_are_read_behind_the_facade_too() {
+    for is_facade in [true, false] {
+        let runs = (20..40).map(|seed| Order::of(Scenario::Embedded, seed).run());
+        let alike = runs.filter(|run| run.setup.contains(&format!("facade: {is_facade}")));
+        let counts = alike.map(|run| (run.expired, run.copies));
+        let (expired, copies) = counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        assert!(expired > 0 && copies > 0, "{is_facade}: {expired} expired, {copies} copies");
+    }
+}
+
+#[test]
 fn each_workload_runs_alone() {
     for workload in Workload::ALL {
         let order = Order { workload: Some(workload), ..Order::of(Scenario::Embedded, 7) };

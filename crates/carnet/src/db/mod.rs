@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use carnet_base::{Clock, ErrorKind, Result, SeededRng, ThreadTimer, Timestamp, block_on};
 use carnet_store::{CommitLog, Context, Outcome};
+use carnet_store_local::LocalStore;
 use carnet_txn::{Backoff, IdleWatch, Isolation, Limits};
 
 use crate::catalog::SchemaCache;
@@ -204,6 +205,17 @@ impl Db {
     #[must_use]
     pub fn published(&self) -> Timestamp {
         self.inner.store.published()
+    }
+
+    /// Returns the embedded store, for the simulator: nothing in it may block, as a backup does that
+    /// waits for its flush.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn local_store(&self) -> Option<&LocalStore> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => Some(store),
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
+        }
     }
 
     /// Writes what is gathered in memory to files.

@@ -25,10 +25,10 @@ use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
 use carnet_store::{CommitLog, Context, Life};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
-use carnet_txn::{Limits, Sequencer};
+use carnet_txn::{IdleLimits, Limits, Sequencer};
 
-use super::World;
 use super::store::Store;
+use super::{World, facade};
 use crate::client::Client;
 use crate::database::{Bare, Database};
 use crate::dice::Dice;
@@ -45,30 +45,61 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What administers a database.
 pub(super) trait Administered: Database {
+    /// What a restored copy is read through.
+    type Copy: Database;
+
     /// Lets another encoding of the commit table begin.
     fn migrate(&self, to: Encoding) -> Result<Option<Timestamp>>;
 
-    /// The store, where it can be reached.
-    fn local(&self) -> Option<&LocalStore>;
+    fn local(&self) -> &LocalStore;
+
+    /// Opens what was restored; returns P as well.
+    fn open_copy(world: &World, disk: &SimDisk) -> Result<(Self::Copy, Timestamp)>;
 }
 
 impl Administered for Db {
+    type Copy = Self;
+
     fn migrate(&self, to: Encoding) -> Result<Option<Timestamp>> {
         Self::migrate(self, to)
     }
 
-    fn local(&self) -> Option<&LocalStore> {
-        None
+    fn local(&self) -> &LocalStore {
+        self.local_store().expect("it was opened on a disk")
+    }
+
+    fn open_copy(world: &World, disk: &SimDisk) -> Result<(Self, Timestamp)> {
+        let copy = facade(world, COPY, IdleLimits::NONE).open_on(Arc::new(disk.clone()))?;
+        let published = copy.published();
+        Ok((copy, published))
     }
 }
 
 impl Administered for Bare<Store> {
+    type Copy = Bare<LocalStore>;
+
     fn migrate(&self, to: Encoding) -> Result<Option<Timestamp>> {
         self.store.inner.migrate(to)
     }
 
-    fn local(&self) -> Option<&LocalStore> {
-        Some(&self.store.inner)
+    fn local(&self) -> &LocalStore {
+        &self.store.inner
+    }
+
+    fn open_copy(world: &World, disk: &SimDisk) -> Result<(Bare<LocalStore>, Timestamp)> {
+        let order = |life: Life| Box::new(Sequencer::resuming(life)) as _;
+        let store = LocalStore::open(
+            Arc::new(disk.clone()),
+            Arc::new(world.clock.clone()),
+            &world.executor.spawner(COPY),
+            world.setup.options.clone(),
+            world.setup.retention,
+            DEFAULT_ENCODING,
+            order,
+        )?;
+        let published = store.published();
+        let (context, limits) = (Context::unbounded(), Limits::default());
+        Ok((Bare { store: Arc::new(store), context, limits, idle: None }, published))
     }
 }
 
@@ -130,15 +161,15 @@ impl<D: Administered> Administrator<D> {
     /// Takes a backup; returns it and its timestamp.
     async fn take(&mut self) -> Option<(Backup, Timestamp)> {
         let world = Rc::clone(&self.world);
-        let sealed = self.db.local()?.seal();
+        let sealed = self.db.local().seal();
         let until = world.executor.now() + PATIENCE;
-        while self.db.local()?.flushed() < sealed {
+        while self.db.local().flushed() < sealed {
             if world.executor.now() > until {
                 return None;
             }
             world.executor.sleep(Duration::from_micros(100)).await;
         }
-        let begun = self.db.local()?.begin_backup(&self.vault, "sim");
+        let begun = self.db.local().begin_backup(&self.vault, "sim");
         let mut job = self.hear(begun)?;
         let backup = loop {
             if let Some(backup) = self.hear(job.step())? {
@@ -148,7 +179,7 @@ impl<D: Administered> Administrator<D> {
             world.executor.sleep(pause).await;
         };
         let at = match world.order.mutant {
-            Some(Mutant::BackupNamedAfterItsEnd) => self.db.local()?.published(),
+            Some(Mutant::BackupNamedAfterItsEnd) => self.db.local().published(),
             _ => backup.label.commit,
         };
         if backup.label.commit < sealed {
@@ -173,20 +204,16 @@ impl<D: Administered> Administrator<D> {
         let as_of = self.dice.percent(50).then(|| self.dice.between(oldest, at.get()));
         let as_of = as_of.filter(|_| at == backup.label.commit).and_then(Timestamp::new);
         let disk = self.restore(&from, as_of)?;
-        let store = self.open(&disk);
-        let store = store
+        let copy = D::open_copy(&world, &disk);
+        let copy = copy
             .inspect_err(|error| world.ledger.wrong(format!("a copy cannot be opened: {error}")));
-        let copy = Bare {
-            store: Arc::new(store.ok()?),
-            context: Context::unbounded(),
-            limits: Limits::default(),
-            idle: None,
-        };
+        let (copy, published) = copy.ok()?;
         let client = &mut self.client(&copy);
-        let read = workload::read_all_on(client, page, copy.store.published()).await;
+        let read = workload::read_all_on(client, page, published).await;
         world.executor.kill(COPY);
-        if let Err(error) = read {
-            world.ledger.wrong(format!("a copy cannot be read: {error}"));
+        match read {
+            Ok(()) => world.ledger.read_copy(),
+            Err(error) => world.ledger.wrong(format!("a copy cannot be read: {error}")),
         }
         // Of an earlier moment it may lack what was acknowledged since.
         world.ledger.edit(page, |record| record.invoked *= u64::from(as_of.is_none()));
@@ -224,19 +251,5 @@ impl<D: Administered> Administrator<D> {
                 }
             }
         }
-    }
-
-    fn open(&self, disk: &SimDisk) -> Result<LocalStore> {
-        let world = &self.world;
-        let order = |life: Life| Box::new(Sequencer::resuming(life)) as _;
-        LocalStore::open(
-            Arc::new(disk.clone()),
-            Arc::new(world.clock.clone()),
-            &world.executor.spawner(COPY),
-            world.setup.options.clone(),
-            world.setup.retention,
-            DEFAULT_ENCODING,
-            order,
-        )
     }
 }

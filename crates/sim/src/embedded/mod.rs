@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::Db;
+use carnet::{Builder, Db};
 use carnet_base::{EncodingMap, ErrorKind, Result, Timestamp};
 use carnet_storage::backup::sim::SimVault;
 use carnet_storage::disk::sim::SimDisk;
@@ -78,7 +78,10 @@ pub(crate) fn run(order: &Order) -> Run {
     let mut dice = Dice::new(order.seed);
     let executor = Executor::new(dice.seed());
     let mut setup = Setup::draw(&mut dice);
-    setup.facade &= order.mutant.is_none();
+    // Behind the façade only what administrators do can be broken.
+    setup.facade &= order.mutant.is_none_or(|mutant| {
+        matches!(mutant, Mutant::BackupNamedAfterItsEnd | Mutant::RestoreForgetsToCut)
+    });
     let world = Rc::new(World {
         clock: executor.clock(),
         executor: executor.clone(),
@@ -111,6 +114,10 @@ pub(crate) fn run(order: &Order) -> Run {
 
 fn open_facade(world: &World, disk: &SimDisk) -> Result<Db> {
     let idle = world.setup.idle.unwrap_or(IdleLimits::NONE);
+    facade(world, DATABASE, idle).open_on(Arc::new(disk.clone()))
+}
+
+fn facade(world: &World, process: Process, idle: IdleLimits) -> Builder {
     let Options { durability, memory_bytes, flush_bytes, cache_bytes, .. } = world.setup.options;
     Db::builder()
         .durability(durability)
@@ -126,8 +133,7 @@ fn open_facade(world: &World, disk: &SimDisk) -> Result<Db> {
         .snapshot_idle_timeout(idle.reader)
         .sweep_warning(idle.warning)
         .clock(Arc::new(world.clock.clone()))
-        .spawn(Arc::new(world.executor.spawner(DATABASE)))
-        .open_on(Arc::new(disk.clone()))
+        .spawn(Arc::new(world.executor.spawner(process)))
 }
 
 fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
@@ -239,7 +245,7 @@ async fn live<D: Administered>(
             world: Rc::clone(world),
             db: db.clone(),
             vault: vault.clone(),
-            first: db.local().map_or(Timestamp::ZERO, CommitLog::published),
+            first: db.local().published(),
             dice: dice.fork(),
         };
         world.executor.spawn(DATABASE, administrator.work());
