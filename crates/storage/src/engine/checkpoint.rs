@@ -136,8 +136,10 @@ pub(super) fn take_over(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Resul
     let base = Lsn(manifest.first_lsn);
     Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base, 0, None)?;
     manifest.identity = Identity::random();
-    // Snapshots of the database that it was made of may have seen later commits.
+    // Snapshots of the database that it was made of may have seen later commits, and what a backup
+    // had forgotten it does not say.
     (manifest.swept, manifest.lossy) = (manifest.bound, false);
+    manifest.forgotten = manifest.bound.min(manifest.flushed);
     manifest.store(&**disk)?;
     disk.remove(MARKER).during("remove", &**disk, MARKER)?;
     disk.sync_dir().during("sync", &**disk, "")

@@ -163,9 +163,9 @@ struct Core {
     taken_permille: AtomicU64,
     /// Slows writers while memtables wait for their flush.
     flush_brake: Brake,
-    /// What lies above it compaction has not forgotten.
     /// Whether commits that name tables, and were found in the log, may be completed.
     adopts_recovered: AtomicBool,
+    /// What lies above it compaction has not forgotten.
     forgotten: AtomicU64,
     gc: OnceLock<Arc<dyn GcHook + Send + Sync>>,
     removals: Mutex<Removals>,

@@ -69,8 +69,6 @@ impl Engine {
         let replayed = Replayed::read(&disk, &manifest, &cache, &chunks)?;
         remove_orphans(&*disk, &manifest, &replayed.unadopted, &mut spares)?;
         let tables = open_tables(&disk, &manifest, &cache)?;
-        // What was in no table compaction has not seen.
-        let forgotten = manifest.swept.min(manifest.flushed);
         begin_life(&*disk, &mut manifest, &options)?;
         let Recovered { segment, base, cut_bytes } = replayed.recovered;
         counters.recovered_records.store(replayed.records, std::sync::atomic::Ordering::Relaxed);
@@ -125,7 +123,7 @@ impl Engine {
             taken_permille: AtomicU64::new(1000),
             flush_brake: Brake::new(),
             adopts_recovered: AtomicBool::new(false),
-            forgotten: AtomicU64::new(forgotten.get()),
+            forgotten: AtomicU64::new(manifest.forgotten.get()),
             gc: OnceLock::new(),
             removals: Mutex::default(),
             next_file: AtomicU64::new(next_file),
@@ -181,6 +179,8 @@ fn begin_life(disk: &dyn Disk, manifest: &mut Manifest, options: &Options) -> Re
     if begun.lossy {
         begun.swept = begun.swept.max(begun.bound);
     }
+    // What was in no table compaction has not seen.
+    begun.forgotten = begun.forgotten.min(begun.flushed);
     begun.lossy = !options.log || options.durability != Durability::Always;
     if begun != *manifest {
         begun.store(disk)?;

@@ -8,8 +8,8 @@
 //! A snapshot of an earlier life is served only if the commits that it saw are there as well. So
 //! they are where every commit is synced before it is visible. Where that is not so the manifest
 //! says that the database is *lossy* from its opening until it is closed, and the next opening that
-//! finds it so raises the mark above all that was handed out. Nothing was *forgotten* by that: how far
-//! compaction has come is known apart, until the opening after that one.
+//! finds it so raises the mark above all that was handed out. Nothing was *forgotten* by that: the
+//! manifest says apart how far compaction has come.
 
 use std::sync::{Arc, Weak};
 
@@ -32,7 +32,7 @@ impl Engine {
 
 impl Engine {
     /// Returns how far what compaction forgot may reach. It is the sweep mark, or below it where
-    /// this opening has raised the mark for what a crash lost.
+    /// an opening has raised the mark for what a crash lost.
     #[must_use]
     pub fn forgotten(&self) -> Timestamp {
         Timestamp::new(self.core.forgotten.load(Ordering::Acquire)).unwrap_or(Timestamp::MAX)
@@ -47,8 +47,9 @@ impl Engine {
 impl Core {
     fn raise_swept(&self, mark: Timestamp) -> Result<()> {
         let mut manifest = lock(&self.manifest);
-        if mark > manifest.swept {
-            self.edit(&mut manifest, &Edit { swept: Some(mark), ..Edit::default() })?;
+        if mark > manifest.forgotten {
+            let (swept, forgotten) = (Some(mark.max(manifest.swept)), Some(mark));
+            self.edit(&mut manifest, &Edit { swept, forgotten, ..Edit::default() })?;
         }
         self.forgotten.fetch_max(mark.get(), Ordering::AcqRel);
         Ok(())

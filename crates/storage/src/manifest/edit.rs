@@ -18,6 +18,8 @@ pub struct Edit {
     pub bound: Option<Timestamp>,
     /// What snapshots below it saw may be gone.
     pub swept: Option<Timestamp>,
+    /// How far what compaction dropped may reach.
+    pub forgotten: Option<Timestamp>,
     /// The last commit that is in the tables.
     pub flushed: Option<Timestamp>,
     /// What the layer above keeps, in the place of what it kept.

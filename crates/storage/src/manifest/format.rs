@@ -11,7 +11,9 @@ use super::{Identity, Manifest, NOTES_BYTES_MAX};
 use crate::codec::Decoder;
 
 const MAGIC: &[u8; 8] = b"CARNTMAN";
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
+/// It does not say how far compaction has forgotten.
+const VERSION_4: u32 = 4;
 /// It does not say which commit was flushed last, and has no notes.
 const VERSION_3: u32 = 3;
 /// It has no identity, and says nothing of what snapshots of earlier lives may still see
@@ -25,6 +27,7 @@ pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
     out.put_slice(&manifest.identity.0);
     out.put_u64_le(manifest.bound.get());
     out.put_u64_le(manifest.swept.get());
+    out.put_u64_le(manifest.forgotten.get());
     out.put_u8(u8::from(manifest.lossy));
     out.put_u64_le(manifest.flushed.get());
     out.put_u32_le(u32::try_from(manifest.notes.len()).expect("an edit has checked their length"));
@@ -87,7 +90,7 @@ pub(super) fn decode(bytes: &Bytes, path: &str) -> Result<Manifest> {
     let place = |decoder: &Decoder| sealed.len() - decoder.len();
     let version = decoder.u32().map_err(|error| damaged(place(&decoder), error))?;
     let advice = match version {
-        VERSION | VERSION_3 | VERSION_2 => {
+        VERSION | VERSION_4 | VERSION_3 | VERSION_2 => {
             return fields(&mut decoder, version).map_err(|error| damaged(place(&decoder), error));
         }
         0..VERSION_2 => "it was never released, make the database anew",
@@ -105,10 +108,15 @@ fn fields(decoder: &mut Decoder, version: u32) -> Result<Manifest> {
     let bound = timestamp(decoder)?;
     // What an earlier version has swept nobody knows.
     let swept = if has_identity { timestamp(decoder)? } else { bound };
+    let forgotten = if version >= VERSION { Some(timestamp(decoder)?) } else { None };
+    if forgotten.is_some_and(|forgotten| forgotten > swept) {
+        return Err(Error::corrupted("what is forgotten is not swept"));
+    }
     let lossy = has_identity && flag(decoder)?;
-    let (flushed, notes) = match version {
-        VERSION => (Some(timestamp(decoder)?), notes(decoder)?),
-        _ => (None, Bytes::new()),
+    let (flushed, notes) = if version >= VERSION_4 {
+        (Some(timestamp(decoder)?), notes(decoder)?)
+    } else {
+        (None, Bytes::new())
     };
     let next_file = decoder.u64()?;
     let first_segment = decoder.u64()?;
@@ -129,10 +137,13 @@ fn fields(decoder: &mut Decoder, version: u32) -> Result<Manifest> {
     levels.edit(&Edit { add, ..Edit::default() })?;
     let commits = levels.iter().map(|table| table.contents.commit_max);
     let flushed = flushed.or_else(|| commits.max()).unwrap_or_default();
+    // What was in no table compaction has not seen.
+    let forgotten = forgotten.unwrap_or_else(|| swept.min(flushed));
     Ok(Manifest {
         identity,
         bound,
         swept,
+        forgotten,
         lossy,
         flushed,
         notes,

@@ -61,6 +61,8 @@ pub struct Manifest {
     /// What snapshots below it saw may be gone: compaction dropped it, or a crash lost commits that
     /// they had seen.
     pub swept: Timestamp,
+    /// How far what compaction dropped may reach: never above `swept`, which crashes raise as well.
+    pub forgotten: Timestamp,
     /// Whether a crash loses commits that were visible: they are not synced before, and whoever
     /// wrote them has not closed the database.
     pub lossy: bool,
@@ -86,6 +88,7 @@ impl Manifest {
             identity: Identity::UNKNOWN,
             bound: Timestamp::ZERO,
             swept: Timestamp::ZERO,
+            forgotten: Timestamp::ZERO,
             lossy: false,
             flushed: Timestamp::ZERO,
             notes: Bytes::new(),
@@ -163,6 +166,12 @@ impl Manifest {
                 return Err(Error::invalid("the sweep mark is to go back"));
             }
             edited.swept = swept;
+        }
+        if let Some(forgotten) = edit.forgotten {
+            if forgotten < self.forgotten || forgotten > edited.swept {
+                return Err(Error::invalid("what is forgotten is to come back, or is not swept"));
+            }
+            edited.forgotten = forgotten;
         }
         if let Some(flushed) = edit.flushed {
             if flushed < self.flushed {

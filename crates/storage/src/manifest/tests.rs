@@ -44,6 +44,7 @@ fn manifest() -> Manifest {
         log: Some((4, 12_345)),
         bound: Some(at(77)),
         swept: Some(at(55)),
+        forgotten: Some(at(44)),
         lossy: Some(true),
         flushed: Some(at(85)),
         notes: Some(Bytes::from_static(b"encodings")),
@@ -109,6 +110,8 @@ fn an_edit_that_contradicts_the_manifest_is_refused_and_changes_nothing() {
         ("file numbers used up", with(|table| table.number = u64::MAX)),
         ("the bound goes back", Edit { bound: Some(at(76)), ..Edit::default() }),
         ("the sweep mark goes back", Edit { swept: Some(at(54)), ..Edit::default() }),
+        ("what is forgotten comes back", Edit { forgotten: Some(at(43)), ..Edit::default() }),
+        ("what is forgotten is not swept", Edit { forgotten: Some(at(56)), ..Edit::default() }),
         ("the last flushed commit goes back", Edit { flushed: Some(at(84)), ..Edit::default() }),
         ("the notes are too long", Edit { notes: Some(vec![0; 65_537].into()), ..Edit::default() }),
         ("the segment goes back", Edit { log: Some((3, 12_345)), ..Edit::default() }),
@@ -168,15 +171,17 @@ fn golden_manifests_are_read_as_ever() {
         format::decode(&bytes.into(), "M").unwrap()
     };
     if std::env::var("CARNET_UPDATE").is_ok() {
-        std::fs::write(path(4), format::encode(&manifest())).unwrap();
+        std::fs::write(path(5), format::encode(&manifest())).unwrap();
     }
-    assert_eq!(of(4), manifest());
-    assert_eq!(std::fs::read(path(4)).unwrap(), format::encode(&manifest()));
+    assert_eq!(of(5), manifest());
+    assert_eq!(std::fs::read(path(5)).unwrap(), format::encode(&manifest()));
+    // In version 4 all that is swept may be forgotten.
+    assert_eq!(of(4), Manifest { forgotten: manifest().swept, ..manifest() });
     // The last commit of its tables is the best that version 3 can tell.
-    assert_eq!(of(3), Manifest { notes: Bytes::new(), ..manifest() });
+    assert_eq!(of(3), Manifest { notes: Bytes::new(), ..of(4) });
     // What version 2 does not say: nobody knows what was swept before.
     let (identity, swept) = (Identity::UNKNOWN, manifest().bound);
-    assert_eq!(of(2), Manifest { identity, swept, lossy: false, ..of(3) });
+    assert_eq!(of(2), Manifest { identity, swept, forgotten: swept, lossy: false, ..of(3) });
 }
 
 #[test]
@@ -195,11 +200,12 @@ fn errors_name_the_file_and_the_place() {
     };
     let whole = format::encode(&manifest());
     let len = whole.len();
-    let first_table = 8 + 4 + 16 + 8 + 8 + 1 + 8 + (4 + 9) + 8 + 8 + 8 + 4;
+    let first_table = 8 + 4 + 16 + 8 + 8 + 8 + 1 + 8 + (4 + 9) + 8 + 8 + 8 + 4;
     let cases = [
         (damaged(b"nothing".to_vec()), 0, "does not begin"),
         (damaged(whole[..len - 1].to_vec()), len - 5, "checksum"),
-        (sealed(&|bytes| bytes[44] = 2), 45, "neither yes nor no"),
+        (sealed(&|bytes| bytes[52] = 2), 53, "neither yes nor no"),
+        (sealed(&|bytes| bytes[44] = 56), 52, "not swept"),
         (sealed(&|bytes| bytes.truncate(first_table + 30)), first_table + 25, "end too early"),
         (sealed(&|bytes| bytes.push(0)), len - 4, "too many"),
         (sealed(&|bytes| bytes[first_table + 8] = 7), len - 4, "level"),
@@ -266,7 +272,7 @@ fn random_bytes_never_panic() {
     let mut rng = SeededRng::new(2);
     for _ in 0..10_000 {
         let mut bytes = b"CARNTMAN\x02\0\0\0".to_vec();
-        bytes[8] += u8::try_from(rng.below(3)).unwrap();
+        bytes[8] += u8::try_from(rng.below(4)).unwrap();
         for _ in 0..rng.below(200) {
             bytes.push(rng.next_u64().to_le_bytes()[0]);
         }
@@ -276,7 +282,7 @@ fn random_bytes_never_panic() {
 
 #[test]
 fn other_versions_of_the_format_are_refused_by_name() {
-    for (version, advice) in [(1, "never released"), (5, "newer")] {
+    for (version, advice) in [(1, "never released"), (6, "newer")] {
         let mut bytes = format::encode(&manifest());
         bytes[8] = version;
         bytes.truncate(bytes.len() - 4);
