@@ -33,7 +33,7 @@ fn a_seed_has_a_thousand_transactions_and_five_faults_and_nothing_is_wrong() {
 #[test]
 fn transactions_expire_and_copies_are_read_behind_the_facade_too() {
     for is_facade in [true, false] {
-        let runs = (20..40).map(|seed| Order::of(Scenario::Embedded, seed).run());
+        let runs = (20..36).map(|seed| Order::of(Scenario::Embedded, seed).run());
         let alike = runs.filter(|run| run.setup.contains(&format!("facade: {is_facade}")));
         let counts = alike.map(|run| (run.expired, run.copies));
         let (expired, copies) = counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));

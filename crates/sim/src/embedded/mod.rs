@@ -264,14 +264,7 @@ fn reopen<D>(
     may_have_lost: &mut bool,
     open: impl Fn(&World, &SimDisk) -> Result<D>,
 ) -> Result<D, String> {
-    // Of two openings after losses of power the second does not know any more how far compaction had
-    // come before the first: whoever wants to know asks in between. Behind the façade nobody else
-    // knows what was decided.
-    let asks_between = world.setup.facade && world.setup.may_lose();
     while dice.percent(20) {
-        if asks_between {
-            continue;
-        }
         *may_have_lost = true;
         disk.halt_at(disk.operations() + dice.between(1, 40));
         if open(world, disk).is_ok() {
