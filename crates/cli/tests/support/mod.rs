@@ -77,6 +77,10 @@ impl Guard {
         BufReader::new(self.0.stdout.take().unwrap())
     }
 
+    pub(crate) fn stderr(&mut self) -> std::process::ChildStderr {
+        self.0.stderr.take().unwrap()
+    }
+
     /// Waits for the end, which has to come soon.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let deadline = SystemClock.now().after(PATIENCE);

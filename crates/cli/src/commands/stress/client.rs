@@ -85,7 +85,43 @@ pub(super) struct Clients {
     began: Moment,
     state: Mutex<State>,
     counts: Counts,
-    latency: Mutex<Histogram<u64>>,
+    times: Mutex<Times>,
+}
+
+/// When transactions were acknowledged.
+struct Times {
+    latency: Histogram<u64>,
+    last: Moment,
+    /// The longest time in which none was.
+    silence: Duration,
+    /// The last reads are not what is measured.
+    is_over: bool,
+}
+
+impl Times {
+    fn new(began: Moment) -> Self {
+        let latency = Histogram::new(3).expect("three digits are allowed");
+        Self { latency, last: began, silence: Duration::ZERO, is_over: false }
+    }
+
+    fn acknowledged(&mut self, began: Moment, now: Moment) {
+        if self.is_over {
+            return;
+        }
+        let micros = u64::try_from(now.since(began).as_micros()).unwrap_or(u64::MAX);
+        self.latency.record(micros).expect("it grows with what it records");
+        self.hear(now);
+    }
+
+    fn hear(&mut self, now: Moment) {
+        self.silence = self.silence.max(now.since(self.last));
+        self.last = self.last.max(now);
+    }
+
+    fn end(&mut self, now: Moment) {
+        self.hear(now);
+        self.is_over = true;
+    }
 }
 
 struct State {
@@ -110,14 +146,14 @@ impl Clients {
     pub(super) fn new(plan: Plan, count: usize, rate: Option<u32>) -> Self {
         let next_process = i64::try_from(count).unwrap_or(i64::MAX);
         let recorder = Recorder::default();
-        let latency = Histogram::new(3).expect("three digits are allowed");
+        let began = SystemClock.now();
         Self {
             count,
             rate,
-            began: SystemClock.now(),
+            began,
             state: Mutex::new(State { plan, recorder, seen: None, begun: 0, next_process }),
             counts: Counts::default(),
-            latency: Mutex::new(latency),
+            times: Mutex::new(Times::new(began)),
         }
     }
 
@@ -125,7 +161,8 @@ impl Clients {
     ///
     /// Each client keeps to one of the targets, which are servers of one database.
     pub(super) fn run(&self, targets: &[impl Target], stop: &AtomicBool) -> Result<()> {
-        std::thread::scope(|scope| {
+        lock(&self.times).last = SystemClock.now();
+        let outcome = std::thread::scope(|scope| {
             let clients: Vec<_> = (0..self.count)
                 .map(|client| {
                     scope.spawn(move || self.one(client, &targets[client % targets.len()], stop))
@@ -134,7 +171,9 @@ impl Clients {
             let results =
                 clients.into_iter().map(|client| client.join().expect("no client panics"));
             results.collect::<Result<()>>()
-        })
+        });
+        lock(&self.times).end(SystemClock.now());
+        outcome
     }
 
     fn one(&self, client: usize, target: &impl Target, stop: &AtomicBool) -> Result<()> {
@@ -213,7 +252,6 @@ impl Clients {
     fn measured<T>(&self, run: impl FnOnce() -> Result<Answer<T>>) -> Result<(Outcome, Option<T>)> {
         let before = SystemClock.now();
         let answer = run()?;
-        let micros = SystemClock.now().since(before).as_micros();
         let (outcome, read, count) = match answer {
             Answer::Committed(read) => (Outcome::Committed, Some(read), &self.counts.committed),
             Answer::Aborted => (Outcome::Aborted, None, &self.counts.aborted),
@@ -221,8 +259,7 @@ impl Clients {
         };
         count.fetch_add(1, Ordering::Relaxed);
         if outcome == Outcome::Committed {
-            let recorded = lock(&self.latency).record(u64::try_from(micros)?);
-            recorded.expect("it grows with what it records");
+            lock(&self.times).acknowledged(before, SystemClock.now());
         }
         Ok((outcome, read))
     }
@@ -258,14 +295,15 @@ impl Clients {
     pub(super) fn progress(&self) -> String {
         let Counts { committed, aborted, unknown } = &self.counts;
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let latency = lock(&self.latency);
+        let Times { latency, silence, .. } = &*lock(&self.times);
         format!(
-            "{} committed, {} aborted, {} unknown; p50 {} µs, p99 {} µs",
+            "{} committed, {} aborted, {} unknown; p50 {} µs, p99 {} µs, longest silence {} ms",
             count(committed),
             count(aborted),
             count(unknown),
             latency.value_at_quantile(0.5),
             latency.value_at_quantile(0.99),
+            silence.as_millis(),
         )
     }
 

@@ -1,0 +1,145 @@
+//! Carnet over a Cassandra of three nodes, one of which dies: the long edition.
+//!
+//! ```sh
+//! CARNET_THREE_NODES=60 cargo test --release -p carnet-cli --test three_nodes -- --nocapture
+//! ```
+//!
+//! The variable says how many seconds each phase takes; without it nothing is run. Each phase is
+//! judged by the checker, and says the longest time in which nothing was acknowledged: compare that
+//! of a leader's death with that of the run in which nothing happens.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use std::{env, fs, thread};
+
+use support::{Guard, carnet, pause, succeed};
+
+/// Nodes that run until the script's standard input ends.
+struct Nodes {
+    contact_points: String,
+    processes: Vec<String>,
+    script: Child,
+    /// Nodes that were started again, which the script ends as well.
+    again: Vec<Child>,
+}
+
+impl Nodes {
+    fn start() -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/cassandra");
+        let mut script = Command::new(script)
+            .args(["run", "3"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(script.stdout.take().unwrap()).lines();
+        let mut line = || lines.next().expect("scripts/cassandra says why").unwrap();
+        let (contact_points, processes) = (line(), line());
+        let processes = processes.split_whitespace().map(str::to_owned).collect();
+        Self { contact_points, processes, script, again: Vec::new() }
+    }
+
+    /// Kills a node, and starts it again after a while with what it had.
+    #[expect(clippy::disallowed_methods, reason = "it goes on with the log that it had")]
+    fn bounce(&mut self, number: usize, away: Duration) {
+        let id = &self.processes[number];
+        let command = fs::read(format!("/proc/{id}/cmdline")).unwrap();
+        let words: Vec<&str> =
+            support::text(&command).split('\0').filter(|word| !word.is_empty()).collect();
+        succeed(Command::new("kill").args(["-KILL", id]));
+        println!("node {} was killed", number + 1);
+        pause(away);
+        let folder: PathBuf = words
+            .iter()
+            .find_map(|word| word.strip_prefix("-Dcassandra.storagedir="))
+            .expect("the script says where a node stores")
+            .into();
+        let log = fs::File::options().append(true).open(folder.join("output.log")).unwrap();
+        let child = Command::new(words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.processes[number] = child.id().to_string();
+        fs::write(folder.join("pid"), &self.processes[number]).unwrap();
+        self.again.push(child);
+        println!("node {} is started again", number + 1);
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        drop(self.script.stdin.take());
+        let _ = self.script.wait();
+        for node in &mut self.again {
+            let _ = node.wait();
+        }
+    }
+}
+
+#[test]
+fn three_nodes_lose_one_and_nothing_else() {
+    let Ok(seconds) = env::var("CARNET_THREE_NODES") else {
+        println!("skipped: CARNET_THREE_NODES says how many seconds a phase takes");
+        return;
+    };
+    let time = Duration::from_secs(seconds.parse().unwrap());
+    let mut nodes = Nodes::start();
+    let phases: [(&str, &[&str], bool); 5] = [
+        ("nothing happens", &[], false),
+        ("servers are killed", &["--kill-every", "6"], false),
+        ("servers stand still", &["--pause-every", "6"], false),
+        ("a node dies and comes back", &[], true),
+        ("all of it", &["--kill-every", "8", "--pause-every", "8"], true),
+    ];
+    for (number, (name, trouble, bounces)) in phases.into_iter().enumerate() {
+        let url = format!(
+            "cassandra://{}/phase{number}?replication=3&lease=1s&listen=127.0.0.1:0&\
+             secret=sixteen-letters-or-more",
+            nodes.contact_points
+        );
+        let mut stress = carnet();
+        stress.args([
+            "stress",
+            "--store",
+            &url,
+            "--workload",
+            "list-append,bank",
+            "--servers",
+            "2",
+        ]);
+        stress.args(["--clients", "8", "--seconds", &seconds, "--seed", &number.to_string()]);
+        let mut stress = stress
+            .args(trouble)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map(Guard::new)
+            .unwrap();
+        let mut heard = BufReader::new(stress.stderr()).lines().map(Result::unwrap);
+        // Its tables are there, and its clients at work.
+        let begun = heard.find(|line| line.contains(" committed, "));
+        assert!(begun.is_some(), "{name}: carnet stress ended");
+        let said = thread::scope(|scope| {
+            let heard = scope.spawn(|| heard.collect::<Vec<_>>().join("\n"));
+            if bounces {
+                pause(time / 3);
+                nodes.bounce(1 + number % 2, time / 4);
+            }
+            let mut said = String::new();
+            stress.stdout().read_to_string(&mut said).unwrap();
+            let heard = heard.join().unwrap();
+            assert!(stress.wait().success(), "{name}: {said}{heard}");
+            said
+        });
+        assert!(said.contains("strictly serializable, nothing acknowledged is missing"), "{said}");
+        println!("{name}: {said}");
+    }
+}
