@@ -22,7 +22,7 @@
 //! | `fault` | what is certain after an error of the driver | error by error |
 //! | `partition` | under which key a partition is kept | key by key |
 //! | `span` | which tokens and partitions a range is | against the range itself |
-//! | `cells`, `load`, `commit_rows`, `registers`, `scan` | – they act | on a real Cassandra |
+//! | `cells`, `load`, `commit_rows`, `registers`, `scan`, `foreign` | – they act | on a real Cassandra |
 //!
 //! # Invariants
 //!
@@ -33,13 +33,14 @@
 //!
 //! # Deliberately absent
 //!
-//! Import of existing tables (they stay what they are), retries, and caches.
+//! Retries and caches. Existing tables stay what they are: `foreign` reads them, for a copy.
 
 mod answer;
 mod cells;
 mod cluster;
 mod commit_rows;
 mod fault;
+mod foreign;
 mod load;
 mod options;
 mod partition;
@@ -53,5 +54,8 @@ mod statement;
 mod tls;
 
 pub use cluster::CqlCluster;
+pub use foreign::{
+    ForeignCluster, ForeignPage, ForeignPosition, ForeignRow, ForeignScan, ForeignTable,
+};
 pub use options::{CqlOptions, Credentials, Quorum, Replication, TlsFiles};
 pub use requests::{RequestCounters, Requests};

@@ -112,13 +112,18 @@ impl CqlOptions {
                  {KEYSPACE_LEN_MAX}, a letter first"
             )));
         }
+        self.check_reach()?;
+        self.replication.check()
+    }
+
+    /// As [`CqlOptions::check`], whatever the keyspace: for one that is there and is only read.
+    pub(crate) fn check_reach(&self) -> Result<()> {
         if self.contact_points.is_empty() {
             return Err(Error::invalid("a cluster needs at least one contact point"));
         }
         if self.threads == 0 || self.request_timeout.is_zero() {
             return Err(Error::invalid("threads and the time-out of a request must not be 0"));
         }
-        self.replication.check()?;
         if self.quorum == Quorum::OfLocalDatacenter && self.local_datacenter.is_none() {
             return Err(Error::invalid("a local quorum needs the name of the local_dc"));
         }

@@ -20,6 +20,7 @@ use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError}
 use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
+use scylla::response::{PagingState, PagingStateResponse};
 use scylla::serialize::SerializationError;
 use scylla::serialize::value::SerializeValue;
 use scylla::serialize::writers::{CellWriter, WrittenCellProof};
@@ -290,18 +291,36 @@ impl Session {
         if let Some(prepared) = prepared {
             return Ok(prepared);
         }
-        let text = statement.text(&self.keyspace);
-        let preparing = async { timeout(how.timeout, self.driver.prepare(text)).await };
-        let prepared = match self.within(preparing).await {
-            Ok(Ok(prepared)) => prepared,
-            Ok(Err(error)) => {
-                return Err(fault_of(how.access, ExecutionError::PrepareError(error)));
-            }
-            // Whatever was to be run was not sent.
-            Err(_) => return Err(Fault::failed("no node prepared a statement in time")),
-        };
+        let prepared = self.prepare_text(how, statement.text(&self.keyspace)).await?;
         let mut known = self.prepared.write().unwrap_or_else(PoisonError::into_inner);
         Ok(known.entry(statement).or_insert(prepared).clone())
+    }
+
+    /// Prepares a statement that is kept by the caller.
+    pub(crate) async fn prepare_text(&self, how: How, text: String) -> Faulty<PreparedStatement> {
+        let preparing = async { timeout(how.timeout, self.driver.prepare(text)).await };
+        match self.within(preparing).await {
+            Ok(Ok(prepared)) => Ok(prepared),
+            Ok(Err(error)) => Err(fault_of(how.access, ExecutionError::PrepareError(error))),
+            // Whatever was to be run was not sent.
+            Err(_) => Err(Fault::failed("no node prepared a statement in time")),
+        }
+    }
+
+    /// Reads a page of at most so many rows.
+    pub(crate) async fn page(
+        &self,
+        how: How,
+        mut prepared: PreparedStatement,
+        values: &[Bind<'_>],
+        page_rows: i32,
+        state: PagingState,
+    ) -> Result<(QueryResult, PagingStateResponse), ExecutionError> {
+        prepared.set_consistency(how.consistency);
+        prepared.set_request_timeout(Some(how.timeout));
+        prepared.set_page_size(page_rows);
+        self.requests.count(how);
+        self.within(self.driver.execute_single_page(&prepared, values, state)).await
     }
 
     pub(crate) fn runtime(&self) -> tokio::runtime::Handle {

@@ -4,6 +4,7 @@
 //!   Db::open("cassandra://…") ──▶ url    what it says        pure
 //!                             ──▶ open   connects, listens
 //!                             ──▶ store  ClusterLog, boxed   one type for all clusters
+//!   carnet import             ──▶ table  a table that others own, which is only read
 //! ```
 //!
 //! `docs/cassandra.md` is for whoever operates the cluster. [`crate::Builder::open_cluster`] takes
@@ -11,6 +12,7 @@
 
 mod open;
 mod store;
+mod table;
 mod url;
 
 pub use carnet_sequencer::{
@@ -18,7 +20,10 @@ pub use carnet_sequencer::{
     Transport,
 };
 pub use carnet_store::cluster::{Cluster, MemoryCluster};
-pub use carnet_store_cql::Requests;
+pub use carnet_store_cql::{
+    ForeignCluster, ForeignPage, ForeignPosition, ForeignRow, ForeignScan, ForeignTable, Requests,
+};
 pub(crate) use open::{connect, doors, open};
 pub(crate) use store::AnyCluster;
+pub use table::TableUrl;
 pub use url::{ClusterUrl, OPTIONS, PeerTls, Peers, Secret};

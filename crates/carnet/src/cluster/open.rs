@@ -99,7 +99,7 @@ fn security(peers: &Peers) -> Result<Security> {
     })
 }
 
-fn read_secret(path: &Path) -> Result<String> {
+pub(super) fn read_secret(path: &Path) -> Result<String> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Error::unavailable(format!("cannot read the secret in {}", path.display()))
             .with_source(error)

@@ -119,6 +119,30 @@ impl ClusterUrl {
     ///
     /// `Invalid`, saying what is wrong with it and never a password.
     pub fn parse(text: &str) -> Result<Self> {
+        let (mut url, mut given) = Reach::parse(text)?;
+        url.cql.replication = match given.take("replication") {
+            Some(text) => replication(&text)?,
+            None => url.cql.replication,
+        };
+        let Reach { cql, password_file } = url;
+        let peers = peers(&mut given)?;
+        let sequencer = sequencer(&mut given)?;
+        given.nothing_left(|_| true)?;
+        cql.check()?;
+        Ok(Self { cql, password_file, peers, sequencer })
+    }
+}
+
+/// What the URLs of a database and of a table have in common: how to reach the cluster.
+pub(super) struct Reach {
+    /// With the path behind the hosts as its keyspace.
+    pub(super) cql: CqlOptions,
+    pub(super) password_file: Option<PathBuf>,
+}
+
+impl Reach {
+    /// Reads a URL; returns the options that are left, too.
+    pub(super) fn parse(text: &str) -> Result<(Self, Given)> {
         let rest =
             text.strip_prefix(SCHEME).ok_or_else(|| wrong("it has to begin with cassandra://"))?;
         let (rest, query) = match rest.split_once('?') {
@@ -142,15 +166,11 @@ impl ClusterUrl {
             return Err(wrong("password_file needs a user: cassandra://user@host/…"));
         }
         cql_options(&mut cql, &mut given)?;
-        let peers = peers(&mut given)?;
-        let sequencer = sequencer(&mut given)?;
-        given.nothing_left()?;
-        cql.check()?;
-        Ok(Self { cql, password_file, peers, sequencer })
+        Ok((Self { cql, password_file }, given))
     }
 }
 
-fn wrong(why: impl fmt::Display) -> Error {
+pub(super) fn wrong(why: impl fmt::Display) -> Error {
     Error::invalid(format!("the cluster's URL: {why}"))
 }
 
@@ -198,9 +218,6 @@ fn cql_options(cql: &mut CqlOptions, given: &mut Given) -> Result<()> {
                 )));
             }
         };
-    }
-    if let Some(text) = given.take("replication") {
-        cql.replication = replication(&text)?;
     }
     let identity = match (given.take("cert"), given.take("key")) {
         (Some(cert), Some(key)) => Some((cert.into(), key.into())),
@@ -317,7 +334,7 @@ fn sequencer(given: &mut Given) -> Result<Options> {
 }
 
 /// The options that a URL gives.
-struct Given(Vec<(String, String)>);
+pub(super) struct Given(Vec<(String, String)>);
 
 impl Given {
     fn of(query: &str) -> Result<Self> {
@@ -380,10 +397,11 @@ impl Given {
         self.duration(name)
     }
 
-    fn nothing_left(&self) -> Result<()> {
+    /// Refuses what was not taken, and lists what there is.
+    pub(super) fn nothing_left(&self, is_one: impl Fn(&str) -> bool) -> Result<()> {
         let Some((name, _)) = self.0.first() else { return Ok(()) };
         let mut message = format!("there is no option {name:?}. There are:");
-        for (name, what) in OPTIONS {
+        for (name, what) in OPTIONS.iter().filter(|(name, _)| is_one(name)) {
             message.push_str(&format!("\n  {name:16} {what}"));
         }
         Err(wrong(message))
