@@ -7,6 +7,7 @@
 //!   carnet stress ──▶ a database or a server, and the checker
 //!   carnet backup, compact, migrate ──▶ carnet, or carnet::control ──▶ whoever has the database
 //!   carnet restore ──▶ carnet::backup
+//!   carnet import ──▶ import: a table of a cluster, into a database or through a server
 //!   carnet inspect, verify ──▶ the storage engine, without a server
 //!   carnet maelstrom ──▶ carnet_maelstrom ──▶ carnet_tree: no database at all
 //! ```
@@ -27,6 +28,7 @@
 
 mod commands;
 mod copy;
+mod import;
 mod origin;
 mod place;
 mod settings;
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Compact(arguments) => arguments.run(),
         Command::Backup(arguments) => arguments.run(),
         Command::Restore(arguments) => arguments.run(),
+        Command::Import(arguments) => arguments.run(),
         Command::Migrate(arguments) => arguments.run(),
         Command::Maelstrom(arguments) => arguments.run(),
     };

@@ -7,6 +7,8 @@
 //! | `CARNET_CLUSTER_SEED` | replays the transactions and the moments of a run that failed |
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "cassandra/import.rs"]
+mod import;
 #[path = "../../store-cql/tests/cassandra/node.rs"]
 mod node;
 mod support;
@@ -202,6 +204,9 @@ fn a_url_that_is_wrong_shows_no_password() {
         let error = fail(carnet().args([command, "--store", url]));
         assert!(error.contains("colour") && !error.contains("s3cret"), "{error}");
     }
+    let url = "cassandra://ann:s3cret@127.0.0.1/ks.t?colour=red";
+    let error = fail(carnet().args(["import", "--dir", "nowhere", "--from", url]));
+    assert!(error.contains("colour") && !error.contains("s3cret"), "{error}");
     let error = fail(carnet().args(["shell", "--store", "cassandra://127.0.0.1:1/ks", "-e", ""]));
     assert!(error.contains("no cluster answers at 127.0.0.1:1"), "{error}");
 }

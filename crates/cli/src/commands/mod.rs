@@ -5,6 +5,7 @@ mod backup;
 mod compact;
 mod config;
 mod hash_password;
+mod import;
 mod inspect;
 mod maelstrom;
 mod migrate;
@@ -59,6 +60,7 @@ pub(crate) enum Command {
     Compact(compact::Compact),
     Backup(backup::Backup),
     Restore(restore::Restore),
+    Import(import::Import),
     Migrate(migrate::Migrate),
     Maelstrom(maelstrom::Maelstrom),
 }

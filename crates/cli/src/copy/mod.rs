@@ -26,6 +26,7 @@ use anyhow::Result;
 use carnet_cql::{Executor, Session};
 
 pub(crate) use statement::{Copy, parse};
+pub(crate) use target::spelled;
 
 use crate::origin::Origin;
 use statement::Direction;

@@ -37,7 +37,7 @@ pub(super) fn column_names(
 }
 
 /// Returns a stored name as a statement spells it.
-pub(super) fn spelled(name: &str) -> String {
+pub(crate) fn spelled(name: &str) -> String {
     let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
         && !is_reserved(name);

@@ -1,0 +1,271 @@
+//! The copy: readers that take one range after another, each row by row, transaction by
+//! transaction.
+//!
+//! A page of the source becomes transactions of bounded size. With each goes how far the range is
+//! copied then, so that whoever goes on after a crash finds rows and progress as one. What fails
+//! for a while is tried again: a row that is written twice is the same row.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use carnet::ErrorKind;
+use carnet::base::{Clock, Signal, SystemClock, Token};
+
+use super::pace::Pace;
+use super::plan::{Cursor, Range, Tally};
+use super::progress;
+use super::shape::Shape;
+use super::source::{Page, Source};
+use super::target::{Statement, Target, Trouble, Write};
+use super::{Row, TableName};
+
+/// A transaction is committed once it has so many statements or bytes.
+const STATEMENTS_MAX: usize = 500;
+const BYTES_MAX: u64 = 1 << 20;
+/// What failed so often in a row will not get better by itself.
+const ATTEMPTS_MAX: u32 = 12;
+/// Whoever waits looks so often whether all is over.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A copy of a table.
+pub(super) struct Copier<'a, S, T> {
+    pub(super) source: &'a S,
+    pub(super) target: &'a T,
+    pub(super) shape: &'a Shape,
+    pub(super) table: &'a TableName,
+    work: Mutex<Work>,
+    /// A reader failed, or was told to end.
+    stop: AtomicBool,
+}
+
+/// What readers share.
+struct Work {
+    left: VecDeque<Range>,
+    pace: Pace,
+    /// What was copied since the copier was made.
+    copied: Tally,
+    /// Tokens that are copied, of 2⁶⁴.
+    tokens: u128,
+}
+
+impl<'a, S: Source, T: Target> Copier<'a, S, T> {
+    pub(super) fn new(
+        source: &'a S,
+        target: &'a T,
+        shape: &'a Shape,
+        table: &'a TableName,
+        ranges: &[Range],
+        pace: Pace,
+    ) -> Self {
+        let left = ranges.iter().filter(|range| !range.is_done()).copied().collect();
+        let tokens = ranges.iter().map(tokens).sum();
+        let work = Mutex::new(Work { left, pace, copied: Tally::default(), tokens });
+        Self { source, target, shape, table, work, stop: AtomicBool::new(false) }
+    }
+
+    /// Copies what is left, by so many readers at once. `watch` runs beside them, until they end.
+    pub(super) fn run(&self, readers: u16, watch: impl FnOnce(&Self) + Send) -> Result<()> {
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..readers).map(|_| scope.spawn(|| self.reader())).collect();
+            let watching = scope.spawn(|| watch(self));
+            let ended: Vec<Result<()>> = readers
+                .into_iter()
+                .map(|reader| reader.join().expect("no reader panics"))
+                .collect();
+            self.stop.store(true, Ordering::Relaxed);
+            watching.join().expect("watching does not panic");
+            ended.into_iter().collect()
+        })
+    }
+
+    /// Waits; tells whether readers still read.
+    pub(super) fn goes_on(&self, wait: Duration) -> bool {
+        if !self.stop.load(Ordering::Relaxed) {
+            Signal::new().wait(Some(wait));
+        }
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Returns what was copied since the copier was made, and which part of all tokens is copied.
+    pub(super) fn copied(&self) -> (Tally, f64) {
+        let work = self.work();
+        (work.copied, work.tokens as f64 / 2_f64.powi(64))
+    }
+
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reader(&self) -> Result<()> {
+        while !self.stop.load(Ordering::Relaxed) {
+            let Some(range) = self.work().left.pop_front() else { break };
+            self.range(range).inspect_err(|_| self.stop.store(true, Ordering::Relaxed))?;
+        }
+        Ok(())
+    }
+
+    /// Copies a range, unless all is over before that.
+    fn range(&self, range: Range) -> Result<()> {
+        let mut taken = Taken::new(range);
+        let mut from = None;
+        while let Some(page) = self.read(range.rest(), &from)? {
+            for (token, row) in &page.rows {
+                self.take(&mut taken, *token, row)?;
+            }
+            from = page.next;
+            if from.is_none() {
+                taken.cursor.finish();
+                return self.write(&mut taken);
+            }
+            if !taken.writes.is_empty() {
+                self.write(&mut taken)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a page, when it is time to; `None` where all is over.
+    fn read(
+        &self,
+        range: (Token, Token),
+        from: &Option<S::Position>,
+    ) -> Result<Option<Page<S::Position>>> {
+        for attempt in 1.. {
+            self.pause();
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let (began, page_rows) = (SystemClock.now(), self.work().pace.page_rows());
+            match self.source.page(range, page_rows, from.clone()) {
+                Ok(page) => {
+                    let bytes = page.rows.iter().map(|(_, row)| size_bytes(row)).sum();
+                    let now = SystemClock.now();
+                    self.work().pace.answered(now, now.since(began), page.rows.len(), bytes);
+                    return Ok(Some(page));
+                }
+                Err(error) => {
+                    let retry_after = match error.kind() {
+                        ErrorKind::Overloaded { retry_after } => retry_after,
+                        ErrorKind::Unavailable | ErrorKind::Timeout => Duration::ZERO,
+                        _ => return Err(error).context("the source cannot be read"),
+                    };
+                    if attempt == ATTEMPTS_MAX {
+                        return Err(error).with_context(|| {
+                            format!("the source failed {attempt} times in a row")
+                        });
+                    }
+                    self.work().pace.failed(SystemClock.now(), retry_after);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits until something may be read or tried again.
+    fn pause(&self) {
+        loop {
+            let wait = self.work().pace.wait(SystemClock.now());
+            if wait.is_zero() || !self.goes_on(wait.min(LOOK)) {
+                return;
+            }
+        }
+    }
+
+    /// Takes a row of the source, and writes what was taken where that is enough.
+    fn take(&self, taken: &mut Taken, token: Token, row: &Row) -> Result<()> {
+        let divided = self.shape.divide(row)?;
+        let is_first = taken.partition.as_ref() != Some(&divided.partition);
+        let bytes = size_bytes(row);
+        let (rows, partitions) = (u64::from(divided.row.is_some()), u64::from(is_first));
+        taken.cursor.take(token, Tally { rows, partitions, bytes });
+        // They come with each row of the partition.
+        if let Some(values) = divided.statics.filter(|_| is_first) {
+            taken.writes.push(Write { statement: Statement::Statics, values });
+        }
+        if let Some(values) = divided.row {
+            taken.writes.push(Write { statement: Statement::Row, values });
+        }
+        taken.partition = Some(divided.partition);
+        taken.bytes += bytes;
+        if taken.writes.len() >= STATEMENTS_MAX || taken.bytes >= BYTES_MAX {
+            self.write(taken)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was taken, with how far the range is copied then, as one transaction.
+    fn write(&self, taken: &mut Taken) -> Result<()> {
+        let range = taken.cursor.range();
+        let values = progress::range_values(self.table, &range);
+        taken.writes.push(Write { statement: Statement::Range, values });
+        let writes = std::mem::take(&mut taken.writes);
+        taken.bytes = 0;
+        self.commit(&writes)?;
+        let mut work = self.work();
+        work.copied = work.copied.plus(range.tally.minus(taken.written.tally));
+        work.tokens += tokens(&range) - tokens(&taken.written);
+        taken.written = range;
+        Ok(())
+    }
+
+    fn commit(&self, writes: &[Write]) -> Result<()> {
+        let mut attempt = 1;
+        loop {
+            match self.target.commit(writes) {
+                Ok(()) => return Ok(()),
+                Err(Trouble::Lasting(error)) => return Err(self.refused(writes, error)),
+                Err(Trouble::Passing { error, .. }) if attempt == ATTEMPTS_MAX => {
+                    let how = format!("{} failed {attempt} times in a row", self.table);
+                    return Err(error.context(how));
+                }
+                Err(Trouble::Passing { retry_after, .. }) => {
+                    self.work().pace.failed(SystemClock.now(), retry_after);
+                    self.pause();
+                }
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Finds the row for whose sake a transaction was refused, by writing each alone.
+    fn refused(&self, writes: &[Write], error: anyhow::Error) -> anyhow::Error {
+        for write in writes.iter().filter(|write| write.statement != Statement::Range) {
+            if let Err(Trouble::Lasting(error)) = self.target.commit(std::slice::from_ref(write)) {
+                let name = self.shape.name(&write.values, write.statement == Statement::Statics);
+                return error.context(format!("{} does not take the row {name}", self.table));
+            }
+        }
+        error.context(format!("{} does not take rows", self.table))
+    }
+}
+
+/// What was taken of a range.
+struct Taken {
+    cursor: Cursor,
+    /// The range as it was written down last.
+    written: Range,
+    /// The partition of the last row.
+    partition: Option<Row>,
+    /// What is to be written next.
+    writes: Vec<Write>,
+    bytes: u64,
+}
+
+impl Taken {
+    const fn new(range: Range) -> Self {
+        let cursor = Cursor::new(range);
+        Self { cursor, written: range, partition: None, writes: Vec::new(), bytes: 0 }
+    }
+}
+
+fn size_bytes(row: &Row) -> u64 {
+    row.iter().flatten().map(|value| value.len() as u64).sum()
+}
+
+/// Returns how many of a range's tokens are copied.
+fn tokens(range: &Range) -> u128 {
+    range.copied.0.abs_diff(range.after.0).into()
+}

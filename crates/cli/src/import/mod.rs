@@ -1,0 +1,216 @@
+//! `carnet import`: a table of a cluster, that other programs own, becomes a table of Carnet.
+//!
+//! ```text
+//!   Foreign ─ page of a token range ─▶ Copier ─ rows, and how far the range is ─▶ Embedded
+//!   (a cluster, only read)             readers,    as one transaction              or Remote
+//!                                      one Pace
+//! ```
+//!
+//! | file | decides | tested |
+//! | --- | --- | --- |
+//! | `shape` | the table that is created, whether one that is there matches, what is refused | column by column |
+//! | `plan` | token ranges, and what of one is copied for good | row by row |
+//! | `pace` | how much is read, and when | answer by answer |
+//! | `progress` | what the database remembers | with a database |
+//! | `copier` | – it acts | against a source of its own that fails at every place |
+//! | `source`, `target`, `remote` | – they act | on a real Cassandra |
+//!
+//! # Invariants
+//!
+//! * Values go across as the bytes that they were read as.
+//! * What is written down as copied is in the table: both are one transaction.
+//! * Memory is bounded by a page and a transaction for each reader, whatever the table holds.
+//! * Nothing is written before all of the schema is known to fit.
+//!
+//! # Deliberately absent
+//!
+//! Write times and times to live: Carnet's order is that of its commits. What is deleted in the
+//! source while it is copied: a copy is no replica.
+
+mod copier;
+mod pace;
+mod plan;
+mod progress;
+mod remote;
+mod report;
+mod shape;
+mod source;
+mod target;
+
+use std::fmt;
+
+use anyhow::{Context, Result, bail};
+use carnet::base::{Clock, SystemClock};
+use carnet::cluster::TableUrl;
+use carnet::{Bytes, Db, block_on};
+
+pub(crate) use remote::Server;
+pub(crate) use report::Summary;
+
+use self::copier::Copier;
+use self::pace::Pace;
+use self::plan::{Range, Tally, plan};
+use self::remote::Remote;
+use self::shape::{Shape, columns_query, literal};
+use self::source::Foreign;
+use self::target::{Embedded, Statement, Target, Trouble, Write};
+use crate::copy::spelled;
+use crate::place::Place;
+
+/// A row as it is read and written: for each column its bytes, `None` for null.
+type Row = Vec<Option<Bytes>>;
+
+/// A table's name, as it is stored. It is shown as a statement spells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableName {
+    keyspace: String,
+    table: String,
+}
+
+impl TableName {
+    /// Reads `keyspace.table`.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        match text.split_once('.') {
+            Some((keyspace, table)) if !keyspace.is_empty() && !table.is_empty() => {
+                Ok(Self { keyspace: keyspace.into(), table: table.into() })
+            }
+            _ => bail!("{text:?} names no table: keyspace.table"),
+        }
+    }
+
+    /// Returns the name in one piece.
+    fn stored(&self) -> String {
+        format!("{}.{}", self.keyspace, self.table)
+    }
+}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", spelled(&self.keyspace), spelled(&self.table))
+    }
+}
+
+/// Where the copy goes.
+pub(crate) enum Destination {
+    Place(Place),
+    Server(Server),
+}
+
+/// What is to be done.
+pub(crate) struct Import {
+    pub(crate) from: TableUrl,
+    /// The source's own name unless it is given.
+    pub(crate) into: Option<TableName>,
+    pub(crate) rows_per_second: Option<u32>,
+    /// How many ranges are read at once.
+    pub(crate) readers: u16,
+    /// Whether what was copied before is copied again.
+    pub(crate) restarts: bool,
+}
+
+impl Import {
+    /// Copies the table, or what is left of it.
+    pub(crate) fn run(&self, destination: &Destination) -> Result<Summary> {
+        // First: what cannot be copied makes no database.
+        let source = Foreign::open(&self.from)?;
+        for note in &source.notes {
+            eprintln!("note: {note}");
+        }
+        match destination {
+            Destination::Server(server) => self.copy(&source, &mut Remote::connect(server)?),
+            Destination::Place(place) => {
+                let db = place.open(Db::builder().control(true))?;
+                let done = self.copy(&source, &mut Embedded::new(db.clone()));
+                block_on(db.leave());
+                done
+            }
+        }
+    }
+
+    fn copy(&self, source: &Foreign, target: &mut impl Target) -> Result<Summary> {
+        let table = self.into.clone().unwrap_or_else(|| source.name().clone());
+        let ranges = begin(target, &source.shape, &source.identity, &table, self.restarts)?;
+        let before = total(&ranges);
+        let began = SystemClock.now();
+        let pace = Pace::new(self.rows_per_second);
+        let copier = Copier::new(source, target, &source.shape, &table, &ranges, pace);
+        copier.run(self.readers, report::watch)?;
+        let (copied, took) = (copier.copied().0, SystemClock.now().since(began));
+        Ok(Summary { table, before, copied, took })
+    }
+}
+
+/// Makes the table where it is absent, and returns the plan: an earlier one, as far as it was
+/// carried out, or a new one that is written down.
+fn begin(
+    target: &mut impl Target,
+    shape: &Shape,
+    source: &str,
+    table: &TableName,
+    restarts: bool,
+) -> Result<Vec<Range>> {
+    match Shape::read(&target.query(&columns_query(table))?)? {
+        None => {
+            let keyspace = spelled(&table.keyspace);
+            target.query(&format!(
+                "CREATE KEYSPACE IF NOT EXISTS {keyspace} \
+                 WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
+            ))?;
+            target.query(&shape.create(table))?;
+        }
+        Some(there) => {
+            if let Some(difference) = shape.difference(&there) {
+                bail!("{table} is there, and is another table than {source}: {difference}");
+            }
+        }
+    }
+    for statement in progress::CREATE {
+        target.query(statement)?;
+    }
+    target.prepare(Statement::Row, &shape.insert_row(table))?;
+    if shape.has_statics() {
+        target.prepare(Statement::Statics, &shape.insert_statics(table))?;
+    }
+    target.prepare(Statement::Range, progress::INSERT_RANGE)?;
+    target.prepare(Statement::Job, progress::INSERT_JOB)?;
+
+    let id = table_id(target, table)?;
+    let job = progress::read(&target.query(&progress::query(table))?)?;
+    if let Some(job) = job.filter(|job| !restarts && job.target_id == id) {
+        if job.source != source {
+            bail!("{table} is a copy of {}; with --restart it is one of {source}", job.source);
+        }
+        return Ok(job.ranges);
+    }
+    target.query(&progress::forget(table))?;
+    let ranges = plan();
+    let values = progress::job_values(table, source, &id);
+    let mut writes = vec![Write { statement: Statement::Job, values }];
+    writes.extend(ranges.iter().map(|range| {
+        let values = progress::range_values(table, range);
+        Write { statement: Statement::Range, values }
+    }));
+    match target.commit(&writes) {
+        Ok(()) => Ok(ranges),
+        Err(Trouble::Passing { error, .. } | Trouble::Lasting(error)) => {
+            Err(error).context("the plan of the copy cannot be written down")
+        }
+    }
+}
+
+fn table_id(target: &impl Target, table: &TableName) -> Result<Bytes> {
+    let query = format!(
+        "SELECT id FROM system_schema.tables WHERE keyspace_name = {} AND table_name = {}",
+        literal(&table.keyspace),
+        literal(&table.table)
+    );
+    let id = target.query(&query)?.into_iter().flatten().next().flatten();
+    id.with_context(|| format!("{table} has no id: was it dropped just now?"))
+}
+
+fn total(ranges: &[Range]) -> Tally {
+    ranges.iter().fold(Tally::default(), |sum, range| sum.plus(range.tally))
+}
+
+#[cfg(test)]
+mod tests;

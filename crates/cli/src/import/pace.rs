@@ -1,0 +1,179 @@
+//! How much is asked of the source, and when. Pure.
+//!
+//! ```text
+//!   pages    as many rows as make PAGE_BYTES, by what rows weighed so far; half as many after a
+//!            failure, and twice as many again once it goes well
+//!   pause    after a failure, each time twice as long; after a slow answer, as long as it took,
+//!            so that the source has half of the time for others
+//!   limit    so many rows a second, whoever reads them
+//! ```
+
+use std::time::Duration;
+
+use carnet::base::Moment;
+
+/// How much a page is to hold.
+const PAGE_BYTES: u64 = 1 << 20;
+/// Nothing is known yet of how large rows are.
+const PAGE_ROWS_FIRST: u16 = 32;
+const PAGE_ROWS_MAX: u16 = 1_000;
+/// A page that takes longer says that the source is busy.
+const SLOW: Duration = Duration::from_secs(1);
+const PAUSE_FIRST: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// The pace of all that read one source.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    rows_per_second: Option<u32>,
+    pause_first: Duration,
+    /// What the next page may hold by what rows weighed.
+    rows_by_weight: u16,
+    /// And at most, after failures.
+    rows_at_most: u16,
+    /// Failures since something last went well.
+    failures: u32,
+    /// Nothing is read before.
+    not_before: Moment,
+}
+
+impl Pace {
+    pub(super) const fn new(rows_per_second: Option<u32>) -> Self {
+        Self {
+            rows_per_second,
+            pause_first: PAUSE_FIRST,
+            rows_by_weight: PAGE_ROWS_FIRST,
+            rows_at_most: PAGE_ROWS_MAX,
+            failures: 0,
+            not_before: Moment(Duration::ZERO),
+        }
+    }
+
+    /// The same with another first pause, for tests that fail often.
+    #[cfg(test)]
+    pub(super) const fn with_pause(self, pause_first: Duration) -> Self {
+        Self { pause_first, ..self }
+    }
+
+    /// Returns how many rows the next page holds at most.
+    pub(super) fn page_rows(&self) -> u16 {
+        let rows = self.rows_by_weight.min(self.rows_at_most);
+        // A page is no longer than a quarter of a second is worth.
+        let quarter = self.rows_per_second.map_or(u32::MAX, |rows| rows / 4);
+        rows.min(u16::try_from(quarter).unwrap_or(u16::MAX)).max(1)
+    }
+
+    /// Returns how long to wait before the next page.
+    pub(super) fn wait(&self, now: Moment) -> Duration {
+        self.not_before.since(now)
+    }
+
+    /// Takes note of a page.
+    pub(super) fn answered(&mut self, now: Moment, took: Duration, rows: usize, bytes: u64) {
+        self.failures = 0;
+        self.rows_at_most = self.rows_at_most.saturating_mul(2).min(PAGE_ROWS_MAX);
+        let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+        if let Some(each) = bytes.checked_div(rows) {
+            let fitting = u16::try_from(PAGE_BYTES / each.max(1)).unwrap_or(u16::MAX);
+            let more = self.rows_by_weight.saturating_mul(2);
+            self.rows_by_weight = fitting.min(more).clamp(1, PAGE_ROWS_MAX);
+        }
+        if let Some(limit) = self.rows_per_second {
+            let worth = Duration::from_secs_f64(rows as f64 / f64::from(limit.max(1)));
+            self.not_before = self.not_before.max(now).after(worth);
+        }
+        if took > SLOW {
+            self.rest(now, took.min(PAUSE_MAX));
+        }
+    }
+
+    /// Takes note of a failure: of the source, or of the database that is written to.
+    pub(super) fn failed(&mut self, now: Moment, retry_after: Duration) {
+        let doubled = self.pause_first.saturating_mul(1 << self.failures.min(16));
+        self.failures = self.failures.saturating_add(1);
+        self.rows_at_most = (self.rows_at_most / 2).max(1);
+        self.rest(now, doubled.min(PAUSE_MAX).max(retry_after));
+    }
+
+    fn rest(&mut self, now: Moment, pause: Duration) {
+        self.not_before = self.not_before.max(now.after(pause));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUICK: Duration = Duration::from_millis(3);
+
+    fn at(millis: u64) -> Moment {
+        Moment(Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn pages_grow_until_they_weigh_enough() {
+        let mut pace = Pace::new(None);
+        let mut asked = Vec::new();
+        for _ in 0..7 {
+            asked.push(pace.page_rows());
+            pace.answered(at(0), QUICK, pace.page_rows().into(), u64::from(pace.page_rows()) * 100);
+        }
+        assert_eq!(asked, [32, 64, 128, 256, 512, 1000, 1000]);
+        // Rows of a quarter of a megabyte.
+        pace.answered(at(0), QUICK, 1000, 250 << 20);
+        assert_eq!(pace.page_rows(), 4);
+        pace.answered(at(0), QUICK, 1, 64 << 20);
+        assert_eq!(pace.page_rows(), 1);
+        // Nothing was there to learn from.
+        pace.answered(at(0), QUICK, 0, 0);
+        assert_eq!(pace.page_rows(), 1);
+        assert_eq!(pace.wait(at(0)), Duration::ZERO);
+    }
+
+    #[test]
+    fn failures_make_pauses_longer_and_pages_shorter() {
+        let mut pace = Pace::new(None);
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            pace.failed(at(1000), Duration::ZERO);
+            waits.push(pace.wait(at(1000)).as_millis());
+        }
+        assert_eq!(waits, [200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
+        assert_eq!(pace.page_rows(), 3);
+        pace.answered(at(20_000), QUICK, 3, 30);
+        assert_eq!((pace.page_rows(), pace.wait(at(20_000))), (6, Duration::ZERO));
+        pace.failed(at(20_000), Duration::ZERO);
+        assert_eq!(pace.wait(at(20_000)), PAUSE_FIRST);
+        // Who is overloaded knows best.
+        pace.failed(at(20_000), Duration::from_secs(30));
+        assert_eq!(pace.wait(at(20_000)), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_slow_source_has_half_of_the_time_for_others() {
+        let mut pace = Pace::new(None);
+        pace.answered(at(5000), SLOW, 10, 10);
+        assert_eq!(pace.wait(at(5000)), Duration::ZERO);
+        pace.answered(at(5000), SLOW * 3, 10, 10);
+        assert_eq!(pace.wait(at(5000)), SLOW * 3);
+        pace.answered(at(9000), SLOW * 60, 10, 10);
+        assert_eq!(pace.wait(at(9000)), PAUSE_MAX);
+    }
+
+    #[test]
+    fn no_more_rows_a_second_than_was_said() {
+        let mut pace = Pace::new(Some(400));
+        assert_eq!(pace.page_rows(), 32);
+        pace.answered(at(0), QUICK, 32, 32);
+        assert_eq!(pace.page_rows(), 64);
+        pace.answered(at(0), QUICK, 64, 64);
+        pace.answered(at(0), QUICK, 104, 104);
+        assert_eq!(pace.page_rows(), 100);
+        // Two hundred rows, by several readers at one moment.
+        assert_eq!(pace.wait(at(0)), Duration::from_millis(500));
+        // What was not used is lost, so that there are no bursts.
+        pace.answered(at(60_000), QUICK, 100, 100);
+        assert_eq!(pace.wait(at(60_000)), Duration::from_millis(250));
+        assert_eq!(Pace::new(Some(1)).page_rows(), 1);
+    }
+}

@@ -1,0 +1,170 @@
+//! Which tokens are copied, how far that is, and what of it may be written down. Pure.
+
+use carnet::base::Token;
+
+/// Into how many ranges a table is divided: enough that several can be read at once to the end.
+pub(super) const RANGES: u16 = 256;
+
+/// What of a table was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// Rows, a partition's static columns not among them.
+    pub(super) rows: u64,
+    pub(super) partitions: u64,
+    /// Of values as they were read.
+    pub(super) bytes: u64,
+}
+
+impl Tally {
+    pub(super) const fn plus(self, other: Self) -> Self {
+        Self {
+            rows: self.rows.saturating_add(other.rows),
+            partitions: self.partitions.saturating_add(other.partitions),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    pub(super) const fn minus(self, other: Self) -> Self {
+        Self {
+            rows: self.rows.saturating_sub(other.rows),
+            partitions: self.partitions.saturating_sub(other.partitions),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+}
+
+/// Tokens greater than `after` and at most `through`, of which those up to `copied` are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) after: Token,
+    pub(super) through: Token,
+    pub(super) copied: Token,
+    /// Of what is copied.
+    pub(super) tally: Tally,
+}
+
+impl Range {
+    pub(super) fn is_done(&self) -> bool {
+        self.copied >= self.through
+    }
+
+    /// Returns the tokens that are left, in the same form.
+    pub(super) const fn rest(&self) -> (Token, Token) {
+        (self.copied, self.through)
+    }
+}
+
+/// Divides all tokens into ranges of one width. Nothing has the smallest token of all.
+pub(super) fn plan() -> Vec<Range> {
+    let count = i128::from(RANGES);
+    let end = |n: i128| {
+        let width = i128::from(i64::MAX) - i128::from(i64::MIN);
+        let token = i128::from(i64::MIN) + width * n / count;
+        Token(i64::try_from(token).expect("it lies between two tokens"))
+    };
+    let ranges = (0..count).map(|n| (end(n), end(n + 1)));
+    let tally = Tally::default();
+    ranges.map(|(after, through)| Range { after, through, copied: after, tally }).collect()
+}
+
+/// How far into a range the rows are that were taken from it.
+///
+/// The last partition may have more rows than were taken, and a second partition may have its
+/// token: what is copied for good ends before that token.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor {
+    range: Range,
+    /// The token of the last row, and what was taken of it.
+    open: Option<(Token, Tally)>,
+}
+
+impl Cursor {
+    pub(super) const fn new(range: Range) -> Self {
+        Self { range, open: None }
+    }
+
+    /// Takes note of a row.
+    pub(super) fn take(&mut self, token: Token, row: Tally) {
+        match &mut self.open {
+            Some((open, tally)) if *open == token => *tally = tally.plus(row),
+            _ => {
+                self.settle();
+                self.range.copied = Token(token.0.saturating_sub(1)).max(self.range.copied);
+                self.open = Some((token, row));
+            }
+        }
+    }
+
+    /// Takes note that the range has no more rows.
+    pub(super) fn finish(&mut self) {
+        self.settle();
+        self.range.copied = self.range.through;
+    }
+
+    fn settle(&mut self) {
+        if let Some((_, tally)) = self.open.take() {
+            self.range.tally = self.range.tally.plus(tally);
+        }
+    }
+
+    /// Returns what may be written down together with the rows that were taken.
+    pub(super) const fn range(&self) -> Range {
+        self.range
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(partitions: u64) -> Tally {
+        Tally { rows: 1, partitions, bytes: 10 }
+    }
+
+    #[test]
+    fn ranges_are_all_tokens_once() {
+        let ranges = plan();
+        assert_eq!(ranges.len(), usize::from(RANGES));
+        assert_eq!(ranges.first().unwrap().after, Token(i64::MIN));
+        assert_eq!(ranges.last().unwrap().through, Token(i64::MAX));
+        assert!(ranges.windows(2).all(|pair| pair[0].through == pair[1].after));
+        assert!(ranges.iter().all(|range| range.after < range.through && !range.is_done()));
+        let width = |range: &Range| range.through.0.abs_diff(range.after.0);
+        let widths: Vec<u64> = ranges.iter().map(width).collect();
+        assert!(widths.iter().max().unwrap() - widths.iter().min().unwrap() <= 1);
+    }
+
+    #[test]
+    fn what_may_go_on_is_not_copied_for_good() {
+        let range = Range {
+            after: Token(0),
+            through: Token(100),
+            copied: Token(0),
+            tally: Tally::default(),
+        };
+        let mut cursor = Cursor::new(range);
+        cursor.take(Token(7), row(1));
+        cursor.take(Token(7), row(0));
+        assert_eq!(cursor.range(), Range { copied: Token(6), ..range });
+        // A second partition of one token.
+        cursor.take(Token(7), row(1));
+        assert_eq!(cursor.range(), Range { copied: Token(6), ..range });
+        cursor.take(Token(30), row(1));
+        let tally = Tally { rows: 3, partitions: 2, bytes: 30 };
+        assert_eq!(cursor.range(), Range { copied: Token(29), tally, ..range });
+        cursor.finish();
+        let tally = Tally { rows: 4, partitions: 3, bytes: 40 };
+        assert_eq!(cursor.range(), Range { copied: Token(100), tally, ..range });
+        assert!(cursor.range().is_done());
+    }
+
+    #[test]
+    fn the_smallest_token_takes_nothing_back() {
+        let range = plan()[0];
+        let mut cursor = Cursor::new(range);
+        cursor.take(Token(i64::MIN), row(1));
+        assert_eq!(cursor.range().copied, range.copied);
+        cursor.take(Token(i64::MIN + 1), row(1));
+        assert_eq!(cursor.range().copied, Token(i64::MIN));
+    }
+}

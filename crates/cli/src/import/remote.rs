@@ -1,0 +1,137 @@
+//! A database behind a server, by CQL.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use carnet::Bytes;
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::cluster::metadata::ColumnType;
+use scylla::deserialize::row::ColumnIterator;
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
+use scylla::policies::retry::FallthroughRetryPolicy;
+use scylla::serialize::SerializationError;
+use scylla::serialize::value::SerializeValue;
+use scylla::serialize::writers::{CellWriter, WrittenCellProof};
+use scylla::statement::batch::{Batch, BatchStatement, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+use tokio::runtime::Runtime;
+
+use super::Row;
+use super::target::{Statement, Target, Trouble, Write};
+
+/// A server that has not answered by then is taken not to.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server's address, and who asks.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) address: String,
+    /// A name and a password.
+    pub(crate) credentials: Option<(String, String)>,
+}
+
+pub(super) struct Remote {
+    session: Session,
+    prepared: BTreeMap<Statement, PreparedStatement>,
+    /// Last: it ends after the session.
+    runtime: Runtime,
+}
+
+impl Remote {
+    pub(super) fn connect(server: &Server) -> Result<Self> {
+        let runtime = Runtime::new().context("cannot start the runtime")?;
+        // What failed is tried again by whoever knows that it may be.
+        let profile = ExecutionProfile::builder()
+            .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
+            .request_timeout(Some(PATIENCE))
+            .build();
+        let mut builder = SessionBuilder::new()
+            .known_node(&server.address)
+            .default_execution_profile_handle(profile.into_handle());
+        if let Some((user, password)) = &server.credentials {
+            builder = builder.user(user, password);
+        }
+        let session = runtime.block_on(builder.build());
+        let session = session.with_context(|| format!("cannot connect to {}", server.address))?;
+        Ok(Self { session, prepared: BTreeMap::new(), runtime })
+    }
+}
+
+impl Target for Remote {
+    fn query(&self, text: &str) -> Result<Vec<Row>> {
+        let result = self.runtime.block_on(self.session.query_unpaged(text, ()));
+        let result = result.with_context(|| format!("the server refuses {text}"))?;
+        if !result.is_rows() {
+            return Ok(Vec::new());
+        }
+        let result = result.into_rows_result()?;
+        let row = |row: ColumnIterator<'_, '_>| -> Result<Row> {
+            row.map(|column| Ok(column?.slice.map(|slice| slice.to_bytes()))).collect()
+        };
+        result.rows::<ColumnIterator<'_, '_>>()?.map(|columns| row(columns?)).collect()
+    }
+
+    fn prepare(&mut self, statement: Statement, text: &str) -> Result<()> {
+        let prepared = self.runtime.block_on(self.session.prepare(text));
+        let prepared = prepared.with_context(|| format!("the server refuses {text}"))?;
+        self.prepared.insert(statement, prepared);
+        Ok(())
+    }
+
+    fn commit(&self, writes: &[Write]) -> Result<(), Trouble> {
+        let mut batch = Batch::new(BatchType::Unlogged);
+        for write in writes {
+            let prepared = self.prepared[&write.statement].clone();
+            batch.append_statement(BatchStatement::PreparedStatement(prepared));
+        }
+        let values: Vec<Vec<Raw<'_>>> =
+            writes.iter().map(|write| write.values.iter().map(Raw).collect()).collect();
+        let committed = self.runtime.block_on(self.session.batch(&batch, values));
+        committed.map(|_| ()).map_err(trouble)
+    }
+}
+
+/// Tells what an error says about the next try. Without an answer the next one may come.
+fn trouble(error: ExecutionError) -> Trouble {
+    let is_lasting = match &error {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(answer, _)) => matches!(
+            answer,
+            DbError::SyntaxError
+                | DbError::Invalid
+                | DbError::Unauthorized
+                | DbError::AuthenticationError
+                | DbError::ProtocolError
+        ),
+        ExecutionError::LastAttemptError(
+            RequestAttemptError::SerializationError(_)
+            | RequestAttemptError::CqlRequestSerialization(_)
+            | RequestAttemptError::RepreparedIdChanged { .. },
+        )
+        | ExecutionError::BadQuery(_) => true,
+        _ => false,
+    };
+    match is_lasting {
+        true => Trouble::Lasting(error.into()),
+        false => Trouble::Passing { retry_after: Duration::ZERO, error: error.into() },
+    }
+}
+
+/// Bytes of a value, whatever its type is.
+struct Raw<'a>(&'a Option<Bytes>);
+
+impl SerializeValue for Raw<'_> {
+    fn serialize<'b>(
+        &self,
+        _: &ColumnType<'_>,
+        writer: CellWriter<'b>,
+    ) -> Result<WrittenCellProof<'b>, SerializationError> {
+        match self.0 {
+            Some(bytes) => writer.set_value(bytes).map_err(SerializationError::new),
+            None => Ok(writer.set_null()),
+        }
+    }
+}

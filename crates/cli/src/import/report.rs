@@ -1,0 +1,81 @@
+//! What a person sees: a bar while it goes on, and a sentence in the end.
+
+use std::fmt;
+use std::time::Duration;
+
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+
+use super::TableName;
+use super::copier::Copier;
+use super::plan::Tally;
+use super::source::Source;
+use super::target::Target;
+
+/// Parts of the bar.
+const PARTS: u64 = 1_000;
+const EVERY: Duration = Duration::from_millis(250);
+
+/// What was copied.
+#[derive(Debug)]
+pub(crate) struct Summary {
+    pub(super) table: TableName,
+    /// In earlier runs.
+    pub(super) before: Tally,
+    /// In this one.
+    pub(super) copied: Tally,
+    pub(super) took: Duration,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { table, before, copied, took } = self;
+        let Tally { rows, partitions, bytes } = copied;
+        let seconds = took.as_secs_f64();
+        let bytes = HumanBytes(*bytes);
+        write!(f, "{rows} rows of {partitions} partitions ({bytes}) copied into {table}")?;
+        write!(f, " in {seconds:.1} s, {:.0} rows/s", *rows as f64 / seconds.max(0.001))?;
+        if *before != Tally::default() {
+            write!(f, "; {} rows were copied before (--restart copies them again)", before.rows)?;
+        }
+        Ok(())
+    }
+}
+
+/// Shows on standard error how a copy goes, when that is a terminal, until it ends.
+pub(super) fn watch<S: Source, T: Target>(copier: &Copier<'_, S, T>) {
+    let bar = ProgressBar::new(PARTS);
+    // A template that cannot be read is shown plainly.
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent} %, {msg}, {elapsed}") {
+        bar.set_style(style);
+    }
+    while copier.goes_on(EVERY) {
+        let (copied, part) = copier.copied();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1,000")]
+        bar.set_position((part * PARTS as f64) as u64);
+        bar.set_message(format!("{} rows", copied.rows));
+    }
+    bar.finish_and_clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_says_what_this_run_did_and_what_was_there() {
+        let table = TableName::parse("shop.orders").unwrap();
+        let copied = Tally { rows: 300, partitions: 20, bytes: 4096 };
+        let took = Duration::from_millis(1500);
+        let summary = Summary { table, before: Tally::default(), copied, took };
+        assert_eq!(
+            summary.to_string(),
+            "300 rows of 20 partitions (4.00 KiB) copied into shop.orders in 1.5 s, 200 rows/s"
+        );
+        let summary = Summary { before: copied, ..summary };
+        assert!(
+            summary
+                .to_string()
+                .ends_with("; 300 rows were copied before (--restart copies them again)")
+        );
+    }
+}

@@ -1,0 +1,437 @@
+//! A table's shape: its columns, as `system_schema` of either side tells them. Pure.
+
+use std::fmt;
+
+use anyhow::{Context, Result, bail};
+use carnet::base::Order;
+use carnet::{Bytes, DataType};
+
+use super::{Row, TableName};
+use crate::copy::spelled;
+
+/// The columns of a table: partition key, clustering key, static and regular ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) columns: Vec<Column>,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    /// As the schema spells its type.
+    pub(super) type_name: String,
+}
+
+/// What part of a row a column is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Partition,
+    Clustering(Order),
+    Static,
+    Regular,
+}
+
+impl Kind {
+    /// In which order the kinds stand.
+    const fn rank(self) -> u8 {
+        match self {
+            Self::Partition => 0,
+            Self::Clustering(_) => 1,
+            Self::Static => 2,
+            Self::Regular => 3,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Partition => "part of the partition key",
+            Self::Clustering(Order::Asc) => "part of the clustering key, ascending",
+            Self::Clustering(Order::Desc) => "part of the clustering key, descending",
+            Self::Static => "static",
+            Self::Regular => "regular",
+        })
+    }
+}
+
+impl Column {
+    /// Returns its type, where Carnet has such a one.
+    pub(super) fn data_type(&self) -> Option<DataType> {
+        DataType::from_name(&self.type_name)
+    }
+
+    /// Says why Carnet cannot have the column, if it cannot.
+    fn refusal(&self) -> Option<String> {
+        let Self { name, type_name, kind } = self;
+        match (self.data_type(), kind) {
+            (None, _) => Some(format!("column {name} of type {type_name}")),
+            (Some(known), Kind::Clustering(_)) if !known.is_key_type() => {
+                Some(format!("column {name} of type {type_name} in a clustering key"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the query for what [`Shape::read`] reads.
+pub(super) fn columns_query(table: &TableName) -> String {
+    format!(
+        "SELECT column_name, kind, position, clustering_order, type FROM system_schema.columns \
+         WHERE keyspace_name = {} AND table_name = {}",
+        literal(&table.keyspace),
+        literal(&table.table)
+    )
+}
+
+/// Returns a text as a literal of CQL.
+pub(super) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+impl Shape {
+    /// Reads rows of `system_schema.columns`; `None` where there is no such table.
+    ///
+    /// # Errors
+    ///
+    /// What is not understood.
+    pub(super) fn read(rows: &[Row]) -> Result<Option<Self>> {
+        let mut columns = rows.iter().map(column).collect::<Result<Vec<_>>>()?;
+        columns.sort_by(|(a, place), (b, other)| {
+            (a.kind.rank(), place, &a.name).cmp(&(b.kind.rank(), other, &b.name))
+        });
+        let columns: Vec<Column> = columns.into_iter().map(|(column, _)| column).collect();
+        Ok((!columns.is_empty()).then_some(Self { columns }))
+    }
+
+    /// Refuses what Carnet lacks, naming every column and its type.
+    ///
+    /// # Errors
+    ///
+    /// That.
+    pub(super) fn check(&self) -> Result<()> {
+        let refusals: Vec<String> = self.columns.iter().filter_map(Column::refusal).collect();
+        if refusals.is_empty() {
+            return Ok(());
+        }
+        bail!("not supported yet: {}; nothing was copied", refusals.join(", "))
+    }
+
+    /// Says in what the shape of a table that is there differs, if it does.
+    pub(super) fn difference(&self, there: &Self) -> Option<String> {
+        for column in &self.columns {
+            let name = &column.name;
+            let Some(other) = there.columns.iter().find(|other| other.name == *name) else {
+                return Some(format!("column {name} is missing there"));
+            };
+            if column.data_type() != other.data_type() {
+                let (here, there) = (&column.type_name, &other.type_name);
+                return Some(format!("column {name} is of type {there} there, and {here} here"));
+            }
+            if column.kind != other.kind {
+                let (here, there) = (column.kind, other.kind);
+                return Some(format!("column {name} is {there} there, and {here} here"));
+            }
+        }
+        let extra = |other: &&Column| self.columns.iter().all(|column| column.name != other.name);
+        if let Some(extra) = there.columns.iter().find(extra) {
+            return Some(format!("column {} is there, and not here", extra.name));
+        }
+        let mut places = self.columns.iter().zip(&there.columns);
+        let moved = places.find(|(here, there)| here.name != there.name);
+        moved.map(|(here, _)| format!("column {} has another place in the key there", here.name))
+    }
+
+    /// Returns the statement that creates a table of this shape.
+    pub(super) fn create(&self, table: &TableName) -> String {
+        let columns = self.columns.iter().map(|column| {
+            let is_static = if column.kind == Kind::Static { " static" } else { "" };
+            format!("{} {}{is_static}", spelled(&column.name), column.type_name)
+        });
+        let columns: Vec<String> = columns.collect();
+        let partition = self.names(|kind| kind == Kind::Partition).join(", ");
+        let clustering = self.names(|kind| matches!(kind, Kind::Clustering(_)));
+        let key = [vec![format!("({partition})")], clustering.clone()].concat().join(", ");
+        let order = if clustering.is_empty() {
+            String::new()
+        } else {
+            format!(" WITH CLUSTERING ORDER BY ({})", self.orders().join(", "))
+        };
+        format!("CREATE TABLE {table} ({}, PRIMARY KEY ({key})){order}", columns.join(", "))
+    }
+
+    fn orders(&self) -> Vec<String> {
+        let order = |column: &Column| match column.kind {
+            Kind::Clustering(Order::Asc) => Some(format!("{} ASC", spelled(&column.name))),
+            Kind::Clustering(Order::Desc) => Some(format!("{} DESC", spelled(&column.name))),
+            _ => None,
+        };
+        self.columns.iter().filter_map(order).collect()
+    }
+
+    /// Returns the statement that sets every column of a row but the static ones.
+    pub(super) fn insert_row(&self, table: &TableName) -> String {
+        insert(table, &self.names(|kind| kind != Kind::Static))
+    }
+
+    /// Returns the statement that sets every static column of a partition.
+    pub(super) fn insert_statics(&self, table: &TableName) -> String {
+        insert(table, &self.names(|kind| matches!(kind, Kind::Partition | Kind::Static)))
+    }
+
+    fn names(&self, wanted: impl Fn(Kind) -> bool) -> Vec<String> {
+        let wanted = self.columns.iter().filter(|column| wanted(column.kind));
+        wanted.map(|column| spelled(&column.name)).collect()
+    }
+
+    /// Returns the stored names of the partition key's columns.
+    pub(super) fn partition_key(&self) -> Vec<String> {
+        let key = self.columns.iter().filter(|column| column.kind == Kind::Partition);
+        key.map(|column| column.name.clone()).collect()
+    }
+
+    fn count(&self, wanted: impl Fn(Kind) -> bool) -> usize {
+        self.columns.iter().filter(|column| wanted(column.kind)).count()
+    }
+
+    pub(super) fn has_statics(&self) -> bool {
+        self.columns.iter().any(|column| column.kind == Kind::Static)
+    }
+
+    /// Divides a row, whose columns come in this shape's order.
+    ///
+    /// # Errors
+    ///
+    /// A row of another number of columns.
+    pub(super) fn divide(&self, row: &Row) -> Result<Divided> {
+        if row.len() != self.columns.len() {
+            bail!("a row has {} columns, and the table {}", row.len(), self.columns.len());
+        }
+        let partition = self.count(|kind| kind == Kind::Partition);
+        let clustering = self.count(|kind| matches!(kind, Kind::Clustering(_)));
+        let (key, rest) = row.split_at(partition + clustering);
+        let (statics, regular) = rest.split_at(self.count(|kind| kind == Kind::Static));
+        let (partition, clustering) = key.split_at(partition);
+        // A partition without rows comes as one, of static columns and a key of nulls.
+        let is_row = clustering.is_empty() || clustering.iter().any(Option::is_some);
+        let has_statics = statics.iter().any(Option::is_some);
+        Ok(Divided {
+            partition: partition.to_vec(),
+            row: is_row.then(|| [key, regular].concat()),
+            statics: has_statics.then(|| [partition, statics].concat()),
+        })
+    }
+
+    /// Names what is written by its key, for a person: a row, or a partition's static columns.
+    pub(super) fn name(&self, values: &Row, is_static: bool) -> String {
+        let is_key = |column: &&Column| match column.kind {
+            Kind::Partition => true,
+            Kind::Clustering(_) => !is_static,
+            Kind::Static | Kind::Regular => false,
+        };
+        // What is written begins with its key.
+        let key = self.columns.iter().filter(is_key).zip(values);
+        let key = key.map(|(column, value)| format!("{} = {}", column.name, shown(column, value)));
+        key.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The parts of a source's row that are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Divided {
+    /// The partition key.
+    pub(super) partition: Row,
+    /// Values for [`Shape::insert_row`]; `None` where the partition has no rows.
+    pub(super) row: Option<Row>,
+    /// Values for [`Shape::insert_statics`]; `None` where all of them are null.
+    pub(super) statics: Option<Row>,
+}
+
+fn insert(table: &TableName, names: &[String]) -> String {
+    let markers = vec!["?"; names.len()].join(", ");
+    format!("INSERT INTO {table} ({}) VALUES ({markers})", names.join(", "))
+}
+
+fn shown(column: &Column, value: &Option<Bytes>) -> String {
+    let Some(bytes) = value else { return "null".into() };
+    let value = column.data_type().and_then(|known| known.deserialize(bytes).ok());
+    value.map_or_else(|| format!("{bytes:02x?}"), |value| value.to_literal())
+}
+
+/// Reads a row of `system_schema.columns`, and the column's place among those of its kind.
+fn column(row: &Row) -> Result<(Column, i32)> {
+    let [name, kind, position, order, type_name] = &row[..] else {
+        bail!("a column of the schema has {} parts", row.len());
+    };
+    let name = text(name)?;
+    let position = position.as_deref().and_then(|bytes| bytes.try_into().ok());
+    let position =
+        i32::from_be_bytes(position.with_context(|| format!("column {name} has no place"))?);
+    let kind = match (&*text(kind)?, &*text(order)?) {
+        ("partition_key", _) => Kind::Partition,
+        ("clustering", "desc") => Kind::Clustering(Order::Desc),
+        ("clustering", _) => Kind::Clustering(Order::Asc),
+        ("static", _) => Kind::Static,
+        ("regular", _) => Kind::Regular,
+        (other, _) => bail!("column {name} is of a kind {other:?}, which is not known"),
+    };
+    Ok((Column { name, kind, type_name: text(type_name)? }, position))
+}
+
+/// Reads a text that must be there.
+pub(super) fn text(value: &Option<Bytes>) -> Result<String> {
+    let bytes = value.as_deref().context("the schema has a null where a text should be")?;
+    Ok(std::str::from_utf8(bytes).context("the schema holds a text that is not UTF-8")?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(text: &str) -> Option<Bytes> {
+        Some(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    /// A column's name, kind, position, order and type.
+    type Listed = (&'static str, &'static str, i32, &'static str, &'static str);
+
+    fn shape(columns: &[Listed]) -> Shape {
+        let rows: Vec<Row> = columns
+            .iter()
+            .map(|(name, kind, position, order, type_name)| {
+                let position = Some(Bytes::copy_from_slice(&position.to_be_bytes()));
+                vec![bytes(name), bytes(kind), position, bytes(order), bytes(type_name)]
+            })
+            .collect();
+        Shape::read(&rows).unwrap().unwrap()
+    }
+
+    /// As a schema lists them: by name.
+    const READINGS: [Listed; 6] = [
+        ("Level", "regular", -1, "none", "double"),
+        ("at", "clustering", 0, "desc", "timestamp"),
+        ("day", "partition_key", 1, "none", "date"),
+        ("kind", "clustering", 1, "asc", "text"),
+        ("place", "static", -1, "none", "varchar"),
+        ("sensor", "partition_key", 0, "none", "int"),
+    ];
+
+    fn readings() -> TableName {
+        TableName { keyspace: "Lab".into(), table: "readings".into() }
+    }
+
+    #[test]
+    fn a_table_is_created_with_its_keys_and_orders() {
+        let shape = shape(&READINGS);
+        assert_eq!(
+            shape.create(&readings()),
+            "CREATE TABLE \"Lab\".readings (sensor int, day date, at timestamp, kind text, \
+             place varchar static, \"Level\" double, PRIMARY KEY ((sensor, day), at, kind)) \
+             WITH CLUSTERING ORDER BY (at DESC, kind ASC)"
+        );
+        assert_eq!(
+            shape.insert_row(&readings()),
+            "INSERT INTO \"Lab\".readings (sensor, day, at, kind, \"Level\") VALUES (?, ?, ?, ?, ?)"
+        );
+        assert_eq!(
+            shape.insert_statics(&readings()),
+            "INSERT INTO \"Lab\".readings (sensor, day, place) VALUES (?, ?, ?)"
+        );
+        assert_eq!(shape.partition_key(), ["sensor", "day"]);
+    }
+
+    #[test]
+    fn a_table_that_is_not_there_has_no_shape() {
+        assert_eq!(Shape::read(&[]).unwrap(), None);
+        let odd = vec![bytes("a"), bytes("virtual"), Some(Bytes::from_static(&[0; 4]))];
+        assert!(Shape::read(&[[odd, vec![bytes("none"), bytes("int")]].concat()]).is_err());
+        assert!(Shape::read(&[vec![bytes("a")]]).is_err());
+    }
+
+    #[test]
+    fn what_carnet_lacks_is_named_column_by_column() {
+        let mut columns = READINGS.to_vec();
+        assert!(shape(&columns).check().is_ok());
+        for type_name in
+            ["counter", "duration", "set<text>", "frozen<address>", "vector<float, 3>", "empty"]
+        {
+            columns[0].4 = type_name;
+            let error = shape(&columns).check().unwrap_err().to_string();
+            assert!(error.contains(&format!("column Level of type {type_name}")), "{error}");
+        }
+        columns[1].4 = "varint";
+        let error = shape(&columns).check().unwrap_err().to_string();
+        assert!(error.contains("column at of type varint in a clustering key"), "{error}");
+        assert!(error.contains("column Level of type empty"), "{error}");
+        // Elsewhere it is one of Carnet's types.
+        columns[0].4 = "varint";
+        columns[1].4 = "timestamp";
+        assert!(shape(&columns).check().is_ok());
+    }
+
+    #[test]
+    fn a_table_that_is_there_must_be_the_same() {
+        let here = shape(&READINGS);
+        assert_eq!(here.difference(&here), None);
+        let differs = |change: &dyn Fn(&mut Vec<Listed>)| {
+            let mut columns = READINGS.to_vec();
+            change(&mut columns);
+            here.difference(&shape(&columns)).unwrap_or_default()
+        };
+        // Another name of one type is no difference.
+        assert_eq!(differs(&|columns| columns[4].4 = "text"), "");
+        assert!(differs(&|columns| columns[0].4 = "float").contains("Level is of type float"));
+        assert!(
+            differs(&|columns| columns[1].3 = "asc")
+                .contains("at is part of the clustering key, asc")
+        );
+        assert!(differs(&|columns| columns[4].1 = "regular").contains("place is regular"));
+        assert!(
+            differs(&|columns| columns.retain(|column| column.0 != "Level"))
+                .contains("Level is missing")
+        );
+        let more = ("zone", "regular", -1, "none", "int");
+        assert!(differs(&|columns| columns.push(more)).contains("zone is there"));
+        let swapped = differs(&|columns| {
+            columns[1].2 = 1;
+            columns[3].2 = 0;
+        });
+        assert!(swapped.contains("at has another place"), "{swapped}");
+        let swapped = differs(&|columns| {
+            columns[2].2 = 0;
+            columns[5].2 = 1;
+        });
+        assert!(swapped.contains("sensor has another place"), "{swapped}");
+    }
+
+    #[test]
+    fn a_row_is_divided_into_row_and_statics() {
+        let shape = shape(&READINGS);
+        let row = |text: &str| -> Row {
+            text.split(' ').map(|part| bytes(part).filter(|_| part != "-")).collect()
+        };
+        let divided = |text: &str| shape.divide(&row(text)).unwrap();
+        let whole = divided("7 d at k place level");
+        assert_eq!(whole.row, Some(row("7 d at k level")));
+        assert_eq!(whole.statics, Some(row("7 d place")));
+        assert_eq!(whole.partition, row("7 d"));
+        assert_eq!(divided("7 d at k - -").row, Some(row("7 d at k -")));
+        assert_eq!(divided("7 d at k - -").statics, None);
+        // A partition without rows.
+        let alone = divided("7 d - - place -");
+        assert_eq!((alone.row, alone.statics), (None, Some(row("7 d place"))));
+        assert!(shape.divide(&row("7 d at")).is_err());
+    }
+
+    #[test]
+    fn without_a_clustering_key_each_row_is_one() {
+        let shape = shape(&[("id", "partition_key", 0, "none", "int")]);
+        let row = vec![Some(Bytes::from_static(&[0, 0, 0, 7]))];
+        assert_eq!(shape.divide(&row).unwrap().row, Some(row.clone()));
+        assert_eq!(shape.name(&row, false), "id = 7");
+        let table = TableName { keyspace: "k".into(), table: "t".into() };
+        assert_eq!(shape.create(&table), "CREATE TABLE k.t (id int, PRIMARY KEY ((id)))");
+    }
+}

@@ -1,0 +1,110 @@
+//! Where rows come from.
+
+use anyhow::{Result, bail, ensure};
+use carnet::base::Token;
+use carnet::block_on;
+use carnet::cluster::{ForeignCluster, ForeignPosition, ForeignScan, ForeignTable, TableUrl};
+
+use super::shape::{self, Shape, literal, text};
+use super::{Row, TableName};
+
+/// Whose tokens Carnet's are.
+const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
+
+/// A table that is read in the order of its tokens.
+pub(super) trait Source: Sync {
+    /// Where a page ended.
+    type Position: Clone + Send;
+
+    /// Reads rows whose tokens are greater than the first and at most the second: at most
+    /// `page_rows`, from the first on or from where a page ended.
+    ///
+    /// # Errors
+    ///
+    /// As `ForeignCluster::page`.
+    fn page(
+        &self,
+        range: (Token, Token),
+        page_rows: u16,
+        from: Option<Self::Position>,
+    ) -> carnet::Result<Page<Self::Position>>;
+}
+
+/// Rows, and where to go on.
+pub(super) struct Page<P> {
+    pub(super) rows: Vec<(Token, Row)>,
+    pub(super) next: Option<P>,
+}
+
+/// A table of a cluster that other programs own.
+pub(super) struct Foreign {
+    cluster: ForeignCluster,
+    name: TableName,
+    pub(super) shape: Shape,
+    /// Which table it is, for good: also if another one is made under its name.
+    pub(super) identity: String,
+    /// What a person should know, if anything.
+    pub(super) notes: Vec<String>,
+    scan: ForeignScan,
+}
+
+impl Foreign {
+    /// Connects, and finds the table. Refuses what Carnet cannot hold.
+    pub(super) fn open(url: &TableUrl) -> Result<Self> {
+        let name = TableName { keyspace: url.keyspace().into(), table: url.table().into() };
+        let cluster = block_on(Box::pin(url.connect()))?;
+        let node = block_on(cluster.rows("SELECT cluster_name, partitioner FROM system.local"))?;
+        let [node] = &node[..] else { bail!("{url} does not say which cluster it is") };
+        let (cluster_name, partitioner) = (text(&node[0])?, text(&node[1])?);
+        ensure!(
+            partitioner == PARTITIONER,
+            "not supported yet: the cluster's partitioner {partitioner}; its tokens have to be \
+             those of {PARTITIONER}"
+        );
+        let columns = block_on(cluster.rows(&shape::columns_query(&name)))?;
+        let about = block_on(cluster.rows(&format!(
+            "SELECT id, default_time_to_live FROM system_schema.tables WHERE keyspace_name = {} \
+             AND table_name = {}",
+            literal(&name.keyspace),
+            literal(&name.table)
+        )))?;
+        let (Some(shape), [about]) = (Shape::read(&columns)?, &about[..]) else {
+            bail!(
+                "there is no table {name} at {url}; names are in the case in which the schema has them"
+            )
+        };
+        shape.check()?;
+        let id = about[0].as_deref().and_then(|id| carnet::Uuid::from_slice(id).ok());
+        let id = id.map_or_else(String::new, |id| format!(" {id}"));
+        let mut notes = Vec::new();
+        if about[1].as_deref().is_some_and(|seconds| seconds.iter().any(|byte| *byte != 0)) {
+            notes.push(format!("rows of {name} expire; what is copied of them will not"));
+        }
+        let scan = block_on(cluster.scan(&ForeignTable {
+            keyspace: name.keyspace.clone(),
+            table: name.table.clone(),
+            partition_key: shape.partition_key(),
+            columns: shape.columns.iter().map(|column| column.name.clone()).collect(),
+        }))?;
+        let identity = format!("table {name}{id} of the cluster {cluster_name:?}");
+        Ok(Self { cluster, name, shape, identity, notes, scan })
+    }
+
+    pub(super) fn name(&self) -> &TableName {
+        &self.name
+    }
+}
+
+impl Source for Foreign {
+    type Position = ForeignPosition;
+
+    fn page(
+        &self,
+        range: (Token, Token),
+        page_rows: u16,
+        from: Option<ForeignPosition>,
+    ) -> carnet::Result<Page<ForeignPosition>> {
+        let page = block_on(self.cluster.page(&self.scan, range, page_rows, from))?;
+        Ok(Page { rows: page.rows, next: page.next })
+    }
+}

@@ -1,0 +1,382 @@
+//! The copy against a source that fails at every place, into a database that does.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use carnet::base::{Token, murmur3};
+use carnet::{Error, ErrorKind};
+
+use super::source::{Page, Source};
+use super::*;
+
+const IDENTITY: &str = "table lab.readings of the cluster \"test\"";
+const QUICK: Duration = Duration::from_micros(100);
+
+/// Rows in the order of tokens, that are answered in pages.
+#[derive(Default)]
+struct Model {
+    rows: Vec<(Token, Row)>,
+    /// The most rows that a page may hold, whatever is asked for.
+    page_rows_max: usize,
+    /// What a call answers instead, by its number.
+    failures: BTreeMap<usize, ErrorKind>,
+    calls: AtomicUsize,
+}
+
+impl Source for Model {
+    type Position = usize;
+
+    fn page(
+        &self,
+        (after, through): (Token, Token),
+        page_rows: u16,
+        from: Option<usize>,
+    ) -> carnet::Result<Page<usize>> {
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        if let Some(kind) = self.failures.get(&call) {
+            return Err(Error::new(*kind, "the model fails"));
+        }
+        let in_range = |(token, _): &&(Token, Row)| *token > after && *token <= through;
+        let rows: Vec<(Token, Row)> = self.rows.iter().filter(in_range).cloned().collect();
+        let from = from.unwrap_or_default();
+        let end = rows.len().min(from + self.page_rows_max.min(page_rows.into()));
+        // As on Cassandra a page may say that there is more, and the next one is empty.
+        let next = (end > from).then_some(end);
+        Ok(Page { rows: rows[from..end].to_vec(), next })
+    }
+}
+
+fn int(number: i32) -> Option<Bytes> {
+    Some(Bytes::copy_from_slice(&number.to_be_bytes()))
+}
+
+fn words(text: impl Into<String>) -> Option<Bytes> {
+    Some(Bytes::from(text.into()))
+}
+
+/// Sensors with a few readings each; some have a place, every tenth has nothing else.
+fn model(sensors: i32) -> Model {
+    let mut rows = Vec::new();
+    for sensor in 0..sensors {
+        let place = words(format!("place {sensor}")).filter(|_| sensor % 3 != 0);
+        let token = murmur3::token(&sensor.to_be_bytes());
+        let readings = if sensor % 10 == 1 && place.is_some() { 0 } else { sensor % 7 + 1 };
+        if readings == 0 {
+            rows.push((token, vec![int(sensor), None, place.clone(), None]));
+        }
+        for at in 0..readings {
+            let level = words(format!("level {sensor} {at}")).filter(|_| at % 4 != 2);
+            rows.push((token, vec![int(sensor), int(at), place.clone(), level]));
+        }
+    }
+    rows.sort_by_key(|(token, _)| *token);
+    Model { rows, page_rows_max: 5, ..Model::default() }
+}
+
+fn shape() -> Shape {
+    let column = |name: &str, kind: &str, order: &str, type_name: &str| -> Row {
+        vec![words(name), words(kind), int(0), words(order), words(type_name)]
+    };
+    let columns = [
+        column("sensor", "partition_key", "none", "int"),
+        column("at", "clustering", "desc", "int"),
+        column("place", "static", "none", "text"),
+        column("level", "regular", "none", "text"),
+    ];
+    Shape::read(&columns).unwrap().unwrap()
+}
+
+fn table() -> TableName {
+    TableName::parse("lab.readings").unwrap()
+}
+
+/// A database whose transactions fail as they are told to.
+struct Faulty {
+    database: Embedded,
+    /// What becomes of a transaction, by its number.
+    faults: BTreeMap<usize, Fault>,
+    commits: AtomicUsize,
+    /// Statements and bytes of the largest transaction.
+    largest: Mutex<(usize, u64)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// It is not done, and may be tried again.
+    Refused,
+    /// It is done, and nobody knows.
+    Unknown,
+    /// The process ends before it is done.
+    KilledBefore,
+    /// The process ends after it was done.
+    KilledAfter,
+}
+
+impl Faulty {
+    fn new(db: &Db, faults: &[(usize, Fault)]) -> Self {
+        let (faults, largest) = (faults.iter().copied().collect(), Mutex::default());
+        let database = Embedded::new(db.clone());
+        Self { database, faults, commits: AtomicUsize::new(0), largest }
+    }
+}
+
+impl Target for Faulty {
+    fn query(&self, text: &str) -> Result<Vec<Row>> {
+        self.database.query(text)
+    }
+
+    fn prepare(&mut self, statement: Statement, text: &str) -> Result<()> {
+        self.database.prepare(statement, text)
+    }
+
+    fn commit(&self, writes: &[Write]) -> Result<(), Trouble> {
+        let bytes = writes.iter().flat_map(|write| write.values.iter().flatten());
+        let size = (writes.len(), bytes.map(|value| value.len() as u64).sum());
+        let mut largest = self.largest.lock().unwrap();
+        *largest = (largest.0.max(size.0), largest.1.max(size.1));
+        drop(largest);
+        let commit = self.commits.fetch_add(1, Ordering::Relaxed);
+        let fault = self.faults.get(&commit);
+        if !matches!(fault, Some(Fault::Refused | Fault::KilledBefore)) {
+            self.database.commit(writes)?;
+        }
+        let error = || anyhow::anyhow!("the database fails");
+        match fault {
+            None => Ok(()),
+            Some(Fault::Refused | Fault::Unknown) => {
+                Err(Trouble::Passing { retry_after: Duration::ZERO, error: error() })
+            }
+            Some(Fault::KilledBefore | Fault::KilledAfter) => Err(Trouble::Lasting(error())),
+        }
+    }
+}
+
+fn db() -> Db {
+    Db::builder().in_memory()
+}
+
+/// Begins or goes on; returns what was copied before, and in this run.
+fn import(source: &Model, target: &mut Faulty, readers: u16) -> Result<(Tally, Tally)> {
+    let (shape, table) = (shape(), table());
+    let ranges = begin(target, &shape, IDENTITY, &table, false)?;
+    let pace = Pace::new(None).with_pause(QUICK);
+    let copier = Copier::new(source, target, &shape, &table, &ranges, pace);
+    copier.run(readers, |_| ())?;
+    let (copied, part) = copier.copied();
+    assert!((part - 1.0).abs() < 1e-9, "{part} of all tokens is copied");
+    Ok((total(&ranges), copied))
+}
+
+/// All rows of the copy, as the source has them.
+fn rows(db: &Db) -> Vec<Row> {
+    let mut rows = Embedded::new(db.clone())
+        .query("SELECT sensor, at, place, level FROM lab.readings")
+        .unwrap();
+    rows.sort();
+    rows
+}
+
+fn assert_same(model: &Model, db: &Db) {
+    let (expected, found) = (rows_of(model), rows(db));
+    let missing = expected.iter().find(|row| !found.contains(row));
+    let extra = found.iter().find(|row| !expected.contains(row));
+    assert_eq!((missing, extra, found.len()), (None, None, expected.len()));
+}
+
+fn rows_of(model: &Model) -> Vec<Row> {
+    let mut rows: Vec<Row> = model.rows.iter().map(|(_, row)| row.clone()).collect();
+    rows.sort();
+    rows
+}
+
+fn tally_of(model: &Model) -> Tally {
+    let mut tally = Tally::default();
+    let mut last = None;
+    for (_, row) in &model.rows {
+        tally.rows += u64::from(row[1].is_some());
+        tally.partitions += u64::from(last != Some(&row[0]));
+        tally.bytes += row.iter().flatten().map(|value| value.len() as u64).sum::<u64>();
+        last = Some(&row[0]);
+    }
+    tally
+}
+
+#[test]
+fn every_row_goes_across_with_statics_and_nulls() {
+    for readers in [1, 4] {
+        let (model, db) = (model(300), db());
+        let mut target = Faulty::new(&db, &[]);
+        let copied = import(&model, &mut target, readers).unwrap();
+        assert_eq!(copied, (Tally::default(), tally_of(&model)));
+        assert_same(&model, &db);
+        // Nothing is left to do, until the copy is begun anew.
+        assert_eq!(
+            import(&model, &mut target, readers).unwrap(),
+            (tally_of(&model), Tally::default())
+        );
+        let ranges = begin(&mut target, &shape(), IDENTITY, &table(), true).unwrap();
+        assert_eq!(ranges, plan());
+    }
+}
+
+#[test]
+fn a_copy_that_is_killed_at_any_transaction_goes_on() {
+    let model = model(40);
+    let all = tally_of(&model);
+    let commits = {
+        let db = db();
+        let mut target = Faulty::new(&db, &[]);
+        import(&model, &mut target, 1).unwrap();
+        target.commits.into_inner()
+    };
+    // There is one for each range at least.
+    assert!(commits > usize::from(plan::RANGES));
+    for fault in [Fault::KilledBefore, Fault::KilledAfter] {
+        for killed_at in (0..commits).step_by(7) {
+            let db = db();
+            let mut target = Faulty::new(&db, &[(killed_at, fault)]);
+            let error = import(&model, &mut target, 1).unwrap_err();
+            assert!(format!("{error:#}").contains("the database fails"), "{error:#}");
+            let (before, copied) = import(&model, &mut Faulty::new(&db, &[]), 2).unwrap();
+            // Each row counts once, also where it was written twice.
+            assert_eq!(before.plus(copied), all, "{fault:?} at {killed_at}");
+            assert_same(&model, &db);
+        }
+    }
+}
+
+#[test]
+fn what_is_written_down_is_in_the_table() {
+    let model = model(40);
+    for killed_at in (1..200).step_by(13) {
+        let db = db();
+        let mut target = Faulty::new(&db, &[(killed_at, Fault::KilledBefore)]);
+        import(&model, &mut target, 1).unwrap_err();
+        let job = progress::read(&target.query(&progress::query(&table())).unwrap());
+        let there = rows(&db);
+        for range in job.unwrap().unwrap().ranges {
+            let is_copied = |token: Token| token > range.after && token <= range.copied;
+            for (_, row) in model.rows.iter().filter(|(token, _)| is_copied(*token)) {
+                assert!(there.contains(row), "{row:?} is missing, killed at {killed_at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_fails_for_a_while_is_tried_again() {
+    let overloaded = ErrorKind::Overloaded { retry_after: QUICK };
+    let kinds = [overloaded, ErrorKind::Unavailable, ErrorKind::Timeout];
+    let failures = (0..900).step_by(4).map(|call| (call, kinds[call % 3])).collect();
+    let faults: Vec<(usize, Fault)> =
+        (1..900).step_by(7).flat_map(|n| [(n, Fault::Refused), (n + 1, Fault::Unknown)]).collect();
+    for readers in [1, 4] {
+        let model = Model { failures: BTreeMap::clone(&failures), ..model(60) };
+        let db = db();
+        let mut target = Faulty::new(&db, &faults);
+        let (_, copied) = import(&model, &mut target, readers).unwrap();
+        assert_eq!(copied, tally_of(&model));
+        assert_same(&model, &db);
+    }
+}
+
+#[test]
+fn what_fails_for_good_ends_the_copy_which_can_go_on() {
+    let db = db();
+    let failing = |call: usize, kind, times| {
+        let failures = (call..call + times).map(|call| (call, kind)).collect();
+        Model { failures, ..model(60) }
+    };
+    let error = |model: &Model| {
+        let error = import(model, &mut Faulty::new(&db, &[]), 1).unwrap_err();
+        format!("{error:#}")
+    };
+    let refused = error(&failing(100, ErrorKind::Invalid, 1));
+    assert_eq!(refused, "the source cannot be read: the model fails");
+    let tired = error(&failing(40, ErrorKind::Unavailable, 12));
+    assert_eq!(tired, "the source failed 12 times in a row: the model fails");
+    let whole = model(60);
+    let (before, copied) = import(&whole, &mut Faulty::new(&db, &[]), 1).unwrap();
+    assert!(before.rows > 0 && copied.rows > 0);
+    assert_eq!(before.plus(copied), tally_of(&whole));
+    assert_same(&whole, &db);
+
+    let faults: Vec<(usize, Fault)> = (1..13).map(|n| (n, Fault::Refused)).collect();
+    let error = import(&whole, &mut Faulty::new(&self::db(), &faults), 1).unwrap_err();
+    assert_eq!(format!("{error:#}"), "lab.readings failed 12 times in a row: the database fails");
+}
+
+#[test]
+fn a_row_that_the_database_refuses_is_named() {
+    let mut model = model(60);
+    let at = model.rows.iter().position(|(_, row)| row[1].is_some()).unwrap() + 3;
+    model.rows[at].1[3] = Some(Bytes::from_static(&[0xff]));
+    let (sensor, reading) = (model.rows[at].1[0].clone(), model.rows[at].1[1].clone());
+    let number = |value: Option<Bytes>| i32::from_be_bytes(value.unwrap()[..].try_into().unwrap());
+    let error = import(&model, &mut Faulty::new(&db(), &[]), 1).unwrap_err();
+    let error = format!("{error:#}");
+    let row = format!("the row sensor = {}, at = {}", number(sensor), number(reading));
+    assert!(error.contains(&row) && error.contains("level"), "{error}");
+}
+
+#[test]
+fn transactions_are_of_bounded_size() {
+    let token = murmur3::token(&7_i32.to_be_bytes());
+    let row = |at: i32, level: String| (token, vec![int(7), int(at), None, words(level)]);
+    let wide = |count: i32, len: usize| Model {
+        rows: (0..count).map(|at| row(at, "x".repeat(len))).collect(),
+        page_rows_max: usize::MAX,
+        ..Model::default()
+    };
+    for (model, statements, bytes) in
+        [(wide(3_000, 10), 501, 40_000), (wide(90, 100_000), 13, 1 << 21)]
+    {
+        let db = db();
+        let mut target = Faulty::new(&db, &[]);
+        import(&model, &mut target, 1).unwrap();
+        let largest = target.largest.into_inner().unwrap();
+        // The first one writes the plan down.
+        assert!(largest.0 <= statements.max(usize::from(plan::RANGES) + 1), "{largest:?}");
+        assert!(largest.1 <= bytes, "{largest:?}");
+        assert_same(&model, &db);
+    }
+}
+
+#[test]
+fn a_table_of_another_shape_is_left_alone() {
+    let db = db();
+    let target = Embedded::new(db.clone());
+    target
+        .query("CREATE KEYSPACE lab WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+        .unwrap();
+    target.query("CREATE TABLE lab.readings (sensor int PRIMARY KEY, place text)").unwrap();
+    let error = import(&model(9), &mut Faulty::new(&db, &[]), 1).unwrap_err().to_string();
+    assert!(error.contains("lab.readings is there, and is another table"), "{error}");
+    assert!(error.contains("column at is missing there"), "{error}");
+    assert!(target.query("SELECT * FROM lab.readings").unwrap().is_empty());
+}
+
+#[test]
+fn progress_is_that_of_one_source_and_one_table() {
+    let (model, db) = (model(20), db());
+    let mut target = Faulty::new(&db, &[]);
+    import(&model, &mut target, 1).unwrap();
+    let other = "table lab.readings of the cluster \"other\"";
+    let error = begin(&mut target, &shape(), other, &table(), false).unwrap_err().to_string();
+    assert!(error.contains(IDENTITY) && error.contains("--restart"), "{error}");
+    assert_eq!(begin(&mut target, &shape(), other, &table(), true).unwrap(), plan());
+    // A new table of the name has nothing yet.
+    import_again(&model, &db);
+    target.query("DROP TABLE lab.readings").unwrap();
+    let (before, copied) = import(&model, &mut Faulty::new(&db, &[]), 1).unwrap();
+    assert_eq!((before, copied), (Tally::default(), tally_of(&model)));
+    assert_same(&model, &db);
+}
+
+fn import_again(model: &Model, db: &Db) {
+    let mut target = Faulty::new(db, &[]);
+    begin(&mut target, &shape(), IDENTITY, &table(), true).unwrap();
+    import(model, &mut target, 1).unwrap();
+}

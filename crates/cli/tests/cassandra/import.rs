@@ -1,0 +1,281 @@
+//! `carnet import` from a real Cassandra, judged by what both sides answer to CQL.
+#![expect(clippy::cast_possible_truncation, reason = "any bits make a value")]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use carnet::base::{Rng, SeededRng};
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::statement::batch::{Batch, BatchStatement, BatchType};
+use scylla::value::{
+    CqlDate, CqlDecimal, CqlTime, CqlTimestamp, CqlTimeuuid, CqlValue, CqlVarint, Row,
+};
+use tokio::runtime::Runtime;
+
+use super::support::{Guard, Server, carnet, fail, pause, succeed};
+use super::{LONG_LEASE, node, store};
+
+const PARTITIONS: i32 = 250;
+/// In each partition but those that have static columns alone.
+const ROWS: i64 = 14;
+
+/// Every type that Carnet has, as a column of its own.
+const TYPES: [&str; 18] = [
+    "ascii",
+    "bigint",
+    "blob",
+    "boolean",
+    "date",
+    "decimal",
+    "double",
+    "float",
+    "inet",
+    "int",
+    "smallint",
+    "text",
+    "time",
+    "timestamp",
+    "timeuuid",
+    "tinyint",
+    "uuid",
+    "varint",
+];
+
+/// A session with whoever speaks CQL at an address.
+struct Cql {
+    session: Session,
+    runtime: Runtime,
+}
+
+impl Cql {
+    fn connect(address: &str) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let session = runtime.block_on(SessionBuilder::new().known_node(address).build()).unwrap();
+        Self { session, runtime }
+    }
+
+    fn run(&self, text: &str) {
+        let ran = self.runtime.block_on(self.session.query_unpaged(text, ()));
+        ran.unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+
+    /// Returns rows as text, that floats without an order can be compared, too.
+    fn rows(&self, text: &str) -> Vec<String> {
+        let result = self.runtime.block_on(self.session.query_unpaged(text, ())).unwrap();
+        let result = result.into_rows_result().unwrap();
+        let rows = result.rows::<Row>().unwrap();
+        rows.map(|row| format!("{:?}", row.unwrap().columns)).collect()
+    }
+}
+
+/// Draws a value of a type; half of the time what is likely to be mistaken for something else.
+fn value(of: &str, rng: &mut SeededRng) -> CqlValue {
+    let bits = rng.next_u64();
+    let is_odd = rng.below(2) == 0;
+    let pick = |odd: i64, usual: i64| if is_odd { odd } else { usual };
+    let number = i64::from_ne_bytes(bits.to_ne_bytes());
+    let text: String = (0..rng.below(20)).map(|n| char::from(b'a' + (n as u8 * 7) % 26)).collect();
+    let mut id = u128::from(bits).to_be_bytes();
+    id[6] = 0x10;
+    id[8] = 0x80 | (id[8] & 0x3f);
+    match of {
+        "ascii" => CqlValue::Ascii(text),
+        "bigint" => CqlValue::BigInt(pick(i64::MIN, number)),
+        "blob" => CqlValue::Blob(if is_odd { Vec::new() } else { bits.to_be_bytes().repeat(9) }),
+        "boolean" => CqlValue::Boolean(is_odd),
+        "date" => CqlValue::Date(CqlDate((1 << 31) + (bits % 40_000) as u32)),
+        "decimal" => {
+            let digits = bits.to_be_bytes()[..1 + (bits % 8) as usize].to_vec();
+            let scale = (bits % 31) as i32 - 15;
+            CqlValue::Decimal(CqlDecimal::from_signed_be_bytes_and_exponent(digits, scale))
+        }
+        "double" => CqlValue::Double(if is_odd { f64::NAN } else { number as f64 / 3.0 }),
+        "float" => CqlValue::Float(if is_odd { -0.0 } else { number as f32 }),
+        "inet" if is_odd => CqlValue::Inet(IpAddr::V6(Ipv6Addr::from(u128::from(bits)))),
+        "inet" => CqlValue::Inet(IpAddr::V4(Ipv4Addr::from(bits as u32))),
+        "int" => CqlValue::Int(bits as i32),
+        "smallint" => CqlValue::SmallInt(bits as i16),
+        "text" => CqlValue::Text(format!("{text} “é” \u{1f39f}")),
+        "time" => CqlValue::Time(CqlTime((bits % 86_400_000_000_000) as i64)),
+        "timestamp" => CqlValue::Timestamp(CqlTimestamp(pick(-1, number >> 16))),
+        "timeuuid" => CqlValue::Timeuuid(CqlTimeuuid::from_bytes(id)),
+        "tinyint" => CqlValue::TinyInt(bits as i8),
+        "uuid" => CqlValue::Uuid(carnet::Uuid::from_u128(u128::from(bits) << 3)),
+        "varint" => CqlValue::Varint(CqlVarint::from_signed_bytes_be(
+            bits.to_be_bytes().repeat(1 + (bits % 3) as usize),
+        )),
+        other => panic!("{other}"),
+    }
+}
+
+/// Makes a table with all there is: types, static columns, nulls, deletes, rows without a marker,
+/// and partitions without rows.
+fn fill(source: &Cql, table: &str, seed: u64) {
+    let columns: Vec<String> = TYPES.iter().map(|of| format!("\"C {of}\" {of}")).collect();
+    source.run(&format!(
+        "CREATE TABLE {table} (id int, \"Day\" date, at timestamp, tag text, owner text static, \
+         total varint static, {}, PRIMARY KEY ((id, \"Day\"), at, tag)) \
+         WITH CLUSTERING ORDER BY (at DESC, tag ASC)",
+        columns.join(", ")
+    ));
+    let mut rng = SeededRng::new(seed);
+    let names: Vec<String> = TYPES.iter().map(|of| format!("\"C {of}\"")).collect();
+    let insert = format!(
+        "INSERT INTO {table} (id, \"Day\", at, tag, {}) VALUES (?, ?, ?, ?{})",
+        names.join(", "),
+        ", ?".repeat(TYPES.len())
+    );
+    let statics = format!("INSERT INTO {table} (id, \"Day\", owner, total) VALUES (?, ?, ?, ?)");
+    let prepare = |text: &str| source.runtime.block_on(source.session.prepare(text)).unwrap();
+    let (insert, statics) = (prepare(&insert), prepare(&statics));
+    for id in 0..PARTITIONS {
+        let day = CqlValue::Date(CqlDate((1 << 31) + rng.below(3) as u32));
+        let key = [Some(CqlValue::Int(id)), Some(day)];
+        let mut batch = Batch::new(BatchType::Unlogged);
+        let mut values: Vec<Vec<Option<CqlValue>>> = Vec::new();
+        let mut maybe = |of: &str| (rng.below(4) > 0).then(|| value(of, &mut rng));
+        // Every fifth has rows alone, every seventh static columns alone.
+        if id % 5 != 0 {
+            batch.append_statement(BatchStatement::PreparedStatement(statics.clone()));
+            let owner = Some(CqlValue::Text(format!("owner {id}")));
+            values.push([&key[..], &[owner, maybe("varint")]].concat());
+        }
+        for at in 0..if id % 7 == 1 && id % 5 != 0 { 0 } else { ROWS } {
+            batch.append_statement(BatchStatement::PreparedStatement(insert.clone()));
+            let tag = Some(CqlValue::Text(format!("tag {}", at % 2)));
+            let at = Some(CqlValue::Timestamp(CqlTimestamp(at / 2 * 1_000 - 3_000)));
+            let row: Vec<Option<CqlValue>> = TYPES.iter().map(|of| maybe(of)).collect();
+            values.push([&key[..], &[at, tag], &row].concat());
+        }
+        source.runtime.block_on(source.session.batch(&batch, values)).unwrap();
+    }
+    let key = "id = 2 AND \"Day\" IN ('1970-01-01', '1970-01-02', '1970-01-03')";
+    source.run(&format!("DELETE owner FROM {table} WHERE {key}"));
+    source.run(&format!("DELETE FROM {table} WHERE {key} AND at = 0"));
+    source.run(&format!(
+        "DELETE \"C text\" FROM {table} WHERE {key} AND at = 1000 AND tag = 'tag 0'"
+    ));
+    let key = "id = -1 AND \"Day\" = '1970-01-01' AND at = 0 AND tag = ''";
+    source.run(&format!("UPDATE {table} SET \"C int\" = 7 WHERE {key}"));
+}
+
+fn import(from: &str, into: &[&str]) -> std::process::Command {
+    let mut command = carnet();
+    command.args(["import", "--from", from]).args(into);
+    command
+}
+
+/// Returns how many rows a database in a directory has of a table; 0 where there is no table.
+fn count(directory: &Path, table: &str) -> u64 {
+    let mut shell = carnet();
+    shell.arg("shell").arg(directory).args(["--json", "-e"]);
+    let output = shell.arg(format!("SELECT count(*) FROM {table}")).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let digits: String = said.chars().filter(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or(0)
+}
+
+#[test]
+fn a_table_of_others_is_imported_though_the_import_is_killed() {
+    let Some(point) = node::node().map(|node| &node.contact_point) else { return };
+    let source = Cql::connect(point);
+    let keyspace = format!("Import{}", std::process::id());
+    let table = format!("\"{keyspace}\".\"Things\"");
+    let seed = SeededRng::from_entropy().next_u64();
+    println!("seed {seed}");
+    source.run(&format!(
+        "CREATE KEYSPACE \"{keyspace}\" WITH replication = \
+         {{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}}"
+    ));
+    fill(&source, &table, seed);
+    let all = format!("SELECT id, \"Day\", at, tag, owner, total, {} FROM {table}", {
+        let names: Vec<String> = TYPES.iter().map(|of| format!("\"C {of}\"")).collect();
+        names.join(", ")
+    });
+    let expected = source.rows(&all);
+    assert!(expected.len() > 2_500, "{}", expected.len());
+
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path().join("data");
+    let dir = directory.to_str().unwrap();
+    let url = format!("cassandra://{point}/{keyspace}.Things");
+    let mut found = 0;
+    for wait in [1_500, 3_000, 4_500] {
+        let mut slowly = import(&url, &["--dir", dir, "--rows-per-second", "400"]);
+        let mut process = Guard::new(slowly.stderr(Stdio::null()).spawn().unwrap());
+        pause(Duration::from_millis(wait));
+        process.kill();
+        found = count(&directory, &table);
+        if found > 0 {
+            break;
+        }
+    }
+    assert!(found > 0 && found < 2_500, "killed with {found} rows");
+
+    // Progress lies in the database, so that another way in goes on.
+    let server = Server::start(&directory, &[]);
+    let address = server.cql.to_string();
+    let said = succeed(&mut import(&url, &["--server", &address]));
+    assert!(said.contains("rows were copied before"), "{said}");
+    let copy = Cql::connect(&address);
+    let rows = copy.rows(&all);
+    let differs = expected.iter().zip(&rows).find(|(expected, row)| expected != row);
+    assert_eq!((differs, rows.len()), (None, expected.len()));
+    let said = succeed(&mut import(&url, &["--server", &address]));
+    assert!(said.starts_with("0 rows of 0 partitions"), "{said}");
+
+    // Again, over what is there already.
+    source.run(&format!("UPDATE {table} SET total = 77 WHERE id = 3 AND \"Day\" = '1970-01-01'"));
+    let said = succeed(&mut import(&url, &["--server", &address, "--restart"]));
+    assert!(!said.contains("before"), "{said}");
+    assert_eq!(copy.rows(&all), source.rows(&all));
+
+    copy.run(&format!("DROP TABLE {table}"));
+    copy.run(&format!("CREATE TABLE {table} (id int PRIMARY KEY)"));
+    let error = fail(&mut import(&url, &["--server", &address]));
+    assert!(error.contains("column Day is missing there"), "{error}");
+}
+
+#[test]
+fn a_table_is_imported_into_a_database_on_the_same_cluster() {
+    let Some(url) = store(LONG_LEASE) else { return };
+    let point = &node::node().unwrap().contact_point;
+    let source = Cql::connect(point);
+    let keyspace = format!("imported{}", std::process::id());
+    source.run(&format!(
+        "CREATE KEYSPACE {keyspace} WITH replication = \
+         {{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}}"
+    ));
+    source.run(&format!("CREATE TABLE {keyspace}.t (k text PRIMARY KEY, n int)"));
+    for n in 0..40 {
+        source.run(&format!("INSERT INTO {keyspace}.t (k, n) VALUES ('key {n}', {n})"));
+    }
+    let from = format!("cassandra://{point}/{keyspace}.t?request_timeout=20s");
+    let said = succeed(&mut import(&from, &["--store", &url, "--into", "mine.copy"]));
+    assert!(said.starts_with("40 rows of 40 partitions"), "{said}");
+    let mut shell = carnet();
+    shell.args(["shell", "--store", &url, "--csv", "-e", "SELECT sum(n), count(*) FROM mine.copy"]);
+    let said = succeed(&mut shell);
+    assert!(said.ends_with("780,40\n"), "{said}");
+
+    // What Carnet cannot hold is refused before anything is made.
+    for (column, of) in [("tags", "set<text>"), ("amount", "counter"), ("took", "duration")] {
+        source
+            .run(&format!("CREATE TABLE {keyspace}.t_{column} (k int PRIMARY KEY, {column} {of})"));
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path().join("data");
+        let from = format!("cassandra://{point}/{keyspace}.t_{column}");
+        let error = fail(&mut import(&from, &["--dir", directory.to_str().unwrap()]));
+        assert!(
+            error.contains(&format!("not supported yet: column {column} of type {of}")),
+            "{error}"
+        );
+        assert!(!directory.exists());
+    }
+    let from = format!("cassandra://{point}/{keyspace}.nothing");
+    let error = fail(&mut import(&from, &["--store", &url]));
+    assert!(error.contains("there is no table"), "{error}");
+}
