@@ -104,3 +104,52 @@ pub(super) fn job_values(target: &TableName, source: &str, target_id: &Bytes) ->
         Some(target_id.clone()),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use carnet::base::{Rng, SeededRng};
+
+    use super::super::plan::plan;
+    use super::*;
+
+    fn rows() -> Vec<Row> {
+        let table = TableName::parse("shop.orders").unwrap();
+        let id = Bytes::from_static(&[7; 16]);
+        let job = job_values(&table, "a table", &id);
+        let row = |range: &Range| {
+            let mut values = range_values(&table, range);
+            // The query has them in another order.
+            values.swap(1, 2);
+            [&job[1..], &values[1..]].concat()
+        };
+        plan().iter().map(row).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let job = read(&rows()).unwrap().unwrap();
+        assert_eq!((&*job.source, &job.target_id[..]), ("a table", &[7; 16][..]));
+        assert_eq!(job.ranges, plan());
+        assert_eq!(read(&[]).unwrap(), None);
+    }
+
+    #[test]
+    fn any_rows_are_read_or_refused() {
+        let mut rng = SeededRng::new(5);
+        let mut below = |count: u64| usize::try_from(rng.below(count)).unwrap();
+        let good: Vec<Row> = rows().into_iter().take(3).collect();
+        for _ in 0..5_000 {
+            let mut rows = good.clone();
+            let row = &mut rows[below(3)];
+            match below(3) {
+                0 => row.truncate(below(8)),
+                1 => row[below(8)] = None,
+                _ => row[below(8)] = Some(Bytes::from(vec![0xff; below(18)])),
+            }
+            let _ = read(&rows);
+        }
+        let mut short = good;
+        short[1].truncate(4);
+        assert!(read(&short).unwrap_err().to_string().contains("--restart"));
+    }
+}

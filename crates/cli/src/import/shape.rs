@@ -86,6 +86,20 @@ pub(super) fn columns_query(table: &TableName) -> String {
     )
 }
 
+/// Returns the query for whether a cluster knows of masks, as of Cassandra 5.0.
+pub(super) const HAS_MASKS_QUERY: &str = "SELECT table_name FROM system_schema.tables \
+     WHERE keyspace_name = 'system_schema' AND table_name = 'column_masks'";
+
+/// Returns the query for the columns that roles without a right see masked.
+pub(super) fn masks_query(table: &TableName) -> String {
+    format!(
+        "SELECT column_name FROM system_schema.column_masks \
+         WHERE keyspace_name = {} AND table_name = {}",
+        literal(&table.keyspace),
+        literal(&table.table)
+    )
+}
+
 /// Returns a text as a literal of CQL.
 pub(super) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
@@ -216,11 +230,10 @@ impl Shape {
         let (partition, clustering) = key.split_at(partition);
         // A partition without rows comes as one, of static columns and a key of nulls.
         let is_row = clustering.is_empty() || clustering.iter().any(Option::is_some);
-        let has_statics = statics.iter().any(Option::is_some);
         Ok(Divided {
             partition: partition.to_vec(),
             row: is_row.then(|| [key, regular].concat()),
-            statics: has_statics.then(|| [partition, statics].concat()),
+            statics: (!statics.is_empty()).then(|| [partition, statics].concat()),
         })
     }
 
@@ -245,7 +258,8 @@ pub(super) struct Divided {
     pub(super) partition: Row,
     /// Values for [`Shape::insert_row`]; `None` where the partition has no rows.
     pub(super) row: Option<Row>,
-    /// Values for [`Shape::insert_statics`]; `None` where all of them are null.
+    /// Values for [`Shape::insert_statics`], also nulls: an earlier copy may hold what is gone since.
+    /// `None` where the table has no static columns.
     pub(super) statics: Option<Row>,
 }
 
@@ -288,6 +302,8 @@ pub(super) fn text(value: &Option<Bytes>) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use carnet::base::{Rng, SeededRng};
+
     use super::*;
 
     fn bytes(text: &str) -> Option<Bytes> {
@@ -348,6 +364,33 @@ mod tests {
         let odd = vec![bytes("a"), bytes("virtual"), Some(Bytes::from_static(&[0; 4]))];
         assert!(Shape::read(&[[odd, vec![bytes("none"), bytes("int")]].concat()]).is_err());
         assert!(Shape::read(&[vec![bytes("a")]]).is_err());
+    }
+
+    #[test]
+    fn any_schema_is_read_or_refused() {
+        let mut rng = SeededRng::new(11);
+        let mut below = |count: u64| usize::try_from(rng.below(count)).unwrap();
+        let words = ["a", "b", "partition_key", "clustering", "regular", "desc", "int", "\u{e9}"];
+        for _ in 0..5_000 {
+            let mut rows = Vec::new();
+            for _ in 0..below(4) {
+                let mut row: Row = words.iter().take(5).map(|_| bytes(words[below(8)])).collect();
+                row[2] = Some(Bytes::from(vec![0; 4]));
+                // Now and then it has another number of parts, or one that is none.
+                match below(8) {
+                    0 => row.truncate(below(6)),
+                    1 => row[below(5)] = None,
+                    2 => row[below(5)] = Some(Bytes::from_static(&[0xff, 0])),
+                    _ => {}
+                }
+                rows.push(row);
+            }
+            if let Ok(Some(shape)) = Shape::read(&rows) {
+                assert_eq!(shape.columns.len(), rows.len());
+                let row = vec![None; below(5)];
+                assert_eq!(shape.divide(&row).is_ok(), row.len() == rows.len());
+            }
+        }
     }
 
     #[test]
@@ -418,7 +461,7 @@ mod tests {
         assert_eq!(whole.statics, Some(row("7 d place")));
         assert_eq!(whole.partition, row("7 d"));
         assert_eq!(divided("7 d at k - -").row, Some(row("7 d at k -")));
-        assert_eq!(divided("7 d at k - -").statics, None);
+        assert_eq!(divided("7 d at k - -").statics, Some(row("7 d -")));
         // A partition without rows.
         let alone = divided("7 d - - place -");
         assert_eq!((alone.row, alone.statics), (None, Some(row("7 d place"))));
@@ -429,7 +472,8 @@ mod tests {
     fn without_a_clustering_key_each_row_is_one() {
         let shape = shape(&[("id", "partition_key", 0, "none", "int")]);
         let row = vec![Some(Bytes::from_static(&[0, 0, 0, 7]))];
-        assert_eq!(shape.divide(&row).unwrap().row, Some(row.clone()));
+        let divided = shape.divide(&row).unwrap();
+        assert_eq!((divided.row, divided.statics), (Some(row.clone()), None));
         assert_eq!(shape.name(&row, false), "id = 7");
         let table = TableName { keyspace: "k".into(), table: "t".into() };
         assert_eq!(shape.create(&table), "CREATE TABLE k.t (id int, PRIMARY KEY ((id)))");
