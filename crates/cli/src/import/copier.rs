@@ -1,5 +1,4 @@
-//! The copy: readers that take one range after another, each row by row, transaction by
-//! transaction.
+//! The copy: readers that take one range after another.
 //!
 //! A page of the source becomes transactions of bounded size. With each goes how far the range is
 //! copied then, so that whoever goes on after a crash finds rows and progress as one. What fails
@@ -32,12 +31,12 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// A copy of a table.
 pub(super) struct Copier<'a, S, T> {
-    pub(super) source: &'a S,
-    pub(super) target: &'a T,
-    pub(super) shape: &'a Shape,
-    pub(super) table: &'a TableName,
+    source: &'a S,
+    target: &'a T,
+    shape: &'a Shape,
+    table: &'a TableName,
     work: Mutex<Work>,
-    /// A reader failed, or was told to end.
+    /// All readers have ended, or one of them failed and the others are to end.
     stop: AtomicBool,
 }
 
@@ -157,7 +156,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
                             format!("the source failed {attempt} times in a row")
                         });
                     }
-                    self.work().pace.failed(SystemClock.now(), retry_after);
+                    self.work().pace.failed(SystemClock.now(), attempt, retry_after);
                 }
             }
         }
@@ -222,7 +221,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
                     return Err(error.context(how));
                 }
                 Err(Trouble::Passing { retry_after, .. }) => {
-                    self.work().pace.failed(SystemClock.now(), retry_after);
+                    self.work().pace.failed(SystemClock.now(), attempt, retry_after);
                     self.pause();
                 }
             }

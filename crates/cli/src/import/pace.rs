@@ -31,8 +31,6 @@ pub(super) struct Pace {
     rows_by_weight: u16,
     /// And at most, after failures.
     rows_at_most: u16,
-    /// Failures since something last went well.
-    failures: u32,
     /// Nothing is read before.
     not_before: Moment,
 }
@@ -44,7 +42,6 @@ impl Pace {
             pause_first: PAUSE_FIRST,
             rows_by_weight: PAGE_ROWS_FIRST,
             rows_at_most: PAGE_ROWS_MAX,
-            failures: 0,
             not_before: Moment(Duration::ZERO),
         }
     }
@@ -70,7 +67,6 @@ impl Pace {
 
     /// Takes note of a page.
     pub(super) fn answered(&mut self, now: Moment, took: Duration, rows: usize, bytes: u64) {
-        self.failures = 0;
         self.rows_at_most = self.rows_at_most.saturating_mul(2).min(PAGE_ROWS_MAX);
         let rows = u64::try_from(rows).unwrap_or(u64::MAX);
         if let Some(each) = bytes.checked_div(rows) {
@@ -87,10 +83,10 @@ impl Pace {
         }
     }
 
-    /// Takes note of a failure: of the source, or of the database that is written to.
-    pub(super) fn failed(&mut self, now: Moment, retry_after: Duration) {
-        let doubled = self.pause_first.saturating_mul(1 << self.failures.min(16));
-        self.failures = self.failures.saturating_add(1);
+    /// Takes note of a failure, of the source or of the database that is written to: that of so
+    /// many in a row, whatever went well elsewhere meanwhile.
+    pub(super) fn failed(&mut self, now: Moment, attempt: u32, retry_after: Duration) {
+        let doubled = self.pause_first.saturating_mul(1 << attempt.saturating_sub(1).min(16));
         self.rows_at_most = (self.rows_at_most / 2).max(1);
         self.rest(now, doubled.min(PAUSE_MAX).max(retry_after));
     }
@@ -134,18 +130,22 @@ mod tests {
     fn failures_make_pauses_longer_and_pages_shorter() {
         let mut pace = Pace::new(None);
         let mut waits = Vec::new();
-        for _ in 0..8 {
-            pace.failed(at(1000), Duration::ZERO);
+        for attempt in 1..=8 {
+            pace.failed(at(1000), attempt, Duration::ZERO);
             waits.push(pace.wait(at(1000)).as_millis());
         }
         assert_eq!(waits, [200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
         assert_eq!(pace.page_rows(), 3);
         pace.answered(at(20_000), QUICK, 3, 30);
         assert_eq!((pace.page_rows(), pace.wait(at(20_000))), (6, Duration::ZERO));
-        pace.failed(at(20_000), Duration::ZERO);
+        pace.failed(at(20_000), 1, Duration::ZERO);
         assert_eq!(pace.wait(at(20_000)), PAUSE_FIRST);
+        // What goes well elsewhere is no reason to ask again at once.
+        pace.answered(at(20_000), QUICK, 3, 30);
+        pace.failed(at(20_000), 5, Duration::ZERO);
+        assert_eq!(pace.wait(at(20_000)), PAUSE_FIRST * 16);
         // Who is overloaded knows best.
-        pace.failed(at(20_000), Duration::from_secs(30));
+        pace.failed(at(20_000), 1, Duration::from_secs(30));
         assert_eq!(pace.wait(at(20_000)), Duration::from_secs(30));
     }
 

@@ -13,7 +13,7 @@ use super::target::Target;
 
 /// Parts of the bar.
 const PARTS: u64 = 1_000;
-const EVERY: Duration = Duration::from_millis(250);
+const EVERY: Duration = Duration::from_millis(100);
 
 /// What was copied.
 #[derive(Debug)]
