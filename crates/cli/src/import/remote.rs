@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use carnet::Bytes;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
@@ -55,16 +55,19 @@ impl Remote {
         if let Some((user, password)) = &server.credentials {
             builder = builder.user(user, password);
         }
-        let session = runtime.block_on(builder.build());
-        let session = session.with_context(|| format!("cannot connect to {}", server.address))?;
+        let session = runtime
+            .block_on(builder.build())
+            .map_err(|error| anyhow!("cannot connect to {}: {error}", server.address))?;
         Ok(Self { session, prepared: BTreeMap::new(), runtime })
     }
 }
 
 impl Target for Remote {
     fn query(&self, text: &str) -> Result<Vec<Row>> {
-        let result = self.runtime.block_on(self.session.query_unpaged(text, ()));
-        let result = result.with_context(|| format!("the server refuses {text}"))?;
+        let result = self
+            .runtime
+            .block_on(self.session.query_unpaged(text, ()))
+            .map_err(|error| anyhow!("the server refuses {text}: {error}"))?;
         if !result.is_rows() {
             return Ok(Vec::new());
         }
@@ -76,8 +79,10 @@ impl Target for Remote {
     }
 
     fn prepare(&mut self, statement: Statement, text: &str) -> Result<()> {
-        let prepared = self.runtime.block_on(self.session.prepare(text));
-        let prepared = prepared.with_context(|| format!("the server refuses {text}"))?;
+        let prepared = self
+            .runtime
+            .block_on(self.session.prepare(text))
+            .map_err(|error| anyhow!("the server refuses {text}: {error}"))?;
         self.prepared.insert(statement, prepared);
         Ok(())
     }
@@ -91,13 +96,13 @@ impl Target for Remote {
         let values: Vec<Vec<Raw<'_>>> =
             writes.iter().map(|write| write.values.iter().map(Raw).collect()).collect();
         let committed = self.runtime.block_on(self.session.batch(&batch, values));
-        committed.map(|_| ()).map_err(trouble)
+        committed.map(|_| ()).map_err(|error| trouble(&error))
     }
 }
 
 /// Tells what an error says about the next try. Without an answer the next one may come.
-fn trouble(error: ExecutionError) -> Trouble {
-    let is_lasting = match &error {
+fn trouble(error: &ExecutionError) -> Trouble {
+    let is_lasting = match error {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(answer, _)) => matches!(
             answer,
             DbError::SyntaxError
@@ -114,9 +119,12 @@ fn trouble(error: ExecutionError) -> Trouble {
         | ExecutionError::BadQuery(_) => true,
         _ => false,
     };
-    match is_lasting {
-        true => Trouble::Lasting(error.into()),
-        false => Trouble::Passing { retry_after: Duration::ZERO, error: error.into() },
+    // The driver's errors tell their causes themselves.
+    let error = anyhow!("{error}");
+    if is_lasting {
+        Trouble::Lasting(error)
+    } else {
+        Trouble::Passing { retry_after: Duration::ZERO, error }
     }
 }
 
