@@ -113,9 +113,6 @@ impl Import {
     pub(crate) fn run(&self, destination: &Destination) -> Result<Summary> {
         // First: what cannot be copied makes no database.
         let source = Foreign::open(&self.from)?;
-        for note in &source.notes {
-            eprintln!("note: {note}");
-        }
         match destination {
             Destination::Server(server) => self.copy(&source, &mut Remote::connect(server)?),
             Destination::Place(place) => {
@@ -136,7 +133,7 @@ impl Import {
         let copier = Copier::new(source, target, &source.shape, &table, &ranges, pace);
         copier.run(self.readers, report::watch)?;
         let (copied, took) = (copier.copied().0, SystemClock.now().since(began));
-        Ok(Summary { table, before, copied, took })
+        Ok(Summary { table, before, copied, took, note: source.note.clone() })
     }
 }
 

@@ -43,8 +43,8 @@ pub(super) struct Foreign {
     pub(super) shape: Shape,
     /// Which table it is, for good: also if another one is made under its name.
     pub(super) identity: String,
-    /// What a person should know, if anything.
-    pub(super) notes: Vec<String>,
+    /// What of the rows is not kept, if that is more than of any table.
+    pub(super) note: Option<String>,
     scan: ForeignScan,
 }
 
@@ -77,10 +77,10 @@ impl Foreign {
         refuse_masks(&cluster, &name)?;
         let id = about[0].as_deref().and_then(|id| carnet::Uuid::from_slice(id).ok());
         let id = id.map_or_else(String::new, |id| format!(" {id}"));
-        let mut notes = Vec::new();
-        if about[1].as_deref().is_some_and(|seconds| seconds.iter().any(|byte| *byte != 0)) {
-            notes.push(format!("rows of {name} expire; what is copied of them will not"));
-        }
+        let expires =
+            about[1].as_deref().is_some_and(|seconds| seconds.iter().any(|byte| *byte != 0));
+        let note =
+            expires.then(|| format!("rows of {name} expire in the source; in the copy they stay"));
         let scan = block_on(cluster.scan(&ForeignTable {
             keyspace: name.keyspace.clone(),
             table: name.table.clone(),
@@ -88,7 +88,7 @@ impl Foreign {
             columns: shape.columns.iter().map(|column| column.name.clone()).collect(),
         }))?;
         let identity = format!("table {name}{id} of the cluster {cluster_name:?}");
-        Ok(Self { cluster, name, shape, identity, notes, scan })
+        Ok(Self { cluster, name, shape, identity, note, scan })
     }
 
     pub(super) fn name(&self) -> &TableName {

@@ -258,13 +258,15 @@ fn a_table_is_imported_into_a_database_on_the_same_cluster() {
         "CREATE KEYSPACE {keyspace} WITH replication = \
          {{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}}"
     ));
-    source.run(&format!("CREATE TABLE {keyspace}.t (k text PRIMARY KEY, n int)"));
+    let expiring = "WITH default_time_to_live = 86400";
+    source.run(&format!("CREATE TABLE {keyspace}.t (k text PRIMARY KEY, n int) {expiring}"));
     for n in 0..40 {
         source.run(&format!("INSERT INTO {keyspace}.t (k, n) VALUES ('key {n}', {n})"));
     }
     let from = format!("cassandra://{point}/{keyspace}.t?request_timeout=20s");
     let said = succeed(&mut import(&from, &["--store", &url, "--into", "mine.copy"]));
     assert!(said.starts_with("40 rows of 40 partitions"), "{said}");
+    assert!(said.contains("expire in the source; in the copy they stay"), "{said}");
     let mut shell = carnet();
     shell.args(["shell", "--store", &url, "--csv", "-e", "SELECT sum(n), count(*) FROM mine.copy"]);
     let said = succeed(&mut shell);
