@@ -85,7 +85,7 @@ impl Setup {
     pub(super) fn suit(&mut self, mutant: Mutant) {
         match mutant {
             Mutant::AbsenceNotSettled | Mutant::RereadLeftOut => {
-                self.sweep_beside_lost_answers(mutant)
+                self.sweep_beside_lost_answers(mutant);
             }
             Mutant::TouchLeftOut => self.leave_entries_behind(),
             _ => {}
@@ -113,13 +113,16 @@ impl Setup {
     ///
     /// Any other round on the row would have ended the doubt: the sweep rests.
     fn leave_entries_behind(&mut self) {
+        self.isolation = Isolation::StrictSerializable;
         self.forgets = true;
         self.troubles = &[Fault::CutFromReplicas];
         self.faults = 40;
-        (self.clients, self.think_micros, self.lost) = (6, 100, 0);
+        self.idle = None;
+        (self.clients, self.think_micros, self.lost) = (9, 100, 0);
         self.weather = Weather { lost: 0, late: 0, unanswered: 50 };
-        self.options.lease.renew_every = MILLISECOND * 3;
-        self.options.lease.timeout = MILLISECOND * 9;
+        self.options.lease.renew_every = MILLISECOND * 6;
+        self.options.lease.timeout = MILLISECOND * 18;
+        self.options.lease.bound_step = 100_000;
         self.options.row_starts = 1;
         self.options.sweep.every = Duration::from_secs(1);
         self.options.sweep.retention = Duration::from_secs(1);
