@@ -104,6 +104,10 @@ impl CqlCluster {
 
     /// Returns what a statement about the schema names.
     pub(crate) async fn names(&self, of: Statement) -> Result<HashSet<String>> {
+        self.session.insist(|| self.names_once(of)).await
+    }
+
+    async fn names_once(&self, of: Statement) -> Result<HashSet<String>> {
         let keyspace = [Bind::Text(self.session.keyspace())];
         let how = self.session.read_any();
         let rows = self.session.rows(how, of, &keyspace).await?;

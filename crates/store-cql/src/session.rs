@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use carnet_base::{Bytes, Error, Result};
+use carnet_base::{Bytes, Error, ErrorKind, Result};
 use carnet_store::cluster::{Fault, Faulty};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session as Driver;
@@ -43,6 +43,10 @@ const SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long to wait before nodes are asked again about a schema.
 const SCHEMA_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What no node answered is asked for so often in all, with pauses that double.
+const TRIES: u32 = 5;
+const FIRST_WAIT: Duration = Duration::from_millis(100);
 
 /// A value to be bound.
 #[derive(Clone, Copy, Debug)]
@@ -217,6 +221,27 @@ impl Session {
         agreed.map(|_| ()).map_err(|error| {
             Error::unavailable("the nodes do not agree on a schema").with_source(error)
         })
+    }
+
+    /// Asks again for what may be asked twice: the node that was asked may just have died, and the
+    /// driver asks another the next time.
+    #[expect(clippy::disallowed_methods, reason = "on the runtime that the session owns")]
+    pub(crate) async fn insist<T, F>(&self, ask: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let mut wait = FIRST_WAIT;
+        for _ in 1..TRIES {
+            match ask().await {
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    tracing::debug!(%error, "asked again");
+                }
+                answer => return answer,
+            }
+            self.within(sleep(wait)).await;
+            wait *= 2;
+        }
+        ask().await
     }
 
     /// Learns where the keyspace's replicas are, so that requests go to one of them at once.
