@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use carnet_base::{Encoding, Error, Result, Timestamp};
+use carnet_base::{Encoding, Error, Result, Timestamp, block_on};
 use carnet_store_local::LocalStore;
 
 use crate::backup::{self, Backup, Progress, RealVault};
@@ -95,7 +95,10 @@ fn compact(store: &AnyStore) -> Result<Done> {
 }
 
 pub(crate) fn migrate(store: &AnyStore, to: Encoding) -> Result<Option<Timestamp>> {
-    local(store, "a migration")?.migrate(to)
+    match store {
+        AnyStore::Cluster(store) => block_on(store.migrate(to)),
+        AnyStore::Local(_) | AnyStore::Memory(_) => local(store, "a migration")?.migrate(to),
+    }
 }
 
 pub(crate) fn encodings(store: &AnyStore) -> Vec<(Timestamp, Encoding)> {

@@ -198,6 +198,31 @@ fn the_shell_works_on_a_cluster() {
 }
 
 #[test]
+fn the_commit_table_is_migrated() {
+    let Some(url) = store(LONG_LEASE) else { return };
+    let migrate = |to| {
+        let mut command = carnet();
+        command.args(["migrate", "--store", &url, "--to", to]);
+        command
+    };
+    let shell = |cql| succeed(carnet().args(["shell", "--store", &url, "--json", "-e", cql]));
+    shell(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', \
+         'replication_factor': 1}; CREATE TABLE k.t (a int PRIMARY KEY); \
+         INSERT INTO k.t (a) VALUES (1)",
+    );
+    assert_eq!(succeed(&mut migrate("v3")), "v3 is in force already\n");
+    let said = succeed(&mut migrate("v2"));
+    assert!(
+        said.starts_with("starts from ") && said.ends_with(" on are written as v2\n"),
+        "{said}"
+    );
+    let refused = fail(&mut migrate("v1"));
+    assert!(refused.contains("v1"), "{refused}");
+    assert_eq!(shell("INSERT INTO k.t (a) VALUES (2); SELECT a FROM k.t").lines().count(), 2);
+}
+
+#[test]
 fn a_url_that_is_wrong_shows_no_password() {
     let url = "cassandra://ann:s3cret@127.0.0.1/ks?colour=red";
     for command in ["serve", "shell"] {

@@ -183,12 +183,12 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
         Ok(self.inner.cluster.create_table(table).await?)
     }
 
-    /// Installs another encoding for the starts that are not decided yet.
+    /// Installs another encoding for the starts that are not decided yet, and returns the first.
     ///
     /// # Errors
     ///
     /// As [`CommitTable::migrate`].
-    pub async fn migrate(&self, to: Encoding) -> Result<()> {
+    pub async fn migrate(&self, to: Encoding) -> Result<Option<Timestamp>> {
         self.commit_table().migrate(to).await
     }
 

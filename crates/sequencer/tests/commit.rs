@@ -425,7 +425,8 @@ fn a_migration_loses_nothing_and_copies_nothing() {
     };
     put(&database, &leader, "v2".to_owned());
     for (round, to) in [Encoding::V3, Encoding::V2, Encoding::V3].into_iter().enumerate() {
-        database.run(leader.log.migrate(to)).unwrap();
+        let first = database.run(leader.log.migrate(to)).unwrap().unwrap();
+        assert_eq!(database.run(leader.log.migrate(to)).unwrap(), None, "{to} from {first} on");
         put(&database, &leader, format!("before {round}"));
         // What was decided before is used up.
         for _ in 0..3 {

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use carnet_base::{CellKey, Result, TableId, Timestamp, Version, WallTime};
+use carnet_base::{CellKey, Encoding, Result, TableId, Timestamp, Version, WallTime};
 use carnet_sequencer::{ClusterLog, Transport};
 use carnet_store::cluster::Cluster;
 use carnet_store::{
@@ -68,6 +68,7 @@ pub(crate) trait AnyCluster: Send + Sync + 'static {
     /// Deletes what nobody sees any more and the retention does not keep, if this process leads.
     fn sweep(&self) -> Call<'_, Result<()>>;
     /// Leaves the lead to others, if this process has it.
+    fn migrate(&self, to: Encoding) -> Call<'_, Result<Option<Timestamp>>>;
     fn leave(&self) -> Call<'_, ()>;
     /// Tells whether this process leads, as far as it knows.
     fn is_leading(&self) -> bool;
@@ -172,6 +173,10 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
             tracing::info!(?report, "swept");
             Ok(())
         })
+    }
+
+    fn migrate(&self, to: Encoding) -> Call<'_, Result<Option<Timestamp>>> {
+        Box::pin(self.log.migrate(to))
     }
 
     fn leave(&self) -> Call<'_, ()> {

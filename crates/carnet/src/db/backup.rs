@@ -63,12 +63,12 @@ impl Db {
 
     /// Lets another encoding of the commit table begin, while transactions run: nothing is copied
     /// and nobody waits. Returns the first start timestamp that is written in it; `None` where it
-    /// is the last one already.
+    /// is the last one already. Over a cluster the starts up to there are used up first.
     ///
     /// # Errors
     ///
     /// `Unavailable` when the store has stopped, or after thousands of migrations; `Unsupported`
-    /// for a database in memory.
+    /// for a database in memory; `Invalid` for v1 over a cluster.
     pub fn migrate(&self, to: Encoding) -> Result<Option<Timestamp>> {
         admin::migrate(&self.inner.store, to)
     }

@@ -1,23 +1,29 @@
 //! `carnet migrate`: another encoding of the commit table, while transactions run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use carnet::control::{Done, Request};
-use carnet::{Db, Encoding};
+use carnet::{Builder, Db, Encoding, Timestamp, block_on};
 use clap::Args;
 
 use super::ask::carry_out;
+use crate::place::Place;
 
 /// Let another encoding of a database's commit table begin, in use or not.
 ///
 /// Nothing is copied and nobody waits: starts from now on are written down in it, those before
-/// stay where they are.
+/// stay where they are. On a cluster it begins a few million starts later, once those are used up
+/// for which processes know an encoding already.
 #[derive(Args)]
 pub(crate) struct Migrate {
     /// The database's directory.
-    dir: PathBuf,
+    #[arg(required_unless_present = "store", conflicts_with = "store")]
+    dir: Option<PathBuf>,
+    /// A database on a cluster: cassandra://host1,host2/keyspace.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
     /// The encoding: v1 a row for each transaction, v2 tickets, v3 tickets with tagged values.
     #[arg(long, value_name = "ENCODING", value_parser = encoding)]
     to: Encoding,
@@ -30,17 +36,30 @@ fn encoding(text: &str) -> Result<Encoding, String> {
 
 impl Migrate {
     pub(crate) fn run(self) -> Result<()> {
-        let request = Request::Migrate { to: self.to.version() };
         // How far back the database reaches is its owner's to say, and not known here.
         let builder = Db::builder().retention(Duration::MAX);
-        match carry_out(builder, &self.dir, &request)? {
-            Done::Migrate { first: Some(first) } => {
-                println!("starts from {first} on are written as {}", self.to);
+        let place = Place::of(self.dir, self.store.as_deref())?;
+        let first = match place.context("give DIR or --store URL")? {
+            Place::Directory(directory) => migrate_directory(builder, &directory, self.to)?,
+            place @ Place::Cluster(_) => {
+                let db = place.open(builder)?;
+                let first = db.migrate(self.to)?.map(Timestamp::get);
+                block_on(db.leave());
+                first
             }
-            Done::Migrate { first: None } => println!("{} is in force already", self.to),
-            other => bail!("the process that has the database did something else: {other:?}"),
+        };
+        match first {
+            Some(first) => println!("starts from {first} on are written as {}", self.to),
+            None => println!("{} is in force already", self.to),
         }
         Ok(())
+    }
+}
+
+fn migrate_directory(builder: Builder, directory: &Path, to: Encoding) -> Result<Option<u64>> {
+    match carry_out(builder, directory, &Request::Migrate { to: to.version() })? {
+        Done::Migrate { first } => Ok(first),
+        other => bail!("the process that has the database did something else: {other:?}"),
     }
 }
 

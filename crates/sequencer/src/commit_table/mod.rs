@@ -23,6 +23,7 @@ mod scan;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -192,20 +193,29 @@ impl<C: Cluster> CommitTable<C> {
         Ok(())
     }
 
-    /// Installs another encoding for all starts that are not decided yet. It is in force as soon
-    /// as the leader has used up what was; nothing is copied and nobody waits.
+    /// Installs another encoding for all starts that are not decided yet, and returns the first of
+    /// them; `None` where it is the last one already. It is in force as soon as the leader has used
+    /// up what was; nothing is copied and nobody waits.
     ///
     /// # Errors
     ///
     /// `Invalid` for an encoding that a cluster cannot have; `Unavailable`.
-    pub async fn migrate(&self, to: Encoding) -> Result<()> {
+    pub async fn migrate(&self, to: Encoding) -> Result<Option<Timestamp>> {
         check(to)?;
-        self.change_map(|map| match map {
-            Some(map) => map.followed_by(to).map(Some),
-            None => Err(Error::unavailable("the database has not been started yet")),
-        })
-        .await?;
-        Ok(())
+        // A change whose answer was lost is found as if somebody else had made it.
+        let is_news = AtomicBool::new(false);
+        let map = self
+            .change_map(|map| match map {
+                Some(map) if map.spans().last().is_some_and(|(_, last)| last == to) => Ok(None),
+                Some(map) => {
+                    is_news.store(true, Ordering::Relaxed);
+                    map.followed_by(to).map(Some)
+                }
+                None => Err(Error::unavailable("the database has not been started yet")),
+            })
+            .await?;
+        let first = map.spans().last().map(|(first, _)| first);
+        Ok(first.filter(|_| is_news.into_inner()))
     }
 
     async fn change_map(
