@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use carnet::ErrorKind;
+use anyhow::{Context, Result, bail};
 use carnet::base::{Clock, Signal, SystemClock, Token};
+use carnet::{Bytes, ErrorKind};
 
 use super::pace::Pace;
 use super::plan::{Cursor, Range, Tally};
-use super::progress;
+use super::progress::{self, Job};
 use super::shape::Shape;
 use super::source::{Page, Source};
 use super::target::{Statement, Target, Trouble, Write};
@@ -35,6 +35,8 @@ pub(super) struct Copier<'a, S, T> {
     target: &'a T,
     shape: &'a Shape,
     table: &'a TableName,
+    /// The plan's name.
+    job: &'a Bytes,
     work: Mutex<Work>,
     /// All readers have ended, or one of them failed and the others are to end.
     stop: AtomicBool,
@@ -56,13 +58,14 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         target: &'a T,
         shape: &'a Shape,
         table: &'a TableName,
-        ranges: &[Range],
+        job: &'a Job,
         pace: Pace,
     ) -> Self {
+        let (ranges, job) = (&job.ranges, &job.id);
         let left = ranges.iter().filter(|range| !range.is_done()).copied().collect();
         let tokens = ranges.iter().map(tokens).sum();
         let work = Mutex::new(Work { left, pace, copied: Tally::default(), tokens });
-        Self { source, target, shape, table, work, stop: AtomicBool::new(false) }
+        Self { source, target, shape, table, job, work, stop: AtomicBool::new(false) }
     }
 
     /// Copies what is left, by so many readers at once. `watch` runs beside them, until they end.
@@ -111,6 +114,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         let mut taken = Taken::new(range);
         let mut from = None;
         while let Some(page) = self.read(range.rest(), &from)? {
+            self.check_current()?;
             for (token, row) in &page.rows {
                 self.take(&mut taken, *token, row)?;
             }
@@ -140,9 +144,10 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
             let (began, page_rows) = (SystemClock.now(), self.work().pace.page_rows());
             match self.source.page(range, page_rows, from.clone()) {
                 Ok(page) => {
-                    let bytes = page.rows.iter().map(|(_, row)| size_bytes(row)).sum();
-                    let now = SystemClock.now();
-                    self.work().pace.answered(now, now.since(began), page.rows.len(), bytes);
+                    let heaviest = page.rows.iter().map(|(_, row)| size_bytes(row)).max();
+                    let (now, rows) = (SystemClock.now(), page.rows.len());
+                    let took = now.since(began);
+                    self.work().pace.answered(now, took, rows, heaviest.unwrap_or(0));
                     return Ok(Some(page));
                 }
                 Err(error) => {
@@ -161,6 +166,26 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
             }
         }
         Ok(None)
+    }
+
+    /// Ends a copy whose plan is in force no more. Its rows might otherwise come after newer ones.
+    fn check_current(&self) -> Result<()> {
+        let query = progress::current_query(self.table);
+        for attempt in 1.. {
+            match self.target.query(&query) {
+                Ok(rows) if progress::is_current(&rows, self.job) => break,
+                Ok(_) => bail!(
+                    "another import into {} has begun anew, or its plan was removed; this one ends",
+                    self.table
+                ),
+                Err(error) if attempt == ATTEMPTS_MAX => return Err(error),
+                Err(_) => {
+                    self.work().pace.failed(SystemClock.now(), attempt, Duration::ZERO);
+                    self.pause();
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Waits until something may be read or tried again.
@@ -198,7 +223,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
     /// Writes what was taken, with how far the range is copied then, as one transaction.
     fn write(&self, taken: &mut Taken) -> Result<()> {
         let range = taken.cursor.range();
-        let values = progress::range_values(self.table, &range);
+        let values = progress::range_values(self.table, self.job, &range);
         taken.writes.push(Write { statement: Statement::Range, values });
         let writes = std::mem::take(&mut taken.writes);
         taken.bytes = 0;

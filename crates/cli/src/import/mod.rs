@@ -19,7 +19,9 @@
 //!
 //! * Values go across as the bytes that they were read as.
 //! * What is written down as copied is in the table: both are one transaction.
-//! * Memory is bounded by a page and a transaction for each reader, whatever the table holds.
+//! * A reader holds a page and a transaction, whatever the table holds. How large a page's rows are
+//!   is known only when it comes: it has as many as would be a megabyte by the last one's heaviest.
+//! * A plan has a name of its own. A copy whose plan another one has replaced ends.
 //! * Nothing is written before all of the schema is known to fit.
 //!
 //! # Deliberately absent
@@ -40,7 +42,7 @@ mod target;
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
-use carnet::base::{Clock, SystemClock};
+use carnet::base::{Clock, Rng, SeededRng, SystemClock};
 use carnet::cluster::TableUrl;
 use carnet::{Bytes, Db, block_on};
 
@@ -50,6 +52,7 @@ pub(crate) use report::Summary;
 use self::copier::Copier;
 use self::pace::Pace;
 use self::plan::{Range, Tally, plan};
+use self::progress::Job;
 use self::remote::Remote;
 use self::shape::{Shape, columns_query, literal};
 use self::source::Foreign;
@@ -126,11 +129,11 @@ impl Import {
 
     fn copy(&self, source: &Foreign, target: &mut impl Target) -> Result<Summary> {
         let table = self.into.clone().unwrap_or_else(|| source.name().clone());
-        let ranges = begin(target, &source.shape, &source.identity, &table, self.restarts)?;
-        let before = total(&ranges);
+        let job = begin(target, &source.shape, &source.identity, &table, self.restarts)?;
+        let before = total(&job.ranges);
         let began = SystemClock.now();
         let pace = Pace::new(self.rows_per_second);
-        let copier = Copier::new(source, target, &source.shape, &table, &ranges, pace);
+        let copier = Copier::new(source, target, &source.shape, &table, &job, pace);
         copier.run(self.readers, report::watch)?;
         let (copied, took) = (copier.copied().0, SystemClock.now().since(began));
         Ok(Summary { table, before, copied, took, note: source.note.clone() })
@@ -145,7 +148,7 @@ fn begin(
     source: &str,
     table: &TableName,
     restarts: bool,
-) -> Result<Vec<Range>> {
+) -> Result<Job> {
     match Shape::read(&target.query(&columns_query(table))?)? {
         None => {
             let keyspace = spelled(&table.keyspace);
@@ -172,27 +175,48 @@ fn begin(
     target.prepare(Statement::Job, progress::INSERT_JOB)?;
 
     let id = table_id(target, table)?;
-    let job = progress::read(&target.query(&progress::query(table))?)?;
-    if let Some(job) = job.filter(|job| !restarts && job.target_id == id) {
+    if !restarts
+        && let Some(job) = progress::read(&target.query(&progress::query(table))?)?
+        && job.target_id == id
+    {
         if job.source != source {
             bail!("{table} is a copy of {}; with --restart it is one of {source}", job.source);
         }
-        return Ok(job.ranges);
+        let rows = total(&job.ranges).rows;
+        if rows > 0 && target.query(&format!("SELECT * FROM {table} LIMIT 1"))?.is_empty() {
+            bail!("{rows} rows were copied into {table}, which is empty; copy again by --restart");
+        }
+        return Ok(job);
     }
-    target.query(&progress::forget(table))?;
-    let ranges = plan();
-    let values = progress::job_values(table, source, &id);
+    begin_anew(target, source, table, id)
+}
+
+/// Writes a new plan down, whatever was written before.
+fn begin_anew(
+    target: &impl Target,
+    source: &str,
+    table: &TableName,
+    target_id: Bytes,
+) -> Result<Job> {
+    let mut rng = SeededRng::from_entropy();
+    let mut id = [rng.next_u64().to_be_bytes(), rng.next_u64().to_be_bytes()].concat();
+    // Version 4 of RFC 9562: the rest is random.
+    id[6] = id[6] & 0x0f | 0x40;
+    id[8] = id[8] & 0x3f | 0x80;
+    let job = Job { id: id.into(), source: source.to_owned(), target_id, ranges: plan() };
+    let values = progress::job_values(table, &job.id, source, &job.target_id);
     let mut writes = vec![Write { statement: Statement::Job, values }];
-    writes.extend(ranges.iter().map(|range| {
-        let values = progress::range_values(table, range);
+    writes.extend(job.ranges.iter().map(|range| {
+        let values = progress::range_values(table, &job.id, range);
         Write { statement: Statement::Range, values }
     }));
-    match target.commit(&writes) {
-        Ok(()) => Ok(ranges),
-        Err(Trouble::Passing { error, .. } | Trouble::Lasting(error)) => {
-            Err(error).context("the plan of the copy cannot be written down")
-        }
+    if let Err(Trouble::Passing { error, .. } | Trouble::Lasting(error)) = target.commit(&writes) {
+        return Err(error).context("the plan of the copy cannot be written down");
     }
+    for statement in progress::forget(table, &target.query(&progress::jobs_query(table))?) {
+        target.query(&statement)?;
+    }
+    Ok(job)
 }
 
 fn table_id(target: &impl Target, table: &TableName) -> Result<Bytes> {

@@ -1,8 +1,8 @@
 //! How much is asked of the source, and when. Pure.
 //!
 //! ```text
-//!   pages    as many rows as make PAGE_BYTES, by what rows weighed so far; half as many after a
-//!            failure, and twice as many again once it goes well
+//!   pages    as many rows as make PAGE_BYTES if all weigh as the heaviest of the last page; at
+//!            most twice as many as of that one, and half as many after a failure
 //!   pause    after a failure, each time twice as long; after a slow answer, as long as it took,
 //!            so that the source has half of the time for others
 //!   limit    so many rows a second, whoever reads them
@@ -65,12 +65,12 @@ impl Pace {
         self.not_before.since(now)
     }
 
-    /// Takes note of a page.
-    pub(super) fn answered(&mut self, now: Moment, took: Duration, rows: usize, bytes: u64) {
+    /// Takes note of a page, and of the bytes of its heaviest row.
+    pub(super) fn answered(&mut self, now: Moment, took: Duration, rows: usize, heaviest: u64) {
         self.rows_at_most = self.rows_at_most.saturating_mul(2).min(PAGE_ROWS_MAX);
         let rows = u64::try_from(rows).unwrap_or(u64::MAX);
-        if let Some(each) = bytes.checked_div(rows) {
-            let fitting = u16::try_from(PAGE_BYTES / each.max(1)).unwrap_or(u16::MAX);
+        if rows > 0 {
+            let fitting = u16::try_from(PAGE_BYTES / heaviest.max(1)).unwrap_or(u16::MAX);
             let more = self.rows_by_weight.saturating_mul(2);
             self.rows_by_weight = fitting.min(more).clamp(1, PAGE_ROWS_MAX);
         }
@@ -112,11 +112,11 @@ mod tests {
         let mut asked = Vec::new();
         for _ in 0..7 {
             asked.push(pace.page_rows());
-            pace.answered(at(0), QUICK, pace.page_rows().into(), u64::from(pace.page_rows()) * 100);
+            pace.answered(at(0), QUICK, pace.page_rows().into(), 100);
         }
         assert_eq!(asked, [32, 64, 128, 256, 512, 1000, 1000]);
         // Rows of a quarter of a megabyte.
-        pace.answered(at(0), QUICK, 1000, 250 << 20);
+        pace.answered(at(0), QUICK, 1000, 250 << 10);
         assert_eq!(pace.page_rows(), 4);
         pace.answered(at(0), QUICK, 1, 64 << 20);
         assert_eq!(pace.page_rows(), 1);

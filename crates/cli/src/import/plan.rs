@@ -67,6 +67,19 @@ pub(super) fn plan() -> Vec<Range> {
     ranges.map(|(after, through)| Range { after, through, copied: after, tally }).collect()
 }
 
+/// Tells whether ranges, in the order of tokens, are all tokens.
+pub(super) fn is_whole(ranges: &[Range]) -> bool {
+    let mut end = Token(i64::MIN);
+    for range in ranges {
+        let is_next = range.after == end && range.after <= range.copied;
+        if !is_next || range.copied > range.through {
+            return false;
+        }
+        end = range.through;
+    }
+    end == Token(i64::MAX)
+}
+
 /// How far into a range the rows are that were taken from it.
 ///
 /// The last partition may have more rows than were taken, and a second partition may have its

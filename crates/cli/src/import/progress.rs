@@ -2,22 +2,26 @@
 //!
 //! ```text
 //!   carnet_import.ranges   target     partition: the table that is copied into
+//!                          job        row: a plan, by a random name; older ones mean nothing
 //!                          through    row: a range of tokens, named by its last one
 //!                          after      the range begins behind this token
 //!                          copied     rows of tokens up to this one are copied
 //!                          rows, partitions, bytes   of what is copied
+//!                          current    static: the plan in force
 //!                          source     static: what is copied
 //!                          target_id  static: into which table, should the name be used again
 //! ```
 //!
 //! A range's row is written in the transaction that writes the rows it speaks of. All ranges are
-//! written before the first row is: they are the plan, and whoever goes on keeps to it.
+//! written before the first row is: they are the plan, and whoever goes on keeps to it. Whoever
+//! plans again takes another name for it, so that a copy which has not heard of that writes nothing
+//! into the new plan, and ends when it looks at `current`.
 
-use anyhow::{Context, Result};
-use carnet::Bytes;
+use anyhow::{Context, Result, anyhow};
 use carnet::base::Token;
+use carnet::{Bytes, Uuid};
 
-use super::plan::{Range, Tally};
+use super::plan::{Range, Tally, is_whole};
 use super::shape::{literal, text};
 use super::{Row, TableName};
 
@@ -25,20 +29,24 @@ use super::{Row, TableName};
 pub(super) const CREATE: [&str; 2] = [
     "CREATE KEYSPACE IF NOT EXISTS carnet_import \
      WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-    "CREATE TABLE IF NOT EXISTS carnet_import.ranges (target text, through bigint, \
-     source text static, target_id uuid static, after bigint, copied bigint, rows bigint, \
-     partitions bigint, bytes bigint, PRIMARY KEY (target, through))",
+    "CREATE TABLE IF NOT EXISTS carnet_import.ranges (target text, job uuid, through bigint, \
+     current uuid static, source text static, target_id uuid static, after bigint, \
+     copied bigint, rows bigint, partitions bigint, bytes bigint, \
+     PRIMARY KEY (target, job, through))",
 ];
 
 pub(super) const INSERT_RANGE: &str = "INSERT INTO carnet_import.ranges \
-     (target, through, after, copied, rows, partitions, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)";
+     (target, job, through, after, copied, rows, partitions, bytes) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
 
 pub(super) const INSERT_JOB: &str =
-    "INSERT INTO carnet_import.ranges (target, source, target_id) VALUES (?, ?, ?)";
+    "INSERT INTO carnet_import.ranges (target, current, source, target_id) VALUES (?, ?, ?, ?)";
 
 /// A copy that was begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Job {
+    /// The plan's name: a UUID's bytes.
+    pub(super) id: Bytes,
     /// What is copied.
     pub(super) source: String,
     /// The id of the table that it is copied into.
@@ -50,14 +58,41 @@ pub(super) struct Job {
 pub(super) fn query(target: &TableName) -> String {
     let target = literal(&target.stored());
     format!(
-        "SELECT source, target_id, after, through, copied, rows, partitions, bytes \
+        "SELECT current, source, target_id, job, after, through, copied, rows, partitions, bytes \
          FROM carnet_import.ranges WHERE target = {target}"
     )
 }
 
-/// Returns the statement that forgets a copy.
-pub(super) fn forget(target: &TableName) -> String {
-    format!("DELETE FROM carnet_import.ranges WHERE target = {}", literal(&target.stored()))
+/// Returns the query for what [`is_current`] and [`forget`] read.
+pub(super) fn jobs_query(target: &TableName) -> String {
+    let target = literal(&target.stored());
+    format!("SELECT current, job FROM carnet_import.ranges WHERE target = {target}")
+}
+
+/// Returns the query for the plan in force.
+pub(super) fn current_query(target: &TableName) -> String {
+    format!("{} LIMIT 1", jobs_query(target))
+}
+
+/// Tells whether a plan is in force.
+pub(super) fn is_current(rows: &[Row], job: &Bytes) -> bool {
+    rows.first().and_then(|row| row.first()) == Some(&Some(job.clone()))
+}
+
+/// Returns the statements that forget plans that are not in force.
+pub(super) fn forget(target: &TableName, rows: &[Row]) -> Vec<String> {
+    let uuid = |value: &Option<Bytes>| Uuid::from_slice(value.as_deref()?).ok();
+    let mut older: Vec<Uuid> = rows
+        .iter()
+        .filter(|row| row.first() != row.get(1))
+        .filter_map(|row| uuid(row.get(1)?))
+        .collect();
+    older.dedup();
+    let target = literal(&target.stored());
+    let delete = |job: Uuid| {
+        format!("DELETE FROM carnet_import.ranges WHERE target = {target} AND job = {job}")
+    };
+    older.into_iter().map(delete).collect()
 }
 
 /// Reads what was written down; `None` where nothing was.
@@ -69,37 +104,45 @@ pub(super) fn read(rows: &[Row]) -> Result<Option<Job>> {
     let Some(first) = rows.first() else { return Ok(None) };
     let unclear = || "carnet_import.ranges is not as carnet import writes it; see --restart";
     let column = |n: usize| first.get(n).with_context(unclear);
-    let source = text(column(0)?).with_context(unclear)?;
-    let target_id = column(1)?.clone().with_context(unclear)?;
-    let ranges = rows.iter().map(|row| range(row).with_context(unclear)).collect::<Result<_>>()?;
-    Ok(Some(Job { source, target_id, ranges }))
+    let id = column(0)?.clone().with_context(unclear)?;
+    let source = text(column(1)?).with_context(unclear)?;
+    let target_id = column(2)?.clone().with_context(unclear)?;
+    let current = rows.iter().filter(|row| row.get(3) == Some(&Some(id.clone())));
+    let ranges: Vec<Range> =
+        current.map(|row| range(row).with_context(unclear)).collect::<Result<_>>()?;
+    if !is_whole(&ranges) {
+        return Err(anyhow!(unclear()));
+    }
+    Ok(Some(Job { id, source, target_id, ranges }))
 }
 
 fn range(row: &Row) -> Option<Range> {
     let number = |n: usize| Some(i64::from_be_bytes(row.get(n)?.as_deref()?.try_into().ok()?));
     let count = |n: usize| u64::try_from(number(n)?).ok();
     Some(Range {
-        after: Token(number(2)?),
-        through: Token(number(3)?),
-        copied: Token(number(4)?),
-        tally: Tally { rows: count(5)?, partitions: count(6)?, bytes: count(7)? },
+        after: Token(number(4)?),
+        through: Token(number(5)?),
+        copied: Token(number(6)?),
+        tally: Tally { rows: count(7)?, partitions: count(8)?, bytes: count(9)? },
     })
 }
 
 /// Returns values for [`INSERT_RANGE`].
-pub(super) fn range_values(target: &TableName, range: &Range) -> Row {
+pub(super) fn range_values(target: &TableName, job: &Bytes, range: &Range) -> Row {
     let number = |number: i64| Some(Bytes::copy_from_slice(&number.to_be_bytes()));
     let count = |count: u64| number(i64::try_from(count).unwrap_or(i64::MAX));
     let Range { after, through, copied, tally } = range;
     let tokens = [through, after, copied].map(|token| number(token.0));
     let counts = [tally.rows, tally.partitions, tally.bytes].map(count);
-    [vec![Some(target.stored().into())], tokens.to_vec(), counts.to_vec()].concat()
+    let names = vec![Some(target.stored().into()), Some(job.clone())];
+    [names, tokens.to_vec(), counts.to_vec()].concat()
 }
 
 /// Returns values for [`INSERT_JOB`].
-pub(super) fn job_values(target: &TableName, source: &str, target_id: &Bytes) -> Row {
+pub(super) fn job_values(target: &TableName, job: &Bytes, source: &str, target_id: &Bytes) -> Row {
     vec![
         Some(target.stored().into()),
+        Some(job.clone()),
         Some(Bytes::copy_from_slice(source.as_bytes())),
         Some(target_id.clone()),
     ]
@@ -112,44 +155,73 @@ mod tests {
     use super::super::plan::plan;
     use super::*;
 
+    const JOB: Bytes = Bytes::from_static(&[9; 16]);
+    const OLDER: Bytes = Bytes::from_static(&[6; 16]);
+
+    /// A plan behind some ranges of an older one.
     fn rows() -> Vec<Row> {
         let table = TableName::parse("shop.orders").unwrap();
         let id = Bytes::from_static(&[7; 16]);
-        let job = job_values(&table, "a table", &id);
-        let row = |range: &Range| {
-            let mut values = range_values(&table, range);
+        let row = |job: &Bytes, range: &Range| {
+            let statics = job_values(&table, &JOB, "a table", &id);
+            let mut values = range_values(&table, job, range);
             // The query has them in another order.
-            values.swap(1, 2);
-            [&job[1..], &values[1..]].concat()
+            values.swap(2, 3);
+            [&statics[1..], &values[1..]].concat()
         };
-        plan().iter().map(row).collect()
+        let older =
+            plan().into_iter().take(9).map(|range| Range { copied: range.through, ..range });
+        let older: Vec<Row> = older.map(|range| row(&OLDER, &range)).collect();
+        [older, plan().iter().map(|range| row(&JOB, range)).collect()].concat()
     }
 
     #[test]
     fn what_is_written_is_read() {
         let job = read(&rows()).unwrap().unwrap();
         assert_eq!((&*job.source, &job.target_id[..]), ("a table", &[7; 16][..]));
-        assert_eq!(job.ranges, plan());
+        assert_eq!((job.id, job.ranges), (JOB, plan()));
         assert_eq!(read(&[]).unwrap(), None);
+    }
+
+    #[test]
+    fn an_older_plan_is_told_from_the_one_in_force() {
+        let rows: Vec<Row> =
+            rows().iter().map(|row| vec![row[0].clone(), row[3].clone()]).collect();
+        assert!(is_current(&rows, &JOB) && !is_current(&rows, &OLDER));
+        let forgotten = forget(&TableName::parse("shop.orders").unwrap(), &rows);
+        assert_eq!(
+            forgotten,
+            ["DELETE FROM carnet_import.ranges WHERE target = 'shop.orders' \
+              AND job = 06060606-0606-0606-0606-060606060606"]
+        );
+    }
+
+    #[test]
+    fn a_plan_with_a_hole_is_not_believed() {
+        for gone in [9, 100, 264] {
+            let mut rows = rows();
+            rows.remove(gone);
+            assert!(read(&rows).is_err(), "without row {gone}");
+        }
     }
 
     #[test]
     fn any_rows_are_read_or_refused() {
         let mut rng = SeededRng::new(5);
         let mut below = |count: u64| usize::try_from(rng.below(count)).unwrap();
-        let good: Vec<Row> = rows().into_iter().take(3).collect();
-        for _ in 0..5_000 {
+        let good: Vec<Row> = rows();
+        for _ in 0..1_000 {
             let mut rows = good.clone();
-            let row = &mut rows[below(3)];
+            let row = &mut rows[9 + below(3)];
             match below(3) {
-                0 => row.truncate(below(8)),
-                1 => row[below(8)] = None,
-                _ => row[below(8)] = Some(Bytes::from(vec![0xff; below(18)])),
+                0 => row.truncate(below(10)),
+                1 => row[below(10)] = None,
+                _ => row[below(10)] = Some(Bytes::from(vec![0xff; below(18)])),
             }
             let _ = read(&rows);
         }
         let mut short = good;
-        short[1].truncate(4);
+        short[10].truncate(4);
         assert!(read(&short).unwrap_err().to_string().contains("--restart"));
     }
 }

@@ -172,13 +172,13 @@ fn db() -> Db {
 /// Begins or goes on; returns what was copied before, and in this run.
 fn import(source: &Model, target: &mut Faulty, readers: u16) -> Result<(Tally, Tally)> {
     let (shape, table) = (shape(), table());
-    let ranges = begin(target, &shape, IDENTITY, &table, false)?;
+    let job = begin(target, &shape, IDENTITY, &table, false)?;
     let pace = Pace::new(None).with_pause(QUICK);
-    let copier = Copier::new(source, target, &shape, &table, &ranges, pace);
+    let copier = Copier::new(source, target, &shape, &table, &job, pace);
     copier.run(readers, |_| ())?;
     let (copied, part) = copier.copied();
     assert!((part - 1.0).abs() < 1e-9, "{part} of all tokens is copied");
-    Ok((total(&ranges), copied))
+    Ok((total(&job.ranges), copied))
 }
 
 /// All rows of the copy, as the source has them.
@@ -228,8 +228,8 @@ fn every_row_goes_across_with_statics_and_nulls() {
             import(&model, &mut target, readers).unwrap(),
             (tally_of(&model), Tally::default())
         );
-        let ranges = begin(&mut target, &shape(), IDENTITY, &table(), true).unwrap();
-        assert_eq!(ranges, plan());
+        let job = begin(&mut target, &shape(), IDENTITY, &table(), true).unwrap();
+        assert_eq!(job.ranges, plan());
     }
 }
 
@@ -386,12 +386,57 @@ fn progress_is_that_of_one_source_and_one_table() {
     let other = "table lab.readings of the cluster \"other\"";
     let error = begin(&mut target, &shape(), other, &table(), false).unwrap_err().to_string();
     assert!(error.contains(IDENTITY) && error.contains("--restart"), "{error}");
-    assert_eq!(begin(&mut target, &shape(), other, &table(), true).unwrap(), plan());
+    assert_eq!(begin(&mut target, &shape(), other, &table(), true).unwrap().ranges, plan());
     // A new table of the name has nothing yet.
     import_again(&model, &db);
     target.query("DROP TABLE lab.readings").unwrap();
     let (before, copied) = import(&model, &mut Faulty::new(&db, &[]), 1).unwrap();
     assert_eq!((before, copied), (Tally::default(), tally_of(&model)));
+    assert_same(&model, &db);
+}
+
+#[test]
+fn a_copy_that_was_replaced_writes_into_no_plan_but_its_own_and_ends() {
+    let (model, db) = (model(60), db());
+    let mut target = Faulty::new(&db, &[]);
+    let (shape, table) = (shape(), table());
+    let old = begin(&mut target, &shape, IDENTITY, &table, false).unwrap();
+    let copier = |job| Copier::new(&model, &target, &shape, &table, job, Pace::new(None));
+    let mut other = Faulty::new(&db, &[]);
+    let new = begin(&mut other, &shape, "another table", &table, true).unwrap();
+    // A transaction that was under way.
+    let range = Range { copied: old.ranges[0].through, ..old.ranges[0] };
+    let values = progress::range_values(&table, &old.id, &range);
+    target.commit(&[Write { statement: Statement::Range, values }]).unwrap();
+    let error = copier(&old).run(1, |_| ()).unwrap_err().to_string();
+    assert!(error.contains("has begun anew"), "{error}");
+    let again = begin(&mut other, &shape, "another table", &table, false).unwrap();
+    assert_eq!((&again.id, &again.ranges), (&new.id, &plan()));
+    copier(&again).run(2, |_| ()).unwrap();
+    assert_same(&model, &db);
+}
+
+#[test]
+fn a_copy_that_was_emptied_is_not_taken_for_whole() {
+    let (model, db) = (model(20), db());
+    let mut target = Faulty::new(&db, &[]);
+    import(&model, &mut target, 1).unwrap();
+    target.query("TRUNCATE lab.readings").unwrap();
+    let error = import(&model, &mut target, 1).unwrap_err().to_string();
+    assert!(error.contains("empty") && error.contains("--restart"), "{error}");
+    import_again(&model, &db);
+    assert_same(&model, &db);
+}
+
+#[test]
+fn a_plan_that_is_not_understood_can_be_begun_anew() {
+    let (model, db) = (model(20), db());
+    let mut target = Faulty::new(&db, &[]);
+    import(&model, &mut target, 1).unwrap();
+    target.query("DELETE current FROM carnet_import.ranges WHERE target = 'lab.readings'").unwrap();
+    let error = import(&model, &mut target, 1).unwrap_err().to_string();
+    assert!(error.contains("--restart"), "{error}");
+    import_again(&model, &db);
     assert_same(&model, &db);
 }
 
