@@ -198,20 +198,19 @@ impl Session {
         let asked = self.within(async {
             let mut tries = SCHEMA_TIMEOUT.as_millis() / SCHEMA_INTERVAL.as_millis();
             loop {
-                let error = match self.driver.prepare(text.as_str()).await {
-                    Ok(_) => return Ok(()),
-                    Err(error) if tries == 0 || !is_invalid(&error) => return Err(error),
-                    Err(error) => error,
+                let preparing = timeout(self.request_timeout, self.driver.prepare(text.as_str()));
+                let error = match preparing.await {
+                    Ok(Ok(_)) => return Ok(()),
+                    Ok(Err(error)) if tries > 0 && is_invalid(&error) => error,
+                    Ok(Err(error)) => return Err(unusable(name).with_source(error)),
+                    Err(_) => return Err(unusable(name)),
                 };
                 tracing::debug!(name, %error, "a table cannot be used yet");
                 sleep(SCHEMA_INTERVAL).await;
                 tries -= 1;
             }
         });
-        asked.await.map_err(|error| {
-            Error::unavailable(format!("the schema names the table {name}, no node can use it"))
-                .with_source(error)
-        })?;
+        asked.await?;
         self.await_schema().await
     }
 
@@ -406,6 +405,11 @@ fn builder(options: &CqlOptions) -> SessionBuilder {
         builder = builder.user(user, password);
     }
     builder
+}
+
+fn unusable(table: &str) -> Error {
+    let message = format!("the schema names the table {table}, and no node prepared a read of it");
+    Error::unavailable(message)
 }
 
 fn is_invalid(error: &PrepareError) -> bool {
