@@ -19,6 +19,9 @@ use std::{env, fs, thread};
 
 use support::{Guard, carnet, pause, succeed};
 
+/// What a node's log says when it can be asked.
+const LISTENS: &str = "Starting listening for CQL clients";
+
 /// Nodes that run until the script's standard input ends.
 struct Nodes {
     contact_points: String,
@@ -51,14 +54,16 @@ impl Nodes {
         let command = fs::read(format!("/proc/{id}/cmdline")).unwrap();
         let words: Vec<&str> =
             support::text(&command).split('\0').filter(|word| !word.is_empty()).collect();
-        succeed(Command::new("kill").args(["-KILL", id]));
-        println!("node {} was killed", number + 1);
-        pause(away);
         let folder: PathBuf = words
             .iter()
             .find_map(|word| word.strip_prefix("-Dcassandra.storagedir="))
             .expect("the script says where a node stores")
             .into();
+        let log = fs::read_to_string(folder.join("system.log")).unwrap();
+        let before = log.matches(LISTENS).count();
+        succeed(Command::new("kill").args(["-KILL", id]));
+        println!("node {} was killed", number + 1);
+        pause(away);
         let log = fs::File::options().append(true).open(folder.join("output.log")).unwrap();
         let child = Command::new(words[0])
             .args(&words[1..])
@@ -70,7 +75,14 @@ impl Nodes {
         self.processes[number] = child.id().to_string();
         fs::write(folder.join("pid"), &self.processes[number]).unwrap();
         self.again.push(child);
-        println!("node {} is started again", number + 1);
+        let listens = || {
+            let log = fs::read_to_string(folder.join("system.log")).unwrap();
+            log.matches(LISTENS).count() > before
+        };
+        while !listens() {
+            pause(Duration::from_millis(200));
+        }
+        println!("node {} is back", number + 1);
     }
 }
 
