@@ -331,6 +331,23 @@ fn a_change_of_schema_by_another_process_is_seen_at_once() {
 }
 
 #[test]
+fn a_change_of_schema_is_seen_under_a_leader_who_has_not_seen_it() {
+    let (cluster, network) = (Arc::default(), network());
+    let one = process(&cluster, &network, "one");
+    let other = process(&cluster, &network, "other");
+    let (mine, theirs) = (one.raw("t").unwrap(), other.raw("t").unwrap());
+    one.transact(|tx| mine.put(tx, "k", "before")).unwrap();
+    other.transact(|tx| theirs.put(tx, "k", "known")).unwrap();
+    block_on(one.run(|tx| async move { catalog::truncate_table(&tx, "main", "t").await })).unwrap();
+    block_on(one.leave());
+    other.transact(|tx| theirs.put(tx, "k", "after")).unwrap();
+    let third = process(&cluster, &network, "third");
+    let new = third.snapshot().unwrap();
+    let found = third.raw("t").unwrap().get(&new, "k").unwrap();
+    assert_eq!(found.as_deref(), Some(&b"after"[..]));
+}
+
+#[test]
 fn whoever_leaves_is_followed_at_once() {
     let (cluster, network) = (Arc::default(), network());
     // Their leases run out after ten minutes.

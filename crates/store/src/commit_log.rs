@@ -37,7 +37,7 @@ pub struct Begun {
     /// To be handed back with it.
     pub slot: Slot,
     /// No commit in `(schema, read]` wrote to a table of the system: what was read there at a
-    /// snapshot from here on needs not be read again.
+    /// snapshot from here on need not be read again. It may lie above `read`, and says nothing then.
     pub schema: Timestamp,
 }
 

@@ -197,7 +197,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         self.inner.begun.read
     }
 
-    /// Returns when a table of the system may last have changed, up to R.
+    /// Returns [`Begun::schema`]: no table of the system has changed since, up to R.
     #[must_use]
     pub fn schema_timestamp(&self) -> Timestamp {
         self.inner.begun.schema

@@ -49,7 +49,8 @@ struct Parsed {
     newest: Newest,
 }
 
-/// A snapshot, and when a table of the system may last have changed up to there.
+/// A snapshot, and since when no table of the system has changed up to there. That may lie above
+/// the snapshot: then nothing is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SchemaAt {
     pub(crate) read: Timestamp,

@@ -11,9 +11,9 @@
 //!                                  "next_table"     the next table id, 4 bytes big-endian
 //! ```
 //!
-//! * Every transaction that uses a table reads the table's schema cell at its own snapshot and
-//!   *depends* on it, at every isolation level: a change of schema and a write under the old one
-//!   never both commit. Parsing is cached by the version of the cell.
+//! * Every transaction that uses a table uses the table's schema as of its own snapshot, read or
+//!   known since (`cache`), and *depends* on its cell, at every isolation level: a change of schema
+//!   and a write under the old one never both commit.
 //! * Every change of schema writes the `schema` cell, so that changes conflict with each other.
 //! * Table ids and column ids are never used again: a dropped table's cells are unreachable. They
 //!   are not reclaimed yet.
