@@ -43,9 +43,10 @@ impl Migrate {
             Place::Directory(directory) => migrate_directory(builder, &directory, self.to)?,
             place @ Place::Cluster(_) => {
                 let db = place.open(builder)?;
-                let first = db.migrate(self.to)?.map(Timestamp::get);
+                let first = db.migrate(self.to);
+                // Also where it was refused: others need not wait for the lease to run out.
                 block_on(db.leave());
-                first
+                first?.map(Timestamp::get)
             }
         };
         match first {
