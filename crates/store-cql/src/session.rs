@@ -16,7 +16,7 @@ use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session as Driver;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::cluster::metadata::ColumnType;
-use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError};
+use scylla::errors::{ExecutionError, PrepareError, RequestAttemptError};
 use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
@@ -201,7 +201,7 @@ impl Session {
                 let preparing = timeout(self.request_timeout, self.driver.prepare(text.as_str()));
                 let error = match preparing.await {
                     Ok(Ok(_)) => return Ok(()),
-                    Ok(Err(error)) if tries > 0 && is_invalid(&error) => error,
+                    Ok(Err(error)) if tries > 0 && is_answer(&error) => error,
                     Ok(Err(error)) => return Err(unusable(name).with_source(error)),
                     Err(_) => return Err(unusable(name)),
                 };
@@ -412,9 +412,10 @@ fn unusable(table: &str) -> Error {
     Error::unavailable(message)
 }
 
-fn is_invalid(error: &PrepareError) -> bool {
+/// Tells whether a node answered: that there is no such table, or, half-way, an exception of its own.
+const fn is_answer(error: &PrepareError) -> bool {
     let PrepareError::AllAttemptsFailed { first_attempt } = error else { return false };
-    matches!(first_attempt, RequestAttemptError::DbError(DbError::Invalid, _))
+    matches!(first_attempt, RequestAttemptError::DbError(..))
 }
 
 fn answer_of(result: QueryResult) -> Faulty<Answer> {
