@@ -1,7 +1,8 @@
 //! Runs a future on the calling thread: what the synchronous façade and tests use.
 
+use std::cell::Cell;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -10,6 +11,16 @@ use std::thread::{self, Thread};
 const SPINS: u32 = 6;
 /// Then other threads get their turn so often before this one sleeps.
 const YIELDS: u32 = 4;
+
+/// After so many waits in a row that were longer a thread sleeps at once.
+const MISSES_MAX: u32 = 8;
+/// Then every so manieth wait is tried awake again.
+const TRY_EVERY: u32 = 32;
+
+thread_local! {
+    /// How many waits in a row were longer than this thread stayed awake.
+    static MISSES: Cell<u32> = const { Cell::new(0) };
+}
 
 struct Unpark(Thread);
 
@@ -33,22 +44,13 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     if let Poll::Ready(output) = future.as_mut().poll(&mut noop) {
         return output;
     }
-    // A commit that waits for another thread's write is over in a few microseconds: less than it
-    // takes to sleep and wake.
-    for round in 0..SPINS {
-        for _ in 0..1 << round {
-            std::hint::spin_loop();
-        }
-        if let Poll::Ready(output) = future.as_mut().poll(&mut noop) {
-            return output;
-        }
+    let misses = MISSES.get();
+    let is_tried = misses < MISSES_MAX || misses.is_multiple_of(TRY_EVERY);
+    if is_tried && let Some(output) = poll_awake(future.as_mut()) {
+        MISSES.set(0);
+        return output;
     }
-    for _ in 0..YIELDS {
-        thread::yield_now();
-        if let Poll::Ready(output) = future.as_mut().poll(&mut noop) {
-            return output;
-        }
-    }
+    MISSES.set(misses.wrapping_add(1).max(1));
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
@@ -57,6 +59,30 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         }
         thread::park();
     }
+}
+
+/// Waits without sleeping.
+///
+/// A commit that waits for another thread's write is over in a few microseconds: less than it takes
+/// to sleep and wake. An answer of another machine takes longer, and sixty threads that stay awake
+/// for theirs took a third of their process's time.
+fn poll_awake<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+    let mut noop = Context::from_waker(Waker::noop());
+    for round in 0..SPINS {
+        for _ in 0..1 << round {
+            std::hint::spin_loop();
+        }
+        if let Poll::Ready(output) = future.as_mut().poll(&mut noop) {
+            return Some(output);
+        }
+    }
+    for _ in 0..YIELDS {
+        thread::yield_now();
+        if let Poll::Ready(output) = future.as_mut().poll(&mut noop) {
+            return Some(output);
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -93,5 +119,25 @@ mod tests {
             });
             assert_eq!(block_on(waits), 7);
         });
+    }
+
+    /// Ready as soon as it is waited for asleep; counts how often it was polled.
+    fn polls_of_a_long_wait() -> u32 {
+        let mut polls = 0;
+        block_on(std::future::poll_fn(|context| {
+            polls += 1;
+            let is_asleep = !context.waker().will_wake(Waker::noop());
+            if is_asleep { Poll::Ready(()) } else { Poll::Pending }
+        }));
+        polls
+    }
+
+    #[test]
+    fn a_thread_whose_waits_are_long_sleeps_at_once_and_tries_again_now_and_then() {
+        let polls: Vec<u32> = (0..=TRY_EVERY).map(|_| polls_of_a_long_wait()).collect();
+        let awake = 2 + SPINS + YIELDS;
+        let tried = |wait: usize| wait < MISSES_MAX as usize || wait == TRY_EVERY as usize;
+        let expected = (0..polls.len()).map(|wait| if tried(wait) { awake } else { 2 });
+        assert!(polls.iter().copied().eq(expected), "{polls:?}");
     }
 }
