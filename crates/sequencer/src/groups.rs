@@ -46,6 +46,11 @@ impl<T> Groups<T> {
         self.rows.get(row).map_or(0, |queue| queue.waiting.len())
     }
 
+    /// Tells whether a group begins for sure when one that is under way ends.
+    pub(crate) fn another_follows(&self) -> bool {
+        self.rows.values().any(|queue| !queue.waiting.is_empty())
+    }
+
     /// Ends a row's group, and returns the next one where entries have gathered.
     pub(crate) fn done(&mut self, row: &CommitRow) -> Option<Vec<T>> {
         let queue = self.rows.get_mut(row)?;

@@ -12,7 +12,7 @@
 //!
 //! ```text
 //!   process            leader                                cluster
-//!   begin ───────────▶ SERIAL read of the lease ───────────▶ mine? then R = P, and S
+//!   begin ───────────▶ SERIAL read of the lease, or a group ▶ mine? then R = P, and S
 //!   read at R ─────────────────────────────────────────────▶ newest version, its commit entry
 //!   write ─────────────────────────────────────────────────▶ versions at S, QUORUM
 //!   commit(S) ───────▶ conflicts? C. Group of S's row ─────▶ one Paxos round for the group
@@ -33,7 +33,8 @@
 //! * **I6** A leader decides for the starts of its own term; of older ones the commit table tells,
 //!   and where it tells nothing they are aborted for good (`leader`).
 //! * **I7** A strict snapshot is released after a SERIAL read that began after it was asked for
-//!   found the lease still the leader's (`proof`, `shared_read`).
+//!   found the lease still the leader's, or a group that did was applied behind its fence
+//!   (`proof`, `shared_read`).
 //! * **I8** A commit is acknowledged when its entry is final: applied, or found, touched and
 //!   confirmed ([`commit_table`], its remainder loop).
 //! * **I9** Entries go only after all that they decide is stamped ([`sweep`]). A reader who finds no

@@ -5,6 +5,9 @@
 //!   reads      [1────────]    [2──────]    c by read 2 although 1 is under way: that one began
 //!                                          before c asked, and may have missed what c must see
 //! ```
+//!
+//! Something else than the read may say the same, by the way: it has a number like a read's, and
+//! answers whoever asked before it began.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -26,7 +29,7 @@ pub(crate) struct SharedRead<T> {
 }
 
 struct State<T> {
-    /// The number of the last read that began.
+    /// The number of the last read that began, here or elsewhere.
     begun: u64,
     is_reading: bool,
     /// The largest number that anybody waits for.
@@ -46,16 +49,38 @@ impl<T: Clone + Send + 'static> SharedRead<T> {
 
     /// Returns what a read found that began after this was called.
     pub(crate) async fn fresh(self: &Arc<Self>) -> T {
-        let mut rung = self.finished.count();
         let wanted = self.ask();
+        self.answered(wanted).await
+    }
+
+    /// Returns what something else says that begins after this was called. No read is made for it.
+    pub(crate) async fn fresh_from_elsewhere(&self) -> T {
+        let wanted = lock(&self.state).begun + 1;
+        self.answered(wanted).await
+    }
+
+    /// Gives what begins now a number.
+    pub(crate) fn begins_elsewhere(&self) -> u64 {
+        let mut state = lock(&self.state);
+        state.begun += 1;
+        state.begun
+    }
+
+    /// Takes what was found by what [began](Self::begins_elsewhere) under a number.
+    pub(crate) fn found_elsewhere(&self, number: u64, value: T) {
+        lock(&self.state).found(number, value);
+        self.finished.ring();
+    }
+
+    async fn answered(&self, wanted: u64) -> T {
         loop {
+            let rung = self.finished.count();
             if let Some((number, value)) = &lock(&self.state).last
                 && *number >= wanted
             {
                 return value.clone();
             }
             self.finished.rung_after(rung).await;
-            rung = self.finished.count();
         }
     }
 
@@ -69,28 +94,37 @@ impl<T: Clone + Send + 'static> SharedRead<T> {
             drop(state);
             let this = Arc::clone(self);
             // A task of its own: a caller that is dropped takes nobody's read with it.
-            self.tasks.spawn(Box::pin(async move { this.read_on().await }));
+            self.tasks.spawn(Box::pin(async move { this.read_on(wanted).await }));
         }
         wanted
     }
 
-    async fn read_on(self: Arc<Self>) {
+    async fn read_on(self: Arc<Self>, mut number: u64) {
         loop {
-            let number = lock(&self.state).begun;
             let value = (self.read)().await;
             let mut state = lock(&self.state);
-            state.last = Some((number, value));
-            let is_last = state.wanted <= number;
+            state.found(number, value);
+            let is_last = state.last.as_ref().is_some_and(|(last, _)| state.wanted <= *last);
             if is_last {
                 state.is_reading = false;
             } else {
                 state.begun += 1;
+                number = state.begun;
             }
             drop(state);
             self.finished.ring();
             if is_last {
                 return;
             }
+        }
+    }
+}
+
+impl<T> State<T> {
+    /// Keeps what began last.
+    fn found(&mut self, number: u64, value: T) {
+        if self.last.as_ref().is_none_or(|(last, _)| *last < number) {
+            self.last = Some((number, value));
         }
     }
 }
@@ -144,5 +178,43 @@ mod tests {
         stepped.settle();
         assert_eq!((poll(&mut late), poll(&mut twin)), (Poll::Ready(2), Poll::Ready(2)));
         assert_eq!(begun.load(Ordering::SeqCst), 2, "two callers shared it");
+    }
+
+    #[test]
+    fn what_is_found_elsewhere_answers_who_asked_before_it_began() {
+        let stepped = Stepped::default();
+        let tasks: Arc<dyn Tasks> = Arc::new(WorkerTasks::new("reads", &stepped));
+        let shared = SharedRead::new(tasks, || Box::pin(std::future::ready("read")));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut poll = |future: &mut Pin<Box<dyn Future<Output = &'static str>>>| {
+            Future::poll(future.as_mut(), &mut context)
+        };
+        let ask = || -> Pin<Box<dyn Future<Output = &'static str>>> {
+            let shared = Arc::clone(&shared);
+            Box::pin(async move { shared.fresh_from_elsewhere().await })
+        };
+        let mut early = ask();
+        assert!(poll(&mut early).is_pending());
+        let (first, second) = (shared.begins_elsewhere(), shared.begins_elsewhere());
+        let mut late = ask();
+        assert!(poll(&mut late).is_pending());
+        shared.found_elsewhere(second, "second");
+        // What began before is no news.
+        shared.found_elsewhere(first, "first");
+        assert_eq!(poll(&mut early), Poll::Ready("second"));
+        assert!(poll(&mut late).is_pending(), "both had begun before");
+        assert!(poll(&mut ask()).is_pending());
+        let mut reader = {
+            let shared = Arc::clone(&shared);
+            let read: Pin<Box<dyn Future<Output = _>>> =
+                Box::pin(async move { shared.fresh().await });
+            read
+        };
+        assert!(poll(&mut reader).is_pending());
+        stepped.settle();
+        assert_eq!(
+            (poll(&mut reader), poll(&mut late)),
+            (Poll::Ready("read"), Poll::Ready("read"))
+        );
     }
 }

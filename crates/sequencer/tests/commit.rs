@@ -7,9 +7,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll, Waker};
+use std::time::Duration;
 
 use carnet_base::commit_encoding::v2;
-use carnet_base::{CommitEntry, Encoding, ErrorKind, Result, Timestamp, block_on};
+use carnet_base::{Clock, CommitEntry, Encoding, ErrorKind, Result, Timestamp, block_on};
 use carnet_sequencer::message::{ClientId, Request, Response, Token};
 use carnet_sequencer::sweep::Marks;
 use carnet_store::cluster::{
@@ -18,7 +19,7 @@ use carnet_store::cluster::{
 use carnet_store::{BeginKind, Begun, CommitLog, Context, Outcome};
 use carnet_txn::{Isolation, reader};
 
-use common::scripted::{Effect, Op};
+use common::scripted::{Effect, Gate, Op};
 use common::{Database, Member, cell, put};
 
 const ENCODINGS: [Encoding; 2] = [Encoding::V2, Encoding::V3];
@@ -146,7 +147,7 @@ fn a_commit_waits_for_all_before_it() {
         leader.log.end(second);
     };
     let before = database.snapshot(&leader);
-    let gate = Arc::new(common::scripted::Gate::default());
+    let gate = Arc::new(Gate::default());
     leader.cluster.script(Op::Put, 1, Effect::Hold(Arc::clone(&gate)));
     let context = Context::unbounded();
     let mut held = start_commit(&database, &leader, &context, put(first, &cell("x"), "one"));
@@ -183,6 +184,74 @@ fn commits_of_a_busy_row_gather() {
         database.run(commit).unwrap();
     }
     assert_eq!(leader.cluster.calls(Op::Put), 2, "all others waited for the first");
+}
+
+/// I7. A group that begins after a strict snapshot was asked for and is applied proves that its
+/// leader leads: the lease is not read for it.
+#[test]
+fn a_begin_takes_the_next_group_for_a_proof() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let (context, begun) = (Context::unbounded(), [(); 2].map(|()| database.writer(&leader)));
+    let lease_reads = leader.cluster.calls(Op::Read(Register::Lease));
+    let gates = [(); 2].map(|()| Arc::new(Gate::default()));
+    gates.iter().for_each(|gate| leader.cluster.script(Op::Put, 1, Effect::Hold(Arc::clone(gate))));
+    let mut keys = ["x", "y"].iter();
+    let [mut first, mut second] = begun.map(|begun| {
+        let request = put(begun, &cell(keys.next().unwrap()), "one");
+        start_commit(&database, &leader, &context, request)
+    });
+    let begin = leader.log.begin(&context, BeginKind::ReadOnly);
+    let mut begin: Pin<Box<dyn Future<Output = _>>> = Box::pin(begin);
+    assert!(poll(&mut begin).is_pending());
+    gates[0].open();
+    let committed = database.run(&mut first).unwrap();
+    database.world.settle();
+    assert!(poll(&mut begin).is_pending(), "that group began before the snapshot was asked for");
+    gates[1].open();
+    assert!(database.run(&mut begin).unwrap().read >= committed);
+    assert!(database.run(&mut second).unwrap() > committed);
+    assert_eq!(leader.cluster.calls(Op::Read(Register::Lease)), lease_reads);
+}
+
+/// A row of the commit table that cannot be written to holds nobody up for long who only reads.
+#[test]
+fn a_begin_does_not_wait_for_a_group_that_hangs() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let (context, begun) = (Context::unbounded(), [(); 2].map(|()| database.writer(&leader)));
+    let _gate = leader.cluster.hold(Op::Put);
+    let mut keys = ["x", "y"].iter();
+    let _commits = begun.map(|begun| {
+        let request = put(begun, &cell(keys.next().unwrap()), "one");
+        start_commit(&database, &leader, &context, request)
+    });
+    let before = database.world.time.now();
+    database.snapshot(&leader);
+    assert!(database.world.time.now().since(before) < Duration::from_millis(100));
+}
+
+/// I7. Nor is a group a proof that a later leader's fence refuses.
+#[test]
+fn a_group_that_is_refused_proves_nothing() {
+    let database = Database::new();
+    let stale = database.start("stale");
+    let (context, begun) = (Context::unbounded(), [(); 2].map(|()| database.writer(&stale)));
+    let gate = stale.cluster.hold(Op::Put);
+    stale.cluster.hold(Op::Set(Register::Lease));
+    let mut keys = ["x", "y"].iter();
+    let _commits = begun.map(|begun| {
+        let request = put(begun, &cell(keys.next().unwrap()), "old");
+        start_commit(&database, &stale, &context, request)
+    });
+    let next = database.start("next");
+    database.let_lease_run_out();
+    let commit = database.put(&next, &cell("z"), "new");
+    let begin = stale.log.begin(&context, BeginKind::ReadOnly);
+    let mut begin: Pin<Box<dyn Future<Output = _>>> = Box::pin(begin);
+    assert!(poll(&mut begin).is_pending());
+    gate.open();
+    assert!(database.run(&mut begin).unwrap().read >= commit);
 }
 
 /// I2. Nothing is decided before a majority has the cells.
