@@ -8,15 +8,15 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use carnet::cluster::Requests;
 use carnet::{Db, Error, Isolation, Key, Result, Table, record};
-use carnet_base::{Clock, Rng, SeededRng, SystemClock};
+use carnet_base::{Clock, Rng, SeededRng, SystemClock, block_on};
 use clap::Args;
+use futures::future::try_join_all;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,8 @@ type Accounts = Table<Key<(i64,)>, Account>;
 const BALANCE: i64 = 1_000;
 /// Accounts are made by so many a transaction.
 const LOADED_AT_ONCE: i64 = 200;
+/// Clients are tasks of so many threads.
+const THREADS: usize = 2;
 
 /// Transfers between two of many accounts of a database over a cluster, beside peers.
 #[derive(Args)]
@@ -201,51 +203,54 @@ impl Transfers {
         clients: usize,
         seed: u64,
     ) -> Result<Turn> {
-        let (clock, barrier, tries) = (SystemClock, Barrier::new(clients + 1), AtomicU64::new(0));
+        let (clock, tries) = (SystemClock, AtomicU64::new(0));
         let time = Duration::from_secs(self.seconds);
-        let client = |number: usize| -> Result<Histogram<u64>> {
+        let begin = clock.now();
+        let tries = &tries;
+        let client = async |number: usize| {
             let number = u64::try_from(number).unwrap_or(0);
             let mut rng = SeededRng::new(seed << 32 | number);
             let mut took = histogram();
-            barrier.wait();
-            let begin = clock.now();
             let mut last = begin;
             while last.since(begin) < time {
                 let (from, to) = self.two(&mut rng);
                 let transfer = db.transaction().isolation(isolation);
-                transfer.transact(|tx| {
+                let (from, to) = (&from, &to);
+                let transferred = transfer.run(|tx| async move {
                     tries.fetch_add(1, Ordering::Relaxed);
-                    let read =
-                        |key| Ok::<_, Error>(accounts.get(tx, key)?.map_or(0, |of| of.balance));
-                    let (a, b) = (read(&from)?, read(&to)?);
-                    accounts.put(tx, &from, &Account { balance: a - 1 })?;
-                    accounts.put(tx, &to, &Account { balance: b + 1 })
-                })?;
+                    let a = accounts.get(&tx, from).await?.map_or(0, |of| of.balance);
+                    let b = accounts.get(&tx, to).await?.map_or(0, |of| of.balance);
+                    accounts.put(&tx, from, &Account { balance: a - 1 }).await?;
+                    accounts.put(&tx, to, &Account { balance: b + 1 }).await
+                });
+                transferred.await?;
                 let now = clock.now();
                 took.saturating_record(u64::try_from(now.since(last).as_micros()).unwrap_or(0));
                 last = now;
             }
-            Ok(took)
+            Ok::<_, Error>(took)
         };
         let (took, elapsed) = thread::scope(|scope| {
-            let clients: Vec<_> = (0..clients)
-                .map(|number| {
+            let threads: Vec<_> = (0..clients.min(THREADS))
+                .map(|thread| {
                     let client = &client;
-                    scope.spawn(move || client(number))
+                    scope.spawn(move || {
+                        let clients = (thread..clients).step_by(THREADS).map(client);
+                        block_on(try_join_all(clients))
+                    })
                 })
                 .collect();
-            barrier.wait();
-            let begin = clock.now();
             let mut all = histogram();
-            for client in clients {
-                let took = client.join().expect("no client panics")?;
-                all.add(&took).expect("all histograms have the same bounds");
+            for thread in threads {
+                for took in thread.join().expect("no client panics")? {
+                    all.add(&took).expect("all histograms have the same bounds");
+                }
             }
             Ok::<_, Error>((all, clock.now().since(begin)))
         })?;
         Ok(Turn {
             committed: took.len(),
-            again: tries.into_inner() - took.len(),
+            again: tries.load(Ordering::Relaxed) - took.len(),
             seconds: elapsed.as_secs_f64(),
             p50_us: took.value_at_quantile(0.5),
             p99_us: took.value_at_quantile(0.99),
