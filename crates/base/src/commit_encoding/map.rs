@@ -11,10 +11,14 @@
 //! atomic change that installs another encoding behind `valid_through`; nothing is copied, and
 //! nobody stops.
 //!
+//! A restore leaves out timestamps that an older life of the database may have used. Such a *gap* has
+//! no entries, and nobody need look for any.
+//!
 //! ```text
-//!  0  version        u8, 1
+//!  0  version        u8: 1, or 2 where there are gaps
 //!  1  valid_through  u64, big-endian
-//!  9  n times        first u64, encoding u8       rising, the first one at 0
+//!  9  of version 2   number of gaps u16, of each from u64, to u64: rising, not touching
+//!  …  n times        first u64, encoding u8       rising, the first one at 0
 //! ```
 
 use bytes::Bytes;
@@ -24,10 +28,14 @@ use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 
 const VERSION: u8 = 1;
+const GAPS_VERSION: u8 = 2;
 const FRAME_BYTES: usize = 9;
 const SPAN_BYTES: usize = 9;
+const GAP_BYTES: usize = 16;
 /// More migrations than anybody makes.
 const SPANS_MAX: usize = 4096;
+/// More restores than anybody makes.
+const GAPS_MAX: usize = 4096;
 
 /// The map from starts to encodings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,13 +43,15 @@ pub struct EncodingMap {
     valid_through: Timestamp,
     /// Where each encoding begins.
     spans: Vec<(Timestamp, Encoding)>,
+    /// From here to there no start was ever handed out.
+    gaps: Vec<(Timestamp, Timestamp)>,
 }
 
 impl EncodingMap {
     /// Makes the map of a new database.
     #[must_use]
     pub fn starting_with(encoding: Encoding, valid_through: Timestamp) -> Self {
-        Self { valid_through, spans: vec![(Timestamp::ZERO, encoding)] }
+        Self { valid_through, spans: vec![(Timestamp::ZERO, encoding)], gaps: Vec::new() }
     }
 
     /// Returns the last start for which the map says anything.
@@ -65,27 +75,47 @@ impl EncodingMap {
         self.spans.iter().copied()
     }
 
-    /// Returns the encodings of the starts in `from..to`, as far as that is decided.
+    /// Returns the encodings of the starts in `from..to`, as far as that is decided; none where all
+    /// of it is a gap.
     pub fn encodings_between(
         &self,
         from: Timestamp,
         to: Timestamp,
     ) -> impl Iterator<Item = Encoding> {
         let behind = self.spans.iter().skip(1).map(|(first, _)| Some(*first)).chain([None]);
+        let is_gap = self.gaps.iter().any(|gap| gap.0 <= from && to <= gap.1);
         let overlaps = move |first: Timestamp, next: Option<Timestamp>| {
             first < to && next.is_none_or(|next| next > from)
         };
         self.spans
             .iter()
             .zip(behind)
-            .filter(move |((first, _), next)| overlaps(*first, *next))
+            .filter(move |((first, _), next)| !is_gap && overlaps(*first, *next))
             .map(|((_, encoding), _)| *encoding)
     }
 
     /// The same map, saying the same for further starts.
     #[must_use]
     pub fn extended(&self, valid_through: Timestamp) -> Self {
-        Self { valid_through: self.valid_through.max(valid_through), spans: self.spans.clone() }
+        Self { valid_through: self.valid_through.max(valid_through), ..self.clone() }
+    }
+
+    /// The same map, in which no start of `from..to` has an entry. Both lie above all gaps that it
+    /// has.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where they do not; `Unavailable` after thousands of gaps.
+    pub fn with_gap(&self, from: Timestamp, to: Timestamp) -> Result<Self> {
+        let mut gaps = self.gaps.clone();
+        if from >= to || gaps.last().is_some_and(|gap| gap.1 >= from) {
+            return Err(Error::invalid(format!("a gap from {from} to {to}")));
+        }
+        if gaps.len() == GAPS_MAX {
+            return Err(Error::unavailable("the database was restored too often"));
+        }
+        gaps.push((from, to));
+        Ok(Self { gaps, ..self.clone() })
     }
 
     /// The same map, with another encoding for what it said nothing of.
@@ -105,15 +135,23 @@ impl EncodingMap {
         if spans.len() > SPANS_MAX {
             return Err(Error::unavailable("the commit table was migrated too often"));
         }
-        Ok(Self { valid_through: self.valid_through, spans })
+        Ok(Self { spans, ..self.clone() })
     }
 
     /// Returns the map's bytes.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let mut bytes = Vec::with_capacity(FRAME_BYTES + self.spans.len() * SPAN_BYTES);
-        bytes.push(VERSION);
+        bytes.push(if self.gaps.is_empty() { VERSION } else { GAPS_VERSION });
         bytes.extend(self.valid_through.get().to_be_bytes());
+        if !self.gaps.is_empty() {
+            let count = u16::try_from(self.gaps.len()).expect("there are at most GAPS_MAX");
+            bytes.extend(count.to_be_bytes());
+            for (from, to) in &self.gaps {
+                bytes.extend(from.get().to_be_bytes());
+                bytes.extend(to.get().to_be_bytes());
+            }
+        }
         for (first, encoding) in &self.spans {
             bytes.extend(first.get().to_be_bytes());
             bytes.push(encoding.version());
@@ -130,13 +168,32 @@ impl EncodingMap {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let corrupted = || Error::corrupted("the map of commit encodings is damaged");
         let (&version, rest) = bytes.split_first().ok_or_else(corrupted)?;
-        if version != VERSION {
+        if !matches!(version, VERSION | GAPS_VERSION) {
             let message = format!("a map of commit encodings of version {version}");
             return Err(Error::unsupported(message));
         }
         let timestamp =
             |bytes: [u8; 8]| Timestamp::new(u64::from_be_bytes(bytes)).ok_or_else(corrupted);
-        let (valid_through, rest) = rest.split_first_chunk().ok_or_else(corrupted)?;
+        let (valid_through, mut rest) = rest.split_first_chunk().ok_or_else(corrupted)?;
+        let mut gaps: Vec<(Timestamp, Timestamp)> = Vec::new();
+        if version == GAPS_VERSION {
+            let (count, behind) = rest.split_first_chunk().ok_or_else(corrupted)?;
+            let count = usize::from(u16::from_be_bytes(*count));
+            let (list, behind) =
+                behind.split_at_checked(count * GAP_BYTES).ok_or_else(corrupted)?;
+            rest = behind;
+            for &[a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] in list.as_chunks().0 {
+                let from = timestamp([a, b, c, d, e, f, g, h])?;
+                let to = timestamp([i, j, k, l, m, n, o, p])?;
+                if from >= to || gaps.last().is_some_and(|gap| gap.1 >= from) {
+                    return Err(corrupted());
+                }
+                gaps.push((from, to));
+            }
+            if gaps.is_empty() || gaps.len() > GAPS_MAX {
+                return Err(corrupted());
+            }
+        }
         let (chunks, left) = rest.as_chunks::<SPAN_BYTES>();
         if !left.is_empty() || chunks.len() > SPANS_MAX {
             return Err(corrupted());
@@ -155,7 +212,7 @@ impl EncodingMap {
         if spans.is_empty() {
             return Err(corrupted());
         }
-        Ok(Self { valid_through: timestamp(*valid_through)?, spans })
+        Ok(Self { valid_through: timestamp(*valid_through)?, spans, gaps })
     }
 }
 
@@ -196,9 +253,22 @@ mod tests {
     }
 
     #[test]
+    fn nobody_looks_for_entries_in_a_gap() {
+        let map = migrated().with_gap(at(130), at(180)).unwrap();
+        let between = |from, to| map.encodings_between(at(from), at(to)).collect::<Vec<_>>();
+        assert_eq!((between(130, 180), between(140, 150)), (vec![], vec![]));
+        assert_eq!(between(129, 131), [Encoding::V3]);
+        assert_eq!(between(179, 181), [Encoding::V3]);
+        assert!(map.with_gap(at(180), at(190)).is_err() && map.with_gap(at(190), at(190)).is_err());
+        let two = map.with_gap(at(190), at(195)).unwrap();
+        assert_eq!(EncodingMap::decode(&two.encode()).unwrap(), two);
+        assert_eq!(two.extended(at(300)).followed_by(Encoding::V2).unwrap().gaps, two.gaps);
+    }
+
+    #[test]
     fn a_map_comes_back_from_its_bytes_and_damage_is_refused() {
-        let good = migrated().encode();
-        assert_eq!(EncodingMap::decode(&good).unwrap(), migrated());
+        let good = migrated().with_gap(at(130), at(180)).unwrap().encode();
+        assert_eq!(EncodingMap::decode(&migrated().encode()).unwrap(), migrated());
         let unknown = [&good[..good.len() - 1], &[4]].concat();
         assert_eq!(EncodingMap::decode(&unknown).unwrap_err().kind(), ErrorKind::Unsupported);
         for seed in 0..10_000 {
