@@ -35,11 +35,7 @@ impl CqlCluster {
     /// `Invalid` for options that cannot be; `Unavailable` where no node answers or takes the
     /// schema.
     pub async fn connect(options: &CqlOptions, clock: Arc<dyn Clock>) -> Result<Self> {
-        options.check()?;
-        let session = Session::connect(options).await?;
-        let creating = tokio::sync::Mutex::new(());
-        let (tables, loads) = (RwLock::default(), Loads::default());
-        let cluster = Self { session, clock, tables, creating, loads };
+        let cluster = Self::reach(options, clock).await?;
         // A role that may not create keyspaces can use one that is there.
         if cluster.names(Statement::KeyspaceName).await?.is_empty() {
             let text = keyspace_text(&options.keyspace, &options.replication);
@@ -51,6 +47,36 @@ impl CqlCluster {
         }
         cluster.session.learn_replicas().await?;
         Ok(cluster)
+    }
+
+    /// Connects to a cluster on which a database is, and creates nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`CqlCluster::connect`]; `Invalid` where the keyspace lacks a table that every database has.
+    pub async fn connect_to_existing(options: &CqlOptions, clock: Arc<dyn Clock>) -> Result<Self> {
+        let cluster = Self::reach(options, clock).await?;
+        let known = cluster.names(Statement::TableNames).await?;
+        for table in NewTable::of_every_database() {
+            if !known.contains(&table.name) {
+                let (keyspace, name) = (cluster.session.keyspace(), &table.name);
+                return Err(Error::invalid(format!(
+                    "there is no table {keyspace}.{name}: this is no database of Carnet's, or not \
+                     all of it"
+                )));
+            }
+            cluster.session.await_table(&table.name).await?;
+        }
+        cluster.session.learn_replicas().await?;
+        Ok(cluster)
+    }
+
+    async fn reach(options: &CqlOptions, clock: Arc<dyn Clock>) -> Result<Self> {
+        options.check()?;
+        let session = Session::connect(options).await?;
+        let creating = tokio::sync::Mutex::new(());
+        let (tables, loads) = (RwLock::default(), Loads::default());
+        Ok(Self { session, clock, tables, creating, loads })
     }
 
     /// Returns the runtime whose threads speak to the cluster, for what belongs to the same database.

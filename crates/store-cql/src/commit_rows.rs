@@ -11,7 +11,7 @@ use scylla::response::query_result::QueryRowsResult;
 use crate::answer::{Misread, epoch_of};
 use crate::cluster::CqlCluster;
 use crate::fault::{Access, misunderstood};
-use crate::session::Bind;
+use crate::session::{Bind, How};
 use crate::statement::{Commits, Statement};
 
 /// How many columns one read names.
@@ -88,19 +88,7 @@ impl CommitRows for CqlCluster {
         after: Option<&Bytes>,
         limit: usize,
     ) -> Faulty<EntryPage> {
-        let from = after.map_or_else(Vec::new, |after| [&after[..], &[0]].concat());
-        let limit = limit.clamp(1, i32::MAX as usize - 1);
-        // One more, to know whether there is one.
-        let rows_max = i32::try_from(limit + 1).unwrap_or(i32::MAX);
-        let values = [Bind::Blob(&row.row), Bind::Blob(&from), Bind::Int(rows_max)];
-        let statement = of(row, Commits::From);
-        let rows = self.session.rows(self.session.read(), statement, &values).await?;
-        let mut entries = entries_of(&rows)?;
-        let has_more = entries.len() > limit;
-        entries.truncate(limit);
-        let last = entries.last().map(|entry| entry.column.clone());
-        entries.retain(has_value);
-        Ok(EntryPage { resume_after: last.filter(|_| has_more), entries })
+        self.scan_row(self.session.read(), row, after, limit).await
     }
 
     async fn delete_entries(&self, row: &CommitRow, columns: &[Bytes]) -> Faulty<()> {
@@ -128,6 +116,29 @@ impl CommitRows for CqlCluster {
 }
 
 impl CqlCluster {
+    /// Reads a page of a row's entries.
+    pub(crate) async fn scan_row(
+        &self,
+        how: How,
+        row: &CommitRow,
+        after: Option<&Bytes>,
+        limit: usize,
+    ) -> Faulty<EntryPage> {
+        let from = after.map_or_else(Vec::new, |after| [&after[..], &[0]].concat());
+        let limit = limit.clamp(1, i32::MAX as usize - 1);
+        // One more, to know whether there is one.
+        let rows_max = i32::try_from(limit + 1).unwrap_or(i32::MAX);
+        let values = [Bind::Blob(&row.row), Bind::Blob(&from), Bind::Int(rows_max)];
+        let statement = of(row, Commits::From);
+        let rows = self.session.rows(how, statement, &values).await?;
+        let mut entries = entries_of(&rows)?;
+        let has_more = entries.len() > limit;
+        entries.truncate(limit);
+        let last = entries.last().map(|entry| entry.column.clone());
+        entries.retain(has_value);
+        Ok(EntryPage { resume_after: last.filter(|_| has_more), entries })
+    }
+
     async fn decide_row(
         &self,
         entries: &[NewEntry],

@@ -22,7 +22,7 @@
 //! | `fault` | what is certain after an error of the driver | error by error |
 //! | `partition` | under which key a partition is kept | key by key |
 //! | `span` | which tokens and partitions a range is | against the range itself |
-//! | `cells`, `load`, `commit_rows`, `registers`, `scan`, `foreign` | – they act | on a real Cassandra |
+//! | `cells`, `load`, `commit_rows`, `restored`, `registers`, `scan`, `foreign` | – they act | on a real Cassandra |
 //!
 //! # Invariants
 //!
@@ -46,6 +46,7 @@ mod options;
 mod partition;
 mod registers;
 mod requests;
+mod restored;
 mod scan;
 mod schema;
 mod session;

@@ -69,6 +69,8 @@ pub(crate) enum Commits {
     Put,
     /// An entry that must be there: a part of a batch.
     Touch,
+    /// An entry that is something else from then on: a part of a batch.
+    Overwrite,
     Confirm,
     Delete,
     /// Entries by their columns.
@@ -220,6 +222,9 @@ impl Commits {
             Self::Touch => {
                 format!("UPDATE {table} SET s = ? WHERE row = ? AND col = ? IF s = ?")
             }
+            Self::Overwrite => {
+                format!("UPDATE {table} SET s = ?, c = ? WHERE row = ? AND col = ? IF s = ?")
+            }
             Self::Confirm => format!("UPDATE {table} SET c = ? WHERE row = ? AND col = ?"),
             Self::Delete => format!("DELETE FROM {table} WHERE row = ? AND col = ?"),
             Self::Named => format!("SELECT col, s, c FROM {table} WHERE row = ? AND col IN ?"),
@@ -296,7 +301,9 @@ mod tests {
 
     #[test]
     fn conditional_statements_name_no_time() {
-        for of in [Commits::Fence, Commits::Put, Commits::Touch, Commits::MoveEpoch] {
+        for of in
+            [Commits::Fence, Commits::Put, Commits::Touch, Commits::Overwrite, Commits::MoveEpoch]
+        {
             let text = commits(of);
             assert!(text.contains(" IF ") && !text.contains("TIMESTAMP"), "{text}");
             assert!(text.contains("ks.commits3"), "{text}");

@@ -12,5 +12,6 @@ mod keyspace;
 mod many;
 mod node;
 mod registers;
+mod restored;
 mod schema;
 mod tls;

@@ -1,5 +1,7 @@
 //! A cluster in memory that never fails: linearizable, and of one replica.
 
+mod copy;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +17,8 @@ use super::fault::Faulty;
 use super::registers::{ReadMode, Register, Registers, SetAnswer};
 use crate::cell_store::{Page, PageLimit, RangeRequest};
 use crate::context::Context;
+
+pub use copy::Part;
 
 /// A cluster in memory. Nothing survives it, and every call ends at once.
 #[derive(Debug, Default)]

@@ -42,6 +42,7 @@ mod commit_rows;
 mod fault;
 mod memory;
 mod registers;
+mod restored;
 
 pub use cells::{
     Acknowledge, CellVersions, ClusterCells, Statement, VersionName, VersionPage, VersionWrite,
@@ -50,8 +51,9 @@ pub use commit_rows::{
     CommitRow, CommitRows, CommitTable, EntryPage, NewEntry, RowAnswer, StoredEntry,
 };
 pub use fault::{Fault, Faulty};
-pub use memory::MemoryCluster;
+pub use memory::{MemoryCluster, Part};
 pub use registers::{ReadMode, Register, Registers, SetAnswer};
+pub use restored::{Overwrite, RestoredRows};
 
 /// Everything that Carnet asks of a cluster.
 pub trait Cluster: ClusterCells + CommitRows + Registers {}

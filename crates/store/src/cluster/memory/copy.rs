@@ -1,0 +1,150 @@
+//! Copies of a cluster in memory, part by part, as tools of its operators make them.
+
+use carnet_base::{Bytes, CellKey, TableId};
+
+use super::{MemoryCluster, Row, Stored};
+use crate::cluster::commit_rows::{CommitRow, CommitRows, CommitTable, EntryPage, RowAnswer};
+use crate::cluster::fault::Faulty;
+use crate::cluster::restored::{Overwrite, RestoredRows};
+
+/// What is copied at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The cells of a table.
+    Cells(TableId),
+    /// A commit table.
+    Commits(CommitTable),
+    /// The registers.
+    Registers,
+}
+
+impl MemoryCluster {
+    /// Puts a part of another cluster, as it is now, in the place of this one's.
+    pub fn copy_part(&self, from: &Self, part: Part) {
+        // One after the other: two clusters that copy each other must not wait for each other.
+        match part {
+            Part::Cells(table) => {
+                let of_table = |key: &CellKey| key.table() == table;
+                let source = from.lock();
+                let cells: Vec<_> = source
+                    .cells
+                    .iter()
+                    .filter(|(key, _)| of_table(key))
+                    .map(|(key, versions)| {
+                        let copies = versions.iter().map(|(start, stored)| (*start, stored.copy()));
+                        (key.clone(), copies.collect())
+                    })
+                    .collect();
+                let floors: Vec<_> = source
+                    .floors
+                    .iter()
+                    .filter(|(key, _)| of_table(key))
+                    .map(|(key, floor)| (key.clone(), *floor))
+                    .collect();
+                drop(source);
+                let mut state = self.lock();
+                state.cells.retain(|key, _| !of_table(key));
+                state.floors.retain(|key, _| !of_table(key));
+                state.cells.extend(cells);
+                state.floors.extend(floors);
+            }
+            Part::Commits(table) => {
+                let source = from.lock();
+                let of_table = |row: &CommitRow| row.table == table;
+                let copy = |row: &Row| Row { epoch: row.epoch, entries: row.entries.clone() };
+                let rows: Vec<_> = source
+                    .rows
+                    .iter()
+                    .filter(|(row, _)| of_table(row))
+                    .map(|(name, row)| (name.clone(), copy(row)))
+                    .collect();
+                drop(source);
+                let mut state = self.lock();
+                state.rows.retain(|row, _| !of_table(row));
+                state.rows.extend(rows);
+            }
+            Part::Registers => {
+                let registers = from.lock().registers.clone();
+                self.lock().registers = registers;
+            }
+        }
+    }
+}
+
+impl Stored {
+    fn copy(&self) -> Self {
+        Self { write: self.write.clone(), stamp: self.stamp, is_deleted: self.is_deleted }
+    }
+}
+
+impl RestoredRows for MemoryCluster {
+    async fn scan_replicas(
+        &self,
+        row: &CommitRow,
+        after: Option<&Bytes>,
+        limit: usize,
+    ) -> Faulty<EntryPage> {
+        self.scan_entries(row, after, limit).await
+    }
+
+    async fn overwrite(&self, row: &CommitRow, entries: &[Overwrite]) -> Faulty<RowAnswer> {
+        self.round(|state| {
+            let row = state.rows.entry(row.clone()).or_default();
+            let holds = |entry: &Overwrite| {
+                let staged = row.entries.get(&entry.column).and_then(|(staged, _)| staged.as_ref());
+                staged == entry.expected.as_ref()
+            };
+            if !entries.iter().all(holds) {
+                return Ok(row.refusal(&[]));
+            }
+            for Overwrite { column, staged, confirmed, .. } in entries {
+                row.entries.insert(column.clone(), (Some(staged.clone()), confirmed.clone()));
+            }
+            Ok(RowAnswer::Applied)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::{Epoch, block_on};
+
+    use super::*;
+    use crate::cluster::commit_rows::NewEntry;
+
+    #[test]
+    fn what_is_written_over_must_be_what_was_seen() {
+        let cluster = MemoryCluster::new();
+        let row = CommitRow { table: CommitTable::V3, row: Bytes::from_static(b"r") };
+        let put = [NewEntry { column: "a".into(), value: "1".into() }];
+        block_on(cluster.put_unless_exists(&row, None, &put)).unwrap();
+        block_on(cluster.confirm(&row, &put)).unwrap();
+        let over = |column: &'static str, expected: Option<&'static str>| Overwrite {
+            column: column.into(),
+            expected: expected.map(Bytes::from),
+            staged: "A".into(),
+            confirmed: Some("A".into()),
+        };
+        let overwrite = |entries: &[Overwrite]| block_on(cluster.overwrite(&row, entries)).unwrap();
+        let refused = overwrite(&[over("b", None), over("a", Some("2"))]);
+        assert!(matches!(refused, RowAnswer::Refused { .. }));
+        assert_eq!(overwrite(&[over("b", None), over("a", Some("1"))]), RowAnswer::Applied);
+        let page = block_on(cluster.scan_replicas(&row, None, 10)).unwrap();
+        let values: Vec<_> = page.entries.iter().map(|entry| entry.confirmed.as_deref()).collect();
+        assert_eq!(values, [Some(&b"A"[..]); 2]);
+    }
+
+    #[test]
+    fn a_part_takes_the_place_of_what_was_there() {
+        let (source, copy) = (MemoryCluster::new(), MemoryCluster::new());
+        let row = |name: &'static str| CommitRow { table: CommitTable::V3, row: name.into() };
+        block_on(source.move_epoch(&row("r"), None, Epoch(3))).unwrap();
+        block_on(copy.move_epoch(&row("other"), None, Epoch(9))).unwrap();
+        copy.copy_part(&source, Part::Commits(CommitTable::V2));
+        assert!(copy.lock().rows.contains_key(&row("other")));
+        copy.copy_part(&source, Part::Commits(CommitTable::V3));
+        let rows: Vec<_> =
+            copy.lock().rows.iter().map(|(row, of)| (row.clone(), of.epoch)).collect();
+        assert_eq!(rows, [(row("r"), Some(Epoch(3)))]);
+    }
+}
