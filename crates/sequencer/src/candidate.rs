@@ -194,7 +194,9 @@ impl Candidate {
             Some((before, since)) if before == lease => since,
             _ => now,
         };
-        if lease.released || now.since(since) >= self.options.timeout {
+        let is_silent = now.since(since) >= self.options.timeout;
+        // What is half restored nobody may serve, however long it takes.
+        if !lease.is_restoring && (lease.released || is_silent) {
             return self.take(Some(lease), now);
         }
         self.state = State::Watching { seen: Some((lease, since)) };
@@ -216,6 +218,7 @@ impl Candidate {
             fence_from: expected.as_ref().map_or(first, |old| old.fence_from),
             wall: expected.as_ref().map_or((Timestamp::ZERO, WallTime(i64::MIN)), |old| old.wall),
             released: false,
+            is_restoring: false,
             owner: self.owner.clone(),
         };
         self.setting(expected, new, Then::Fence { first })

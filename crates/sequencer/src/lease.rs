@@ -8,7 +8,7 @@
 //!  25  fence_from   u64
 //!  33  wall at      u64     a timestamp, and the wall time at which it was the latest
 //!  41  wall         i64
-//!  49  released     u8, 0 or 1
+//!  49  state        u8: 0 held, 1 released, 2 restoring
 //!  50  nonce        u64
 //!  58  address      UTF-8, to the end
 //! ```
@@ -79,6 +79,8 @@ pub struct Lease {
     pub wall: (Timestamp, WallTime),
     /// The owner has given it up: nobody has to wait.
     pub released: bool,
+    /// A restore is under way, or was cut short: nobody leads before it has ended.
+    pub is_restoring: bool,
     /// Who leads.
     pub owner: Owner,
 }
@@ -95,7 +97,11 @@ impl Lease {
         bytes.extend(self.fence_from.get().to_be_bytes());
         bytes.extend(self.wall.0.get().to_be_bytes());
         bytes.extend(self.wall.1.0.to_be_bytes());
-        bytes.push(u8::from(self.released));
+        bytes.push(match (self.released, self.is_restoring) {
+            (false, false) => 0,
+            (true, _) => 1,
+            (false, true) => 2,
+        });
         bytes.extend(self.owner.nonce.to_be_bytes());
         bytes.extend(self.owner.address.0.as_bytes());
         bytes.into()
@@ -120,9 +126,10 @@ impl Lease {
             u64::from_be_bytes(*field)
         };
         let timestamp = |at| Timestamp::new(number(at)).ok_or_else(corrupted);
-        let released = match frame[49] {
-            0 => false,
-            1 => true,
+        let (released, is_restoring) = match frame[49] {
+            0 => (false, false),
+            1 => (true, false),
+            2 => (false, true),
             _ => return Err(corrupted()),
         };
         let address = String::from_utf8(address.to_vec()).map_err(|_| corrupted())?;
@@ -133,6 +140,7 @@ impl Lease {
             fence_from: timestamp(25)?,
             wall: (timestamp(33)?, WallTime(number(41).cast_signed())),
             released,
+            is_restoring,
             owner: Owner {
                 nonce: number(50),
                 address: Address::new(address).map_err(|_| corrupted())?,
@@ -156,6 +164,7 @@ mod tests {
             fence_from: at(300),
             wall: (at(299), WallTime(-5)),
             released: true,
+            is_restoring: false,
             owner: Owner { nonce: 0xfeed, address: Address::new("10.0.0.1:7000").unwrap() },
         }
     }
@@ -165,6 +174,8 @@ mod tests {
         let bytes = lease().encode();
         assert_eq!((bytes.len(), bytes[8], bytes[49]), (58 + 13, 7, 1));
         assert_eq!(Lease::decode(&bytes).unwrap(), lease());
+        let restoring = Lease { released: false, is_restoring: true, ..lease() };
+        assert_eq!(Lease::decode(&restoring.encode()).unwrap(), restoring);
         let newer = [&[2], &bytes[1..]].concat();
         assert_eq!(Lease::decode(&newer).unwrap_err().kind(), ErrorKind::Unsupported);
     }

@@ -47,7 +47,8 @@
 //!
 //! What decides is pure and has no clock: `candidate` (who leads), `fence` (one row), the remainder
 //! loop (entries of one row), `groups` and `lanes` (what goes together), `prefix` (how far P is), `clients`
-//! (whose snapshots are open). What acts is thin: `node`, `leader`, `log`. Tasks, time and the
+//! (whose snapshots are open). [`backup`] makes a prefix of commits of a copy that others took of the
+//! cluster. What acts is thin: `node`, `leader`, `log`. Tasks, time and the
 //! network enter by doors ([`Doors`], [`Transport`]); only [`wire`], the network over TCP, has a
 //! runtime behind it.
 //!
@@ -56,6 +57,7 @@
 //! A replication protocol, locks, clocks that safety rests on. Not built yet: spilling large
 //! transactions.
 
+pub mod backup;
 mod candidate;
 mod clients;
 pub mod commit_table;

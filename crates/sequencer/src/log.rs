@@ -16,6 +16,7 @@ use carnet_store::{
     RangeRequest, Slot,
 };
 
+use crate::backup::{Backup, Held};
 use crate::commit_table::CommitTable;
 use crate::doors::{Doors, MakeOrder, Options};
 use crate::futures::{First, first};
@@ -190,6 +191,28 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
     /// As [`CommitTable::migrate`].
     pub async fn migrate(&self, to: Encoding) -> Result<Option<Timestamp>> {
         self.commit_table().migrate(to).await
+    }
+
+    /// Begins a backup: the tables of the cluster may be copied from here on, until it is finished.
+    /// The sweep is held, whoever leads. `id` names it, and was never used before.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`, also where another backup is under way.
+    pub async fn begin_backup(&self, id: u64) -> Result<Backup<C>> {
+        let node = &self.inner.node;
+        let held = Held::take(Arc::clone(node.table()), node.doors().clone(), id).await?;
+        // What it sees is final, and it is drawn while the sweep is held.
+        match self.begin(&Context::unbounded(), BeginKind::ReadOnly).await {
+            Ok(begun) => {
+                self.end(begun);
+                held.starting_at(begun.read).await
+            }
+            Err(error) => {
+                held.give_up().await;
+                Err(error)
+            }
+        }
     }
 
     /// Sweeps what no snapshot sees, here and now, whatever the retention: versions that are

@@ -262,7 +262,12 @@ impl<C: Cluster> CommitTable<C> {
         all(fences, FENCES_AT_ONCE).await
     }
 
-    fn rows_between(&self, from: Timestamp, to: Timestamp) -> Result<BTreeSet<CommitRow>> {
+    /// Returns the rows that starts in `from..to` may use, as far as the map that was read says.
+    pub(crate) fn rows_between(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<BTreeSet<CommitRow>> {
         let map = lock(&self.map).clone();
         let mut rows = BTreeSet::new();
         let (Some(map), Some(last)) = (map, to.previous()) else { return Ok(rows) };

@@ -1,15 +1,30 @@
 //! How far the sweep has come, as every process reads it.
 //!
 //! ```text
-//!   0  version       u8, 1
+//!   0  version       u8: 1, or 2 while a backup holds the sweep
 //!   1  versions      u64, big-endian like all that follow
 //!   9  entries       u64
 //!  17  entries_from  u64
+//!  25  hold's id       u64   of version 2 alone
+//!  33  hold's renewal  u64
 //! ```
+//!
+//! The hold stands in the same register as the marks, so that no mark is raised past it: whoever
+//! raises one compares the whole value.
 
 use carnet_base::{Bytes, Error, Result, Timestamp};
 
 const VERSION: u8 = 1;
+const HELD_VERSION: u8 = 2;
+
+/// A backup that holds the sweep: no mark is raised while it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Whose.
+    pub id: u64,
+    /// Counts what its owner wrote: while it grows, he lives.
+    pub renewal: u64,
+}
 
 /// The sweep's marks. Each only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,25 +36,32 @@ pub struct Marks {
     pub entries: Timestamp,
     /// No entry of a start below it is left, but for markers that were put late.
     pub entries_from: Timestamp,
+    /// Who holds them where they are.
+    pub hold: Option<Hold>,
 }
 
 impl Marks {
-    /// Returns the later of each two.
+    /// Returns the later of each two, and the hold as it is.
     #[must_use]
     pub fn raised(self, to: Self) -> Self {
         Self {
             versions: self.versions.max(to.versions),
             entries: self.entries.max(to.entries),
             entries_from: self.entries_from.max(to.entries_from),
+            hold: self.hold,
         }
     }
 
     /// Returns the marks' bytes.
     #[must_use]
     pub fn encode(&self) -> Bytes {
-        let mut bytes = vec![VERSION];
+        let mut bytes = vec![if self.hold.is_some() { HELD_VERSION } else { VERSION }];
         for mark in [self.versions, self.entries, self.entries_from] {
             bytes.extend(mark.get().to_be_bytes());
+        }
+        if let Some(Hold { id, renewal }) = self.hold {
+            bytes.extend(id.to_be_bytes());
+            bytes.extend(renewal.to_be_bytes());
         }
         bytes.into()
     }
@@ -53,17 +75,24 @@ impl Marks {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let corrupted = || Error::corrupted("the sweep's marks are damaged");
         let (&version, marks) = bytes.split_first().ok_or_else(corrupted)?;
-        if version != VERSION {
-            return Err(Error::unsupported(format!("marks of the sweep of version {version}")));
-        }
-        let (&[versions, entries, entries_from], []) = marks.as_chunks::<8>() else {
-            return Err(corrupted());
+        let numbers = marks.as_chunks::<8>();
+        let (versions, entries, entries_from, hold) = match (version, numbers) {
+            (VERSION, (&[versions, entries, from], [])) => (versions, entries, from, None),
+            (HELD_VERSION, (&[versions, entries, from, id, renewal], [])) => {
+                let [id, renewal] = [id, renewal].map(u64::from_be_bytes);
+                (versions, entries, from, Some(Hold { id, renewal }))
+            }
+            (VERSION | HELD_VERSION, _) => return Err(corrupted()),
+            _ => {
+                return Err(Error::unsupported(format!("marks of the sweep of version {version}")));
+            }
         };
         let mark = |bytes| Timestamp::new(u64::from_be_bytes(bytes)).ok_or_else(corrupted);
         Ok(Self {
             versions: mark(versions)?,
             entries: mark(entries)?,
             entries_from: mark(entries_from)?,
+            hold,
         })
     }
 }
@@ -76,14 +105,21 @@ mod tests {
 
     fn marks() -> Marks {
         let at = |number| Timestamp::new(number).unwrap();
-        Marks { versions: at(9), entries: at(7), entries_from: at(3) }
+        Marks { versions: at(9), entries: at(7), entries_from: at(3), hold: None }
+    }
+
+    fn held() -> Marks {
+        Marks { hold: Some(Hold { id: 0xfeed, renewal: 3 }), ..marks() }
     }
 
     #[test]
     fn marks_come_back_from_their_bytes_and_damage_is_refused() {
-        let good = marks().encode();
-        assert_eq!(Marks::decode(&good).unwrap(), marks());
-        let newer = [&[2], &good[1..]].concat();
+        for marks in [marks(), held()] {
+            assert_eq!(Marks::decode(&marks.encode()).unwrap(), marks);
+        }
+        assert_eq!(held().raised(marks()), held(), "a hold is kept");
+        let good = held().encode();
+        let newer = [&[3], &good[1..]].concat();
         assert_eq!(Marks::decode(&newer).unwrap_err().kind(), ErrorKind::Unsupported);
         for seed in 0..10_000 {
             let mut rng = SeededRng::new(seed);

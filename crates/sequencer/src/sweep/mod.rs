@@ -30,6 +30,10 @@
 //!   so. With a replica that is away the round ends there, and the next one tries again. All else
 //!   that comes back with such a replica is hidden: by the newer version that stays, or by having
 //!   been aborted.
+//! * While a backup holds the sweep no mark is raised, so no round begins and none that is under way
+//!   deletes entries; and a round stamps only what had been committed when it began. So what is
+//!   copied meanwhile lacks no entry that it needs, and has no stamp above the backup's timestamp
+//!   ([`backup`](crate::backup)).
 //!
 //! # Deliberately absent
 //!
@@ -52,8 +56,11 @@ use crate::leader::Leader;
 use crate::message::ClientId;
 use crate::oneshot::lock;
 
-pub use marks::Marks;
+pub use marks::{Hold, Marks};
 pub(crate) use plan::Fate;
+
+/// A hold that its backup has not renewed for so long may be taken away.
+pub(crate) const HOLD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How the sweep is paced.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +123,8 @@ pub(crate) struct Sweep {
     options: SweepOptions,
     is_busy: AtomicBool,
     samples: Mutex<VecDeque<(Moment, Timestamp)>>,
+    /// A hold that was seen, and when it was seen like that first.
+    hold: Mutex<Option<(Hold, Moment)>>,
 }
 
 /// Runs a round now and then, for as long as the term lasts.
@@ -136,7 +145,8 @@ pub(crate) async fn drive<C: Cluster>(
 
 impl Sweep {
     pub(crate) fn paced_by(options: SweepOptions) -> Self {
-        Self { options, is_busy: AtomicBool::new(false), samples: Mutex::default() }
+        let (samples, hold) = (Mutex::default(), Mutex::default());
+        Self { options, is_busy: AtomicBool::new(false), samples, hold }
     }
 
     /// Runs a round of what the retention has left behind.
@@ -188,6 +198,17 @@ impl Sweep {
                 "a snapshot in use holds the sweep back"
             );
         }
+    }
+
+    /// Tells whether a hold has not been renewed for long, as far as this term has seen.
+    fn is_silent(&self, hold: Hold, now: Moment) -> bool {
+        let mut seen = lock(&self.hold);
+        let since = match *seen {
+            Some((before, since)) if before == hold => since,
+            _ => now,
+        };
+        *seen = Some((hold, since));
+        now.since(since) >= HOLD_TIMEOUT
     }
 
     /// Returns what was the newest commit when the retention began.

@@ -8,6 +8,9 @@
 //!               S=12  C=20                the same: the base hides it
 //! ```
 //!
+//! What was committed since the round began is left as it is: a backup that begins meanwhile copies
+//! no stamp above its own timestamp.
+//!
 //! A base that is a tombstone goes as well, last of all: until every replica has deleted what is
 //! older, a replica that slept could bring that back.
 
@@ -43,18 +46,32 @@ pub(crate) struct Base {
     pub(crate) is_tombstone: bool,
 }
 
+/// How far a round goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// What no snapshot from here on sees goes.
+    pub(crate) mark: Timestamp,
+    /// What commits up to here wrote was stamped on a majority by an earlier round.
+    pub(crate) settled: Timestamp,
+    /// P as the round began: what committed later is not stamped.
+    pub(crate) through: Timestamp,
+}
+
 /// Plans a cell whose versions are given newest first, each with its fate.
 ///
 /// A stamp of a commit above `settled` may be on one replica only, left there by a round that ended
-/// early: it is written again, for its entry is about to go.
-pub(crate) fn plan(versions: &[(Version, Fate)], mark: Timestamp, settled: Timestamp) -> Plan {
+/// early: it is written again, for its entry is about to go. Commits above `through` are not stamped.
+pub(crate) fn plan(
+    versions: &[(Version, Fate)],
+    Extent { mark, settled, through }: Extent,
+) -> Plan {
     let mut plan = Plan::default();
     for (at, (version, fate)) in versions.iter().enumerate() {
         match *fate {
             Fate::Open => {}
             Fate::Aborted => plan.deletes.push(version.start),
             Fate::Committed(commit) => {
-                if version.commit.is_none() || commit > settled {
+                if commit <= through && (version.commit.is_none() || commit > settled) {
                     plan.stamps.push((version.start, commit));
                 }
                 if commit <= mark {
@@ -89,6 +106,10 @@ mod tests {
         version(start, Fate::Committed(at(commit)), false)
     }
 
+    fn planned_until(versions: &[(Version, Fate)], mark: u64, settled: Timestamp) -> Plan {
+        plan(versions, Extent { mark: at(mark), settled, through: at(70) })
+    }
+
     fn base(start: u64, is_tombstone: bool) -> Option<Base> {
         Some(Base { start: at(start), is_tombstone })
     }
@@ -103,10 +124,10 @@ mod tests {
             version(31, Fate::Aborted, false),
             committed(12, 20),
         ];
-        let planned = plan(&versions, at(50), Timestamp::ZERO);
+        let planned = planned_until(&versions, 50, Timestamp::ZERO);
         assert_eq!(planned.stamps, [(at(61), at(64)), (at(40), at(44))]);
         assert_eq!((planned.deletes, planned.base), (vec![at(55)], base(40, false)));
-        let early = plan(&versions, at(43), Timestamp::ZERO);
+        let early = planned_until(&versions, 43, Timestamp::ZERO);
         assert_eq!(early.deletes, [at(55), at(31)]);
         assert_eq!(early.base, None, "44 lies above the mark, and nothing is older than 12");
     }
@@ -115,21 +136,31 @@ mod tests {
     fn what_is_stamped_is_not_stamped_again() {
         let (mut seen, fate) = committed(40, 44);
         seen.commit = Some(at(44));
-        let again = plan(&[(seen.clone(), fate)], at(50), at(43));
+        let again = planned_until(&[(seen.clone(), fate)], 50, at(43));
         assert_eq!(again.stamps, [(at(40), at(44))], "it may be on one replica only");
-        assert_eq!(plan(&[(seen, fate)], at(50), at(44)), Plan::default());
+        assert_eq!(planned_until(&[(seen, fate)], 50, at(44)), Plan::default());
+    }
+
+    #[test]
+    fn what_was_committed_since_the_round_began_is_not_stamped() {
+        let versions = [committed(61, 64), committed(40, 44)];
+        let extent = Extent { mark: at(50), settled: Timestamp::ZERO, through: at(63) };
+        assert_eq!(plan(&versions, extent).stamps, [(at(40), at(44))]);
     }
 
     #[test]
     fn a_tombstone_goes_once_the_mark_has_passed_it() {
         let deleted = version(40, Fate::Committed(at(44)), true);
         assert_eq!(
-            plan(&[deleted.clone(), committed(12, 20)], at(50), Timestamp::ZERO).base,
+            planned_until(&[deleted.clone(), committed(12, 20)], 50, Timestamp::ZERO).base,
             base(40, true)
         );
-        assert_eq!(plan(&[deleted.clone(), committed(12, 20)], at(43), Timestamp::ZERO).base, None);
         assert_eq!(
-            plan(&[deleted], at(50), Timestamp::ZERO).base,
+            planned_until(&[deleted.clone(), committed(12, 20)], 43, Timestamp::ZERO).base,
+            None
+        );
+        assert_eq!(
+            planned_until(&[deleted], 50, Timestamp::ZERO).base,
             base(40, true),
             "what it hides may be asleep"
         );
@@ -138,6 +169,6 @@ mod tests {
     #[test]
     fn an_old_tombstone_under_a_newer_version_goes_like_any_other() {
         let versions = [committed(40, 44), version(12, Fate::Committed(at(20)), true)];
-        assert_eq!(plan(&versions, at(50), Timestamp::ZERO).base, base(40, false));
+        assert_eq!(planned_until(&versions, 50, Timestamp::ZERO).base, base(40, false));
     }
 }

@@ -12,7 +12,7 @@ use carnet_store::cluster::{
 use carnet_store::{Context, PageLimit};
 
 use super::marks::Marks;
-use super::plan::{Base, Fate, Plan, plan};
+use super::plan::{Base, Extent, Fate, Plan, plan};
 use super::{SweepOptions, SweepReport, over};
 use crate::futures::all;
 use crate::leader::Leader;
@@ -53,8 +53,7 @@ struct Round<'a, C> {
     leader: &'a Arc<Leader<C>>,
     options: SweepOptions,
     report: SweepReport,
-    /// What commits up to here wrote was stamped on a majority by an earlier round.
-    settled: Timestamp,
+    extent: Extent,
 }
 
 /// Sweeps all that no snapshot at `wanted` or later sees, as far as the snapshots in use let it.
@@ -63,13 +62,16 @@ pub(super) async fn run<C: Cluster>(
     options: SweepOptions,
     wanted: Timestamp,
 ) -> Result<SweepReport> {
+    // Before it is known that nobody holds the sweep: whoever does so from then on begins his backup
+    // above all that this round stamps.
+    let through = leader.published();
+    let marks = unheld_marks(leader).await?;
     let mark = leader.raise_mark(wanted);
     // What is decided before the scan begins and not final yet keeps its entry.
     let undecided = leader.oldest_undecided();
     let report = SweepReport { mark, ..SweepReport::default() };
-    let mut round = Round { leader, options, report, settled: Timestamp::ZERO };
-    let marks = round.read_marks().await?.1;
-    round.settled = marks.entries;
+    let extent = Extent { mark, settled: marks.entries, through };
+    let mut round = Round { leader, options, report, extent };
     if marks.entries >= mark {
         return Ok(round.report);
     }
@@ -83,24 +85,47 @@ pub(super) async fn run<C: Cluster>(
     Ok(round.report)
 }
 
+/// Reads the marks, and takes away the hold of a backup that is not heard of any more.
+async fn unheld_marks<C: Cluster>(leader: &Leader<C>) -> Result<Marks> {
+    let cluster = leader.table().cluster();
+    let (stored, marks) = read_marks(&**cluster).await?;
+    let Some(hold) = marks.hold else { return Ok(marks) };
+    if !leader.sweep().is_silent(hold, leader.timer().now()) {
+        return Err(held());
+    }
+    tracing::warn!(backup = hold.id, "the hold of a backup that was given up is taken away");
+    let marks = Marks { hold: None, ..marks };
+    match cluster.compare_and_set(Register::SweepMark, stored.as_ref(), &marks.encode()).await? {
+        SetAnswer::Applied => Ok(marks),
+        SetAnswer::Refused(_) => Err(held()),
+    }
+}
+
+async fn read_marks<C: Cluster>(cluster: &C) -> Result<(Option<carnet_base::Bytes>, Marks)> {
+    let stored = cluster.read_register(Register::SweepMark, ReadMode::Serial).await?;
+    let marks = stored.as_deref().map(Marks::decode).transpose()?.unwrap_or_default();
+    Ok((stored, marks))
+}
+
+fn held() -> Error {
+    Error::unavailable("a backup holds the sweep back until it has ended")
+}
+
 impl<C: Cluster> Round<'_, C> {
     fn cluster(&self) -> &C {
         self.leader.table().cluster()
     }
 
-    async fn read_marks(&self) -> Result<(Option<carnet_base::Bytes>, Marks)> {
-        let stored = self.cluster().read_register(Register::SweepMark, ReadMode::Serial).await?;
-        let marks = stored.as_deref().map(Marks::decode).transpose()?.unwrap_or_default();
-        Ok((stored, marks))
-    }
-
-    /// Raises what is stored.
+    /// Raises what is stored, unless a backup holds it where it is.
     async fn persist(&self, to: Marks) -> Result<Marks> {
         for _ in 0..PERSIST_TRIES {
-            let (stored, marks) = self.read_marks().await?;
+            let (stored, marks) = read_marks(self.cluster()).await?;
             let raised = marks.raised(to);
             if raised == marks {
                 return Ok(marks);
+            }
+            if marks.hold.is_some() {
+                return Err(held());
             }
             let (mark, raised_to) = (Register::SweepMark, raised.encode());
             match self.cluster().compare_and_set(mark, stored.as_ref(), &raised_to).await {
@@ -148,7 +173,7 @@ impl<C: Cluster> Round<'_, C> {
         for CellVersions { key, versions } in &cells {
             let versions: Vec<(Version, Fate)> =
                 versions.iter().map(|version| (version.clone(), fate(key, version))).collect();
-            work.add(key, plan(&versions, self.report.mark, self.settled));
+            work.add(key, plan(&versions, self.extent));
         }
         self.report.cells += cells.len() as u64;
         self.carry_out(work).await

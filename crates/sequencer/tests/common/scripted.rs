@@ -18,8 +18,8 @@ use carnet_base::{
 };
 use carnet_store::cluster::{
     Acknowledge, ClusterCells, CommitRow, CommitRows, EntryPage, Fault, Faulty, MemoryCluster,
-    NewEntry, ReadMode, Register, Registers, RowAnswer, SetAnswer, StoredEntry, VersionName,
-    VersionPage, VersionWrite,
+    NewEntry, Overwrite, ReadMode, Register, Registers, RestoredRows, RowAnswer, SetAnswer,
+    StoredEntry, VersionName, VersionPage, VersionWrite,
 };
 use carnet_store::{Context, Page, PageLimit, RangeRequest};
 
@@ -32,6 +32,7 @@ pub enum Op {
     Confirm,
     ReadEntries,
     Move,
+    Overwrite,
     Stamp,
     Delete,
     DeleteOlder,
@@ -329,6 +330,46 @@ impl CommitRows for Scripted {
         to: Epoch,
     ) -> Faulty<RowAnswer> {
         self.call(Op::Move, self.replicas.memory.move_epoch(row, from, to)).await
+    }
+}
+
+impl RestoredRows for Scripted {
+    async fn scan_replicas(
+        &self,
+        row: &CommitRow,
+        after: Option<&Bytes>,
+        limit: usize,
+    ) -> Faulty<EntryPage> {
+        let mut page = self.replicas.memory.scan_replicas(row, after, limit).await?;
+        let ghosts = self.replicas.ghosts.lock().unwrap();
+        // All of them with the first page: nobody has many.
+        for ((_, column), value) in ghosts.iter().filter(|((of, _), _)| of == row) {
+            if after.is_none() && !page.entries.iter().any(|entry| entry.column == *column) {
+                let (column, staged) = (column.clone(), Some(value.clone()));
+                page.entries.push(StoredEntry { column, staged, confirmed: None });
+            }
+        }
+        Ok(page)
+    }
+
+    async fn overwrite(&self, row: &CommitRow, entries: &[Overwrite]) -> Faulty<RowAnswer> {
+        let overwrite = async {
+            for Overwrite { column, .. } in entries {
+                let name = (row.clone(), column.clone());
+                let ghost = self.replicas.ghosts.lock().unwrap().get(&name).cloned();
+                // Reading it from all replicas has repaired it.
+                if let Some(value) = ghost {
+                    let entry = NewEntry { column: column.clone(), value };
+                    self.replicas
+                        .memory
+                        .put_unless_exists(row, None, std::slice::from_ref(&entry))
+                        .await?;
+                    self.replicas.end(row, &[entry]);
+                }
+            }
+            self.replicas.memory.overwrite(row, entries).await
+        };
+        self.call(Op::Overwrite, overwrite).await
     }
 }
 

@@ -1,0 +1,184 @@
+//! Whether a restore may begin, and with what lease. Pure.
+
+use carnet_base::{EncodingMap, Epoch, Error, Result, Rng, Timestamp};
+
+use super::label::{Label, LeasePoint};
+use crate::lease::{Address, Lease, Owner};
+
+/// The new life begins so far above the bound of the backup, and up to as far again.
+///
+/// The old one may have gone on after the backup, and processes and clients may bring its later
+/// timestamps to the new one. At a hundred thousand timestamps a second it needs a month to get there.
+const AHEAD_MIN: u64 = 1 << 38;
+
+/// The same for epochs, which cost nothing.
+const EPOCHS_AHEAD_MIN: u64 = 1 << 32;
+
+/// Shown to processes that find the lease and wonder who leads.
+const NAME: &str = "a restore (run `carnet restore` again if it was cut short)";
+
+/// Says which lease a restore takes, given the one in the tables that were put back, which nobody
+/// renews.
+pub(super) fn admit(lease: Option<&Lease>, label: &Label, rng: &mut dyn Rng) -> Result<Lease> {
+    let Some(lease) = lease else {
+        return Err(Error::invalid(
+            "the tables have no lease: put the copy back first, the table of registers, too",
+        ));
+    };
+    if lease.is_restoring {
+        return resumed(lease, label);
+    }
+    if lease.owner.nonce == label.id {
+        return Err(Error::invalid(
+            "this backup has been restored here already: start the database",
+        ));
+    }
+    let (first, last) = label.leases;
+    let point = LeasePoint::of(lease);
+    if point < first {
+        return Err(Error::invalid(format!(
+            "the tables hold a copy that is older than the backup of {}: its leader was in epoch {} \
+             and the backup was begun in epoch {}, at renewal {}; put the copy back that was made \
+             while the label was",
+            label.commit, lease.epoch.0, first.epoch.0, first.renewal
+        )));
+    }
+    if point > last || lease.bound > label.bound {
+        return Err(Error::invalid(format!(
+            "the tables were in use after the backup of {}: put the copy back, all of it and nothing \
+             else, and start no process of the database before it is restored",
+            label.commit
+        )));
+    }
+    let ahead = AHEAD_MIN + rng.below(AHEAD_MIN);
+    let bound = label.bound.checked_add(ahead).ok_or_else(|| {
+        Error::unavailable("the database has used up its 2⁶³ timestamps; export and import it")
+    })?;
+    Ok(Lease {
+        epoch: Epoch(last.epoch.0 + EPOCHS_AHEAD_MIN + rng.below(EPOCHS_AHEAD_MIN)),
+        renewal: 0,
+        bound,
+        fence_from: lease.fence_from.min(label.fence_from),
+        wall: lease.wall,
+        released: false,
+        is_restoring: true,
+        owner: Owner { nonce: label.id, address: Address::new(NAME)? },
+    })
+}
+
+/// Takes up a restore that was cut short, with the bound that it has.
+fn resumed(lease: &Lease, label: &Label) -> Result<Lease> {
+    if lease.owner.nonce != label.id {
+        return Err(Error::invalid(format!(
+            "the restore of another backup was cut short here, {:016x}: run that again, or put the \
+             copy of this one back",
+            lease.owner.nonce
+        )));
+    }
+    Ok(Lease { epoch: Epoch(lease.epoch.0 + 1), renewal: 0, ..lease.clone() })
+}
+
+/// Returns the coordination map of the new life, which begins at `first`; the one in the tables says
+/// the same of the old one.
+pub(super) fn restored_map(
+    map: Option<&EncodingMap>,
+    label: &Label,
+    first: Timestamp,
+) -> Result<EncodingMap> {
+    if map.is_some_and(|map| !map.spans().eq(label.map.spans())) {
+        return Err(Error::invalid(
+            "the tables and the label name different encodings of the commit table: they are not \
+             of one backup",
+        ));
+    }
+    label.map.extended(first).with_gap(label.bound, first)
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::{Encoding, SeededRng, WallTime};
+
+    use super::super::label::tests::label;
+    use super::*;
+
+    fn at(number: u64) -> Timestamp {
+        Timestamp::new(number).unwrap()
+    }
+
+    fn lease(epoch: u64, renewal: u64) -> Lease {
+        Lease {
+            epoch: Epoch(epoch),
+            renewal,
+            bound: at(20_000_001),
+            fence_from: at(12_300),
+            wall: (at(12_300), WallTime(5)),
+            released: false,
+            is_restoring: false,
+            owner: Owner { nonce: 1, address: Address::new("h:1").unwrap() },
+        }
+    }
+
+    fn admitted(lease: &Lease) -> Result<Lease> {
+        admit(Some(lease), &label(), &mut SeededRng::new(1))
+    }
+
+    #[test]
+    fn a_copy_of_the_backup_is_taken_over_far_above() {
+        for renewal in [112, 120, 140] {
+            let taken = admitted(&lease(7, renewal)).unwrap();
+            assert!(taken.is_restoring && !taken.released);
+            assert!(taken.bound.get() >= 20_000_001 + AHEAD_MIN, "{}", taken.bound);
+            assert!(taken.epoch.0 >= 7 + EPOCHS_AHEAD_MIN);
+            assert_eq!((taken.fence_from, taken.owner.nonce), (at(12_001), label().id));
+        }
+    }
+
+    #[test]
+    fn two_restores_of_one_backup_live_on_timestamps_of_their_own() {
+        let taken =
+            |seed| admit(Some(&lease(7, 112)), &label(), &mut SeededRng::new(seed)).unwrap();
+        assert_ne!((taken(1).bound, taken(1).epoch), (taken(2).bound, taken(2).epoch));
+    }
+
+    #[test]
+    fn other_copies_are_refused() {
+        for (lease, why) in [
+            (lease(7, 111), "older"),
+            (lease(6, 500), "older"),
+            (lease(7, 141), "in use after"),
+            (lease(8, 0), "in use after"),
+            (Lease { bound: at(20_000_002), ..lease(7, 130) }, "in use after"),
+        ] {
+            let error = admitted(&lease).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        let error = admit(None, &label(), &mut SeededRng::new(1)).unwrap_err().to_string();
+        assert!(error.contains("no lease"), "{error}");
+    }
+
+    #[test]
+    fn a_restore_that_was_cut_short_goes_on_with_its_bound() {
+        let first = admitted(&lease(7, 120)).unwrap();
+        let again = admitted(&first).unwrap();
+        assert_eq!((again.bound, again.epoch), (first.bound, Epoch(first.epoch.0 + 1)));
+        assert!(again.is_restoring);
+        let ended = Lease { is_restoring: false, released: true, ..again };
+        assert!(admitted(&ended).unwrap_err().to_string().contains("already"));
+        let other = Label { id: 3, ..label() };
+        let error = admit(Some(&first), &other, &mut SeededRng::new(1)).unwrap_err();
+        assert!(error.to_string().contains("5f0c83a1b2c3d4e5"), "{error}");
+    }
+
+    #[test]
+    fn the_map_is_the_labels_and_has_a_gap() {
+        let (label, first) = (label(), at(90_000_000));
+        let restored = |map| restored_map(map, &label, first);
+        let map = restored(None).unwrap();
+        assert_eq!(map.encoding_of(at(5)), Some(Encoding::V3));
+        assert_eq!(map.encodings_between(label.bound, first).count(), 0);
+        assert_eq!(restored(Some(&label.map)).unwrap(), map);
+        assert_eq!(restored(Some(&map)).unwrap(), map, "again");
+        let other = EncodingMap::starting_with(Encoding::V2, at(30_000_000));
+        assert!(restored(Some(&other)).is_err());
+    }
+}

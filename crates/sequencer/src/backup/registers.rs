@@ -1,0 +1,64 @@
+//! Registers that one process changes, whatever answers are lost.
+
+use std::time::Duration;
+
+use carnet_base::{Bytes, Error, Result, Timer};
+use carnet_store::cluster::{Cluster, Fault, Faulty, ReadMode, Register, SetAnswer};
+
+const TRIES: u32 = 8;
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+
+/// Asks until there is an answer, or it was asked often enough.
+pub(super) async fn insist<T, F>(timer: &dyn Timer, ask: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = Faulty<T>>,
+{
+    let mut wait = FIRST_WAIT;
+    for _ in 1..TRIES {
+        match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(fault) => tracing::debug!(%fault, "asked again"),
+        }
+        timer.wait(wait).await;
+        wait *= 2;
+    }
+    Ok(ask().await?)
+}
+
+/// Reads a register.
+pub(super) async fn read<C: Cluster>(
+    cluster: &C,
+    timer: &dyn Timer,
+    register: Register,
+) -> Result<Option<Bytes>> {
+    insist(timer, || cluster.read_register(register, ReadMode::Serial)).await
+}
+
+/// Changes a register; `change` says what becomes of what it holds, and `None` where that is right
+/// already.
+pub(super) async fn change<C: Cluster>(
+    cluster: &C,
+    timer: &dyn Timer,
+    register: Register,
+    change: impl Fn(Option<&Bytes>) -> Result<Option<Bytes>>,
+) -> Result<()> {
+    let mut wait = FIRST_WAIT;
+    let mut why = Error::unavailable(
+        "others change it, or the clocks of this cluster's nodes are behind those that wrote it",
+    );
+    for _ in 0..TRIES {
+        let stored = read(cluster, timer, register).await?;
+        let Some(new) = change(stored.as_ref())? else { return Ok(()) };
+        match cluster.compare_and_set(register, stored.as_ref(), &new).await {
+            // It is read once more: a write that older clocks hide is answered, and not there.
+            Ok(SetAnswer::Applied | SetAnswer::Refused(_)) => {}
+            Err(Fault::Unknown(error) | Fault::Failed(error)) => {
+                why = error;
+                timer.wait(wait).await;
+                wait *= 2;
+            }
+        }
+    }
+    let message = format!("the register {register:?} cannot be changed: {why}");
+    Err(Error::unavailable(message))
+}

@@ -1,0 +1,214 @@
+//! Taking a backup: what is held, drawn and checked around a copy that others make.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use carnet_base::{Bytes, EncodingMap, Error, Result, TableId, Timestamp, WallTime};
+use carnet_store::cluster::{Cluster, Register};
+
+use super::label::{Label, LeasePoint};
+use super::registers::{change, insist, read};
+use crate::commit_table::CommitTable;
+use crate::doors::Doors;
+use crate::lease::Lease;
+use crate::sweep::{HOLD_TIMEOUT, Hold, Marks};
+
+/// A hold wants to be renewed so often: it is taken away when it was not for a minute.
+pub const RENEW_EVERY: Duration = Duration::from_secs(10);
+
+/// A backup that has begun: between here and [`Backup::finish`] the tables may be copied.
+///
+/// Whoever drops it without an end leaves the sweep held for about a minute.
+pub struct Backup<C> {
+    held: Held<C>,
+    commit: Timestamp,
+    seen: Seen,
+    begun: WallTime,
+}
+
+/// What is compared before and after the copy.
+struct Seen {
+    lease: Lease,
+    map: EncodingMap,
+    tables: Vec<TableId>,
+}
+
+/// The sweep, held.
+pub(crate) struct Held<C> {
+    table: Arc<CommitTable<C>>,
+    doors: Doors,
+    id: u64,
+}
+
+impl<C: Cluster> Held<C> {
+    /// Holds the sweep, of whichever leader, from the moment at which this returns.
+    pub(crate) async fn take(table: Arc<CommitTable<C>>, doors: Doors, id: u64) -> Result<Self> {
+        let this = Self { table, doors, id };
+        if let Some(other) = this.marks().await?.hold {
+            tracing::info!("another backup holds the sweep: waiting to see whether it lives");
+            this.doors.timer.wait(HOLD_TIMEOUT).await;
+            this.place(Some(other)).await?;
+        } else {
+            this.place(None).await?;
+        }
+        Ok(this)
+    }
+
+    async fn place(&self, instead_of: Option<Hold>) -> Result<()> {
+        self.change(|marks| match marks.hold {
+            Some(hold) if hold.id == self.id => Ok(None),
+            other if other == instead_of || other.is_none() => {
+                Ok(Some(Some(Hold { id: self.id, renewal: 0 })))
+            }
+            _ => Err(Error::unavailable("another backup of this database is under way")),
+        })
+        .await
+    }
+
+    /// Changes the hold, as `change` says: `None` where it is right already.
+    async fn change(
+        &self,
+        to: impl Fn(&Marks) -> Result<Option<Option<Hold>>> + Send,
+    ) -> Result<()> {
+        let cluster = self.table.cluster();
+        change(&**cluster, &*self.doors.timer, Register::SweepMark, |stored| {
+            let marks = stored.map_or(Ok(Marks::default()), |bytes| Marks::decode(bytes))?;
+            Ok(to(&marks)?.map(|hold| Marks { hold, ..marks }.encode()))
+        })
+        .await
+    }
+
+    async fn marks(&self) -> Result<Marks> {
+        self.read(Register::SweepMark)
+            .await?
+            .map_or(Ok(Marks::default()), |bytes| Marks::decode(&bytes))
+    }
+
+    /// Returns the marks, which have stood still since the hold began if it is still there.
+    async fn check(&self) -> Result<Marks> {
+        let marks = self.marks().await?;
+        if marks.hold.is_some_and(|hold| hold.id == self.id) {
+            return Ok(marks);
+        }
+        Err(lost())
+    }
+
+    async fn renew(&self) -> Result<()> {
+        let before = self.check().await?;
+        let renewed = before.hold.map(|Hold { id, renewal }| Hold { id, renewal: renewal + 1 });
+        self.change(|marks| match marks.hold {
+            Some(hold) if hold.id != self.id => Err(lost()),
+            None => Err(lost()),
+            hold if hold == before.hold => Ok(Some(renewed)),
+            _ => Ok(None),
+        })
+        .await
+    }
+
+    /// Lets the sweep go on.
+    pub(crate) async fn give_up(&self) {
+        let gone = self.change(|marks| match marks.hold {
+            Some(hold) if hold.id == self.id => Ok(Some(None)),
+            _ => Ok(None),
+        });
+        if let Err(error) = gone.await {
+            tracing::warn!(%error, "the sweep is held for another minute");
+        }
+    }
+
+    /// Goes on to a backup of all that committed up to a timestamp, of which every commit is final.
+    pub(crate) async fn starting_at(self, commit: Timestamp) -> Result<Backup<C>> {
+        match self.see().await {
+            Ok(seen) => {
+                let begun = self.doors.clock.wall();
+                Ok(Backup { held: self, commit, seen, begun })
+            }
+            Err(error) => {
+                self.give_up().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn see(&self) -> Result<Seen> {
+        let missing = || Error::unavailable("the database has not been started yet");
+        let lease = self.read(Register::Lease).await?;
+        let lease = Lease::decode(&lease.ok_or_else(missing)?)?;
+        let map = self.read(Register::Coordination).await?;
+        let map = EncodingMap::decode(&map.ok_or_else(missing)?)?;
+        let tables = insist(&*self.doors.timer, || self.table.cluster().tables()).await?;
+        Ok(Seen { lease, map, tables })
+    }
+
+    async fn read(&self, register: Register) -> Result<Option<Bytes>> {
+        read(&**self.table.cluster(), &*self.doors.timer, register).await
+    }
+}
+
+impl<C: Cluster> Backup<C> {
+    /// Returns B: what commits up to it is in the backup, and nothing later.
+    pub const fn commit(&self) -> Timestamp {
+        self.commit
+    }
+
+    /// Says that the backup lives. To be called every [`RENEW_EVERY`].
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` where the hold was lost: the backup cannot succeed any more. `Unavailable`: the
+    /// next call tries again.
+    pub async fn renew(&self) -> Result<()> {
+        self.held.renew().await
+    }
+
+    /// Ends the backup, after the copy has ended; the sweep goes on. The label is for whoever
+    /// restores it; `store` and `program` are for people.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` where the hold was lost, or the commit table was migrated meanwhile: the copy is
+    /// not a backup, another one has to be taken. `Unavailable`.
+    pub async fn finish(self, store: &str, program: &str) -> Result<Label> {
+        let label = self.label(store, program).await;
+        self.held.give_up().await;
+        label
+    }
+
+    /// Ends the backup without one.
+    pub async fn give_up(self) {
+        self.held.give_up().await;
+    }
+
+    async fn label(&self, store: &str, program: &str) -> Result<Label> {
+        let after = self.held.see().await?;
+        let marks = self.held.check().await?;
+        let before = &self.seen;
+        if !before.map.spans().eq(after.map.spans()) {
+            return Err(Error::conflict(
+                "the commit table was migrated while its tables were copied; take another backup",
+            ));
+        }
+        let new = after.tables.into_iter().filter(|table| !before.tables.contains(table));
+        Ok(Label {
+            id: self.held.id,
+            store: store.to_owned(),
+            commit: self.commit,
+            bound: after.lease.bound,
+            leases: (LeasePoint::of(&before.lease), LeasePoint::of(&after.lease)),
+            fence_from: before.lease.fence_from,
+            marks: Marks { hold: None, ..marks },
+            map: after.map,
+            tables: before.tables.clone(),
+            new_tables: new.collect(),
+            walls: (self.begun, self.held.doors.clock.wall()),
+            program: program.to_owned(),
+        })
+    }
+}
+
+fn lost() -> Error {
+    Error::conflict(
+        "the sweep was not held all the time: this process was not heard of for a minute, and what \
+         the copy needs may have been deleted; take another backup",
+    )
+}
