@@ -7,6 +7,7 @@
 //!   carnet stress ──▶ a database or a server, and the checker
 //!   carnet backup, compact, migrate ──▶ carnet, or carnet::control ──▶ whoever has the database
 //!   carnet restore ──▶ carnet::backup
+//!   carnet backup, restore --store ──▶ carnet::cluster::backup, around a copy that others make
 //!   carnet import ──▶ import: a table of a cluster, into a database or through a server
 //!   carnet inspect, verify ──▶ the storage engine, without a server
 //!   carnet maelstrom ──▶ carnet_maelstrom ──▶ carnet_tree: no database at all
@@ -19,7 +20,8 @@
 //! # Invariants
 //!
 //! * A failure is one clear sentence that begins with `error:`, and an exit code: 1 when the work
-//!   failed, 2 when the command line is wrong.
+//!   failed, 2 when the command line is wrong. A command that `carnet backup` was to run, and that
+//!   fails, has its own.
 //! * Files are read and written in pieces: `COPY` takes the same memory for a large file as for a
 //!   small one.
 //! * The directory of a database belongs to one process. The shell opens it itself, so it says no
@@ -39,6 +41,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::commands::cluster_backup::CommandFailed;
 use crate::commands::{Cli, Command};
 
 fn main() -> ExitCode {
@@ -63,7 +66,9 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             print_error(&error);
-            ExitCode::FAILURE
+            error
+                .downcast_ref::<CommandFailed>()
+                .map_or(ExitCode::FAILURE, |failed| ExitCode::from(failed.code()))
         }
     }
 }

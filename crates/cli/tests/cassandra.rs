@@ -7,6 +7,8 @@
 //! | `CARNET_CLUSTER_SEED` | replays the transactions and the moments of a run that failed |
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "cassandra/backup.rs"]
+mod backup;
 #[path = "cassandra/import.rs"]
 mod import;
 #[path = "../../store-cql/tests/cassandra/node.rs"]

@@ -4,12 +4,14 @@
 //!   Db::open("cassandra://…") ──▶ url    what it says        pure
 //!                             ──▶ open   connects, listens
 //!                             ──▶ store  ClusterLog, boxed   one type for all clusters
+//!                             ──▶ backup what surrounds a copy of the cluster's tables
 //!   carnet import             ──▶ table  a table that others own, which is only read
 //! ```
 //!
 //! `docs/cassandra.md` is for whoever operates the cluster. [`crate::Builder::open_cluster`] takes
 //! any other cluster and network, such as [`MemoryCluster`] and [`LocalNetwork`] in tests.
 
+pub mod backup;
 mod open;
 mod store;
 mod table;

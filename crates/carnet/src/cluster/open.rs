@@ -13,7 +13,7 @@ use carnet_sequencer::{
 };
 use carnet_store::cluster::Cluster;
 use carnet_store::{BeginKind, Context, Life};
-use carnet_store_cql::{CqlCluster, RequestCounters};
+use carnet_store_cql::{CqlCluster, CqlOptions, RequestCounters};
 use carnet_txn::Sequencer;
 
 use super::store::{AnyCluster, ClusterStore};
@@ -27,10 +27,7 @@ pub(crate) async fn connect(
     clock: &Arc<dyn Clock>,
     spawn: &dyn Spawn,
 ) -> Result<Box<dyn AnyCluster>> {
-    let mut options = url.cql.clone();
-    if let (Some(path), Some(credentials)) = (&url.password_file, &mut options.credentials) {
-        credentials.password = read_secret(path)?;
-    }
+    let options = cql_options(url)?;
     let cluster = Arc::new(Box::pin(CqlCluster::connect(&options, Arc::clone(clock))).await?);
     let (doors, requests) = (doors(clock, spawn), Some(cluster.requests()));
     let mut settings = url.sequencer;
@@ -46,6 +43,15 @@ pub(crate) async fn connect(
     let network = LocalNetwork::new(Arc::clone(&doors.tasks));
     let address = Address::new(format!("process {}, which listens nowhere", std::process::id()))?;
     open(cluster, network, address, doors, settings, |_| (), requests).await
+}
+
+/// Says how to reach a cluster, with the password.
+pub(super) fn cql_options(url: &ClusterUrl) -> Result<CqlOptions> {
+    let mut options = url.cql.clone();
+    if let (Some(path), Some(credentials)) = (&url.password_file, &mut options.credentials) {
+        credentials.password = read_secret(path)?;
+    }
+    Ok(options)
 }
 
 /// Opens a database over a cluster, as a process that `listen` connects to an address.

@@ -15,8 +15,10 @@ use carnet_store::{
 };
 use carnet_store_cql::{RequestCounters, Requests};
 
+use super::backup::AnyBackup;
+
 /// A call on its way.
-type Call<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(super) type Call<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// [`CellStore`] and [`CommitLog`], of which there can be objects.
 pub(crate) trait AnyCluster: Send + Sync + 'static {
@@ -67,9 +69,11 @@ pub(crate) trait AnyCluster: Send + Sync + 'static {
     fn create_table(&self, table: TableId) -> Call<'_, Result<()>>;
     /// Deletes what nobody sees any more and the retention does not keep, if this process leads.
     fn sweep(&self) -> Call<'_, Result<()>>;
-    /// Leaves the lead to others, if this process has it.
     fn migrate(&self, to: Encoding) -> Call<'_, Result<Option<Timestamp>>>;
+    /// Leaves the lead to others, if this process has it.
     fn leave(&self) -> Call<'_, ()>;
+    /// Begins a backup of that name.
+    fn begin_backup(&self, id: u64) -> Call<'_, Result<Box<dyn AnyBackup>>>;
     /// Tells whether this process leads, as far as it knows.
     fn is_leading(&self) -> bool;
     /// Returns what the cluster was asked for, where it is one of CQL.
@@ -181,6 +185,12 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
 
     fn leave(&self) -> Call<'_, ()> {
         Box::pin(self.log.leave())
+    }
+
+    fn begin_backup(&self, id: u64) -> Call<'_, Result<Box<dyn AnyBackup>>> {
+        Box::pin(
+            async move { Ok(Box::new(self.log.begin_backup(id).await?) as Box<dyn AnyBackup>) },
+        )
     }
 
     fn is_leading(&self) -> bool {

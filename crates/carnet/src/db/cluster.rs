@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use carnet_base::{Result, block_on};
+use carnet_base::{Error, Result, Rng as _, SeededRng, block_on};
 
 use super::{Builder, Db};
+use crate::cluster::backup::ClusterBackup;
 use crate::cluster::{
     self, Address, Cluster, ClusterUrl, Handler, Requests, SequencerOptions, Transport,
 };
@@ -78,6 +79,44 @@ impl Db {
     pub async fn leave(&self) {
         if let AnyStore::Cluster(store) = &*self.inner.store {
             store.leave().await;
+        }
+    }
+
+    /// Begins a backup of a database over a cluster. It does not copy anything: the cluster's own
+    /// tools do, while transactions go on, until [`ClusterBackup::finish`]. Nothing that the copy
+    /// needs is swept meanwhile, whichever process leads. `docs/cassandra.md` tells how.
+    ///
+    /// ```
+    /// # fn main() -> carnet::Result<()> {
+    /// # use std::sync::Arc;
+    /// # use carnet::base::{Tasks, ThreadSpawn, WorkerTasks};
+    /// # use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
+    /// # let network = LocalNetwork::new(Arc::new(WorkerTasks::new("network", &ThreadSpawn)));
+    /// # let (cluster, address) = (Arc::new(MemoryCluster::new()), Address::new("one")?);
+    /// # let options = SequencerOptions::default();
+    /// # let db = carnet::Db::builder().open_cluster(cluster, network, address, options, |_| ())?;
+    /// let backup = db.begin_cluster_backup()?;
+    /// // … copy the tables, and call renew() every ten seconds …
+    /// backup.renew()?;
+    /// let label = backup.finish("a cluster in memory")?;
+    /// assert!(label.commit <= db.published());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where no process leads, or another backup is under way, which takes a minute to
+    /// find out; `Unsupported` for a database elsewhere, of which [`Db::backup`] takes backups.
+    pub fn begin_cluster_backup(&self) -> Result<ClusterBackup> {
+        match &*self.inner.store {
+            AnyStore::Cluster(store) => {
+                let id = SeededRng::from_entropy().next_u64();
+                block_on(store.begin_backup(id)).map(ClusterBackup)
+            }
+            AnyStore::Local(_) | AnyStore::Memory(_) => Err(Error::unsupported(
+                "a backup by the cluster's tools of a database that is not over a cluster",
+            )),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod ask;
 mod backup;
+pub(crate) mod cluster_backup;
 mod compact;
 mod config;
 mod hash_password;

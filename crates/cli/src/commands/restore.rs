@@ -1,30 +1,43 @@
 //! `carnet restore`: makes a database of a backup.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use carnet::backup::{self, Which};
 use carnet::{AsOf, DataType, Timestamp, Value, WallTime};
 use clap::Args;
 
 use super::ask::Bar;
+use super::cluster_backup;
 
 /// Make a database of a backup, in an empty directory.
 ///
 /// Every byte is checked first. The new database is one of its own: timestamps, snapshots and page
 /// states of the old one mean nothing in it.
+///
+/// Of a database on a cluster the copy has to be put back first, all of it and nothing else, and no
+/// process of the database may be started before it is restored. It can be run again where it was cut
+/// short.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Restore {
     /// The directory of backups.
-    dest: PathBuf,
+    #[arg(required_unless_present = "store", conflicts_with = "store")]
+    dest: Option<PathBuf>,
     /// The new database's directory; it is made when it is not there.
-    dir: PathBuf,
+    #[arg(required_unless_present = "store", conflicts_with = "store")]
+    dir: Option<PathBuf>,
+    /// A keyspace into which a copy was put back: cassandra://host1,host2/keyspace.
+    #[arg(long, value_name = "URL", requires = "label")]
+    store: Option<String>,
+    /// The label that was written when the copy was made.
+    #[arg(long, value_name = "FILE", requires = "store")]
+    label: Option<PathBuf>,
     /// Which backup, by its name or its commit; the newest unless it is given.
-    #[arg(long, value_name = "BACKUP", value_parser = timestamp)]
+    #[arg(long, value_name = "BACKUP", value_parser = timestamp, conflicts_with = "store")]
     backup: Option<Timestamp>,
     /// Leave out what committed after this timestamp, or wall time.
-    #[arg(long, value_name = "TIMESTAMP|TIME", value_parser = as_of)]
+    #[arg(long, value_name = "TIMESTAMP|TIME", value_parser = as_of, conflicts_with = "store")]
     as_of: Option<AsOf>,
 }
 
@@ -33,7 +46,8 @@ Examples:
   carnet restore /backups/bank ./restored
   carnet restore /backups/bank ./restored --backup 00000000000000067890
   carnet restore /backups/bank ./restored --as-of 65000
-  carnet restore /backups/bank ./restored --as-of 2026-11-21T18:00:00Z";
+  carnet restore /backups/bank ./restored --as-of 2026-11-21T18:00:00Z
+  carnet restore --store cassandra://10.0.0.1/bank --label /backups/bank.label";
 
 fn timestamp(text: &str) -> Result<Timestamp, String> {
     let number = text.parse().ok().and_then(Timestamp::new);
@@ -55,13 +69,21 @@ fn as_of(text: &str) -> Result<AsOf, String> {
 
 impl Restore {
     pub(crate) fn run(self) -> Result<()> {
+        match (&self.store, &self.label, &self.dest, &self.dir) {
+            (Some(store), Some(label), ..) => cluster_backup::restore(store, label),
+            (_, _, Some(dest), Some(dir)) => self.run_on(dest, dir),
+            _ => bail!("give DEST and DIR, or --store and --label"),
+        }
+    }
+
+    fn run_on(&self, dest: &Path, dir: &Path) -> Result<()> {
         let which = Which { backup: self.backup, as_of: self.as_of };
         let bar = Bar::new()?;
         let tell = |progress: &backup::Progress| bar.tell(progress);
-        let restored = backup::restore_with(&self.dest, &self.dir, &which, tell);
+        let restored = backup::restore_with(dest, dir, &which, tell);
         bar.finish();
         let restored = restored?;
-        println!("{}: every commit up to {}", self.dir.display(), restored.commit);
+        println!("{}: every commit up to {}", dir.display(), restored.commit);
         if restored.cut_tables > 0 {
             println!("{} files were written anew without what is later", restored.cut_tables);
         }

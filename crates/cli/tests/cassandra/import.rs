@@ -46,29 +46,37 @@ const TYPES: [&str; 18] = [
 ];
 
 /// A session with whoever speaks CQL at an address.
-struct Cql {
+pub(super) struct Cql {
     session: Session,
     runtime: Runtime,
 }
 
 impl Cql {
-    fn connect(address: &str) -> Self {
+    pub(super) fn connect(address: &str) -> Self {
         let runtime = Runtime::new().unwrap();
         let session = runtime.block_on(SessionBuilder::new().known_node(address).build()).unwrap();
         Self { session, runtime }
     }
 
-    fn run(&self, text: &str) {
-        let ran = self.runtime.block_on(self.session.query_unpaged(text, ()));
+    pub(super) fn run(&self, text: &str) {
+        self.run_with(text, Vec::new());
+    }
+
+    pub(super) fn run_with(&self, text: &str, values: Vec<Option<CqlValue>>) {
+        let ran = self.runtime.block_on(self.session.query_unpaged(text, values));
         ran.unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+
+    pub(super) fn values(&self, text: &str) -> Vec<Vec<Option<CqlValue>>> {
+        let result = self.runtime.block_on(self.session.query_unpaged(text, ()));
+        let result = result.unwrap_or_else(|error| panic!("{text}: {error}"));
+        let result = result.into_rows_result().unwrap();
+        result.rows::<Row>().unwrap().map(|row| row.unwrap().columns).collect()
     }
 
     /// Returns rows as text, that floats without an order can be compared, too.
     fn rows(&self, text: &str) -> Vec<String> {
-        let result = self.runtime.block_on(self.session.query_unpaged(text, ())).unwrap();
-        let result = result.into_rows_result().unwrap();
-        let rows = result.rows::<Row>().unwrap();
-        rows.map(|row| format!("{:?}", row.unwrap().columns)).collect()
+        self.values(text).into_iter().map(|row| format!("{row:?}")).collect()
     }
 }
 

@@ -1,0 +1,155 @@
+//! `carnet backup --store` and `carnet restore --store`: what surrounds a copy of a cluster's tables.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use carnet::base::{Clock, SystemClock};
+use carnet::cluster::ClusterUrl;
+use carnet::cluster::backup::{self, ClusterBackup, Label, RENEW_EVERY, RestoreProgress};
+use carnet::{Db, ErrorKind, block_on};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::place::Place;
+
+/// How often is looked whether the command has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The command that copies failed, and how.
+#[derive(Debug)]
+pub(crate) struct CommandFailed {
+    status: ExitStatus,
+}
+
+impl CommandFailed {
+    /// Returns its exit code, 1 where a signal ended it.
+    pub(crate) fn code(&self) -> u8 {
+        self.status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+    }
+}
+
+impl fmt::Display for CommandFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no backup: the command that copies ended with {}", self.status)
+    }
+}
+
+impl std::error::Error for CommandFailed {}
+
+/// Takes a backup: runs `command` between what has to come before the copy and after it.
+pub(super) fn take(store: &str, label: &Path, command: &[OsString]) -> Result<()> {
+    let url = ClusterUrl::parse(store)?;
+    let Some((program, arguments)) = command.split_first() else {
+        bail!("give the command that copies the tables of {url} behind `--`: see docs/backup.md");
+    };
+    if label.exists() {
+        bail!("{} is there already", label.display());
+    }
+    let directory = directory_of(label);
+    if !directory.is_dir() {
+        bail!("{} is not a directory", directory.display());
+    }
+    let place = Place::Cluster(Box::new(url.clone()));
+    // How far back the database reaches is the servers' to say, and not known here.
+    let db = place.open(Db::builder().retention(Duration::MAX))?;
+    let begun = db.begin_cluster_backup();
+    // Where this process came to lead, servers need not wait for it: it is not needed any more.
+    block_on(db.leave());
+    let backup = begun?;
+    let mut copy = Command::new(program);
+    copy.args(arguments);
+    copy.env("CARNET_BACKUP", backup.commit().to_string());
+    copy.env("CARNET_KEYSPACE", &url.cql.keyspace);
+    let ended = copy
+        .spawn()
+        .with_context(|| format!("cannot run {}", program.display()))
+        .and_then(|mut child| wait(&backup, &mut child));
+    let status = match ended {
+        Ok(status) => status,
+        Err(error) => {
+            backup.give_up();
+            return Err(error);
+        }
+    };
+    if !status.success() {
+        backup.give_up();
+        return Err(CommandFailed { status }.into());
+    }
+    let made = backup.finish(&url.to_string())?;
+    write_whole(label, made.encode().as_bytes())
+        .with_context(|| format!("cannot write {}", label.display()))?;
+    println!("{}", label.display());
+    println!("every commit up to {}", made.commit);
+    Ok(())
+}
+
+/// Waits for the command, and says meanwhile that the backup lives.
+#[expect(clippy::disallowed_methods, reason = "a command line waits for a process")]
+fn wait(backup: &ClusterBackup, child: &mut Child) -> Result<ExitStatus> {
+    let (mut renewed, mut is_lost) = (SystemClock.now(), false);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(LOOK_EVERY);
+        if is_lost || SystemClock.now().since(renewed) < RENEW_EVERY {
+            continue;
+        }
+        renewed = SystemClock.now();
+        match backup.renew() {
+            Ok(()) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict) => {
+                // The command may have things to put away, and ends by itself.
+                is_lost = true;
+                eprintln!("this backup will fail: {error}");
+            }
+            Err(error) => eprintln!("trying again in {RENEW_EVERY:?}: {error}"),
+        }
+    }
+}
+
+/// Restores a copy that was put back.
+pub(super) fn restore(store: &str, label: &Path) -> Result<()> {
+    let url = ClusterUrl::parse(store)?;
+    let text = fs::read(label).with_context(|| label.display().to_string())?;
+    let label = Label::decode(&text).with_context(|| label.display().to_string())?;
+    let style = ProgressStyle::with_template("{bar:40} {pos} of {len} rows, {eta} left")?;
+    let bar = ProgressBar::new(0).with_style(style);
+    let restored = backup::restore(&url, &label, |RestoreProgress { rows, rows_total, .. }| {
+        bar.set_length(rows_total);
+        bar.set_position(rows);
+    });
+    bar.finish_and_clear();
+    let restored = restored?;
+    println!("{url}: every commit up to {}", restored.commit);
+    println!(
+        "{} commits after it were aborted, of {} entries; the database goes on at {}",
+        restored.aborted, restored.entries, restored.first
+    );
+    Ok(())
+}
+
+fn directory_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    }
+}
+
+/// Writes a file that is there whole or not at all, also after a power cut.
+#[expect(clippy::disallowed_methods, reason = "a file that is no database's")]
+fn write_whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".part");
+    let part = Path::new(&name);
+    let mut writing = File::create(part)?;
+    writing.write_all(bytes)?;
+    writing.sync_all()?;
+    fs::rename(part, file)?;
+    File::open(directory_of(file))?.sync_all()
+}
