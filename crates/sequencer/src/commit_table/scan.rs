@@ -2,7 +2,7 @@
 
 use carnet_base::commit_encoding::v2::{PARTITIONING_QUANTUM, quantum_of};
 use carnet_base::{CommitEntry, Encoding, Result, Timestamp};
-use carnet_store::cluster::{Cluster, CommitRow, CommitTable as Table};
+use carnet_store::cluster::{Cluster, CommitTable as Table};
 
 use super::CommitTable;
 
@@ -42,24 +42,23 @@ impl<C: Cluster> CommitTable<C> {
         if let Some(last) = to.previous() {
             self.know_map_through(last).await?;
         }
-        let at =
+        let mut at =
             resume.unwrap_or_else(|| ScanFrom { quantum: quantum_of(from), row: 0, after: None });
-        let span = |quantum: u64| {
+        // A gap in the map is thousands of quanta without a row: they are no page each.
+        let (row, first, end) = loop {
             let start = |number: u64| Timestamp::new(number).unwrap_or(Timestamp::MAX);
-            let first = start(quantum.saturating_mul(PARTITIONING_QUANTUM));
-            (first.max(from), start(first.get().saturating_add(PARTITIONING_QUANTUM)).min(to))
+            let first = start(at.quantum.saturating_mul(PARTITIONING_QUANTUM));
+            let end = start(first.get().saturating_add(PARTITIONING_QUANTUM)).min(to);
+            let first = first.max(from);
+            if first >= end {
+                return Ok(ScanPage::default());
+            }
+            if let Some(row) = self.rows_between(first, end)?.into_iter().nth(at.row) {
+                break (row, first, end);
+            }
+            at = ScanFrom { quantum: at.quantum + 1, row: 0, after: None };
         };
-        let (first, end) = span(at.quantum);
-        if first >= end {
-            return Ok(ScanPage::default());
-        }
-        let rows: Vec<CommitRow> = self.rows_between(first, end)?.into_iter().collect();
-        let Some(row) = rows.get(at.row) else {
-            let next = ScanFrom { quantum: at.quantum + 1, row: 0, after: None };
-            let (first, end) = span(next.quantum);
-            return Ok(ScanPage { entries: Vec::new(), resume: (first < end).then_some(next) });
-        };
-        let page = self.cluster.scan_entries(row, at.after.as_ref(), limit).await?;
+        let page = self.cluster.scan_entries(&row, at.after.as_ref(), limit).await?;
         let encoding = match row.table {
             Table::V2 => Encoding::V2,
             Table::V3 => Encoding::V3,
