@@ -5,7 +5,7 @@
 //! The cluster's own tools copy its tables, each replica and each table at a moment of its own, while
 //! transactions go on. Such a copy has a transaction's cells and not its entry, its entry and not its
 //! cells, or half of either. It becomes a prefix of the order of commits by three things that a few
-//! numbers, the [`Label`], remember: a timestamp **B** that everything of the prefix was final at
+//! numbers, the [`Label`], remember: a timestamp **B** that everything of the prefix was on a majority at
 //! before the copy began, a **bound** that nothing in the copy reaches, and a sweep that took nothing
 //! away meanwhile.
 //!
@@ -34,6 +34,9 @@
 //!   commits up to the mark that it has raised before, whose stamps a majority had by then; it cannot
 //!   raise the mark any more. Versions that it deletes are hidden by one of a commit below that mark,
 //!   which is below B.
+//! * *What nobody had settled may end either way.* An entry that a leader of an earlier term left on one
+//!   replica is in doubt, and no snapshot has seen it yet: the copy has it or not, and so decides. The
+//!   database that was copied may decide otherwise later, and both are right: nobody had been told.
 //! * *No commit above B is seen.* Its entry is aborted where it was copied, and absent otherwise, and
 //!   an absent entry of an older epoch's start is aborted by whoever needs it. A stamp would speak
 //!   without an entry; but a round stamps only what had committed when it began, and of the rounds
