@@ -180,7 +180,6 @@ impl Label {
             && self.fence_from <= self.bound
             && self.marks.versions <= self.commit
             && self.marks.entries <= self.commit
-            && self.bound <= self.map.valid_through().checked_add(1).unwrap_or(Timestamp::MAX)
             && self.leases.0 <= self.leases.1
     }
 }
@@ -251,13 +250,19 @@ pub(super) mod tests {
         assert_eq!(Label::decode(newer.as_bytes()).unwrap_err().kind(), ErrorKind::Unsupported);
     }
 
+    /// A leader stores the bound that it has raised, and extends the map before it uses it.
+    #[test]
+    fn a_bound_may_lie_beyond_the_map() {
+        let beyond = Label { bound: Timestamp::new(40_000_000).unwrap(), ..label() };
+        assert_eq!(Label::decode(beyond.encode().as_bytes()).unwrap(), beyond);
+    }
+
     #[test]
     fn numbers_that_contradict_each_other_are_refused() {
         let at = |number| Timestamp::new(number).unwrap();
         for wrong in [
             Label { commit: at(20_000_001), ..label() },
             Label { fence_from: at(20_000_002), ..label() },
-            Label { bound: at(30_000_002), ..label() },
             Label { leases: (label().leases.1, label().leases.0), ..label() },
             Label { marks: Marks { versions: at(12_346), ..label().marks }, ..label() },
         ] {

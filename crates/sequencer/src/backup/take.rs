@@ -189,7 +189,7 @@ impl<C: Cluster> Backup<C> {
             ));
         }
         let new = after.tables.into_iter().filter(|table| !before.tables.contains(table));
-        Ok(Label {
+        let label = Label {
             id: self.held.id,
             store: store.to_owned(),
             commit: self.commit,
@@ -202,7 +202,10 @@ impl<C: Cluster> Backup<C> {
             new_tables: new.collect(),
             walls: (self.begun, self.held.doors.clock.wall()),
             program: program.to_owned(),
-        })
+        };
+        // A label that a restore would refuse is no backup: that is said now.
+        Label::decode(label.encode().as_bytes())?;
+        Ok(label)
     }
 }
 
