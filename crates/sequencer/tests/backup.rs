@@ -12,8 +12,8 @@ use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
 use carnet_base::{
-    CellKey, Encoding, Error, ErrorKind, PartitionKey, Result, Rng, SeededRng, TableId, Timestamp,
-    block_on,
+    CellKey, Encoding, Error, ErrorKind, PartitionKey, Result, Rng, SeededRng,
+    TableId, Timestamp, block_on,
 };
 use carnet_sequencer::Options;
 use carnet_sequencer::backup::{Backup, Label, RestoreProgress, Restored, restore};
@@ -568,6 +568,45 @@ fn a_process_of_the_old_life_is_fenced_out() {
     let outcome = database.run(committing);
     assert!(outcome.is_err(), "{outcome:?}");
     assert_eq!(see(&database, &process).as_deref(), Some(&b"before"[..]));
+}
+
+/// It knew what became of a commit that the restore has aborted.
+#[test]
+fn a_process_of_the_old_life_forgets_what_it_knew() {
+    let (database, leader, copy, label) = copied(1);
+    let follower = database.start("follower");
+    for member in [&leader, &follower] {
+        assert_eq!(see(&database, member).as_deref(), Some(&b"after"[..]));
+        member.process.pause();
+    }
+    PARTS.into_iter().for_each(|part| database.replicas.memory.copy_part(&copy, part));
+    restored(&database, &label).unwrap();
+    let process = database.start("process");
+    assert!(process.log.is_leading());
+    let before = Some(&b"before"[..]);
+
+    // It still believes that it leads.
+    leader.process.resume();
+    assert!(leader.log.is_leading());
+    let swept = database.run(leader.log.sweep());
+    assert_eq!(swept.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(see(&database, &process).as_deref(), before, "swept by what it remembered");
+    follower.process.resume();
+    database.world.pass(Duration::from_secs(5));
+    for member in [&leader, &follower] {
+        assert_eq!(see(&database, member).as_deref(), before, "read by what it remembered");
+    }
+
+    // Then one of them leads indeed.
+    process.process.kill();
+    database.network.cut(&process.address);
+    follower.process.kill();
+    database.network.cut(&follower.address);
+    database.let_lease_run_out();
+    assert!(leader.log.is_leading());
+    database.run(leader.log.sweep()).unwrap();
+    let fresh = database.start("fresh");
+    assert_eq!(see(&database, &fresh).as_deref(), before, "stamped by what it remembered");
 }
 
 /// A read at QUORUM could miss an entry that one replica's copy has, and somebody would find it later.

@@ -94,6 +94,12 @@ impl EncodingMap {
             .map(|((_, encoding), _)| *encoding)
     }
 
+    /// Returns the last gap, from here to there: where the newest life of the database begins.
+    #[must_use]
+    pub fn last_gap(&self) -> Option<(Timestamp, Timestamp)> {
+        self.gaps.last().copied()
+    }
+
     /// The same map, saying the same for further starts.
     #[must_use]
     pub fn extended(&self, valid_through: Timestamp) -> Self {
@@ -261,6 +267,7 @@ mod tests {
         assert_eq!(between(179, 181), [Encoding::V3]);
         assert!(map.with_gap(at(180), at(190)).is_err() && map.with_gap(at(190), at(190)).is_err());
         let two = map.with_gap(at(190), at(195)).unwrap();
+        assert_eq!((migrated().last_gap(), two.last_gap()), (None, Some((at(190), at(195)))));
         assert_eq!(EncodingMap::decode(&two.encode()).unwrap(), two);
         assert_eq!(two.extended(at(300)).followed_by(Encoding::V2).unwrap().gaps, two.gaps);
     }

@@ -15,7 +15,10 @@
 //!   an older epoch   replica that somebody else will see            is there then decides
 //! ```
 //!
-//! What is final is kept in a cache: an entry never changes.
+//! What is final is kept in a cache: an entry never changes, but by a restore. A process that slept
+//! through one learns of it by the gap that the map has since, and begins another cache. Snapshots of
+//! the new life lie beyond the map that it knew, so it reads the map before it tells them anything;
+//! those of the old one are refused by the sweep's mark.
 
 pub(crate) mod remainder;
 mod scan;
@@ -62,11 +65,21 @@ const LONGEST_WAIT: Duration = Duration::from_millis(250);
 pub struct CommitTable<C> {
     cluster: Arc<C>,
     timer: Arc<dyn Timer>,
-    map: Mutex<Option<Arc<EncodingMap>>>,
-    cache: Cache<Timestamp, CommitEntry>,
+    known: Mutex<Known>,
     /// For a database that has no coordination map yet.
     first_encoding: Encoding,
     coordination_step: u64,
+}
+
+/// What is final, of one life of the database.
+type Outcomes = Cache<Timestamp, CommitEntry>;
+
+/// What was read of the database.
+struct Known {
+    map: Option<Arc<EncodingMap>>,
+    /// Whoever looks an outcome up takes the cache before, and puts it there: what was found before a
+    /// restore goes to a cache that nobody asks any more.
+    outcomes: Arc<Outcomes>,
 }
 
 /// Where a start's entry lies.
@@ -117,8 +130,7 @@ impl<C: Cluster> CommitTable<C> {
         Self {
             cluster,
             timer,
-            map: Mutex::default(),
-            cache: Cache::new(CACHED_MAX),
+            known: Mutex::new(Known { map: None, outcomes: no_outcomes() }),
             first_encoding: options.encoding,
             coordination_step: options.coordination_step,
         }
@@ -154,7 +166,7 @@ impl<C: Cluster> CommitTable<C> {
     }
 
     fn known_encoding(&self, start: Timestamp) -> Option<Encoding> {
-        lock(&self.map).as_ref()?.encoding_of(start)
+        lock(&self.known).map.as_ref()?.encoding_of(start)
     }
 
     /// Reads the map where what is known of it does not reach so far.
@@ -175,7 +187,12 @@ impl<C: Cluster> CommitTable<C> {
 
     fn keep_map(&self, map: EncodingMap) -> Arc<EncodingMap> {
         let map = Arc::new(map);
-        *lock(&self.map) = Some(Arc::clone(&map));
+        let mut known = lock(&self.known);
+        let before = known.map.replace(Arc::clone(&map));
+        if before.is_some_and(|before| before.last_gap() != map.last_gap()) {
+            tracing::warn!("the database was restored: what was known of its commits is forgotten");
+            known.outcomes = no_outcomes();
+        }
         map
     }
 
@@ -268,7 +285,7 @@ impl<C: Cluster> CommitTable<C> {
         from: Timestamp,
         to: Timestamp,
     ) -> Result<BTreeSet<CommitRow>> {
-        let map = lock(&self.map).clone();
+        let map = lock(&self.known).map.clone();
         let mut rows = BTreeSet::new();
         let (Some(map), Some(last)) = (map, to.previous()) else { return Ok(rows) };
         for quantum in quantum_of(from)..=quantum_of(last) {
@@ -331,6 +348,7 @@ impl<C: Cluster> CommitTable<C> {
         start: Timestamp,
         place: &Place,
         mut remainder: Remainder,
+        outcomes: &Outcomes,
     ) -> Result<Option<CommitEntry>> {
         let mut wait = FIRST_WAIT;
         for _ in 0..READER_TRIES {
@@ -341,7 +359,7 @@ impl<C: Cluster> CommitTable<C> {
             if let Some(Settled { value, .. }) = settled.into_iter().next() {
                 let Some(value) = value else { return Ok(None) };
                 let entry = place.encoding.decode(start, &value)?;
-                self.remember(start, entry);
+                outcomes.insert(start, entry);
                 if action_leaves_unconfirmed(&action, place.encoding) {
                     self.confirm(&place.row, vec![place.entry(value)]).await;
                 }
@@ -362,8 +380,18 @@ impl<C: Cluster> CommitTable<C> {
         }
     }
 
+    /// Keeps what a leader has decided in its term, unless that was in an earlier life of the
+    /// database.
     pub(crate) fn remember(&self, start: Timestamp, entry: CommitEntry) {
-        self.cache.insert(start, entry);
+        let known = lock(&self.known);
+        let last_gap = known.map.as_ref().and_then(|map| map.last_gap());
+        if last_gap.is_none_or(|gap| start >= gap.1) {
+            known.outcomes.insert(start, entry);
+        }
+    }
+
+    fn outcomes(&self) -> Arc<Outcomes> {
+        Arc::clone(&lock(&self.known).outcomes)
     }
 
     /// Returns what became of a transaction, and puts the abort marker where nothing is known: it
@@ -390,7 +418,8 @@ impl<C: Cluster> CommitTable<C> {
     /// As [`CommitTable::settle`]; what was swept is said to be aborted. A reader looks at the
     /// version once more, and finds the stamp that the sweep left there.
     pub(crate) async fn settle_for_reader(&self, start: Timestamp) -> Result<CommitEntry> {
-        if let Some(entry) = self.cache.get(&start) {
+        let outcomes = self.outcomes();
+        if let Some(entry) = outcomes.get(&start) {
             return Ok(entry);
         }
         let place = self.place(start).await?;
@@ -398,7 +427,7 @@ impl<C: Cluster> CommitTable<C> {
         let remainder = match self.read_entry(&place).await? {
             Some(Found::Final(value)) => {
                 let entry = place.encoding.decode(start, &value)?;
-                self.remember(start, entry);
+                outcomes.insert(start, entry);
                 return Ok(entry);
             }
             Some(Found::Staged(value)) => {
@@ -406,7 +435,7 @@ impl<C: Cluster> CommitTable<C> {
             }
             None => Remainder::put(None, confirms(place.encoding), [place.entry(abort)]),
         };
-        let entry = self.settle_in(start, &place, remainder).await?;
+        let entry = self.settle_in(start, &place, remainder, &outcomes).await?;
         Ok(entry.expect("what is absent is replaced by the abort marker"))
     }
 
@@ -418,14 +447,16 @@ impl<C: Cluster> CommitTable<C> {
         read: Timestamp,
         epoch_first: Timestamp,
     ) -> Result<Outcome> {
-        if let Some(entry) = self.cache.get(&start) {
+        self.know_map_through(read).await?;
+        let outcomes = self.outcomes();
+        if let Some(entry) = outcomes.get(&start) {
             return Ok(outcome(entry));
         }
         let place = self.place(start).await?;
         let entry = match self.read_entry(&place).await? {
             Some(Found::Final(value)) => {
                 let entry = place.encoding.decode(start, &value)?;
-                self.remember(start, entry);
+                outcomes.insert(start, entry);
                 return Ok(outcome(entry));
             }
             Some(Found::Staged(value)) => match place.encoding.decode(start, &value)? {
@@ -436,7 +467,7 @@ impl<C: Cluster> CommitTable<C> {
                 _ if start >= epoch_first => {
                     let found = place.entry(value);
                     let found = Remainder::found(confirms(place.encoding), found, None);
-                    self.settle_in(start, &place, found).await?
+                    self.settle_in(start, &place, found, &outcomes).await?
                 }
                 _ => Some(self.settle_for_reader(start).await?),
             },
@@ -460,6 +491,10 @@ impl<C: Cluster> CommitTable<C> {
         let bytes = self.cluster.read_register(Register::SweepMark, ReadMode::Quorum).await?;
         bytes.as_deref().map_or(Ok(Marks::default()), Marks::decode)
     }
+}
+
+fn no_outcomes() -> Arc<Outcomes> {
+    Arc::new(Cache::new(CACHED_MAX))
 }
 
 /// What a QUORUM read found.

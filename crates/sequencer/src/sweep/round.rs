@@ -66,6 +66,11 @@ pub(super) async fn run<C: Cluster>(
     // above all that this round stamps.
     let through = leader.published();
     let marks = unheld_marks(leader).await?;
+    // Marks beyond all that this term has published are of a later one, or of a restore that this
+    // process slept through: what it decided may not have happened.
+    if marks.versions > leader.published() {
+        return Err(over());
+    }
     let mark = leader.raise_mark(wanted);
     // What is decided before the scan begins and not final yet keeps its entry.
     let undecided = leader.oldest_undecided();
