@@ -12,7 +12,7 @@ use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
 use carnet_base::{
-    CellKey, Encoding, Error, ErrorKind, PartitionKey, Result, Rng, SeededRng,
+    CellKey, Encoding, EncodingMap, Error, ErrorKind, PartitionKey, Result, Rng, SeededRng,
     TableId, Timestamp, block_on,
 };
 use carnet_sequencer::Options;
@@ -483,6 +483,36 @@ fn a_restore_that_is_cut_short_is_run_again() {
             assert_eq!(see(&database, &process).as_deref(), Some(&b"before"[..]), "{op:?} {nth}");
         }
     }
+}
+
+/// A run that hung takes nothing back of the life that another run has begun.
+#[test]
+fn a_restore_that_hung_finds_that_it_was_outrun() {
+    let (_, _, copy, label) = copied(3);
+    let database = put_back(&copy);
+    let cluster = Scripted::new(&database.replicas);
+    let gate = cluster.hold(Op::Set(Register::Coordination));
+    let mut hung = restoring(&database, &cluster, &label);
+    for _ in 0..200 {
+        assert!(hung.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+        database.world.pass(Duration::from_millis(100));
+        if gate.arrived() > 0 {
+            break;
+        }
+    }
+    assert_eq!(gate.arrived(), 1);
+    restored(&database, &label).unwrap();
+    let process = database.start("process");
+    let map = || {
+        let read = database.replicas.memory.read_register(Register::Coordination, ReadMode::Serial);
+        EncodingMap::decode(&block_on(read).unwrap().unwrap()).unwrap()
+    };
+    let before = map();
+    gate.open();
+    let outrun = database.run(hung).unwrap_err();
+    assert_eq!(outrun.kind(), ErrorKind::Unavailable, "{outrun}");
+    assert_eq!(map(), before);
+    database.put(&process, &cell("x"), "new life");
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(super) fn admit(lease: Option<&Lease>, label: &Label, rng: &mut dyn Rng) -> 
         ));
     };
     if lease.is_restoring {
-        return resumed(lease, label);
+        return resumed(lease, label, rng);
     }
     if lease.owner.nonce == label.id {
         return Err(Error::invalid(
@@ -55,7 +55,7 @@ pub(super) fn admit(lease: Option<&Lease>, label: &Label, rng: &mut dyn Rng) -> 
         Error::unavailable("the database has used up its 2⁶³ timestamps; export and import it")
     })?;
     Ok(Lease {
-        epoch: Epoch(last.epoch.0 + EPOCHS_AHEAD_MIN + rng.below(EPOCHS_AHEAD_MIN)),
+        epoch: above(last.epoch, EPOCHS_AHEAD_MIN + rng.below(EPOCHS_AHEAD_MIN))?,
         renewal: 0,
         bound,
         fence_from: lease.fence_from.min(label.fence_from),
@@ -66,8 +66,9 @@ pub(super) fn admit(lease: Option<&Lease>, label: &Label, rng: &mut dyn Rng) -> 
     })
 }
 
-/// Takes up a restore that was cut short, with the bound that it has.
-fn resumed(lease: &Lease, label: &Label) -> Result<Lease> {
+/// Takes up a restore that was cut short, with the bound that it has. The epoch is drawn: of two runs
+/// that find the same, one gets the lease.
+fn resumed(lease: &Lease, label: &Label, rng: &mut dyn Rng) -> Result<Lease> {
     if lease.owner.nonce != label.id {
         return Err(Error::invalid(format!(
             "the restore of another backup was cut short here, {:016x}: run that again, or put the \
@@ -75,23 +76,35 @@ fn resumed(lease: &Lease, label: &Label) -> Result<Lease> {
             lease.owner.nonce
         )));
     }
-    Ok(Lease { epoch: Epoch(lease.epoch.0 + 1), renewal: 0, ..lease.clone() })
+    let epoch = above(lease.epoch, 1 + rng.below(EPOCHS_AHEAD_MIN))?;
+    Ok(Lease { epoch, renewal: 0, ..lease.clone() })
+}
+
+fn above(epoch: Epoch, by: u64) -> Result<Epoch> {
+    epoch.0.checked_add(by).map(Epoch).ok_or_else(|| {
+        Error::unavailable("the database has used up its 2⁶⁴ epochs; export and import it")
+    })
 }
 
 /// Returns the coordination map of the new life, which begins at `first`; the one in the tables says
-/// the same of the old one.
+/// the same of the old one. Where that life has begun already its map stays: a run that hung meanwhile
+/// takes nothing back of it.
 pub(super) fn restored_map(
     map: Option<&EncodingMap>,
     label: &Label,
     first: Timestamp,
 ) -> Result<EncodingMap> {
-    if map.is_some_and(|map| !map.spans().eq(label.map.spans())) {
+    let Some(map) = map else { return label.map.extended(first).with_gap(label.bound, first) };
+    if map.last_gap() == Some((label.bound, first)) {
+        return Ok(map.extended(first));
+    }
+    if map.last_gap() != label.map.last_gap() || !map.spans().eq(label.map.spans()) {
         return Err(Error::invalid(
-            "the tables and the label name different encodings of the commit table: they are not \
-             of one backup",
+            "the tables and the label name different encodings of the commit table, or other \
+             restores: they are not of one backup",
         ));
     }
-    label.map.extended(first).with_gap(label.bound, first)
+    map.extended(first).with_gap(label.bound, first)
 }
 
 #[cfg(test)]
@@ -160,8 +173,10 @@ mod tests {
     fn a_restore_that_was_cut_short_goes_on_with_its_bound() {
         let first = admitted(&lease(7, 120)).unwrap();
         let again = admitted(&first).unwrap();
-        assert_eq!((again.bound, again.epoch), (first.bound, Epoch(first.epoch.0 + 1)));
-        assert!(again.is_restoring);
+        assert_eq!(again.bound, first.bound);
+        assert!(again.is_restoring && again.epoch > first.epoch);
+        let beside = admit(Some(&first), &label(), &mut SeededRng::new(2)).unwrap();
+        assert_ne!(beside.epoch, again.epoch, "both would take it");
         let ended = Lease { is_restoring: false, released: true, ..again };
         assert!(admitted(&ended).unwrap_err().to_string().contains("already"));
         let other = Label { id: 3, ..label() };
@@ -178,6 +193,10 @@ mod tests {
         assert_eq!(map.encodings_between(label.bound, first).count(), 0);
         assert_eq!(restored(Some(&label.map)).unwrap(), map);
         assert_eq!(restored(Some(&map)).unwrap(), map, "again");
+        let gone_on = map.extended(at(99_000_000)).followed_by(Encoding::V2).unwrap();
+        assert_eq!(restored(Some(&gone_on)).unwrap(), gone_on, "that life has begun");
+        let again = restored_map(Some(&gone_on), &label, at(95_000_000)).unwrap_err();
+        assert!(again.to_string().contains("not of one backup"), "{again}");
         let other = EncodingMap::starting_with(Encoding::V2, at(30_000_000));
         assert!(restored(Some(&other)).is_err());
     }
