@@ -17,8 +17,10 @@ use carnet_base::{
 };
 use carnet_sequencer::Options;
 use carnet_sequencer::backup::{Backup, Label, RestoreProgress, Restored, restore};
-use carnet_sequencer::sweep::Marks;
-use carnet_store::cluster::{CommitTable, MemoryCluster, Part, ReadMode, Register, Registers};
+use carnet_sequencer::sweep::{Hold, Marks};
+use carnet_store::cluster::{
+    CommitTable, MemoryCluster, Part, ReadMode, Register, Registers, SetAnswer,
+};
 use carnet_store::{BeginKind, CommitLog, CommitRequest, Context, ReadSet, Write};
 use carnet_txn::reader;
 
@@ -359,6 +361,51 @@ fn a_backup_that_was_silent_too_long_has_failed() {
     assert_eq!(database.run(backup.renew()).unwrap_err().kind(), ErrorKind::Conflict);
     assert_eq!(finish(&database, backup).unwrap_err().kind(), ErrorKind::Conflict);
     assert_eq!(marks(&database).hold, None);
+}
+
+/// The write that placed the hold may be done once more, after the hold was taken away.
+#[test]
+fn a_hold_that_comes_back_is_none() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    database.put(&leader, &cell("x"), "old");
+    let backup = begin(&database, &leader, 1).unwrap();
+    database.put(&leader, &cell("x"), "new");
+    database.run(leader.log.sweep()).unwrap_err();
+    database.world.pass(Duration::from_secs(60));
+    assert_eq!(database.run(leader.log.sweep()).unwrap().cleared, 1);
+    let swept = marks(&database);
+    let back = Marks { hold: Some(Hold { id: 1, renewal: 0 }), ..swept };
+    let memory = &database.replicas.memory;
+    let (swept, back) = (swept.encode(), back.encode());
+    let set = memory.compare_and_set(Register::SweepMark, Some(&swept), &back);
+    assert_eq!(block_on(set).unwrap(), SetAnswer::Applied);
+    assert_eq!(database.run(backup.renew()).unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(finish(&database, backup).unwrap_err().kind(), ErrorKind::Conflict);
+}
+
+/// Nor where its marks are raised as far as it wants them already.
+#[test]
+fn no_round_begins_under_a_hold() {
+    let database = Database::new();
+    let (leader, other) = (database.start("leader"), database.start("other"));
+    database.put(&leader, &cell("x"), "value");
+    leader.cluster.script(Op::Stamp, 1, Effect::Overload);
+    database.run(leader.log.sweep()).unwrap_err();
+    let stamps = leader.cluster.calls(Op::Stamp);
+    // The next one has seen no hold.
+    let free = Arc::new(Gate::default());
+    free.open();
+    leader.cluster.script(Op::Read(Register::SweepMark), 1, Effect::Hold(free));
+    let gate = leader.cluster.hold(Op::Read(Register::SweepMark));
+    let mut sweeping: Pin<Box<dyn Future<Output = _>>> = Box::pin(leader.log.sweep());
+    assert!(poll_until(&database, &gate, &mut sweeping));
+    let backup = begin(&database, &other, 1).unwrap();
+    gate.open();
+    let error = database.run(sweeping).unwrap_err();
+    assert!(error.to_string().contains("backup"), "{error}");
+    assert_eq!(leader.cluster.calls(Op::Stamp), stamps);
+    database.run(backup.give_up());
 }
 
 #[test]

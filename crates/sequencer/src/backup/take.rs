@@ -1,6 +1,7 @@
 //! Taking a backup: what is held, drawn and checked around a copy that others make.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use carnet_base::{Bytes, EncodingMap, Error, Result, TableId, Timestamp, WallTime};
@@ -38,12 +39,15 @@ pub(crate) struct Held<C> {
     table: Arc<CommitTable<C>>,
     doors: Doors,
     id: u64,
+    /// The last renewal that was answered. It never falls: a lower one was put back by a write that
+    /// had been under way, after the hold was taken away.
+    renewal: AtomicU64,
 }
 
 impl<C: Cluster> Held<C> {
     /// Holds the sweep, of whichever leader, from the moment at which this returns.
     pub(crate) async fn take(table: Arc<CommitTable<C>>, doors: Doors, id: u64) -> Result<Self> {
-        let this = Self { table, doors, id };
+        let this = Self { table, doors, id, renewal: AtomicU64::new(0) };
         if let Some(other) = this.marks().await?.hold {
             tracing::info!("another backup holds the sweep: waiting to see whether it lives");
             this.doors.timer.wait(HOLD_TIMEOUT).await;
@@ -51,7 +55,14 @@ impl<C: Cluster> Held<C> {
         } else {
             this.place(None).await?;
         }
-        Ok(this)
+        // From here on the write that placed it, should it be done twice, is known by its number.
+        match this.renew().await {
+            Ok(()) => Ok(this),
+            Err(error) => {
+                this.give_up().await;
+                Err(error)
+            }
+        }
     }
 
     async fn place(&self, instead_of: Option<Hold>) -> Result<()> {
@@ -87,22 +98,28 @@ impl<C: Cluster> Held<C> {
     /// Returns the marks, which have stood still since the hold began if it is still there.
     async fn check(&self) -> Result<Marks> {
         let marks = self.marks().await?;
-        if marks.hold.is_some_and(|hold| hold.id == self.id) {
+        if marks.hold.is_some_and(|hold| self.is_own(hold)) {
             return Ok(marks);
         }
         Err(lost())
+    }
+
+    fn is_own(&self, hold: Hold) -> bool {
+        hold.id == self.id && hold.renewal >= self.renewal.load(Ordering::Acquire)
     }
 
     async fn renew(&self) -> Result<()> {
         let before = self.check().await?;
         let renewed = before.hold.map(|Hold { id, renewal }| Hold { id, renewal: renewal + 1 });
         self.change(|marks| match marks.hold {
-            Some(hold) if hold.id != self.id => Err(lost()),
-            None => Err(lost()),
             hold if hold == before.hold => Ok(Some(renewed)),
-            _ => Ok(None),
+            hold if hold == renewed => Ok(None),
+            _ => Err(lost()),
         })
-        .await
+        .await?;
+        let renewal = renewed.map_or(0, |hold| hold.renewal);
+        self.renewal.fetch_max(renewal, Ordering::AcqRel);
+        Ok(())
     }
 
     /// Lets the sweep go on.

@@ -125,12 +125,12 @@ impl<C: Cluster> Round<'_, C> {
     async fn persist(&self, to: Marks) -> Result<Marks> {
         for _ in 0..PERSIST_TRIES {
             let (stored, marks) = read_marks(self.cluster()).await?;
+            if marks.hold.is_some() {
+                return Err(held());
+            }
             let raised = marks.raised(to);
             if raised == marks {
                 return Ok(marks);
-            }
-            if marks.hold.is_some() {
-                return Err(held());
             }
             let (mark, raised_to) = (Register::SweepMark, raised.encode());
             match self.cluster().compare_and_set(mark, stored.as_ref(), &raised_to).await {
