@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
@@ -81,8 +81,17 @@ pub(super) fn take(store: &str, label: &Path, command: &[OsString]) -> Result<()
         return Err(CommandFailed { status }.into());
     }
     let made = backup.finish(&url.to_string())?;
-    write_whole(label, made.encode().as_bytes())
-        .with_context(|| format!("cannot write {}", label.display()))?;
+    let text = made.encode();
+    if let Err(error) = write_whole(label, text.as_bytes()) {
+        // The copy is whole, and the sweep goes on: without these lines it would be lost.
+        eprintln!("{text}");
+        return Err(error).with_context(|| {
+            let label = label.display();
+            format!(
+                "cannot write {label}: put the lines above into it, as they are, each with its end"
+            )
+        });
+    }
     println!("{}", label.display());
     println!("every commit up to {}", made.commit);
     Ok(())
@@ -116,7 +125,7 @@ fn wait(backup: &ClusterBackup, child: &mut Child) -> Result<ExitStatus> {
 /// Restores a copy that was put back.
 pub(super) fn restore(store: &str, label: &Path) -> Result<()> {
     let url = ClusterUrl::parse(store)?;
-    let text = fs::read(label).with_context(|| label.display().to_string())?;
+    let text = read_label(label).with_context(|| label.display().to_string())?;
     let label = Label::decode(&text).with_context(|| label.display().to_string())?;
     let style = ProgressStyle::with_template("{bar:40} {pos} of {len} rows, {eta} left")?;
     let bar = ProgressBar::new(0).with_style(style);
@@ -132,6 +141,14 @@ pub(super) fn restore(store: &str, label: &Path) -> Result<()> {
         restored.aborted, restored.entries, restored.first
     );
     Ok(())
+}
+
+/// Reads a label, and of something longer as much as tells that it is none.
+#[expect(clippy::disallowed_methods, reason = "a file that is no database's")]
+fn read_label(file: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(file)?.take(Label::BYTES_MAX as u64 + 1).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 fn directory_of(file: &Path) -> &Path {

@@ -26,8 +26,12 @@ use carnet_base::{EncodingMap, Epoch, Error, Result, TableId, Timestamp, WallTim
 use crate::lease::Lease;
 use crate::sweep::Marks;
 
+/// No database comes to so many epochs: each restore adds 2³³ at most.
+const EPOCH_MAX: u64 = 1 << 62;
+/// A restore looks through the rows of no more starts, sixteen for each 25 million: what five years
+/// leave at a hundred thousand a second, none of which was swept.
+const STARTS_MAX: u64 = 1 << 44;
 const FIRST_LINE: &str = "carnet cluster backup 1";
-const BYTES_MAX: usize = 4 << 20;
 
 /// A moment of a lease: each value of it has one of its own, and they rise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +78,9 @@ pub struct Label {
 }
 
 impl Label {
+    /// No label is longer.
+    pub const BYTES_MAX: usize = 4 << 20;
+
     /// Returns the label's text.
     #[must_use]
     pub fn encode(&self) -> String {
@@ -116,7 +123,7 @@ impl Label {
     /// `Unsupported` where a newer program wrote it; `Corrupted` where it is damaged, or none.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let damaged = || Error::corrupted("the label of a backup is damaged, or is none");
-        if bytes.len() > BYTES_MAX {
+        if bytes.len() > Self::BYTES_MAX {
             return Err(damaged());
         }
         let text = str::from_utf8(bytes).map_err(|_| damaged())?;
@@ -177,10 +184,14 @@ impl Label {
     /// Tells whether its numbers are of one backup.
     fn is_possible(&self) -> bool {
         self.commit < self.bound
-            && self.fence_from <= self.bound
             && self.marks.versions <= self.commit
             && self.marks.entries <= self.commit
             && self.leases.0 <= self.leases.1
+            && self.leases.1.epoch.0 < EPOCH_MAX
+            && self.marks.entries_from.max(self.fence_from) <= self.bound
+            && [self.marks.entries_from, self.fence_from]
+                .iter()
+                .all(|from| self.bound.get() - from.get() < STARTS_MAX)
     }
 }
 
@@ -263,6 +274,11 @@ pub(super) mod tests {
         for wrong in [
             Label { commit: at(20_000_001), ..label() },
             Label { fence_from: at(20_000_002), ..label() },
+            Label { bound: at(1 << 45), ..label() },
+            Label {
+                leases: (label().leases.0, LeasePoint { epoch: Epoch(u64::MAX), renewal: 0 }),
+                ..label()
+            },
             Label { leases: (label().leases.1, label().leases.0), ..label() },
             Label { marks: Marks { versions: at(12_346), ..label().marks }, ..label() },
         ] {

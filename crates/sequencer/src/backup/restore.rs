@@ -183,12 +183,26 @@ impl<C: Cluster + RestoredRows> Restore<'_, C> {
         change(self.cluster, &**self.timer, Register::Lease, |stored| match stored {
             Some(stored) if *stored == to => Ok(None),
             stored if stored == expected.as_ref() => Ok(Some(to.clone())),
-            _ => Err(Error::unavailable(
-                "the lease was taken by somebody else while the database was restored: no process \
-                 of it may be started before; put the copy back and restore it again",
-            )),
+            stored => Err(self.outrun(stored)),
         })
         .await
+    }
+
+    /// Says who has the lease instead.
+    fn outrun(&self, stored: Option<&Bytes>) -> Error {
+        let lease = stored.and_then(|bytes| Lease::decode(bytes).ok());
+        let is_anothers = |lease: Lease| lease.is_restoring || lease.owner.nonce == self.label.id;
+        if lease.is_some_and(is_anothers) {
+            return Error::unavailable(
+                "another restore was begun after this one and has its place: this one has ended, \
+                 and what the other one says counts",
+            );
+        }
+        Error::unavailable(
+            "the lease was taken by a process of the database, or removed: where another restore \
+             has ended meanwhile all is well, otherwise the process was started too early: put the \
+             copy back and restore it again",
+        )
     }
 
     async fn restore_map(&self, first: Timestamp) -> Result<()> {
@@ -216,8 +230,8 @@ impl<C: Cluster + RestoredRows> Restore<'_, C> {
     async fn fence(&self, epoch: Epoch, from: Timestamp) -> Result<()> {
         self.table.fence(epoch, from, self.label.bound).await.map_err(|error| match error {
             FenceError::Outrun => Error::unavailable(
-                "a row of the commit table is of a later epoch: another restore is under way, or \
-                 a process of the database",
+                "a row of the commit table is of a later epoch: another restore was begun after this \
+                 one, whose end counts, or a process of the database lives",
             ),
             FenceError::Failed(error) => error,
         })
