@@ -177,6 +177,8 @@ mod tests {
         assert!(again.is_restoring && again.epoch > first.epoch);
         let beside = admit(Some(&first), &label(), &mut SeededRng::new(2)).unwrap();
         assert_ne!(beside.epoch, again.epoch, "both would take it");
+        let last = Lease { epoch: Epoch(u64::MAX), ..first.clone() };
+        assert!(admitted(&last).unwrap_err().to_string().contains("epochs"));
         let ended = Lease { is_restoring: false, released: true, ..again };
         assert!(admitted(&ended).unwrap_err().to_string().contains("already"));
         let other = Label { id: 3, ..label() };
