@@ -41,12 +41,17 @@ fn open<T: Transport>(
     let make_order = Arc::new(|first: Timestamp| -> Box<dyn carnet_store::CommitOrder> {
         Box::new(PlainOrder::starting_above(first))
     });
+    // Ports of the same digits must not make the same process of two.
+    let seed = address
+        .as_str()
+        .bytes()
+        .fold(0, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
     ClusterLog::open(
         Arc::clone(cluster),
         network,
         address.clone(),
         doors.clone(),
-        &mut SeededRng::new(address.as_str().bytes().map(u64::from).sum()),
+        &mut SeededRng::new(seed),
         Options { encoding, lease, ..Options::default() },
         make_order,
     )
