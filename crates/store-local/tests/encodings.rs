@@ -151,9 +151,9 @@ fn what_a_newer_program_wrote_is_refused_by_name() {
     let fourth = [&notes[..notes.len() - 1], &[4]].concat();
     let (kind, message) = refused(&fourth);
     assert!(kind == ErrorKind::Unsupported && message.contains("v4"), "{message}");
-    let newer = [&[2], &notes[1..]].concat();
+    let newer = [&[3], &notes[1..]].concat();
     let (kind, message) = refused(&newer);
-    assert!(kind == ErrorKind::Unsupported && message.contains("version 2"), "{message}");
+    assert!(kind == ErrorKind::Unsupported && message.contains("version 3"), "{message}");
 }
 
 #[test]
