@@ -30,6 +30,11 @@ macro_rules! each {
 
 impl CellStore for AnyStore {
     async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
+        if let Self::Cluster(store) = self
+            && let Some(kept) = store.kept(key, at)
+        {
+            return Ok(kept);
+        }
         each!(self, store => store.get(context, key, at).await)
     }
 

@@ -50,6 +50,9 @@ pub struct Options {
     pub sweep: SweepOptions,
     /// So many starts in turn belong to one row of the commit table, and share its rounds.
     pub row_starts: u32,
+    /// So much memory may cells take that are kept because they were read or written here; none are
+    /// with 0.
+    pub cell_cache_bytes: usize,
 }
 
 impl Default for Options {
@@ -63,6 +66,7 @@ impl Default for Options {
             client_timeout: Duration::from_secs(30),
             sweep: SweepOptions::default(),
             row_starts: 4096,
+            cell_cache_bytes: 64 << 20,
         }
     }
 }

@@ -32,6 +32,7 @@ use carnet_store::cluster::{Cluster, CommitRow, NewEntry, RowAnswer};
 use carnet_store::{BeginKind, Claim, CommitOrder, Outcome, check_handed_out};
 
 use crate::candidate::{Standing, Term};
+use crate::cells::ChangeLog;
 use crate::clients::Clients;
 use crate::commit_table::remainder::{Action, Answer, Remainder, Settled, Stop};
 use crate::commit_table::{CommitTable, Place, action_leaves_unconfirmed};
@@ -67,7 +68,6 @@ pub(crate) struct Leader<C> {
     bell: Arc<Bell>,
 }
 
-#[derive(Default)]
 struct State {
     clients: Clients,
     /// In the order of starts: whoever waits is told in that order when the term ends.
@@ -77,8 +77,25 @@ struct State {
     prefix: Prefix<Resolved>,
     groups: Groups<Entry>,
     lanes: Lanes,
+    /// What the commits of this term wrote, for processes that keep cells.
+    changes: ChangeLog,
     /// Why it ended.
     ended: Option<Ended>,
+}
+
+impl State {
+    fn of(term: &Term) -> Self {
+        Self {
+            clients: Clients::default(),
+            decided: BTreeMap::new(),
+            remembered: VecDeque::new(),
+            prefix: Prefix::default(),
+            groups: Groups::default(),
+            lanes: Lanes::default(),
+            changes: ChangeLog::starting_at(term.first),
+            ended: None,
+        }
+    }
 }
 
 /// Why a term is over.
@@ -118,7 +135,7 @@ impl<C: Cluster> Leader<C> {
     ) -> Arc<Self> {
         order.extend(term.bound);
         let proof = proof::of(table.cluster(), Arc::clone(&doors.tasks), &term);
-        let state = Mutex::default();
+        let state = Mutex::new(State::of(&term));
         let sweep = Sweep::paced_by(options.sweep);
         Arc::new(Self { term, table, order, doors, options, proof, state, sweep, bell })
     }
@@ -247,8 +264,8 @@ impl<C: Cluster> Leader<C> {
     /// Answers a request.
     pub(crate) async fn answer(self: Arc<Self>, request: Request) -> Response {
         let answered = match request {
-            Request::Begin { client, token, kind, is_strict } => {
-                self.begin(client, token, kind, is_strict).await
+            Request::Begin { client, token, kind, is_strict, known } => {
+                self.begin(client, token, kind, is_strict, known).await
             }
             Request::End { client, token } => {
                 self.give_back(client, token);
@@ -275,6 +292,7 @@ impl<C: Cluster> Leader<C> {
         token: Token,
         kind: BeginKind,
         is_strict: bool,
+        known: Option<Timestamp>,
     ) -> Result<Response> {
         // A snapshot that it does not know yet may be of a later leader.
         let is_unknown = matches!(kind, BeginKind::ReadOnlyAt(read) if read > self.published());
@@ -305,13 +323,14 @@ impl<C: Cluster> Leader<C> {
                 begun
             }
         };
+        let changes = state.changes.between(known, begun.read);
         drop(state);
         if !self.has_headroom(0) {
             self.bell.ring();
         }
         let (epoch_first, schema) = (self.term.first, begun.schema);
         let released = Released { read: begun.read, start: begun.start, epoch_first, schema };
-        Ok(Response::Released(released))
+        Ok(Response::Released(released, changes))
     }
 
     /// Learns whether it leads, now that it was asked.
@@ -404,7 +423,12 @@ impl<C: Cluster> Leader<C> {
         // What is refused is decided, too: whoever was told so may have run it again by the time the
         // same request is heard once more.
         state.clients.decided(start);
+        let cells = claim.names_all().then(|| claim.cells.hashes().collect::<Vec<_>>());
         let commit = self.order.decide(&mut claim)?;
+        match cells {
+            Some(cells) => state.changes.wrote(commit, cells.into_iter()),
+            None => state.changes.wrote_any(commit),
+        }
         state.prefix.decided(start, commit);
         state.decided.insert(start, Decided::Pending(vec![sender]));
         let row = place.row.clone();
@@ -421,7 +445,8 @@ impl<C: Cluster> Leader<C> {
     /// Of a start that this term did not decide the commit table knows; where it does not, the
     /// start is aborted for good. Why it cannot be asked says nothing of the start.
     async fn settled(&self, start: Timestamp) -> Result<Response> {
-        let settled = self.table.settle(start).await;
+        // Rare, and large: whoever commits is not to carry it about.
+        let settled = Box::pin(self.table.settle(start)).await;
         answer_of(start, settled.map_err(|error| unknown(start, error))?)
     }
 
@@ -438,7 +463,7 @@ impl<C: Cluster> Leader<C> {
         };
         let entry = match known {
             Some(entry) => entry,
-            None => self.table.settle(start).await?,
+            None => Box::pin(self.table.settle(start)).await?,
         };
         Ok(match entry {
             CommitEntry::Committed(commit) => Outcome::Committed(commit),

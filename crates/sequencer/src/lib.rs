@@ -42,23 +42,27 @@
 //!   again ([`commit_table`], `carnet_txn::reader`).
 //! * **I10** Where a start's entry lies is a function of the start, read from a map that only grows
 //!   ([`coordination`]).
+//! * **I11** A process answers a read from memory only where it was told of every commit since that
+//!   may have changed the cell (`cells`).
 //!
 //! # The rooms
 //!
 //! What decides is pure and has no clock: `candidate` (who leads), `fence` (one row), the remainder
 //! loop (entries of one row), `groups` and `lanes` (what goes together), `prefix` (how far P is), `clients`
-//! (whose snapshots are open). [`backup`] makes a prefix of commits of a copy that others took of the
+//! (whose snapshots are open), `cells` (what a process keeps, and what a leader tells of changes).
+//! [`backup`] makes a prefix of commits of a copy that others took of the
 //! cluster. What acts is thin: `node`, `leader`, `log`. Tasks, time and the
 //! network enter by doors ([`Doors`], [`Transport`]); only [`wire`], the network over TCP, has a
 //! runtime behind it.
 //!
 //! # Deliberately absent
 //!
-//! A replication protocol, locks, clocks that safety rests on. Not built yet: spilling large
-//! transactions.
+//! A replication protocol, locks, clocks that safety rests on. Not built yet: transactions whose
+//! writes do not fit into memory.
 
 pub mod backup;
 mod candidate;
+mod cells;
 mod clients;
 pub mod commit_table;
 pub mod coordination;

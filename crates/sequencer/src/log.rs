@@ -17,12 +17,13 @@ use carnet_store::{
 };
 
 use crate::backup::{Backup, Held};
+use crate::cells::CellCache;
 use crate::commit_table::CommitTable;
 use crate::doors::{Doors, MakeOrder, Options};
 use crate::futures::{First, first};
 use crate::leader::{Leader, unknown};
 use crate::lease::{Address, Owner};
-use crate::message::{ClientId, Released, Request, Response, Token};
+use crate::message::{Changes, ClientId, Released, Request, Response, Token};
 use crate::node::{Node, Role};
 use crate::oneshot::lock;
 use crate::shared_read::SharedRead;
@@ -57,6 +58,7 @@ struct Inner<C: Cluster, T: Transport> {
     epochs: Mutex<BTreeMap<Timestamp, ()>>,
     published: AtomicU64,
     sweep_mark: Arc<SharedRead<Result<Timestamp, String>>>,
+    cells: Option<CellCache>,
 }
 
 /// The snapshots that this process has, and asks for.
@@ -125,6 +127,7 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
                 })
             })
         };
+        let cells = (options.cell_cache_bytes > 0).then(|| CellCache::of(options.cell_cache_bytes));
         let node = Node::start(owner, table, doors, options, make_order);
         let inner = Arc::new(Inner {
             cluster,
@@ -135,6 +138,7 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
             epochs: Mutex::default(),
             published: AtomicU64::new(0),
             sweep_mark,
+            cells,
         });
         let weak = Arc::downgrade(&inner);
         let (tasks, timer) = (&inner.node.doors().tasks, Arc::clone(&inner.node.doors().timer));
@@ -165,6 +169,13 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
     #[must_use]
     pub fn is_leading(&self) -> bool {
         matches!(self.inner.node.role(), Role::Leading(leader) if !leader.is_over())
+    }
+
+    /// Returns what a snapshot sees of a cell, where this process keeps that: then it need not be
+    /// asked for. The snapshot is one that this process began.
+    #[must_use]
+    pub fn kept(&self, key: &CellKey, at: At) -> Option<Option<Version>> {
+        self.inner.kept(key, at)
     }
 
     /// Leaves the database: a leader gives its lease up, so that nobody waits for it to run out.
@@ -388,8 +399,11 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         }
     }
 
-    fn released(&self, token: Token, released: &Released) -> Begun {
+    fn released(&self, token: Token, released: &Released, changes: &Changes) -> Begun {
         self.saw(released.read);
+        if let Some(cells) = &self.cells {
+            cells.told(changes, released.read);
+        }
         let mut epochs = lock(&self.epochs);
         epochs.insert(released.epoch_first, ());
         if epochs.len() > EPOCHS_MAX {
@@ -474,6 +488,21 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         ))
     }
 
+    /// Keeps what a transaction wrote that committed.
+    fn keep_written(&self, start: Timestamp, commit: Timestamp, writes: Vec<VersionWrite>) {
+        let Some(cells) = &self.cells else { return };
+        for VersionWrite { key, payload, .. } in writes {
+            let version = Version { start, commit: Some(commit), payload };
+            cells.keep(&key, Some(&version), commit, commit);
+        }
+    }
+
+    /// Returns what a snapshot sees of a cell where it is kept here.
+    fn kept(&self, key: &CellKey, at: At) -> Option<Option<Version>> {
+        let cells = self.cells.as_ref().filter(|_| at == At::snapshot(at.read))?;
+        cells.get(key, at.read)
+    }
+
     /// Returns the first timestamp of the epoch that released a snapshot.
     fn epoch_of(&self, read: Timestamp) -> Option<Timestamp> {
         lock(&self.epochs).range(..=read).next_back().map(|(first, ())| *first)
@@ -501,11 +530,12 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
         let token = lock(&inner.open).ask();
         let mut asked = Asked { inner, token: Some(token) };
         let is_strict = !context.accepts_stale();
-        let request = Request::Begin { client: inner.client, token, kind, is_strict };
+        let known = inner.cells.as_ref().and_then(CellCache::known);
+        let request = Request::Begin { client: inner.client, token, kind, is_strict, known };
         match inner.ask(context, &request).await {
-            Ok(Response::Released(released)) => {
+            Ok(Response::Released(released, changes)) => {
                 asked.token = None;
-                Ok(inner.released(token, &released))
+                Ok(inner.released(token, &released, &changes))
             }
             Ok(Response::Refused(error)) => Err(error),
             Ok(other) => Err(unexpected(&other)),
@@ -532,28 +562,25 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
             payload: write.payload.clone(),
         };
         let writes: Vec<VersionWrite> = request.writes.iter().map(write).collect();
-        let tables = request.drops.clone();
         let mut claim = request.into_claim();
         // Near the leader that costs nothing, and what is never written nobody has to read past.
         if let Role::Leading(leader) = inner.node.role() {
             leader.check(&claim)?;
         }
-        let mut drops = Vec::with_capacity(tables.len());
-        for table in &tables {
-            inner.drop_table(context, *table, start).await?;
+        for table in &claim.drops {
+            Box::pin(inner.drop_table(context, *table, start)).await?;
             // What others write into it until C, that was not there to be hidden, is a conflict.
-            drops.push(KeyRange::table(*table));
+            claim.reads.ranges.push(KeyRange::table(*table));
         }
         if !writes.is_empty() {
             inner.write(context, &writes).await?;
         }
-        drop(writes);
-        claim.reads.ranges.extend(drops);
         let request = Request::Commit { client: inner.client, token, claim };
         let unknown = |error: Error| unknown(start, error);
         match inner.ask(context, &request).await {
             Ok(Response::Committed(commit)) => {
                 inner.saw(commit);
+                inner.keep_written(start, commit, writes);
                 Ok(commit)
             }
             Ok(Response::Refused(error)) => Err(match error.kind() {
@@ -614,12 +641,45 @@ fn unexpected(response: &Response) -> Error {
     Error::unavailable(format!("the leader gave an answer to another question: {response:?}"))
 }
 
+impl<C: Cluster, T: Transport> ClusterLog<C, T> {
+    /// Keeps what was read where it is what the snapshot sees, which is then said of it.
+    async fn keep_read(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        found: Option<Version>,
+        at: At,
+    ) -> Result<Option<Version>> {
+        let is_newest = at == At::snapshot(at.read);
+        let cells = self.inner.cells.as_ref().filter(|cells| is_newest && cells.knows(at.read));
+        let Some(cells) = cells else { return Ok(found) };
+        let Some(mut version) = found else {
+            cells.keep(key, None, at.read, at.read);
+            return Ok(None);
+        };
+        if version.commit.is_none()
+            && let Outcome::Committed(commit) =
+                self.outcome_for_reader(context, version.start, at.read).await?
+            && commit <= at.read
+        {
+            version.commit = Some(commit);
+        }
+        if let Some(commit) = version.commit {
+            cells.keep(key, Some(&version), commit, at.read);
+        }
+        Ok(Some(version))
+    }
+}
+
 impl<C: Cluster, T: Transport> CellStore for ClusterLog<C, T> {
     async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
         self.inner.check(context)?;
+        if let Some(kept) = self.inner.kept(key, at) {
+            return Ok(kept);
+        }
         let found = self.inner.candidate(context, key, at).await?;
         self.inner.check_sweep(at.read).await?;
-        Ok(found)
+        self.keep_read(context, key, found, at).await
     }
 
     async fn get_many(
@@ -631,8 +691,20 @@ impl<C: Cluster, T: Transport> CellStore for ClusterLog<C, T> {
         self.inner.check(context)?;
         let Some(below) = at.below.previous() else { return Ok(vec![None; keys.len()]) };
         let through = below.min(at.read);
-        let mut versions = self.inner.cluster.read_versions(context, keys, through).await?;
-        for (key, found) in keys.iter().zip(&mut versions) {
+        let mut versions = vec![None; keys.len()];
+        let mut missing = Vec::new();
+        for (place, key) in keys.iter().enumerate() {
+            match self.inner.kept(key, at) {
+                Some(kept) => versions[place] = kept,
+                None => missing.push(place),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(versions);
+        }
+        let sought: Vec<CellKey> = missing.iter().map(|place| keys[*place].clone()).collect();
+        let mut read = self.inner.cluster.read_versions(context, &sought, through).await?;
+        for (key, found) in sought.iter().zip(&mut read) {
             if let Some(version) = found
                 && !at.admits(version)
             {
@@ -641,6 +713,9 @@ impl<C: Cluster, T: Transport> CellStore for ClusterLog<C, T> {
             }
         }
         self.inner.check_sweep(at.read).await?;
+        for ((place, key), found) in missing.into_iter().zip(&sought).zip(read) {
+            versions[place] = self.keep_read(context, key, found, at).await?;
+        }
         Ok(versions)
     }
 

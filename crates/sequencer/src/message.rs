@@ -3,6 +3,8 @@
 use carnet_base::{Error, Timestamp};
 use carnet_store::{BeginKind, Claim, Outcome};
 
+pub use crate::cells::Changes;
+
 /// Names a process that begins transactions, for as long as it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
@@ -24,6 +26,8 @@ pub enum Request {
         kind: BeginKind,
         /// Whether it must include all that was acknowledged before, by whichever leader.
         is_strict: bool,
+        /// Up to which snapshot it knows all changes of cells; `None` where it keeps no cells.
+        known: Option<Timestamp>,
     },
     /// Give a snapshot back.
     End {
@@ -71,8 +75,8 @@ pub struct Released {
 /// What the leader answers.
 #[derive(Debug)]
 pub enum Response {
-    /// A snapshot was released.
-    Released(Released),
+    /// A snapshot was released, and these cells have changed up to it since the one that was known.
+    Released(Released, Changes),
     /// A transaction committed at that timestamp, and everything up to it is resolved.
     Committed(Timestamp),
     /// What became of a transaction.

@@ -183,7 +183,7 @@ fn a_copy_in_any_order_becomes_what_had_committed() {
         let what = format!("seed {seed}");
         let mut rng = SeededRng::new(seed);
         let encoding = if seed % 3 == 0 { Encoding::V2 } else { Encoding::V3 };
-        let mut options = Options { encoding, ..Options::default() };
+        let mut options = Options { encoding, ..common::asking() };
         options.lease.bound_step = 200;
         let database = Database::with(options);
         let leader = database.start("leader");
@@ -727,7 +727,7 @@ fn snapshots_and_starts_of_the_old_life_mean_nothing_in_the_new_one() {
 /// Options are the database's own: what restores has to know how long its leases last.
 #[test]
 fn the_lease_is_watched_for_as_long_as_leases_last() {
-    let mut options = Options::default();
+    let mut options = common::asking();
     options.lease.timeout = Duration::from_secs(20);
     options.lease.renew_every = Duration::from_secs(5);
     let database = Database::with(options);

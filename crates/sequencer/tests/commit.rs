@@ -296,9 +296,10 @@ fn a_commit_asked_for_twice_is_decided_once() {
     let client = ClientId(99);
     let ask = |request: &Request| database.run(Arc::clone(&handler).handle(request.clone()));
     let begin = |token| {
-        let begin = Request::Begin { client, token, kind: BeginKind::ReadWrite, is_strict: false };
+        let (kind, is_strict) = (BeginKind::ReadWrite, false);
+        let begin = Request::Begin { client, token, kind, is_strict, known: None };
         match ask(&begin) {
-            Response::Released(released) => released,
+            Response::Released(released, _) => released,
             other => panic!("{other:?}"),
         }
     };
@@ -482,7 +483,7 @@ fn a_migration_loses_nothing_and_copies_nothing() {
         encoding: Encoding::V2,
         coordination_step: 30,
         lease,
-        ..carnet_sequencer::Options::default()
+        ..common::asking()
     };
     let database = Database::with(options);
     let leader = database.start("leader");

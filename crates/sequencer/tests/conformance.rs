@@ -41,6 +41,8 @@ fn open<T: Transport>(
     let make_order = Arc::new(|first: Timestamp| -> Box<dyn carnet_store::CommitOrder> {
         Box::new(PlainOrder::starting_above(first))
     });
+    // With one encoding reads are answered from memory where they can be, with the other by the cluster.
+    let cell_cache_bytes = if encoding == Encoding::V3 { 1 << 20 } else { 0 };
     // Ports of the same digits must not make the same process of two.
     let seed = address
         .as_str()
@@ -52,7 +54,7 @@ fn open<T: Transport>(
         address.clone(),
         doors.clone(),
         &mut SeededRng::new(seed),
-        Options { encoding, lease, ..Options::default() },
+        Options { encoding, lease, cell_cache_bytes, ..Options::default() },
         make_order,
     )
 }

@@ -66,7 +66,7 @@ fn a_deposed_leader_hands_out_no_strict_snapshot() {
 /// A leader that hangs is not waited for once there is another one.
 #[test]
 fn whoever_waits_for_a_leader_that_hangs_asks_the_next_one() {
-    let options = Options { call_timeout: Duration::from_secs(3600), ..Options::default() };
+    let options = Options { call_timeout: Duration::from_secs(3600), ..common::asking() };
     let database = Database::with(Options { patience: options.call_timeout, ..options });
     let hangs = database.start("hangs");
     let (next, follower) = (database.start("next"), database.start("follower"));

@@ -25,6 +25,7 @@ use carnet_store::cluster::Register;
 use carnet_store::{BeginKind, CommitLog, CommitRequest, Context, Outcome, ReadSet, Write};
 use carnet_txn::reader;
 
+use carnet_sequencer::Options;
 use common::scripted::{Effect, Gate, Op};
 use common::world::VirtualTimer;
 use common::{Database, Log, Member, cell};
@@ -171,7 +172,8 @@ fn harm(
 fn run(seed: u64) {
     let mut rng = SeededRng::new(seed);
     let encoding = if rng.chance(300) { Encoding::V2 } else { Encoding::V3 };
-    let database = Database::encoded(encoding);
+    let cell_cache_bytes = if seed.is_multiple_of(2) { 0 } else { 8 << 10 };
+    let database = Database::with(Options { encoding, cell_cache_bytes, ..Options::default() });
     let mut members: Vec<Member> =
         (0..3).map(|number| database.start(&format!("process {number}"))).collect();
     let known: Shared = Arc::default();

@@ -40,8 +40,9 @@ impl<'a> Client<'a> {
     fn begin(&self) -> Result<(Token, Released), Response> {
         let token = Token(self.tokens.fetch_add(1, Ordering::Relaxed) + 1);
         let kind = BeginKind::ReadWrite;
-        match self.ask(&Request::Begin { client: CLIENT, token, kind, is_strict: false }) {
-            Response::Released(released) => Ok((token, released)),
+        let request = Request::Begin { client: CLIENT, token, kind, is_strict: false, known: None };
+        match self.ask(&request) {
+            Response::Released(released, _) => Ok((token, released)),
             other => Err(other),
         }
     }

@@ -91,9 +91,9 @@ impl CommitRequest {
     /// It is made before the decision's turn comes, because all commits wait for each other there.
     #[must_use]
     pub fn into_claim(self) -> Claim {
-        let Self { read, start, slot, reads, writes, drops: _ } = self;
+        let Self { read, start, slot, reads, writes, drops } = self;
         let cells = Cells::of(writes.iter().map(|write| &write.key));
-        Claim { read, start, slot, reads, cells, beyond: Vec::new() }
+        Claim { read, start, slot, reads, cells, drops, beyond: Vec::new() }
     }
 }
 
@@ -110,12 +110,20 @@ pub struct Claim {
     pub reads: ReadSet,
     /// The cells that it writes.
     pub cells: Cells,
+    /// Tables that it drops, see [`CommitRequest::drops`].
+    pub drops: Vec<TableId>,
     /// Cells that it writes beside those, by their hashes alone, sorted: too many to be listed.
     /// Whoever began before such a commit cannot be checked against it.
     pub beyond: Vec<CellHash>,
 }
 
 impl Claim {
+    /// Tells whether `cells` are all that it changes.
+    #[must_use]
+    pub const fn names_all(&self) -> bool {
+        self.beyond.is_empty() && self.drops.is_empty()
+    }
+
     /// Tells whether it may write to a table of the system.
     #[must_use]
     pub fn changes_schema(&self) -> bool {

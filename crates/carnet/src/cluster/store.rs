@@ -22,6 +22,8 @@ pub(super) type Call<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// [`CellStore`] and [`CommitLog`], of which there can be objects.
 pub(crate) trait AnyCluster: Send + Sync + 'static {
+    /// As [`ClusterLog::kept`].
+    fn kept(&self, key: &CellKey, at: At) -> Option<Option<Version>>;
     fn get<'a>(
         &'a self,
         context: &'a Context,
@@ -88,6 +90,10 @@ pub(crate) struct ClusterStore<C: Cluster, T: Transport> {
 }
 
 impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
+    fn kept(&self, key: &CellKey, at: At) -> Option<Option<Version>> {
+        self.log.kept(key, at)
+    }
+
     fn get<'a>(
         &'a self,
         context: &'a Context,
@@ -199,5 +205,27 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
 
     fn requests(&self) -> Option<Requests> {
         self.requests.as_deref().map(RequestCounters::read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_sequencer::LocalNetwork;
+    use carnet_store_cql::CqlCluster;
+
+    use super::*;
+
+    type Log = ClusterLog<CqlCluster, LocalNetwork>;
+
+    fn bytes_of<A, B, C, F: Future>(_: impl Fn(A, B, C) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Each call is a box, which is filled by copying: what is rare is in boxes of its own. They had
+    /// all been 29 KB, and copying them a sixth of a client's time.
+    #[test]
+    fn what_asks_the_leader_alone_is_a_small_future() {
+        assert!(bytes_of(<Log as CommitLog>::begin) < 4 << 10);
+        assert!(bytes_of(<Log as CommitLog>::outcome) < 4 << 10);
     }
 }

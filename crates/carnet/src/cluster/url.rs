@@ -38,6 +38,10 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("lease", "a leader that is silent for so long is replaced (1s)"),
     ("patience", "how long a call looks for a leader (10s)"),
     ("sweep", "how long after one sweep the next begins (1m), or never"),
+    (
+        "cell_cache",
+        "memory for cells that were read or written here and need not be asked for (64MiB), or none",
+    ),
     ("encoding", "of the commit table of a new database: v3 (the default) or v2"),
 ];
 
@@ -323,6 +327,9 @@ fn sequencer(given: &mut Given) -> Result<Options> {
     if let Some(every) = given.duration_or("sweep", "never")? {
         options.sweep.every = every;
     }
+    if let Some(bytes) = given.bytes_or("cell_cache", "none")? {
+        options.cell_cache_bytes = bytes;
+    }
     if let Some(text) = given.take("encoding") {
         options.encoding = match &*text {
             "v3" => Encoding::V3,
@@ -397,6 +404,23 @@ impl Given {
         self.duration(name)
     }
 
+    /// A size; a word stands for zero.
+    fn bytes_or(&mut self, name: &str, zero: &str) -> Result<Option<usize>> {
+        let Some(text) = self.take(name) else { return Ok(None) };
+        if text == zero {
+            return Ok(Some(0));
+        }
+        let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+        let bytes = units.into_iter().find_map(|(unit, shift)| {
+            let number: usize = text.strip_suffix(unit)?.parse().ok()?;
+            number.checked_mul(1 << shift).filter(|bytes| *bytes > 0)
+        });
+        match bytes {
+            Some(bytes) => Ok(Some(bytes)),
+            None => Err(wrong(format!("{name} {text:?} is no size such as 64MiB, nor {zero}"))),
+        }
+    }
+
     /// Refuses what was not taken, and lists what there is.
     pub(super) fn nothing_left(&self, is_one: impl Fn(&str) -> bool) -> Result<()> {
         let Some((name, _)) = self.0.first() else { return Ok(()) };
@@ -449,7 +473,7 @@ mod tests {
              &replication=dc1:3,dc2:2&ca=/tls/ca.pem&cert=/tls/c.pem&key=/tls/k.pem&check_names=false\
              &request_timeout=9s&threads=2&listen=0.0.0.0:7000&advertise=here:7000\
              &secret_file=/etc/s&peer_ca=/p/ca&peer_cert=/p/c&peer_key=/p/k&lease=4s&patience=250ms&sweep=90s\
-             &encoding=v2",
+             &cell_cache=3MiB&encoding=v2",
         )
         .unwrap();
         let CqlOptions { contact_points, keyspace, credentials, .. } = &url.cql;
@@ -475,6 +499,9 @@ mod tests {
         assert_eq!(url.sequencer.lease.renew_every, Duration::from_secs(1));
         assert_eq!(url.sequencer.patience, Duration::from_millis(250));
         assert_eq!(url.sequencer.sweep.every, Duration::from_secs(90));
+        assert_eq!(url.sequencer.cell_cache_bytes, 3 << 20);
+        let none = ClusterUrl::parse("cassandra://h/ks?cell_cache=none").unwrap();
+        assert_eq!(none.sequencer.cell_cache_bytes, 0);
         let never = ClusterUrl::parse("cassandra://h/ks?sweep=never").unwrap();
         assert_eq!(never.sequencer.sweep.every, Duration::ZERO);
         assert_eq!(url.sequencer.encoding, Encoding::V2);
@@ -518,6 +545,9 @@ mod tests {
             ("cassandra://h/ks?threads=0", "must not be 0"),
             ("cassandra://h/ks?lease=1s&lease=2s", "twice"),
             ("cassandra://h/ks?lease=1h", "no time"),
+            ("cassandra://h/ks?cell_cache=64", "no size"),
+            ("cassandra://h/ks?cell_cache=0MiB", "no size"),
+            ("cassandra://h/ks?cell_cache=99999999999999999999GiB", "no size"),
             ("cassandra://h/ks?lease=0s", "no time"),
             ("cassandra://h/ks?patience=99999999999999999999s", "no time"),
             ("cassandra://h/ks?consistency=one", "would miss"),

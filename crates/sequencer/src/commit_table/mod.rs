@@ -172,7 +172,7 @@ impl<C: Cluster> CommitTable<C> {
     /// Reads the map where what is known of it does not reach so far.
     async fn know_map_through(&self, start: Timestamp) -> Result<()> {
         if self.known_encoding(start).is_none() {
-            self.read_map(ReadMode::Quorum).await?;
+            Box::pin(self.read_map(ReadMode::Quorum)).await?;
         }
         Ok(())
     }
@@ -452,6 +452,16 @@ impl<C: Cluster> CommitTable<C> {
         if let Some(entry) = outcomes.get(&start) {
             return Ok(outcome(entry));
         }
+        Box::pin(self.look_up_for_reader(start, read, epoch_first, &outcomes)).await
+    }
+
+    async fn look_up_for_reader(
+        &self,
+        start: Timestamp,
+        read: Timestamp,
+        epoch_first: Timestamp,
+        outcomes: &Outcomes,
+    ) -> Result<Outcome> {
         let place = self.place(start).await?;
         let entry = match self.read_entry(&place).await? {
             Some(Found::Final(value)) => {
@@ -467,7 +477,7 @@ impl<C: Cluster> CommitTable<C> {
                 _ if start >= epoch_first => {
                     let found = place.entry(value);
                     let found = Remainder::found(confirms(place.encoding), found, None);
-                    self.settle_in(start, &place, found, &outcomes).await?
+                    self.settle_in(start, &place, found, outcomes).await?
                 }
                 _ => Some(self.settle_for_reader(start).await?),
             },

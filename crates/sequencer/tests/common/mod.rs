@@ -27,6 +27,11 @@ pub const TABLE: TableId = TableId(1000);
 
 pub type Log = ClusterLog<Scripted, LocalNetwork>;
 
+/// Options of processes that keep no cells: what they read is what the cluster says.
+pub fn asking() -> Options {
+    Options { cell_cache_bytes: 0, ..Options::default() }
+}
+
 /// A process of the database.
 pub struct Member {
     pub log: Arc<Log>,
@@ -45,7 +50,7 @@ pub struct Database {
 
 impl Database {
     pub fn new() -> Self {
-        Self::with(Options::default())
+        Self::with(asking())
     }
 
     pub fn with(options: Options) -> Self {
@@ -56,12 +61,12 @@ impl Database {
     }
 
     pub fn encoded(encoding: Encoding) -> Self {
-        Self::with(Options { encoding, ..Options::default() })
+        Self::with(Options { encoding, ..asking() })
     }
 
     pub fn with_bound_step(bound_step: u64) -> Self {
         let lease = LeaseOptions { bound_step, ..LeaseOptions::default() };
-        Self::with(Options { lease, ..Options::default() })
+        Self::with(Options { lease, ..asking() })
     }
 
     /// Starts a process. The first one leads.

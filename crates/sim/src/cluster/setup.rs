@@ -67,6 +67,7 @@ impl Setup {
                 patience: Duration::from_millis(100),
                 client_timeout: Duration::from_millis(200),
                 row_starts: dice.pick(&[1, 4, 4096]),
+                cell_cache_bytes: dice.pick(&[0, 8 << 10, 1 << 20]),
                 sweep: SweepOptions {
                     every: dice.pick(&[Duration::ZERO, MILLISECOND * 3, MILLISECOND * 20]),
                     retention: dice.pick(&[Duration::ZERO, MILLISECOND * 10, MILLISECOND * 100]),

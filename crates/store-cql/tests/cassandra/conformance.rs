@@ -74,7 +74,8 @@ fn open(cluster: CqlCluster, encoding: Encoding) -> Decided {
         address.clone(),
         doors,
         &mut SeededRng::new(1),
-        Options { encoding, lease, ..Options::default() },
+        // The cluster is to answer.
+        Options { encoding, lease, cell_cache_bytes: 0, ..Options::default() },
         make_order,
     );
     network.listen(address, &log.handler());

@@ -22,6 +22,7 @@ const RANGE_BYTES_MIN: usize = 6;
 /// A length, and a cell key without a partition key.
 const CELL_BYTES_MIN: usize = LENGTH_BYTES + 14;
 const LENGTH_BYTES: usize = 4;
+const TABLE_BYTES: usize = 4;
 
 /// Refuses what no decoder takes.
 pub(super) fn check(claim: &Claim) -> Result<()> {
@@ -33,9 +34,9 @@ pub(super) fn check(claim: &Claim) -> Result<()> {
 
 pub(super) fn put(claim: &Claim, out: &mut BytesMut) {
     // Nothing is spilled on a cluster.
-    let Claim { read, start, slot: _, reads, cells, beyond: _ } = claim;
+    let Claim { read, start, slot: _, reads, cells, drops, beyond: _ } = claim;
     out.reserve(
-        28 + reads.points.len() * POINT_BYTES + cells.len() * LENGTH_BYTES + cells.key_bytes(),
+        32 + reads.points.len() * POINT_BYTES + cells.len() * LENGTH_BYTES + cells.key_bytes(),
     );
     out.put_u64(read.get());
     out.put_u64(start.get());
@@ -52,6 +53,10 @@ pub(super) fn put(claim: &Claim, out: &mut BytesMut) {
     put_count(cells.len(), out);
     for key in cells.keys() {
         put_key(key, out);
+    }
+    put_count(drops.len(), out);
+    for table in drops {
+        out.put_u32(table.0);
     }
 }
 
@@ -96,7 +101,11 @@ pub(super) fn take(fields: &mut Fields) -> Result<Claim, Malformed> {
         cells.push(key);
     }
     let cells = Cells::of(cells.iter());
-    Ok(Claim { read, start, slot: Slot::default(), reads, cells, beyond: Vec::new() })
+    let mut drops = Vec::new();
+    for _ in 0..fields.count(TABLE_BYTES)? {
+        drops.push(TableId(fields.u32()?));
+    }
+    Ok(Claim { read, start, slot: Slot::default(), reads, cells, drops, beyond: Vec::new() })
 }
 
 fn take_range(fields: &mut Fields) -> Result<KeyRange, Malformed> {

@@ -1,11 +1,12 @@
 //! Requests and responses.
 
 use bytes::{BufMut, BytesMut};
+use carnet_base::{CellHash, Timestamp};
 use carnet_store::{BeginKind, Outcome};
 
 use super::fields::Fields;
 use super::{Malformed, Message, claim, error};
-use crate::message::{ClientId, Released, Request, Response, Token};
+use crate::message::{Changes, ClientId, Released, Request, Response, Token};
 
 const BEGIN: u8 = 0x01;
 const END: u8 = 0x02;
@@ -24,6 +25,11 @@ const READ_ONLY: u8 = 0;
 const READ_ONLY_AT: u8 = 1;
 const READ_WRITE: u8 = 2;
 
+const UNKNOWN: u8 = 0;
+const CELLS: u8 = 1;
+/// A cell's hash and a commit.
+const CHANGE_BYTES: usize = 16;
+
 const IS_COMMITTED: u8 = 0;
 const IS_ABORTED: u8 = 1;
 const IS_PENDING: u8 = 2;
@@ -40,10 +46,11 @@ pub(super) const fn kind_of_request(request: &Request) -> u8 {
 
 pub(super) fn put_request(request: &Request, out: &mut BytesMut) {
     match request {
-        Request::Begin { client, token, kind, is_strict } => {
+        Request::Begin { client, token, kind, is_strict, known } => {
             put_snapshot(*client, *token, out);
             put_begin_kind(*kind, out);
             out.put_u8(u8::from(*is_strict));
+            put_perhaps(*known, out);
         }
         Request::End { client, token } => put_snapshot(*client, *token, out),
         Request::Commit { client, token, claim } => {
@@ -73,7 +80,7 @@ fn put_begin_kind(kind: BeginKind, out: &mut BytesMut) {
 
 pub(super) const fn kind_of_response(response: &Response) -> u8 {
     match response {
-        Response::Released(_) => RELEASED,
+        Response::Released(..) => RELEASED,
         Response::Committed(_) => COMMITTED,
         Response::Outcome(_) => OUTCOME_IS,
         Response::Done => DONE,
@@ -84,14 +91,12 @@ pub(super) const fn kind_of_response(response: &Response) -> u8 {
 
 pub(super) fn put_response(response: &Response, out: &mut BytesMut) {
     match response {
-        Response::Released(Released { read, start, epoch_first, schema }) => {
+        Response::Released(Released { read, start, epoch_first, schema }, changes) => {
             out.put_u64(read.get());
             out.put_u64(epoch_first.get());
             out.put_u64(schema.get());
-            out.put_u8(u8::from(start.is_some()));
-            if let Some(start) = start {
-                out.put_u64(start.get());
-            }
+            put_perhaps(*start, out);
+            put_changes(changes, out);
         }
         Response::Committed(commit) => out.put_u64(commit.get()),
         Response::Outcome(Outcome::Committed(commit)) => {
@@ -105,11 +110,29 @@ pub(super) fn put_response(response: &Response, out: &mut BytesMut) {
     }
 }
 
+fn put_perhaps(timestamp: Option<Timestamp>, out: &mut BytesMut) {
+    out.put_u8(u8::from(timestamp.is_some()));
+    if let Some(timestamp) = timestamp {
+        out.put_u64(timestamp.get());
+    }
+}
+
+fn put_changes(changes: &Changes, out: &mut BytesMut) {
+    let Changes::Cells(cells) = changes else { return out.put_u8(UNKNOWN) };
+    out.put_u8(CELLS);
+    out.put_u32(u32::try_from(cells.len()).expect("a few thousand cells are told at most"));
+    for (cell, commit) in cells {
+        out.put_u64(cell.0);
+        out.put_u64(commit.get());
+    }
+}
+
 pub(super) fn take(kind: u8, fields: &mut Fields) -> Result<Message, Malformed> {
     Ok(match kind {
         BEGIN => {
             let ((client, token), kind) = (take_snapshot(fields)?, take_begin_kind(fields)?);
-            Message::Request(Request::Begin { client, token, kind, is_strict: fields.truth()? })
+            let (is_strict, known) = (fields.truth()?, take_perhaps(fields)?);
+            Message::Request(Request::Begin { client, token, kind, is_strict, known })
         }
         END => {
             let (client, token) = take_snapshot(fields)?;
@@ -124,7 +147,10 @@ pub(super) fn take(kind: u8, fields: &mut Fields) -> Result<Message, Malformed> 
             let (client, oldest) = take_snapshot(fields)?;
             Message::Request(Request::Alive { client, oldest })
         }
-        RELEASED => Message::Response(Response::Released(take_released(fields)?)),
+        RELEASED => {
+            let (released, changes) = (take_released(fields)?, take_changes(fields)?);
+            Message::Response(Response::Released(released, changes))
+        }
         COMMITTED => Message::Response(Response::Committed(fields.timestamp()?)),
         OUTCOME_IS => Message::Response(Response::Outcome(take_outcome(fields)?)),
         DONE => Message::Response(Response::Done),
@@ -150,8 +176,27 @@ fn take_begin_kind(fields: &mut Fields) -> Result<BeginKind, Malformed> {
 fn take_released(fields: &mut Fields) -> Result<Released, Malformed> {
     let (read, epoch_first) = (fields.timestamp()?, fields.timestamp()?);
     let schema = fields.timestamp()?;
-    let start = if fields.truth()? { Some(fields.timestamp()?) } else { None };
+    let start = take_perhaps(fields)?;
     Ok(Released { read, start, epoch_first, schema })
+}
+
+fn take_perhaps(fields: &mut Fields) -> Result<Option<Timestamp>, Malformed> {
+    Ok(if fields.truth()? { Some(fields.timestamp()?) } else { None })
+}
+
+fn take_changes(fields: &mut Fields) -> Result<Changes, Malformed> {
+    match fields.u8()? {
+        UNKNOWN => Ok(Changes::Unknown),
+        CELLS => {
+            let count = fields.count(CHANGE_BYTES)?;
+            let mut cells = Vec::with_capacity(count);
+            for _ in 0..count {
+                cells.push((CellHash(fields.u64()?), fields.timestamp()?));
+            }
+            Ok(Changes::Cells(cells))
+        }
+        _ => Err(Malformed("changes of an unknown kind")),
+    }
 }
 
 fn take_outcome(fields: &mut Fields) -> Result<Outcome, Malformed> {

@@ -20,8 +20,8 @@
 //! For example the begin of a strict read by client 7 under token 9, as request 3:
 //!
 //! ```text
-//!   00 00 00 1b  ‹checksum›  01  0000000000000003  0000000000000007  0000000000000009  00  01
-//!   27 bytes                 begin, request 3      client 7, token 9         to read, strictly
+//!   00 00 00 1c  ‹checksum›  01  0000000000000003  0000000000000007  0000000000000009  00  01  00
+//!   28 bytes                 begin, request 3      client 7, token 9    to read, strictly, keeps nothing
 //! ```
 //!
 //! `docs/wire.md` has every body byte by byte. A frame is at most [`FRAME_BYTES_MAX`] long; the

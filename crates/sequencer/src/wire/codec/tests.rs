@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::message::{ClientId, Released, Token};
+use crate::message::{Changes, ClientId, Released, Token};
 
 fn at(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
@@ -47,6 +47,7 @@ fn claim(cells: &[CellKey], points: &[u64], ranges: Vec<KeyRange>) -> Claim {
         slot: Slot(0),
         reads,
         cells: Cells::of(cells.iter()),
+        drops: vec![TableId(9)],
         beyond: Vec::new(),
     }
 }
@@ -58,7 +59,7 @@ fn commit(claim: Claim) -> Message {
 /// One of each kind.
 fn examples() -> Vec<Message> {
     let (client, token) = (ClientId(7), Token(9));
-    let begin = |kind, is_strict| Request::Begin { client, token, kind, is_strict };
+    let begin = |kind, is_strict, known| Request::Begin { client, token, kind, is_strict, known };
     let range = |lower, upper| KeyRange { table: TableId(3), lower, upper };
     let ranges = vec![
         range(Bound::Unbounded, Bound::Unbounded),
@@ -66,21 +67,23 @@ fn examples() -> Vec<Message> {
     ];
     let cells = [cell(3, "p", b"a"), cell(3, "p", b"b"), cell(4, "q", b"")];
     let refused = |kind| Response::Refused(Error::new(kind, "no").with_source(Error::invalid("x")));
-    let released = |start| {
-        Response::Released(Released { read: at(1), start, epoch_first: at(2), schema: at(3) })
+    let released = |start, changes| {
+        let released = Released { read: at(1), start, epoch_first: at(2), schema: at(3) };
+        Response::Released(released, changes)
     };
     let requests = [
-        begin(BeginKind::ReadOnly, true),
-        begin(BeginKind::ReadOnlyAt(at(88)), false),
-        begin(BeginKind::ReadWrite, true),
+        begin(BeginKind::ReadOnly, true, None),
+        begin(BeginKind::ReadOnlyAt(at(88)), false, Some(at(80))),
+        begin(BeginKind::ReadWrite, true, Some(at(1))),
         Request::End { client, token },
         Request::Commit { client, token, claim: claim(&cells, &[1, u64::MAX], ranges) },
         Request::Outcome { start: Timestamp::MAX },
         Request::Alive { client, oldest: token },
     ];
     let responses = [
-        released(None),
-        released(Some(at(3))),
+        released(None, Changes::Unknown),
+        released(Some(at(3)), Changes::Cells(Vec::new())),
+        released(None, Changes::Cells(vec![(CellHash(5), at(1)), (CellHash(u64::MAX), at(1))])),
         Response::Committed(at(6)),
         Response::Outcome(Outcome::Committed(at(6))),
         Response::Outcome(Outcome::Aborted),
@@ -112,12 +115,13 @@ fn a_begin_has_the_bytes_that_are_documented() {
         token: Token(9),
         kind: BeginKind::ReadOnly,
         is_strict: true,
+        known: None,
     };
     let frame = frame(3, &Message::Request(request));
-    assert_eq!(frame[..4], [0, 0, 0, 0x1b]);
+    assert_eq!(frame[..4], [0, 0, 0, 0x1c]);
     assert_eq!(frame[4..8], crc32c::crc32c(&frame[8..]).to_be_bytes());
     let content = [&[1][..], &3_u64.to_be_bytes(), &7_u64.to_be_bytes(), &9_u64.to_be_bytes()];
-    assert_eq!(frame[8..], [&content.concat()[..], &[0, 1]].concat());
+    assert_eq!(frame[8..], [&content.concat()[..], &[0, 1, 0]].concat());
 }
 
 #[test]
@@ -194,7 +198,9 @@ fn lengths_are_not_believed() {
 fn cells_that_are_not_in_their_order_are_refused() {
     let good = frame(1, &commit(claim(&[cell(1, "p", b"a"), cell(1, "p", b"b")], &[], Vec::new())));
     let mut content = good[8..].to_vec();
-    *content.last_mut().unwrap() = b'a';
+    // Before the number of dropped tables, and one.
+    let last = content.len() - 9;
+    content[last] = b'a';
     let mut unsorted = claim(&[], &[], Vec::new());
     unsorted.cells = Cells::of([cell(1, "p", b"b"), cell(1, "p", b"a")].iter());
     assert!(encode(1, &commit(unsorted), &mut BytesMut::new()).is_err(), "nor are they sent");
