@@ -69,6 +69,10 @@ pub enum Mutant {
     SweepMarkUnread,
     /// A tombstone is swept before all replicas have deleted what it hides.
     TombstoneSweptEarly,
+    /// A leader releases a snapshot without saying which cells have changed.
+    ChangesUntold,
+    /// A leader that does not know what changed says that nothing did.
+    ChangesGuessed,
     /// A backup is named by the last commit at its end, not by the last one in its files.
     BackupNamedAfterItsEnd,
     /// A restore leaves in what committed after the timestamp that it was asked for.
@@ -77,7 +81,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, each with the scenarios that must find it.
-    pub const ALL: [(Self, &[Scenario]); 31] = [
+    pub const ALL: [(Self, &[Scenario]); 33] = [
         (Self::ReadPointsIgnored, BOTH),
         (Self::ReadRangesIgnored, BOTH),
         (Self::BlindWritesUnchecked, BOTH),
@@ -107,6 +111,8 @@ impl Mutant {
         (Self::RereadLeftOut, CLUSTER),
         (Self::SweepMarkUnread, CLUSTER),
         (Self::TombstoneSweptEarly, CLUSTER),
+        (Self::ChangesUntold, CLUSTER),
+        (Self::ChangesGuessed, CLUSTER),
         (Self::BackupNamedAfterItsEnd, EMBEDDED),
         (Self::RestoreForgetsToCut, EMBEDDED),
     ];

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use carnet_base::{Error, ErrorKind, Timestamp};
 use carnet_sequencer::Handler;
-use carnet_sequencer::message::{ClientId, Request, Response, Token};
+use carnet_sequencer::message::{Changes, ClientId, Request, Response, Token};
 use carnet_store::Claim;
 
 use crate::mutant::Mutant;
@@ -47,9 +47,25 @@ impl Desk {
             Request::Commit { client, claim, .. } => self.breaks(&handler, *client, claim).await,
             _ => None,
         };
+        let keeps_cells = matches!(request, Request::Begin { known: Some(_), .. });
         match breaks {
-            None => Some(handler.handle(request).await),
+            None => Some(self.conceals(keeps_cells, handler.handle(request).await)),
             Some(error) => Some(Response::Refused(error)),
+        }
+    }
+
+    /// Keeps back what a process that keeps cells should be told.
+    fn conceals(&self, keeps_cells: bool, response: Response) -> Response {
+        match (self.mutant, response) {
+            (Some(Mutant::ChangesUntold), Response::Released(released, Changes::Cells(_))) => {
+                Response::Released(released, Changes::Cells(Vec::new()))
+            }
+            (Some(Mutant::ChangesGuessed), Response::Released(released, Changes::Unknown))
+                if keeps_cells =>
+            {
+                Response::Released(released, Changes::Cells(Vec::new()))
+            }
+            (_, response) => response,
         }
     }
 
