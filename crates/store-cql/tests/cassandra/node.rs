@@ -28,7 +28,12 @@ fn start() -> Option<Node> {
         return Some(Node { contact_point, process_id, _script: None });
     }
     // Off by default; no table is masked that does not say so.
-    start_with("dynamic_data_masking_enabled: true")
+    start_with(if has_masks() { "dynamic_data_masking_enabled: true" } else { "" })
+}
+
+/// Cassandra 4 has none, and does not start with the setting.
+pub(crate) fn has_masks() -> bool {
+    !env::var("CARNET_CASSANDRA_VERSION").is_ok_and(|version| version.starts_with("4."))
 }
 
 /// Starts a node of a test's own, with further lines for its `cassandra.yaml`; it ends when it is
