@@ -31,7 +31,7 @@ macro_rules! each {
 impl CellStore for AnyStore {
     async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
         if let Self::Cluster(store) = self
-            && let Some(kept) = store.kept(key, at)
+            && let Some(kept) = store.kept(context, key, at)?
         {
             return Ok(kept);
         }

@@ -423,7 +423,7 @@ impl<C: Cluster> Leader<C> {
         // What is refused is decided, too: whoever was told so may have run it again by the time the
         // same request is heard once more.
         state.clients.decided(start);
-        let cells = claim.names_all().then(|| claim.cells.hashes().collect::<Vec<_>>());
+        let cells = ChangeLog::takes(&claim).then(|| claim.cells.hashes().collect::<Vec<_>>());
         let commit = self.order.decide(&mut claim)?;
         match cells {
             Some(cells) => state.changes.wrote(commit, cells.into_iter()),

@@ -17,7 +17,7 @@ use carnet_store::{
 };
 
 use crate::backup::{Backup, Held};
-use crate::cells::CellCache;
+use crate::cells::{CellCache, TOLD_MAX};
 use crate::commit_table::CommitTable;
 use crate::doors::{Doors, MakeOrder, Options};
 use crate::futures::{First, first};
@@ -173,9 +173,18 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
 
     /// Returns what a snapshot sees of a cell, where this process keeps that: then it need not be
     /// asked for. The snapshot is one that this process began.
-    #[must_use]
-    pub fn kept(&self, key: &CellKey, at: At) -> Option<Option<Version>> {
-        self.inner.kept(key, at)
+    ///
+    /// # Errors
+    ///
+    /// `Timeout` behind the deadline.
+    pub fn kept(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        at: At,
+    ) -> Result<Option<Option<Version>>> {
+        self.inner.check(context)?;
+        Ok(self.inner.kept(context, key, at))
     }
 
     /// Leaves the database: a leader gives its lease up, so that nobody waits for it to run out.
@@ -498,9 +507,35 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
     }
 
     /// Returns what a snapshot sees of a cell where it is kept here.
-    fn kept(&self, key: &CellKey, at: At) -> Option<Option<Version>> {
+    fn kept(&self, context: &Context, key: &CellKey, at: At) -> Option<Option<Version>> {
         let cells = self.cells.as_ref().filter(|_| at == At::snapshot(at.read))?;
-        cells.get(key, at.read)
+        cells.get(key, at.read, context.bypasses_cache())
+    }
+
+    /// Keeps what was read where it is known to be what the snapshot sees, which is then said of it.
+    /// Of a version whose outcome this process does not know yet the reader asks for it.
+    fn keep_read(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        found: Option<Version>,
+        at: At,
+    ) -> Option<Version> {
+        let is_newest = at == At::snapshot(at.read) && !context.bypasses_cache();
+        let cells = self.cells.as_ref().filter(|cells| is_newest && cells.knows(at.read));
+        let Some(cells) = cells else { return found };
+        let Some(mut version) = found else {
+            cells.keep(key, None, at.read, at.read);
+            return None;
+        };
+        if version.commit.is_none() {
+            let commit = self.node.table().known_commit(version.start);
+            version.commit = commit.filter(|commit| *commit <= at.read);
+        }
+        if let Some(commit) = version.commit {
+            cells.keep(key, Some(&version), commit, at.read);
+        }
+        Some(version)
     }
 
     /// Returns the first timestamp of the epoch that released a snapshot.
@@ -575,12 +610,15 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
         if !writes.is_empty() {
             inner.write(context, &writes).await?;
         }
+        // More would not be told of one by one, and everything be forgotten.
+        let are_kept = inner.cells.is_some() && writes.len() <= TOLD_MAX && claim.drops.is_empty();
+        let written = if are_kept { writes } else { Vec::new() };
         let request = Request::Commit { client: inner.client, token, claim };
         let unknown = |error: Error| unknown(start, error);
         match inner.ask(context, &request).await {
             Ok(Response::Committed(commit)) => {
                 inner.saw(commit);
-                inner.keep_written(start, commit, writes);
+                inner.keep_written(start, commit, written);
                 Ok(commit)
             }
             Ok(Response::Refused(error)) => Err(match error.kind() {
@@ -641,45 +679,15 @@ fn unexpected(response: &Response) -> Error {
     Error::unavailable(format!("the leader gave an answer to another question: {response:?}"))
 }
 
-impl<C: Cluster, T: Transport> ClusterLog<C, T> {
-    /// Keeps what was read where it is what the snapshot sees, which is then said of it.
-    async fn keep_read(
-        &self,
-        context: &Context,
-        key: &CellKey,
-        found: Option<Version>,
-        at: At,
-    ) -> Result<Option<Version>> {
-        let is_newest = at == At::snapshot(at.read);
-        let cells = self.inner.cells.as_ref().filter(|cells| is_newest && cells.knows(at.read));
-        let Some(cells) = cells else { return Ok(found) };
-        let Some(mut version) = found else {
-            cells.keep(key, None, at.read, at.read);
-            return Ok(None);
-        };
-        if version.commit.is_none()
-            && let Outcome::Committed(commit) =
-                self.outcome_for_reader(context, version.start, at.read).await?
-            && commit <= at.read
-        {
-            version.commit = Some(commit);
-        }
-        if let Some(commit) = version.commit {
-            cells.keep(key, Some(&version), commit, at.read);
-        }
-        Ok(Some(version))
-    }
-}
-
 impl<C: Cluster, T: Transport> CellStore for ClusterLog<C, T> {
     async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
         self.inner.check(context)?;
-        if let Some(kept) = self.inner.kept(key, at) {
+        if let Some(kept) = self.inner.kept(context, key, at) {
             return Ok(kept);
         }
         let found = self.inner.candidate(context, key, at).await?;
         self.inner.check_sweep(at.read).await?;
-        self.keep_read(context, key, found, at).await
+        Ok(self.inner.keep_read(context, key, found, at))
     }
 
     async fn get_many(
@@ -694,7 +702,7 @@ impl<C: Cluster, T: Transport> CellStore for ClusterLog<C, T> {
         let mut versions = vec![None; keys.len()];
         let mut missing = Vec::new();
         for (place, key) in keys.iter().enumerate() {
-            match self.inner.kept(key, at) {
+            match self.inner.kept(context, key, at) {
                 Some(kept) => versions[place] = kept,
                 None => missing.push(place),
             }
@@ -714,7 +722,7 @@ impl<C: Cluster, T: Transport> CellStore for ClusterLog<C, T> {
         }
         self.inner.check_sweep(at.read).await?;
         for ((place, key), found) in missing.into_iter().zip(&sought).zip(read) {
-            versions[place] = self.keep_read(context, key, found, at).await?;
+            versions[place] = self.inner.keep_read(context, key, found, at);
         }
         Ok(versions)
     }

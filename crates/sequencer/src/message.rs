@@ -26,7 +26,8 @@ pub enum Request {
         kind: BeginKind,
         /// Whether it must include all that was acknowledged before, by whichever leader.
         is_strict: bool,
-        /// Up to which snapshot it knows all changes of cells; `None` where it keeps no cells.
+        /// Up to which snapshot it knows all changes of cells; `None` where it keeps none, or knows of
+        /// no snapshot yet.
         known: Option<Timestamp>,
     },
     /// Give a snapshot back.

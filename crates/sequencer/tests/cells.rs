@@ -5,12 +5,14 @@ mod common;
 
 use std::sync::Arc;
 
-use carnet_base::{Bytes, ErrorKind, Tasks as _, block_on};
+use carnet_base::{Bytes, Clock as _, ErrorKind, Tasks as _, block_on};
 use carnet_sequencer::Options;
 use carnet_sequencer::message::{Changes, ClientId, Request, Response, Token};
-use carnet_store::cluster::{Acknowledge, ClusterCells, Register, VersionName};
-use carnet_store::{BeginKind, CellStore, CommitLog, CommitRequest, Context, ReadSet};
-use carnet_txn::Isolation;
+use carnet_store::cluster::{
+    Acknowledge, ClusterCells, Register, Statement, VersionName, VersionWrite,
+};
+use carnet_store::{At, BeginKind, CellStore, CommitLog, CommitRequest, Context, ReadSet};
+use carnet_txn::{Isolation, reader};
 
 use common::scripted::Op;
 use common::{Database, Member, TABLE, cell, put};
@@ -51,7 +53,7 @@ fn what_was_written_here_is_read_without_the_cluster() {
 }
 
 #[test]
-fn what_was_read_here_is_read_once_alone_and_in_company() {
+fn what_was_read_here_is_read_no_more_alone_and_in_company() {
     let database = database();
     let (leader, follower) = (database.start("leader"), database.start("follower"));
     let names = ["x", "y"];
@@ -62,14 +64,15 @@ fn what_was_read_here_is_read_once_alone_and_in_company() {
     let read_many = || {
         let begun = database.begin(&follower, BeginKind::ReadOnly);
         let context = Context::unbounded();
-        let at = carnet_store::At::snapshot(begun.read);
-        let found = database.run(follower.log.get_many(&context, &keys, at)).unwrap();
+        let read = reader::read_many(&*follower.log, &context, &keys, begun.read);
+        let found = database.run(read).unwrap();
         follower.log.end(begun);
         found.into_iter().map(|version| version.and_then(|version| version.payload)).collect()
     };
     assert_eq!(sees(&database, &follower, "x").as_deref(), Some(ONE));
     let first: Vec<Option<Bytes>> = read_many();
-    // What others hide now is not looked for again.
+    // Now the outcomes of their transactions are known.
+    assert_eq!(read_many(), first);
     follower.cluster.hold(Op::Read(Register::SweepMark));
     assert_eq!(read_many(), first);
     let expected = [Some(ONE), None, Some(ONE)];
@@ -99,6 +102,38 @@ fn what_was_looked_for_in_vain_is_found_when_it_is_there() {
     assert_eq!(sees(&database, &follower, "x"), None);
     database.put(&leader, &cell("x"), "one");
     assert_eq!(sees(&database, &follower, "x").as_deref(), Some(ONE));
+}
+
+/// Whoever reads past caches finds what is kept, and has nothing kept.
+#[test]
+fn who_passes_the_cache_by_leaves_it_as_it_was() {
+    let database = database();
+    let leader = database.start("leader");
+    let name = VersionName { key: cell("x"), start: database.writer(&leader).start.unwrap() };
+    put_and_lose(&database, &leader, "kept");
+    let begun = database.begin(&leader, BeginKind::ReadOnly);
+    let passing = Context::unbounded().bypassing_cache();
+    let get = |context: &Context, name: &str| {
+        let (key, at) = (cell(name), At::snapshot(begun.read));
+        database.run(leader.log.get(context, &key, at)).unwrap()
+    };
+    assert!(get(&passing, "kept").is_some());
+    assert_eq!(get(&passing, "x"), None);
+    let late =
+        VersionWrite { key: name.key, start: name.start, statement: Statement(1), payload: None };
+    block_on(database.replicas.memory.write_versions(&Context::unbounded(), &[late])).unwrap();
+    assert!(get(&passing, "x").is_some(), "that it was not there has not been kept");
+}
+
+#[test]
+fn behind_its_deadline_a_read_from_memory_fails_as_any_other() {
+    let database = database();
+    let leader = database.start("leader");
+    put_and_lose(&database, &leader, "x");
+    let begun = database.begin(&leader, BeginKind::ReadOnly);
+    let late = Context::until(database.world.time.now());
+    let refused = leader.log.kept(&late, &cell("x"), At::snapshot(begun.read)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Timeout);
 }
 
 /// Of what the one before it decided a leader tells nothing.

@@ -23,7 +23,7 @@ pub(super) type Call<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// [`CellStore`] and [`CommitLog`], of which there can be objects.
 pub(crate) trait AnyCluster: Send + Sync + 'static {
     /// As [`ClusterLog::kept`].
-    fn kept(&self, key: &CellKey, at: At) -> Option<Option<Version>>;
+    fn kept(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Option<Version>>>;
     fn get<'a>(
         &'a self,
         context: &'a Context,
@@ -90,8 +90,8 @@ pub(crate) struct ClusterStore<C: Cluster, T: Transport> {
 }
 
 impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
-    fn kept(&self, key: &CellKey, at: At) -> Option<Option<Version>> {
-        self.log.kept(key, at)
+    fn kept(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Option<Version>>> {
+        self.log.kept(context, key, at)
     }
 
     fn get<'a>(

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use carnet_base::{CellHash, Timestamp};
+use carnet_store::Claim;
 
-/// So many cells of the last commits are remembered, of 16 bytes each: at four thousand
-/// transactions of two a second those of half a minute.
+/// So many cells of the last commits are remembered, in up to 8 MiB: at four thousand transactions of
+/// two a second those of half a minute.
 const REMEMBERED_MAX: usize = 1 << 18;
 /// More are not told at once. Whoever was away for so long keeps nothing of what he had.
-const TOLD_MAX: usize = 1 << 12;
+pub(crate) const TOLD_MAX: usize = 1 << 12;
 
 /// What has changed since a snapshot, up to the one that is released.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,11 @@ impl ChangeLog {
         Self { low: first, cells: VecDeque::new() }
     }
 
+    /// Tells whether what a claim changes can be remembered.
+    pub(crate) fn takes(claim: &Claim) -> bool {
+        claim.names_all() && claim.cells.len() <= TOLD_MAX
+    }
+
     /// A commit was decided that writes these cells. Commits come in their order.
     pub(crate) fn wrote(&mut self, commit: Timestamp, cells: impl Iterator<Item = CellHash>) {
         self.cells.extend(cells.map(|cell| (commit, cell)));
@@ -41,7 +47,7 @@ impl ChangeLog {
         }
     }
 
-    /// A commit was decided that changes more cells than it names.
+    /// A commit was decided that changes more cells than are remembered of one.
     pub(crate) fn wrote_any(&mut self, commit: Timestamp) {
         self.cells.clear();
         self.low = commit;

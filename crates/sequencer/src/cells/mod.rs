@@ -56,8 +56,8 @@ use carnet_base::{Bytes, CellHash, CellKey, Timestamp, Version};
 use quick_cache::Weighter;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
 
-pub(crate) use changes::ChangeLog;
 pub use changes::Changes;
+pub(crate) use changes::{ChangeLog, TOLD_MAX};
 use recent::Recent;
 
 use crate::oneshot::lock;
@@ -81,8 +81,10 @@ struct Kept {
     /// W; `None` before the first snapshot.
     known: Option<Timestamp>,
     recent: Recent,
-    cells: Cache<CellHash, Cell, ByBytes, ByHash>,
+    cells: Cells,
 }
+
+type Cells = Cache<CellHash, Cell, ByBytes, ByHash>;
 
 struct Cell {
     key: CellKey,
@@ -106,12 +108,16 @@ fn weight(key: &CellKey, version: Option<&Version>) -> usize {
     OVERHEAD_BYTES + key.as_bytes().len() + payload.map_or(0, Bytes::len)
 }
 
+fn no_cells(bytes_max: usize) -> Cells {
+    // What is remembered of cells that went takes as much as they did, without their payloads.
+    let (cells, hasher) = (bytes_max / (4 * OVERHEAD_BYTES), ByHash::default());
+    Cache::with(cells, bytes_max as u64, ByBytes, hasher, DefaultLifecycle::default())
+}
+
 impl CellCache {
     /// Makes a cache of at most so many bytes.
     pub(crate) fn of(bytes_max: usize) -> Self {
-        let cells_max = bytes_max / OVERHEAD_BYTES;
-        let (hasher, lifecycle) = (ByHash::default(), DefaultLifecycle::default());
-        let cells = Cache::with(cells_max, bytes_max as u64, ByBytes, hasher, lifecycle);
+        let cells = no_cells(bytes_max);
         Self { kept: Mutex::new(Kept { known: None, recent: Recent::default(), cells }), bytes_max }
     }
 
@@ -128,6 +134,7 @@ impl CellCache {
 
     /// Learns what changed up to a snapshot that was released.
     pub(crate) fn told(&self, changes: &Changes, read: Timestamp) {
+        let mut forgotten = None;
         let mut kept = lock(&self.kept);
         let Kept { known, recent, cells } = &mut *kept;
         if known.is_some_and(|known| read <= known) {
@@ -144,18 +151,27 @@ impl CellCache {
                 recent.reaches(read);
             }
             (Changes::Unknown, _) | (Changes::Cells(_), None) => {
-                cells.clear();
+                forgotten = Some(std::mem::replace(cells, no_cells(self.bytes_max)));
                 recent.begin_at(read);
             }
         }
         *known = Some(read);
+        drop(kept);
+        // There may be a hundred thousand, and others want to read meanwhile.
+        drop(forgotten);
     }
 
     /// Returns what a snapshot sees of a cell: `Some(None)` where it is known not to be there, `None`
-    /// where that is not known. The snapshot was told to this cache.
-    pub(crate) fn get(&self, key: &CellKey, read: Timestamp) -> Option<Option<Version>> {
-        let kept = lock(&self.kept);
-        let cell = kept.cells.get(&key.hash())?;
+    /// where that is not known. The snapshot was told to this cache. Whoever `passes_by` leaves what is
+    /// kept for how long as it is.
+    pub(crate) fn get(
+        &self,
+        key: &CellKey,
+        read: Timestamp,
+        passes_by: bool,
+    ) -> Option<Option<Version>> {
+        let (hash, kept) = (key.hash(), lock(&self.kept));
+        let cell = if passes_by { kept.cells.peek(&hash) } else { kept.cells.get(&hash) }?;
         let through = kept.known?.max(cell.through);
         let is_seen = cell.key == *key && cell.from <= read && read <= through;
         is_seen.then(|| cell.version.clone())

@@ -6,7 +6,7 @@ use carnet_base::{CellHash, Timestamp};
 
 use super::ByHash;
 
-/// So many cells are remembered before the older half is forgotten: with 16 bytes for each, 2 MiB.
+/// So many cells are remembered before the older half is forgotten: in two tables that take 4 MiB.
 const CELLS_MAX: usize = 1 << 16;
 
 /// The last change of each cell that changed after the floor.

@@ -43,13 +43,13 @@ fn what_was_read_is_kept_until_it_changes() {
     let cache = knowing(40);
     let (d, seen) = (cell(1), version(28, 30, b"d"));
     cache.keep(&d, Some(&seen), at(30), at(40));
-    assert_eq!(cache.get(&d, at(40)), Some(Some(seen.clone())));
+    assert_eq!(cache.get(&d, at(40), false), Some(Some(seen.clone())));
     cache.told(&changed(&[(2, 41), (3, 44)]), at(45));
-    assert_eq!(cache.get(&d, at(45)), Some(Some(seen.clone())));
-    assert_eq!(cache.get(&d, at(30)), Some(Some(seen)), "all who see it");
-    assert_eq!(cache.get(&d, at(29)), None, "who may see an older one");
+    assert_eq!(cache.get(&d, at(45), false), Some(Some(seen.clone())));
+    assert_eq!(cache.get(&d, at(30), false), Some(Some(seen)), "all who see it");
+    assert_eq!(cache.get(&d, at(29), false), None, "who may see an older one");
     cache.told(&changed(&[(1, 47)]), at(48));
-    assert_eq!(cache.get(&d, at(48)), None);
+    assert_eq!(cache.get(&d, at(48), false), None);
 }
 
 #[test]
@@ -57,8 +57,8 @@ fn what_is_not_there_is_kept_from_where_it_was_looked_for() {
     let cache = knowing(40);
     cache.keep(&cell(1), None, at(40), at(40));
     cache.told(&changed(&[]), at(50));
-    assert_eq!(cache.get(&cell(1), at(50)), Some(None));
-    assert_eq!(cache.get(&cell(1), at(39)), None);
+    assert_eq!(cache.get(&cell(1), at(50), false), Some(None));
+    assert_eq!(cache.get(&cell(1), at(39), false), None);
 }
 
 #[test]
@@ -66,11 +66,11 @@ fn what_a_slow_read_brings_may_have_changed() {
     let cache = knowing(40);
     cache.told(&changed(&[(1, 45)]), at(50));
     cache.keep(&cell(1), Some(&version(28, 30, b"old")), at(30), at(40));
-    assert_eq!(cache.get(&cell(1), at(40)), None);
+    assert_eq!(cache.get(&cell(1), at(40), false), None);
     cache.keep(&cell(1), Some(&version(44, 45, b"new")), at(45), at(46));
-    assert!(cache.get(&cell(1), at(50)).is_some());
+    assert!(cache.get(&cell(1), at(50), false).is_some());
     cache.keep(&cell(2), Some(&version(28, 30, b"same")), at(30), at(40));
-    assert!(cache.get(&cell(2), at(50)).is_some());
+    assert!(cache.get(&cell(2), at(50), false).is_some());
 }
 
 #[test]
@@ -78,10 +78,10 @@ fn an_own_commit_is_kept_before_it_is_told_and_when_it_is() {
     let cache = knowing(40);
     cache.keep(&cell(1), Some(&version(41, 44, b"mine")), at(44), at(44));
     cache.keep(&cell(2), Some(&version(41, 44, b"mine")), at(44), at(44));
-    assert_eq!(cache.get(&cell(1), at(40)), None, "a snapshot from before");
+    assert_eq!(cache.get(&cell(1), at(40), false), None, "a snapshot from before");
     cache.told(&changed(&[(1, 44), (2, 44), (2, 46)]), at(46));
-    assert!(cache.get(&cell(1), at(46)).is_some());
-    assert_eq!(cache.get(&cell(2), at(46)), None, "another wrote it afterwards");
+    assert!(cache.get(&cell(1), at(46), false).is_some());
+    assert_eq!(cache.get(&cell(2), at(46), false), None, "another wrote it afterwards");
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn nothing_is_kept_over_a_gap_in_what_is_known() {
     cache.keep(&cell(1), Some(&version(28, 30, b"old")), at(30), at(40));
     cache.keep(&cell(2), Some(&version(41, 44, b"mine")), at(44), at(44));
     cache.told(&Changes::Unknown, at(60));
-    assert_eq!(cache.get(&cell(1), at(60)), None);
-    assert_eq!(cache.get(&cell(2), at(60)), None);
+    assert_eq!(cache.get(&cell(1), at(60), false), None);
+    assert_eq!(cache.get(&cell(2), at(60), false), None);
     cache.keep(&cell(1), Some(&version(28, 30, b"old")), at(30), at(59));
-    assert_eq!(cache.get(&cell(1), at(60)), None, "of before the gap");
+    assert_eq!(cache.get(&cell(1), at(60), false), None, "of before the gap");
     cache.told(&Changes::Unknown, at(50));
     cache.told(&changed(&[(3, 49)]), at(50));
     assert_eq!(cache.known(), Some(at(60)), "late answers tell nothing new");
@@ -106,7 +106,7 @@ fn cells_of_one_hash_are_told_apart() {
     let mut kept = lock(&cache.kept);
     kept.cells.peek_mut(&cell(1).hash()).unwrap().key = cell(2);
     drop(kept);
-    assert_eq!(cache.get(&cell(1), at(40)), None);
+    assert_eq!(cache.get(&cell(1), at(40), false), None);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn memory_is_bounded_and_one_cell_does_not_take_it_all() {
     cache.told(&Changes::Unknown, at(40));
     let large = Version { payload: Some(Bytes::from(vec![0; 4 << 10])), ..version(1, 2, b"") };
     cache.keep(&cell(0), Some(&large), at(2), at(40));
-    assert_eq!(cache.get(&cell(0), at(40)), None);
+    assert_eq!(cache.get(&cell(0), at(40), false), None);
     for number in 0..10_000 {
         cache.keep(&cell(number), Some(&version(1, 2, b"payload")), at(2), at(40));
     }
@@ -197,7 +197,7 @@ fn whatever_is_kept_is_what_the_snapshot_sees() {
                 }
                 _ if !snapshots.is_empty() => {
                     let read = snapshots[pick(&mut rng, snapshots.len())];
-                    if let Some(kept) = cache.get(&cell(number), at(read)) {
+                    if let Some(kept) = cache.get(&cell(number), at(read), false) {
                         hits += 1;
                         let seen = model.seen(number, read);
                         assert_eq!(kept, seen, "seed {seed}: cell {number} at {read}");

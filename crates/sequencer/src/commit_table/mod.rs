@@ -390,6 +390,14 @@ impl<C: Cluster> CommitTable<C> {
         }
     }
 
+    /// Returns the commit of a transaction that is known to be final.
+    pub(crate) fn known_commit(&self, start: Timestamp) -> Option<Timestamp> {
+        match self.outcomes().get(&start)? {
+            CommitEntry::Committed(commit) => Some(commit),
+            CommitEntry::Aborted => None,
+        }
+    }
+
     fn outcomes(&self) -> Arc<Outcomes> {
         Arc::clone(&lock(&self.known).outcomes)
     }
