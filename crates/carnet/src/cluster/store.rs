@@ -222,7 +222,7 @@ mod tests {
     }
 
     /// Each call is a box, which is filled by copying: what is rare is in boxes of its own. They had
-    /// all been 29 KB, and copying them a sixth of a client's time.
+    /// all been 29 KB, most of what was copied in a sixth of the time of clients' threads.
     #[test]
     fn what_asks_the_leader_alone_is_a_small_future() {
         assert!(bytes_of(<Log as CommitLog>::begin) < 4 << 10);

@@ -199,8 +199,8 @@ impl CellCache {
         }
         // Copies: neither a whole answer of the cluster nor a whole transaction is to be held by one
         // cell of it.
-        let key = CellKey::from_bytes(Bytes::copy_from_slice(key.as_bytes()));
-        let Ok(key) = key else { return };
+        let key = CellKey::from_bytes(Bytes::copy_from_slice(key.as_bytes()))
+            .expect("the bytes of a key are a key");
         let version = version.map(|version| Version {
             payload: version.payload.as_deref().map(Bytes::copy_from_slice),
             ..version.clone()
