@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use carnet_base::commit_encoding::v2::ROWS_PER_QUANTUM;
 use carnet_base::{CommitEntry, Error, ErrorKind, Moment, Result, Timer, Timestamp};
 use carnet_store::cluster::{Cluster, CommitRow, NewEntry, RowAnswer};
@@ -40,6 +41,7 @@ use crate::doors::{Doors, Options};
 use crate::futures::{Bell, First, first};
 use crate::groups::Groups;
 use crate::lanes::Lanes;
+use crate::members::Members;
 use crate::message::{ClientId, Released, Request, Response, Token};
 use crate::oneshot::{Sender, channel, lock};
 use crate::prefix::Prefix;
@@ -79,12 +81,13 @@ struct State {
     lanes: Lanes,
     /// What the commits of this term wrote, for processes that keep cells.
     changes: ChangeLog,
+    members: Members,
     /// Why it ended.
     ended: Option<Ended>,
 }
 
 impl State {
-    fn of(term: &Term) -> Self {
+    fn of(term: &Term, now: Moment) -> Self {
         Self {
             clients: Clients::default(),
             decided: BTreeMap::new(),
@@ -93,6 +96,7 @@ impl State {
             groups: Groups::default(),
             lanes: Lanes::default(),
             changes: ChangeLog::starting_at(term.first),
+            members: Members::new(now),
             ended: None,
         }
     }
@@ -135,7 +139,7 @@ impl<C: Cluster> Leader<C> {
     ) -> Arc<Self> {
         order.extend(term.bound);
         let proof = proof::of(table.cluster(), Arc::clone(&doors.tasks), &term);
-        let state = Mutex::new(State::of(&term));
+        let state = Mutex::new(State::of(&term, doors.timer.now()));
         let sweep = Sweep::paced_by(options.sweep);
         Arc::new(Self { term, table, order, doors, options, proof, state, sweep, bell })
     }
@@ -277,6 +281,7 @@ impl<C: Cluster> Leader<C> {
                 self.heard_of(client, oldest);
                 Ok(Response::Done)
             }
+            Request::Announce { client, what } => self.announce(client, what),
         };
         let answer = answered.unwrap_or_else(Response::Refused);
         match &lock(&self.state).ended {
@@ -284,6 +289,13 @@ impl<C: Cluster> Leader<C> {
             Some(Ended::Broken(what)) => Response::Refused(Error::corrupted(what.clone())),
             None => answer,
         }
+    }
+
+    fn announce(&self, client: ClientId, what: Bytes) -> Result<Response> {
+        let now = self.doors.timer.now();
+        let members = &mut lock(&self.state).members;
+        members.announce(client, what, now)?;
+        Ok(Response::Members(members.all(now)))
     }
 
     async fn begin(

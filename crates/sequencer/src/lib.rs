@@ -49,7 +49,8 @@
 //!
 //! What decides is pure and has no clock: `candidate` (who leads), `fence` (one row), the remainder
 //! loop (entries of one row), `groups` and `lanes` (what goes together), `prefix` (how far P is), `clients`
-//! (whose snapshots are open), `cells` (what a process keeps, and what a leader tells of changes).
+//! (whose snapshots are open), `cells` (what a process keeps, and what a leader tells of changes),
+//! `members` (who announces itself).
 //! [`backup`] makes a prefix of commits of a copy that others took of the
 //! cluster. What acts is thin: `node`, `leader`, `log`. Tasks, time and the
 //! network enter by doors ([`Doors`], [`Transport`]); only [`wire`], the network over TCP, has a
@@ -74,6 +75,7 @@ mod lanes;
 mod leader;
 pub mod lease;
 mod log;
+mod members;
 pub mod message;
 mod node;
 mod oneshot;
@@ -89,5 +91,6 @@ pub use commit_table::CommitTable;
 pub use doors::{Doors, MakeOrder, Options};
 pub use lease::Address;
 pub use log::ClusterLog;
+pub use members::ANNOUNCEMENT_BYTES_MAX;
 pub use transport::{Answering, Handler, LocalNetwork, Transport, Unanswered};
 pub use wire::{Secret, Security, TcpNetwork, Tls};

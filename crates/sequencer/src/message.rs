@@ -1,5 +1,6 @@
 //! What followers and the leader say to each other. Every request may be sent again.
 
+use bytes::Bytes;
 use carnet_base::{Error, Timestamp};
 use carnet_store::{BeginKind, Claim, Outcome};
 
@@ -58,6 +59,13 @@ pub enum Request {
         /// The oldest that it has or asks for: older ones are given back.
         oldest: Token,
     },
+    /// Tell others of this process.
+    Announce {
+        /// Which one.
+        client: ClientId,
+        /// What to tell them; nothing more where it is empty.
+        what: Bytes,
+    },
 }
 
 /// A snapshot as the leader releases it.
@@ -84,6 +92,8 @@ pub enum Response {
     Outcome(Outcome),
     /// Heard.
     Done,
+    /// What all processes announce; `None` from a leader who does not know it yet.
+    Members(Option<Vec<Bytes>>),
     /// It cannot be, and why.
     Refused(Error),
     /// Whoever was asked does not lead, or does not any more: what was asked for may be under way.

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use carnet_base::{CellKey, Encoding, Result, TableId, Timestamp, Version, WallTime};
+use carnet_base::{Bytes, CellKey, Encoding, Result, TableId, Timestamp, Version, WallTime};
 use carnet_sequencer::{ClusterLog, Transport};
 use carnet_store::cluster::Cluster;
 use carnet_store::{
@@ -74,6 +74,10 @@ pub(crate) trait AnyCluster: Send + Sync + 'static {
     fn migrate(&self, to: Encoding) -> Call<'_, Result<Option<Timestamp>>>;
     /// Leaves the lead to others, if this process has it.
     fn leave(&self) -> Call<'_, ()>;
+    /// As [`ClusterLog::announce`].
+    fn announce(&self, what: Bytes) -> Result<()>;
+    /// As [`ClusterLog::announced`].
+    fn announced(&self) -> Vec<Bytes>;
     /// Begins a backup of that name.
     fn begin_backup(&self, id: u64) -> Call<'_, Result<Box<dyn AnyBackup>>>;
     /// Tells whether this process leads, as far as it knows.
@@ -191,6 +195,14 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
 
     fn leave(&self) -> Call<'_, ()> {
         Box::pin(self.log.leave())
+    }
+
+    fn announce(&self, what: Bytes) -> Result<()> {
+        self.log.announce(what)
+    }
+
+    fn announced(&self) -> Vec<Bytes> {
+        self.log.announced()
     }
 
     fn begin_backup(&self, id: u64) -> Call<'_, Result<Box<dyn AnyBackup>>> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carnet_base::{Error, Result, Rng as _, SeededRng, block_on};
+use carnet_base::{Bytes, Error, Result, Rng as _, SeededRng, block_on};
 
 use super::{Builder, Db};
 use crate::cluster::backup::ClusterBackup;
@@ -79,6 +79,30 @@ impl Db {
     pub async fn leave(&self) {
         if let AnyStore::Cluster(store) = &*self.inner.store {
             store.leave().await;
+        }
+    }
+
+    /// Tells the other processes of a database over a cluster something of this one, until it tells
+    /// something else or [leaves](Self::leave): where it serves clients, for instance. An embedded
+    /// database has no others.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for more than a kilobyte, or nothing.
+    pub fn announce(&self, what: impl Into<Bytes>) -> Result<()> {
+        match &*self.inner.store {
+            AnyStore::Cluster(store) => store.announce(what.into()),
+            AnyStore::Local(_) | AnyStore::Memory(_) => Ok(()),
+        }
+    }
+
+    /// Returns what all processes of a database over a cluster announce, this one among them, as it
+    /// was told last: who dies is gone after seconds. Nothing before this one announces something.
+    #[must_use]
+    pub fn announced(&self) -> Vec<Bytes> {
+        match &*self.inner.store {
+            AnyStore::Cluster(store) => store.announced(),
+            AnyStore::Local(_) | AnyStore::Memory(_) => Vec::new(),
         }
     }
 

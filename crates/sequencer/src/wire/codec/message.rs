@@ -1,6 +1,6 @@
 //! Requests and responses.
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use carnet_base::{CellHash, Timestamp};
 use carnet_store::{BeginKind, Outcome};
 
@@ -13,6 +13,7 @@ const END: u8 = 0x02;
 const COMMIT: u8 = 0x03;
 const OUTCOME: u8 = 0x04;
 const ALIVE: u8 = 0x05;
+const ANNOUNCE: u8 = 0x06;
 
 const RELEASED: u8 = 0x81;
 const COMMITTED: u8 = 0x82;
@@ -20,6 +21,7 @@ const OUTCOME_IS: u8 = 0x83;
 const DONE: u8 = 0x84;
 const REFUSED: u8 = 0x85;
 const NOT_LEADING: u8 = 0x86;
+const MEMBERS: u8 = 0x87;
 
 const READ_ONLY: u8 = 0;
 const READ_ONLY_AT: u8 = 1;
@@ -41,6 +43,7 @@ pub(super) const fn kind_of_request(request: &Request) -> u8 {
         Request::Commit { .. } => COMMIT,
         Request::Outcome { .. } => OUTCOME,
         Request::Alive { .. } => ALIVE,
+        Request::Announce { .. } => ANNOUNCE,
     }
 }
 
@@ -59,6 +62,10 @@ pub(super) fn put_request(request: &Request, out: &mut BytesMut) {
         }
         Request::Outcome { start } => out.put_u64(start.get()),
         Request::Alive { client, oldest } => put_snapshot(*client, *oldest, out),
+        Request::Announce { client, what } => {
+            out.put_u64(client.0);
+            put_bytes(what, out);
+        }
     }
 }
 
@@ -86,6 +93,7 @@ pub(super) const fn kind_of_response(response: &Response) -> u8 {
         Response::Done => DONE,
         Response::Refused(_) => REFUSED,
         Response::NotLeading => NOT_LEADING,
+        Response::Members(_) => MEMBERS,
     }
 }
 
@@ -106,8 +114,21 @@ pub(super) fn put_response(response: &Response, out: &mut BytesMut) {
         Response::Outcome(Outcome::Aborted) => out.put_u8(IS_ABORTED),
         Response::Outcome(Outcome::Pending) => out.put_u8(IS_PENDING),
         Response::Refused(refused) => error::put(refused, out),
+        Response::Members(members) => put_members(members.as_deref(), out),
         Response::Done | Response::NotLeading => {}
     }
+}
+
+fn put_members(members: Option<&[Bytes]>, out: &mut BytesMut) {
+    out.put_u8(u8::from(members.is_some()));
+    let Some(members) = members else { return };
+    out.put_u32(u32::try_from(members.len()).expect("there are as many as connections at most"));
+    members.iter().for_each(|what| put_bytes(what, out));
+}
+
+fn put_bytes(bytes: &Bytes, out: &mut BytesMut) {
+    out.put_u32(u32::try_from(bytes.len()).expect("an announcement has a kilobyte at most"));
+    out.put_slice(bytes);
 }
 
 fn put_perhaps(timestamp: Option<Timestamp>, out: &mut BytesMut) {
@@ -147,6 +168,10 @@ pub(super) fn take(kind: u8, fields: &mut Fields) -> Result<Message, Malformed> 
             let (client, oldest) = take_snapshot(fields)?;
             Message::Request(Request::Alive { client, oldest })
         }
+        ANNOUNCE => {
+            let (client, what) = (ClientId(fields.u64()?), fields.bytes()?);
+            Message::Request(Request::Announce { client, what })
+        }
         RELEASED => {
             let (released, changes) = (take_released(fields)?, take_changes(fields)?);
             Message::Response(Response::Released(released, changes))
@@ -156,6 +181,7 @@ pub(super) fn take(kind: u8, fields: &mut Fields) -> Result<Message, Malformed> 
         DONE => Message::Response(Response::Done),
         REFUSED => Message::Response(Response::Refused(error::take(fields)?)),
         NOT_LEADING => Message::Response(Response::NotLeading),
+        MEMBERS => Message::Response(Response::Members(take_members(fields)?)),
         _ => return Err(Malformed("a frame of an unknown kind")),
     })
 }
@@ -197,6 +223,14 @@ fn take_changes(fields: &mut Fields) -> Result<Changes, Malformed> {
         }
         _ => Err(Malformed("changes of an unknown kind")),
     }
+}
+
+fn take_members(fields: &mut Fields) -> Result<Option<Vec<Bytes>>, Malformed> {
+    if !fields.truth()? {
+        return Ok(None);
+    }
+    let count = fields.count(size_of::<u32>())?;
+    (0..count).map(|_| fields.bytes()).collect::<Result<_, _>>().map(Some)
 }
 
 fn take_outcome(fields: &mut Fields) -> Result<Outcome, Malformed> {

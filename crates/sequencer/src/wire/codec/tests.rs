@@ -79,6 +79,8 @@ fn examples() -> Vec<Message> {
         Request::Commit { client, token, claim: claim(&cells, &[1, u64::MAX], ranges) },
         Request::Outcome { start: Timestamp::MAX },
         Request::Alive { client, oldest: token },
+        Request::Announce { client, what: Bytes::new() },
+        Request::Announce { client, what: Bytes::from_static(b"here") },
     ];
     let responses = [
         released(None, Changes::Unknown),
@@ -90,6 +92,8 @@ fn examples() -> Vec<Message> {
         Response::Outcome(Outcome::Pending),
         Response::Done,
         Response::NotLeading,
+        Response::Members(None),
+        Response::Members(Some(vec![Bytes::from_static(b"here"), Bytes::from_static(b"there")])),
         refused(ErrorKind::Conflict),
         refused(ErrorKind::Unknown { start: at(5) }),
         refused(ErrorKind::TooOld),
