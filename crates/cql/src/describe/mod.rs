@@ -21,16 +21,19 @@ mod create;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
 use carnet::base::Bytes;
 use carnet::{DataType, Error, Result, Tx};
 
 use crate::ast::{Describe, DescribeTarget, Name, TableName};
 use crate::result::{ColumnSpec, ResultType, Rows};
 use crate::system::{
-    self, Cell, KeyspaceView, NodeInfo, PARTITIONER, TOKEN, TableView, is_system_keyspace,
+    self, Cell, KeyspaceView, NodeInfo, PARTITIONER, Peer, TableView, is_system_keyspace,
 };
 
-/// Answers a `DESCRIBE`. `current` is the keyspace in use.
+/// Answers a `DESCRIBE` at a node that has such peers. `current` is the keyspace in use.
 ///
 /// # Errors
 ///
@@ -39,12 +42,13 @@ use crate::system::{
 pub async fn describe(
     tx: &Tx,
     node: &NodeInfo,
+    peers: &[Peer],
     statement: &Describe,
     current: Option<&str>,
 ) -> Result<Rows> {
     let scope = Scope { tx, current, internals: statement.internals };
     match &statement.target {
-        DescribeTarget::Cluster => Ok(cluster(node, current)),
+        DescribeTarget::Cluster => Ok(cluster(node, peers, current)),
         DescribeTarget::Schema { full } => scope.schema(*full).await,
         DescribeTarget::Keyspaces => scope.keyspaces().await,
         DescribeTarget::Keyspace { only, name } => scope.keyspace(name.as_ref(), *only).await,
@@ -226,7 +230,7 @@ fn column(name: &str, result_type: ResultType) -> ColumnSpec {
     }
 }
 
-fn cluster(node: &NodeInfo, current: Option<&str>) -> Rows {
+fn cluster(node: &NodeInfo, peers: &[Peer], current: Option<&str>) -> Rows {
     let partitioner = PARTITIONER.rsplit('.').next().unwrap_or(PARTITIONER);
     let mut columns = columns(&["cluster", "partitioner", "snitch"]);
     let mut row: Vec<_> =
@@ -235,14 +239,22 @@ fn cluster(node: &NodeInfo, current: Option<&str>) -> Rows {
         let text = || Box::new(ResultType::from(DataType::Text));
         let owners = ResultType::List(text());
         columns.push(column("range_ownership", ResultType::Map(text(), Box::new(owners))));
-        row.push(Some(ownership(node)));
+        row.push(Some(ownership(node, peers)));
     }
     Rows { columns, rows: vec![row], paging_state: None }
 }
 
-/// Maps the end of each range of tokens to the nodes that own it: one range, one node.
-fn ownership(node: &NodeInfo) -> Bytes {
-    let owner = std::net::SocketAddr::new(node.address, node.port).to_string();
-    let owners = system::texts([owner.as_str()].into_iter()).unwrap_or_default();
-    system::collection(1, [TOKEN.as_bytes(), &owners].into_iter())
+/// Maps the end of each range of tokens to the nodes that own it: each has one, the server whose
+/// token that is.
+fn ownership(node: &NodeInfo, peers: &[Peer]) -> Bytes {
+    let own = SocketAddr::new(node.address, node.port);
+    let others = peers.iter().map(|peer| (peer.address, peer.tokens()));
+    let servers = [(own, node.tokens.clone())].into_iter().chain(others);
+    let owners = servers.flat_map(|(address, tokens)| {
+        let owners = system::texts([address.to_string().as_str()].into_iter()).unwrap_or_default();
+        tokens.into_iter().map(move |token| (token, owners.clone()))
+    });
+    let owners: BTreeMap<String, Bytes> = owners.collect();
+    let parts = owners.iter().flat_map(|(token, owners)| [token.as_bytes(), owners]);
+    system::collection(owners.len(), parts)
 }

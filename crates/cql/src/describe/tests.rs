@@ -2,7 +2,7 @@
 
 use carnet::base::Order;
 use carnet::catalog::{ColumnKind, TableSchema};
-use carnet::{Db, block_on};
+use carnet::{Db, Uuid, block_on};
 
 use super::*;
 use crate::ast::Statement;
@@ -16,7 +16,7 @@ fn try_describe(db: &Db, text: &str, current: Option<&str>) -> Result<Rows> {
     let parsed = parse(text, &Limits::default()).unwrap();
     let Statement::Describe(statement) = parsed.statement else { panic!("{text}") };
     let snapshot = db.snapshot().unwrap();
-    block_on(describe(snapshot.as_async(), &node(), &statement, current))
+    block_on(describe(snapshot.as_async(), &node(), &[], &statement, current))
 }
 
 fn describe_column(text: &str, current: Option<&str>, column: usize) -> Vec<String> {
@@ -256,6 +256,29 @@ fn the_cluster_is_one_node() {
     let expected = b"\0\0\0\x01\0\0\0\x14-9223372036854775808\
                      \0\0\0\x16\0\0\0\x01\0\0\0\x0e127.0.0.1:9042";
     assert_eq!(owned.rows[0][3].as_deref(), Some(&expected[..]));
+}
+
+/// Each token is its server's, and the map is in the order of its keys.
+#[test]
+fn a_cluster_of_servers_shares_the_ring() {
+    let other = node().among_others();
+    let peers = {
+        let announced = NodeInfo { port: 9043, host_id: Uuid::from_u128(7), ..other.clone() };
+        other.peers(&[announced.announcement()])
+    };
+    let owned = ownership(&other, &peers);
+    assert_eq!(owned[..4], 32_u32.to_be_bytes());
+    let mut tokens: Vec<String> = [other.tokens, peers[0].tokens()].concat();
+    tokens.sort_unstable();
+    let mut rest = &owned[4..];
+    for token in tokens {
+        let (key, behind) = rest.split_at(4 + token.len());
+        assert_eq!(key[4..], *token.as_bytes());
+        let owner = if peers[0].tokens().contains(&token) { b'3' } else { b'2' };
+        assert_eq!(behind[25], owner, "the last digit of the port");
+        rest = &behind[26..];
+    }
+    assert!(rest.is_empty());
 }
 
 /// What is described can be created: the statement's columns, key, order and options are those

@@ -13,7 +13,8 @@ impl Executor {
     ) -> Result<Response, CqlError> {
         let tx = self.shared.db.snapshot_async().await?;
         let current = run.keyspace.as_deref();
-        let rows = describe::describe(&tx, &self.shared.node, statement, current).await?;
+        let (node, peers) = (&self.shared.node, self.peers());
+        let rows = describe::describe(&tx, node, &peers, statement, current).await?;
         Ok(Response::Rows(rows))
     }
 }

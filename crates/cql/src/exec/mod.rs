@@ -44,7 +44,7 @@ pub(crate) use uuids::Uuids;
 use crate::ast::{BatchKind, Select, Statement, TableName, Write};
 use crate::compile::{Compiler, Environment, SelectPlan, Tables, TransactionPlan, WritePlan};
 use crate::result::{ColumnSpec, Response};
-use crate::system::NodeInfo;
+use crate::system::{NodeInfo, Peer};
 use paging::PagingState;
 use prepared::{Cache, Statements};
 
@@ -88,6 +88,22 @@ impl Executor {
     #[must_use]
     pub fn db(&self) -> &Db {
         &self.shared.db
+    }
+
+    /// Tells the other servers of the database of this one, until that is left.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where the node's names are too long.
+    pub fn announce(&self) -> carnet::Result<()> {
+        self.shared.db.announce(self.shared.node.announcement())
+    }
+
+    /// Returns the other servers of the database, as they announce themselves, in the order of
+    /// their addresses. There are none before this one [announces](Self::announce) itself.
+    #[must_use]
+    pub fn peers(&self) -> Vec<Peer> {
+        self.shared.node.peers(&self.shared.db.announced())
     }
 
     /// Runs a statement given as text, with values for its markers.

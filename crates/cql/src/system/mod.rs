@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! keyspace                listed in               made from
-//! system                  system_schema           NodeInfo, and the version of the catalogue
+//! system                  system_schema           NodeInfo, what other servers announce, and the
+//!                                                 version of the catalogue
 //! system_schema           system_schema           the catalogue, and these tables themselves
 //! system_virtual_schema   system_virtual_schema   these tables themselves
 //! system_views            system_virtual_schema   the server's list of connections
@@ -23,13 +24,14 @@
 //! * [`schema_version`] changes with every change of the schema, and else never.
 //! * Raw tables do not appear: CQL cannot read them.
 //!
-//! Deliberately absent: the rows of `peers` (a database of one process has none), and Cassandra's
-//! `system_auth`, `system_distributed` and `system_traces`, which hold what Carnet keeps
-//! elsewhere or has not.
+//! Deliberately absent: Cassandra's `system_auth`, `system_distributed` and `system_traces`, which
+//! hold what Carnet keeps elsewhere or has not.
 
+mod change;
 mod encode;
 mod node;
 mod options;
+mod peers;
 mod rows;
 mod tables;
 mod view;
@@ -37,11 +39,13 @@ mod view;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use change::SchemaDigest;
 pub use node::{
     CQL_VERSION, Client, ClientList, NATIVE_PROTOCOL_VERSION, NodeInfo, PARTITIONER,
     RELEASE_VERSION, TOKEN,
 };
 pub use options::check_option;
+pub use peers::Peer;
 pub use rows::{rows, schema_version};
 pub use tables::{
     KEYSPACES, SystemColumn, SystemTable, find, is_system_keyspace, is_virtual_keyspace, tables,

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use carnet::Uuid;
 
+use super::peers;
+
 /// The version of Cassandra that drivers take the server for, and Carnet's own.
 ///
 /// cqlsh compares what stands before the last dash with the version it was built for.
@@ -35,6 +37,8 @@ pub struct NodeInfo {
     /// The port of the native protocol there. It also stands for Cassandra's port between nodes,
     /// which Carnet has not.
     pub port: u16,
+    /// Its tokens, as texts in the order of texts.
+    pub tokens: Vec<String>,
     /// Seconds from 1970 to the start of the server.
     pub started_secs: i32,
     /// Who is connected; `None` where nobody can be.
@@ -52,9 +56,16 @@ impl NodeInfo {
             host_id,
             address: Ipv4Addr::LOCALHOST.into(),
             port: 9042,
+            tokens: vec![TOKEN.to_owned()],
             started_secs: 0,
             clients: None,
         }
+    }
+
+    /// Describes the node as one of several servers of a database, each with tokens of its own.
+    #[must_use]
+    pub fn among_others(self) -> Self {
+        Self { tokens: peers::tokens(self.host_id), ..self }
     }
 }
 

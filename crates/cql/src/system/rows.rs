@@ -8,8 +8,9 @@ use carnet::{Holder, Result, Timestamp, Tx, Uuid, Value};
 
 use super::encode::{self, Cell};
 use super::node::{
-    CQL_VERSION, Client, NATIVE_PROTOCOL_VERSION, NodeInfo, PARTITIONER, RELEASE_VERSION, TOKEN,
+    CQL_VERSION, Client, NATIVE_PROTOCOL_VERSION, NodeInfo, PARTITIONER, RELEASE_VERSION,
 };
+use super::peers::Peer;
 use super::tables::{Content, SystemTable};
 use super::view::{self, ColumnView, KeyspaceView, TableView};
 
@@ -18,7 +19,7 @@ type Row = Vec<Cell>;
 /// Returns all rows of a table, in the order of its key: partitions, too, are in the order of
 /// their names or addresses and not of their tokens.
 ///
-/// `holders` lists the transactions that are open.
+/// `holders` lists the transactions that are open, `peers` the other servers of the database.
 ///
 /// Each row has a value for each column of the table, in that order and in Cassandra's
 /// serialization; `None` is null.
@@ -31,10 +32,22 @@ pub async fn rows(
     tx: &Tx,
     node: &NodeInfo,
     holders: impl FnOnce() -> Vec<Holder>,
+    peers: impl FnOnce() -> Vec<Peer>,
 ) -> Result<Vec<Row>> {
     Ok(match table.content {
         Content::Nothing => Vec::new(),
         Content::Local => vec![local(table, node, schema_version(tx).await?)],
+        Content::Peers => {
+            let version = schema_version(tx).await?;
+            let mut peers = peers();
+            // It has no room for a second server of an address.
+            peers.dedup_by_key(|peer| peer.address.ip());
+            peers.iter().map(|found| peer(table, found, version)).collect()
+        }
+        Content::PeersV2 => {
+            let version = schema_version(tx).await?;
+            peers().iter().map(|found| peer_v2(table, found, version)).collect()
+        }
         Content::Clients => clients(table, node),
         Content::Transactions => transactions(table, &holders()),
         Content::Keyspaces => {
@@ -110,7 +123,41 @@ fn local(table: &SystemTable, node: &NodeInfo, version: Uuid) -> Row {
         ("rpc_address", address()),
         ("rpc_port", port()),
         ("schema_version", encode::uuid(version)),
-        ("tokens", encode::texts([TOKEN].into_iter())),
+        ("tokens", tokens(&node.tokens)),
+    ])
+}
+
+fn tokens(tokens: &[String]) -> Cell {
+    encode::texts(tokens.iter().map(String::as_str))
+}
+
+fn peer(table: &SystemTable, peer: &Peer, version: Uuid) -> Row {
+    table.row([
+        ("peer", encode::inet(peer.address.ip())),
+        ("data_center", encode::text(&peer.data_center)),
+        ("host_id", encode::uuid(peer.host_id)),
+        ("rack", encode::text(&peer.rack)),
+        ("release_version", encode::text(RELEASE_VERSION)),
+        ("rpc_address", encode::inet(peer.address.ip())),
+        ("schema_version", encode::uuid(version)),
+        ("tokens", tokens(&peer.tokens())),
+    ])
+}
+
+fn peer_v2(table: &SystemTable, peer: &Peer, version: Uuid) -> Row {
+    let address = || encode::inet(peer.address.ip());
+    let port = || encode::int(peer.address.port().into());
+    table.row([
+        ("peer", address()),
+        ("peer_port", port()),
+        ("data_center", encode::text(&peer.data_center)),
+        ("host_id", encode::uuid(peer.host_id)),
+        ("native_address", address()),
+        ("native_port", port()),
+        ("rack", encode::text(&peer.rack)),
+        ("release_version", encode::text(RELEASE_VERSION)),
+        ("schema_version", encode::uuid(version)),
+        ("tokens", tokens(&peer.tokens())),
     ])
 }
 

@@ -31,6 +31,8 @@ pub struct SystemTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Local,
+    Peers,
+    PeersV2,
     Keyspaces,
     Tables,
     Columns,
@@ -202,7 +204,7 @@ fn peers() -> SystemTable {
         name: "peers",
         comment: "information about known peers in the cluster",
         uuid: Uuid::from_u128(0x37f71aca_7dc2_383b_a706_72528af04d4f),
-        content: Content::Nothing,
+        content: Content::Peers,
         columns: vec![
             partition("peer", DataType::Inet),
             regular("data_center", DataType::Text),
@@ -223,7 +225,7 @@ fn peers_v2() -> SystemTable {
         name: "peers_v2",
         comment: "information about known peers in the cluster",
         uuid: Uuid::from_u128(0xc4325fbb_8e5e_3baf_bd07_0f9250ed818e),
-        content: Content::Nothing,
+        content: Content::PeersV2,
         columns: vec![
             partition("peer", DataType::Inet),
             clustering("peer_port", DataType::Int),

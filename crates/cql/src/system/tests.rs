@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use carnet::base::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
-use carnet::{DataType, Db, Holder, Label, Timestamp, Uuid, WallTime, block_on};
+use carnet::{Bytes, DataType, Db, Holder, Label, Timestamp, Uuid, WallTime, block_on};
 
 use super::*;
 use crate::result::ResultType;
@@ -102,7 +102,7 @@ fn parts(mut bytes: &[u8], types: &[&ResultType]) -> Vec<String> {
 /// Writes each row as `name value` of the columns that are not null.
 fn dump(table: &SystemTable, db: &Db, node: &NodeInfo) -> Vec<String> {
     let snapshot = db.snapshot().unwrap();
-    let rows = block_on(rows(table, snapshot.as_async(), node, holders)).unwrap();
+    let rows = block_on(rows(table, snapshot.as_async(), node, holders, peers)).unwrap();
     let line = |row: Vec<Cell>| {
         assert_eq!(row.len(), table.columns.len());
         let mut line = String::new();
@@ -143,6 +143,58 @@ fn local_describes_the_node() {
          schema_version VERSION; tokens {'-9223372036854775808'}"
     );
     assert_eq!(lines.len(), 1);
+}
+
+/// Announces a server as another process does.
+fn announced(id: u128, address: &str) -> Bytes {
+    let address: std::net::SocketAddr = address.parse().unwrap();
+    let node = NodeInfo::local(Uuid::from_u128(id));
+    NodeInfo { address: address.ip(), port: address.port(), ..node }.announcement()
+}
+
+fn peers() -> Vec<Peer> {
+    let all = ["10.0.0.9:9042", "10.0.0.8:9043", "10.0.0.8:9042", "127.0.0.1:9042"];
+    let all = (0x50..).zip(all).map(|(id, address)| announced(id, address));
+    node().peers(&all.collect::<Vec<_>>())
+}
+
+#[test]
+fn peers_are_the_other_servers_by_address() {
+    let lines = dump_of("system", "peers_v2");
+    let version = lines[0].split("schema_version ").nth(1).unwrap().split(';').next().unwrap();
+    let tokens = format!(
+        "{{{}}}",
+        peers()[1].tokens().iter().map(|token| format!("'{token}'")).collect::<Vec<_>>().join(", ")
+    );
+    let line = lines[1].replace(version, "VERSION").replace(env!("CARGO_PKG_VERSION"), "X");
+    assert_eq!(
+        line.replace(&tokens, "TOKENS"),
+        "peer '10.0.0.8'; peer_port 9043; data_center 'datacenter1'; \
+         host_id 00000000-0000-0000-0000-000000000051; native_address '10.0.0.8'; \
+         native_port 9043; rack 'rack1'; release_version '5.0.0-carnetX'; \
+         schema_version VERSION; tokens TOKENS"
+    );
+    let addresses = |table| {
+        let lines = dump_of("system", table);
+        let line = |line: &String| line.split("; ").next().unwrap().to_owned();
+        lines.iter().map(line).collect::<Vec<_>>()
+    };
+    assert_eq!(addresses("peers_v2"), ["peer '10.0.0.8'", "peer '10.0.0.8'", "peer '10.0.0.9'"]);
+    assert_eq!(addresses("peers"), ["peer '10.0.0.8'", "peer '10.0.0.9'"]);
+}
+
+#[test]
+fn a_node_among_others_has_tokens_of_its_own() {
+    let alone = node();
+    let among = node().among_others();
+    assert_eq!(alone.tokens, [TOKEN]);
+    let [local] = &dump(find("system", "local").unwrap(), &sample(), &among)[..] else {
+        panic!("one row");
+    };
+    assert_eq!(among.tokens.len(), 16);
+    assert!(among.tokens.iter().all(|token| local.contains(token.as_str())), "{local}");
+    let others = peers().iter().flat_map(Peer::tokens).collect::<Vec<_>>();
+    assert!(among.tokens.iter().all(|token| !others.contains(token)));
 }
 
 #[test]
@@ -381,7 +433,7 @@ fn tables_and_rows_are_in_order() {
         assert!(table.columns.is_sorted_by_key(rank), "{}", table.name);
         assert!(is_system_keyspace(table.keyspace));
         let snapshot = sample().snapshot().unwrap();
-        let rows = block_on(rows(table, snapshot.as_async(), &node(), Vec::new)).unwrap();
+        let rows = block_on(rows(table, snapshot.as_async(), &node(), Vec::new, peers)).unwrap();
         let key_columns = table.columns.iter().filter(|c| rank(c).0 < 2).count();
         let keys: Vec<_> = rows.iter().map(|row| &row[..key_columns]).collect();
         assert!(keys.is_sorted_by(|a, b| a < b), "{}", table.name);

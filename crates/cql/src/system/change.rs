@@ -1,0 +1,146 @@
+//! What has changed between two schemas: of changes that other servers made, a server's clients
+//! hear by it.
+
+use std::collections::BTreeMap;
+
+use carnet::{Result, Tx};
+
+use super::view::{self, KeyspaceView};
+use crate::result::{ChangeKind, SchemaChange};
+
+/// All keyspaces and tables at a snapshot, as far as clients can see them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SchemaDigest(BTreeMap<String, Keyspace>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Keyspace {
+    itself: String,
+    tables: BTreeMap<String, String>,
+}
+
+impl SchemaDigest {
+    /// Reads the schema of a snapshot.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tx::get_cell`].
+    pub async fn read(tx: &Tx) -> Result<Self> {
+        let views = view::all(tx).await?;
+        Ok(Self(views.into_iter().map(|view| (view.name.clone(), Keyspace::of(view))).collect()))
+    }
+
+    /// Lists what has changed since: keyspaces before their tables where they are new, behind them
+    /// where they are gone.
+    #[must_use]
+    pub fn changes_since(&self, before: &Self) -> Vec<SchemaChange> {
+        let mut changes = Vec::new();
+        for (name, keyspace) in &self.0 {
+            let old = before.0.get(name);
+            let change = |kind, table: Option<&String>| SchemaChange {
+                kind,
+                keyspace: name.clone(),
+                table: table.cloned(),
+            };
+            changes.extend(
+                kind(old.map(|old| &old.itself), Some(&keyspace.itself))
+                    .map(|kind| change(kind, None)),
+            );
+            let nothing = BTreeMap::new();
+            let tables = old.map_or(&nothing, |old| &old.tables);
+            let names = tables
+                .keys()
+                .chain(keyspace.tables.keys().filter(|table| !tables.contains_key(*table)));
+            changes.extend(names.filter_map(|table| {
+                kind(tables.get(table), keyspace.tables.get(table))
+                    .map(|kind| change(kind, Some(table)))
+            }));
+        }
+        let gone = before.0.iter().filter(|(name, _)| !self.0.contains_key(*name));
+        changes.extend(gone.flat_map(|(name, keyspace)| {
+            let tables = keyspace.tables.keys().map(|table| Some(table.clone()));
+            tables.chain([None]).map(|table| SchemaChange {
+                kind: ChangeKind::Dropped,
+                keyspace: name.clone(),
+                table,
+            })
+        }));
+        changes
+    }
+}
+
+impl Keyspace {
+    fn of(mut view: KeyspaceView) -> Self {
+        let tables = std::mem::take(&mut view.tables);
+        let tables = tables.iter().map(|table| (table.name.clone(), format!("{table:?}")));
+        Self { tables: tables.collect(), itself: format!("{view:?}") }
+    }
+}
+
+fn kind<T: PartialEq>(before: Option<&T>, now: Option<&T>) -> Option<ChangeKind> {
+    match (before, now) {
+        (None, Some(_)) => Some(ChangeKind::Created),
+        (Some(_), None) => Some(ChangeKind::Dropped),
+        (Some(before), Some(now)) if before != now => Some(ChangeKind::Updated),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet::{Db, block_on};
+
+    use super::*;
+    use crate::{Executor, Parameters, Session};
+
+    /// What changed in the eyes of a server that none of the statements went through.
+    fn changes(db: &Db, statements: &[&str]) -> Vec<String> {
+        let digest = || {
+            let snapshot = db.snapshot().unwrap();
+            block_on(SchemaDigest::read(snapshot.as_async())).unwrap()
+        };
+        let before = digest();
+        let executor = Executor::new(db.clone(), super::super::tests::node());
+        let (session, parameters) = (Session::new(), Parameters::default());
+        for statement in statements {
+            block_on(executor.query(&session, statement, &parameters)).unwrap();
+        }
+        let changes = digest().changes_since(&before);
+        let tell = |change: SchemaChange| {
+            let table = change.table.map(|table| format!(".{table}")).unwrap_or_default();
+            format!("{:?} {}{table}", change.kind, change.keyspace)
+        };
+        changes.into_iter().map(tell).collect()
+    }
+
+    const REPLICATION: &str = "WITH replication = {'class': 'SimpleStrategy'}";
+
+    #[test]
+    fn each_change_is_told_as_the_statement_told_it() {
+        let db = Db::builder().in_memory();
+        let create = format!("CREATE KEYSPACE ks {REPLICATION}");
+        assert_eq!(changes(&db, &[&create]), ["Created ks"]);
+        let table = |name: &str| format!("CREATE TABLE ks.{name} (k int PRIMARY KEY, v int)");
+        assert_eq!(changes(&db, &[&table("a")]), ["Created ks.a"]);
+        assert_eq!(changes(&db, &["ALTER TABLE ks.a ADD w int"]), ["Updated ks.a"]);
+        assert_eq!(changes(&db, &["ALTER TABLE ks.a WITH comment = 'x'"]), ["Updated ks.a"]);
+        let alter = "ALTER KEYSPACE ks WITH durable_writes = false";
+        assert_eq!(changes(&db, &[alter]), ["Updated ks"]);
+        assert_eq!(
+            changes(&db, &["DROP TABLE ks.a", &table("b")]),
+            ["Dropped ks.a", "Created ks.b"]
+        );
+        assert_eq!(changes(&db, &["DROP KEYSPACE ks"]), ["Dropped ks.b", "Dropped ks"]);
+        assert_eq!(changes(&db, &[&create, &table("b")]), ["Created ks", "Created ks.b"]);
+    }
+
+    #[test]
+    fn what_came_and_went_between_two_looks_is_no_change_and_a_new_table_of_an_old_name_is() {
+        let db = Db::builder().in_memory();
+        let create = format!("CREATE KEYSPACE ks {REPLICATION}");
+        let table = "CREATE TABLE ks.t (k int PRIMARY KEY)";
+        assert!(changes(&db, &[]).is_empty());
+        assert_eq!(changes(&db, &[&create, table, "DROP KEYSPACE ks"]), [""; 0]);
+        changes(&db, &[&create, table]);
+        assert_eq!(changes(&db, &["DROP TABLE ks.t", table]), ["Updated ks.t"]);
+    }
+}
