@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 
+use crate::events::Event;
 use crate::failure::Failure;
 use crate::protocol::Version;
 use crate::protocol::request::{Batch, QueryParams};
@@ -101,6 +102,12 @@ pub trait Backend: Send + Sync + 'static {
         session: &Self::Session,
         batch: Batch,
     ) -> impl Future<Output = Result<Answer, Failure>> + Send;
+
+    /// Waits for what happens elsewhere and clients are to hear of: what other servers of the same
+    /// database did. It is called again once it has returned.
+    fn news(&self) -> impl Future<Output = Vec<Event>> + Send {
+        std::future::pending()
+    }
 
     /// Tells whether statements can be run now, for `/readyz`.
     ///

@@ -1,7 +1,9 @@
 //! The backend that runs CQL: the server's words for values, rows and failures, and CQL's.
 
 use std::fmt::Write as _;
+use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use carnet_cql::ast;
@@ -10,8 +12,12 @@ use carnet_cql::{
     BatchItem as CqlItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Session, Values,
 };
 
+use tokio::sync::Mutex;
+
 use crate::backend::{Answer, Backend, Client, Outcome};
+use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
+use crate::others::Others;
 use crate::protocol::request::{Batch, BatchKind, BatchStatement, QueryParams};
 use crate::protocol::response::{Prepared, Rows};
 use crate::protocol::types::{
@@ -19,16 +25,32 @@ use crate::protocol::types::{
     SchemaChange,
 };
 
+/// What other servers do is looked at so often.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// Runs CQL for the connections of a server.
 pub struct CqlBackend {
     executor: Executor,
+    /// What other servers of the database do; `None` where there are no others.
+    others: Option<Mutex<Others>>,
 }
 
 impl CqlBackend {
     /// Serves what an executor runs.
     #[must_use]
     pub const fn new(executor: Executor) -> Self {
-        Self { executor }
+        Self { executor, others: None }
+    }
+
+    /// Serves it as one of several servers of the database: each announces itself, and clients hear
+    /// of the others and of changes of schema that these make.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::announce`].
+    pub fn among_others(executor: Executor) -> carnet_base::Result<Self> {
+        executor.announce()?;
+        Ok(Self { executor, others: Some(Mutex::default()) })
     }
 
     fn find(&self, id: &Bytes) -> Result<Arc<carnet_cql::Prepared>, Failure> {
@@ -108,6 +130,13 @@ impl Backend for CqlBackend {
         Ok(outcome(response.map_err(|error| failure(&error))?).into())
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the server owns a runtime")]
+    async fn news(&self) -> Vec<Event> {
+        let Some(others) = &self.others else { return pending().await };
+        tokio::time::sleep(LOOK_EVERY).await;
+        others.lock().await.look(&self.executor).await
+    }
+
     fn append_metrics(&self, out: &mut String) {
         let db = self.executor.db();
         let _ = writeln!(
@@ -165,15 +194,19 @@ fn outcome(response: Response) -> Outcome {
             paging_state: rows.paging_state,
         }),
         Response::SetKeyspace(keyspace) => Outcome::SetKeyspace(keyspace),
-        Response::SchemaChange(change) => Outcome::SchemaChange(SchemaChange {
-            change: match change.kind {
-                ChangeKind::Created => ChangeType::Created,
-                ChangeKind::Updated => ChangeType::Updated,
-                ChangeKind::Dropped => ChangeType::Dropped,
-            },
-            keyspace: change.keyspace,
-            target: change.table.map_or(ChangeTarget::Keyspace, ChangeTarget::Table),
-        }),
+        Response::SchemaChange(change) => Outcome::SchemaChange(schema_change(change)),
+    }
+}
+
+pub(crate) fn schema_change(change: carnet_cql::result::SchemaChange) -> SchemaChange {
+    SchemaChange {
+        change: match change.kind {
+            ChangeKind::Created => ChangeType::Created,
+            ChangeKind::Updated => ChangeType::Updated,
+            ChangeKind::Dropped => ChangeType::Dropped,
+        },
+        keyspace: change.keyspace,
+        target: change.table.map_or(ChangeTarget::Keyspace, ChangeTarget::Table),
     }
 }
 

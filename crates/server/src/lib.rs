@@ -17,7 +17,7 @@
 //! | [`failure`] | how a statement fails, and which of the protocol's errors that is |
 //! | `connection` | a state machine without I/O, and the driver that moves its bytes |
 //! | [`auth`] | users, password hashes, SASL PLAIN |
-//! | [`events`] | schema changes, to the connections that registered for them |
+//! | [`events`] | what happens beside a connection, to those that registered for it |
 //! | [`listener`] | the ports, the limits, the drain |
 //! | [`http`], [`metrics`] | health and figures |
 //!
@@ -48,11 +48,12 @@ pub mod failure;
 pub mod http;
 pub mod listener;
 pub mod metrics;
+mod others;
 pub mod protocol;
 
 pub use auth::{Authenticator, hash_password};
 pub use backend::{Answer, Backend, Client, Outcome};
-pub use events::SchemaEvents;
+pub use events::{Event, Events};
 pub use executor::CqlBackend;
 pub use failure::{Failure, FailureKind};
 pub use listener::{Config, Limits, Server};

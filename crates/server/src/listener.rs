@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use crate::auth::Authenticator;
 use crate::backend::Backend;
 use crate::connection::{self, Shared};
-use crate::events::SchemaEvents;
+use crate::events::Events;
 use crate::http;
 use crate::metrics::Metrics;
 use crate::protocol::budget::ByteBudget;
@@ -122,7 +122,7 @@ impl<B: Backend> Server<B> {
             budget: ByteBudget::new(config.limits.request_bytes_max),
             limits: config.limits,
             metrics: Arc::new(Metrics::default()),
-            events: SchemaEvents::new(),
+            events: Events::new(),
             clock,
         });
         Ok(Self { shared, listener, http })
@@ -146,9 +146,9 @@ impl<B: Backend> Server<B> {
         self.http.as_ref().map(address).transpose()
     }
 
-    /// Returns where to tell schema changes that are made beside the server.
+    /// Returns where to tell what happens beside the server.
     #[must_use]
-    pub fn schema_events(&self) -> SchemaEvents {
+    pub fn events(&self) -> Events {
         self.shared.events.clone()
     }
 
@@ -163,10 +163,12 @@ impl<B: Backend> Server<B> {
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Self { shared, listener, http } = self;
         let (drain, draining) = watch::channel(false);
-        let mut http_server = JoinSet::new();
+        // They end with this function.
+        let mut beside = JoinSet::new();
         if let Some(http) = http {
-            http_server.spawn(http::serve(Arc::clone(&shared), http, draining.clone()));
+            beside.spawn(http::serve(Arc::clone(&shared), http, draining.clone()));
         }
+        beside.spawn(tell_news(Arc::clone(&shared)));
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
@@ -189,6 +191,14 @@ impl<B: Backend> Server<B> {
         if timeout(shared.limits.drain_timeout, all).await.is_err() {
             warn!(connections = connections.len(), "cut off: they did not end in time");
         }
+    }
+}
+
+/// Tells clients what the backend hears from elsewhere.
+async fn tell_news<B: Backend>(shared: Arc<Shared<B>>) {
+    loop {
+        let news = shared.backend.news().await;
+        news.into_iter().for_each(|event| shared.events.publish(event));
     }
 }
 

@@ -131,7 +131,7 @@ pub struct Metrics {
     pub received_bytes: Counter,
     /// Bytes sent on CQL connections.
     pub sent_bytes: Counter,
-    /// Schema changes told to registered connections, counted once for each connection.
+    /// Events told to registered connections, counted once for each connection.
     pub events: Counter,
 }
 
@@ -222,7 +222,7 @@ impl Metrics {
         counter(out, "carnet_server_received_bytes_total", help, &self.received_bytes);
         let help = "Bytes sent on CQL connections.";
         counter(out, "carnet_server_sent_bytes_total", help, &self.sent_bytes);
-        let help = "Schema changes told, once for each connection.";
+        let help = "Events told, once for each connection.";
         counter(out, "carnet_server_events_total", help, &self.events);
         std::mem::take(out)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use carnet_base::{ErrorKind, SystemClock};
 use carnet_server::protocol::Opcode;
 use carnet_server::{
-    Authenticator, ChangeTarget, ChangeType, Config, Limits, SchemaChange, Server,
+    Authenticator, ChangeTarget, ChangeType, Config, Event, Limits, SchemaChange, Server,
 };
 use support::{
     AUTH_SUCCESS, AUTHENTICATE, Client, ERROR, EVENT, OPTIONS, PASSWORDS, QUERY, READY, RESULT,
@@ -338,10 +338,30 @@ fn schema_changes_are_told_to_those_that_registered() {
         keyspace: "demo".into(),
         target: ChangeTarget::Keyspace,
     };
-    server.events.publish(beside);
+    server.events.publish(Event::Schema(beside));
     assert!(registered.receive().body.ends_with(b"\0\x07DROPPED\0\x08KEYSPACE\0\x04demo"));
     other.query(4, "warn");
     assert_eq!(other.receive().stream, 4, "no event was sent to a connection that did not ask");
+}
+
+#[test]
+fn a_connection_hears_of_what_it_registered_for_and_nothing_else() {
+    let server = Running::start();
+    let (mut schema, mut topology) = (server.client(5), server.client(4));
+    schema.register();
+    topology.register_for(&["TOPOLOGY_CHANGE"]);
+    let address = "10.0.0.9:9042".parse().unwrap();
+    server.events.publish(Event::Status { is_up: true, address });
+    server.events.publish(Event::Topology { is_new: true, address });
+    let event = topology.receive();
+    assert_eq!((event.stream, event.opcode), (-1, EVENT));
+    let new = b"\0\x0fTOPOLOGY_CHANGE\0\x08NEW_NODE\x04\x0a\0\0\x09\0\0\x23\x52";
+    assert_eq!(event.body, new[..]);
+    topology.register_for(&["STATUS_CHANGE"]);
+    server.events.publish(Event::Status { is_up: false, address });
+    assert!(topology.receive().body.starts_with(b"\0\x0dSTATUS_CHANGE\0\x04DOWN"));
+    schema.query(4, "warn");
+    assert_eq!(schema.receive().stream, 4, "it asked for changes of the schema alone");
 }
 
 #[test]

@@ -38,7 +38,7 @@ use tracing::{debug, error, warn};
 use super::state::{Action, Connection, Job};
 use crate::auth::{Authenticator, Refusal};
 use crate::backend::{Answer, Backend, Client, Outcome};
-use crate::events::SchemaEvents;
+use crate::events::{Event, Events};
 use crate::failure::{Failure, FailureKind};
 use crate::listener::Limits;
 use crate::metrics::Metrics;
@@ -48,7 +48,7 @@ use crate::protocol::encoder::{Encoding, FrameEncoder};
 use crate::protocol::error::{ErrorCode, ErrorResponse};
 use crate::protocol::request::Statement;
 use crate::protocol::response::{MetadataForm, Response};
-use crate::protocol::types::{Consistency, SchemaChange};
+use crate::protocol::types::{Consistency, EventType};
 
 /// How long a body may be before the client has said who it is.
 const GREETING_BODY_MAX: usize = 64 << 10;
@@ -67,7 +67,7 @@ pub(crate) struct Shared<B> {
     pub(crate) limits: Limits,
     pub(crate) budget: ByteBudget,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) events: SchemaEvents,
+    pub(crate) events: Events,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -121,7 +121,9 @@ struct Driver<B: Backend> {
     encoder: FrameEncoder,
     running: JoinSet<Done>,
     session: Option<Arc<B::Session>>,
-    events: Option<broadcast::Receiver<SchemaChange>>,
+    events: Option<broadcast::Receiver<Event>>,
+    /// Those that the client asked for.
+    event_types: Vec<EventType>,
     /// When the client must have said who it is.
     greeting_deadline: Instant,
     /// When the last bytes came.
@@ -145,6 +147,7 @@ impl<B: Backend> Driver<B> {
             running: JoinSet::new(),
             session: None,
             events: None,
+            event_types: Vec::new(),
             greeting_deadline: now + shared.limits.greeting_timeout,
             read_at: now,
             written_at: now,
@@ -282,7 +285,10 @@ impl<B: Backend> Driver<B> {
                     self.session = Some(Arc::new(self.shared.backend.open(client)));
                 }
                 Action::Run(job) => self.start(job),
-                Action::Subscribe => self.events = Some(self.shared.events.subscribe()),
+                Action::Subscribe(types) => {
+                    self.event_types.extend(types);
+                    self.events.get_or_insert_with(|| self.shared.events.subscribe());
+                }
             }
         }
     }
@@ -315,15 +321,16 @@ impl<B: Backend> Driver<B> {
         }
     }
 
-    fn tell(&mut self, event: Result<SchemaChange, broadcast::error::RecvError>) {
+    fn tell(&mut self, event: Result<Event, broadcast::error::RecvError>) {
         match event {
-            Ok(change) => {
+            Ok(event) if self.event_types.contains(&event.event_type()) => {
                 self.shared.metrics.events.add(1);
-                self.send(-1, &Response::SchemaEvent(change));
+                self.send(-1, &Response::Event(event));
             }
-            // It missed changes. A driver that connects again reads the whole schema.
+            Ok(_) => {}
+            // It missed some. A driver that connects again reads the whole schema.
             Err(broadcast::error::RecvError::Lagged(missed)) => {
-                warn!(peer = %self.peer, missed, "too far behind the schema's changes");
+                warn!(peer = %self.peer, missed, "too far behind the events");
                 self.connection.close();
             }
             Err(broadcast::error::RecvError::Closed) => self.events = None,
@@ -351,10 +358,10 @@ fn make_room(inbox: &mut BytesMut) {
     }
 }
 
-/// Waits for the next schema change; forever, where the client has not registered.
+/// Waits for the next event; forever, where the client has not registered.
 async fn next_event(
-    events: &mut Option<broadcast::Receiver<SchemaChange>>,
-) -> Result<SchemaChange, broadcast::error::RecvError> {
+    events: &mut Option<broadcast::Receiver<Event>>,
+) -> Result<Event, broadcast::error::RecvError> {
     match events {
         Some(events) => events.recv().await,
         None => future::pending().await,
@@ -387,7 +394,7 @@ async fn answer<B: Backend>(
         warnings.push("not supported yet: tracing; the statement ran without".into());
     }
     if let Response::SchemaChange(change) = &response {
-        shared.events.publish(change.clone());
+        shared.events.publish(Event::Schema(change.clone()));
     }
     let frame = encode(&shared.metrics, encoding, stream, &response, &warnings);
     drop(charge);

@@ -39,8 +39,8 @@ pub(super) enum Action {
     Open { user: Option<String>, version: Version, options: Vec<(String, String)> },
     /// Run a statement and send its response.
     Run(Job),
-    /// Send schema changes from here on.
-    Subscribe,
+    /// Send events of these types from here on, beside those it asked for before.
+    Subscribe(Vec<EventType>),
 }
 
 /// A statement to be run.
@@ -130,12 +130,7 @@ impl Connection {
                 }
             }
             (Request::Register(types), Phase::Ready) => {
-                let mut actions = Vec::new();
-                if types.contains(&EventType::Schema) {
-                    actions.push(Action::Subscribe);
-                }
-                actions.push(Action::Send { stream, response: Response::Ready });
-                actions
+                vec![Action::Subscribe(types), Action::Send { stream, response: Response::Ready }]
             }
             (Request::Statement(statement), Phase::Ready) => {
                 let tracing = frame.header.has(flags::TRACING);
@@ -268,7 +263,7 @@ mod tests {
             Action::Verify { credentials, .. } => format!("verify {}", credentials.user),
             Action::Open { user, .. } => format!("open {user:?}"),
             Action::Run(job) => format!("run {}", job.opcode.name()),
-            Action::Subscribe => "subscribe".into(),
+            Action::Subscribe(types) => format!("subscribe {types:?}"),
         };
         actions.into_iter().map(tell).collect()
     }
@@ -287,7 +282,7 @@ mod tests {
         assert_eq!(story(options), ["9: SUPPORTED"]);
         let register = b"\0\x01\0\x0dSCHEMA_CHANGE";
         let actions = story(connection.step(frame(Version::V5, Opcode::Register, register)));
-        assert_eq!(actions, ["subscribe", "9: READY"]);
+        assert_eq!(actions, ["subscribe [Schema]", "9: READY"]);
     }
 
     #[test]

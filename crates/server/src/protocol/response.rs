@@ -6,6 +6,7 @@ use super::error::ErrorResponse;
 use super::types::{Columns, SchemaChange};
 use super::writer::{Oversize, Writer};
 use super::{Opcode, Version};
+use crate::events::Event;
 
 /// An answer to a request, or an event.
 #[derive(Clone, Debug)]
@@ -30,8 +31,8 @@ pub enum Response {
     Prepared(Prepared),
     /// The statement changed the schema.
     SchemaChange(SchemaChange),
-    /// The schema was changed by somebody.
-    SchemaEvent(SchemaChange),
+    /// Something happened beside the connection.
+    Event(Event),
 }
 
 /// A page of rows.
@@ -112,7 +113,7 @@ impl Response {
             Self::Authenticate(_) => Opcode::Authenticate,
             Self::Supported(_) => Opcode::Supported,
             Self::AuthSuccess => Opcode::AuthSuccess,
-            Self::SchemaEvent(_) => Opcode::Event,
+            Self::Event(_) => Opcode::Event,
             Self::Void
             | Self::Rows(..)
             | Self::SetKeyspace(_)
@@ -168,10 +169,7 @@ impl Response {
                 out.int(kind::SCHEMA_CHANGE);
                 change.put(out);
             }
-            Self::SchemaEvent(change) => {
-                out.string("SCHEMA_CHANGE");
-                change.put(out);
-            }
+            Self::Event(event) => event.put(out),
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 use carnet_base::DataType;
 
@@ -85,9 +86,26 @@ fn results() -> Vec<(&'static str, Response)> {
         ),
         (
             "event_updated_type",
-            Response::SchemaEvent(change(ChangeType::Updated, ChangeTarget::Type("u".into()))),
+            Response::Event(Event::Schema(change(
+                ChangeType::Updated,
+                ChangeTarget::Type("u".into()),
+            ))),
         ),
+        (
+            "event_new_node",
+            Response::Event(Event::Topology { is_new: true, address: at("10.0.0.9:9042") }),
+        ),
+        (
+            "event_removed_node",
+            Response::Event(Event::Topology { is_new: false, address: at("[::1]:1") }),
+        ),
+        ("event_up", Response::Event(Event::Status { is_up: true, address: at("10.0.0.9:9042") })),
+        ("event_down", Response::Event(Event::Status { is_up: false, address: at("[::1]:1") })),
     ]
+}
+
+fn at(address: &str) -> SocketAddr {
+    address.parse().unwrap()
 }
 
 fn errors() -> Vec<(&'static str, Response)> {

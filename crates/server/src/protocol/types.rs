@@ -331,7 +331,7 @@ pub struct SchemaChange {
 
 impl SchemaChange {
     /// Writes `<change_type><target><options>`.
-    pub(super) fn put(&self, out: &mut Writer) {
+    pub(crate) fn put(&self, out: &mut Writer) {
         out.string(match self.change {
             ChangeType::Created => "CREATED",
             ChangeType::Updated => "UPDATED",
@@ -353,27 +353,37 @@ impl SchemaChange {
 /// A kind of event that a connection can register for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// Nodes come and go. Never sent: there is one.
+    /// Servers of the database come and go.
     Topology,
-    /// Nodes go up and down. Never sent: there is one.
+    /// Servers go up and down.
     Status,
     /// The schema changes.
     Schema,
 }
 
 impl EventType {
+    const ALL: [Self; 3] = [Self::Topology, Self::Status, Self::Schema];
+
+    /// Returns the protocol's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Topology => "TOPOLOGY_CHANGE",
+            Self::Status => "STATUS_CHANGE",
+            Self::Schema => "SCHEMA_CHANGE",
+        }
+    }
+
     /// Returns the type of that name.
     ///
     /// # Errors
     ///
     /// Malformed, where there is none.
     pub fn from_name(name: &str) -> Result<Self, ProtocolError> {
-        match name {
-            "TOPOLOGY_CHANGE" => Ok(Self::Topology),
-            "STATUS_CHANGE" => Ok(Self::Status),
-            "SCHEMA_CHANGE" => Ok(Self::Schema),
-            other => Err(ProtocolError::malformed(format!("there are no events named {other:?}"))),
-        }
+        Self::ALL
+            .into_iter()
+            .find(|known| known.name() == name)
+            .ok_or_else(|| ProtocolError::malformed(format!("there are no events named {name:?}")))
     }
 }
 

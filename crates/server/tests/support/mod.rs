@@ -12,7 +12,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use carnet_base::SystemClock;
 use carnet_server::protocol::compression;
 use carnet_server::protocol::segment::{self, PAYLOAD_LEN_MAX};
-use carnet_server::{Authenticator, Config, Limits, Metrics, SchemaEvents, Server};
+use carnet_server::{Authenticator, Config, Events, Limits, Metrics, Server};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -44,7 +44,7 @@ pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) http: SocketAddr,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) events: SchemaEvents,
+    pub(crate) events: Events,
     shutdown: Option<oneshot::Sender<()>>,
     served: Option<JoinHandle<()>>,
 }
@@ -64,7 +64,7 @@ impl Running {
         let server = runtime.block_on(server).unwrap();
         let address = server.local_addr().unwrap();
         let http = server.http_addr().unwrap().unwrap();
-        let (metrics, events) = (server.metrics(), server.schema_events());
+        let (metrics, events) = (server.metrics(), server.events());
         let (shutdown, asked) = oneshot::channel();
         let served = runtime.spawn(server.run(async {
             let _ = asked.await;
@@ -210,7 +210,17 @@ impl Client {
     }
 
     pub(crate) fn register(&mut self) {
-        self.send(1, REGISTER, 0, b"\0\x01\0\x0dSCHEMA_CHANGE");
+        self.register_for(&["SCHEMA_CHANGE"]);
+    }
+
+    pub(crate) fn register_for(&mut self, types: &[&str]) {
+        let mut body = Vec::new();
+        body.put_u16(types.len().try_into().unwrap());
+        for name in types {
+            body.put_u16(name.len().try_into().unwrap());
+            body.put_slice(name.as_bytes());
+        }
+        self.send(1, REGISTER, 0, &body);
         assert_eq!(self.receive().opcode, READY);
     }
 
