@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use carnet::base::murmur3;
-use carnet::cluster::ClusterUrl;
+use carnet::cluster::{ClusterUrl, Peers};
 use carnet::{Builder, Db, Uuid, block_on};
 
 /// A place.
@@ -41,16 +41,24 @@ impl Place {
         }
     }
 
+    /// Says how other processes of the database reach this one, if they do.
+    pub(crate) fn peers(&self) -> Option<&Peers> {
+        match self {
+            Self::Directory(_) => None,
+            Self::Cluster(url) => url.peers.as_ref(),
+        }
+    }
+
     /// Names the node for good: the same at every start on the same place, so that drivers know it
     /// again, and without anything to store. On a cluster there are many nodes, told apart by
-    /// where they listen.
-    pub(crate) fn host_id(&self, listen: &str) -> Uuid {
+    /// the addresses that drivers are told.
+    pub(crate) fn host_id(&self, told: &str) -> Uuid {
         match self {
             Self::Directory(path) => {
                 let path = path.canonicalize().unwrap_or_else(|_| path.clone());
                 host_id(path.as_os_str().as_encoded_bytes())
             }
-            Self::Cluster(url) => host_id(format!("{url} at {listen}").as_bytes()),
+            Self::Cluster(url) => host_id(format!("{url} at {told}").as_bytes()),
         }
     }
 }

@@ -16,13 +16,14 @@ mod node;
 mod support;
 
 use std::env;
-use std::process::Command;
+use std::io::{BufRead as _, Write as _};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use carnet::base::{Rng, SeededRng};
 use carnet::{Db, Error, ErrorKind, Key, Result, block_on, record};
-use support::{Server, carnet, clients, e2e, fail, succeed};
+use support::{Guard, Server, carnet, clients, e2e, fail, succeed};
 
 record! {
     #[derive(Clone, Debug, PartialEq)]
@@ -141,6 +142,24 @@ fn stock_drivers_do_what_applications_do() {
     server.terminate();
     let (status, said) = server.wait();
     assert!(status.success() && said == "stopped\n", "{status}: {said}");
+}
+
+#[test]
+fn clients_of_one_server_hear_of_the_others() {
+    let Some(url) = store(&format!("{LONG_LEASE}{LOOPBACK}")) else { return };
+    let Some(python) = clients::python() else { return };
+    let first = Server::of_store(&url, "127.0.0.1:0");
+    let mut second = Server::of_store(&url, "127.0.0.2:0");
+    let mut command = Command::new(python);
+    command.arg(e2e("two_servers.py")).args([first.cql.to_string(), second.cql.to_string()]);
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut application = Guard::new(child);
+    let mut said = String::new();
+    application.stdout().read_line(&mut said).unwrap();
+    assert_eq!(said, "both\n", "see above");
+    second.process.kill();
+    writeln!(application.stdin(), "it is dead").unwrap();
+    assert!(application.wait().success(), "see above");
 }
 
 /// Two servers, each killed and paused again and again, with clients at both.

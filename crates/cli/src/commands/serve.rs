@@ -44,6 +44,10 @@ pub(crate) struct Serve {
     /// Default: 127.0.0.1:9042
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
+    /// The address of this server that drivers are told, where that is not the one it listens on.
+    /// Servers of one database over a cluster tell each other, and their clients hear of all.
+    #[arg(long, value_name = "ADDRESS", value_parser = settings::advertise)]
+    advertise: Option<SocketAddr>,
     /// The address for /livez, /readyz and /metrics, or "off".
     ///
     /// Default: 127.0.0.1:9180
@@ -90,11 +94,11 @@ impl Serve {
         let place = place(&settings)?;
         let db = place.open(builder(&settings).control(true))?;
         let listen = with_port(settings.listen.unwrap_or(LISTEN))?;
-        let executor = Executor::new(db.clone(), node_info(&place, listen));
+        let backend = backend(db.clone(), &place, told(&place, listen, settings.advertise))?;
         let http = settings.http.unwrap_or(Http(Some(HTTP))).0;
         let config = Config { http, ..Config::new(listen) };
         runtime.block_on(async {
-            let served = Box::pin(serve(config, executor, authenticator, &place)).await;
+            let served = Box::pin(serve(config, backend, authenticator, &place)).await;
             db.leave().await;
             served?;
             say("stopped");
@@ -112,6 +116,7 @@ impl Serve {
             if has_place { (self.directory, self.store) } else { (file.directory, file.store) };
         Ok(Settings {
             listen: self.listen.or(file.listen),
+            advertise: self.advertise.or(file.advertise),
             http: self.http.or(file.http),
             users: self.users.or(file.users),
             directory,
@@ -153,14 +158,13 @@ fn builder(settings: &Settings) -> Builder {
 
 async fn serve(
     config: Config,
-    executor: Executor,
+    backend: CqlBackend,
     authenticator: Option<Authenticator>,
     place: &Place,
 ) -> Result<()> {
     // Before the ports are open, so that no signal comes too early to be noticed.
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for Ctrl-C")?;
-    let backend = CqlBackend::new(executor);
     let server = Server::bind(config, backend, authenticator, Arc::new(SystemClock)).await?;
     let mut line = format!("serving {place}: CQL on {}", server.local_addr()?);
     if let Some(http) = server.http_addr()? {
@@ -197,13 +201,65 @@ fn with_port(mut listen: SocketAddr) -> Result<SocketAddr> {
     Ok(listen)
 }
 
-fn node_info(place: &Place, listen: SocketAddr) -> NodeInfo {
-    let mut info = NodeInfo::local(place.host_id(&listen.to_string()));
-    // "Every address" is none that a driver could connect to.
-    info.address =
-        if listen.ip().is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { listen.ip() };
-    info.port = listen.port();
+/// Returns the address that drivers are told.
+fn told(place: &Place, listen: SocketAddr, advertise: Option<SocketAddr>) -> SocketAddr {
+    if let Some(address) = advertise {
+        return address;
+    }
+    if !listen.ip().is_unspecified() {
+        return listen;
+    }
+    // "Every address" is none that a driver could connect to. Where other servers reach this one its
+    // clients may, too.
+    let peers = place.peers().map(|peers| peers.listen.ip());
+    let address = peers.filter(|address| !address.is_unspecified());
+    SocketAddr::new(address.unwrap_or(Ipv4Addr::LOCALHOST.into()), listen.port())
+}
+
+/// Serves a database, as one of several servers where others may reach this one.
+fn backend(db: Db, place: &Place, told: SocketAddr) -> Result<CqlBackend> {
+    let node = node_info(place, told);
+    let Some(peers) = place.peers() else {
+        return Ok(CqlBackend::new(Executor::new(db, node)));
+    };
+    if told.ip().is_loopback() && !peers.listen.ip().is_loopback() {
+        tracing::warn!(
+            address = %told,
+            "clients of the other servers do not hear of this one, which only this machine reaches: \
+             say with --listen or --advertise where they do"
+        );
+        return Ok(CqlBackend::new(Executor::new(db, node)));
+    }
+    Ok(CqlBackend::among_others(Executor::new(db, node.among_others()))?)
+}
+
+fn node_info(place: &Place, told: SocketAddr) -> NodeInfo {
+    let mut info = NodeInfo::local(place.host_id(&told.to_string()));
+    info.address = told.ip();
+    info.port = told.port();
     info.started_secs =
         i32::try_from(SystemClock.wall().millis().div_euclid(1_000)).unwrap_or(i32::MAX);
     info
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told_at(store: &str, listen: &str, advertise: Option<&str>) -> String {
+        let place = Place::of(None, Some(store)).unwrap().unwrap();
+        let advertise = advertise.map(|text| text.parse().unwrap());
+        told(&place, listen.parse().unwrap(), advertise).to_string()
+    }
+
+    #[test]
+    fn drivers_are_told_an_address_that_they_can_reach() {
+        let peers = "cassandra://h/k?listen=10.0.0.9:9044&secret=sixteen-letters-or-more";
+        assert_eq!(told_at(peers, "10.0.0.7:9042", None), "10.0.0.7:9042");
+        assert_eq!(told_at(peers, "0.0.0.0:9042", None), "10.0.0.9:9042");
+        assert_eq!(told_at(peers, "0.0.0.0:9042", Some("192.0.2.1:1")), "192.0.2.1:1");
+        assert_eq!(told_at("cassandra://h/k", "0.0.0.0:9042", None), "127.0.0.1:9042");
+        let everywhere = "cassandra://h/k?listen=0.0.0.0:9044&advertise=db1:9044&secret_file=s";
+        assert_eq!(told_at(everywhere, "[::]:9042", None), "127.0.0.1:9042");
+    }
 }

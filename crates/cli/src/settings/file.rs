@@ -8,7 +8,7 @@ use carnet::cluster::ClusterUrl;
 use toml::de::{DeTable, DeValue};
 
 use super::known::{is_known, names, sections};
-use super::{Settings, bytes, durability, http, isolation, listen, time};
+use super::{Settings, advertise, bytes, durability, http, isolation, listen, time};
 
 /// Options of a cluster's URL that name files.
 const PATHS: &[&str] =
@@ -57,6 +57,7 @@ impl Settings {
         let path = || folder.join(text);
         match (&*given.section, &*given.name) {
             ("server", "listen") => self.listen = Some(listen(text)?),
+            ("server", "advertise") => self.advertise = Some(advertise(text)?),
             ("server", "http") => self.http = Some(http(text)?),
             ("server", "users") => self.users = Some(path()),
             ("database", "directory") => self.directory = Some(path()),
@@ -159,13 +160,15 @@ mod tests {
     #[test]
     fn a_file_says_what_the_command_line_can_say() {
         let settings = parse(
-            "[server]\nlisten = \"127.0.0.1:1\"\nhttp = \"off\"\nusers = \"users\"\n\
+            "[server]\nlisten = \"127.0.0.1:1\"\nadvertise = \"10.0.0.9:2\"\nhttp = \"off\"\n\
+             users = \"users\"\n\
              [database]\ndirectory = \"/srv/data\"\ndurability = \"interval:50\"\n\
              memory = \"1GiB\"\nretention = \"2h\"\nisolation = \"snapshot\"\n",
         )
         .unwrap();
         let expected = Settings {
             listen: Some("127.0.0.1:1".parse().unwrap()),
+            advertise: Some("10.0.0.9:2".parse().unwrap()),
             http: Some(super::super::Http(None)),
             users: Some("/etc/carnet/users".into()),
             directory: Some("/srv/data".into()),
@@ -227,7 +230,7 @@ mod tests {
                 "[server]\n\nlisten = \"here\"",
                 "line 3: server.listen \"here\": expected an address",
             ),
-            ("[server]\nport = 1", "line 2: [server] has no port; it has listen, http, users"),
+            ("[server]\nport = 1", "line 2: [server] has no port; it has listen, advertise, http"),
             ("\n[sever]", "line 2: there is no [sever]; there are server, database, cluster"),
             ("server = 1", "line 1: server is a section"),
             ("[server]\nlisten = [1]", "line 2: server.listen takes a text"),

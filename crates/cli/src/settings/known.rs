@@ -31,6 +31,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "server",
+        "advertise",
+        "",
+        "The address of this server that drivers are told, where that is not the one it listens on.",
+    ),
+    setting(
+        "server",
         "http",
         "127.0.0.1:9180",
         "The address for /livez, /readyz and /metrics, or \"off\".",

@@ -22,6 +22,7 @@ pub(crate) use known::template;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) listen: Option<SocketAddr>,
+    pub(crate) advertise: Option<SocketAddr>,
     pub(crate) http: Option<Http>,
     pub(crate) users: Option<PathBuf>,
     pub(crate) directory: Option<PathBuf>,
@@ -59,6 +60,13 @@ pub(crate) fn durability(text: &str) -> Result<Durability, String> {
 
 fn listen(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "expected an address and port such as 127.0.0.1:9042".into())
+}
+
+pub(crate) fn advertise(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<SocketAddr>() {
+        Ok(address) if !address.ip().is_unspecified() && address.port() > 0 => Ok(address),
+        _ => Err("expected one address that clients reach, such as 10.0.0.9:9042".into()),
+    }
 }
 
 fn isolation(text: &str) -> Result<Isolation, String> {
