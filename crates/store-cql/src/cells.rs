@@ -85,7 +85,7 @@ impl ClusterCells for CqlCluster {
         if let [key] = keys {
             return Ok(vec![self.read_version(context, key, through).await?]);
         }
-        self.load(context, keys, through).await
+        self.load(context, keys, through, None).await
     }
 
     async fn read_range(&self, context: &Context, request: &RangeRequest) -> Faulty<Page> {

@@ -110,12 +110,30 @@ impl CqlCluster {
         all.try_fold(Found::new(), add).await
     }
 
-    /// Reads many cells.
+    /// Reads many cells as [`read_versions`](carnet_store::cluster::ClusterCells::read_versions)
+    /// does, with a setting of the caller's own: batches of so many cells, so many at a time. It is
+    /// there to be compared with what that one chooses, and nothing is learned from it.
+    ///
+    /// # Errors
+    ///
+    /// A [`Fault`](carnet_store::cluster::Fault).
+    pub async fn read_versions_with(
+        &self,
+        context: &Context,
+        keys: &[CellKey],
+        through: Timestamp,
+        setting: Setting,
+    ) -> Faulty<Vec<Option<Version>>> {
+        self.load(context, keys, through, Some(setting)).await
+    }
+
+    /// Reads many cells, with a setting or what was learned.
     pub(crate) async fn load(
         &self,
         context: &Context,
         keys: &[CellKey],
         through: Timestamp,
+        setting: Option<Setting>,
     ) -> Faulty<Vec<Option<Version>>> {
         let mut order: Vec<usize> = (0..keys.len()).collect();
         // Keys come with many in their order as a rule, which a stable sort makes use of.
@@ -124,7 +142,10 @@ impl CqlCluster {
         cells.dedup();
         let mut found = Found::with_capacity(cells.len());
         for cells in cells.chunk_by(|a, b| a.table() == b.table()) {
-            found.extend(self.load_table(context, cells, through).await?);
+            found.extend(match setting {
+                Some(setting) => self.load_with(context, cells, through, setting).await?.0,
+                None => self.load_learned(context, cells, through).await?,
+            });
         }
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
         let mut found = found.into_iter().peekable();
@@ -137,8 +158,8 @@ impl CqlCluster {
         Ok(versions)
     }
 
-    /// Reads cells of one table, which are in their order.
-    async fn load_table(
+    /// Reads cells of one table, which are in their order, as was learned, and learns from it.
+    async fn load_learned(
         &self,
         context: &Context,
         cells: &[CellKey],
@@ -150,12 +171,10 @@ impl CqlCluster {
         let kind = (table, cells.len().ilog2() / 2, (cells.len() / rows).ilog2() / 2);
         let reading = self.loads.begin(kind, cells.len());
         let began = self.clock.now();
-        let batches = self.planner(Limits::both(reading.setting.batch_cells)).plan(cells);
-        let (count, lanes) = (batches.len(), reading.setting.lanes);
-        let found = self.read_batches(context, (table, through), batches, lanes).await;
-        let done = found.as_ref().ok().map(|found| Done {
+        let loaded = self.load_with(context, cells, through, reading.setting).await;
+        let done = loaded.as_ref().ok().map(|(found, batches)| Done {
             cells: cells.len(),
-            batches: count,
+            batches: *batches,
             bytes: bytes_of(found),
             took: self.clock.now().since(began),
         });
@@ -163,7 +182,22 @@ impl CqlCluster {
         if done.is_some() || context.check(&*self.clock).is_ok() {
             reading.end(done.as_ref());
         }
-        found
+        loaded.map(|(found, _)| found)
+    }
+
+    /// Reads cells of one table, which are in their order; returns in how many batches, too.
+    async fn load_with(
+        &self,
+        context: &Context,
+        cells: &[CellKey],
+        through: Timestamp,
+        setting: Setting,
+    ) -> Faulty<(Found, usize)> {
+        let Some(table) = cells.first().map(CellKey::table) else { return Ok((Found::new(), 0)) };
+        let batches = self.planner(Limits::both(setting.batch_cells)).plan(cells);
+        let count = batches.len();
+        let found = self.read_batches(context, (table, through), batches, setting.lanes).await?;
+        Ok((found, count))
     }
 
     /// Puts rows together, and statements no larger than the cluster takes them.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use carnet_base::CellKey;
-use carnet_store::loader::{Batch, Grouping, Limits, Planner};
+use carnet_store::loader::{Batch, Grouping, Limits, Planner, Setting};
 
 /// What the record's second loader puts together, and what it asks for at once.
 const RECORD: Limits = Limits { merged_cells: 200, single_cells: 50_000 };
@@ -43,6 +43,14 @@ impl Way {
         match self {
             Self::Fixed { .. } | Self::Learned => 1,
             _ => 4,
+        }
+    }
+
+    /// The setting of a fixed way that the loader itself could choose.
+    pub(crate) const fn setting(self) -> Option<Setting> {
+        match self {
+            Self::Fixed { cells, lanes } => Some(Setting { batch_cells: cells, lanes, sharers: 1 }),
+            _ => None,
         }
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Server {
     pub(super) noise_per_mille: u64,
     /// A quarter of the reads takes so much longer: something else has the machine.
     pub(super) weather_per_mille: u64,
+    /// Bad weather lasts for so many reads; 0 is for one at a time, at random.
+    pub(super) gust_reads: usize,
 }
 
 /// Reads so many cells once.
@@ -89,14 +91,28 @@ pub(super) fn tuned(
     tuner: &mut Tuner,
     server: &Server,
     reads: usize,
+    cells: impl FnMut(usize) -> usize,
+) -> Vec<f64> {
+    tuned_seeded(2, tuner, server, reads, cells)
+}
+
+/// The same with a seed.
+pub(super) fn tuned_seeded(
+    seed: u64,
+    tuner: &mut Tuner,
+    server: &Server,
+    reads: usize,
     mut cells: impl FnMut(usize) -> usize,
 ) -> Vec<f64> {
-    let mut rng = SeededRng::new(2);
+    let mut rng = SeededRng::new(seed);
     let mut times = Vec::new();
     for number in 0..reads {
         let cells = cells(number);
         let setting = tuner.begin(cells);
-        let is_bad = rng.below(4) == 0;
+        let is_bad = match number.checked_div(server.gust_reads) {
+            Some(gust) => gust % 4 == 3,
+            None => rng.below(4) == 0,
+        };
         let done = read(server, &mut rng, cells, setting, is_bad);
         tuner.end(setting, &done);
         times.push(done.took.as_secs_f64());
