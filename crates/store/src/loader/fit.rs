@@ -20,7 +20,7 @@ const LATE_PART: f64 = 0.3;
 const ASSUMED_READS: f64 = 0.3;
 
 /// How many reads a curve remembers.
-const MEMORY_READS: f64 = 24.0;
+const MEMORY_READS: f64 = 40.0;
 
 /// How much of a faded curve is left, in reads.
 const FADED_READS: f64 = 2.0;
@@ -186,7 +186,7 @@ mod tests {
         let mut doubled = paused.clone();
         doubled.double();
         assert!(is_near(doubled.costs().unwrap().each(500.0, 2.0), 2.0 * calm(500.0, 2.0)));
-        let slower = fit(200, |n, b, w| if n < 60 { 1.0 } else { 4.0 } * calm(b, w));
+        let slower = fit(300, |n, b, w| if n < 60 { 1.0 } else { 4.0 } * calm(b, w));
         assert!(is_near(slower.costs().unwrap().each(500.0, 2.0), 4.0 * calm(500.0, 2.0)));
     }
 }
