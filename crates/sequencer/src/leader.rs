@@ -41,7 +41,7 @@ use crate::doors::{Doors, Options};
 use crate::futures::{Bell, First, first};
 use crate::groups::Groups;
 use crate::lanes::Lanes;
-use crate::members::Members;
+use crate::members::Announcements;
 use crate::message::{ClientId, Released, Request, Response, Token};
 use crate::oneshot::{Sender, channel, lock};
 use crate::prefix::Prefix;
@@ -81,7 +81,7 @@ struct State {
     lanes: Lanes,
     /// What the commits of this term wrote, for processes that keep cells.
     changes: ChangeLog,
-    members: Members,
+    announcements: Announcements,
     /// Why it ended.
     ended: Option<Ended>,
 }
@@ -96,7 +96,7 @@ impl State {
             groups: Groups::default(),
             lanes: Lanes::default(),
             changes: ChangeLog::starting_at(term.first),
-            members: Members::new(now),
+            announcements: Announcements::new(now),
             ended: None,
         }
     }
@@ -293,9 +293,7 @@ impl<C: Cluster> Leader<C> {
 
     fn announce(&self, client: ClientId, what: Bytes) -> Result<Response> {
         let now = self.doors.timer.now();
-        let members = &mut lock(&self.state).members;
-        members.announce(client, what, now)?;
-        Ok(Response::Members(members.all(now)))
+        lock(&self.state).announcements.announce(client, what, now).map(Response::Members)
     }
 
     async fn begin(

@@ -1,5 +1,7 @@
 //! A database over a cluster, as this process sees it: its leader is near or far.
 
+mod announcing;
+
 use std::collections::BTreeMap;
 use std::future::Future as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
-use bytes::Bytes;
 use carnet_base::{
     CellKey, Encoding, Error, ErrorKind, KeyRange, Moment, Result, Rng, TableId, Timestamp, Version,
 };
@@ -24,7 +25,7 @@ use crate::doors::{Doors, MakeOrder, Options};
 use crate::futures::{First, first};
 use crate::leader::{Leader, unknown};
 use crate::lease::{Address, Owner};
-use crate::members::{self, ANNOUNCE_EVERY};
+use crate::members::Announced;
 use crate::message::{Changes, ClientId, Released, Request, Response, Token};
 use crate::node::{Node, Role};
 use crate::oneshot::lock;
@@ -62,13 +63,6 @@ struct Inner<C: Cluster, T: Transport> {
     sweep_mark: Arc<SharedRead<Result<Timestamp, String>>>,
     cells: Option<CellCache>,
     announced: Mutex<Announced>,
-}
-
-/// What this process announces, and what it was told last that all do.
-#[derive(Default)]
-struct Announced {
-    own: Option<Bytes>,
-    all: Vec<Bytes>,
 }
 
 /// The snapshots that this process has, and asks for.
@@ -198,46 +192,10 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
         Ok(self.inner.kept(context, key, at))
     }
 
-    /// Tells the other processes something of this one, until it tells something else or leaves.
-    ///
-    /// # Errors
-    ///
-    /// `Invalid` for more than [`ANNOUNCEMENT_BYTES_MAX`](crate::ANNOUNCEMENT_BYTES_MAX), or nothing.
-    pub fn announce(&self, what: Bytes) -> Result<()> {
-        members::check(&what)?;
-        if what.is_empty() {
-            return Err(Error::invalid("an empty announcement: it would tell nothing"));
-        }
-        if lock(&self.inner.announced).own.replace(what).is_some() {
-            return Ok(());
-        }
-        let weak = Arc::downgrade(&self.inner);
-        let timer = Arc::clone(&self.inner.node.doors().timer);
-        self.inner.node.doors().tasks.spawn(Box::pin(async move {
-            while let Some(inner) = weak.upgrade() {
-                let Some(what) = lock(&inner.announced).own.clone() else { return };
-                inner.announce(what).await;
-                drop(inner);
-                timer.wait(ANNOUNCE_EVERY).await;
-            }
-        }));
-        Ok(())
-    }
-
-    /// Returns what all processes announce, as this one was told last: within seconds, of those that
-    /// live. Nothing before this one announces something.
-    #[must_use]
-    pub fn announced(&self) -> Vec<Bytes> {
-        lock(&self.inner.announced).all.clone()
-    }
-
     /// Leaves the database: a leader gives its lease up, so that nobody waits for it to run out.
     /// Whatever is asked of this process from then on fails.
     pub async fn leave(&self) {
-        let announced = lock(&self.inner.announced).own.take();
-        if announced.is_some() {
-            self.inner.announce(Bytes::new()).await;
-        }
+        self.inner.withdraw().await;
         self.inner.node.close();
         let patience = self.inner.node.doors().timer.wait(self.inner.node.options().call_timeout);
         first(self.inner.node.ended(), patience).await;
@@ -412,16 +370,6 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         };
         let patience = self.node.options().patience;
         Error::unavailable(format!("no leader answered within {patience:?}: {why}"))
-    }
-
-    async fn announce(&self, what: Bytes) {
-        let request = Request::Announce { client: self.client, what };
-        let until = self.now().after(self.node.options().call_timeout);
-        // The next one comes soon.
-        let answer = self.ask_once(&request, until, self.node.changed().count()).await;
-        if let Some(Response::Members(Some(all))) = answer {
-            lock(&self.announced).all = all;
-        }
     }
 
     async fn keep_alive(&self) {

@@ -68,6 +68,15 @@ pub enum Request {
     },
 }
 
+/// What processes announce.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Members {
+    /// Whether these are all: a leader who is new does not know everybody yet.
+    pub is_complete: bool,
+    /// What they announce, in any order.
+    pub all: Vec<Bytes>,
+}
+
 /// A snapshot as the leader releases it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released {
@@ -92,8 +101,8 @@ pub enum Response {
     Outcome(Outcome),
     /// Heard.
     Done,
-    /// What all processes announce; `None` from a leader who does not know it yet.
-    Members(Option<Vec<Bytes>>),
+    /// What all processes announce.
+    Members(Members),
     /// It cannot be, and why.
     Refused(Error),
     /// Whoever was asked does not lead, or does not any more: what was asked for may be under way.

@@ -42,15 +42,13 @@ impl CqlBackend {
         Self { executor, others: None }
     }
 
-    /// Serves it as one of several servers of the database: each announces itself, and clients hear
-    /// of the others and of changes of schema that these make.
-    ///
-    /// # Errors
-    ///
-    /// As [`Executor::announce`].
-    pub fn among_others(executor: Executor) -> carnet_base::Result<Self> {
-        executor.announce()?;
-        Ok(Self { executor, others: Some(Mutex::default()) })
+    /// Serves it as one of several servers of the database: clients hear of the others, once this one
+    /// has [announced](Executor::announce) itself, and of changes of schema that these make.
+    pub async fn among_others(executor: Executor) -> Self {
+        let mut others = Others::default();
+        // What is there before the first client is no news.
+        others.look(&executor).await;
+        Self { executor, others: Some(Mutex::new(others)) }
     }
 
     fn find(&self, id: &Bytes) -> Result<Arc<carnet_cql::Prepared>, Failure> {

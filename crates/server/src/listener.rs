@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::auth::Authenticator;
 use crate::backend::Backend;
@@ -181,6 +181,7 @@ impl<B: Backend> Server<B> {
                     Err(e) => pause_after(&e).await,
                 },
                 Some(_) = connections.join_next() => {}
+                Some(ended) = beside.join_next() => error!(?ended, "a task beside the connections ended"),
             }
         }
         drop(listener);

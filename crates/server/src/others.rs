@@ -1,5 +1,7 @@
 //! What the other servers of a database do, as this one's clients are to hear of it.
 
+use std::time::Duration;
+
 use carnet::{Isolation, Uuid};
 use carnet_cql::Executor;
 use carnet_cql::system::{self, Peer, SchemaDigest};
@@ -7,10 +9,12 @@ use carnet_cql::system::{self, Peer, SchemaDigest};
 use crate::events::Event;
 use crate::executor::schema_change;
 
+/// How long a look at the schema may take. Behind it news of servers would wait.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// What was seen of them last.
 #[derive(Default)]
 pub(crate) struct Others {
-    peers: Vec<Peer>,
     schema: Option<(Uuid, SchemaDigest)>,
 }
 
@@ -21,62 +25,67 @@ impl Others {
     /// heard of them already, which costs a refresh; telling them apart could cost one that is
     /// needed.
     pub(crate) async fn look(&mut self, executor: &Executor) -> Vec<Event> {
-        let mut events = self.look_at_servers(executor.peers());
-        match self.look_at_schema(executor).await {
-            Ok(changes) => events.extend(changes),
-            // The cluster is away; what has changed is seen when it is back.
-            Err(error) => tracing::debug!(%error, "the schema cannot be looked at"),
+        let (before, now) = executor.look_at_peers();
+        let servers = changes_of_servers(&before, &now);
+        if !servers.is_empty() {
+            return servers;
         }
-        events
-    }
-
-    fn look_at_servers(&mut self, now: Vec<Peer>) -> Vec<Event> {
-        let before = std::mem::replace(&mut self.peers, now);
-        let is_in = |peers: &[Peer], peer: &Peer| peers.iter().any(|p| p.address == peer.address);
-        let gone = before.iter().filter(|peer| !is_in(&self.peers, peer));
-        let gone = gone.flat_map(|Peer { address, .. }| {
-            let address = *address;
-            [Event::Status { is_up: false, address }, Event::Topology { is_new: false, address }]
-        });
-        let new = self.peers.iter().filter(|peer| !is_in(&before, peer));
-        let new = new.flat_map(|Peer { address, .. }| {
-            let address = *address;
-            [Event::Topology { is_new: true, address }, Event::Status { is_up: true, address }]
-        });
-        gone.chain(new).collect()
+        // The cluster may be away; what has changed is seen when it is back.
+        self.look_at_schema(executor).await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "the schema cannot be looked at");
+            Vec::new()
+        })
     }
 
     async fn look_at_schema(&mut self, executor: &Executor) -> carnet::Result<Vec<Event>> {
         // Not strict: that would be a conditional read of the cluster every second.
         let options = executor.db().transaction().isolation(Isolation::Serializable);
-        let tx = options.snapshot_async(None).await?;
+        let tx = options.timeout(LOOK_TIMEOUT).snapshot_async(None).await?;
         let version = system::schema_version(&tx).await?;
         if self.schema.as_ref().is_some_and(|(known, _)| *known == version) {
             return Ok(Vec::new());
         }
         let digest = SchemaDigest::read(&tx).await?;
-        let before = self.schema.replace((version, digest.clone()));
+        let before = self.schema.take();
         let changes = before.map_or_else(Vec::new, |(_, before)| digest.changes_since(&before));
+        self.schema = Some((version, digest));
         Ok(changes.into_iter().map(|change| Event::Schema(schema_change(change))).collect())
     }
+}
+
+/// Says who has come and gone. A server that came back as another one at the same address did both.
+fn changes_of_servers(before: &[Peer], now: &[Peer]) -> Vec<Event> {
+    let gone = before.iter().filter(|peer| !now.contains(peer)).flat_map(|peer| {
+        let address = peer.address;
+        [Event::Status { is_up: false, address }, Event::Topology { is_new: false, address }]
+    });
+    let new = now.iter().filter(|peer| !before.contains(peer)).flat_map(|peer| {
+        let address = peer.address;
+        [Event::Topology { is_new: true, address }, Event::Status { is_up: true, address }]
+    });
+    gone.chain(new).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
 
+    use carnet::Db;
+    use carnet::base::block_on;
+    use carnet_cql::system::NodeInfo;
+    use carnet_cql::{Parameters, Session};
+
     use super::*;
 
-    fn peer(port: u16) -> Peer {
+    fn peer(id: u128, port: u16) -> Peer {
         let address = SocketAddr::from(([10, 0, 0, 1], port));
         let (data_center, rack) = ("datacenter1".into(), "rack1".into());
-        Peer { host_id: Uuid::from_u128(port.into()), address, data_center, rack }
+        Peer { host_id: Uuid::from_u128(id), address, data_center, rack }
     }
 
     #[test]
     fn servers_that_come_and_go_are_told_once_each() {
-        let (one, two) = (peer(1), peer(2));
-        let mut others = Others::default();
+        let (one, two) = (peer(1, 1), peer(2, 2));
         let new = |peer: &Peer| {
             let address = peer.address;
             [Event::Topology { is_new: true, address }, Event::Status { is_up: true, address }]
@@ -85,10 +94,35 @@ mod tests {
             let address = peer.address;
             [Event::Status { is_up: false, address }, Event::Topology { is_new: false, address }]
         };
-        assert_eq!(others.look_at_servers(vec![one.clone()]), new(&one));
-        assert_eq!(others.look_at_servers(vec![one.clone()]), []);
-        let both = others.look_at_servers(vec![two.clone()]);
-        assert_eq!(both, [gone(&one), new(&two)].concat());
-        assert_eq!(others.look_at_servers(Vec::new()), gone(&two));
+        let changes = |before: &[&Peer], now: &[&Peer]| {
+            let owned = |peers: &[&Peer]| peers.iter().map(|peer| (*peer).clone()).collect();
+            let (before, now): (Vec<Peer>, Vec<Peer>) = (owned(before), owned(now));
+            changes_of_servers(&before, &now)
+        };
+        assert_eq!(changes(&[], &[&one]), new(&one));
+        assert_eq!(changes(&[&one], &[&one]), []);
+        assert_eq!(changes(&[&one], &[&two]), [gone(&one), new(&two)].concat());
+        assert_eq!(changes(&[&two], &[]), gone(&two));
+        let again = peer(3, 1);
+        assert_eq!(changes(&[&one], &[&again]), [gone(&one), new(&again)].concat());
+    }
+
+    #[test]
+    fn changes_of_schema_are_told_once_and_what_was_there_before_is_none() {
+        let executor = Executor::new(Db::builder().in_memory(), NodeInfo::local(Uuid::nil()));
+        let run = |text: &str| {
+            block_on(executor.query(&Session::new(), text, &Parameters::default())).unwrap();
+        };
+        run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
+        let mut others = Others::default();
+        assert_eq!(block_on(others.look(&executor)), []);
+        assert_eq!(block_on(others.look(&executor)), []);
+        run("CREATE TABLE ks.t (k int PRIMARY KEY)");
+        let told = block_on(others.look(&executor));
+        assert!(
+            matches!(&told[..], [Event::Schema(change)] if change.keyspace == "ks"),
+            "{told:?}"
+        );
+        assert_eq!(block_on(others.look(&executor)), []);
     }
 }

@@ -75,7 +75,9 @@ pub(crate) trait AnyCluster: Send + Sync + 'static {
     /// Leaves the lead to others, if this process has it.
     fn leave(&self) -> Call<'_, ()>;
     /// As [`ClusterLog::announce`].
-    fn announce(&self, what: Bytes) -> Result<()>;
+    fn announce(&self, what: Bytes) -> Call<'_, Result<()>>;
+    /// As [`ClusterLog::withdraw`].
+    fn withdraw(&self);
     /// As [`ClusterLog::announced`].
     fn announced(&self) -> Vec<Bytes>;
     /// Begins a backup of that name.
@@ -197,8 +199,12 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
         Box::pin(self.log.leave())
     }
 
-    fn announce(&self, what: Bytes) -> Result<()> {
-        self.log.announce(what)
+    fn announce(&self, what: Bytes) -> Call<'_, Result<()>> {
+        Box::pin(self.log.announce(what))
+    }
+
+    fn withdraw(&self) {
+        self.log.withdraw();
     }
 
     fn announced(&self) -> Vec<Bytes> {

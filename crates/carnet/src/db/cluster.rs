@@ -83,7 +83,8 @@ impl Db {
     }
 
     /// Tells the other processes of a database over a cluster something of this one, until it tells
-    /// something else or [leaves](Self::leave): where it serves clients, for instance. An embedded
+    /// something else, [withdraws](Self::withdraw) it or [leaves](Self::leave): where it serves
+    /// clients, for instance. Waits for an answer of the leader, for two seconds at most. An embedded
     /// database has no others.
     ///
     /// # Errors
@@ -91,8 +92,15 @@ impl Db {
     /// `Invalid` for more than a kilobyte, or nothing.
     pub fn announce(&self, what: impl Into<Bytes>) -> Result<()> {
         match &*self.inner.store {
-            AnyStore::Cluster(store) => store.announce(what.into()),
+            AnyStore::Cluster(store) => block_on(store.announce(what.into())),
             AnyStore::Local(_) | AnyStore::Memory(_) => Ok(()),
+        }
+    }
+
+    /// Takes back what was [announced](Self::announce), without waiting for anybody.
+    pub fn withdraw(&self) {
+        if let AnyStore::Cluster(store) = &*self.inner.store {
+            store.withdraw();
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use carnet::base::{Clock, SystemClock};
-use carnet::{Builder, Db, Durability};
+use carnet::{Builder, Db, Durability, block_on};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use carnet_server::{Authenticator, Config, CqlBackend, Server};
@@ -98,7 +98,7 @@ impl Serve {
         let http = settings.http.unwrap_or(Http(Some(HTTP))).0;
         let config = Config { http, ..Config::new(listen) };
         runtime.block_on(async {
-            let served = Box::pin(serve(config, backend, authenticator, &place)).await;
+            let served = Box::pin(serve(&db, config, backend, authenticator, &place)).await;
             db.leave().await;
             served?;
             say("stopped");
@@ -157,6 +157,7 @@ fn builder(settings: &Settings) -> Builder {
 }
 
 async fn serve(
+    db: &Db,
     config: Config,
     backend: CqlBackend,
     authenticator: Option<Authenticator>,
@@ -176,6 +177,8 @@ async fn serve(
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
+        // While this one drains its clients go to the others.
+        db.withdraw();
     };
     server.run(shutdown).await;
     Ok(())
@@ -222,15 +225,17 @@ fn backend(db: Db, place: &Place, told: SocketAddr) -> Result<CqlBackend> {
     let Some(peers) = place.peers() else {
         return Ok(CqlBackend::new(Executor::new(db, node)));
     };
+    let executor = Executor::new(db, node.among_others());
     if told.ip().is_loopback() && !peers.listen.ip().is_loopback() {
         tracing::warn!(
             address = %told,
-            "clients of the other servers do not hear of this one, which only this machine reaches: \
-             say with --listen or --advertise where they do"
+            "drivers find this server by its address alone, and no other by it: only this machine \
+             reaches it; say with --listen or --advertise where they do"
         );
-        return Ok(CqlBackend::new(Executor::new(db, node)));
+    } else {
+        executor.announce()?;
     }
-    Ok(CqlBackend::among_others(Executor::new(db, node.among_others()))?)
+    Ok(block_on(CqlBackend::among_others(executor)))
 }
 
 fn node_info(place: &Place, told: SocketAddr) -> NodeInfo {

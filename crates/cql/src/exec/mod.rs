@@ -29,7 +29,7 @@ mod transaction;
 mod uuids;
 mod write;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use carnet::base::SeededRng;
 use carnet::catalog::{self, TableSchema};
@@ -57,6 +57,8 @@ pub struct Executor {
 struct Shared {
     db: Db,
     node: NodeInfo,
+    /// The other servers, as they were looked at last.
+    peers: Mutex<Arc<[Peer]>>,
     uuids: Uuids,
     prepared: Cache,
 }
@@ -81,7 +83,8 @@ impl Executor {
     #[must_use]
     pub fn new(db: Db, node: NodeInfo) -> Self {
         let uuids = Uuids::new(SeededRng::from_entropy());
-        Self { shared: Arc::new(Shared { db, node, uuids, prepared: Cache::default() }) }
+        let (peers, prepared) = (Mutex::new([].into()), Cache::default());
+        Self { shared: Arc::new(Shared { db, node, peers, uuids, prepared }) }
     }
 
     /// Returns the database.
@@ -90,7 +93,8 @@ impl Executor {
         &self.shared.db
     }
 
-    /// Tells the other servers of the database of this one, until that is left.
+    /// Tells the other servers of the database of this one, until that [withdraws](Db::withdraw) it or
+    /// leaves.
     ///
     /// # Errors
     ///
@@ -99,11 +103,18 @@ impl Executor {
         self.shared.db.announce(self.shared.node.announcement())
     }
 
-    /// Returns the other servers of the database, as they announce themselves, in the order of
-    /// their addresses. There are none before this one [announces](Self::announce) itself.
+    /// Looks at which other servers of the database announce themselves; returns who was there at the
+    /// last look, and who is now, each in the order of their addresses. `system.peers` says what was
+    /// seen here, so that whoever tells clients of differences tells them what they can see.
     #[must_use]
-    pub fn peers(&self) -> Vec<Peer> {
-        self.shared.node.peers(&self.shared.db.announced())
+    pub fn look_at_peers(&self) -> (Arc<[Peer]>, Arc<[Peer]>) {
+        let now: Arc<[Peer]> = self.shared.node.peers(&self.shared.db.announced()).into();
+        let mut peers = self.shared.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        (std::mem::replace(&mut *peers, Arc::clone(&now)), now)
+    }
+
+    fn peers(&self) -> Arc<[Peer]> {
+        Arc::clone(&self.shared.peers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Runs a statement given as text, with values for its markers.

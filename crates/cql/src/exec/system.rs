@@ -48,7 +48,7 @@ impl Executor {
         let db = &self.shared.db;
         let tx = db.transaction().label(run.label.clone()).snapshot_async(None).await?;
         let (node, holders) = (&self.shared.node, || db.holders());
-        let found = system::rows(table, &tx, node, holders, || self.peers()).await?;
+        let found = system::rows(table, &tx, node, holders, &self.peers()).await?;
         let satisfies = |row: &Vec<Option<Bytes>>| {
             wanted.iter().all(|(position, values)| {
                 row[*position].as_ref().is_some_and(|value| values.contains(value))

@@ -29,8 +29,8 @@ impl SchemaDigest {
         Ok(Self(views.into_iter().map(|view| (view.name.clone(), Keyspace::of(view))).collect()))
     }
 
-    /// Lists what has changed since: keyspaces before their tables where they are new, behind them
-    /// where they are gone.
+    /// Lists what has changed since: of a keyspace that is new itself and then its tables, of one that
+    /// is gone itself alone.
     #[must_use]
     pub fn changes_since(&self, before: &Self) -> Vec<SchemaChange> {
         let mut changes = Vec::new();
@@ -55,14 +55,11 @@ impl SchemaDigest {
                     .map(|kind| change(kind, Some(table)))
             }));
         }
-        let gone = before.0.iter().filter(|(name, _)| !self.0.contains_key(*name));
-        changes.extend(gone.flat_map(|(name, keyspace)| {
-            let tables = keyspace.tables.keys().map(|table| Some(table.clone()));
-            tables.chain([None]).map(|table| SchemaChange {
-                kind: ChangeKind::Dropped,
-                keyspace: name.clone(),
-                table,
-            })
+        let gone = before.0.keys().filter(|name| !self.0.contains_key(*name));
+        changes.extend(gone.map(|name| SchemaChange {
+            kind: ChangeKind::Dropped,
+            keyspace: name.clone(),
+            table: None,
         }));
         changes
     }
@@ -129,7 +126,7 @@ mod tests {
             changes(&db, &["DROP TABLE ks.a", &table("b")]),
             ["Dropped ks.a", "Created ks.b"]
         );
-        assert_eq!(changes(&db, &["DROP KEYSPACE ks"]), ["Dropped ks.b", "Dropped ks"]);
+        assert_eq!(changes(&db, &["DROP KEYSPACE ks"]), ["Dropped ks"]);
         assert_eq!(changes(&db, &[&create, &table("b")]), ["Created ks", "Created ks.b"]);
     }
 

@@ -5,7 +5,8 @@
 //! have in common:
 //!
 //! ```text
-//! {"cql":{"host_id":"…","address":"10.0.0.9","port":9042,"data_center":"datacenter1","rack":"rack1"}}
+//! {"cql":{"host_id":"…","address":"10.0.0.9","port":9042,
+//!         "data_center":"datacenter1","rack":"rack1","started":1700000000}}
 //! ```
 
 use std::collections::BTreeMap;
@@ -47,6 +48,8 @@ struct Server {
     port: u16,
     data_center: String,
     rack: String,
+    /// Seconds from 1970 to its start.
+    started: i32,
 }
 
 impl NodeInfo {
@@ -59,17 +62,21 @@ impl NodeInfo {
             port: self.port,
             data_center: self.data_center.clone(),
             rack: self.rack.clone(),
+            started: self.started_secs,
         };
         let text = serde_json::to_vec(&Announcement { cql: server });
         text.expect("texts and numbers can be written as JSON").into()
     }
 
     /// Reads what the other servers announce, in the order of their addresses. What is no
-    /// announcement of a server is passed over, and so is a second one of an address.
+    /// announcement of a server is passed over; of two at one address the later one lives.
     #[must_use]
     pub fn peers(&self, announced: &[Bytes]) -> Vec<Peer> {
         let own = SocketAddr::new(self.address, self.port);
-        let peers = announced.iter().filter_map(|text| Peer::of(text));
+        let mut peers: Vec<(i32, Peer)> =
+            announced.iter().filter_map(|text| Peer::of(text)).collect();
+        peers.sort_by_key(|(started, peer)| (*started, peer.host_id));
+        let peers = peers.into_iter().map(|(_, peer)| peer);
         let others = peers.filter(|peer| peer.host_id != self.host_id && peer.address != own);
         let by_address: BTreeMap<_, _> = others.map(|peer| (peer.address, peer)).collect();
         by_address.into_values().collect()
@@ -77,11 +84,13 @@ impl NodeInfo {
 }
 
 impl Peer {
-    fn of(text: &[u8]) -> Option<Self> {
+    /// Reads an announcement; returns when the server started, too.
+    fn of(text: &[u8]) -> Option<(i32, Self)> {
         let Announcement { cql } = serde_json::from_slice(text).ok()?;
-        let Server { host_id, address, port, data_center, rack } = cql;
+        let Server { host_id, address, port, data_center, rack, started } = cql;
         let host_id = Uuid::parse_str(&host_id).ok()?;
-        Some(Self { host_id, address: SocketAddr::new(address, port), data_center, rack })
+        let address = SocketAddr::new(address, port);
+        Some((started, Self { host_id, address, data_center, rack }))
     }
 
     /// The tokens it has among the servers of its database.
@@ -124,16 +133,18 @@ mod tests {
     #[test]
     fn a_server_that_came_back_is_there_once_and_never_its_own_peer() {
         // Its last life is not forgotten yet, and a copy of this one has the same address.
-        let lives = [node(2, 9043), node(3, 9043), node(4, 9042)];
+        let now = NodeInfo { started_secs: 7, ..node(2, 9043) };
+        let lives = [now, node(3, 9043), node(4, 9042)];
         let announced: Vec<Bytes> = lives.iter().map(NodeInfo::announcement).collect();
         let peers = node(1, 9042).peers(&announced);
-        assert_eq!(peers.len(), 1);
+        let ids: Vec<Uuid> = peers.iter().map(|peer| peer.host_id).collect();
+        assert_eq!(ids, [Uuid::from_u128(2)]);
     }
 
     #[test]
     fn what_others_announce_is_passed_over() {
         let later = r#"{"cql":{"host_id":"00000000-0000-0000-0000-000000000005","address":"::1",
-            "port":1,"data_center":"d","rack":"r","colour":"blue"},"more":[]}"#;
+            "port":1,"data_center":"d","rack":"r","started":9,"colour":"blue"},"more":[]}"#;
         let others = ["", "{}", "\u{1}", r#"{"cql":{}}"#, r#"{"cql":{"host_id":"x"}}"#, later];
         let announced: Vec<Bytes> = others.map(|text| text.to_owned().into()).into();
         let peers = node(1, 9042).peers(&announced);

@@ -32,21 +32,22 @@ pub async fn rows(
     tx: &Tx,
     node: &NodeInfo,
     holders: impl FnOnce() -> Vec<Holder>,
-    peers: impl FnOnce() -> Vec<Peer>,
+    peers: &[Peer],
 ) -> Result<Vec<Row>> {
     Ok(match table.content {
         Content::Nothing => Vec::new(),
         Content::Local => vec![local(table, node, schema_version(tx).await?)],
         Content::Peers => {
             let version = schema_version(tx).await?;
-            let mut peers = peers();
-            // It has no room for a second server of an address.
-            peers.dedup_by_key(|peer| peer.address.ip());
-            peers.iter().map(|found| peer(table, found, version)).collect()
+            // It has no room for ports: whoever reads it takes this node's for all.
+            let is_like = |peer: &&Peer| {
+                peer.address.port() == node.port && peer.address.ip() != node.address
+            };
+            peers.iter().filter(is_like).map(|found| peer(table, found, version)).collect()
         }
         Content::PeersV2 => {
             let version = schema_version(tx).await?;
-            peers().iter().map(|found| peer_v2(table, found, version)).collect()
+            peers.iter().map(|found| peer_v2(table, found, version)).collect()
         }
         Content::Clients => clients(table, node),
         Content::Transactions => transactions(table, &holders()),

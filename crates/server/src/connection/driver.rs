@@ -287,6 +287,8 @@ impl<B: Backend> Driver<B> {
                 Action::Run(job) => self.start(job),
                 Action::Subscribe(types) => {
                     self.event_types.extend(types);
+                    self.event_types.sort_unstable();
+                    self.event_types.dedup();
                     self.events.get_or_insert_with(|| self.shared.events.subscribe());
                 }
             }
@@ -328,7 +330,7 @@ impl<B: Backend> Driver<B> {
                 self.send(-1, &Response::Event(event));
             }
             Ok(_) => {}
-            // It missed some. A driver that connects again reads the whole schema.
+            // It missed some. A driver that connects again reads the whole schema and all servers.
             Err(broadcast::error::RecvError::Lagged(missed)) => {
                 warn!(peer = %self.peer, missed, "too far behind the events");
                 self.connection.close();

@@ -351,7 +351,7 @@ impl SchemaChange {
 }
 
 /// A kind of event that a connection can register for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
     /// Servers of the database come and go.
     Topology,

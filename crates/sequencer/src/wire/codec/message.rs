@@ -6,7 +6,7 @@ use carnet_store::{BeginKind, Outcome};
 
 use super::fields::Fields;
 use super::{Malformed, Message, claim, error};
-use crate::message::{Changes, ClientId, Released, Request, Response, Token};
+use crate::message::{Changes, ClientId, Members, Released, Request, Response, Token};
 
 const BEGIN: u8 = 0x01;
 const END: u8 = 0x02;
@@ -114,16 +114,16 @@ pub(super) fn put_response(response: &Response, out: &mut BytesMut) {
         Response::Outcome(Outcome::Aborted) => out.put_u8(IS_ABORTED),
         Response::Outcome(Outcome::Pending) => out.put_u8(IS_PENDING),
         Response::Refused(refused) => error::put(refused, out),
-        Response::Members(members) => put_members(members.as_deref(), out),
+        Response::Members(members) => put_members(members, out),
         Response::Done | Response::NotLeading => {}
     }
 }
 
-fn put_members(members: Option<&[Bytes]>, out: &mut BytesMut) {
-    out.put_u8(u8::from(members.is_some()));
-    let Some(members) = members else { return };
-    out.put_u32(u32::try_from(members.len()).expect("there are as many as connections at most"));
-    members.iter().for_each(|what| put_bytes(what, out));
+fn put_members(members: &Members, out: &mut BytesMut) {
+    let Members { is_complete, all } = members;
+    out.put_u8(u8::from(*is_complete));
+    out.put_u32(u32::try_from(all.len()).expect("a leader lets a thousand announce themselves"));
+    all.iter().for_each(|what| put_bytes(what, out));
 }
 
 fn put_bytes(bytes: &Bytes, out: &mut BytesMut) {
@@ -225,12 +225,10 @@ fn take_changes(fields: &mut Fields) -> Result<Changes, Malformed> {
     }
 }
 
-fn take_members(fields: &mut Fields) -> Result<Option<Vec<Bytes>>, Malformed> {
-    if !fields.truth()? {
-        return Ok(None);
-    }
-    let count = fields.count(size_of::<u32>())?;
-    (0..count).map(|_| fields.bytes()).collect::<Result<_, _>>().map(Some)
+fn take_members(fields: &mut Fields) -> Result<Members, Malformed> {
+    let (is_complete, count) = (fields.truth()?, fields.count(size_of::<u32>())?);
+    let all = (0..count).map(|_| fields.bytes()).collect::<Result<_, _>>()?;
+    Ok(Members { is_complete, all })
 }
 
 fn take_outcome(fields: &mut Fields) -> Result<Outcome, Malformed> {

@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::message::{Changes, ClientId, Released, Token};
+use crate::message::{Changes, ClientId, Members, Released, Token};
 
 fn at(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
@@ -92,8 +92,8 @@ fn examples() -> Vec<Message> {
         Response::Outcome(Outcome::Pending),
         Response::Done,
         Response::NotLeading,
-        Response::Members(None),
-        Response::Members(Some(vec![Bytes::from_static(b"here"), Bytes::from_static(b"there")])),
+        Response::Members(Members { is_complete: false, all: Vec::new() }),
+        Response::Members(Members { is_complete: true, all: vec!["here".into(), "there".into()] }),
         refused(ErrorKind::Conflict),
         refused(ErrorKind::Unknown { start: at(5) }),
         refused(ErrorKind::TooOld),
