@@ -43,6 +43,10 @@ struct Arguments {
     /// How many seconds each workload is measured with each number of readers.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
+    /// How many seconds a node is read from before anything is measured: one that has just started
+    /// takes twice as long, and is another one from minute to minute.
+    #[arg(long, default_value_t = 60)]
+    warm: u64,
     /// How many reads the loader learns from before.
     #[arg(long, default_value_t = 200)]
     learn: usize,
@@ -69,6 +73,12 @@ fn main() {
         let cluster = block_on(CqlCluster::connect(&options, Arc::new(SystemClock))).unwrap();
         WORKLOADS.iter().for_each(|workload| workload.fill(&cluster));
         let bench = Bench { arguments: &arguments, cluster: &cluster, concurrent_reads };
+        let warm = Duration::from_secs(arguments.warm) / u32::try_from(WORKLOADS.len()).unwrap();
+        for workload in &WORKLOADS {
+            let ways: Vec<Way> =
+                Way::all().into_iter().filter(|way| way.setting().is_some()).collect();
+            bench.take_turns(workload, &ways, (2, warm), &mut SeededRng::new(0));
+        }
         for &readers in &arguments.readers {
             WORKLOADS.iter().for_each(|workload| bench.compare(workload, readers));
         }
@@ -83,10 +93,11 @@ impl Bench<'_> {
         for _ in 0..self.arguments.learn / readers {
             self.round(workload, Way::Learned, readers, &mut rng);
         }
-        let sweep = self.take_turns(workload, &Way::all(), readers, &mut rng);
+        let time = Duration::from_secs(self.arguments.seconds);
+        let sweep = self.take_turns(workload, &Way::all(), (readers, time), &mut rng);
         let fixed = sweep.iter().filter(|(way, _)| way.setting().is_some());
         let best = fixed.min_by_key(|(_, times)| middle(times)).unwrap().0;
-        let duel = self.take_turns(workload, &[best, Way::Learned], readers, &mut rng);
+        let duel = self.take_turns(workload, &[best, Way::Learned], (readers, time), &mut rng);
         if !self.arguments.json {
             let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
             println!(
@@ -117,7 +128,7 @@ impl Bench<'_> {
         &self,
         workload: &Workload,
         ways: &[Way],
-        readers: usize,
+        (readers, time): (usize, Duration),
         rng: &mut SeededRng,
     ) -> Vec<(Way, Vec<Duration>)> {
         let mut times: Vec<(Way, Vec<Duration>)> =
@@ -125,7 +136,7 @@ impl Bench<'_> {
         let clock = SystemClock;
         let began = clock.now();
         let mut turn = 0;
-        while clock.now().since(began) < Duration::from_secs(self.arguments.seconds) || turn == 0 {
+        while clock.now().since(began) < time || turn == 0 {
             for (way, times) in &mut times {
                 if turn % way.rarity() == 0 {
                     times.extend(self.round(workload, *way, readers, rng));
