@@ -1,11 +1,10 @@
 //! The cells that a transaction writes, as its claim names them.
 
+use std::ops::Range;
+
 use carnet_base::{CellHash, CellKey, TableId};
 
-/// The keys of cells, in their order, and their hashes.
-///
-/// It is one piece of memory for all keys, because it is freed by another thread than the one that
-/// made it: with an allocation for each key two threads waited for each other's free lists.
+/// The keys of cells, in their order, and their hashes: one piece of memory for all keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cells {
     bytes: Vec<u8>,
@@ -33,6 +32,19 @@ impl Cells {
         self.cells.push((self.bytes.len(), key.hash()));
     }
 
+    /// Adds the cells of another, whose order begins anew.
+    pub fn append(&mut self, other: &Self) {
+        let base = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.cells.extend(other.cells.iter().map(|(end, hash)| (base + end, *hash)));
+    }
+
+    /// Forgets all cells, and keeps their memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.cells.clear();
+    }
+
     /// How many cells there are.
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -51,6 +63,16 @@ impl Cells {
         self.bytes.len()
     }
 
+    /// How many bytes the keys of some cells have.
+    ///
+    /// # Panics
+    ///
+    /// Where there are not so many cells, here and in the other functions of a range.
+    #[must_use]
+    pub fn key_bytes_of(&self, cells: Range<usize>) -> usize {
+        self.begin_of(cells.end) - self.begin_of(cells.start)
+    }
+
     /// The table of the first cell, which has the smallest id.
     #[must_use]
     pub fn first_table(&self) -> Option<TableId> {
@@ -65,13 +87,18 @@ impl Cells {
 
     /// The hashes of the cells.
     pub fn hashes(&self) -> impl Iterator<Item = CellHash> {
-        self.cells.iter().map(|(_, hash)| *hash)
+        self.hashes_of(0..self.cells.len())
     }
 
-    /// Tells whether a cell lies in `[lower, upper)`.
+    /// The hashes of some cells.
+    pub fn hashes_of(&self, cells: Range<usize>) -> impl Iterator<Item = CellHash> {
+        self.cells[cells].iter().map(|(_, hash)| *hash)
+    }
+
+    /// Tells whether one of some cells, which are in order, lies in `[lower, upper)`.
     #[must_use]
-    pub fn any_within(&self, lower: &[u8], upper: &[u8]) -> bool {
-        let (mut from, mut to) = (0, self.cells.len());
+    pub fn any_within(&self, cells: Range<usize>, lower: &[u8], upper: &[u8]) -> bool {
+        let (mut from, mut to) = (cells.start, cells.end);
         while from < to {
             let middle = from.midpoint(to);
             if self.key(middle) < lower {
@@ -80,11 +107,14 @@ impl Cells {
                 to = middle;
             }
         }
-        from < self.cells.len() && self.key(from) < upper
+        from < cells.end && self.key(from) < upper
+    }
+
+    fn begin_of(&self, at: usize) -> usize {
+        at.checked_sub(1).map_or(0, |before| self.cells[before].0)
     }
 
     fn key(&self, at: usize) -> &[u8] {
-        let begin = at.checked_sub(1).map_or(0, |before| self.cells[before].0);
-        &self.bytes[begin..self.cells[at].0]
+        &self.bytes[self.begin_of(at)..self.cells[at].0]
     }
 }

@@ -19,17 +19,16 @@
 //! when the state outgrows its budget, of which a single commit of very many cells is a case;
 //! otherwise only what no active writer needs is forgotten.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use carnet_base::{CellHash, KeyRange, Timestamp};
 use carnet_store::{Cells, Claim};
 
+use crate::history::History;
+
 /// How many bytes the state takes by default, at most.
 pub const DEFAULT_BYTES_MAX: usize = 64 << 20;
-
-/// What a remembered cell costs beside its key.
-const CELL_BYTES: usize = 120;
 
 /// After so many looks at how many cells are remembered the table is fitted to the most seen.
 const FIT_LOOKS: u32 = 16;
@@ -53,8 +52,7 @@ pub enum Refusal {
 #[derive(Debug)]
 pub struct ConflictState {
     newest: HashMap<CellHash, Timestamp, BuildHasherDefault<AsItIs>>,
-    recent: VecDeque<Recent>,
-    bytes: usize,
+    recent: History,
     bytes_max: usize,
     low_watermark: Timestamp,
     /// The most cells remembered since the table was fitted, and how often that was looked at.
@@ -62,17 +60,13 @@ pub struct ConflictState {
     looks: u32,
 }
 
-/// One commit.
-#[derive(Debug)]
-pub struct Recent {
-    commit: Timestamp,
-    cells: Cells,
-}
-
-impl Recent {
-    const fn bytes(&self) -> usize {
-        self.cells.key_bytes() + self.cells.len() * CELL_BYTES
-    }
+/// What was forgotten.
+#[derive(Debug, Default)]
+pub struct Trimmed {
+    /// So many commits.
+    pub commits: usize,
+    /// What is left of them, for the caller to drop where nobody waits for it.
+    pub left: Vec<Cells>,
 }
 
 /// A hash that is one already.
@@ -101,8 +95,7 @@ impl ConflictState {
     pub fn new(low_watermark: Timestamp, bytes_max: usize) -> Self {
         Self {
             newest: HashMap::default(),
-            recent: VecDeque::new(),
-            bytes: 0,
+            recent: History::default(),
             bytes_max,
             low_watermark,
             most: 0,
@@ -166,69 +159,53 @@ impl ConflictState {
     }
 
     fn check_ranges(&self, ranges: &[KeyRange], read: Timestamp) -> Result<(), Timestamp> {
-        let after = self.recent.partition_point(|recent| recent.commit <= read);
-        if ranges.is_empty() || after == self.recent.len() {
-            return Ok(());
-        }
-        for (lower, upper) in ranges.iter().filter_map(KeyRange::byte_bounds) {
-            let mut later = self.recent.range(after..);
-            if let Some(beaten) = later.find(|recent| recent.cells.any_within(&lower, &upper)) {
-                return Err(beaten.commit);
-            }
-        }
-        Ok(())
+        let mut bounds = ranges.iter().filter_map(KeyRange::byte_bounds);
+        let beaten = bounds.find_map(|(lower, upper)| self.recent.within(read, &lower, &upper));
+        beaten.map_or(Ok(()), Err)
     }
 
-    /// Remembers a commit; takes the claim's cells. Commits come in their order.
+    /// Remembers a commit; may take the claim's cells. Commits come in their order.
     pub fn record(&mut self, commit: Timestamp, claim: &mut Claim) {
         if !claim.beyond.is_empty() {
             // Nobody can be checked against it: whoever began before it is refused.
             self.newest.clear();
             self.recent.clear();
-            (self.bytes, self.low_watermark) = (0, commit);
+            self.low_watermark = commit;
             return;
         }
-        let cells = std::mem::take(&mut claim.cells);
-        for hash in cells.hashes() {
+        for hash in claim.cells.hashes() {
             self.newest.insert(hash, commit);
         }
-        let recent = Recent { commit, cells };
-        self.bytes += recent.bytes();
-        self.recent.push_back(recent);
+        self.recent.push(commit, &mut claim.cells);
     }
 
     /// Tells whether the state takes more than its budget.
     #[must_use]
     pub const fn is_over_budget(&self) -> bool {
-        self.bytes > self.bytes_max
+        self.recent.bytes() > self.bytes_max
     }
 
     /// Forgets the oldest commits up to `unneeded`, which no active writer has to be checked
     /// against, and, where the state is still over its budget, the oldest beyond that; at most
-    /// `commits_max` of them. What is left of those is for the caller to drop.
-    pub fn trim(&mut self, unneeded: Timestamp, commits_max: usize) -> Vec<Recent> {
-        let mut forgotten = Vec::new();
-        while forgotten.len() < commits_max {
+    /// `commits_max` of them.
+    pub fn trim(&mut self, unneeded: Timestamp, commits_max: usize) -> Trimmed {
+        let mut trimmed = Trimmed::default();
+        while trimmed.commits < commits_max {
             let is_over = self.is_over_budget();
-            match self.recent.pop_front_if(|oldest| oldest.commit <= unneeded || is_over) {
-                Some(oldest) => {
-                    self.forget(&oldest);
-                    forgotten.push(oldest);
+            let Some(oldest) = self.recent.oldest().filter(|at| *at <= unneeded || is_over) else {
+                break;
+            };
+            let newest = &mut self.newest;
+            let left = self.recent.forget_oldest(|hash| {
+                if newest.get(&hash) == Some(&oldest) {
+                    newest.remove(&hash);
                 }
-                None => break,
-            }
+            });
+            self.low_watermark = oldest;
+            trimmed.commits += 1;
+            trimmed.left.extend(left);
         }
-        forgotten
-    }
-
-    fn forget(&mut self, oldest: &Recent) {
-        self.bytes -= oldest.bytes();
-        for hash in oldest.cells.hashes() {
-            if self.newest.get(&hash) == Some(&oldest.commit) {
-                self.newest.remove(&hash);
-            }
-        }
-        self.low_watermark = oldest.commit;
+        trimmed
     }
 
     /// Returns the watermark: a transaction with an older snapshot is refused.
@@ -331,7 +308,7 @@ mod tests {
         }
         state.record(at(4), &mut large);
         state.fit();
-        assert_eq!(state.trim(at(4), usize::MAX).len(), 1);
+        assert_eq!(state.trim(at(4), usize::MAX).commits, 1);
         state.record(at(7), &mut request(4, ReadSet::default(), &["d"]));
         let look = |state: &mut ConflictState| (0..FIT_LOOKS).for_each(|_| state.fit());
         look(&mut state);

@@ -43,6 +43,7 @@
 //! Locks; waiting for other transactions; validating reads by reading again.
 
 pub mod conflict;
+mod history;
 mod idle;
 mod isolation;
 mod limits;

@@ -94,7 +94,7 @@ impl Sequencer {
         self.conflicts().fit();
         loop {
             let forgotten = self.conflicts().trim(unneeded, TRIM_AT_ONCE);
-            if forgotten.len() < TRIM_AT_ONCE {
+            if forgotten.commits < TRIM_AT_ONCE {
                 return;
             }
         }
