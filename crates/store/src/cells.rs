@@ -32,7 +32,8 @@ impl Cells {
         self.cells.push((self.bytes.len(), key.hash()));
     }
 
-    /// Adds the cells of another, whose order begins anew.
+    /// Adds the cells of another, whose order begins anew: behind it, only parts of the whole are in
+    /// order.
     pub fn append(&mut self, other: &Self) {
         let base = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
@@ -51,6 +52,12 @@ impl Cells {
         self.cells.len()
     }
 
+    /// How many bytes it has of the allocator.
+    #[must_use]
+    pub const fn allocated_bytes(&self) -> usize {
+        self.bytes.capacity() + self.cells.capacity() * size_of::<(usize, CellHash)>()
+    }
+
     /// Tells whether there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -61,16 +68,6 @@ impl Cells {
     #[must_use]
     pub const fn key_bytes(&self) -> usize {
         self.bytes.len()
-    }
-
-    /// How many bytes the keys of some cells have.
-    ///
-    /// # Panics
-    ///
-    /// Where there are not so many cells, here and in the other functions of a range.
-    #[must_use]
-    pub fn key_bytes_of(&self, cells: Range<usize>) -> usize {
-        self.begin_of(cells.end) - self.begin_of(cells.start)
     }
 
     /// The table of the first cell, which has the smallest id.
@@ -86,16 +83,15 @@ impl Cells {
     }
 
     /// The hashes of the cells.
-    pub fn hashes(&self) -> impl Iterator<Item = CellHash> {
-        self.hashes_of(0..self.cells.len())
-    }
-
-    /// The hashes of some cells.
-    pub fn hashes_of(&self, cells: Range<usize>) -> impl Iterator<Item = CellHash> {
-        self.cells[cells].iter().map(|(_, hash)| *hash)
+    pub fn hashes(&self) -> impl Iterator<Item = CellHash> + Clone {
+        self.cells.iter().map(|(_, hash)| *hash)
     }
 
     /// Tells whether one of some cells, which are in order, lies in `[lower, upper)`.
+    ///
+    /// # Panics
+    ///
+    /// Where there are not so many cells.
     #[must_use]
     pub fn any_within(&self, cells: Range<usize>, lower: &[u8], upper: &[u8]) -> bool {
         let (mut from, mut to) = (cells.start, cells.end);
@@ -110,11 +106,8 @@ impl Cells {
         from < cells.end && self.key(from) < upper
     }
 
-    fn begin_of(&self, at: usize) -> usize {
-        at.checked_sub(1).map_or(0, |before| self.cells[before].0)
-    }
-
     fn key(&self, at: usize) -> &[u8] {
-        &self.bytes[self.begin_of(at)..self.cells[at].0]
+        let begin = at.checked_sub(1).map_or(0, |before| self.cells[before].0);
+        &self.bytes[begin..self.cells[at].0]
     }
 }

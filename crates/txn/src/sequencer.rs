@@ -16,8 +16,6 @@ const BOUND_RETRY: Duration = Duration::from_millis(10);
 /// The conflict state is trimmed after so many commits: each time all active snapshots are
 /// looked through.
 const TRIM_COMMITS: u32 = 64;
-/// So many of them are forgotten at a time: others want to decide meanwhile.
-const TRIM_AT_ONCE: usize = 8;
 
 /// Decides commits for the process that owns the log.
 ///
@@ -87,17 +85,12 @@ impl Sequencer {
         self.conflicts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets commits that no active writer has to be checked against. Nobody waits for their
-    /// memory to be given back.
+    /// Forgets commits that no active writer has to be checked against. Nobody waits for the memory
+    /// that is given back.
     fn trim(&self) {
         let unneeded = self.snapshots.oldest(self.published()).writer;
-        self.conflicts().fit();
-        loop {
-            let forgotten = self.conflicts().trim(unneeded, TRIM_AT_ONCE);
-            if forgotten.commits < TRIM_AT_ONCE {
-                return;
-            }
-        }
+        let forgotten = self.conflicts().trim(unneeded);
+        drop(forgotten);
     }
 }
 
@@ -184,10 +177,6 @@ impl CommitOrder for Sequencer {
             self.schema.store(commit.get(), Ordering::Release);
         }
         conflicts.record(commit, claim);
-        if conflicts.is_over_budget() {
-            let unneeded = self.snapshots.oldest(self.published()).writer;
-            drop(conflicts.trim(unneeded, usize::MAX));
-        }
         self.since_trim.fetch_add(1, Ordering::Relaxed);
         Ok(commit)
     }
@@ -374,7 +363,8 @@ mod tests {
             let commit = sequencer.decide(&mut write(begun, "a")).unwrap();
             sequencer.publish(commit);
             sequencer.end(begun);
-            assert!(!sequencer.conflicts().is_over_budget(), "after {round} commits");
+            let bytes = sequencer.conflicts().bytes();
+            assert!(bytes <= BYTES_MAX, "{bytes} after {round} commits");
         }
         assert!(sequencer.conflicts().low_watermark() > writer.read);
         let refused = sequencer.decide(&mut write(writer, "b")).unwrap_err();
