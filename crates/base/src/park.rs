@@ -6,6 +6,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 /// Rounds of spinning, each twice as long as the one before: about 2 µs in all.
 const SPINS: u32 = 6;
@@ -13,6 +14,9 @@ const SPINS: u32 = 6;
 /// virtual machine 80 µs and more: of two threads that commit eight puts at a time one slept every
 /// thirteenth time with 4 turns, every forty-fifth with 32, and they committed 8 to 15 % more.
 const YIELDS: u32 = 32;
+/// But not for longer than it would take to sleep: among threads that are busy a turn may take a time
+/// slice of the scheduler.
+const AWAKE_MAX: Duration = Duration::from_micros(100);
 
 /// After so many waits in a row that were longer a thread sleeps at once.
 const MISSES_MAX: u32 = 8;
@@ -22,6 +26,8 @@ const TRY_EVERY: u32 = 32;
 thread_local! {
     /// How many waits in a row were longer than this thread stayed awake.
     static MISSES: Cell<u32> = const { Cell::new(0) };
+    /// See [`waits_for_one`].
+    static ONE: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Unpark(Thread);
@@ -63,6 +69,45 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// As [`block_on`], for a future that waits for one thing at a time: whoever reads a file for it may do
+/// so on this thread. To have another thread read and to be woken by it takes longer than what is
+/// waited for with nothing else to do.
+pub fn block_on_one<F: Future>(future: F) -> F::Output {
+    let _one = Within::set(true);
+    block_on(future)
+}
+
+/// Tells whether this thread has nothing to do but to wait for what is asked of it: it runs
+/// [`block_on_one`].
+#[must_use]
+pub fn waits_for_one() -> bool {
+    ONE.get()
+}
+
+/// Calls a function that begins to wait for several things at once: none of them is to be waited for
+/// on this thread.
+pub fn for_many<T>(call: impl FnOnce() -> T) -> T {
+    let _many = Within::set(false);
+    call()
+}
+
+/// Sets [`waits_for_one`] until it is dropped.
+struct Within {
+    before: bool,
+}
+
+impl Within {
+    fn set(one: bool) -> Self {
+        Self { before: ONE.replace(one) }
+    }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        ONE.set(self.before);
+    }
+}
+
 /// Waits without sleeping.
 ///
 /// A commit that waits for another thread's write is over in a few microseconds: less than it takes
@@ -78,13 +123,22 @@ fn poll_awake<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
             return Some(output);
         }
     }
+    let began = now();
     for _ in 0..YIELDS {
         thread::yield_now();
         if let Poll::Ready(output) = future.as_mut().poll(&mut noop) {
             return Some(output);
         }
+        if now().duration_since(began) > AWAKE_MAX {
+            break;
+        }
     }
     None
+}
+
+#[expect(clippy::disallowed_methods, reason = "nothing but how a thread waits depends on it")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 #[cfg(test)]
@@ -121,6 +175,21 @@ mod tests {
             });
             assert_eq!(block_on(waits), 7);
         });
+    }
+
+    #[test]
+    fn a_thread_waits_for_one_thing_as_long_as_it_says_so() {
+        assert!(!waits_for_one());
+        let seen = block_on_one(async {
+            let many = for_many(waits_for_one);
+            (waits_for_one(), many, waits_for_one())
+        });
+        assert_eq!(seen, (true, false, true));
+        assert!(!waits_for_one());
+        assert!(
+            std::panic::catch_unwind(|| block_on_one(async { panic!("in the future") })).is_err()
+        );
+        assert!(!waits_for_one(), "also when it panics");
     }
 
     /// Ready as soon as it is waited for asleep; counts how often it was polled.

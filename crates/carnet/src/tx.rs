@@ -12,6 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use carnet_base::{
     Bytes, CellHash, CellKey, ErrorKind, KeyRange, Result, TableId, Timestamp, block_on,
+    block_on_one,
 };
 use carnet_store::PageLimit;
 use carnet_txn::{Entry, Isolation, Transaction, TransactionPage};
@@ -319,7 +320,7 @@ impl Handle for SyncTx {
     }
 
     fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> T {
-        block_on(call)
+        block_on_one(call)
     }
 }
 
@@ -331,7 +332,7 @@ impl Handle for Snapshot {
     }
 
     fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> T {
-        block_on(call)
+        block_on_one(call)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use carnet_base::key::prefix_range;
 use carnet_base::{
-    Bytes, CellKey, Error, KeyRange, PartitionKey, Result, TableId, Token, block_on,
+    Bytes, CellKey, Error, KeyRange, PartitionKey, Result, TableId, Token, block_on, block_on_one,
 };
 use carnet_store::PageLimit;
 
@@ -254,7 +254,7 @@ impl<H: Handle> RawRows<H> {
 
     fn next_cell(&mut self) -> Option<Result<(Bytes, Bytes)>> {
         if self.buffer.is_empty() {
-            match block_on(self.fetch()) {
+            match block_on_one(self.fetch()) {
                 Ok(cells) => self.buffer.extend(cells),
                 Err(error) => {
                     self.progress = Progress::End;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use carnet_base::{KeyRange, Result, block_on};
+use carnet_base::{KeyRange, Result, block_on_one};
 use carnet_store::PageLimit;
 
 use super::key::TableKey;
@@ -121,7 +121,7 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
 
     fn next_row(&mut self) -> Option<Result<(K, V)>> {
         if self.buffer.is_empty() {
-            match block_on(self.fetch()) {
+            match block_on_one(self.fetch()) {
                 Ok(rows) => self.buffer.extend(rows),
                 Err(error) => {
                     self.progress = Progress::End;

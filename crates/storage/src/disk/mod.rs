@@ -35,9 +35,10 @@
 //! | device, 64 threads with one read each | 99 · 8 | 81 · 18 | 89 · 15 |
 //!
 //! So io_uring is the default for its CPU: a task that has many reads on their way pays half of
-//! what the pool takes, at equal speed. Threads that block anyway are served best by
-//! [`Backend::Inline`], which spares them the second thread, and then an executor must not poll
-//! those futures. Run `cargo run --release -p carnet-storage --example disk`; these are medians of
+//! what the pool takes, at equal speed. A thread that blocks anyway is served best where it reads
+//! itself: whoever runs [`block_on_one`](carnet_base::block_on_one) does, whatever the backend, and
+//! the synchronous API is among them. With [`Backend::Inline`] all do, and then an executor must not
+//! poll those futures. Run `cargo run --release -p carnet-storage --example disk`; these are medians of
 //! five rounds on two virtual cores that other work shared (load 7), so that differences below a
 //! quarter mean nothing.
 //!

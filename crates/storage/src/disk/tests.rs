@@ -4,7 +4,7 @@ use std::io::IoSlice;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-use carnet_base::{Rng, SeededRng, Spawn, Stepped, ThreadSpawn, block_on};
+use carnet_base::{Rng, SeededRng, Spawn, Stepped, ThreadSpawn, block_on, block_on_one};
 
 use super::sim::SimDisk;
 use super::*;
@@ -339,6 +339,23 @@ fn threads_begin_with_the_first_read_that_waits_and_end_with_the_disk() {
         });
         assert!(ends, "{backend:?}: threads must end with the disk");
     }
+}
+
+#[test]
+fn a_thread_that_waits_for_one_read_makes_it_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let spawn = Arc::new(Counted::default());
+    let theirs = Arc::clone(&spawn);
+    let disk = RealDisk::open_with(directory.path(), Backend::Pool, theirs).unwrap();
+    let file = filled(&disk, "a", &[7; 1 << 20]);
+    let begun = || spawn.begun.load(std::sync::atomic::Ordering::SeqCst);
+    chill(&*file);
+    for (offset, expected) in [(0, 1 << 20), (5, (1 << 20) - 5), (1 << 20, 0)] {
+        let read = block_on_one(async { Arc::clone(&file).read(offset, 1 << 20).await }).unwrap();
+        assert!(read.len() == expected && read.iter().all(|byte| *byte == 7));
+        chill(&*file);
+    }
+    assert_eq!(begun(), 0, "this thread read");
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use carnet_base::{Bytes, Error, Result, Spawn};
+use carnet_base::{Bytes, Error, Result, Spawn, for_many, waits_for_one};
 
 use super::pool::Pool;
 #[cfg(target_os = "linux")]
@@ -85,7 +86,7 @@ impl Reader {
         let mut requests = Vec::new();
         let futures = places
             .iter()
-            .map(|&place| match self.begin(file, place) {
+            .map(|&place| match for_many(|| self.begin(file, place)) {
                 Begun::Done(result) => ready(result),
                 Begun::Waits(request, future) => {
                     requests.push(request);
@@ -116,6 +117,9 @@ impl Reader {
         }
         let mut buffer = vec![0; place.len];
         let mut filled = 0;
+        if waits_for_one() {
+            return Begun::Done(read_at(file, buffer, place.offset));
+        }
         if !matches!(self.0, Way::Inline) {
             while filled < place.len {
                 match cached(file, &mut buffer[filled..], place.offset + filled as u64) {
@@ -149,6 +153,21 @@ impl fmt::Debug for Reader {
 enum Begun {
     Done(io::Result<Bytes>),
     Waits(Request, ReadFuture),
+}
+
+/// Reads on this thread, which has nothing else to do.
+fn read_at(file: &fs::File, mut buffer: Vec<u8>, offset: u64) -> io::Result<Bytes> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    buffer.truncate(filled);
+    Ok(Bytes::from(buffer))
 }
 
 fn ready(result: io::Result<Bytes>) -> ReadFuture {
