@@ -190,6 +190,16 @@ impl CellStore for LocalStore {
         self.engine.get_with(key, at.read, read_options(context)).await
     }
 
+    async fn get_many(
+        &self,
+        context: &Context,
+        keys: &[CellKey],
+        at: At,
+    ) -> Result<Vec<Option<Version>>> {
+        context.check(&*self.clock)?;
+        self.engine.multi_get(keys, at.read, read_options(context)).await
+    }
+
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
         context.check(&*self.clock)?;
         let limit = carnet_storage::PageLimit {
