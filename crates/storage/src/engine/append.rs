@@ -128,8 +128,8 @@ impl fmt::Debug for Publication {
 }
 
 /// A record that has its place in the log and is not in the memtable yet.
-pub(super) struct Reserved {
-    core: Arc<Core>,
+pub(super) struct Reserved<'e> {
+    core: &'e Core,
     memtable: Arc<Memtable>,
     start: Timestamp,
     commit: Timestamp,
@@ -201,8 +201,8 @@ impl Engine {
         prepared: Prepared,
         watch: Option<&Watch<'_>>,
         decide: impl FnOnce() -> Result<Timestamp, E>,
-    ) -> Result<Reserved, AppendError<E>> {
-        let core = &self.core;
+    ) -> Result<Reserved<'_>, AppendError<E>> {
+        let core = &*self.core;
         let Prepared { start, mut record, body_crc, changes } = prepared;
         let len = record.len();
         let written = || Written::of(changes.of(&record[RECORD_HEADER_BYTES..]));
@@ -232,7 +232,7 @@ impl Engine {
         }
         core.counters.appends.fetch_add(1, Ordering::Relaxed);
         add(&core.counters.appended_cells, changes.len());
-        let (core, changes) = (Arc::clone(core), Some(changes));
+        let changes = Some(changes);
         Ok(Reserved { core, memtable, start, commit, slot, record, changes })
     }
 
@@ -310,7 +310,7 @@ impl Core {
     }
 }
 
-impl Reserved {
+impl Reserved<'_> {
     /// Inserts the cells on the caller's thread.
     pub(super) fn insert(mut self) -> Appended {
         if let Some(changes) = self.changes.take() {
@@ -348,7 +348,7 @@ pub(super) fn insert<'a>(
     memtable.insert(start, commit, cells);
 }
 
-impl Drop for Reserved {
+impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         if self.changes.is_some() {
             self.core.publication.stop("a writer gave up between its reservation and insertion");

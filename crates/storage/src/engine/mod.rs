@@ -73,12 +73,13 @@ mod view;
 mod watch;
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use carnet_base::{CellKey, Clock, Result, Signal, Timestamp, Version, WorkerHandle};
+use carnet_base::{CellKey, Clock, Result, Signal, Timestamp, Version, WorkerHandle, for_many};
 
 pub use append::{AppendError, Appended, Prepared};
 pub use conditional::PutUnlessExists;
@@ -326,7 +327,8 @@ impl Engine {
                 .collect();
             std::future::poll_fn(|context| {
                 let mut failed = None;
-                pending.retain_mut(|(at, get)| match get.as_mut().poll(context) {
+                let mut poll = |get: Pin<&mut _>| for_many(|| Future::poll(get, context));
+                pending.retain_mut(|(at, get)| match poll(get.as_mut()) {
                     Poll::Pending => true,
                     Poll::Ready(Ok(version)) => {
                         found[*at] = version;

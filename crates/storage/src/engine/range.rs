@@ -89,7 +89,9 @@ impl Engine {
         check(range)?;
         self.core.counters.pages.fetch_add(1, Ordering::Relaxed);
         let Some(bounds) = range.byte_bounds() else { return Ok(Page::default()) };
-        let mut merge = Merge::new(&self.core, bounds, read, reverse, reads);
+        let cells_wanted = Some(limit.cells.max(1));
+        let how = Walk { read, reverse, cells_wanted, reads, ..Walk::default() };
+        let mut merge = Merge::new(&self.core, bounds, &how);
         merge.page_bytes = limit.bytes.min(PAGE_BYTES_MAX);
         let mut filling = Filling::default();
         merge.begin().await?;
@@ -160,6 +162,14 @@ struct Known<'a> {
 }
 
 impl Source {
+    /// About what it holds while it waits for the disk.
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Memtable(_) => 0,
+            Self::Run(run) => READ_BYTES + run.cursor.ahead_bytes_max(),
+        }
+    }
+
     fn peek_key(&self) -> Option<&[u8]> {
         match self {
             Self::Memtable(cursor) => cursor.peek_key(),
@@ -237,13 +247,11 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    fn new(
-        core: &'a Core,
-        (lower, upper): (Bytes, Bytes),
-        read: Timestamp,
-        reverse: bool,
-        reads: ReadOptions,
-    ) -> Self {
+    /// Merges what lies within bounds, whatever those of `how`.
+    fn new(core: &'a Core, (lower, upper): (Bytes, Bytes), how: &Walk) -> Self {
+        let Walk { read, reverse, .. } = *how;
+        let range = FlatRange { lower: lower.clone(), upper: upper.clone() };
+        let walk = Walk { lower, upper: Some(upper), ..how.clone() };
         let view = core.view();
         let (mut sources, mut covers) = (Vec::new(), Vec::new());
         for memtable in view.memtables() {
@@ -251,15 +259,12 @@ impl<'a> Merge<'a> {
             if !fragments.is_empty() {
                 covers.push(Cover::Memtable(fragments));
             }
-            let bounds = (lower.clone(), upper.clone());
+            let bounds = (range.lower.clone(), range.upper.clone());
             let cursor = MemtableCursor::new(Arc::clone(memtable), bounds, read, reverse);
             if cursor.peek_key().is_some() {
                 sources.push(Source::Memtable(cursor));
             }
         }
-        let walk = Walk { lower, upper: Some(upper), read, reverse, reads };
-        let range =
-            FlatRange { lower: walk.lower.clone(), upper: walk.upper.clone().unwrap_or_default() };
         for mut run in view.runs(&range) {
             run.retain(|table| table.overlaps(&walk.lower, walk.upper.as_deref(), read));
             let has_covers = |table: &&Arc<Table>| !table.range_tombstones().is_empty();
@@ -292,8 +297,8 @@ impl<'a> Merge<'a> {
     /// Completes a source's step, from the disk.
     async fn load_next(&mut self, at: usize) -> Result<()> {
         if self.permit.is_none() {
-            let bytes = self.page_bytes + READ_BYTES * self.sources.len();
-            self.permit = Some(self.permits.take(bytes).await);
+            let sources: usize = self.sources.iter().map(Source::held_bytes).sum();
+            self.permit = Some(self.permits.take(self.page_bytes + sources).await);
         }
         self.sources[at].load_next().await
     }

@@ -230,6 +230,7 @@ impl Spill {
                 upper: Some(Bytes::copy_from_slice(&upper)),
                 read: Timestamp::MAX,
                 reverse,
+                cells_wanted: Some(cells_max),
                 reads: ReadOptions { bypass_cache: true },
             };
             let mut cursor = TableCursor::new(Arc::clone(&run.table), walk);

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use carnet_base::{
-    Error, ErrorKind, Moment, PartitionKey, Rng, SeededRng, Spawn, Step, SystemClock, TableId,
-    ThreadSpawn, WallTime, Worker, block_on,
+    Error, ErrorKind, KeyRange, Moment, PartitionKey, Rng, SeededRng, Spawn, Step, SystemClock,
+    TableId, ThreadSpawn, WallTime, Worker, block_on,
 };
 
 use super::*;
@@ -74,7 +74,7 @@ fn prepared(engine: &Engine, commit: u64) -> Prepared {
     engine.prepare(time(commit - 1), [put]).unwrap()
 }
 
-pub(super) fn reserve(engine: &Engine, commit: u64) -> append::Reserved {
+pub(super) fn reserve(engine: &Engine, commit: u64) -> append::Reserved<'_> {
     engine.reserve(prepared(engine, commit), None, || Ok::<_, Error>(time(commit))).unwrap()
 }
 
@@ -114,6 +114,39 @@ fn nothing_is_published_before_it_is_synced() {
     let metrics = engine.metrics();
     assert_eq!((metrics.log_writes, metrics.log_syncs), (1, 1), "ten commits share one sync");
     assert_eq!(disk.syncs(), syncs + 1);
+}
+
+#[test]
+fn a_page_reads_about_as_much_as_it_returns_and_seldom() {
+    let disk = SimDisk::new(1);
+    let options = Options { cache_bytes: 1, ..Options::default() };
+    let engine = open(&disk, &ThreadSpawn, options);
+    let partition = PartitionKey::new(b"wide".to_vec());
+    let cell = |number: u64| CellKey::new(TableId(1), &partition, number.to_be_bytes());
+    let mut rng = SeededRng::new(1);
+    for number in 1..=5_000 {
+        let payload: Vec<u8> = (0..128).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+        let key = cell(number);
+        let put = Mutation::put_or_delete(&key, Some(&payload));
+        let prepared = engine.prepare(time(2 * number), [put]).unwrap();
+        let appended = engine.append(prepared, || Ok::<_, Error>(time(2 * number + 1))).unwrap();
+        block_on(appended).unwrap();
+    }
+    engine.flush().unwrap();
+    let range = KeyRange::partition(TableId(1), &partition);
+    for (reverse, cells) in [(false, 100), (true, 100), (false, 3), (true, 3)] {
+        let before = engine.metrics();
+        let limit = PageLimit { cells, bytes: usize::MAX };
+        let from = range.after(cell(2_500), reverse);
+        let page = block_on(engine.range(&from, Timestamp::MAX, reverse, limit)).unwrap();
+        assert_eq!(page.cells.len(), cells);
+        let after = engine.metrics();
+        let reads = after.block_reads - before.block_reads;
+        assert!(reads <= 5, "{reads} reads for {cells} cells, {reverse}");
+        let blocks = reads + after.block_reads_ahead - before.block_reads_ahead;
+        // Three cells and a bit fit into a block.
+        assert!(blocks <= cells as u64 / 3 + 10, "{blocks} blocks for {cells} cells, {reverse}");
+    }
 }
 
 /// A clock that the test moves.

@@ -13,26 +13,36 @@ use super::table::Table;
 use crate::cache::Kind;
 use crate::metrics::add;
 
-/// So many blocks are read one by one first: short walks read nothing in vain.
-const MISSES: u32 = 2;
-/// The first piece that is read ahead, and the longest.
-const FIRST_BYTES: u32 = 16 << 10;
+/// The first piece that is read ahead, and the longest; each is so many times as long as the one
+/// before. A read of 32 KiB keeps the device hardly longer than one of 4, and a page of a hundred rows
+/// takes four reads so.
+const FIRST_BYTES: u32 = 32 << 10;
+const GROWTH: u32 = 4;
 pub(super) const AHEAD_BYTES: u32 = 128 << 10;
 
 /// The piece of the file that was read ahead.
 #[derive(Default)]
 pub(super) struct Ahead {
-    misses: u32,
+    /// The longest piece that may be read next; 0 where one block is to be read first, so that short
+    /// walks read nothing in vain.
     window: u32,
+    /// What the walk has taken since it began, and how many versions that held.
+    taken_bytes: u64,
+    taken_versions: u64,
     offset: u64,
     bytes: Bytes,
 }
 
 impl Ahead {
-    /// Forgets the run of misses: a block was in the cache.
-    pub(super) const fn hit(&mut self) {
-        self.misses = 0;
+    /// A block was in the cache: the next one that is not is read by itself.
+    pub(super) fn hit(&mut self, place: Place, block: &Block) {
         self.window = 0;
+        self.took(place, block);
+    }
+
+    fn took(&mut self, place: Place, block: &Block) {
+        self.taken_bytes += u64::from(place.len);
+        self.taken_versions += block.len() as u64;
     }
 
     /// Returns the block that an index page names at a slot and that is not in the cache.
@@ -44,24 +54,51 @@ impl Ahead {
         slot: usize,
     ) -> Result<Arc<Block>> {
         let place = page::place(index, slot);
+        let block = self.block(table, walk, index, slot).await?;
+        self.took(place, &block);
+        Ok(block)
+    }
+
+    async fn block(
+        &mut self,
+        table: &Table,
+        walk: &Walk,
+        index: &Block,
+        slot: usize,
+    ) -> Result<Arc<Block>> {
+        let place = page::place(index, slot);
         if let Some(bytes) = self.taken(place) {
             add(&table.cache.counters().block_reads_ahead, 1);
             return decode(table, walk, place, &bytes);
         }
-        self.misses += 1;
-        if self.misses > MISSES {
-            self.window = (self.window * 2).clamp(FIRST_BYTES, AHEAD_BYTES);
-            let span = self.span(walk, index, slot);
-            if span.len > place.len {
-                self.bytes = table.source.read(span).await?;
-                self.offset = span.offset;
-                if let Some(bytes) = self.taken(place) {
-                    add(&table.cache.counters().block_reads, 1);
-                    return decode(table, walk, place, &bytes);
-                }
+        let span = self.span(walk, index, slot, self.window.min(self.rest(walk)));
+        self.window = self.window.saturating_mul(GROWTH).clamp(FIRST_BYTES, AHEAD_BYTES);
+        if span.len > place.len {
+            // A walk holds one piece at a time.
+            self.bytes = Bytes::new();
+            self.bytes = table.source.read(span).await?;
+            self.offset = span.offset;
+            if let Some(bytes) = self.taken(place) {
+                add(&table.cache.counters().block_reads, 1);
+                return decode(table, walk, place, &bytes);
             }
         }
         table.load_at(place, Kind::Data, walk.reads).await
+    }
+
+    /// How many bytes it makes sense to read in one piece: what the walk would still take if it found
+    /// all that it wants here, and cells were as long as those that it has seen. Where it has taken
+    /// that, a little more; where twice that, as much as can be, because most that lies here is not
+    /// wanted.
+    fn rest(&self, walk: &Walk) -> u32 {
+        let Some(cells) = walk.cells_wanted else { return u32::MAX };
+        let versions = self.taken_versions.max(1);
+        let expected = self.taken_bytes.saturating_mul(cells as u64) / versions;
+        if self.taken_bytes > expected.saturating_mul(2) {
+            return u32::MAX;
+        }
+        let rest = expected.saturating_sub(self.taken_bytes).max(self.taken_bytes / 4);
+        u32::try_from(rest).unwrap_or(u32::MAX)
     }
 
     /// The block's bytes, where they were read.
@@ -71,12 +108,13 @@ impl Ahead {
         (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
     }
 
-    /// Which stretch of the file to read for the block at a slot and those that come next.
-    fn span(&self, walk: &Walk, index: &Block, slot: usize) -> Place {
+    /// Which stretch of the file to read for the block at a slot and those that come next, in one
+    /// piece of at most so many bytes.
+    fn span(&self, walk: &Walk, index: &Block, slot: usize, bytes_max: u32) -> Place {
         let mut span = page::place(index, slot);
         let mut add = |next: Place| {
             let len = span.len.saturating_add(next.len);
-            let fits = len <= self.window;
+            let fits = len <= bytes_max;
             if fits {
                 span = Place { offset: span.offset.min(next.offset), len };
             }

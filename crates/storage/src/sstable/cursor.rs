@@ -12,9 +12,9 @@
 //! whether a neighbour holds only versions of a key that it has handed out already: such blocks
 //! are passed over.
 //!
-//! **Reading ahead.** A cursor holds one block and one index page. Once it has missed the cache
-//! twice in a row it reads the blocks that follow in one piece, twice as many each time up to
-//! [`AHEAD_BYTES`]: blocks adjoin, so that this is one read, and in reverse too.
+//! **Reading ahead.** A cursor holds one block and one index page. Where a second block in a row is
+//! not in the cache it reads those that follow in one piece, more each time up to [`AHEAD_BYTES`] and
+//! to what the walk is known to want: blocks adjoin, so that this is one read, and in reverse too.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 
 use super::ReadOptions;
-use super::ahead::Ahead;
+use super::ahead::{AHEAD_BYTES, Ahead};
 use super::block::Block;
 use super::links::Named;
 use super::run::EntryRef;
@@ -41,6 +41,9 @@ pub struct Walk {
     pub read: Timestamp,
     /// From the last key to the first.
     pub reverse: bool,
+    /// About how many cells are wanted, where that is known: of each table not much more is read
+    /// ahead.
+    pub cells_wanted: Option<usize>,
     /// How the walk treats the cache.
     pub reads: ReadOptions,
 }
@@ -145,6 +148,14 @@ impl TableCursor {
         }
     }
 
+    /// About what it reads ahead in one piece, at most.
+    #[must_use]
+    pub fn ahead_bytes_max(&self) -> usize {
+        let wanted = |cells| self.table.data_bytes_of(cells).min(u64::from(AHEAD_BYTES));
+        let bytes = self.walk.cells_wanted.map_or(u64::from(AHEAD_BYTES), wanted);
+        usize::try_from(bytes).expect("it is at most 128 KiB")
+    }
+
     /// Goes on to the next key, or from the front to the first one. Returns `false` where a read
     /// has to come first: then [`TableCursor::load_next`] completes the step. At the end it stays.
     pub fn try_advance(&mut self) -> bool {
@@ -201,7 +212,7 @@ impl TableCursor {
                 None => match self.table.cached(named, self.walk.reads) {
                     Some(block) => {
                         if kind == Kind::Data {
-                            self.ahead.hit();
+                            self.ahead.hit(named.place(), &block);
                         }
                         block
                     }

@@ -87,7 +87,7 @@ impl Story {
         Ok(())
     }
 
-    fn reserve(&mut self, engine: &Engine) -> Result<append::Reserved> {
+    fn reserve<'e>(&mut self, engine: &'e Engine) -> Result<append::Reserved<'e>> {
         let commit = self.next();
         let cells = cells(commit);
         let puts = cells.iter().map(|(key, payload)| Mutation::put_or_delete(key, Some(payload)));

@@ -78,7 +78,8 @@ fn tables_answer_as_a_sorted_map_does() {
             let upper = (!rng.chance(200)).then(|| upper.into());
             let lower = if rng.chance(200) { Bytes::new() } else { lower.into() };
             let read = random_read(&model, rng);
-            let walk = Walk { lower, upper, read, reverse: round % 2 == 0, reads };
+            let cells_wanted = (round % 3 == 0).then(|| rng.below(200) as usize);
+            let walk = Walk { lower, upper, read, reverse: round % 2 == 0, cells_wanted, reads };
             assert_eq!(walked(&table, &walk), model.walk(&walk), "{walk:?}");
             let Walk { lower, upper, .. } = walk;
             let mut part = model.versions.clone();

@@ -242,12 +242,21 @@ fn long_walks_read_ahead_in_large_pieces_and_short_ones_do_not() {
         assert_eq!(walked(&table, &walk).len(), 50_000);
         let reads = disk.reads();
         assert!(reads < blocks / 8, "{reads} reads of {blocks} blocks");
-        let mut cursor = TableCursor::new(Arc::clone(&table), walk);
-        for _ in 0..30 {
-            block_on(cursor.advance()).unwrap();
-        }
-        let bytes = disk.shared.read_bytes.load(Ordering::Relaxed);
-        assert!(disk.reads() <= 3 && bytes < 15_000, "a short walk read {bytes} bytes");
+        let wanting = |cells: usize| {
+            let walk = Walk { cells_wanted: Some(cells), ..walk.clone() };
+            let mut cursor = TableCursor::new(Arc::clone(&table), walk);
+            for _ in 0..cells {
+                block_on(cursor.advance()).unwrap();
+            }
+            let bytes = disk.shared.read_bytes.load(Ordering::Relaxed);
+            (disk.reads(), bytes)
+        };
+        let (reads, bytes) = wanting(30);
+        assert!(reads <= 3 && bytes < 15_000, "a short walk read {bytes} bytes, {reads} times");
+        let (reads, bytes) = wanting(1_000);
+        let data = usize::try_from(table.footer.index / 50).unwrap();
+        assert!(reads <= 7, "{reads} reads for {data} bytes");
+        assert!(bytes < data + data / 4 + 16_000, "{bytes} bytes for {data}");
         let mut cursor = RawCursor::new(Arc::clone(&table), Bytes::new(), None);
         let mut versions = 0;
         cursor.advance_blocking().unwrap();
@@ -258,6 +267,46 @@ fn long_walks_read_ahead_in_large_pieces_and_short_ones_do_not() {
         assert_eq!(versions, 50_000);
         let reads = disk.reads();
         assert!(reads < blocks / 20, "{reads} reads of {blocks} blocks");
+    }
+}
+
+/// A page that wants one cell may have to pass many that are deleted.
+#[test]
+fn a_walk_that_finds_little_of_what_it_wants_reads_in_large_pieces() {
+    let mut model = hashed(50_000);
+    model.versions.values_mut().for_each(|kept| kept.2 = None);
+    for reverse in [false, true] {
+        let (disk, table) = watched(&model, &Cache::new(0), TableOptions::default());
+        let description = describe(&table).unwrap();
+        let (blocks, pages) = (description.blocks as usize, description.pages.len());
+        disk.reads();
+        let cells_wanted = Some(1);
+        let walk = Walk { read: Timestamp::MAX, reverse, cells_wanted, ..Walk::default() };
+        assert_eq!(walked(&table, &walk).len(), 50_000);
+        // Each page of the index is read, and no piece goes beyond one.
+        let reads = disk.reads();
+        assert!(reads < 2 * pages + 10, "{reads} reads of {blocks} blocks, {pages} pages");
+    }
+}
+
+#[test]
+fn a_walk_reads_no_block_again_that_is_in_the_cache() {
+    let model = hashed(5_000);
+    for reverse in [false, true] {
+        let (disk, table) = watched(&model, &Cache::new(64 << 20), TableOptions::default());
+        let pages = describe(&table).unwrap().pages;
+        let blocks: Vec<_> = pages.iter().flat_map(|page| &page.blocks).collect();
+        for pair in blocks.windows(2).step_by(2) {
+            let (lower, upper) = (pair[0].separator.clone(), pair[1].separator.clone());
+            let (lower, upper) = (Bytes::from(lower), Some(Bytes::from(upper)));
+            walked(&table, &Walk { lower, upper, read: Timestamp::MAX, ..Walk::default() });
+        }
+        disk.reads();
+        let walk = Walk { read: Timestamp::MAX, reverse, ..Walk::default() };
+        assert_eq!(walked(&table, &walk).len(), 5_000);
+        let bytes = disk.shared.read_bytes.load(Ordering::Relaxed);
+        let all = usize::try_from(table.footer.index).unwrap();
+        assert!(bytes < all * 11 / 20, "half of {all} bytes was there, {bytes} were read");
     }
 }
 
