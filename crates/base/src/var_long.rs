@@ -36,7 +36,16 @@ pub const fn len(value: i64) -> usize {
 }
 
 /// Appends a value.
+#[inline]
 pub fn put(out: &mut impl BufMut, value: i64) {
+    // Nearly all of them: lengths, flags, small differences.
+    match u8::try_from(value) {
+        Ok(byte @ 0..0x80) => out.put_u8(byte),
+        _ => put_long(out, value),
+    }
+}
+
+fn put_long(out: &mut impl BufMut, value: i64) {
     let len = len(value);
     let be = value.to_be_bytes();
     match len {
