@@ -30,7 +30,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Bound;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::error::{Error, Result};
 use crate::ids::{TableId, Timestamp, Token};
@@ -206,6 +206,16 @@ impl CellKey {
     #[must_use]
     pub fn clustering_bytes(&self) -> Bytes {
         self.0.slice(self.prefix_len()..)
+    }
+
+    /// As [`CellKey::clustering_bytes`], of a key that is not needed any more: nothing is counted
+    /// for it.
+    #[must_use]
+    pub fn into_clustering_bytes(self) -> Bytes {
+        let prefix_len = self.prefix_len();
+        let mut bytes = self.0;
+        bytes.advance(prefix_len);
+        bytes
     }
 
     /// Returns everything before the clustering key: all cells of a partition share it, and no
@@ -541,6 +551,7 @@ mod tests {
             let fields = |key: &CellKey| (key.table(), key.partition(), key.clustering_bytes());
             prop_assert_eq!(a.cmp(&b), fields(&a).cmp(&fields(&b)));
             prop_assert_eq!(CellKey::new(a.table(), &a.partition(), a.clustering()), a.clone());
+            prop_assert_eq!(a.clone().into_clustering_bytes(), a.clustering());
             prop_assert_eq!(CellKey::from_bytes(a.as_bytes().clone()).unwrap(), a);
         }
 

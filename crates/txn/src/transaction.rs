@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use carnet_base::{
     Bytes, CellHash, CellKey, Error, ErrorKind, KeyRange, Moment, Result, TableId, Timestamp,
-    limits,
+    Version, limits,
 };
 use carnet_store::{
     BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, PageLimit, RangeRequest, Spill,
@@ -317,12 +317,15 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let page = inner.store.range(&inner.context, &request).await?;
         let mut stored = Vec::with_capacity(page.cells.len());
         for (key, candidate) in page.cells {
-            let version =
-                reader::resolve(&*inner.store, &inner.context, &key, candidate, read).await?;
-            let Some(version) = version else { continue };
-            if let Some(payload) = version.payload {
-                stored.push((key, Entry { start: version.start, payload }));
-            }
+            let version = match candidate.commit {
+                // What is stamped is visible: mostly nothing is looked up.
+                Some(_) => Some(candidate),
+                None => {
+                    reader::resolve(&*inner.store, &inner.context, &key, candidate, read).await?
+                }
+            };
+            let Some(Version { start, payload: Some(payload), .. }) = version else { continue };
+            stored.push((key, Entry { start, payload }));
         }
         let mut rest = page.resume;
         let looked_at = covered(range, rest.as_ref(), reverse);
@@ -352,7 +355,11 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             .into_iter()
             .map(|(key, payload)| (key, inner.own(payload.as_ref())))
             .collect::<Vec<_>>();
-        let merged = merge(stored.into_iter().peekable(), page_of_own.into_iter(), before);
+        let merged = if page_of_own.is_empty() {
+            stored
+        } else {
+            merge(stored.into_iter().peekable(), page_of_own.into_iter(), before)
+        };
         if inner.remembers_reads() {
             state.reads.range(covered, &inner.limits)?;
         }

@@ -246,7 +246,7 @@ impl<H: Handle> RawRows<H> {
             if !page.cells.is_empty() {
                 let cells = page.cells.into_iter();
                 return Ok(cells
-                    .map(|(key, entry)| (key.clustering_bytes(), entry.payload))
+                    .map(|(key, entry)| (key.into_clustering_bytes(), entry.payload))
                     .collect());
             }
         }

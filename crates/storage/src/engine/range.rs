@@ -34,6 +34,10 @@ const HIDDEN_CELLS_MAX: usize = 4096;
 /// page by its number of cells.
 const PAGE_BYTES_MAX: usize = 1 << 20;
 
+/// A page begins with room for no more than this: it may find less than it is asked for.
+const RESERVED_CELLS_MAX: usize = 128;
+const RESERVED_BYTES_MAX: usize = 32 << 10;
+
 /// How much one page may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLimit {
@@ -314,6 +318,9 @@ impl<'a> Merge<'a> {
             if !self.take(page) {
                 return Ok(());
             }
+            if page.cells.len() == 1 {
+                page.reserve(limit);
+            }
             page.full = page.cells.len() >= limit.cells.max(1)
                 || page.bytes.len() >= limit.bytes
                 || page.hidden >= HIDDEN_CELLS_MAX;
@@ -384,6 +391,15 @@ struct Filled {
 }
 
 impl Filling {
+    /// Makes room for a page of cells as long as the first one, as far as that is little: otherwise
+    /// what is there is copied again and again as the page grows.
+    fn reserve(&mut self, limit: PageLimit) {
+        let cells = limit.cells.min(RESERVED_CELLS_MAX);
+        let bytes = cells.saturating_mul(self.bytes.len()).min(limit.bytes).min(RESERVED_BYTES_MAX);
+        self.bytes.reserve(bytes);
+        self.cells.reserve(cells);
+    }
+
     fn push(&mut self, key: &[u8], known: Option<&Known<'_>>) {
         let Some(&Known { start, commit, payload: Some(payload) }) = known else {
             self.hidden += 1;
