@@ -37,7 +37,8 @@ pub use ids::{ColumnId, Epoch, TableId, Timestamp, Token};
 pub use key::Order;
 pub use num_bigint::BigInt;
 #[cfg(not(shuttle))]
-pub use park::{block_on, block_on_one, for_many, waits_for_one};
+pub use park::block_on;
+pub use park::{block_on_one, for_many, waits_for_one};
 pub use rng::{Rng, SeededRng};
 pub use row::{Column, Marker, RowImage};
 #[cfg(shuttle)]

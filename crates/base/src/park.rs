@@ -46,6 +46,10 @@ impl Wake for Unpark {
 ///
 /// It must not be called from a task of an async runtime: it would block that runtime's thread.
 pub fn block_on<F: Future>(future: F) -> F::Output {
+    for_many(|| wait(future))
+}
+
+fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     // Most futures of an embedded database are ready at once: make no waker for those.
     let mut noop = Context::from_waker(Waker::noop());
@@ -74,7 +78,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 /// waited for with nothing else to do.
 pub fn block_on_one<F: Future>(future: F) -> F::Output {
     let _one = Within::set(true);
-    block_on(future)
+    wait(future)
 }
 
 /// Tells whether this thread has nothing to do but to wait for what is asked of it: it runs
@@ -182,9 +186,10 @@ mod tests {
         assert!(!waits_for_one());
         let seen = block_on_one(async {
             let many = for_many(waits_for_one);
-            (waits_for_one(), many, waits_for_one())
+            let nested = block_on(async { waits_for_one() });
+            (waits_for_one(), many, nested, waits_for_one())
         });
-        assert_eq!(seen, (true, false, true));
+        assert_eq!(seen, (true, false, false, true));
         assert!(!waits_for_one());
         assert!(
             std::panic::catch_unwind(|| block_on_one(async { panic!("in the future") })).is_err()

@@ -413,12 +413,12 @@ mod tests {
     }
 
     /// Commits that a plain list remembers, all of them.
-    struct Model(Vec<(Timestamp, Vec<u64>)>);
+    struct Model(Vec<(Timestamp, Vec<u64>, usize)>);
 
     impl Model {
         fn check(&self, read: Timestamp, written: &[u64], (from, to): (u64, u64)) -> bool {
-            let mut later = self.0.iter().filter(|(commit, _)| *commit > read);
-            later.all(|(_, cells)| {
+            let mut later = self.0.iter().filter(|(commit, ..)| *commit > read);
+            later.all(|(_, cells, _)| {
                 cells.iter().all(|cell| !written.contains(cell) && !(from..to).contains(cell))
             })
         }
@@ -426,11 +426,10 @@ mod tests {
         /// What the newest commits take, down to the first one that does not fit.
         fn newest_within(&self, bytes: usize) -> Timestamp {
             let mut left = bytes;
-            let fits = |(_, cells): &&(Timestamp, Vec<u64>)| {
-                let taken = History::bytes_of(&numbered(cells));
-                left.checked_sub(taken).inspect(|rest| left = *rest).is_some()
+            let fits = |(_, _, taken): &&(Timestamp, Vec<u64>, usize)| {
+                left.checked_sub(*taken).inspect(|rest| left = *rest).is_some()
             };
-            self.0.iter().rev().take_while(fits).last().map_or(Timestamp::MAX, |(at, _)| *at)
+            self.0.iter().rev().take_while(fits).last().map_or(Timestamp::MAX, |(at, ..)| *at)
         }
     }
 
@@ -489,7 +488,8 @@ mod tests {
                     forced = at(number + 1);
                 }
                 state.record(at(number), &mut claim);
-                model.0.push((at(number), numbers));
+                let bytes = History::bytes_of(&numbered(&numbers));
+                model.0.push((at(number), numbers, bytes));
                 if rng.below(10) == 0 {
                     unneeded = at(unneeded.get() + rng.below(number - unneeded.get() + 1));
                     drop(state.trim(unneeded));

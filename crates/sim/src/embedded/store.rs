@@ -42,6 +42,16 @@ impl CellStore for Store {
         self.inner.get(context, key, at).await
     }
 
+    async fn get_many(
+        &self,
+        context: &Context,
+        keys: &[CellKey],
+        at: At,
+    ) -> Result<Vec<Option<Version>>> {
+        let at = At { read: self.read(at.read), ..at };
+        self.inner.get_many(context, keys, at).await
+    }
+
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
         let request = RangeRequest { read: self.read(request.read), ..request.clone() };
         self.inner.range(context, &request).await

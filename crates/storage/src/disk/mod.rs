@@ -12,7 +12,7 @@
 //!
 //! # Reads
 //!
-//! [`File::read`] blocks nobody. It is begun by the call, in two steps:
+//! [`File::read`] blocks nobody but who says that it may (below). It is begun by the call, in two steps:
 //!
 //! ```text
 //!  read ──► preadv2(RWF_NOWAIT) ──► all of it is in the page cache: the future is ready
@@ -36,8 +36,8 @@
 //!
 //! So io_uring is the default for its CPU: a task that has many reads on their way pays half of
 //! what the pool takes, at equal speed. A thread that blocks anyway is served best where it reads
-//! itself: whoever runs [`block_on_one`](carnet_base::block_on_one) does, whatever the backend, and
-//! the synchronous API is among them. With [`Backend::Inline`] all do, and then an executor must not
+//! itself: whoever runs [`block_on_one`](carnet_base::block_on_one) does, whatever the backend; gets and
+//! pages of the synchronous API are among them. With [`Backend::Inline`] all do, and then an executor must not
 //! poll those futures. Run `cargo run --release -p carnet-storage --example disk`; these are medians of
 //! five rounds on two virtual cores that other work shared (load 7), so that differences below a
 //! quarter mean nothing.
@@ -200,7 +200,9 @@ pub trait File: Send + Sync + 'static {
     /// As the operating system says.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Reads without blocking the caller; brings fewer bytes only at the end of the file.
+    /// Reads without blocking the caller, unless that one
+    /// [waits for this alone](carnet_base::waits_for_one); brings fewer bytes only at the end of the
+    /// file.
     ///
     /// The read is begun *by this call*, not by the first poll: a caller that wants many starts
     /// them all and then awaits them. What the page cache holds is there at the first poll.

@@ -24,6 +24,7 @@ use super::{Core, Engine, READ_BYTES};
 use crate::manifest::FlatRange;
 use crate::memtable::{Fragment, MemtableCursor};
 use crate::metrics::add;
+use crate::sstable::ahead::AHEAD_BYTES;
 use crate::sstable::{ReadOptions, Table, TableCursor, Walk};
 
 /// A page ends after so many cells that are deleted or newer than the snapshot, so that its work
@@ -170,7 +171,7 @@ impl Source {
     fn held_bytes(&self) -> usize {
         match self {
             Self::Memtable(_) => 0,
-            Self::Run(run) => READ_BYTES + run.cursor.ahead_bytes_max(),
+            Self::Run(_) => READ_BYTES + AHEAD_BYTES as usize,
         }
     }
 
@@ -318,15 +319,15 @@ impl<'a> Merge<'a> {
             if !self.take(page) {
                 return Ok(());
             }
-            if page.cells.len() == 1 {
-                page.reserve(limit);
-            }
             page.full = page.cells.len() >= limit.cells.max(1)
                 || page.bytes.len() >= limit.bytes
                 || page.hidden >= HIDDEN_CELLS_MAX;
             if page.full {
                 page.ended = !self.may_have_more();
                 return Ok(());
+            }
+            if page.cells.len() == 1 {
+                page.reserve(limit);
             }
         }
     }
@@ -394,7 +395,7 @@ impl Filling {
     /// Makes room for a page of cells as long as the first one, as far as that is little: otherwise
     /// what is there is copied again and again as the page grows.
     fn reserve(&mut self, limit: PageLimit) {
-        let cells = limit.cells.min(RESERVED_CELLS_MAX);
+        let cells = limit.cells.saturating_sub(1).min(RESERVED_CELLS_MAX);
         let bytes = cells.saturating_mul(self.bytes.len()).min(limit.bytes).min(RESERVED_BYTES_MAX);
         self.bytes.reserve(bytes);
         self.cells.reserve(cells);
@@ -417,7 +418,11 @@ impl Filling {
     }
 
     fn finish(self, range: &KeyRange, reverse: bool) -> Result<Page> {
-        let bytes = self.bytes.freeze();
+        // Whoever keeps one of its cells keeps all of it: then it is no longer than it has to be.
+        let bytes = match self.bytes.capacity() > 2 * self.bytes.len() {
+            true => Bytes::copy_from_slice(&self.bytes),
+            false => self.bytes.freeze(),
+        };
         let mut cells = Vec::with_capacity(self.cells.len());
         for Filled { key, payload, start, commit } in self.cells {
             let key = CellKey::from_bytes(bytes.slice(key))?;

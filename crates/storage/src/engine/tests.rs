@@ -119,7 +119,8 @@ fn nothing_is_published_before_it_is_synced() {
 #[test]
 fn a_page_reads_about_as_much_as_it_returns_and_seldom() {
     let disk = SimDisk::new(1);
-    let options = Options { cache_bytes: 1, ..Options::default() };
+    let durability = Durability::None;
+    let options = Options { durability, cache_bytes: 1, ..Options::default() };
     let engine = open(&disk, &ThreadSpawn, options);
     let partition = PartitionKey::new(b"wide".to_vec());
     let cell = |number: u64| CellKey::new(TableId(1), &partition, number.to_be_bytes());

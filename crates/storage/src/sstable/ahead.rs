@@ -18,7 +18,7 @@ use crate::metrics::add;
 /// takes four reads so.
 const FIRST_BYTES: u32 = 32 << 10;
 const GROWTH: u32 = 4;
-pub(super) const AHEAD_BYTES: u32 = 128 << 10;
+pub(crate) const AHEAD_BYTES: u32 = 128 << 10;
 
 /// The piece of the file that was read ahead.
 #[derive(Default)]
@@ -26,9 +26,11 @@ pub(super) struct Ahead {
     /// The longest piece that may be read next; 0 where one block is to be read first, so that short
     /// walks read nothing in vain.
     window: u32,
-    /// What the walk has taken since it began, and how many versions that held.
-    taken_bytes: u64,
-    taken_versions: u64,
+    /// The blocks that the walk came to, whole: how long a version is here.
+    seen_bytes: u64,
+    seen_versions: u64,
+    /// So many of those versions lay within its bounds.
+    passed: u64,
     offset: u64,
     bytes: Bytes,
 }
@@ -37,12 +39,17 @@ impl Ahead {
     /// A block was in the cache: the next one that is not is read by itself.
     pub(super) fn hit(&mut self, place: Place, block: &Block) {
         self.window = 0;
-        self.took(place, block);
+        self.saw(place, block);
     }
 
-    fn took(&mut self, place: Place, block: &Block) {
-        self.taken_bytes += u64::from(place.len);
-        self.taken_versions += block.len() as u64;
+    fn saw(&mut self, place: Place, block: &Block) {
+        self.seen_bytes += u64::from(place.len);
+        self.seen_versions += block.len() as u64;
+    }
+
+    /// The walk goes on through so many versions of the block that it came to.
+    pub(super) const fn pass(&mut self, versions: usize) {
+        self.passed += versions as u64;
     }
 
     /// Returns the block that an index page names at a slot and that is not in the cache.
@@ -55,7 +62,7 @@ impl Ahead {
     ) -> Result<Arc<Block>> {
         let place = page::place(index, slot);
         let block = self.block(table, walk, index, slot).await?;
-        self.took(place, &block);
+        self.saw(place, &block);
         Ok(block)
     }
 
@@ -87,18 +94,17 @@ impl Ahead {
     }
 
     /// How many bytes it makes sense to read in one piece: what the walk would still take if it found
-    /// all that it wants here, and cells were as long as those that it has seen. Where it has taken
-    /// that, a little more; where twice that, as much as can be, because most that lies here is not
-    /// wanted.
+    /// all that it wants here, and versions were as long as those that it has seen. Where it has
+    /// passed as many as it wants, a few more; where twice as many, as much as can be, because most
+    /// that lies here is not wanted.
     fn rest(&self, walk: &Walk) -> u32 {
-        let Some(cells) = walk.cells_wanted else { return u32::MAX };
-        let versions = self.taken_versions.max(1);
-        let expected = self.taken_bytes.saturating_mul(cells as u64) / versions;
-        if self.taken_bytes > expected.saturating_mul(2) {
+        let Some(cells) = walk.cells_wanted.map(|cells| cells as u64) else { return u32::MAX };
+        if self.passed > cells.saturating_mul(2) {
             return u32::MAX;
         }
-        let rest = expected.saturating_sub(self.taken_bytes).max(self.taken_bytes / 4);
-        u32::try_from(rest).unwrap_or(u32::MAX)
+        let versions = cells.saturating_sub(self.passed).max(self.passed / 4);
+        let bytes = versions.saturating_mul(self.seen_bytes) / self.seen_versions.max(1);
+        u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
     /// The block's bytes, where they were read.

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 
 use super::ReadOptions;
-use super::ahead::{AHEAD_BYTES, Ahead};
+use super::ahead::Ahead;
 use super::block::Block;
 use super::links::Named;
 use super::run::EntryRef;
@@ -148,14 +148,6 @@ impl TableCursor {
         }
     }
 
-    /// About what it reads ahead in one piece, at most.
-    #[must_use]
-    pub fn ahead_bytes_max(&self) -> usize {
-        let wanted = |cells| self.table.data_bytes_of(cells).min(u64::from(AHEAD_BYTES));
-        let bytes = self.walk.cells_wanted.map_or(u64::from(AHEAD_BYTES), wanted);
-        usize::try_from(bytes).expect("it is at most 128 KiB")
-    }
-
     /// Goes on to the next key, or from the front to the first one. Returns `false` where a read
     /// has to come first: then [`TableCursor::load_next`] completes the step. At the end it stays.
     pub fn try_advance(&mut self) -> bool {
@@ -249,6 +241,7 @@ impl TableCursor {
             Some(upper) if **upper <= *block.key(len - 1) => block.seek(upper, Timestamp::MAX),
             _ => len,
         };
+        self.ahead.pass(self.to.saturating_sub(self.from));
         self.continues = self.separator().is_some_and(Separator::goes_on);
         let (mut from, mut to) = (self.from, self.to);
         if handed && reverse {

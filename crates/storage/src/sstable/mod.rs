@@ -41,7 +41,7 @@
 //! Absent on purpose: a hash index inside blocks (interpolation over the heads is as fast, and
 //! ordered); restart points (a block is small enough to be decoded whole).
 
-mod ahead;
+pub(crate) mod ahead;
 mod block;
 mod bloom;
 mod builder;

@@ -72,12 +72,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// About how many bytes of blocks so many of its versions take.
-    pub(super) fn data_bytes_of(&self, versions: usize) -> u64 {
-        let each = self.footer.index.div_ceil(self.statistics.versions.max(1));
-        each.saturating_mul(versions as u64)
-    }
-
     /// Opens the table of a number whose file has so many bytes, and checks everything but its
     /// blocks and index pages.
     ///

@@ -11,7 +11,7 @@ use carnet_base::{Bytes, Error, Result, Spawn, for_many, waits_for_one};
 use super::pool::Pool;
 #[cfg(target_os = "linux")]
 use super::reactor::Reactor;
-use super::request::Request;
+use super::request::{Request, again};
 use crate::disk::promise::promise;
 use crate::disk::{Place, ReadFuture};
 
@@ -162,7 +162,7 @@ fn read_at(file: &fs::File, mut buffer: Vec<u8>, offset: u64) -> io::Result<Byte
         match file.read_at(&mut buffer[filled..], offset + filled as u64) {
             Ok(0) => break,
             Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if again(&error) => {}
             Err(error) => return Err(error),
         }
     }

@@ -85,7 +85,7 @@ impl Request {
     }
 }
 
-fn again(error: &io::Error) -> bool {
+pub(super) fn again(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
 

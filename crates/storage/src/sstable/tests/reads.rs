@@ -270,6 +270,34 @@ fn long_walks_read_ahead_in_large_pieces_and_short_ones_do_not() {
     }
 }
 
+/// Wherever in a block a short walk begins, it reads no further than into the next one.
+#[test]
+fn a_short_walk_reads_two_blocks_at_most() {
+    let model = hashed(5_000);
+    let options = TableOptions::default();
+    let (disk, table) = watched(&model, &Cache::new(0), options);
+    let keys: Vec<_> = model.versions.keys().map(|(key, _)| key.clone()).collect();
+    for (at, reverse) in (1_000..1_100).flat_map(|at| [(at, false), (at, true)]) {
+        let (lower, upper) = match reverse {
+            false => (keys[at].clone().into(), None),
+            true => (Bytes::new(), Some(keys[at].clone().into())),
+        };
+        let cells_wanted = Some(3);
+        let read = Timestamp::MAX;
+        let walk = Walk { lower, upper, read, reverse, cells_wanted, ..Walk::default() };
+        disk.reads();
+        let mut cursor = TableCursor::new(Arc::clone(&table), walk);
+        for _ in 0..3 {
+            block_on(cursor.advance()).unwrap();
+        }
+        let bytes = disk.shared.read_bytes.load(Ordering::Relaxed);
+        let (block, page) = (options.block_bytes, options.index_page_bytes);
+        // Both may lie beyond the end of their page of the index.
+        let bytes_max = 2 * (block + block / 4) + 2 * (page + page / 4);
+        assert!(bytes <= bytes_max, "{bytes} bytes from {at} on, {reverse}");
+    }
+}
+
 /// A page that wants one cell may have to pass many that are deleted.
 #[test]
 fn a_walk_that_finds_little_of_what_it_wants_reads_in_large_pieces() {
