@@ -75,9 +75,18 @@ impl Filter {
 #[derive(Default)]
 pub(super) struct FilterBuilder {
     hashes: Vec<u32>,
+    bits_each: f64,
 }
 
 impl FilterBuilder {
+    /// Sets the chance of a false "perhaps".
+    ///
+    /// Once for many filters: the logarithm took 3 % of a compaction whose writer asked at each key
+    /// how long the file would be.
+    pub(super) fn set_chance(&mut self, fp_chance: f64) {
+        self.bits_each = -fp_chance.log2() / std::f64::consts::LN_2;
+    }
+
     /// Adds what a filter of that kind remembers of a key.
     pub(super) fn add(&mut self, kind: FilterKind, key: &[u8]) {
         self.hashes.push(hash_of(kind, key));
@@ -88,23 +97,24 @@ impl FilterBuilder {
     }
 
     /// How many bytes the filter takes.
-    pub(super) fn bytes(&self, fp_chance: f64) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         if self.hashes.len() <= 1 {
             HEADER_BYTES
         } else {
-            HEADER_BYTES + size(self.hashes.len(), fp_chance).0
+            HEADER_BYTES + bits_bytes(self.hashes.len(), self.bits_each)
         }
     }
 
     /// Appends the filter and begins the next one. Of one member nothing is kept: whoever looks
     /// here looks for it, or for what the statistics and the index keep out.
-    pub(super) fn finish(&mut self, kind: FilterKind, fp_chance: f64, out: &mut Vec<u8>) {
+    pub(super) fn finish(&mut self, kind: FilterKind, out: &mut Vec<u8>) {
         if self.hashes.len() <= 1 {
             self.hashes.clear();
             out.put_slice(&[0; HEADER_BYTES]);
             return;
         }
-        let (bytes, probes) = size(self.hashes.len(), fp_chance);
+        let (bytes, probes) =
+            (bits_bytes(self.hashes.len(), self.bits_each), probes(self.bits_each));
         out.put_u8(match kind {
             FilterKind::Partitions => 1,
             FilterKind::Cells => 2,
@@ -121,17 +131,25 @@ impl FilterBuilder {
     }
 }
 
-/// The bytes and the probes for so many members.
+/// The bytes for so many members.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "the product is positive and far below 2^53, the probes are at most 20"
+    reason = "the product is positive and far below 2^53"
 )]
-fn size(members: usize, fp_chance: f64) -> (usize, u8) {
-    let bits_each = -fp_chance.log2() / std::f64::consts::LN_2;
+fn bits_bytes(members: usize, bits_each: f64) -> usize {
     let bytes = (members as f64 * bits_each / 8.0).ceil() as usize;
-    let probes = (bits_each * std::f64::consts::LN_2).round().clamp(1.0, f64::from(PROBES_MAX));
-    (bytes.clamp(BITS_BYTES_MIN, BITS_BYTES_MAX), probes as u8)
+    bytes.clamp(BITS_BYTES_MIN, BITS_BYTES_MAX)
+}
+
+/// The probes for each member.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "there are 1 to 20 of them"
+)]
+fn probes(bits_each: f64) -> u8 {
+    (bits_each * std::f64::consts::LN_2).round().clamp(1.0, f64::from(PROBES_MAX)) as u8
 }
 
 fn hash_of(kind: FilterKind, key: &[u8]) -> u32 {
@@ -165,10 +183,11 @@ mod tests {
         for (fp_chance, most) in [(0.1, 1_200), (0.01, 140), (0.001, 25)] {
             for members in [2_u32, 10, 300, 5_000] {
                 let mut builder = FilterBuilder::default();
+                builder.set_chance(fp_chance);
                 (0..members).for_each(|n| builder.add(FilterKind::Cells, &n.to_be_bytes()));
                 let mut out = Vec::new();
-                let bytes = builder.bytes(fp_chance);
-                builder.finish(FilterKind::Cells, fp_chance, &mut out);
+                let bytes = builder.bytes();
+                builder.finish(FilterKind::Cells, &mut out);
                 assert_eq!(out.len(), bytes);
                 let mut rest = &out[..];
                 let filter = Filter::take(&mut rest).unwrap();

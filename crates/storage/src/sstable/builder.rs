@@ -131,12 +131,12 @@ impl Builder {
         // The partition's length lies within what both keys share if it is the same partition.
         let same_partition = self.any && shared >= partition_len(key);
         if !self.any {
-            self.options = (self.options_of)(TableId(table_of(key))).clamped();
+            self.set_options(key);
             self.begin_block(key, commit, same_key, 0);
         } else if shared < 4 && table_of(key) != table_of(&self.last) {
             self.finish_block()?;
             self.finish_page()?;
-            self.options = (self.options_of)(TableId(table_of(key))).clamped();
+            self.set_options(key);
             self.begin_block(key, commit, same_key, shared);
         } else if self.is_full(entry, shared) {
             self.finish_block()?;
@@ -171,11 +171,16 @@ impl Builder {
         self.tombstones.push(tombstone)
     }
 
+    fn set_options(&mut self, key: &[u8]) {
+        self.options = (self.options_of)(TableId(table_of(key))).clamped();
+        self.filter.set_chance(self.options.bloom_fp_chance);
+    }
+
     /// Returns about how long the file would be if it were finished now.
     #[must_use]
     pub fn estimated_bytes(&self) -> u64 {
         let waiting = self.block.len() + self.index.len() + self.pages_bytes;
-        let filter = self.filter.bytes(self.options.bloom_fp_chance);
+        let filter = self.filter.bytes();
         self.out.place() + (waiting + filter + self.tombstones.bytes()) as u64
     }
 
@@ -235,7 +240,7 @@ impl Builder {
         })?;
         compressed?;
         self.index.push(&self.separator.0, self.separator.1, place);
-        let page_bytes = self.index.len() + self.filter.bytes(self.options.bloom_fp_chance);
+        let page_bytes = self.index.len() + self.filter.bytes();
         let decoded_max =
             (self.options.index_page_bytes * DECODED_FACTOR).min(BLOCK_MEMORY_MAX / 2);
         let full = page_bytes >= self.options.index_page_bytes;
@@ -248,7 +253,7 @@ impl Builder {
         }
         let Self { compressor, options, .. } = self;
         let mut bytes = Vec::new();
-        self.filter.finish(options.filter, options.bloom_fp_chance, &mut bytes);
+        self.filter.finish(options.filter, &mut bytes);
         self.index.finish(compressor, options.compression, &mut bytes)?;
         self.pages_bytes += bytes.len() + section::CRC_BYTES;
         let (separator, commit) = std::mem::take(&mut self.page_separator);
