@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use super::reader::Reader;
+use super::reader::{Reader, fill};
 use crate::disk::{File, Place, ReadFuture};
 
 /// Zeros are written in pieces of this size.
@@ -44,16 +44,7 @@ impl RealFile {
 
 impl File for RealFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match self.file.read_at(&mut buffer[filled..], offset + filled as u64) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(filled)
+        fill(&self.file, buffer, offset)
     }
 
     fn read(self: Arc<Self>, offset: u64, len: usize) -> ReadFuture {

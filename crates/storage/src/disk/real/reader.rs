@@ -116,10 +116,14 @@ impl Reader {
             return Begun::Done(Err(io::ErrorKind::InvalidInput.into()));
         }
         let mut buffer = vec![0; place.len];
-        let mut filled = 0;
         if waits_for_one() {
-            return Begun::Done(read_at(file, buffer, place.offset));
+            let filled = fill(file, &mut buffer, place.offset);
+            return Begun::Done(filled.map(|filled| {
+                buffer.truncate(filled);
+                Bytes::from(buffer)
+            }));
         }
+        let mut filled = 0;
         if !matches!(self.0, Way::Inline) {
             while filled < place.len {
                 match cached(file, &mut buffer[filled..], place.offset + filled as u64) {
@@ -155,8 +159,8 @@ enum Begun {
     Waits(Request, ReadFuture),
 }
 
-/// Reads on this thread, which has nothing else to do.
-fn read_at(file: &fs::File, mut buffer: Vec<u8>, offset: u64) -> io::Result<Bytes> {
+/// Fills a buffer on this thread; returns fewer bytes only at the end of the file.
+pub(super) fn fill(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read_at(&mut buffer[filled..], offset + filled as u64) {
@@ -166,8 +170,7 @@ fn read_at(file: &fs::File, mut buffer: Vec<u8>, offset: u64) -> io::Result<Byte
             Err(error) => return Err(error),
         }
     }
-    buffer.truncate(filled);
-    Ok(Bytes::from(buffer))
+    Ok(filled)
 }
 
 fn ready(result: io::Result<Bytes>) -> ReadFuture {

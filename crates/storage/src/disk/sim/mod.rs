@@ -32,7 +32,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use carnet_base::{Bytes, Result, Rng, SeededRng};
+use carnet_base::{Bytes, Result, Rng, SeededRng, for_many, waits_for_one};
 
 use self::content::{Change, Content, NameChange};
 use self::state::{Fate, State, Trouble};
@@ -113,6 +113,13 @@ impl SimDisk {
     #[must_use]
     pub fn count(&self, kind: Kind) -> u64 {
         lock(&self.0.state).counts[kind as usize]
+    }
+
+    /// Returns how many reads there were that another disk would do on the thread that asked for
+    /// them, because it [waits for nothing else](waits_for_one).
+    #[must_use]
+    pub fn reads_on_caller(&self) -> u64 {
+        lock(&self.0.state).reads_on_caller
     }
 
     /// Returns how many syncs there were, of files and of the directory.
@@ -242,6 +249,7 @@ impl SimDisk {
             names,
             unsynced_names: Vec::new(),
             counts: [0; Kind::ALL.len()],
+            reads_on_caller: 0,
             trouble: Trouble::default(),
             locked: false,
             held: false,
@@ -395,6 +403,7 @@ impl File for SimFile {
 
     fn read(self: Arc<Self>, offset: u64, len: usize) -> ReadFuture {
         let mut state = lock(&self.disk.0.state);
+        state.reads_on_caller += u64::from(waits_for_one());
         if state.held {
             let (promise, awaited) = promise();
             lock(&self.disk.0.pending).push(Pending { file: self.file, offset, len, promise });
@@ -408,7 +417,8 @@ impl File for SimFile {
     }
 
     fn read_many(self: Arc<Self>, places: &[Place]) -> Vec<ReadFuture> {
-        places.iter().map(|place| Arc::clone(&self).read(place.offset, place.len)).collect()
+        let read = |place: &Place| for_many(|| Arc::clone(&self).read(place.offset, place.len));
+        places.iter().map(read).collect()
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

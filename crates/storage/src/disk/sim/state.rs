@@ -16,6 +16,7 @@ pub(super) struct State {
     pub(super) unsynced_names: Vec<NameChange>,
     /// Of operations, by kind.
     pub(super) counts: [u64; Kind::ALL.len()],
+    pub(super) reads_on_caller: u64,
     pub(super) trouble: Trouble,
     pub(super) locked: bool,
     pub(super) held: bool,

@@ -1,0 +1,100 @@
+//! On which thread what has to come from disk is read.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+use std::sync::Arc;
+
+use carnet::base::block_on_one;
+use carnet::storage::disk::sim::{Kind, SimDisk};
+use carnet::{CellKey, Db, RawTable, block_on};
+
+const ROWS: usize = 2_000;
+
+fn key(row: usize) -> String {
+    format!("{row:06}")
+}
+
+/// Opens a database of rows that lie in many blocks, none of which is in memory.
+fn cold() -> (SimDisk, Db, RawTable) {
+    let disk = SimDisk::new(1);
+    let db = Db::builder().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.raw("t").unwrap();
+    db.transact(|tx| (0..ROWS).try_for_each(|row| table.put(tx, key(row), [7; 200]))).unwrap();
+    db.flush().unwrap();
+    drop((db, table));
+    let db = Db::builder().open_on(Arc::new(disk.clone())).unwrap();
+    let table = db.raw("t").unwrap();
+    (disk, db, table)
+}
+
+/// Runs something; returns how often the disk was read, and how often of these on this thread.
+fn reads(disk: &SimDisk, run: impl FnOnce()) -> (u64, u64) {
+    let count = || (disk.count(Kind::Read), disk.reads_on_caller());
+    let before = count();
+    run();
+    let after = count();
+    (after.0 - before.0, after.1 - before.1)
+}
+
+#[test]
+fn gets_and_pages_of_synchronous_handles_are_read_on_their_thread() {
+    let (disk, db, table) = cold();
+    let snapshot = db.snapshot().unwrap();
+    let tx = db.begin().unwrap();
+    let all_here = |what: &str, run: &dyn Fn()| {
+        let (reads, here) = reads(&disk, run);
+        assert!(reads > 0 && here == reads, "{what}: {here} of {reads}");
+    };
+    all_here("a snapshot's get", &|| {
+        table.get(&snapshot, key(0)).unwrap().unwrap();
+    });
+    all_here("a transaction's get", &|| {
+        table.get(&tx, key(300)).unwrap().unwrap();
+    });
+    all_here("a page", &|| {
+        assert_eq!(table.range(&snapshot, key(600)..key(700)).count(), 100);
+    });
+    all_here("a transaction's page", &|| {
+        assert_eq!(table.range(&tx, key(900)..key(1000)).count(), 100);
+    });
+}
+
+#[test]
+fn what_is_awaited_together_is_read_elsewhere() {
+    let (disk, db, table) = cold();
+    let snapshot = block_on(db.snapshot_async()).unwrap();
+    let none_here = |what: &str, run: &dyn Fn()| {
+        let (reads, here) = reads(&disk, run);
+        assert!(reads > 0 && here == 0, "{what}: {here} of {reads}");
+    };
+    none_here("an asynchronous get", &|| {
+        block_on(table.get(&snapshot, key(0))).unwrap().unwrap();
+    });
+    let first = block_on(table.range(&snapshot, key(1)..).next_page()).unwrap();
+    assert_eq!(first.len(), 100);
+    let page = block_on(snapshot.range_cells(
+        &carnet::base::KeyRange::table(table_of(&db)),
+        false,
+        carnet::PageLimit::cells(ROWS),
+    ));
+    let keys: Vec<CellKey> = page.unwrap().cells.into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys.len(), ROWS);
+    drop((snapshot, table, db));
+
+    // Whoever waits for one thing alone may still ask for many at once.
+    let db = Db::builder().open_on(Arc::new(disk.clone())).unwrap();
+    let snapshot = block_on(db.snapshot_async()).unwrap();
+    let some: Vec<CellKey> = keys.into_iter().step_by(100).collect();
+    none_here("many gets", &|| {
+        let found = block_on_one(snapshot.get_cells(&some)).unwrap();
+        assert!(found.iter().all(Option::is_some));
+    });
+}
+
+fn table_of(db: &Db) -> carnet::base::TableId {
+    let snapshot = block_on(db.snapshot_async()).unwrap();
+    block_on(carnet::catalog::table(&snapshot, carnet::table::DEFAULT_KEYSPACE, "t"))
+        .unwrap()
+        .unwrap()
+        .id
+}
