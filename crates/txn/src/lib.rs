@@ -47,12 +47,15 @@ mod history;
 mod idle;
 mod isolation;
 mod limits;
+#[cfg(all(test, shuttle))]
+mod models;
 mod open;
 pub mod reader;
 mod reads;
 mod retry;
 mod sequencer;
 mod snapshots;
+mod sync;
 mod transaction;
 
 pub use idle::{IdleLimits, IdleWatch};
