@@ -14,9 +14,10 @@ pub(crate) mod transfers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use carnet_base::commit_encoding::CommitEntry;
 use carnet_base::{
-    Bytes, CellKey, Error, ErrorKind, PartitionKey, Result, Rng, SeededRng, SystemClock, TableId,
-    ThreadSpawn, Timestamp, block_on,
+    Bytes, CellKey, Encoding, Error, ErrorKind, PartitionKey, Result, Rng, SeededRng, SystemClock,
+    TableId, ThreadSpawn, Timestamp, block_on,
 };
 use carnet_storage::disk::RealDisk;
 use carnet_storage::{AppendError, Engine, EntryCell, Mutation, Options};
@@ -81,6 +82,16 @@ fn plain_entries() -> EntryCell {
         let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
         let value = Bytes::copy_from_slice(&commit.get().to_be_bytes());
         Ok((CellKey::new(COMMITS, &partition, ""), value))
+    })
+}
+
+/// A commit recorded as an embedded database does by default.
+fn entries() -> EntryCell {
+    Arc::new(|start, commit| {
+        let encoding = Encoding::V2;
+        let cell = encoding.cell(start);
+        let value = encoding.encode(start, CommitEntry::Committed(commit))?;
+        Ok((CellKey::new(COMMITS, &PartitionKey::new(cell.row), cell.column), value))
     })
 }
 

@@ -16,7 +16,7 @@ use carnet_storage::compaction::merge::{GcHook, Mark};
 use carnet_storage::{Durability, Engine, Mutation, Options};
 use clap::Args;
 
-use super::{TABLE, append, noise, open, plain_entries, time};
+use super::{TABLE, append, entries, noise, open, time};
 
 const PUTS: u64 = 8;
 const KEY_BYTES: usize = 8;
@@ -61,7 +61,7 @@ impl Sustained {
             ..Options::default()
         };
         let budget = self.memtable_mib * (options.memtables_waiting_max + 2) + self.cache_mib;
-        let engine = Arc::new(open(dir.join("data"), options, plain_entries())?);
+        let engine = Arc::new(open(dir.join("data"), options, entries())?);
         // Nobody reads at an older timestamp: what is overwritten may go.
         engine.set_gc(Arc::new(Newest(Arc::downgrade(&engine))));
         println!(
