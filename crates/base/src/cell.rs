@@ -35,7 +35,6 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use crate::error::{Error, Result};
 use crate::ids::{TableId, Timestamp, Token};
 use crate::partition::LEN_MAX;
-use crate::scratch;
 
 /// A partition key in Cassandra's own serialization, with its token.
 ///
@@ -112,7 +111,7 @@ impl PartialOrd for PartitionKey {
 }
 
 /// What stands before the partition key in a cell key.
-const FRAME_BYTES: usize = 14;
+pub(crate) const FRAME_BYTES: usize = 14;
 
 /// Names a cell, as one byte string in the order of every store. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -159,14 +158,8 @@ impl CellKey {
     ///
     /// `Corrupted` where they are too short to be one.
     pub fn from_bytes(bytes: Bytes) -> Result<Self> {
-        match bytes.get(12..FRAME_BYTES) {
-            Some(&[high, low])
-                if bytes.len() - FRAME_BYTES >= usize::from(u16::from_be_bytes([high, low])) =>
-            {
-                Ok(Self(bytes))
-            }
-            _ => Err(Error::corrupted(format!("{} bytes are too few for a cell key", bytes.len()))),
-        }
+        CellKeyRef::new(&bytes)?;
+        Ok(Self(bytes))
     }
 
     /// Returns the key's bytes, whose order is the order of cells.
@@ -175,11 +168,16 @@ impl CellKey {
         &self.0
     }
 
+    /// Lends the key.
+    #[must_use]
+    pub fn as_key_ref(&self) -> CellKeyRef<'_> {
+        CellKeyRef(&self.0)
+    }
+
     /// Returns the table.
     #[must_use]
     pub fn table(&self) -> TableId {
-        let [a, b, c, d, ..] = *self.frame();
-        TableId(u32::from_be_bytes([a, b, c, d]))
+        self.as_key_ref().table()
     }
 
     /// Returns the partition key's token.
@@ -228,7 +226,7 @@ impl CellKey {
     /// Returns a hash of the whole key.
     #[must_use]
     pub fn hash(&self) -> CellHash {
-        CellHash(crate::murmur3::token(&self.0).0.cast_unsigned())
+        self.as_key_ref().hash()
     }
 
     /// Tells whether a cell lies in the same partition of the same table.
@@ -238,12 +236,11 @@ impl CellKey {
     }
 
     fn frame(&self) -> &[u8; FRAME_BYTES] {
-        self.0.first_chunk().expect("every constructor makes at least a frame")
+        self.as_key_ref().frame()
     }
 
     fn prefix_len(&self) -> usize {
-        let [.., high, low] = *self.frame();
-        FRAME_BYTES + usize::from(u16::from_be_bytes([high, low]))
+        self.as_key_ref().prefix_len()
     }
 
     /// The smallest bound after this cell.
@@ -252,65 +249,6 @@ impl CellKey {
         bytes.put_slice(&self.0);
         bytes.put_u8(0);
         bytes.freeze()
-    }
-}
-
-/// Builds a cell key in one buffer: the partition key first, the rest when it is known.
-///
-/// ```
-/// use carnet_base::{CellKey, CellKeyBuilder, PartitionKey, TableId};
-///
-/// let mut builder = CellKeyBuilder::new();
-/// builder.partition().extend_from_slice(b"p");
-/// let key = builder.finish(TableId(1), |clustering| Ok(clustering.extend_from_slice(b"c")))?;
-/// assert_eq!(key, CellKey::new(TableId(1), &PartitionKey::new("p"), "c"));
-/// # Ok::<_, carnet_base::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct CellKeyBuilder(BytesMut);
-
-impl Default for CellKeyBuilder {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl CellKeyBuilder {
-    /// Begins a key without a partition key.
-    #[must_use]
-    pub fn new() -> Self {
-        let mut bytes = scratch::take();
-        bytes.put_bytes(0, FRAME_BYTES);
-        Self(bytes)
-    }
-
-    /// Returns the buffer to whose end the serialized partition key is appended.
-    pub const fn partition(&mut self) -> &mut BytesMut {
-        &mut self.0
-    }
-
-    /// Ends the key: appends the clustering key and fills the frame.
-    ///
-    /// # Errors
-    ///
-    /// `Invalid` where the partition key is empty or longer than [`LEN_MAX`]; what `clustering`
-    /// returns.
-    pub fn finish(
-        self,
-        table: TableId,
-        clustering: impl FnOnce(&mut BytesMut) -> Result<()>,
-    ) -> Result<CellKey> {
-        let Self(mut bytes) = self;
-        let partition = &bytes[FRAME_BYTES..];
-        crate::partition::check(partition)?;
-        let len = u16::try_from(partition.len()).expect("check() bounds the length");
-        let token = ordered(crate::murmur3::token(partition));
-        let mut frame = &mut bytes[..FRAME_BYTES];
-        frame.put_u32(table.0);
-        frame.put_u64(token);
-        frame.put_u16(len);
-        clustering(&mut bytes)?;
-        Ok(CellKey(scratch::finish(bytes)))
     }
 }
 
@@ -325,13 +263,85 @@ impl fmt::Debug for CellKey {
     }
 }
 
+/// The key of a cell that lies in memory of another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CellKeyRef<'a>(&'a [u8]);
+
+impl<'a> CellKeyRef<'a> {
+    /// Lends a cell key's bytes.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` where they are too short to be one.
+    pub fn new(bytes: &'a [u8]) -> Result<Self> {
+        match bytes.get(12..FRAME_BYTES) {
+            Some(&[high, low])
+                if bytes.len() - FRAME_BYTES >= usize::from(u16::from_be_bytes([high, low])) =>
+            {
+                Ok(Self(bytes))
+            }
+            _ => Err(Error::corrupted(format!("{} bytes are too few for a cell key", bytes.len()))),
+        }
+    }
+
+    pub(crate) const fn of(key: &'a [u8]) -> Self {
+        Self(key)
+    }
+
+    /// Returns the key's bytes, whose order is the order of cells.
+    #[must_use]
+    pub const fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Returns the table.
+    #[must_use]
+    pub fn table(self) -> TableId {
+        let [a, b, c, d, ..] = *self.frame();
+        TableId(u32::from_be_bytes([a, b, c, d]))
+    }
+
+    /// Returns the clustering key.
+    #[must_use]
+    pub fn clustering(self) -> &'a [u8] {
+        &self.0[self.prefix_len()..]
+    }
+
+    /// Returns a hash of the whole key.
+    #[must_use]
+    pub fn hash(self) -> CellHash {
+        CellHash(crate::murmur3::token(self.0).0.cast_unsigned())
+    }
+
+    /// Copies the key.
+    #[must_use]
+    pub fn to_key(self) -> CellKey {
+        CellKey(Bytes::copy_from_slice(self.0))
+    }
+
+    fn frame(self) -> &'a [u8; FRAME_BYTES] {
+        self.0.first_chunk().expect("every constructor makes at least a frame")
+    }
+
+    fn prefix_len(self) -> usize {
+        let [.., high, low] = *self.frame();
+        FRAME_BYTES + usize::from(u16::from_be_bytes([high, low]))
+    }
+}
+
+impl<'a> From<&'a CellKey> for CellKeyRef<'a> {
+    fn from(key: &'a CellKey) -> Self {
+        key.as_key_ref()
+    }
+}
+
 /// Stands for a cell where a false match costs a retry and no more: two cells of a database share
 /// one with a chance of 2⁻⁶⁴.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellHash(pub u64);
 
 /// A token as an unsigned number in the order of tokens.
-const fn ordered(token: Token) -> u64 {
+pub(crate) const fn ordered(token: Token) -> u64 {
     token.0.cast_unsigned() ^ (1 << 63)
 }
 

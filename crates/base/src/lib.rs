@@ -4,6 +4,7 @@
 //! Read [`cell`] first: it fixes the order in which every store keeps its cells.
 
 pub mod cell;
+mod cell_builder;
 pub mod clock;
 pub mod commit_encoding;
 pub mod error;
@@ -29,7 +30,8 @@ pub mod var_long;
 mod testing;
 
 pub use bytes::Bytes;
-pub use cell::{CellHash, CellKey, CellKeyBuilder, KeyRange, PartitionKey, Version};
+pub use cell::{CellHash, CellKey, CellKeyRef, KeyRange, PartitionKey, Version};
+pub use cell_builder::{CellBuilder, CellKeyBuilder};
 pub use clock::{Clock, Moment, SystemClock, WallTime};
 pub use commit_encoding::{CommitCell, CommitEntry, Encoding, EncodingMap};
 pub use error::{Error, ErrorKind, Result};
@@ -40,7 +42,7 @@ pub use num_bigint::BigInt;
 pub use park::block_on;
 pub use park::{block_on_one, for_many, waits_for_one};
 pub use rng::{Rng, SeededRng};
-pub use row::{Column, Marker, RowImage};
+pub use row::{Column, Marker, RowColumns, RowImage, RowReader, RowWriter};
 #[cfg(shuttle)]
 pub use shuttle::future::block_on;
 pub use spawn::{Signal, Spawn, Step, Stepped, ThreadSpawn, Worker, WorkerHandle};

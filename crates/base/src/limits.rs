@@ -4,7 +4,7 @@
 //! A transaction checks them as it writes ([`check`]). The storage engine refuses the same lengths
 //! to whoever uses it without transactions, and no decoder believes in longer ones.
 
-use crate::cell::CellKey;
+use crate::cell::CellKeyRef;
 use crate::error::{Error, Result};
 
 /// The longest partition key, as Cassandra serializes it: its length takes 16 bits.
@@ -23,7 +23,7 @@ pub const VALUE_BYTES_MAX: usize = 32 << 20;
 /// # Errors
 ///
 /// `Invalid`, naming the limit and how long the bytes are.
-pub fn check(key: &CellKey, value: Option<&[u8]>) -> Result<()> {
+pub fn check(key: CellKeyRef<'_>, value: Option<&[u8]>) -> Result<()> {
     let limits = [
         ("clustering key", key.clustering().len(), CLUSTERING_KEY_BYTES_MAX),
         ("value", value.map_or(0, <[u8]>::len), VALUE_BYTES_MAX),

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 /// What a kept buffer may take for good.
 const KEPT_BYTES_MAX: usize = 64 << 10;
@@ -21,11 +21,9 @@ pub(crate) fn take() -> BytesMut {
     buffer
 }
 
-/// Copies what was built, and gives the buffer back to the thread.
-pub(crate) fn finish(buffer: BytesMut) -> Bytes {
-    let bytes = Bytes::copy_from_slice(&buffer);
+/// Gives a buffer back to the thread.
+pub(crate) fn give(buffer: BytesMut) {
     if buffer.capacity() <= KEPT_BYTES_MAX {
         KEPT.set(Some(buffer));
     }
-    bytes
 }

@@ -12,10 +12,12 @@ use carnet_store_local::LocalStore;
 use crate::cluster::AnyCluster;
 
 /// One of the stores. An enum, since a trait whose methods return futures makes no trait object.
+/// Clones are the same one.
+#[derive(Clone)]
 pub(crate) enum AnyStore {
-    Local(LocalStore),
-    Memory(MemoryStore),
-    Cluster(Box<dyn AnyCluster>),
+    Local(Arc<LocalStore>),
+    Memory(Arc<MemoryStore>),
+    Cluster(Arc<dyn AnyCluster>),
 }
 
 macro_rules! each {

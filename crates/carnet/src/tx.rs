@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use carnet_base::{
-    Bytes, CellHash, CellKey, ErrorKind, KeyRange, Result, TableId, Timestamp, block_on,
-    block_on_one,
+    Bytes, CellBuilder, CellHash, CellKey, ErrorKind, KeyRange, Result, TableId, Timestamp,
+    block_on, block_on_one,
 };
 use carnet_store::PageLimit;
 use carnet_txn::{Entry, Isolation, Transaction, TransactionPage};
 
 use crate::catalog::{SchemaAt, SchemaCache};
+use crate::db::Near;
 use crate::stores::AnyStore;
 
 /// A transaction for asynchronous code. Cheap to clone: clones are handles of the same one.
@@ -30,7 +31,7 @@ pub struct Tx {
 }
 
 struct Shared {
-    schemas: Arc<SchemaCache>,
+    near: Arc<Near>,
     changes_schema: AtomicBool,
     /// Tables that it creates.
     created: Mutex<Vec<TableId>>,
@@ -42,9 +43,9 @@ struct Shared {
 }
 
 impl Tx {
-    pub(crate) fn new(transaction: Transaction<AnyStore>, schemas: Arc<SchemaCache>) -> Self {
+    pub(crate) fn new(transaction: Transaction<AnyStore>, near: Arc<Near>) -> Self {
         let shared = Arc::new(Shared {
-            schemas,
+            near,
             changes_schema: AtomicBool::new(false),
             created: Mutex::default(),
             retryable: Mutex::default(),
@@ -110,8 +111,15 @@ impl Tx {
     ///
     /// `Invalid` when the transaction has ended, only reads, or has grown too large.
     pub fn put_cell(&self, key: CellKey, payload: Bytes) -> Result<()> {
-        self.note_schema(&key);
+        self.note_schema(key.table());
         self.transaction.put(key, payload)
+    }
+
+    /// As [`Tx::put_cell`], of a cell that is copied, and makes the commit depend on another, whose
+    /// hash is known.
+    pub(crate) fn put_guarded(&self, guarded: CellHash, cell: &CellBuilder) -> Result<()> {
+        self.note_schema(cell.key().table());
+        self.transaction.put_guarded(guarded, cell.key(), cell.value())
     }
 
     /// Deletes a cell.
@@ -120,7 +128,7 @@ impl Tx {
     ///
     /// As [`Tx::put_cell`].
     pub fn delete_cell(&self, key: CellKey) -> Result<()> {
-        self.note_schema(&key);
+        self.note_schema(key.table());
         self.transaction.delete(key)
     }
 
@@ -176,7 +184,7 @@ impl Tx {
     }
 
     pub(crate) fn schemas(&self) -> &SchemaCache {
-        &self.shared.schemas
+        &self.shared.near.schemas
     }
 
     /// Tells whether the transaction has written to the catalogue.
@@ -193,8 +201,8 @@ impl Tx {
         self.shared.created.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn note_schema(&self, key: &CellKey) {
-        if key.table().is_system() {
+    fn note_schema(&self, written: TableId) {
+        if written.is_system() {
             self.shared.changes_schema.store(true, Ordering::Release);
         }
     }
@@ -293,6 +301,10 @@ pub trait Handle: sealed::Sealed + Clone {
     /// Returns the transaction.
     fn tx(&self) -> &Tx;
 
+    /// Makes a call that may be over without waiting, and returns `None` where it is not; and
+    /// without making it where calls do nothing until they are awaited.
+    fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<Self::Out<'a, T>>;
+
     /// Runs a call the way this handle does.
     fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> Self::Out<'a, T>;
 }
@@ -307,6 +319,10 @@ impl Handle for Tx {
         self
     }
 
+    fn at_once<'a, T: Send + 'a>(_: impl FnOnce() -> Option<T>) -> Option<Self::Out<'a, T>> {
+        None
+    }
+
     fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> Self::Out<'a, T> {
         Box::pin(call)
     }
@@ -319,6 +335,10 @@ impl Handle for SyncTx {
         &self.0
     }
 
+    fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<T> {
+        call()
+    }
+
     fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> T {
         block_on_one(call)
     }
@@ -329,6 +349,10 @@ impl Handle for Snapshot {
 
     fn tx(&self) -> &Tx {
         &self.0
+    }
+
+    fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<T> {
+        call()
     }
 
     fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> T {

@@ -596,14 +596,12 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
         inner.check(context)?;
         let start = request.start;
         let token = lock(&inner.open).slots.get(&request.slot).copied().unwrap_or_default();
-        let write = |write: &carnet_store::Write| VersionWrite {
-            key: write.key.clone(),
-            start,
-            statement: WRITTEN,
-            payload: write.payload.clone(),
+        let version = |write: carnet_store::Write| {
+            let carnet_store::Write { key, payload } = write;
+            VersionWrite { key, start, statement: WRITTEN, payload }
         };
-        let writes: Vec<VersionWrite> = request.writes.iter().map(write).collect();
-        let mut claim = request.into_claim();
+        let (mut claim, writes) = request.into_parts();
+        let writes: Vec<VersionWrite> = writes.into_vec().into_iter().map(version).collect();
         // Near the leader that costs nothing, and what is never written nobody has to read past.
         if let Role::Leading(leader) = inner.node.role() {
             leader.check(&claim)?;

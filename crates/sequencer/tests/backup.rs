@@ -149,7 +149,7 @@ impl History<'_> {
 
     fn transaction(&mut self, member: &Member) {
         let request = self.request(member);
-        let writes = request.writes.clone();
+        let writes = request.writes.clone().into_vec();
         let commit = self.database.run(member.log.commit(&Context::unbounded(), request));
         self.committed(commit.unwrap(), &writes);
     }
@@ -221,7 +221,7 @@ fn a_copy_in_any_order_becomes_what_had_committed() {
                 // Its cells are there, and its entry comes later.
                 3 => {
                     let request = history.request(&follower);
-                    let writes = request.writes.clone();
+                    let writes = request.writes.clone().into_vec();
                     let put = Arc::new(Gate::default());
                     leader.cluster.script(Op::Put, 1, Effect::Hold(Arc::clone(&put)));
                     let context = Context::unbounded();

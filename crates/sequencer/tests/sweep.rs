@@ -49,7 +49,7 @@ fn entries(database: &Database, member: &Member) -> usize {
 fn delete(database: &Database, member: &Member, name: &str) -> Timestamp {
     let begun = database.writer(member);
     let mut request = put(begun, &cell(name), "");
-    request.writes[0].payload = None;
+    request.writes.put_owned(cell(name), None);
     let committed = database.run(member.log.commit(&Context::unbounded(), request)).unwrap();
     member.log.end(begun);
     committed

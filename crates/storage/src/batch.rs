@@ -13,7 +13,7 @@
 //! by decoding them.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use carnet_base::{CellKey, Error, KeyRange, Result, limits, var_long};
+use carnet_base::{CellKeyRef, Error, KeyRange, Result, limits, var_long};
 
 use crate::codec::{CELL_KEY_BYTES_MAX, Decoder, PAYLOAD_BYTES_MAX};
 
@@ -29,7 +29,7 @@ pub enum Mutation<'a> {
     /// Writes a cell.
     Put {
         /// The cell.
-        key: &'a CellKey,
+        key: CellKeyRef<'a>,
         /// Its bytes.
         payload: &'a [u8],
         /// From this second since 1970 on, by the wall clock, the cell counts as deleted once
@@ -39,7 +39,7 @@ pub enum Mutation<'a> {
     /// Deletes a cell, whether it is there or not.
     Delete {
         /// The cell.
-        key: &'a CellKey,
+        key: CellKeyRef<'a>,
     },
     /// Deletes every cell of a range that was committed before, and none that the same record
     /// writes.
@@ -52,7 +52,7 @@ pub enum Mutation<'a> {
 impl<'a> Mutation<'a> {
     /// Returns the cell and what is written to it; a range has none.
     #[must_use]
-    pub const fn cell(&self) -> Option<(&'a CellKey, Option<&'a [u8]>)> {
+    pub const fn cell(&self) -> Option<(CellKeyRef<'a>, Option<&'a [u8]>)> {
         match *self {
             Self::Put { key, payload, .. } => Some((key, Some(payload))),
             Self::Delete { key } => Some((key, None)),
@@ -62,7 +62,8 @@ impl<'a> Mutation<'a> {
 
     /// Puts bytes where there are some, and deletes the cell otherwise.
     #[must_use]
-    pub fn put_or_delete(key: &'a CellKey, payload: Option<&'a [u8]>) -> Self {
+    pub fn put_or_delete(key: impl Into<CellKeyRef<'a>>, payload: Option<&'a [u8]>) -> Self {
+        let key = key.into();
         match payload {
             Some(payload) => Self::Put { key, payload, expiry: None },
             None => Self::Delete { key },
@@ -186,7 +187,7 @@ fn place(decoder: &mut Decoder, body_len: usize) -> Result<Place> {
     };
     let (key, bytes) = span(decoder, CELL_KEY_BYTES_MAX + 1)?;
     if kind != DELETE_RANGE {
-        CellKey::from_bytes(bytes)?;
+        CellKeyRef::new(&bytes)?;
     }
     let expiry = if kind == PUT_EXPIRING { Some(decoder.var()?) } else { None };
     let other = match kind {
@@ -270,14 +271,14 @@ fn len_max(mutation: &Mutation<'_>) -> Result<usize> {
     let fields = 1 + 3 * var_long::LEN_MAX;
     Ok(match mutation {
         Mutation::Put { key, payload, expiry } => {
-            limits::check(key, Some(payload))?;
+            limits::check(*key, Some(payload))?;
             if expiry.is_some_and(|expiry| i64::try_from(expiry).is_err()) {
                 return Err(Error::invalid("an expiry is at most 2^63 - 1 seconds after 1970"));
             }
             fields + key.as_bytes().len() + payload.len()
         }
         Mutation::Delete { key } => {
-            limits::check(key, None)?;
+            limits::check(*key, None)?;
             fields + key.as_bytes().len()
         }
         Mutation::DeleteRange { range } => match range.byte_bounds() {
@@ -303,7 +304,7 @@ fn check_bound(len: usize) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::{PartitionKey, Rng, SeededRng, TableId};
+    use carnet_base::{CellKey, PartitionKey, Rng, SeededRng, TableId};
     use proptest::prelude::*;
 
     use super::*;
@@ -318,9 +319,10 @@ mod tests {
         fn lend(&self) -> Mutation<'_> {
             match self {
                 Self::Cell(key, Some(payload), expiry) => {
+                    let key = key.as_key_ref();
                     Mutation::Put { key, payload, expiry: *expiry }
                 }
-                Self::Cell(key, None, _) => Mutation::Delete { key },
+                Self::Cell(key, None, _) => Mutation::Delete { key: key.as_key_ref() },
                 Self::Range(range) => Mutation::DeleteRange { range },
             }
         }
@@ -387,7 +389,8 @@ mod tests {
     #[test]
     fn an_expiry_that_no_log_can_hold_is_refused() {
         let key = CellKey::new(TableId(1), &PartitionKey::new("p"), "c");
-        let put = |expiry| Mutation::Put { key: &key, payload: b"", expiry: Some(expiry) };
+        let put =
+            |expiry| Mutation::Put { key: key.as_key_ref(), payload: b"", expiry: Some(expiry) };
         for expiry in [1 << 63, u64::MAX] {
             let error = encode(std::iter::once(put(expiry)), 0, 1000).unwrap_err().to_string();
             assert!(error.contains("2^63 - 1 seconds"), "{error}");
@@ -404,10 +407,10 @@ mod tests {
     fn what_is_too_long_is_refused_in_words() {
         let key = CellKey::new(TableId(1), &PartitionKey::new("p"), "c");
         let payload = vec![0; PAYLOAD_BYTES_MAX + 1];
-        let put = Mutation::Put { key: &key, payload: &payload, expiry: None };
+        let put = Mutation::Put { key: key.as_key_ref(), payload: &payload, expiry: None };
         let error = encode(std::iter::once(put), 0, usize::MAX).unwrap_err().to_string();
         assert!(error.contains("a value of 33554433 bytes is too long"), "{error}");
-        let put = Mutation::Put { key: &key, payload: &payload[1..], expiry: None };
+        let put = Mutation::Put { key: key.as_key_ref(), payload: &payload[1..], expiry: None };
         let error = encode(std::iter::once(put), 0, 1000).unwrap_err().to_string();
         assert!(error.contains("at most 1000 bytes are stored at once"), "{error}");
     }

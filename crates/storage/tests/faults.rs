@@ -145,7 +145,7 @@ fn limits_and_options_are_refused_in_words() {
         open(&disk, Options { durability: Durability::None, ..options() }).unwrap();
     let partition = carnet_base::PartitionKey::new("p");
     let key = carnet_base::CellKey::new(TableId(1), &partition, vec![0; 270_000]);
-    let error = engine.prepare(time(1), [Mutation::Delete { key: &key }]).unwrap_err();
+    let error = engine.prepare(time(1), [Mutation::Delete { key: key.as_key_ref() }]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("270000 bytes is too long"), "{error}");
     let foreign = KeyRange {

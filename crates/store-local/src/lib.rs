@@ -233,8 +233,7 @@ impl CommitLog for LocalStore {
         let dropped: Vec<KeyRange> = request.drops.iter().copied().map(KeyRange::table).collect();
         let drops = dropped.iter().map(|range| Mutation::DeleteRange { range });
         let writes = request.writes.iter();
-        let writes =
-            writes.map(|write| Mutation::put_or_delete(&write.key, write.payload.as_deref()));
+        let writes = writes.map(|(key, payload)| Mutation::put_or_delete(key, payload));
         let asked = self.times.asked(|| self.order.published());
         let points = asked.iter().flat_map(|asked| asked.mutations());
         let prepared = self.engine.prepare(start, drops.chain(writes).chain(points))?;

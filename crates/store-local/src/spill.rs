@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carnet_base::{Bytes, CellHash, CellKey, Clock, KeyRange, Result, Timestamp};
+use carnet_base::{Bytes, CellHash, CellKey, CellKeyRef, Clock, KeyRange, Result, Timestamp};
 use carnet_storage::{AppendError, Engine, Merged};
 use carnet_store::{Cells, Claim, CommitRequest, Context, Spill, SpilledPage, Spilling};
 
@@ -30,7 +30,7 @@ impl LocalSpill {
     fn merge(&self, request: CommitRequest) -> Result<(Merged, Claim)> {
         let CommitRequest { read, start, slot, reads, writes, drops } = request;
         if !writes.is_empty() {
-            self.files.add(writes.iter().map(|write| (&write.key, write.payload.as_deref())))?;
+            self.files.add(writes.iter())?;
         }
         drop(writes);
         let (mut cells, mut beyond) = (Cells::default(), Vec::<CellHash>::new());
@@ -71,7 +71,7 @@ impl LocalSpill {
 impl Spill for LocalSpill {
     fn add<'a>(
         &self,
-        writes: &mut dyn Iterator<Item = (&'a CellKey, Option<&'a [u8]>)>,
+        writes: &mut dyn Iterator<Item = (CellKeyRef<'a>, Option<&'a [u8]>)>,
     ) -> Result<()> {
         self.files.add(writes)
     }

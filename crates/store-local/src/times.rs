@@ -207,7 +207,7 @@ pub(crate) struct Asked<'a> {
 impl Asked<'_> {
     /// Returns the cells to be written.
     pub(crate) fn mutations(&self) -> impl Iterator<Item = Mutation<'_>> + Clone {
-        self.keys.iter().map(|key| Mutation::Put { key, payload: &[], expiry: None })
+        self.keys.iter().map(|key| Mutation::put_or_delete(key, Some(&[])))
     }
 
     /// Notes that the commit is in force.

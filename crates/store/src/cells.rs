@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use carnet_base::{CellHash, CellKey, TableId};
+use carnet_base::{CellHash, CellKey, CellKeyRef, TableId};
 
 /// The keys of cells, in their order, and their hashes: one piece of memory for all keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,8 @@ pub struct Cells {
 impl Cells {
     /// Copies the keys of cells, which come in their order.
     #[must_use]
-    pub fn of<'a>(keys: impl Iterator<Item = &'a CellKey> + Clone) -> Self {
+    pub fn of<'a, K: Into<CellKeyRef<'a>>>(keys: impl Iterator<Item = K> + Clone) -> Self {
+        let keys = keys.map(Into::into);
         let (count, len) =
             keys.clone().fold((0, 0), |(count, len), key| (count + 1, len + key.as_bytes().len()));
         let mut copied = Self { bytes: Vec::with_capacity(len), cells: Vec::with_capacity(count) };

@@ -10,6 +10,7 @@ use carnet_base::{
 use crate::cells::Cells;
 use crate::context::Context;
 use crate::spill::Spill;
+use crate::writes::Writes;
 
 /// What a transaction is begun for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +71,8 @@ pub struct CommitRequest {
     pub slot: Slot,
     /// What it relies on. Its own writes are always checked and need not be listed.
     pub reads: ReadSet,
-    /// What it writes: in the order of cells, at most one write for a cell.
-    pub writes: Vec<Write>,
+    /// What it writes.
+    pub writes: Writes,
     /// Tables that are dropped: every cell committed before is deleted.
     ///
     /// Nothing is checked for these cells. Whoever uses a table has to rely on a cell that its
@@ -82,7 +83,8 @@ pub struct CommitRequest {
 impl CommitRequest {
     /// Asks for the commit of a transaction that drops no table.
     #[must_use]
-    pub const fn new(begun: Begun, start: Timestamp, reads: ReadSet, writes: Vec<Write>) -> Self {
+    pub fn new(begun: Begun, start: Timestamp, reads: ReadSet, writes: impl Into<Writes>) -> Self {
+        let writes = writes.into();
         Self { read: begun.read, start, slot: begun.slot, reads, writes, drops: Vec::new() }
     }
 
@@ -91,9 +93,15 @@ impl CommitRequest {
     /// It is made before the decision's turn comes, because all commits wait for each other there.
     #[must_use]
     pub fn into_claim(self) -> Claim {
+        self.into_parts().0
+    }
+
+    /// As [`CommitRequest::into_claim`], and keeps what is written.
+    #[must_use]
+    pub fn into_parts(self) -> (Claim, Writes) {
         let Self { read, start, slot, reads, writes, drops } = self;
-        let cells = Cells::of(writes.iter().map(|write| &write.key));
-        Claim { read, start, slot, reads, cells, drops, beyond: Vec::new() }
+        let cells = Cells::of(writes.iter().map(|(key, _)| key));
+        (Claim { read, start, slot, reads, cells, drops, beyond: Vec::new() }, writes)
     }
 }
 

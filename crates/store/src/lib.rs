@@ -34,6 +34,7 @@ pub mod loader;
 mod memory;
 mod spill;
 mod wall_times;
+mod writes;
 
 pub use cell_store::{At, CellStore, Page, PageLimit, RangeRequest};
 pub use cells::Cells;
@@ -45,3 +46,4 @@ pub use context::Context;
 pub use memory::MemoryStore;
 pub use spill::{Spill, SpilledPage, Spilling};
 pub use wall_times::{SteadyWall, WallPoint, WallTimes};
+pub use writes::Writes;

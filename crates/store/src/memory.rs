@@ -138,7 +138,7 @@ impl State {
                 versions.insert(start, Stored { commit: None, payload: None });
             }
         }
-        for write in writes {
+        for write in writes.into_vec() {
             let stored = Stored { commit: None, payload: write.payload };
             self.cells.entry(write.key).or_default().insert(start, stored);
         }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use carnet_base::{Bytes, CellKey, KeyRange, Result, Timestamp};
+use carnet_base::{Bytes, CellKey, CellKeyRef, KeyRange, Result, Timestamp};
 
 use crate::commit_log::CommitRequest;
 use crate::context::Context;
@@ -31,7 +31,7 @@ pub trait Spill: Send + Sync + 'static {
     /// `Unavailable`: nothing was taken.
     fn add<'a>(
         &self,
-        writes: &mut dyn Iterator<Item = (&'a CellKey, Option<&'a [u8]>)>,
+        writes: &mut dyn Iterator<Item = (CellKeyRef<'a>, Option<&'a [u8]>)>,
     ) -> Result<()>;
 
     /// How often something was added.

@@ -262,7 +262,8 @@ mod tests {
     }
 
     fn request(read: u64, reads: ReadSet, writes: &[&'static str]) -> Claim {
-        let writes = writes.iter().map(|&name| Write { key: cell(name), payload: None }).collect();
+        let write = |&name: &_| Write { key: cell(name), payload: None };
+        let writes: Vec<_> = writes.iter().map(write).collect();
         let start = at(read + 1);
         let begun =
             Begun { read: at(read), start: Some(start), slot: Slot::default(), schema: at(read) };

@@ -34,6 +34,13 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Tells whether so much may be written, and all of it is in memory that is there.
+    pub(crate) const fn hold(&self, written: &Written) -> bool {
+        written.bytes + written.spilled_bytes <= self.write_bytes
+            && written.cells + written.spilled_cells <= self.write_cells
+            && written.memory_bytes() <= self.spill_bytes
+    }
+
     pub(crate) fn check_writes(&self, written: &Written) -> Result<()> {
         let bytes = written.bytes + written.spilled_bytes;
         let cells = written.cells + written.spilled_cells;

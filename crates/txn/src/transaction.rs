@@ -1,18 +1,17 @@
 //! One transaction: a snapshot, the writes laid over it, and a memory of what was read.
 
-use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use carnet_base::{
-    Bytes, CellHash, CellKey, Error, ErrorKind, KeyRange, Moment, Result, TableId, Timestamp,
-    Version, limits,
+    Bytes, CellHash, CellKey, CellKeyRef, Error, ErrorKind, KeyRange, Moment, Result, TableId,
+    Timestamp, Version, limits,
 };
 use carnet_store::{
     BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, PageLimit, RangeRequest, Spill,
-    SpilledPage, Write,
+    SpilledPage, Writes,
 };
 
 use crate::idle::{Idle, IdleWatch, Place, Since};
@@ -76,8 +75,7 @@ struct State {
     /// When it was called last, in coarse time.
     touched: u64,
     reads: Reads,
-    writes: BTreeMap<CellKey, Option<Bytes>>,
-    write_bytes: u64,
+    writes: Writes,
     /// What was written before all that is in `writes`, where that was too much for memory.
     spilled: Option<Spilled>,
     drops: Vec<TableId>,
@@ -119,18 +117,26 @@ impl State {
         self.spilled.as_ref().map_or(0, |spilled| spilled.spill.runs())
     }
 
-    /// What there would be with one more write.
-    fn grown(&self, key: &CellKey, payload: Option<&Bytes>) -> Written {
-        let old = self.writes.get(key);
-        let before = old.map_or(0, |old| write_bytes(key, old.as_ref()));
+    /// What there would be with a write of so many bytes to one more cell.
+    fn grown(&self, bytes: u64) -> Written {
         let (spilled_bytes, spilled_cells) =
             self.spilled.as_ref().map_or((0, 0), |spilled| (spilled.bytes, spilled.cells));
         Written {
-            bytes: self.write_bytes - before + write_bytes(key, payload),
-            cells: (self.writes.len() + usize::from(old.is_none())) as u64,
+            bytes: self.writes.bytes() + bytes,
+            cells: self.writes.len() as u64 + 1,
             spilled_bytes,
             spilled_cells,
         }
+    }
+
+    /// As [`State::grown`], with a write to a cell that may have been written to before.
+    fn grown_by(&self, key: CellKeyRef<'_>, bytes: u64) -> Written {
+        let mut grown = self.grown(bytes);
+        if let Some(before) = self.writes.bytes_of(key) {
+            grown.bytes -= before;
+            grown.cells -= 1;
+        }
+        grown
     }
 
     /// Ends the transaction, and returns what it had gathered.
@@ -232,7 +238,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let (call, spilled) = {
             let mut state = inner.open()?;
             if let Some(payload) = state.writes.get(key) {
-                return Ok(inner.own(payload.as_ref()));
+                return Ok(inner.own(payload));
             }
             if inner.remembers_reads() {
                 state.reads.point(key.hash(), &inner.limits)?;
@@ -243,7 +249,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             && let Some(payload) = spill.get(key).await?
         {
             drop(call.end()?);
-            return Ok(inner.own(payload.as_ref()));
+            return Ok(inner.own(payload));
         }
         let version = reader::read(&*inner.store, &inner.context, key, inner.begun.read).await?;
         // Where another handle has ended it meanwhile, nothing held the snapshot any more.
@@ -267,7 +273,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             let mut state = inner.open()?;
             for (place, key) in keys.iter().enumerate() {
                 if let Some(payload) = state.writes.get(key) {
-                    entries[place] = inner.own(payload.as_ref());
+                    entries[place] = inner.own(payload);
                     continue;
                 }
                 if inner.remembers_reads() {
@@ -281,7 +287,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             let mut left = Vec::with_capacity(missing.len());
             for place in missing {
                 match spill.get(&keys[place]).await? {
-                    Some(payload) => entries[place] = inner.own(payload.as_ref()),
+                    Some(payload) => entries[place] = inner.own(payload),
                     None => left.push(place),
                 }
             }
@@ -340,7 +346,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             }
         };
         awaited.finish(&mut state);
-        let own = inner.own_writes(&state.writes, &looked_at, reverse);
+        let own = state.writes.range(&looked_at, reverse);
         let before = |a: &CellKey, b: &CellKey| if reverse { a > b } else { a < b };
         // Further own writes are laid over further pages: looking at all of them for each page
         // would take time in their square.
@@ -353,7 +359,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let covered = covered(range, rest.as_ref(), reverse);
         let page_of_own = page_of_own
             .into_iter()
-            .map(|(key, payload)| (key, inner.own(payload.as_ref())))
+            .map(|(key, payload)| (key, inner.own(payload)))
             .collect::<Vec<_>>();
         let merged = if page_of_own.is_empty() {
             stored
@@ -377,6 +383,23 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         self.write(key, Some(payload))
     }
 
+    /// As [`Transaction::put`] behind [`Transaction::guard_hash`], of bytes that are copied.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transaction::put`].
+    pub fn put_guarded(
+        &self,
+        guarded: CellHash,
+        key: CellKeyRef<'_>,
+        payload: &[u8],
+    ) -> Result<()> {
+        let mut state = self.with_room_for(key, Some(payload))?;
+        state.reads.guard(guarded, &self.inner.limits)?;
+        state.writes.put(key, Some(payload));
+        Ok(())
+    }
+
     /// Deletes a cell, whether it is there or not.
     ///
     /// # Errors
@@ -387,20 +410,35 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     }
 
     fn write(&self, key: CellKey, payload: Option<Bytes>) -> Result<()> {
-        if self.inner.begun.start.is_none() {
+        let mut state = self.with_room_for(key.as_key_ref(), payload.as_deref())?;
+        state.writes.put_owned(key, payload);
+        Ok(())
+    }
+
+    /// Sees to it that there is room for a write.
+    fn with_room_for(
+        &self,
+        key: CellKeyRef<'_>,
+        payload: Option<&[u8]>,
+    ) -> Result<MutexGuard<'_, State>> {
+        let inner = &*self.inner;
+        if inner.begun.start.is_none() {
             return Err(only_reads());
         }
-        limits::check(&key, payload.as_deref())?;
-        let mut state = self.inner.open()?;
-        let mut grown = state.grown(&key, payload.as_ref());
-        self.inner.limits.check_writes(&grown)?;
-        if grown.memory_bytes() > self.inner.limits.spill_bytes && self.inner.spill(&mut state)? {
-            grown = state.grown(&key, payload.as_ref());
+        limits::check(key, payload)?;
+        let mut state = inner.open()?;
+        let bytes = Writes::bytes_as(key, payload);
+        // What is far from every limit is not counted to the byte.
+        if inner.limits.hold(&state.grown(bytes)) {
+            return Ok(state);
         }
-        self.inner.limits.check_memory(&grown)?;
-        state.write_bytes = grown.bytes;
-        state.writes.insert(key, payload);
-        Ok(())
+        let mut grown = state.grown_by(key, bytes);
+        inner.limits.check_writes(&grown)?;
+        if grown.memory_bytes() > inner.limits.spill_bytes && inner.spill(&mut state)? {
+            grown = state.grown_by(key, bytes);
+        }
+        inner.limits.check_memory(&grown)?;
+        Ok(state)
     }
 
     /// Drops a table: deletes every cell of it, without looking at any.
@@ -422,13 +460,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             ));
         }
         // A commit spares what it writes itself.
-        state.writes.retain(|key, payload| {
-            let stays = key.table() != table;
-            if !stays {
-                state.write_bytes -= write_bytes(key, payload.as_ref());
-            }
-            stays
-        });
+        state.writes.forget_table(table);
         state.drops.push(table);
         Ok(())
     }
@@ -475,8 +507,6 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let _release = Release(inner);
         match inner.begun.start {
             Some(start) if !writes.is_empty() || !drops.is_empty() || spilled.is_some() => {
-                let writes =
-                    writes.into_iter().map(|(key, payload)| Write { key, payload }).collect();
                 let mut request = CommitRequest::new(inner.begun, start, reads.into_set(), writes);
                 request.drops = drops;
                 match spilled {
@@ -530,22 +560,9 @@ impl<S: CellStore + CommitLog> Inner<S> {
         self.isolation.checks_reads() && self.begun.start.is_some()
     }
 
-    fn own(&self, payload: Option<&Bytes>) -> Option<Entry> {
+    fn own(&self, payload: Option<Bytes>) -> Option<Entry> {
         let start = self.begun.start?;
-        payload.map(|payload| Entry { start, payload: payload.clone() })
-    }
-
-    /// Returns the transaction's own writes in a range, in the order asked for.
-    fn own_writes<'w>(
-        &'w self,
-        writes: &'w BTreeMap<CellKey, Option<Bytes>>,
-        range: &KeyRange,
-        reverse: bool,
-    ) -> Box<dyn Iterator<Item = (CellKey, Option<Bytes>)> + 'w> {
-        let Some(bounds) = range.map_bounds() else { return Box::new(std::iter::empty()) };
-        let own = writes.range(bounds);
-        let cloned = |(key, payload): (&CellKey, &Option<Bytes>)| (key.clone(), payload.clone());
-        if reverse { Box::new(own.rev().map(cloned)) } else { Box::new(own.map(cloned)) }
+        payload.map(|payload| Entry { start, payload })
     }
 
     /// Returns the first writes in a range that are not in memory.
@@ -575,12 +592,10 @@ impl<S: CellStore + CommitLog> Inner<S> {
             },
         };
         let spilled = state.spilled.insert(spilled);
-        let mut writes = state.writes.iter().map(|(key, payload)| (key, payload.as_deref()));
-        spilled.spill.add(&mut writes)?;
-        spilled.bytes += state.write_bytes;
+        spilled.spill.add(&mut state.writes.iter())?;
+        spilled.bytes += state.writes.bytes();
         spilled.cells += state.writes.len() as u64;
         state.writes.clear();
-        state.write_bytes = 0;
         Ok(true)
     }
 
@@ -676,11 +691,6 @@ impl From<Ended> for Error {
             ),
         }
     }
-}
-
-/// What a write counts by.
-fn write_bytes(key: &CellKey, payload: Option<&Bytes>) -> u64 {
-    (key.as_bytes().len() + payload.map_or(0, Bytes::len)) as u64
 }
 
 fn only_reads() -> Error {

@@ -14,6 +14,7 @@ use carnet_store::{CommitOrder, Life, MemoryStore};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::{IdleLimits, IdleWatch, Isolation, Limits, Sequencer};
 
+use super::near::Near;
 use super::{Db, Inner};
 use crate::catalog::SchemaCache;
 use crate::cluster::ClusterUrl;
@@ -273,7 +274,7 @@ impl Builder {
             self.commit_encoding,
             order,
         )?;
-        let store = Arc::new(AnyStore::Local(store));
+        let store = Arc::new(AnyStore::Local(Arc::new(store)));
         let door = directory.map(|directory| {
             let owner = Arc::clone(&store) as _;
             Door::open(&directory, &self.spawn, owner)
@@ -285,7 +286,7 @@ impl Builder {
     #[must_use]
     pub fn in_memory(self) -> Db {
         let store = MemoryStore::with_clock(order(Life::default()), Arc::clone(&self.clock));
-        self.finish(Arc::new(AnyStore::Memory(store)), None)
+        self.finish(Arc::new(AnyStore::Memory(Arc::new(store))), None)
     }
 
     /// Returns the directory whose control door is to be opened.
@@ -305,11 +306,11 @@ impl Builder {
             _door: door,
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),
             limits: self.limits,
-            store,
             timer: ThreadTimer::lazy(Arc::clone(&self.clock), self.spawn),
             clock: self.clock,
             rng: Mutex::new(SeededRng::from_entropy()),
-            schemas,
+            near: Near::of_all(&store, &schemas),
+            store,
             isolation: self.isolation,
             attempts_max: self.attempts_max,
         };

@@ -23,7 +23,7 @@ impl Builder {
     pub async fn open_url(self, url: &ClusterUrl) -> Result<Db> {
         let store =
             Box::pin(cluster::connect(url, self.retention, &self.clock, &*self.spawn)).await?;
-        Ok(self.finish(Arc::new(AnyStore::Cluster(store)), None))
+        Ok(self.finish(Arc::new(AnyStore::Cluster(Arc::from(store))), None))
     }
 
     /// Opens a database over a cluster and a network of the caller's, such as those in memory, as
@@ -68,7 +68,7 @@ impl Builder {
         let doors = cluster::doors(&self.clock, &*self.spawn);
         let opening = cluster::open(cluster, network, address, doors, options, listen, None);
         let store = block_on(Box::pin(opening))?;
-        Ok(self.finish(Arc::new(AnyStore::Cluster(store)), None))
+        Ok(self.finish(Arc::new(AnyStore::Cluster(Arc::from(store))), None))
     }
 }
 

@@ -4,6 +4,7 @@ mod backup;
 mod builder;
 mod cluster;
 mod holders;
+mod near;
 mod options;
 mod time;
 
@@ -17,10 +18,11 @@ use carnet_store::{CommitLog, Context, Outcome};
 use carnet_store_local::LocalStore;
 use carnet_txn::{Backoff, IdleWatch, Isolation, Limits};
 
-use crate::catalog::SchemaCache;
 use crate::control::Door;
 use crate::stores::AnyStore;
 use crate::tx::{Snapshot, SyncTx, Tx};
+
+pub(crate) use near::Near;
 
 pub(crate) use builder::LAYOUT;
 pub use builder::{Builder, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION};
@@ -66,10 +68,10 @@ struct Inner {
     /// Closed before the store: fields are dropped in their order.
     _door: Option<Door>,
     store: Arc<AnyStore>,
+    near: Box<[Arc<Near>]>,
     clock: Arc<dyn Clock>,
     timer: ThreadTimer,
     rng: Mutex<SeededRng>,
-    schemas: Arc<SchemaCache>,
     isolation: Isolation,
     attempts_max: u32,
     limits: Limits,

@@ -9,6 +9,7 @@ use carnet_store::{BeginKind, Context};
 use carnet_txn::{Backoff, Isolation, Label, Terms, Transaction};
 
 use super::Db;
+use super::near::Near;
 use crate::tx::{SyncTx, Tx};
 
 /// Settings of one transaction. Made by [`Db::transaction`].
@@ -184,12 +185,13 @@ impl<'db> TransactionOptions<'db> {
 
     async fn begin_with(&self, kind: BeginKind, context: Context) -> Result<Tx> {
         let inner = &self.db.inner;
-        let store = Arc::clone(&inner.store);
+        let near = Near::of_thread(&inner.near);
+        let store = Arc::clone(&near.store);
         let terms =
             Terms { limits: inner.limits, idle: Some(&inner.idle), label: self.label.as_ref() };
         let begun = Transaction::begin_on(store, context, kind, self.isolation, terms);
         let transaction = begun.await?;
-        Ok(Tx::new(transaction, Arc::clone(&inner.schemas)))
+        Ok(Tx::new(transaction, Arc::clone(near)))
     }
 }
 

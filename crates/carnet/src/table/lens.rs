@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwapOption, Guard};
-use carnet_base::Result;
+use carnet_base::{CellHash, Result};
 
 use crate::catalog::{self, Pin, TableSchema};
 use crate::tx::Tx;
@@ -43,6 +43,18 @@ impl<T> Lens<T> {
         Self { keyspace, name, held: ArcSwapOption::empty() }
     }
 
+    /// Returns the view of the schema at a transaction's snapshot where that is known without a
+    /// read, and the hash of the cell that the commit is to depend on.
+    pub(super) fn current(&self, tx: &Tx) -> Option<(View<T>, CellHash)> {
+        let held = self.held.load();
+        let pin = held.as_ref()?.pin.as_ref()?;
+        if tx.changes_schema() || !tx.schemas().is_current(pin, tx.schema_at()) {
+            return None;
+        }
+        let cell = pin.cell;
+        Some((View(held), cell))
+    }
+
     /// Returns the view of the schema at a transaction's snapshot, and makes the commit depend on
     /// that schema.
     pub(super) async fn view(
@@ -50,15 +62,12 @@ impl<T> Lens<T> {
         tx: &Tx,
         make: impl Fn(&TableSchema) -> Result<T> + Send,
     ) -> Result<View<T>> {
-        {
-            let held = self.held.load();
-            if let Some(pin) = held.as_ref().and_then(|held| held.pin.as_ref())
-                && !tx.changes_schema()
-                && tx.schemas().is_current(pin, tx.schema_at())
-            {
-                tx.guard_hash(pin.cell)?;
-                return Ok(View(held));
+        if let Some((view, cell)) = self.current(tx) {
+            // Of what a snapshot sees nothing depends on any commit.
+            if tx.start_timestamp().is_some() {
+                tx.guard_hash(cell)?;
             }
+            return Ok(view);
         }
         let (keyspace, name) = (&*self.keyspace, &*self.name);
         let schema = catalog::table(tx, keyspace, name)

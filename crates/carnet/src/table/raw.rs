@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use carnet_base::key::prefix_range;
 use carnet_base::{
-    Bytes, CellKey, Error, KeyRange, PartitionKey, Result, TableId, Token, block_on, block_on_one,
+    Bytes, CellBuilder, CellKey, Error, KeyRange, PartitionKey, Result, TableId, Token, block_on,
+    block_on_one,
 };
 use carnet_store::PageLimit;
 
@@ -109,8 +110,17 @@ impl RawTable {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> H::Out<'a, Result<()>> {
-        let (cell, value) = (cell(key.as_ref()), Bytes::copy_from_slice(value.as_ref()));
-        let tx = handle.tx();
+        let (key, value, tx) = (key.as_ref(), value.as_ref(), handle.tx());
+        let put = H::at_once(|| {
+            let (id, schema) = self.lens.current(tx)?;
+            let mut cell = CellBuilder::of(*id, &partition(), key);
+            cell.payload().extend_from_slice(value);
+            Some(tx.put_guarded(schema, &cell))
+        });
+        if let Some(put) = put {
+            return put;
+        }
+        let (cell, value) = (cell(key), Bytes::copy_from_slice(value));
         H::run(async move { tx.put_cell(cell(self.id(tx).await?), value) })
     }
 

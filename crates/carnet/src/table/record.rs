@@ -1,7 +1,6 @@
 //! Rust structs that are rows.
 
-use bytes::BytesMut;
-use carnet_base::{DataType, Error, Result, Value};
+use carnet_base::{DataType, Error, Result, RowColumns, RowWriter, Value};
 
 use super::scalar::Scalar;
 
@@ -13,9 +12,15 @@ pub trait Record: Sized + Send + 'static {
     /// Returns a value for each column, `None` for null.
     fn to_columns(&self) -> Vec<Option<Value>>;
 
-    /// Appends each column's value as Cassandra serializes it; returns where each ends, `None` for
-    /// null.
-    fn put_columns(&self, out: &mut BytesMut) -> Vec<Option<usize>>;
+    /// Writes a value, or null, for each column, in their order.
+    fn put_columns(&self, row: &mut RowWriter<'_>) {
+        for value in self.to_columns() {
+            match value {
+                Some(value) => row.value(|out| value.serialize_into(out)),
+                None => row.null(),
+            }
+        }
+    }
 
     /// Takes a value for each column.
     ///
@@ -23,6 +28,18 @@ pub trait Record: Sized + Send + 'static {
     ///
     /// `Invalid` when a column that cannot be null is, or a value is of another type.
     fn from_columns(columns: Vec<Option<Value>>) -> Result<Self>;
+
+    /// Reads a value, or null, for each column, in their order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::from_columns`]; `Corrupted` where what is stored is none.
+    fn take_columns(row: &mut RowColumns<'_>) -> Result<Self> {
+        let value = |(_, data_type): &(&str, DataType)| {
+            row.take()?.map(|bytes| data_type.deserialize(bytes)).transpose()
+        };
+        Self::from_columns(Self::COLUMNS.iter().map(value).collect::<Result<_>>()?)
+    }
 }
 
 /// A field of a record: a scalar, or an `Option` of one for a column that may be null.
@@ -33,9 +50,8 @@ pub trait Field: Sized + Send {
     /// Returns the column's value.
     fn to_column(&self) -> Option<Value>;
 
-    /// Appends the column's value as Cassandra serializes it; returns where it ends, `None` for
-    /// null.
-    fn put_column(&self, out: &mut BytesMut) -> Option<usize>;
+    /// Writes the column's value, or null.
+    fn put_column(&self, row: &mut RowWriter<'_>);
 
     /// Takes the value of the column of that name.
     ///
@@ -43,6 +59,13 @@ pub trait Field: Sized + Send {
     ///
     /// As [`Record::from_columns`].
     fn from_column(name: &str, value: Option<Value>) -> Result<Self>;
+
+    /// Takes the value of the column of that name as Cassandra serializes it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::take_columns`].
+    fn take_column(name: &str, value: Option<&[u8]>) -> Result<Self>;
 }
 
 impl<T: Scalar> Field for T {
@@ -52,16 +75,16 @@ impl<T: Scalar> Field for T {
         Some(self.to_value())
     }
 
-    fn put_column(&self, out: &mut BytesMut) -> Option<usize> {
-        self.put(out);
-        Some(out.len())
+    fn put_column(&self, row: &mut RowWriter<'_>) {
+        row.value(|out| self.put(out));
     }
 
     fn from_column(name: &str, value: Option<Value>) -> Result<Self> {
-        let value = value.ok_or_else(|| {
-            Error::invalid(format!("column {name} is null; make the field an Option"))
-        })?;
-        T::from_value(value)
+        T::from_value(value.ok_or_else(|| is_null(name))?)
+    }
+
+    fn take_column(name: &str, value: Option<&[u8]>) -> Result<Self> {
+        T::take(value.ok_or_else(|| is_null(name))?)
     }
 }
 
@@ -72,16 +95,24 @@ impl<T: Scalar> Field for Option<T> {
         self.as_ref().map(T::to_value)
     }
 
-    fn put_column(&self, out: &mut BytesMut) -> Option<usize> {
-        self.as_ref().map(|value| {
-            value.put(out);
-            out.len()
-        })
+    fn put_column(&self, row: &mut RowWriter<'_>) {
+        match self {
+            Some(value) => row.value(|out| value.put(out)),
+            None => row.null(),
+        }
     }
 
     fn from_column(_: &str, value: Option<Value>) -> Result<Self> {
         value.map(T::from_value).transpose()
     }
+
+    fn take_column(_: &str, value: Option<&[u8]>) -> Result<Self> {
+        value.map(T::take).transpose()
+    }
+}
+
+fn is_null(column: &str) -> Error {
+    Error::invalid(format!("column {column} is null; make the field an Option"))
 }
 
 /// Declares a struct whose fields are the columns of a row outside its key.
@@ -119,11 +150,17 @@ macro_rules! record {
                 ::std::vec![$($crate::table::Field::to_column(&self.$field)),*]
             }
 
-            fn put_columns(
-                &self,
-                out: &mut $crate::BytesMut,
-            ) -> ::std::vec::Vec<::std::option::Option<usize>> {
-                ::std::vec![$($crate::table::Field::put_column(&self.$field, out)),*]
+            fn put_columns(&self, row: &mut $crate::base::RowWriter<'_>) {
+                $($crate::table::Field::put_column(&self.$field, row);)*
+            }
+
+            fn take_columns(row: &mut $crate::base::RowColumns<'_>) -> $crate::Result<Self> {
+                ::std::result::Result::Ok(Self {
+                    $($field: $crate::table::Field::take_column(
+                        stringify!($field),
+                        row.take()?,
+                    )?),*
+                })
             }
 
             fn from_columns(

@@ -24,16 +24,29 @@ pub trait Scalar: Sized + Send {
     ///
     /// `Invalid` when the value is of another type.
     fn from_value(value: Value) -> Result<Self>;
+
+    /// Takes a value as Cassandra serializes it.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` where the bytes are none of [`Scalar::TYPE`].
+    fn take(bytes: &[u8]) -> Result<Self> {
+        Self::from_value(Self::TYPE.deserialize(bytes)?)
+    }
 }
 
 macro_rules! scalar {
-    ($rust:ty, $variant:ident, $to:expr, $from:expr $(, $put:expr)?) => {
+    ($rust:ty, $variant:ident, $to:expr, $from:expr $(, $put:expr $(, $take:expr)?)?) => {
         impl Scalar for $rust {
             const TYPE: DataType = DataType::$variant;
 
             $(fn put(&self, out: &mut BytesMut) {
                 $put(out, self);
-            })?
+            }
+
+            $(fn take(bytes: &[u8]) -> Result<Self> {
+                Ok($take(bytes))
+            })?)?
 
             fn to_value(&self) -> Value {
                 Value::$variant($to(self))
@@ -70,7 +83,8 @@ scalar!(
     Blob,
     |bytes: &Vec<u8>| Bytes::copy_from_slice(bytes),
     Vec::from,
-    |out: &mut BytesMut, bytes: &Vec<u8>| out.put_slice(bytes)
+    |out: &mut BytesMut, bytes: &Vec<u8>| out.put_slice(bytes),
+    <[u8]>::to_vec
 );
 scalar!(BigInt, Varint, BigInt::clone, BigInt::from);
 // CQL's timestamp counts milliseconds: the rest of a wall time is cut off.

@@ -4,12 +4,11 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use bytes::BytesMut;
 use carnet_base::key::{self, Order};
-use carnet_base::row::{Column, Marker, RowImage};
+use carnet_base::row::{Column, Marker, RowColumns, RowImage, RowReader, RowWriter};
 use carnet_base::{
-    Bytes, CellKey, CellKeyBuilder, ColumnId, DataType, Error, KeyRange, PartitionKey, Result,
-    TableId, Uuid, Value, block_on, partition,
+    CellBuilder, CellKey, CellKeyBuilder, ColumnId, DataType, Error, KeyRange, PartitionKey,
+    Result, TableId, Uuid, Value, block_on, partition,
 };
 use carnet_txn::Entry;
 
@@ -41,6 +40,8 @@ pub(super) struct Mapping {
     columns: Vec<ColumnId>,
     /// The table has columns that the record does not know: they are kept when it is written.
     has_others: bool,
+    /// The columns of a record are in the order of their ids.
+    is_in_order: bool,
 }
 
 impl<K, V> Clone for Table<K, V> {
@@ -150,19 +151,28 @@ impl<K: TableKey, V: Record> Table<K, V> {
         key: &K,
         record: &V,
     ) -> H::Out<'a, Result<()>> {
-        let parts = Parts::of(key);
-        let columns = Columns::of(record);
         let tx = handle.tx();
+        let put = H::at_once(|| {
+            let (mapping, schema) =
+                self.lens.current(tx).filter(|(mapping, _)| mapping.is_plain())?;
+            let cell = mapping.plain(Parts::of(key), record);
+            Some(cell.and_then(|cell| tx.put_guarded(schema, &cell)))
+        });
+        if let Some(put) = put {
+            return put;
+        }
+        let (parts, columns) = (Parts::of(key), record.to_columns());
         H::run(async move {
             let mapping = self.mapping(tx).await?;
             let cell = mapping.cell(parts)?;
+            let image = mapping.image(columns);
             if mapping.has_others
                 && let Some(entry) = tx.get_cell(&cell).await?
             {
-                let image = mapping.keep_others(mapping.image(&columns), &entry)?;
+                let image = mapping.keep_others(image, &entry)?;
                 return tx.put_cell(cell, image.encode());
             }
-            tx.put_cell(cell, mapping.encode(&columns))
+            tx.put_cell(cell, image.encode())
         })
     }
 
@@ -219,27 +229,6 @@ struct Parts {
     clustering: Vec<Value>,
 }
 
-/// A record's columns, serialized: where each value ends.
-struct Columns {
-    bytes: BytesMut,
-    ends: Vec<Option<usize>>,
-}
-
-impl Columns {
-    fn of<V: Record>(record: &V) -> Self {
-        let mut bytes = BytesMut::new();
-        let ends = record.put_columns(&mut bytes);
-        Self { bytes, ends }
-    }
-
-    /// The value of the column at a position; `None` is null.
-    fn value(&self, at: usize) -> Option<&[u8]> {
-        let end = self.ends[at]?;
-        let begin = self.ends[..at].iter().rev().find_map(|end| *end).unwrap_or_default();
-        Some(&self.bytes[begin..end])
-    }
-}
-
 impl Parts {
     fn of<K: TableKey>(key: &K) -> Self {
         let (partition, clustering) = key.parts();
@@ -285,19 +274,37 @@ impl Mapping {
                 None => return Err(misfit(format!("it has no column {name}"))),
             }
         }
+        let has_others = schema.regular().count() > columns.len();
         Ok(Self {
             table: schema.id,
             orders: schema.clustering_orders(),
             has_clustering: !clustering.is_empty(),
-            has_others: schema.regular().count() > columns.len(),
+            has_others,
+            is_in_order: columns.is_sorted_by(|one, next| one < next),
             columns,
             version: schema.version,
         })
     }
 
+    /// Tells whether a record can be written column by column.
+    const fn is_plain(&self) -> bool {
+        self.is_in_order && !self.has_others && self.columns.len() <= RowWriter::COLUMNS_MAX
+    }
+
     fn cell(&self, parts: Parts) -> Result<CellKey> {
+        self.begin(parts).map(|cell| cell.to_key())
+    }
+
+    fn begin(&self, parts: Parts) -> Result<CellBuilder> {
         let Parts { key, clustering } = parts;
-        key.finish(self.table, |out| key::encode_into(out, &clustering, &self.orders))
+        key.end(self.table, |out| key::encode_into(out, &clustering, &self.orders))
+    }
+
+    /// A cell whose payload are the bytes of [`Mapping::image`], without a detour.
+    fn plain<V: Record>(&self, parts: Parts, record: &V) -> Result<CellBuilder> {
+        let mut cell = self.begin(parts)?;
+        record.put_columns(&mut RowWriter::new(cell.payload(), self.version, &self.columns));
+        Ok(cell)
     }
 
     pub(super) fn range(&self, span: &Span) -> Result<KeyRange> {
@@ -319,24 +326,15 @@ impl Mapping {
         Ok(KeyRange::clustering(self.table, &partition, lower, upper))
     }
 
-    fn image(&self, columns: &Columns) -> RowImage {
+    fn image(&self, columns: Vec<Option<Value>>) -> RowImage {
         let mut image = RowImage::new(self.version);
         image.marker = Some(Marker::default());
-        for (at, id) in self.columns.iter().enumerate() {
-            if let Some(value) = columns.value(at) {
-                image.set(*id, Column::new(Bytes::copy_from_slice(value)));
+        for (id, value) in self.columns.iter().zip(columns) {
+            if let Some(value) = value {
+                image.set(*id, Column::new(value.serialize()));
             }
         }
         image
-    }
-
-    /// The bytes of [`Mapping::image`], without a detour.
-    fn encode(&self, columns: &Columns) -> Bytes {
-        if !self.columns.is_sorted() || columns.ends.iter().any(Option::is_none) {
-            return self.image(columns).encode();
-        }
-        let value = |(at, id): (usize, &ColumnId)| (*id, columns.value(at).unwrap_or_default());
-        RowImage::encode_new(self.version, self.columns.iter().enumerate().map(value))
     }
 
     fn keep_others(&self, image: RowImage, entry: &Entry) -> Result<RowImage> {
@@ -346,6 +344,16 @@ impl Mapping {
     }
 
     fn record<V: Record>(&self, entry: &Entry) -> Result<Option<V>> {
+        if self.is_in_order {
+            let row = RowReader::new(&entry.payload)?;
+            if row.marker().is_none() && row.columns_left() == 0 {
+                return Ok(None);
+            }
+            let mut columns = RowColumns::new(row, &self.columns);
+            let record = V::take_columns(&mut columns)?;
+            columns.finish()?;
+            return Ok(Some(record));
+        }
         let image = RowImage::decode(&entry.payload)?;
         if !image.is_live() {
             return Ok(None);

@@ -29,7 +29,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use carnet_base::{CellKey, Error, KeyRange, Result, Timestamp};
+use carnet_base::{CellKey, CellKeyRef, Error, KeyRange, Result, Timestamp};
 
 use super::append::{AppendError, Appended, insert};
 use super::flush::Adopted;
@@ -173,14 +173,14 @@ impl Spill {
     /// # Errors
     ///
     /// `Unavailable` where the disk fails, `Invalid` for what is too long.
-    pub fn add<'a>(
+    pub fn add<'a, K: Into<CellKeyRef<'a>>>(
         &self,
-        writes: impl Iterator<Item = (&'a CellKey, Option<&'a [u8]>)>,
+        writes: impl Iterator<Item = (K, Option<&'a [u8]>)>,
     ) -> Result<()> {
         self.core.publication.check()?;
         let mut writer = RunWriter::begin(&self.core, self.start)?;
         for (key, payload) in writes {
-            writer.push(key.as_bytes(), payload)?;
+            writer.push(key.into().as_bytes(), payload)?;
         }
         let run = writer.finish()?;
         lock(&self.runs).extend(run);

@@ -42,11 +42,16 @@
 //!
 //! Decoding checks everything above and copies no value: columns are slices of the image.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+mod reader;
+mod writer;
 
-use crate::error::{Error, Result};
+use bytes::{BufMut, Bytes, BytesMut};
+
+pub use self::reader::{ReadColumn, RowColumns, RowReader};
+pub use self::writer::RowWriter;
+use crate::error::Result;
 use crate::ids::{ColumnId, Timestamp};
-use crate::{scratch, var_long};
+use crate::var_long;
 
 const FORMAT: u8 = 1;
 
@@ -56,9 +61,6 @@ const MARKER_EXPIRES: u8 = 0x02;
 const EXPIRES: u8 = 0x01;
 const WRITTEN_BEFORE: u8 = 0x02;
 const COLLECTION: u8 = 0x04;
-
-/// No column takes fewer bytes than this: id, flags, length.
-const COLUMN_LEN_MIN: usize = 3;
 
 /// The row marker: the row exists even without columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -223,27 +225,6 @@ impl RowImage {
         out.freeze()
     }
 
-    /// Returns the bytes of a row with a marker whose columns are all set by this version, for
-    /// good: `columns` are ids, ascending, and serialized values.
-    #[must_use]
-    pub fn encode_new<'a>(
-        schema_version: u32,
-        columns: impl ExactSizeIterator<Item = (ColumnId, &'a [u8])>,
-    ) -> Bytes {
-        let mut out = scratch::take();
-        out.put_u8(FORMAT);
-        var_long::put(&mut out, i64::from(schema_version));
-        out.put_u8(MARKED);
-        put_len(&mut out, columns.len());
-        for (id, value) in columns {
-            var_long::put(&mut out, i64::from(id.0));
-            out.put_u8(0);
-            put_len(&mut out, value.len());
-            out.put_slice(value);
-        }
-        scratch::finish(out)
-    }
-
     /// Reads an image that takes all of `bytes`; its values are slices of them.
     ///
     /// # Errors
@@ -251,25 +232,12 @@ impl RowImage {
     /// `Corrupted` where the bytes are not an image; `Unsupported` where a later version of the
     /// program wrote them.
     pub fn decode(bytes: &Bytes) -> Result<Self> {
-        let mut rest = bytes.clone();
-        match take_u8(&mut rest)? {
-            FORMAT => {}
-            0 => return Err(Error::corrupted("row image: format 0")),
-            later => {
-                return Err(Error::unsupported(format_args!("row images of format {later}")));
-            }
+        let mut reader = RowReader::new(bytes)?;
+        let mut columns = Vec::with_capacity(reader.columns_left());
+        while let Some(ReadColumn { id, value, expiry, written }) = reader.next_column()? {
+            columns.push((id, Column { value: bytes.slice_ref(value), expiry, written }));
         }
-        let schema_version = u32::try_from(take_var_long(&mut rest)?)
-            .map_err(|_| Error::corrupted("row image: the schema version is out of range"))?;
-        let marker = take_marker(&mut rest)?;
-        let columns = take_columns(&mut rest)?;
-        if !rest.is_empty() {
-            return Err(Error::corrupted(format!(
-                "row image: {} bytes behind the last column",
-                rest.len()
-            )));
-        }
-        Ok(Self { schema_version, marker, columns })
+        Ok(Self { schema_version: reader.schema_version(), marker: reader.marker(), columns })
     }
 }
 
@@ -290,80 +258,6 @@ fn put_column(out: &mut BytesMut, id: ColumnId, column: &Column) {
     }
     put_len(out, column.value.len());
     out.put_slice(&column.value);
-}
-
-fn take_marker(rest: &mut Bytes) -> Result<Option<Marker>> {
-    match take_u8(rest)? {
-        0 => Ok(None),
-        MARKED => Ok(Some(Marker { expiry: None })),
-        flags if flags == MARKED | MARKER_EXPIRES => {
-            Ok(Some(Marker { expiry: Some(take_i64(rest)?) }))
-        }
-        flags => Err(Error::corrupted(format!("row image: row flags {flags:#04x}"))),
-    }
-}
-
-fn take_columns(rest: &mut Bytes) -> Result<Vec<(ColumnId, Column)>> {
-    let count = take_var_long(rest)?;
-    let count =
-        usize::try_from(count)
-            .ok()
-            .filter(|count| *count <= rest.len() / COLUMN_LEN_MIN)
-            .ok_or_else(|| Error::corrupted(format!("row image: {count} columns cannot follow")))?;
-    let mut columns: Vec<(ColumnId, Column)> = Vec::with_capacity(count);
-    for _ in 0..count {
-        let (id, column) = take_column(rest)?;
-        if columns.last().is_some_and(|(last, _)| *last >= id) {
-            return Err(Error::corrupted(format!("row image: column {id} is out of order")));
-        }
-        columns.push((id, column));
-    }
-    Ok(columns)
-}
-
-fn take_column(rest: &mut Bytes) -> Result<(ColumnId, Column)> {
-    let id = u16::try_from(take_var_long(rest)?)
-        .map_err(|_| Error::corrupted("row image: a column id is out of range"))?;
-    let flags = take_u8(rest)?;
-    if flags & COLLECTION != 0 {
-        return Err(Error::unsupported("collections in row images"));
-    }
-    if flags & !(EXPIRES | WRITTEN_BEFORE) != 0 {
-        return Err(Error::corrupted(format!("row image: flags {flags:#04x} of column {id}")));
-    }
-    let expiry = if flags & EXPIRES == 0 { None } else { Some(take_i64(rest)?) };
-    let written = if flags & WRITTEN_BEFORE == 0 { None } else { Some(take_timestamp(rest)?) };
-    let value = usize::try_from(take_var_long(rest)?)
-        .ok()
-        .filter(|len| *len <= rest.len())
-        .map(|len| rest.split_to(len))
-        .ok_or_else(truncated)?;
-    Ok((ColumnId(id), Column { value, expiry, written }))
-}
-
-fn take_timestamp(rest: &mut Bytes) -> Result<Timestamp> {
-    Timestamp::new(take_var_long(rest)?)
-        .ok_or_else(|| Error::corrupted("row image: a timestamp is out of range"))
-}
-
-fn take_u8(rest: &mut Bytes) -> Result<u8> {
-    rest.try_get_u8().map_err(|_| truncated())
-}
-
-fn take_i64(rest: &mut Bytes) -> Result<i64> {
-    rest.try_get_i64().map_err(|_| truncated())
-}
-
-fn take_var_long(rest: &mut Bytes) -> Result<u64> {
-    let mut left = rest.as_ref();
-    let value = var_long::take_unsigned(&mut left)?;
-    let taken = rest.len() - left.len();
-    rest.advance(taken);
-    Ok(value)
-}
-
-fn truncated() -> Error {
-    Error::corrupted("row image: the bytes end too early")
 }
 
 #[cfg(test)]
@@ -519,15 +413,5 @@ mod tests {
         assert_eq!(written(2), Some(at(5)), "set by an older one still");
         assert_eq!(written(3), Some(at(10)));
         assert_eq!(merged.column(ColumnId(3)).unwrap().expiry, Some(99));
-    }
-
-    #[test]
-    fn a_new_row_is_encoded_as_its_image_is() {
-        let columns = [(ColumnId(2), &b"two"[..]), (ColumnId(300), &b""[..])];
-        let mut image = RowImage { marker: Some(Marker::default()), ..RowImage::new(9) };
-        for (id, value) in columns {
-            image.set(id, Column::new(Bytes::copy_from_slice(value)));
-        }
-        assert_eq!(RowImage::encode_new(9, columns.into_iter()), image.encode());
     }
 }

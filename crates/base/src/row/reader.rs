@@ -1,0 +1,269 @@
+//! Reading a row image where it lies.
+
+use bytes::Buf;
+
+use super::{COLLECTION, EXPIRES, FORMAT, MARKED, MARKER_EXPIRES, Marker, WRITTEN_BEFORE};
+use crate::error::{Error, Result};
+use crate::ids::{ColumnId, Timestamp};
+use crate::var_long;
+
+/// No column takes fewer bytes than this: id, flags, length.
+const COLUMN_LEN_MIN: usize = 3;
+
+/// Reads the columns of an image one after the other, and takes no memory for them.
+#[derive(Clone, Debug)]
+pub struct RowReader<'a> {
+    schema_version: u32,
+    marker: Option<Marker>,
+    rest: &'a [u8],
+    columns_left: usize,
+    last: Option<ColumnId>,
+}
+
+/// A column that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadColumn<'a> {
+    /// Its id.
+    pub id: ColumnId,
+    /// The value as Cassandra serializes it.
+    pub value: &'a [u8],
+    /// As [`Column::expiry`](super::Column::expiry).
+    pub expiry: Option<i64>,
+    /// As [`Column::written`](super::Column::written).
+    pub written: Option<Timestamp>,
+}
+
+impl<'a> RowReader<'a> {
+    /// Reads what stands before the columns of an image that takes all of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// As [`RowImage::decode`](super::RowImage::decode).
+    pub fn new(bytes: &'a [u8]) -> Result<Self> {
+        let mut rest = bytes;
+        match take_u8(&mut rest)? {
+            FORMAT => {}
+            0 => return Err(Error::corrupted("row image: format 0")),
+            later => {
+                return Err(Error::unsupported(format_args!("row images of format {later}")));
+            }
+        }
+        let schema_version = u32::try_from(var_long::take_unsigned(&mut rest)?)
+            .map_err(|_| Error::corrupted("row image: the schema version is out of range"))?;
+        let marker = take_marker(&mut rest)?;
+        let count = var_long::take_unsigned(&mut rest)?;
+        let columns_left = usize::try_from(count)
+            .ok()
+            .filter(|count| *count <= rest.len() / COLUMN_LEN_MIN)
+            .ok_or_else(|| Error::corrupted(format!("row image: {count} columns cannot follow")))?;
+        Ok(Self { schema_version, marker, rest, columns_left, last: None })
+    }
+
+    /// The schema version that the image was written under.
+    #[must_use]
+    pub const fn schema_version(&self) -> u32 {
+        self.schema_version
+    }
+
+    /// The row marker, where the row has one.
+    #[must_use]
+    pub const fn marker(&self) -> Option<Marker> {
+        self.marker
+    }
+
+    /// How many columns follow.
+    #[must_use]
+    pub const fn columns_left(&self) -> usize {
+        self.columns_left
+    }
+
+    /// Reads the next column; `None` is the image's end.
+    ///
+    /// # Errors
+    ///
+    /// As [`RowReader::new`].
+    pub fn next_column(&mut self) -> Result<Option<ReadColumn<'a>>> {
+        if self.columns_left == 0 {
+            return match self.rest.len() {
+                0 => Ok(None),
+                len => {
+                    Err(Error::corrupted(format!("row image: {len} bytes behind the last column")))
+                }
+            };
+        }
+        let column = take_column(&mut self.rest)?;
+        if self.last.is_some_and(|last| last >= column.id) {
+            let id = column.id;
+            return Err(Error::corrupted(format!("row image: column {id} is out of order")));
+        }
+        self.last = Some(column.id);
+        self.columns_left -= 1;
+        Ok(Some(column))
+    }
+}
+
+/// Reads the values of some columns of an image.
+///
+/// ```
+/// use carnet_base::row::{Column, RowColumns, RowImage, RowReader};
+/// use carnet_base::ColumnId;
+///
+/// let mut image = RowImage::new(1);
+/// image.set(ColumnId(3), Column::new("three"));
+/// let bytes = image.encode();
+/// let ids = [ColumnId(2), ColumnId(3)];
+/// let mut columns = RowColumns::new(RowReader::new(&bytes)?, &ids);
+/// assert_eq!(columns.take()?, None);
+/// assert_eq!(columns.take()?, Some(&b"three"[..]));
+/// columns.finish()?;
+/// # Ok::<_, carnet_base::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RowColumns<'a> {
+    reader: RowReader<'a>,
+    ids: std::slice::Iter<'a, ColumnId>,
+    /// It was read on the way to one that is not there.
+    next: Option<ReadColumn<'a>>,
+}
+
+impl<'a> RowColumns<'a> {
+    /// Reads columns whose ids ascend.
+    #[must_use]
+    pub fn new(reader: RowReader<'a>, ids: &'a [ColumnId]) -> Self {
+        debug_assert!(ids.is_sorted(), "{ids:?}");
+        Self { reader, ids: ids.iter(), next: None }
+    }
+
+    /// Reads the value of the next of the columns; `None` is null.
+    ///
+    /// # Errors
+    ///
+    /// As [`RowReader::next_column`].
+    ///
+    /// # Panics
+    ///
+    /// Where there are no more.
+    pub fn take(&mut self) -> Result<Option<&'a [u8]>> {
+        let id = *self.ids.next().expect("each column has an id");
+        loop {
+            let column = match self.next.take() {
+                Some(column) => column,
+                None => match self.reader.next_column()? {
+                    Some(column) => column,
+                    None => return Ok(None),
+                },
+            };
+            if column.id == id {
+                return Ok(Some(column.value));
+            }
+            if column.id > id {
+                self.next = Some(column);
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Sees to it that the rest is what an image ends with.
+    ///
+    /// # Errors
+    ///
+    /// As [`RowReader::next_column`].
+    pub fn finish(mut self) -> Result<()> {
+        while self.reader.next_column()?.is_some() {}
+        Ok(())
+    }
+}
+
+fn take_marker(rest: &mut &[u8]) -> Result<Option<Marker>> {
+    match take_u8(rest)? {
+        0 => Ok(None),
+        MARKED => Ok(Some(Marker { expiry: None })),
+        flags if flags == MARKED | MARKER_EXPIRES => {
+            Ok(Some(Marker { expiry: Some(take_i64(rest)?) }))
+        }
+        flags => Err(Error::corrupted(format!("row image: row flags {flags:#04x}"))),
+    }
+}
+
+fn take_column<'a>(rest: &mut &'a [u8]) -> Result<ReadColumn<'a>> {
+    let id = u16::try_from(var_long::take_unsigned(rest)?)
+        .map_err(|_| Error::corrupted("row image: a column id is out of range"))?;
+    let flags = take_u8(rest)?;
+    if flags & COLLECTION != 0 {
+        return Err(Error::unsupported("collections in row images"));
+    }
+    if flags & !(EXPIRES | WRITTEN_BEFORE) != 0 {
+        return Err(Error::corrupted(format!("row image: flags {flags:#04x} of column {id}")));
+    }
+    let expiry = if flags & EXPIRES == 0 { None } else { Some(take_i64(rest)?) };
+    let written = if flags & WRITTEN_BEFORE == 0 { None } else { Some(take_timestamp(rest)?) };
+    let len = var_long::take_unsigned(rest)?;
+    let value = usize::try_from(len).ok().and_then(|len| rest.split_off(..len));
+    let value = value.ok_or_else(truncated)?;
+    Ok(ReadColumn { id: ColumnId(id), value, expiry, written })
+}
+
+fn take_timestamp(rest: &mut &[u8]) -> Result<Timestamp> {
+    Timestamp::new(var_long::take_unsigned(rest)?)
+        .ok_or_else(|| Error::corrupted("row image: a timestamp is out of range"))
+}
+
+fn take_u8(rest: &mut &[u8]) -> Result<u8> {
+    rest.try_get_u8().map_err(|_| truncated())
+}
+
+fn take_i64(rest: &mut &[u8]) -> Result<i64> {
+    rest.try_get_i64().map_err(|_| truncated())
+}
+
+fn truncated() -> Error {
+    Error::corrupted("row image: the bytes end too early")
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::collection::{btree_map, vec};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::row::{Column, RowImage};
+
+    proptest! {
+        #[test]
+        fn some_columns_are_what_the_image_has(
+            columns in btree_map(0..12_u16, vec(any::<u8>(), 0..3), 0..8),
+            asked in proptest::collection::btree_set(0..12_u16, 0..8),
+        ) {
+            let mut image = RowImage::new(1);
+            for (id, value) in columns {
+                image.set(ColumnId(id), Column::new(Bytes::from(value)));
+            }
+            let bytes = image.encode();
+            let ids: Vec<ColumnId> = asked.into_iter().map(ColumnId).collect();
+            let mut read = RowColumns::new(RowReader::new(&bytes).unwrap(), &ids);
+            for id in &ids {
+                let value = image.value(*id).map(|value| &value[..]);
+                prop_assert_eq!(read.take().unwrap(), value);
+            }
+            read.finish().unwrap();
+        }
+    }
+
+    #[test]
+    fn what_nobody_asked_for_is_read_to_the_end() {
+        let mut image = RowImage::new(1);
+        image.set(ColumnId(1), Column::new("one"));
+        image.set(ColumnId(2), Column::new("two"));
+        let bytes = image.encode();
+        let ids = [ColumnId(1)];
+        let read = |bytes: &[u8]| {
+            let mut columns = RowColumns::new(RowReader::new(bytes)?, &ids);
+            columns.take()?;
+            columns.finish()
+        };
+        read(&bytes).unwrap();
+        assert!(read(&[&bytes[..], b"x"].concat()).is_err(), "a byte too many");
+        assert!(read(&bytes[..bytes.len() - 1]).is_err(), "a byte is missing");
+    }
+}
