@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use carnet_base::Timestamp;
-use shuttle::scheduler::RandomScheduler;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, thread};
 
 use crate::snapshots::Snapshots;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Draws `CARNET_SCHEDULES` schedules, or some, from `CARNET_SEED`, or one.
+/// Draws `CARNET_SCHEDULES` schedules of each kind, or some, from `CARNET_SEED`, or one.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let number = |name, or| match std::env::var(name) {
         Ok(number) => number.parse().unwrap(),
@@ -23,8 +23,16 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     println!("replay: CARNET_SEED={seed} CARNET_SCHEDULES={schedules}");
     let mut config = Config::new();
     config.silence_warnings = true;
-    let scheduler = RandomScheduler::new_from_seed(seed, usize::try_from(schedules).unwrap());
-    Runner::new(scheduler, config).run(model);
+    let (schedules, model) = (usize::try_from(schedules).unwrap(), Arc::new(model));
+    let random = RandomScheduler::new_from_seed(seed, schedules);
+    Runner::new(random, config.clone()).run({
+        let model = Arc::clone(&model);
+        move || model()
+    });
+    // Few changes of threads at few places: one thread may do all that it does between two steps of
+    // another, which drawn step by step happens next to never.
+    let few_changes = PctScheduler::new_from_seed(seed, 3, schedules);
+    Runner::new(few_changes, config).run(move || model());
 }
 
 fn at(number: u64) -> Timestamp {

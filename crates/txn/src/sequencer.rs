@@ -1,7 +1,6 @@
 //! The order of a database in one process: its clock, its active snapshots, and its decisions.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use carnet_base::{Error, ErrorKind, Result, Timestamp};
@@ -9,6 +8,8 @@ use carnet_store::{BeginKind, Begun, Claim, CommitOrder, Life};
 
 use crate::conflict::{ConflictState, DEFAULT_BYTES_MAX, Refusal};
 use crate::snapshots::Snapshots;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 
 /// When to come back if the clock has caught up with its bound. Raising it is one small write.
 const BOUND_RETRY: Duration = Duration::from_millis(10);

@@ -22,7 +22,7 @@ use carnet_base::{Error, ErrorKind, Result, Timestamp, stripe};
 use carnet_store::Slot;
 
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, spin_loop};
 
 /// Of a model so few that its threads also meet in what comes behind them.
 const SLOTS: usize = if cfg!(shuttle) { 2 } else { 128 };
@@ -165,7 +165,7 @@ impl Snapshots {
         self.each(|entry| {
             let mut theirs = entry.start.load(Ordering::SeqCst);
             while theirs == DRAWING {
-                std::hint::spin_loop();
+                spin_loop();
                 theirs = entry.start.load(Ordering::Acquire);
             }
             found |= theirs & !DECIDED == start.get();
