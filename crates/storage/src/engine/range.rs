@@ -237,6 +237,29 @@ impl Cover {
     }
 }
 
+/// How many versions the runs of a merge have: of what a page wants each is taken to hold as large a
+/// part as it has of all versions, so that not every one reads ahead for the whole page.
+struct Shares {
+    versions: u64,
+}
+
+impl Shares {
+    fn of(runs: &[Vec<Arc<Table>>]) -> Self {
+        Self { versions: runs.iter().map(|run| Self::versions(run)).sum() }
+    }
+
+    fn versions(run: &[Arc<Table>]) -> u64 {
+        run.iter().map(|table| table.statistics().versions).sum()
+    }
+
+    /// The part of so many cells that a run is taken to hold; at least one.
+    fn of_run(&self, run: &[Arc<Table>], cells: usize) -> usize {
+        let part = u128::from(Self::versions(run)) * cells as u128;
+        let part = part.div_ceil(u128::from(self.versions.max(1)));
+        usize::try_from(part).unwrap_or(cells).max(1)
+    }
+}
+
 /// All sources of a range, newest first. They are few: the least key is found by looking at each.
 struct Merge<'a> {
     permits: &'a Permits,
@@ -270,17 +293,21 @@ impl<'a> Merge<'a> {
                 sources.push(Source::Memtable(cursor));
             }
         }
-        for mut run in view.runs(&range) {
+        let mut runs = view.runs(&range);
+        for run in &mut runs {
             run.retain(|table| table.overlaps(&walk.lower, walk.upper.as_deref(), read));
+        }
+        let shares = Shares::of(&runs);
+        for mut run in runs {
+            let cells_wanted = walk.cells_wanted.map(|cells| shares.of_run(&run, cells));
+            let walk = Walk { cells_wanted, ..walk.clone() };
             let has_covers = |table: &&Arc<Table>| !table.range_tombstones().is_empty();
             covers
                 .extend(run.iter().filter(has_covers).map(|table| Cover::Table(Arc::clone(table))));
             if reverse {
                 run.reverse();
             }
-            sources.extend(
-                RunCursor::new(run.into(), walk.clone()).map(|run| Source::Run(Box::new(run))),
-            );
+            sources.extend(RunCursor::new(run.into(), walk).map(|run| Source::Run(Box::new(run))));
         }
         let (permits, leaving) = (&core.permits, Vec::new());
         Self { permits, permit: None, page_bytes: 0, sources, covers, read, reverse, leaving }

@@ -116,37 +116,69 @@ fn nothing_is_published_before_it_is_synced() {
     assert_eq!(disk.syncs(), syncs + 1);
 }
 
+/// A cell of one wide partition.
+fn wide(number: u64) -> CellKey {
+    let partition = PartitionKey::new(b"wide".to_vec());
+    CellKey::new(TableId(1), &partition, number.to_be_bytes())
+}
+
+/// Writes cells of 1 KiB, which do not compress, fifty at a time.
+fn put_wide(engine: &Engine, numbers: impl Iterator<Item = u64>) {
+    let mut rng = SeededRng::new(1);
+    let mut payload = || (0..128).flat_map(|_| rng.next_u64().to_le_bytes()).collect::<Vec<u8>>();
+    let cells: Vec<_> = numbers.map(|number| (wide(number), payload())).collect();
+    for cells in cells.chunks(50) {
+        let puts = cells.iter().map(|(key, payload)| Mutation::put_or_delete(key, Some(payload)));
+        let start = engine.published().get() + 1;
+        let prepared = engine.prepare(time(start), puts).unwrap();
+        let appended = engine.append(prepared, || Ok::<_, Error>(time(start + 1))).unwrap();
+        block_on(appended).unwrap();
+    }
+}
+
 #[test]
 fn a_page_reads_about_as_much_as_it_returns_and_seldom() {
     let disk = SimDisk::new(1);
     let durability = Durability::None;
     let options = Options { durability, cache_bytes: 1, ..Options::default() };
     let engine = open(&disk, &ThreadSpawn, options);
-    let partition = PartitionKey::new(b"wide".to_vec());
-    let cell = |number: u64| CellKey::new(TableId(1), &partition, number.to_be_bytes());
-    let mut rng = SeededRng::new(1);
-    for number in 1..=5_000 {
-        let payload: Vec<u8> = (0..128).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
-        let key = cell(number);
-        let put = Mutation::put_or_delete(&key, Some(&payload));
-        let prepared = engine.prepare(time(2 * number), [put]).unwrap();
-        let appended = engine.append(prepared, || Ok::<_, Error>(time(2 * number + 1))).unwrap();
-        block_on(appended).unwrap();
-    }
+    put_wide(&engine, 1..=5_000);
     engine.flush().unwrap();
-    let range = KeyRange::partition(TableId(1), &partition);
+    let range = KeyRange::partition(TableId(1), &wide(0).partition());
     for (reverse, cells) in [(false, 100), (true, 100), (false, 3), (true, 3)] {
         let before = engine.metrics();
         let limit = PageLimit { cells, bytes: usize::MAX };
-        let from = range.after(cell(2_500), reverse);
+        let from = range.after(wide(2_500), reverse);
         let page = block_on(engine.range(&from, Timestamp::MAX, reverse, limit)).unwrap();
         assert_eq!(page.cells.len(), cells);
         let after = engine.metrics();
         let reads = after.block_reads - before.block_reads;
-        assert!(reads <= 5, "{reads} reads for {cells} cells, {reverse}");
+        assert!(reads <= 3, "{reads} reads for {cells} cells, {reverse}");
         let blocks = reads + after.block_reads_ahead - before.block_reads_ahead;
         // Three cells and a bit fit into a block.
         assert!(blocks <= cells as u64 / 3 + 10, "{blocks} blocks for {cells} cells, {reverse}");
+    }
+}
+
+/// Each of them reads for its part of the page, and not for the whole.
+#[test]
+fn the_runs_of_a_page_share_what_is_read_ahead() {
+    let disk = SimDisk::new(1);
+    let options = Options { durability: Durability::None, cache_bytes: 1, ..Options::default() };
+    let engine = open(&disk, &ThreadSpawn, options);
+    for run in 0..3 {
+        put_wide(&engine, (run..3_000).step_by(3));
+        engine.flush().unwrap();
+    }
+    let range = KeyRange::partition(TableId(1), &wide(0).partition());
+    for reverse in [false, true] {
+        let before = disk.read_bytes();
+        let limit = PageLimit { cells: 100, bytes: usize::MAX };
+        let from = range.after(wide(1_500), reverse);
+        let page = block_on(engine.range(&from, Timestamp::MAX, reverse, limit)).unwrap();
+        assert_eq!(page.cells.len(), 100);
+        let kib = (disk.read_bytes() - before) / 1024;
+        assert!((100..150).contains(&kib), "{kib} KiB for 100 of 1 KiB, {reverse}");
     }
 }
 

@@ -13,9 +13,8 @@ use super::table::Table;
 use crate::cache::Kind;
 use crate::metrics::add;
 
-/// The first piece that is read ahead, and the longest; each is so many times as long as the one
-/// before. A page of a hundred rows of 1 KiB takes 4.9 reads so; it took 7.5 where two blocks were read
-/// by themselves first, and pieces began with 16 KiB and doubled.
+/// The first piece that is read ahead of a walk that does not know how much it wants, or is mistaken,
+/// and the longest; each is so many times as long as the one before.
 const FIRST_BYTES: u32 = 32 << 10;
 const GROWTH: u32 = 4;
 pub(crate) const AHEAD_BYTES: u32 = 128 << 10;
@@ -23,8 +22,8 @@ pub(crate) const AHEAD_BYTES: u32 = 128 << 10;
 /// The piece of the file that was read ahead.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// The longest piece that may be read next; 0 where one block is to be read first, so that short
-    /// walks read nothing in vain.
+    /// The longest piece that may be read next; 0 where one block is to be read by itself, so that
+    /// short walks read nothing in vain.
     window: u32,
     /// The blocks that the walk came to, whole: how long a version is here.
     seen_bytes: u64,
@@ -78,7 +77,12 @@ impl Ahead {
             add(&table.cache.counters().block_reads_ahead, 1);
             return decode(table, walk, place, &bytes);
         }
-        let span = self.span(walk, index, slot, self.window.min(self.rest(walk)));
+        let bytes_max = match (self.seen_versions, walk.cells_wanted) {
+            // What was before the walk's bound in its first block comes on top.
+            (0, Some(_)) => AHEAD_BYTES.min(self.rest(table, walk).saturating_add(place.len)),
+            _ => self.window.min(self.rest(table, walk)),
+        };
+        let span = self.span(walk, index, slot, bytes_max);
         self.window = self.window.saturating_mul(GROWTH).clamp(FIRST_BYTES, AHEAD_BYTES);
         if span.len > place.len {
             // A walk holds one piece at a time.
@@ -94,16 +98,20 @@ impl Ahead {
     }
 
     /// How many bytes it makes sense to read in one piece: what the walk would still take if it found
-    /// all that it wants here, and versions were as long as those that it has seen. Where it has
-    /// passed as many as it wants, a few more; where twice as many, as much as can be, because most
-    /// that lies here is not wanted.
-    fn rest(&self, walk: &Walk) -> u32 {
+    /// all that it wants here, and versions were as long as those that it has seen, or before the first
+    /// block as all of the table are. Where it has passed as many as it wants, a few more; where twice
+    /// as many, as much as can be, because most that lies here is not wanted.
+    fn rest(&self, table: &Table, walk: &Walk) -> u32 {
         let Some(cells) = walk.cells_wanted.map(|cells| cells as u64) else { return u32::MAX };
         if self.passed > cells.saturating_mul(2) {
             return u32::MAX;
         }
         let versions = cells.saturating_sub(self.passed).max(self.passed / 4);
-        let bytes = versions.saturating_mul(self.seen_bytes) / self.seen_versions.max(1);
+        let (seen_bytes, seen_versions) = match self.seen_versions {
+            0 => (table.footer.index, table.statistics().versions),
+            seen => (self.seen_bytes, seen),
+        };
+        let bytes = versions.saturating_mul(seen_bytes) / seen_versions.max(1);
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 

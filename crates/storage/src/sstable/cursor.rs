@@ -12,9 +12,11 @@
 //! whether a neighbour holds only versions of a key that it has handed out already: such blocks
 //! are passed over.
 //!
-//! **Reading ahead.** A cursor holds one block and one index page. Where a second block in a row is
-//! not in the cache it reads those that follow in one piece, more each time up to [`AHEAD_BYTES`] and
-//! to what the walk is known to want: blocks adjoin, so that this is one read, and in reverse too.
+//! **Reading ahead.** A cursor holds one block and one index page. A walk that says how much it wants
+//! has that read in one piece, from the first block on that is not in the cache, as long as versions
+//! of this table are on average. Another reads one block, and where a second in a row is not in the
+//! cache those that follow in one piece, more each time up to [`AHEAD_BYTES`]. Blocks adjoin, so that
+//! this is one read, and in reverse too.
 
 use std::sync::Arc;
 

@@ -115,6 +115,12 @@ impl SimDisk {
         lock(&self.0.state).counts[kind as usize]
     }
 
+    /// Returns how many bytes were read.
+    #[must_use]
+    pub fn read_bytes(&self) -> u64 {
+        lock(&self.0.state).read_bytes
+    }
+
     /// Returns how many reads there were that another disk would do on the thread that asked for
     /// them, because it [waits for nothing else](waits_for_one).
     #[must_use]
@@ -249,6 +255,7 @@ impl SimDisk {
             names,
             unsynced_names: Vec::new(),
             counts: [0; Kind::ALL.len()],
+            read_bytes: 0,
             reads_on_caller: 0,
             trouble: Trouble::default(),
             locked: false,

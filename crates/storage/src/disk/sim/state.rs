@@ -16,6 +16,7 @@ pub(super) struct State {
     pub(super) unsynced_names: Vec<NameChange>,
     /// Of operations, by kind.
     pub(super) counts: [u64; Kind::ALL.len()],
+    pub(super) read_bytes: u64,
     pub(super) reads_on_caller: u64,
     pub(super) trouble: Trouble,
     pub(super) locked: bool,
@@ -102,7 +103,9 @@ impl State {
     pub(super) fn read(&mut self, file: usize, offset: u64, len: usize) -> io::Result<Bytes> {
         self.atomically(Kind::Read, |state| {
             let rest = state.files[file].current.get(place(offset)?..).unwrap_or_default();
-            Ok(Bytes::copy_from_slice(&rest[..rest.len().min(len)]))
+            let len = rest.len().min(len);
+            state.read_bytes += len as u64;
+            Ok(Bytes::copy_from_slice(&rest[..len]))
         })
     }
 
