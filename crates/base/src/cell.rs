@@ -26,6 +26,7 @@
 //! In a table with clustering columns the empty clustering key is reserved for the cell of the
 //! static columns, which therefore sorts first in its partition.
 
+use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Bound;
@@ -263,7 +264,7 @@ impl fmt::Debug for CellKey {
     }
 }
 
-/// The key of a cell that lies in memory of another's.
+/// A cell key that borrows its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CellKeyRef<'a>(&'a [u8]);
 
@@ -326,6 +327,13 @@ impl<'a> CellKeyRef<'a> {
     fn prefix_len(self) -> usize {
         let [.., high, low] = *self.frame();
         FRAME_BYTES + usize::from(u16::from_be_bytes([high, low]))
+    }
+}
+
+/// The bytes are compared and hashed as the key is.
+impl Borrow<[u8]> for CellKey {
+    fn borrow(&self) -> &[u8] {
+        &self.0
     }
 }
 

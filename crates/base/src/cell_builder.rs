@@ -74,7 +74,8 @@ impl CellKeyBuilder {
         clustering: impl FnOnce(&mut BytesMut) -> Result<()>,
     ) -> Result<CellBuilder> {
         let Self(mut bytes) = self;
-        let len = u16::try_from(bytes.len() - FRAME_BYTES).expect("its length was checked");
+        let len = u16::try_from(bytes.len() - FRAME_BYTES)
+            .expect("a partition key has at most LEN_MAX bytes");
         let mut frame = &mut bytes[..FRAME_BYTES];
         frame.put_u32(table.0);
         frame.put_u64(ordered(token));

@@ -1,7 +1,5 @@
-//! A buffer that each thread keeps, for short bytes whose length is known only once they are there.
-//!
-//! Bytes that are kept should take memory of their own length: `BytesMut::freeze` with room to
-//! spare allocates a second time for its bookkeeping, and both pieces live as long as the bytes.
+//! A buffer that each thread keeps, for short bytes whose length is known only once they are there,
+//! and which are then copied to where they stay.
 
 use std::cell::Cell;
 
@@ -16,7 +14,9 @@ thread_local! {
 
 /// Takes the thread's buffer, empty.
 pub(crate) fn take() -> BytesMut {
-    let mut buffer = KEPT.take().unwrap_or_else(|| BytesMut::with_capacity(256));
+    // A thread that ends keeps none.
+    let kept = KEPT.try_with(Cell::take).ok().flatten();
+    let mut buffer = kept.unwrap_or_else(|| BytesMut::with_capacity(256));
     buffer.clear();
     buffer
 }
@@ -24,6 +24,6 @@ pub(crate) fn take() -> BytesMut {
 /// Gives a buffer back to the thread.
 pub(crate) fn give(buffer: BytesMut) {
     if buffer.capacity() <= KEPT_BYTES_MAX {
-        KEPT.set(Some(buffer));
+        let _ = KEPT.try_with(|kept| kept.set(Some(buffer)));
     }
 }

@@ -12,8 +12,9 @@ use carnet_store_local::LocalStore;
 use crate::cluster::AnyCluster;
 
 /// One of the stores. An enum, since a trait whose methods return futures makes no trait object.
-/// Clones are the same one.
+/// Clones are the same one, each alone in its cache line when it is counted.
 #[derive(Clone)]
+#[repr(align(64))]
 pub(crate) enum AnyStore {
     Local(Arc<LocalStore>),
     Memory(Arc<MemoryStore>),

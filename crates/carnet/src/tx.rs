@@ -301,26 +301,22 @@ pub trait Handle: sealed::Sealed + Clone {
     /// Returns the transaction.
     fn tx(&self) -> &Tx;
 
-    /// Makes a call that may be over without waiting, and returns `None` where it is not; and
-    /// without making it where calls do nothing until they are awaited.
-    fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<Self::Out<'a, T>>;
-
     /// Runs a call the way this handle does.
     fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> Self::Out<'a, T>;
 }
 
 /// What data is written through: a [`Tx`] or a [`SyncTx`].
-pub trait WriteHandle: Handle {}
+pub trait WriteHandle: Handle {
+    /// Makes a call that may need no wait; `None` where it would, and where calls are lazy, which then
+    /// is not made.
+    fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<Self::Out<'a, T>>;
+}
 
 impl Handle for Tx {
     type Out<'a, T: Send + 'a> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
     fn tx(&self) -> &Tx {
         self
-    }
-
-    fn at_once<'a, T: Send + 'a>(_: impl FnOnce() -> Option<T>) -> Option<Self::Out<'a, T>> {
-        None
     }
 
     fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> Self::Out<'a, T> {
@@ -335,10 +331,6 @@ impl Handle for SyncTx {
         &self.0
     }
 
-    fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<T> {
-        call()
-    }
-
     fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> T {
         block_on_one(call)
     }
@@ -351,14 +343,19 @@ impl Handle for Snapshot {
         &self.0
     }
 
-    fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<T> {
-        call()
-    }
-
     fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> T {
         block_on_one(call)
     }
 }
 
-impl WriteHandle for Tx {}
-impl WriteHandle for SyncTx {}
+impl WriteHandle for Tx {
+    fn at_once<'a, T: Send + 'a>(_: impl FnOnce() -> Option<T>) -> Option<Self::Out<'a, T>> {
+        None
+    }
+}
+
+impl WriteHandle for SyncTx {
+    fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<T> {
+        call()
+    }
+}

@@ -129,11 +129,11 @@ impl State {
     }
 
     fn commit(&mut self, request: CommitRequest) -> Result<Timestamp> {
-        let (start, writes) = (request.start, request.writes.clone());
-        let drops = request.drops.clone();
-        let commit = self.order.decide(&mut request.into_claim())?;
-        for table in drops {
-            let Some(bounds) = KeyRange::table(table).map_bounds() else { continue };
+        let (mut claim, writes) = request.into_parts();
+        let start = claim.start;
+        let commit = self.order.decide(&mut claim)?;
+        for table in &claim.drops {
+            let Some(bounds) = KeyRange::table(*table).map_bounds() else { continue };
             for (_, versions) in self.cells.range_mut(bounds) {
                 versions.insert(start, Stored { commit: None, payload: None });
             }

@@ -34,7 +34,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Tells whether so much may be written, and all of it is in memory that is there.
+    /// Tells whether so much may be written, and all of it stays in memory.
     pub(crate) const fn hold(&self, written: &Written) -> bool {
         written.bytes + written.spilled_bytes <= self.write_bytes
             && written.cells + written.spilled_cells <= self.write_cells

@@ -427,7 +427,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         }
         limits::check(key, payload)?;
         let mut state = inner.open()?;
-        let bytes = Writes::bytes_as(key, payload);
+        let bytes = Writes::weight(key, payload);
         // What is far from every limit is not counted to the byte.
         if inner.limits.hold(&state.grown(bytes)) {
             return Ok(state);

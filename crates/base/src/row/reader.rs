@@ -130,7 +130,7 @@ impl<'a> RowColumns<'a> {
     /// Reads columns whose ids ascend.
     #[must_use]
     pub fn new(reader: RowReader<'a>, ids: &'a [ColumnId]) -> Self {
-        debug_assert!(ids.is_sorted(), "{ids:?}");
+        debug_assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
         Self { reader, ids: ids.iter(), next: None }
     }
 

@@ -21,9 +21,14 @@ impl<'a> RowWriter<'a> {
     pub const COLUMNS_MAX: usize = 0x7f;
 
     /// Begins an image at the end of a buffer, of columns whose ids ascend.
+    ///
+    /// # Panics
+    ///
+    /// Where there are more than [`RowWriter::COLUMNS_MAX`].
     #[must_use]
     pub fn new(out: &'a mut BytesMut, schema_version: u32, ids: &'a [ColumnId]) -> Self {
-        debug_assert!(ids.is_sorted() && ids.len() <= Self::COLUMNS_MAX, "{ids:?}");
+        assert!(ids.len() <= Self::COLUMNS_MAX, "{} columns are too many", ids.len());
+        debug_assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
         out.put_u8(FORMAT);
         var_long::put(out, i64::from(schema_version));
         out.put_u8(MARKED);

@@ -12,8 +12,9 @@ const PLACES: usize = 64;
 
 /// The store and the cache of schemas, counted once for each place.
 ///
-/// Each transaction counts both up and down. Counts that all threads shared would pass from core to
-/// core at each of them.
+/// Each transaction counts both up and down. Counts that all threads shared, or that lay in one cache
+/// line, would pass from core to core at each of them.
+#[repr(align(64))]
 pub(crate) struct Near {
     pub(super) store: Arc<AnyStore>,
     pub(crate) schemas: Arc<SchemaCache>,

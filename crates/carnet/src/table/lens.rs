@@ -63,7 +63,7 @@ impl<T> Lens<T> {
         make: impl Fn(&TableSchema) -> Result<T> + Send,
     ) -> Result<View<T>> {
         if let Some((view, cell)) = self.current(tx) {
-            // Of what a snapshot sees nothing depends on any commit.
+            // What only reads commits nothing that could depend on the schema.
             if tx.start_timestamp().is_some() {
                 tx.guard_hash(cell)?;
             }

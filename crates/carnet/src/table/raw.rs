@@ -19,6 +19,9 @@ use crate::catalog::{TableKind, TableSchema};
 use crate::db::Db;
 use crate::tx::{Handle, Snapshot, SyncTx, Tx, WriteHandle};
 
+/// A value is copied together with its key up to this length.
+const SMALL_BYTES: usize = 16 << 10;
+
 /// Cells in one read to the store, unless told otherwise.
 const DEFAULT_PAGE_CELLS: usize = 100;
 
@@ -112,7 +115,8 @@ impl RawTable {
     ) -> H::Out<'a, Result<()>> {
         let (key, value, tx) = (key.as_ref(), value.as_ref(), handle.tx());
         let put = H::at_once(|| {
-            let (id, schema) = self.lens.current(tx)?;
+            // A large one is copied once, into memory of its own.
+            let (id, schema) = self.lens.current(tx).filter(|_| value.len() <= SMALL_BYTES)?;
             let mut cell = CellBuilder::of(*id, &partition(), key);
             cell.payload().extend_from_slice(value);
             Some(tx.put_guarded(schema, &cell))

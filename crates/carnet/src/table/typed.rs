@@ -346,13 +346,11 @@ impl Mapping {
     fn record<V: Record>(&self, entry: &Entry) -> Result<Option<V>> {
         if self.is_in_order {
             let row = RowReader::new(&entry.payload)?;
-            if row.marker().is_none() && row.columns_left() == 0 {
-                return Ok(None);
-            }
+            let is_live = row.marker().is_some() || row.columns_left() > 0;
             let mut columns = RowColumns::new(row, &self.columns);
-            let record = V::take_columns(&mut columns)?;
+            let record = is_live.then(|| V::take_columns(&mut columns)).transpose()?;
             columns.finish()?;
-            return Ok(Some(record));
+            return Ok(record);
         }
         let image = RowImage::decode(&entry.payload)?;
         if !image.is_live() {

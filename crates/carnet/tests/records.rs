@@ -1,0 +1,142 @@
+//! A row is the same bytes however it was written, and the same record however it is read.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+use carnet::base::{KeyRange, Timestamp};
+use carnet::{
+    CellKey, DataType, Db, Entry, ErrorKind, Key, PageLimit, Record, Result, Table, Value,
+    block_on, catalog,
+};
+
+carnet::record! {
+    #[derive(Clone, Debug, PartialEq)]
+    struct Straight {
+        number: i64,
+        text: Option<String>,
+        blob: Vec<u8>,
+        flag: Option<bool>,
+    }
+}
+
+// The same columns in another order: not that of their ids.
+carnet::record! {
+    struct Crossed {
+        flag: Option<bool>,
+        blob: Vec<u8>,
+        number: i64,
+        text: Option<String>,
+    }
+}
+
+/// As [`Straight`], with the least that a record needs.
+struct ByHand(Straight);
+
+impl Record for ByHand {
+    const COLUMNS: &'static [(&'static str, DataType)] = Straight::COLUMNS;
+
+    fn to_columns(&self) -> Vec<Option<Value>> {
+        self.0.to_columns()
+    }
+
+    fn from_columns(columns: Vec<Option<Value>>) -> Result<Self> {
+        Straight::from_columns(columns).map(Self)
+    }
+}
+
+type Rows<V> = Table<Key<(i64,)>, V>;
+
+fn rows() -> Vec<Straight> {
+    let row = |number, text: Option<&str>, blob: &[u8], flag| Straight {
+        number,
+        text: text.map(str::to_owned),
+        blob: blob.to_vec(),
+        flag,
+    };
+    vec![
+        row(0, None, b"", None),
+        row(-1, Some(""), b"x", Some(true)),
+        row(i64::MAX, Some("text"), &[7; 127], None),
+        row(1, None, &[8; 128], Some(false)),
+        row(2, Some("long"), &[9; 100_000], Some(true)),
+    ]
+}
+
+fn cells(db: &Db) -> Vec<(CellKey, Entry)> {
+    let snapshot = block_on(db.snapshot_async()).unwrap();
+    let table = block_on(catalog::table(&snapshot, "main", "t")).unwrap().unwrap();
+    let range = KeyRange::table(table.id);
+    block_on(snapshot.range_cells(&range, false, PageLimit::cells(100))).unwrap().cells
+}
+
+#[test]
+fn every_way_of_writing_makes_the_same_bytes() {
+    for row in rows() {
+        let db = Db::builder().in_memory();
+        let straight: Rows<Straight> = db.table("t").unwrap();
+        let crossed: Rows<Crossed> = db.table("t").unwrap();
+        let by_hand: Rows<ByHand> = db.table("t").unwrap();
+        let Straight { number, text, blob, flag } = row.clone();
+        db.transact(|tx| {
+            straight.put(tx, &Key((1,), ()), &row)?;
+            by_hand.put(tx, &Key((2,), ()), &ByHand(row.clone()))?;
+            let (text, blob) = (text.clone(), blob.clone());
+            crossed.put(tx, &Key((3,), ()), &Crossed { flag, blob, number, text })
+        })
+        .unwrap();
+        let (table, other) = (straight.clone(), row.clone());
+        block_on(db.run(|tx| {
+            let (table, other) = (table.clone(), other.clone());
+            async move { table.put(&tx, &Key((4,), ()), &other).await }
+        }))
+        .unwrap();
+        let cells = cells(&db);
+        assert_eq!(cells.len(), 4);
+        let payload = &cells[0].1.payload;
+        assert!(cells.iter().all(|(_, entry)| entry.payload == *payload), "{row:?}");
+
+        let snapshot = db.snapshot().unwrap();
+        for key in 1..=4 {
+            let key = Key((key,), ());
+            assert_eq!(straight.get(&snapshot, &key).unwrap().unwrap(), row);
+            assert_eq!(by_hand.get(&snapshot, &key).unwrap().unwrap().0, row);
+            let read = crossed.get(&snapshot, &key).unwrap().unwrap();
+            let Crossed { flag, blob, number, text } = read;
+            assert_eq!(Straight { number, text, blob, flag }, row);
+        }
+    }
+}
+
+#[test]
+fn bytes_that_are_no_row_are_refused() {
+    let db = Db::builder().in_memory();
+    let table: Rows<Straight> = db.table("t").unwrap();
+    let key = Key((1,), ());
+    db.transact(|tx| table.put(tx, &key, &rows()[1])).unwrap();
+    let (cell, entry) = cells(&db).remove(0);
+    assert!(entry.start > Timestamp::ZERO);
+    let whole = entry.payload.to_vec();
+    let behind = [&whole[..], b"x"].concat();
+    let nothing_and_more = [&whole[..2], &[0, 0, 9][..]].concat();
+    for wrong in [&behind[..], &whole[..whole.len() - 1], &nothing_and_more, b""] {
+        let payload = wrong.to_vec();
+        db.transact(|tx| tx.as_async().put_cell(cell.clone(), payload.clone().into())).unwrap();
+        let error = table.get(&db.snapshot().unwrap(), &key).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupted, "{wrong:?}: {error}");
+    }
+    // A row without a marker and without columns is none.
+    let nothing = [&whole[..2], &[0, 0][..]].concat();
+    db.transact(|tx| tx.as_async().put_cell(cell.clone(), nothing.clone().into())).unwrap();
+    assert_eq!(table.get(&db.snapshot().unwrap(), &key).unwrap(), None);
+}
+
+#[test]
+fn a_put_relies_on_the_schema_that_it_was_made_by() {
+    let db = Db::builder().in_memory();
+    let table: Rows<Straight> = db.table("t").unwrap();
+    // From the second one on the schema is known without a read.
+    db.transact(|tx| table.put(tx, &Key((1,), ()), &rows()[0])).unwrap();
+    let tx = db.begin().unwrap();
+    table.put(&tx, &Key((2,), ()), &rows()[0]).unwrap();
+    block_on(db.run(|tx| async move { catalog::drop_table(&tx, "main", "t").await })).unwrap();
+    assert_eq!(tx.commit().unwrap_err().kind(), ErrorKind::Conflict);
+}
