@@ -273,6 +273,7 @@ impl Core {
     }
 
     fn retire_segments(&self, sealed: &Sealed) {
+        self.forget_segments(sealed.next_segment);
         for number in sealed.memtable.first_segment()..sealed.next_segment {
             if self.log.keep_spare(number) {
                 continue;

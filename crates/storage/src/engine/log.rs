@@ -89,6 +89,12 @@ impl Log {
         Lsn(self.durable.load(Ordering::Acquire))
     }
 
+    /// How many segments are kept open to be synced.
+    #[cfg(test)]
+    pub(super) fn unsynced_segments(&self) -> usize {
+        lock(&self.pump).writer.unsynced_segments()
+    }
+
     fn try_pump(&self) -> Option<MutexGuard<'_, Pump>> {
         match self.pump.try_lock() {
             Ok(pump) => Some(pump),
@@ -195,6 +201,13 @@ impl Core {
         let mut rotations = lock(&self.log.rotations);
         rotations.pop_front();
         self.log.rotating.store(!rotations.is_empty(), Ordering::SeqCst);
+    }
+
+    /// Forgets segments of the log below a number, which the durable manifest does not need.
+    pub(super) fn forget_segments(&self, number: u64) {
+        let mut pump = lock(&self.log.pump);
+        pump.writer.forget_below(number);
+        self.release(pump);
     }
 
     /// Lets go of the log's writer. Whoever found it busy in the meantime went away and relies on

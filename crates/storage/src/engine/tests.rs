@@ -160,6 +160,19 @@ fn a_page_reads_about_as_much_as_it_returns_and_seldom() {
     }
 }
 
+/// Their files would stay open, and their bytes on the disk, for as long as the engine is.
+#[test]
+fn a_log_that_is_never_synced_keeps_no_segment_that_was_flushed() {
+    let options = Options { durability: Durability::None, ..Options::default() };
+    let engine = open(&SimDisk::new(1), &ThreadSpawn, options);
+    for round in 0..20 {
+        put_wide(&engine, round..round + 1);
+        engine.flush().unwrap();
+        let kept = engine.core.log.unsynced_segments();
+        assert!(kept <= 2, "{kept} segments in round {round}");
+    }
+}
+
 /// Each of them reads for its part of the page, and not for the whole.
 #[test]
 fn the_runs_of_a_page_share_what_is_read_ahead() {

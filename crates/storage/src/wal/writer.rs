@@ -16,6 +16,7 @@ use crate::metrics::{Counters, add};
 /// A segment's open file.
 #[derive(Clone)]
 pub(crate) struct Segment {
+    number: u64,
     name: String,
     file: Arc<dyn File>,
 }
@@ -114,12 +115,12 @@ impl Writer {
         if end + END_BYTES > self.filled {
             self.buffer.resize(len + self.zeros_behind(end), 0);
         }
-        let Segment { name, file } = &self.segment;
+        let Segment { number, name, file } = &self.segment;
         file.write_at(&self.buffer, self.offset).during("write", &*self.disk, name)?;
         self.filled = self.filled.max(self.offset + self.buffer.len() as u64);
         self.offset = end;
         self.written = self.written.after(len as u64);
-        if self.unsynced.last().is_none_or(|last| last.name != *name) {
+        if self.unsynced.last().is_none_or(|last| last.number != *number) {
             self.unsynced.push(self.segment.clone());
         }
         add(&self.counters.log_bytes, len);
@@ -166,6 +167,17 @@ impl Writer {
         std::mem::take(&mut self.unsynced)
     }
 
+    /// Forgets segments below a number, whose records are in tables: nobody needs them synced. A log
+    /// that is never synced would keep all their files open, and so all their bytes on the disk.
+    pub(crate) fn forget_below(&mut self, number: u64) {
+        self.unsynced.retain(|segment| segment.number >= number);
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn unsynced_segments(&self) -> usize {
+        self.unsynced.len()
+    }
+
     /// Tells whether bytes were written that no sync was asked for.
     pub(crate) const fn is_unsynced(&self) -> bool {
         !self.unsynced.is_empty()
@@ -203,7 +215,8 @@ fn make(
     }
     file.write_at(&first, 0).during("write", disk, &name)?;
     disk.sync_dir().during("sync the directory of", disk, &name)?;
-    Ok(Made { segment: Segment { name, file }, room, filled: first.len() as u64 })
+    let segment = Segment { number: header.number, name, file };
+    Ok(Made { segment, room, filled: first.len() as u64 })
 }
 
 /// Gives a spare segment's file its new name; returns it and its length, or `None` where somebody
