@@ -7,13 +7,13 @@
 //! ```
 //!
 //! Most transactions write a few small cells. These are copied one behind the other into one piece
-//! of memory, and found by halving: an ordered map, with memory for each key and each payload, took
-//! a tenth of all that a transaction of eight puts takes. What was written over stays there
-//! and counts towards what is few.
+//! of memory, and found by halving, so that a put asks the allocator for nothing. What was written
+//! over stays there and counts towards what is few.
 //!
-//! The memory goes from one transaction of a thread to the next: asked of glibc's allocator and
-//! given back each time, in pieces too long for what it keeps by threads, it had two threads wait
-//! for each other at every second transaction, and a second thread was worth nothing.
+//! The memory goes from one transaction of a thread to the next. Asked of glibc's allocator and given
+//! back each time, in pieces too long for what it keeps by threads, it had two threads sleep for each
+//! other's lock at about every eleventh transaction of eight puts: they put up to a fifth less than with
+//! a map, and 15 % more since it is kept.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
