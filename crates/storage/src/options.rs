@@ -108,6 +108,9 @@ pub struct Options {
     pub compaction_style: CompactionStyle,
     /// When and how far.
     pub compaction: Config,
+    /// So many threads compact while compaction falls behind; otherwise one does. At least 1.
+    /// Default: 2.
+    pub compaction_threads: usize,
     /// Memory for decoded blocks, index pages and filters. Default: 0, which is an eighth of
     /// `memory_bytes`.
     pub cache_bytes: usize,
@@ -130,6 +133,7 @@ impl Default for Options {
             table_options: TableOptionsOf::all(TableOptions::default()),
             compaction_style: CompactionStyle::Leveled,
             compaction: Config::default(),
+            compaction_threads: 2,
             cache_bytes: 0,
             reads_max: 256,
         }

@@ -144,6 +144,15 @@ impl Builder {
         self
     }
 
+    /// Sets how many threads compact files at most. While one keeps up with the writers, one does.
+    ///
+    /// Default: 2.
+    #[must_use]
+    pub const fn compaction_threads(mut self, threads: usize) -> Self {
+        self.storage.compaction_threads = threads;
+        self
+    }
+
     /// Sets for how long what was visible can be read again, by the next page of a read for
     /// instance. Older versions are dropped when files are compacted, unless a snapshot that is
     /// still in use can see them.

@@ -67,8 +67,10 @@ impl Setup {
                 fanout: dice.between(2, 4),
                 table_bytes: dice.pick(&[4 << 10, 16 << 10]),
                 tier_runs: dice.count(2, 4),
+                part_bytes: 1 << 10,
                 ..Config::default()
             },
+            compaction_threads: 3,
             cache_bytes: dice.pick(&[1 << 10, 1 << 20]),
             reads_max: dice.pick(&[1, 4, 256]),
             ..Options::default()

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::policy::Plan;
-use crate::manifest::{LEVELS, Levels};
+use crate::manifest::{FlatRange, LEVELS, Levels};
 
 /// Watches the keys of a compaction's output pass by.
 ///
@@ -28,14 +28,14 @@ pub struct Cutter {
 }
 
 impl Cutter {
-    /// Makes the cutter of a compaction's output.
+    /// Makes the cutter of what comes out of a part of a compaction.
     #[must_use]
-    pub fn new(plan: &Plan, levels: &Levels) -> Self {
+    pub fn new(plan: &Plan, part: &FlatRange, levels: &Levels) -> Self {
         let behind = usize::from(plan.output_level) + 1;
         let mut grandparents = Vec::new();
         // Tables of level 0 overlap and are never behind anything; that level is not cut so.
         if plan.output_level > 0 && behind < LEVELS {
-            let tables = levels.overlapping(behind, &plan.hull);
+            let tables = levels.overlapping(behind, part);
             grandparents.extend(tables.map(|table| (table.range.upper.clone(), table.bytes)));
         }
         Self {

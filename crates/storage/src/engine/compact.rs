@@ -1,7 +1,8 @@
-//! Compaction's driver: it takes what the policy chooses, steps the job, and installs the edit.
+//! What compaction does to the engine: jobs over its tables, edits that are installed.
 //!
-//! One job runs at a time, a [piece](STEP_BYTES) a step, so that closing the engine waits for a
-//! piece and not for a job. A job that is given up leaves files behind that no manifest names.
+//! Jobs are stepped by the [workers](super::compactor), a [piece](STEP_BYTES) a step, so that closing
+//! the engine waits for a piece and not for a job. A job that is given up leaves files behind that no
+//! manifest names.
 //!
 //! **Back-pressure.** The policy says how far compaction is behind, and its state which part of
 //! what compaction reads comes from level 0: what writers may add so that nothing changes. Around
@@ -13,26 +14,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet_base::{Result, Signal, Step, TableId, Timestamp, Worker};
+use carnet_base::{Result, Signal, TableId, Timestamp};
 
 use super::append::StopOnPanic;
 use super::swept::Noted;
 use super::{Core, Engine};
 use crate::compaction::job::{Job, Output, Outputs, Progress, Tables, Written};
 use crate::compaction::merge::{Cell, Fragment, GcHook, Mark, RangeVersion, Source};
-use crate::compaction::policy::{Choice, Plan, State, everything};
+use crate::compaction::policy::{Plan, everything};
 use crate::disk::During;
-use crate::manifest::{Edit, Levels, Manifest};
+use crate::manifest::{Edit, FlatRange, Levels, Manifest};
 use crate::options::TableOptionsOf;
 use crate::sstable::{self, Builder, EntryRef, RangeTombstone, RawCursor, Table};
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 
 /// About how many bytes of cells a step reads.
-const STEP_BYTES: u64 = 256 << 10;
+pub(super) const STEP_BYTES: u64 = 256 << 10;
 
-/// How often whoever compacts everything looks whether the compaction under way has ended.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How often somebody looks whether what another thread does has ended.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What compaction may forget, as the layer above says; nothing before it has said so.
 #[derive(Clone)]
@@ -57,7 +58,7 @@ impl GcHook for Hook {
 }
 
 /// The tables of a view, for a job.
-struct Inputs(HashMap<u64, Arc<Table>>);
+pub(super) struct Inputs(HashMap<u64, Arc<Table>>);
 
 impl Tables for Inputs {
     type Cursor = Cursor;
@@ -73,8 +74,9 @@ impl Tables for Inputs {
             .collect())
     }
 
-    fn cursor(&self, table: u64) -> Result<Cursor> {
-        let mut cursor = RawCursor::new(Arc::clone(self.table(table)), Bytes::new(), None);
+    fn cursor(&self, table: u64, within: &FlatRange) -> Result<Cursor> {
+        let FlatRange { lower, upper } = within.clone();
+        let mut cursor = RawCursor::new(Arc::clone(self.table(table)), lower, Some(upper));
         cursor.advance_blocking()?;
         Ok(Cursor(cursor))
     }
@@ -86,8 +88,8 @@ impl Inputs {
     }
 }
 
-/// A cursor over every version of a table.
-struct Cursor(RawCursor);
+/// A cursor over every version in a range of a table.
+pub(super) struct Cursor(RawCursor);
 
 impl Source for Cursor {
     fn key(&self) -> Option<&[u8]> {
@@ -106,7 +108,7 @@ impl Source for Cursor {
 }
 
 /// Makes the tables that a job writes.
-struct NewTables(Arc<Core>);
+pub(super) struct NewTables(Arc<Core>);
 
 impl Outputs for NewTables {
     type Output = NewTable;
@@ -116,7 +118,8 @@ impl Outputs for NewTables {
     }
 }
 
-struct NewTable(Builder);
+/// One of them.
+pub(super) struct NewTable(Builder);
 
 impl Output for NewTable {
     fn push(&mut self, key: &[u8], cell: Cell<'_>) -> Result<()> {
@@ -210,14 +213,15 @@ impl Drop for ByHand<'_> {
     fn drop(&mut self) {
         self.0.compacting_by_hand.fetch_sub(1, Ordering::SeqCst);
         // The compactor may have come in vain.
-        self.0.compact_signal.ring();
+        self.0.ring_compactors();
     }
 }
 
 impl Core {
     /// Runs a plan to its end.
     fn compact_now(self: &Arc<Self>, plan: &Plan, levels: &Levels) -> Result<()> {
-        let mut job = self.job(plan, levels)?;
+        let (inputs, outputs) = self.of_job();
+        let mut job = Job::new(plan, levels, &inputs, outputs, self.hook())?;
         loop {
             self.publication.check()?;
             if let Progress::Done(edit) = job.step(STEP_BYTES)? {
@@ -227,7 +231,7 @@ impl Core {
         }
     }
 
-    fn hook(&self) -> Hook {
+    pub(super) fn hook(&self) -> Hook {
         Hook(self.gc.get().cloned())
     }
 
@@ -238,11 +242,11 @@ impl Core {
         Builder::begin(Arc::clone(&self.disk), number, move |table| of(table))
     }
 
-    fn job(self: &Arc<Self>, plan: &Plan, levels: &Levels) -> Result<Job<Inputs, NewTables, Hook>> {
+    /// What a job reads from and writes to.
+    pub(super) fn of_job(self: &Arc<Self>) -> (Arc<Inputs>, NewTables) {
         let view = self.view();
         let tables = view.tables().map(|open| (open.meta.number, Arc::clone(&open.table)));
-        let inputs = Arc::new(Inputs(tables.collect()));
-        Job::new(plan, levels, &inputs, NewTables(Arc::clone(self)), self.hook())
+        (Arc::new(Inputs(tables.collect())), NewTables(Arc::clone(self)))
     }
 
     /// Makes an edit, durably. A failure leaves the old manifest or the new one in force, so that
@@ -279,13 +283,15 @@ impl Core {
         let gone: Vec<u64> =
             edit.remove.iter().copied().filter(|number| levels.find(*number).is_none()).collect();
         self.remove_tables(&gone);
-        self.compact_signal.ring();
+        self.ring_compactors();
         Ok(())
     }
 
-    /// Slows writers as far as compaction is behind.
-    fn set_brake(&self, levels: &Levels) {
+    /// Slows writers as far as compaction is behind, and calls for help before that.
+    pub(super) fn set_brake(&self, levels: &Levels) {
         let policy = self.options.compaction_style.policy();
+        let wants_help = policy.wants_help(levels, &self.options.compaction);
+        self.compaction_wants_help.store(wants_help, Ordering::Release);
         match policy.pressure(levels, &self.options.compaction).share() {
             None => self.brake.loosen(),
             Some(share) => {
@@ -326,94 +332,5 @@ impl Core {
             self.flush_brake.release();
         }
         outcome
-    }
-}
-
-/// Compacts as the policy chooses.
-pub(super) struct Compactor {
-    core: Arc<Core>,
-    running: Option<(Plan, Job<Inputs, NewTables, Hook>)>,
-}
-
-impl Compactor {
-    pub(super) const fn new(core: Arc<Core>) -> Self {
-        Self { core, running: None }
-    }
-
-    /// Does a piece; returns whether there was anything to do.
-    fn work(&mut self) -> Result<bool> {
-        let core = Arc::clone(&self.core);
-        core.publication.check()?;
-        let Some((plan, job)) = &mut self.running else { return self.choose() };
-        match job.step(STEP_BYTES)? {
-            Progress::More => core.brake.fill_up(STEP_BYTES),
-            Progress::Done(edit) => {
-                core.counters.compactions.fetch_add(1, Ordering::Relaxed);
-                let bytes = edit.add.iter().map(|table| table.bytes).sum();
-                core.counters.compaction_bytes.fetch_add(bytes, Ordering::Relaxed);
-                core.install(&edit, Installs::Compaction)?;
-                lock(&core.compacting).end(plan);
-                self.running = None;
-            }
-        }
-        Ok(true)
-    }
-
-    fn choose(&mut self) -> Result<bool> {
-        let core = &self.core;
-        if core.compacting_by_hand.load(Ordering::SeqCst) > 0 {
-            return Ok(false);
-        }
-        // Whoever compacts everything by hand holds this until that is done.
-        let Ok(mut state) = core.compacting.try_lock() else { return Ok(false) };
-        let levels = lock(&core.manifest).levels.clone();
-        core.refresh(&mut state);
-        let policy = core.options.compaction_style.policy();
-        let choice = policy.choose(&levels, &core.options.compaction, &state);
-        if let Some(edit) = choice.edit(&levels) {
-            // The state is held: what was chosen may not be compacted by hand meanwhile.
-            core.install(&edit, Installs::Compaction)?;
-            return Ok(true);
-        }
-        let Choice::Compact(plan) = choice else {
-            core.brake.loosen();
-            return Ok(false);
-        };
-        state.begin(&plan);
-        core.taken_permille.store(state.taken_permille(), Ordering::Release);
-        core.set_brake(&levels);
-        let job = core.job(&plan, &levels)?;
-        self.running = Some((plan, job));
-        Ok(true)
-    }
-}
-
-impl Core {
-    /// Learns how far the mark has come.
-    fn refresh(&self, state: &mut State) {
-        state.observe(&self.hook().mark());
-    }
-}
-
-impl Worker for Compactor {
-    fn step(&mut self) -> Step {
-        if self.core.closing.load(Ordering::Acquire) {
-            return Step::Done;
-        }
-        let core = Arc::clone(&self.core);
-        match core.guarded(|| self.work()) {
-            Ok(true) => Step::Again,
-            Ok(false) => Step::Idle(None),
-            Err(_) => Step::Done,
-        }
-    }
-}
-
-impl Drop for Compactor {
-    fn drop(&mut self) {
-        if !self.core.closing.load(Ordering::Acquire) {
-            self.core.publication.stop("the compactor ended");
-        }
-        self.core.brake.release();
     }
 }

@@ -46,13 +46,14 @@
 //! # Order of locks
 //!
 //! syncing → writer → rotations; order → sealed, rotations, watched; order → slot → observer; flushing →
-//! manifest → view; compacting → manifest. None is held while its holder waits for work that
+//! manifest → view; compacting → manifest, divided → parts. None is held while its holder waits for work that
 //! another thread has yet to do, but for *compacting*, which waits for nobody's work but its own.
 
 mod append;
 mod brake;
 pub(crate) mod checkpoint;
 mod compact;
+mod compactor;
 mod conditional;
 mod flush;
 mod groups;
@@ -153,7 +154,12 @@ struct Core {
     sealed: Mutex<SealedQueue>,
     flush_signal: Signal,
     flushing: Mutex<()>,
-    compact_signal: Signal,
+    /// Of each worker that compacts.
+    compact_signals: Vec<Signal>,
+    /// Compactions that they share.
+    divided: compactor::Divided,
+    /// Whether more than one of them should work.
+    compaction_wants_help: AtomicBool,
     /// Which compactions are under way.
     compacting: Mutex<State>,
     /// So many wait to compact everything; the compactor begins nothing before they have.
@@ -394,7 +400,7 @@ impl Engine {
         self.core.closing.store(true, Ordering::Release);
         self.core.log.signal.ring();
         self.core.flush_signal.ring();
-        self.core.compact_signal.ring();
+        self.core.ring_compactors();
         for worker in self.workers.drain(..) {
             worker.join();
         }

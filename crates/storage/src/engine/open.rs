@@ -16,7 +16,7 @@ use carnet_base::{Clock, Error, Result, Signal, Spawn, Timestamp};
 use super::append::insert;
 use super::brake::Brake;
 use super::checkpoint;
-use super::compact::Compactor;
+use super::compactor::Compactor;
 use super::flush::{MemtableFlusher, SealedQueue};
 use super::groups::Groups;
 use super::log::{Flusher, Log};
@@ -95,8 +95,10 @@ impl Engine {
         let settled = writer.written();
         let log = Log::new(writer, spares);
         let flush_signal = Signal::new();
-        let compact_signal = Signal::new();
-        let signals = vec![log.signal.clone(), flush_signal.clone(), compact_signal.clone()];
+        let compact_signals: Vec<_> =
+            (0..options.compaction_threads.max(1)).map(|_| Signal::new()).collect();
+        let mut signals = vec![log.signal.clone(), flush_signal.clone()];
+        signals.extend(compact_signals.iter().cloned());
         let core = Arc::new(Core {
             publication: Arc::new(Publication::new(last_commit, settled, signals)),
             order: Mutex::new(Order {
@@ -116,7 +118,9 @@ impl Engine {
             sealed: Mutex::new(SealedQueue::default()),
             flush_signal,
             flushing: Mutex::new(()),
-            compact_signal,
+            compact_signals,
+            divided: Mutex::default(),
+            compaction_wants_help: AtomicBool::new(false),
             compacting: Mutex::default(),
             compacting_by_hand: AtomicUsize::new(0),
             brake: Brake::new(),
@@ -144,12 +148,14 @@ impl Engine {
         }
         let flusher = Box::new(Flusher::new(Arc::clone(&core)));
         let memtables = Box::new(MemtableFlusher(Arc::clone(&core)));
-        let compactor = Box::new(Compactor::new(Arc::clone(&core)));
-        let workers = vec![
+        let mut workers = vec![
             spawn.spawn("carnet-log", core.log.signal.clone(), flusher),
             spawn.spawn("carnet-flush", core.flush_signal.clone(), memtables),
-            spawn.spawn("carnet-compact", core.compact_signal.clone(), compactor),
         ];
+        for (at, signal) in core.compact_signals.iter().enumerate() {
+            let compactor = Box::new(Compactor::new(Arc::clone(&core), at > 0));
+            workers.push(spawn.spawn("carnet-compact", signal.clone(), compactor));
+        }
         Ok(Self { core, workers, closed: false, _directory: directory })
     }
 }

@@ -40,7 +40,7 @@ impl Engine {
 
     /// Has compaction look whether something can be forgotten that could not when it looked last.
     pub fn look_for_garbage(&self) {
-        self.core.compact_signal.ring();
+        self.core.ring_compactors();
     }
 }
 

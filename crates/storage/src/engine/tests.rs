@@ -1,5 +1,6 @@
 //! The order of reservation, insertion and publication, step by step.
 
+mod compactors;
 mod power;
 mod pressure;
 mod spill;

@@ -149,6 +149,8 @@ pub fn small_compaction() -> Config {
         base_bytes: 30_000,
         fanout: 3,
         table_bytes: 12_000,
+        part_bytes: 1_000,
+        slow_runs: 4,
         ..Config::default()
     }
 }
@@ -224,7 +226,7 @@ pub fn run(
             74..80 => workers.step(1),
             80..89 => {
                 forget.below(engine.published());
-                workers.step(2);
+                workers.step(2 + rng.below(2) as usize);
             }
             89..92 => engine.flush()?,
             92..95 => {

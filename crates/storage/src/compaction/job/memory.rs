@@ -155,8 +155,10 @@ impl Tables for Memory {
         Ok(self.tables()[&table].fragments.clone())
     }
 
-    fn cursor(&self, table: u64) -> Result<Cursor> {
-        let mut cells = self.tables()[&table].cells.clone().into_iter();
+    fn cursor(&self, table: u64, within: &FlatRange) -> Result<Cursor> {
+        let mut cells = self.tables()[&table].cells.clone();
+        cells.retain(|cell| within.contains(&cell.key));
+        let mut cells = cells.into_iter();
         Ok(Cursor { current: cells.next(), cells })
     }
 }

@@ -35,7 +35,7 @@ use super::below::Below;
 use super::cut::Cutter;
 use super::merge::{Cell, Fragment, GcHook, Merge, RangeVersion, Source};
 use super::policy::Plan;
-use crate::manifest::{Edit, Levels};
+use crate::manifest::{Edit, FlatRange, Levels};
 
 /// Reads the tables that a job compacts.
 pub trait Tables {
@@ -49,12 +49,12 @@ pub trait Tables {
     /// `Corrupted` or `Unavailable`, naming the file; the job ends with it.
     fn range_tombstones(&self, table: u64) -> Result<Vec<Fragment>>;
 
-    /// Opens a cursor that stands on a table's first cell.
+    /// Opens a cursor over a table's cells within a range; it stands on the first one.
     ///
     /// # Errors
     ///
     /// `Corrupted` or `Unavailable`, naming the file; the job ends with it.
-    fn cursor(&self, table: u64) -> Result<Self::Cursor>;
+    fn cursor(&self, table: u64, within: &FlatRange) -> Result<Self::Cursor>;
 }
 
 /// Makes the tables that a job writes.
@@ -136,27 +136,46 @@ impl<T: Tables, O: Outputs, H: GcHook> Job<T, O, H> {
     ///
     /// What opening an input says.
     pub fn new(plan: &Plan, levels: &Levels, tables: &Arc<T>, outputs: O, hook: H) -> Result<Self> {
-        let mut sources = Vec::new();
+        let whole = Self::of_part(plan, &plan.hull, levels, tables, outputs, hook)?;
+        Ok(Self { remove: plan.numbers().collect(), ..whole })
+    }
+
+    /// Begins a part of a compaction, the keys of a range. Its edit removes nothing: that is for
+    /// when all [parts](super::Parts) are done.
+    ///
+    /// # Errors
+    ///
+    /// As [`Job::new`].
+    pub fn of_part(
+        plan: &Plan,
+        part: &FlatRange,
+        levels: &Levels,
+        tables: &Arc<T>,
+        outputs: O,
+        hook: H,
+    ) -> Result<Self> {
+        let (mut sources, mut fragments) = (Vec::new(), Vec::new());
         for (level, inputs) in &plan.inputs {
-            let numbers = inputs.iter().map(|table| table.number);
+            let within = inputs.iter().filter(|table| table.range.overlaps(part));
+            let numbers: Vec<u64> = within.map(|table| table.number).collect();
+            for number in &numbers {
+                let all = tables.range_tombstones(*number)?;
+                fragments.extend(all.iter().filter_map(|fragment| fragment.within(part)));
+            }
             if *level == 0 {
                 for number in numbers {
-                    sources.push(Chain::new(tables, vec![number])?);
+                    sources.push(Chain::new(tables, part, vec![number])?);
                 }
             } else {
-                sources.push(Chain::new(tables, numbers.collect())?);
+                sources.push(Chain::new(tables, part, numbers)?);
             }
         }
-        let remove: Vec<u64> = plan.numbers().collect();
-        let mut fragments = Vec::new();
-        for number in &remove {
-            fragments.extend(tables.range_tombstones(*number)?);
-        }
-        let below = Below::output(levels, plan.output_level, &remove, &plan.hull);
-        let merge = Merge::new(sources, fragments, &plan.hull, below, hook);
-        let cutter = Cutter::new(plan, levels);
+        let inputs: Vec<u64> = plan.numbers().collect();
+        let below = Below::output(levels, plan.output_level, &inputs, part);
+        let merge = Merge::new(sources, fragments, part, below, hook);
+        let cutter = Cutter::new(plan, part, levels);
         let writer = Writer::new(outputs, merge.range_tombstones(), cutter, plan.output_level);
-        Ok(Self { merge, writer, remove, read_bytes: 0 })
+        Ok(Self { merge, writer, remove: Vec::new(), read_bytes: 0 })
     }
 
     /// Reads about `bytes` of cells and writes what stays of them. A step never ends a table in
@@ -202,14 +221,15 @@ impl<T: Tables, O: Outputs, H: GcHook> Job<T, O, H> {
 /// Disjoint tables, one behind the other; each is opened when the one before it ends.
 struct Chain<T: Tables> {
     tables: Arc<T>,
+    within: FlatRange,
     rest: vec::IntoIter<u64>,
     current: Option<T::Cursor>,
 }
 
 impl<T: Tables> Chain<T> {
-    fn new(tables: &Arc<T>, numbers: Vec<u64>) -> Result<Self> {
-        let mut chain =
-            Self { tables: Arc::clone(tables), rest: numbers.into_iter(), current: None };
+    fn new(tables: &Arc<T>, within: &FlatRange, numbers: Vec<u64>) -> Result<Self> {
+        let (tables, within) = (Arc::clone(tables), within.clone());
+        let mut chain = Self { tables, within, rest: numbers.into_iter(), current: None };
         chain.open()?;
         Ok(chain)
     }
@@ -218,7 +238,7 @@ impl<T: Tables> Chain<T> {
     fn open(&mut self) -> Result<()> {
         while self.current.as_ref().is_none_or(|cursor| cursor.key().is_none()) {
             let Some(number) = self.rest.next() else { break };
-            self.current = Some(self.tables.cursor(number)?);
+            self.current = Some(self.tables.cursor(number, &self.within)?);
         }
         Ok(())
     }

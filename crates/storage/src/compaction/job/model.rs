@@ -3,12 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use carnet_base::{Rng, SeededRng, TableId};
 
 use super::memory::{Contents, Hook, Memory, Version, at, start};
 use super::*;
 use crate::compaction::merge::Mark;
 use crate::compaction::policy::{Plan, Reason};
+use crate::compaction::{Part, Parts};
 use crate::manifest::{FlatRange, table_of};
 
 /// A failure names its seed; `(seed..=seed)` in its place replays that one.
@@ -69,7 +71,7 @@ fn split(contents: Contents, at: &[u8]) -> [Contents; 2] {
         parts[usize::from(cell.key[..] >= *at)].cells.push(cell);
     }
     for fragment in contents.fragments {
-        let at = bytes::Bytes::copy_from_slice(at);
+        let at = Bytes::copy_from_slice(at);
         if fragment.lower < at {
             let upper = fragment.upper.clone().min(at.clone());
             parts[0].fragments.push(Fragment { upper, ..fragment.clone() });
@@ -157,10 +159,31 @@ fn all_reads(memory: &Memory, levels: &Levels, hook: &Hook) -> Vec<Option<Vec<u8
     keys().flat_map(|key| reads(memory, levels, hook, &key)).collect()
 }
 
-fn finish(job: &mut Job<Memory, Memory, Hook>, rng: &mut SeededRng) -> Edit {
+/// Runs a compaction in one to three parts, which several threads take turns at.
+fn finish(plan: &Plan, levels: &Levels, memory: &Memory, hook: &Hook, rng: &mut SeededRng) -> Edit {
+    let mut bounds: Vec<Bytes> = (0..rng.below(3))
+        .map(|_| key(1 + below(rng, 2), below(rng, KEYS)).into())
+        .filter(|bound| plan.hull.lower < bound && *bound < plan.hull.upper)
+        .collect();
+    bounds.sort();
+    bounds.dedup();
+    // One file of level 0 is never divided.
+    bounds.retain(|_| plan.output_level > 0);
+    let mut parts = Parts::between(plan.clone(), levels.clone(), bounds);
+    let mut jobs = Vec::new();
     loop {
-        if let Progress::Done(edit) = job.step(rng.below(50)).unwrap() {
-            return edit;
+        if jobs.is_empty() || rng.chance(300) {
+            jobs.extend(parts.begin().map(|Part { plan, levels, range }| {
+                let tables = Arc::new(memory.clone());
+                Job::of_part(&plan, &range, &levels, &tables, memory.clone(), hook.clone()).unwrap()
+            }));
+        }
+        let at = usize::try_from(rng.below(jobs.len() as u64)).unwrap();
+        if let Progress::Done(edit) = jobs[at].step(rng.below(50)).unwrap() {
+            jobs.swap_remove(at);
+            if let Some(edit) = parts.end(edit) {
+                return edit;
+            }
         }
     }
 }
@@ -175,9 +198,7 @@ fn every_reader_reads_the_same_before_and_after() {
         let hook = hook(&mut rng);
         let Some(plan) = plan(&mut rng, &levels) else { continue };
         let before = all_reads(&memory, &levels, &hook);
-        let tables = Arc::new(memory.clone());
-        let mut job = Job::new(&plan, &levels, &tables, memory.clone(), hook.clone()).unwrap();
-        let edit = finish(&mut job, &mut rng);
+        let edit = finish(&plan, &levels, &memory, &hook, &mut rng);
         cuts += edit.add.len().saturating_sub(1);
         levels.edit(&edit).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let after = all_reads(&memory, &levels, &hook);

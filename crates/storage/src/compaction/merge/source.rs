@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 
+use crate::manifest::FlatRange;
+
 /// One version of a cell, on loan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell<'a> {
@@ -89,4 +91,14 @@ pub struct Fragment {
     pub upper: Bytes,
     /// At least one, commits descending.
     pub versions: Vec<RangeVersion>,
+}
+
+impl Fragment {
+    /// Returns the part of it that lies within a range, if there is one.
+    #[must_use]
+    pub fn within(&self, range: &FlatRange) -> Option<Self> {
+        let lower = self.lower.clone().max(range.lower.clone());
+        let upper = self.upper.clone().min(range.upper.clone());
+        (lower < upper).then(|| Self { lower, upper, versions: self.versions.clone() })
+    }
 }

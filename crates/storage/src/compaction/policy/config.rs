@@ -23,6 +23,9 @@ pub struct Config {
     pub fanout: u64,
     /// A table of level 1 and behind ends at about this length. Default: 64 MiB.
     pub table_bytes: u64,
+    /// A compaction is divided among threads where each part is at least about as long: each opens
+    /// every input. Default: 16 MiB.
+    pub part_bytes: u64,
     /// A table whose cells are to this part in a hundred garbage is compacted for that alone.
     /// Default: 30.
     pub garbage_percent: u64,
@@ -44,6 +47,7 @@ impl Default for Config {
             base_bytes: 256 << 20,
             fanout: 10,
             table_bytes: 64 << 20,
+            part_bytes: 16 << 20,
             garbage_percent: 30,
             tier_runs: 4,
             space_percent: 150,

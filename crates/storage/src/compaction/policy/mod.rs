@@ -73,4 +73,9 @@ pub trait Policy: Send + Sync {
     fn pressure(&self, levels: &Levels, config: &Config) -> Pressure {
         Pressure::of(self.runs(levels), self.pending_bytes(levels, config), config)
     }
+
+    /// Says whether more than one thread should compact: see [`Pressure::wants_help`].
+    fn wants_help(&self, levels: &Levels, config: &Config) -> bool {
+        Pressure::wants_help(self.runs(levels), self.pending_bytes(levels, config), config)
+    }
 }

@@ -35,6 +35,14 @@ impl Pressure {
         }
     }
 
+    /// Tells whether compaction is so far behind that more than one thread should see to it: halfway
+    /// from where it begins to where writers are slowed.
+    #[must_use]
+    pub const fn wants_help(runs: usize, pending_bytes: u64, config: &Config) -> bool {
+        runs >= (config.level0_tables + config.slow_runs) / 2
+            || pending_bytes >= config.slow_pending_bytes / 2
+    }
+
     /// Returns how much writers may write for each byte that compaction takes away in the long
     /// run; `None` where they are free.
     ///
@@ -76,5 +84,12 @@ mod tests {
         assert_eq!(of(usize::MAX, u64::MAX), Pressure::Slow(1.0));
         let shares = [of(10, 0), of(15, 0), of(20, 0), of(25, 0), of(30, 0)].map(Pressure::share);
         assert_eq!(shares, [None, Some(1.5), Some(1.0), Some(0.5), Some(0.1)]);
+    }
+
+    #[test]
+    fn help_is_wanted_before_writers_are_slowed() {
+        let config = Config { level0_tables: 4, slow_runs: 12, ..Config::default() };
+        let wants = |runs, bytes| Pressure::wants_help(runs, bytes, &config);
+        assert!(!wants(7, 0) && wants(8, 0) && wants(0, config.slow_pending_bytes / 2));
     }
 }

@@ -138,7 +138,7 @@ impl<'a> Simulation<'a> {
         }
         let mut below = Below::output(&self.levels, plan.output_level, &inputs, &plan.hull);
         merged.retain(|key, newest| !newest.tombstone || below.may_hold(&key.to_be_bytes()));
-        let mut cutter = Cutter::new(plan, &self.levels);
+        let mut cutter = Cutter::new(plan, &plan.hull, &self.levels);
         let mut add = Vec::new();
         let mut cells = Cells::new();
         for (key, newest) in merged {

@@ -28,6 +28,8 @@ fn options(durability: Durability) -> Options {
             level0_tables: 2,
             base_bytes: 60_000,
             table_bytes: 30_000,
+            part_bytes: 1_000,
+            slow_runs: 4,
             ..Config::default()
         },
         ..Options::default()
@@ -72,7 +74,8 @@ impl Story {
                 }
                 65..85 => drop(workers.step(0)),
                 85..92 => drop(workers.step(1)),
-                92.. => drop(workers.step(2)),
+                92..96 => drop(workers.step(2)),
+                96.. => drop(workers.step(3)),
                 _ => {}
             }
             waiting.retain_mut(|appended| match poll(appended) {

@@ -1,0 +1,177 @@
+//! The workers that compact as the policy chooses.
+//!
+//! ```text
+//!            ┌ a part that nobody has begun ──▶ step, step, … ──▶ the last one done installs the edit
+//!  a worker ─┤
+//!            └ no part: ask the policy ──▶ Compact(Plan) ──▶ Parts, shared by all workers
+//! ```
+//!
+//! One worker always does so. The others, its *helpers*, begin something only while compaction
+//! [wants help](crate::compaction::policy::Pressure::wants_help): as long as one thread keeps up, the
+//! rest of the machine belongs to those who read and write. A part that was begun is brought to its
+//! end by whoever began it.
+
+use std::sync::Arc;
+
+use carnet_base::{Result, Step, Worker};
+
+use super::Core;
+use super::compact::{Hook, Inputs, Installs, LOOK_AGAIN, NewTables, STEP_BYTES};
+use crate::compaction::job::{Job, Progress};
+use crate::compaction::merge::GcHook;
+use crate::compaction::policy::{Choice, Plan, State};
+use crate::compaction::{Part, Parts};
+use crate::manifest::{Edit, Levels};
+use crate::sync::atomic::Ordering;
+use crate::sync::{Mutex, TryLockError, lock};
+
+/// For each thread that compacts a compaction has so many parts: whoever is done first takes another.
+const PARTS_EACH: usize = 2;
+
+/// Compactions that are divided among the workers.
+pub(super) type Divided = Mutex<Vec<Arc<Mutex<Parts>>>>;
+
+/// A part that a worker is working on.
+struct Begun {
+    parts: Arc<Mutex<Parts>>,
+    job: Job<Inputs, NewTables, Hook>,
+}
+
+/// One of the workers.
+pub(super) struct Compactor {
+    core: Arc<Core>,
+    is_helper: bool,
+    begun: Option<Begun>,
+}
+
+impl Compactor {
+    pub(super) const fn new(core: Arc<Core>, is_helper: bool) -> Self {
+        Self { core, is_helper, begun: None }
+    }
+
+    /// Does a piece.
+    fn work(&mut self) -> Result<Step> {
+        let core = Arc::clone(&self.core);
+        core.publication.check()?;
+        if let Some(Begun { parts, job }) = &mut self.begun {
+            match job.step(STEP_BYTES)? {
+                Progress::More => core.brake.fill_up(STEP_BYTES),
+                Progress::Done(edit) => {
+                    core.end_part(parts, edit)?;
+                    self.begun = None;
+                }
+            }
+            return Ok(Step::Again);
+        }
+        if self.is_helper && !core.compaction_wants_help.load(Ordering::Acquire) {
+            return Ok(Step::Idle(None));
+        }
+        self.begun = core.begin_part()?;
+        if self.begun.is_some() { Ok(Step::Again) } else { core.choose() }
+    }
+}
+
+impl Core {
+    /// Begins the next part that nobody has begun.
+    fn begin_part(self: &Arc<Self>) -> Result<Option<Begun>> {
+        let next = lock(&self.divided).iter().find_map(|parts| {
+            let part = lock(parts).begin()?;
+            Some((Arc::clone(parts), part))
+        });
+        let Some((parts, Part { plan, levels, range })) = next else { return Ok(None) };
+        let (inputs, outputs) = self.of_job();
+        let job = Job::of_part(&plan, &range, &levels, &inputs, outputs, self.hook())?;
+        Ok(Some(Begun { parts, job }))
+    }
+
+    /// Ends a part, and with the last one the compaction.
+    fn end_part(&self, parts: &Arc<Mutex<Parts>>, edit: Edit) -> Result<()> {
+        let (plan, edit) = {
+            let mut parts = lock(parts);
+            let Some(edit) = parts.end(edit) else { return Ok(()) };
+            (parts.plan().clone(), edit)
+        };
+        lock(&self.divided).retain(|other| !Arc::ptr_eq(other, parts));
+        self.counters.compactions.fetch_add(1, Ordering::Relaxed);
+        let bytes = edit.add.iter().map(|table| table.bytes).sum();
+        self.counters.compaction_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.install(&edit, Installs::Compaction)?;
+        lock(&self.compacting).end(&plan);
+        // What it stood in the way of can begin.
+        self.ring_compactors();
+        Ok(())
+    }
+
+    /// Begins what the policy chooses.
+    fn choose(&self) -> Result<Step> {
+        // Whoever compacts everything by hand rings when that is done.
+        if self.compacting_by_hand.load(Ordering::SeqCst) > 0 {
+            return Ok(Step::Idle(None));
+        }
+        let mut state = match self.compacting.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            // Another worker holds it for a moment, or somebody who began to compact by hand just now.
+            Err(TryLockError::WouldBlock) => return Ok(Step::Idle(Some(LOOK_AGAIN))),
+        };
+        let levels = lock(&self.manifest).levels.clone();
+        self.refresh(&mut state);
+        let policy = self.options.compaction_style.policy();
+        let choice = policy.choose(&levels, &self.options.compaction, &state);
+        if let Some(edit) = choice.edit(&levels) {
+            // The state is held: what was chosen may not be compacted by another meanwhile.
+            self.install(&edit, Installs::Compaction)?;
+            return Ok(Step::Again);
+        }
+        let Choice::Compact(plan) = choice else {
+            if state.running() == 0 {
+                self.brake.loosen();
+            }
+            return Ok(Step::Idle(None));
+        };
+        self.divide(plan, levels, &mut state);
+        Ok(Step::Again)
+    }
+
+    fn divide(&self, plan: Plan, levels: Levels, state: &mut State) {
+        state.begin(&plan);
+        self.taken_permille.store(state.taken_permille(), Ordering::Release);
+        self.set_brake(&levels);
+        let threads = self.compact_signals.len();
+        let parts_max = if threads > 1 { PARTS_EACH * threads } else { 1 };
+        let parts = Parts::new(plan, levels, &self.options.compaction, parts_max);
+        lock(&self.divided).push(Arc::new(Mutex::new(parts)));
+        if self.compaction_wants_help.load(Ordering::Acquire) {
+            self.ring_compactors();
+        }
+    }
+
+    /// Learns how far the mark has come.
+    fn refresh(&self, state: &mut State) {
+        state.observe(&self.hook().mark());
+    }
+
+    /// Tells the workers that there may be something to do.
+    pub(super) fn ring_compactors(&self) {
+        self.compact_signals.iter().for_each(carnet_base::Signal::ring);
+    }
+}
+
+impl Worker for Compactor {
+    fn step(&mut self) -> Step {
+        if self.core.closing.load(Ordering::Acquire) {
+            return Step::Done;
+        }
+        let core = Arc::clone(&self.core);
+        core.guarded(|| self.work()).unwrap_or(Step::Done)
+    }
+}
+
+impl Drop for Compactor {
+    fn drop(&mut self) {
+        if !self.core.closing.load(Ordering::Acquire) {
+            self.core.publication.stop("the compactor ended");
+        }
+        self.core.brake.release();
+    }
+}

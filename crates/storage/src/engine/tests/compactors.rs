@@ -1,0 +1,111 @@
+//! Several workers at one compaction.
+
+use super::*;
+use crate::compaction::policy::Config;
+
+const KEYS: u64 = 200;
+const COMPACTOR: usize = 2;
+const HELPER: usize = 3;
+
+/// Level 0 is compacted from two tables on; help is wanted from three runs on.
+fn options() -> Options {
+    let compaction = Config {
+        level0_tables: 2,
+        slow_runs: 4,
+        table_bytes: 2 << 10,
+        part_bytes: 1,
+        ..Config::default()
+    };
+    Options { compaction, durability: Durability::None, ..Options::default() }
+}
+
+/// Writes every key, and flushes that.
+fn flush(engine: &Engine, commit: &mut u64) {
+    for number in 0..KEYS {
+        *commit += 10;
+        let (key, payload) = (key(number), Bytes::from(commit.to_be_bytes().to_vec()));
+        let put = Mutation::put_or_delete(&key, Some(&payload));
+        let prepared = engine.prepare(time(*commit - 1), [put]).unwrap();
+        let reserved = engine.reserve(prepared, None, || Ok::<_, Error>(time(*commit))).unwrap();
+        block_on(reserved.insert()).unwrap();
+    }
+    engine.flush().unwrap();
+}
+
+fn check(engine: &Engine, commit: u64) {
+    for number in 0..KEYS {
+        let newest = commit - 10 * (KEYS - 1 - number);
+        let found = block_on(engine.get(&key(number), engine.published())).unwrap().unwrap();
+        assert_eq!(found.commit, Some(time(newest)), "key {number}");
+    }
+}
+
+fn work(workers: &Stepped, worker: usize) {
+    while workers.step(worker) == Step::Again {}
+}
+
+/// A database whose level 0 is far behind, over several tables of the last level.
+fn behind(workers: &Stepped) -> (Engine, u64) {
+    let engine = open(&SimDisk::new(1), workers, options());
+    let mut commit = 0;
+    // The first one is moved as it is.
+    for _ in 0..3 {
+        flush(&engine, &mut commit);
+        work(workers, COMPACTOR);
+    }
+    assert!(engine.metrics().tables > 4, "{:?}", engine.metrics());
+    assert_eq!(workers.step(HELPER), Step::Idle(None), "nobody calls for help");
+    for _ in 0..3 {
+        flush(&engine, &mut commit);
+    }
+    (engine, commit)
+}
+
+#[test]
+fn a_helper_does_all_of_a_compaction_where_the_other_is_slow() {
+    let workers = Stepped::default();
+    let (engine, commit) = behind(&workers);
+    let before = engine.metrics();
+    work(&workers, HELPER);
+    let after = engine.metrics();
+    assert_eq!(after.compactions, before.compactions + 1);
+    assert!(lock(&engine.core.manifest).levels.level(0).is_empty());
+    check(&engine, commit);
+}
+
+#[test]
+fn workers_take_turns_at_the_parts_of_a_compaction() {
+    for seed in 0..40 {
+        let workers = Stepped::default();
+        let (engine, mut commit) = behind(&workers);
+        let mut rng = SeededRng::new(seed);
+        let mut idle = [false; 2];
+        while idle != [true; 2] {
+            let one = usize::from(rng.chance(500));
+            idle[one] = workers.step([COMPACTOR, HELPER][one]) != Step::Again;
+            if rng.chance(20) && commit < 20_000 {
+                flush(&engine, &mut commit);
+                idle = [false; 2];
+            }
+            assert!(lock(&engine.core.compacting).running() <= 2);
+        }
+        assert!(lock(&engine.core.divided).is_empty(), "seed {seed}");
+        assert_eq!(lock(&engine.core.compacting).running(), 0, "seed {seed}");
+        check(&engine, commit);
+        engine.close().unwrap();
+    }
+}
+
+/// What one of them had begun is given up; nothing of it is seen.
+#[test]
+fn a_part_that_fails_stops_the_others() {
+    let workers = Stepped::default();
+    let (engine, commit) = behind(&workers);
+    for worker in [COMPACTOR, COMPACTOR, HELPER] {
+        assert_eq!(workers.step(worker), Step::Again);
+    }
+    engine.core.publication.stop("the test says so");
+    assert_eq!(workers.step(HELPER), Step::Done);
+    assert_eq!(workers.step(COMPACTOR), Step::Done);
+    check(&engine, commit);
+}
