@@ -2,9 +2,11 @@
 //! synchronous code, and a read-only snapshot.
 //!
 //! Every call that touches data is written once, against [`Handle`]: on a [`Tx`] it returns a
-//! future, on a [`SyncTx`] or a [`Snapshot`] the result itself.
+//! future, on a [`SyncTx`] or a [`Snapshot`] the result itself. A read of one row is written against
+//! [`PointHandle`]: a [`Db`] is one as well.
 
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +20,7 @@ use carnet_store::PageLimit;
 use carnet_txn::{Entry, Isolation, Transaction, TransactionPage};
 
 use crate::catalog::{SchemaAt, SchemaCache};
-use crate::db::Near;
+use crate::db::{Db, Near};
 use crate::stores::AnyStore;
 
 /// A transaction for asynchronous code. Cheap to clone: clones are handles of the same one.
@@ -291,71 +293,129 @@ mod sealed {
     impl Sealed for super::Tx {}
     impl Sealed for super::SyncTx {}
     impl Sealed for super::Snapshot {}
+    impl Sealed for super::Db {}
 }
 
-/// What data is read through: a [`Tx`], a [`SyncTx`] or a [`Snapshot`].
-pub trait Handle: sealed::Sealed + Clone {
+/// What a single row is read through: a [`Handle`], or a [`Db`] where the read stands by itself.
+pub trait PointHandle: sealed::Sealed {
     /// What a call returns: the result itself, or a future of it.
     type Out<'a, T: Send + 'a>;
 
-    /// Returns the transaction.
-    fn tx(&self) -> &Tx;
+    /// Returns what is read from.
+    fn source(&self) -> Source<'_>;
 
     /// Runs a call the way this handle does.
     fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> Self::Out<'a, T>;
-}
 
-/// What data is written through: a [`Tx`] or a [`SyncTx`].
-pub trait WriteHandle: Handle {
     /// Makes a call that may need no wait; `None` where it would, and where calls are lazy, which then
     /// is not made.
     fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<Self::Out<'a, T>>;
 }
 
-impl Handle for Tx {
+/// What a [`PointHandle`] reads from.
+#[derive(Clone, Copy)]
+pub enum Source<'a> {
+    /// What a transaction sees.
+    Tx(&'a Tx),
+    /// What was committed last.
+    Db(&'a Db),
+}
+
+impl<'a> Source<'a> {
+    /// Returns the transaction, or begins a snapshot.
+    pub(crate) async fn tx(self) -> Result<Through<'a>> {
+        match self {
+            Self::Tx(tx) => Ok(Through::Given(tx)),
+            Self::Db(db) => db.snapshot_async().await.map(Through::Begun),
+        }
+    }
+}
+
+/// The transaction that a single row is read through.
+pub(crate) enum Through<'a> {
+    Given(&'a Tx),
+    Begun(Tx),
+}
+
+impl Deref for Through<'_> {
+    type Target = Tx;
+
+    fn deref(&self) -> &Tx {
+        match self {
+            Self::Given(tx) => tx,
+            Self::Begun(tx) => tx,
+        }
+    }
+}
+
+/// What data is read through: a [`Tx`], a [`SyncTx`] or a [`Snapshot`].
+pub trait Handle: PointHandle + Clone {
+    /// Returns the transaction.
+    fn tx(&self) -> &Tx;
+}
+
+/// What data is written through: a [`Tx`] or a [`SyncTx`].
+pub trait WriteHandle: Handle {}
+
+impl PointHandle for Tx {
     type Out<'a, T: Send + 'a> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-    fn tx(&self) -> &Tx {
-        self
+    fn source(&self) -> Source<'_> {
+        Source::Tx(self)
     }
 
     fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> Self::Out<'a, T> {
         Box::pin(call)
     }
-}
 
-impl Handle for SyncTx {
-    type Out<'a, T: Send + 'a> = T;
-
-    fn tx(&self) -> &Tx {
-        &self.0
-    }
-
-    fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> T {
-        block_on_one(call)
-    }
-}
-
-impl Handle for Snapshot {
-    type Out<'a, T: Send + 'a> = T;
-
-    fn tx(&self) -> &Tx {
-        &self.0
-    }
-
-    fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> T {
-        block_on_one(call)
-    }
-}
-
-impl WriteHandle for Tx {
     fn at_once<'a, T: Send + 'a>(_: impl FnOnce() -> Option<T>) -> Option<Self::Out<'a, T>> {
         None
     }
 }
 
-impl WriteHandle for SyncTx {
-    fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<T> {
-        call()
+/// A synchronous handle: its calls wait on the calling thread.
+macro_rules! waits {
+    ($handle:ty, $self:ident => $source:expr) => {
+        impl PointHandle for $handle {
+            type Out<'a, T: Send + 'a> = T;
+
+            fn source(&$self) -> Source<'_> {
+                $source
+            }
+
+            fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> T {
+                block_on_one(call)
+            }
+
+            fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<T> {
+                call()
+            }
+        }
+    };
+}
+
+waits!(SyncTx, self => Source::Tx(&self.0));
+waits!(Snapshot, self => Source::Tx(&self.0));
+waits!(Db, self => Source::Db(self));
+
+impl Handle for Tx {
+    fn tx(&self) -> &Tx {
+        self
     }
 }
+
+impl Handle for SyncTx {
+    fn tx(&self) -> &Tx {
+        &self.0
+    }
+}
+
+impl Handle for Snapshot {
+    fn tx(&self) -> &Tx {
+        &self.0
+    }
+}
+
+impl WriteHandle for Tx {}
+
+impl WriteHandle for SyncTx {}

@@ -51,6 +51,9 @@ fn gets_and_pages_of_synchronous_handles_are_read_on_their_thread() {
     all_here("a transaction's get", &|| {
         table.get(&tx, key(300)).unwrap().unwrap();
     });
+    all_here("a get of what was committed last", &|| {
+        table.get(&db, key(450)).unwrap().unwrap();
+    });
     all_here("a page", &|| {
         assert_eq!(table.range(&snapshot, key(600)..key(700)).count(), 100);
     });

@@ -91,6 +91,10 @@ impl CommitOrder for Rules {
         self.inner.published()
     }
 
+    fn schema(&self) -> Timestamp {
+        self.inner.schema()
+    }
+
     fn latest(&self) -> Timestamp {
         self.inner.latest()
     }

@@ -36,8 +36,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{
-    CellKey, Clock, Encoding, Error, ErrorKind, KeyRange, Result, Signal, Spawn, Timestamp,
-    Version, WallTime,
+    CellKey, CellKeyRef, Clock, Encoding, Error, ErrorKind, KeyRange, Result, Signal, Spawn,
+    Timestamp, Version, WallTime,
 };
 use carnet_storage::disk::Disk;
 use carnet_storage::{
@@ -143,11 +143,35 @@ impl LocalStore {
         self.engine.compact()
     }
 
+    /// Reads a cell at a moment of the call's own, for which no snapshot is begun.
+    ///
+    /// # Errors
+    ///
+    /// As [`CellStore::get`].
+    pub async fn get_newest(&self, context: &Context, key: CellKeyRef<'_>) -> Result<Newest> {
+        context.check(&*self.clock)?;
+        let (reads, moment) = (read_options(context), || self.order.published());
+        let (read, version) = self.engine.get_newest(key, reads, moment).await?;
+        // After the moment: a commit that it includes was decided before it was published.
+        Ok(Newest { read, schema: self.order.schema(), version })
+    }
+
     /// Returns the engine's counters.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.engine.metrics()
     }
+}
+
+/// What was read at a moment of the read's own: at some time during the call it was the newest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// The moment: every commit up to here is visible, and none after.
+    pub read: Timestamp,
+    /// As [`Begun::schema`].
+    pub schema: Timestamp,
+    /// The cell's newest version; a tombstone is one without a payload.
+    pub version: Option<Version>,
 }
 
 impl Drop for LocalStore {

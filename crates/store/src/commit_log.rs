@@ -336,6 +336,9 @@ pub trait CommitOrder: Send + Sync + 'static {
     /// Returns P.
     fn published(&self) -> Timestamp;
 
+    /// Returns [`Begun::schema`] of any snapshot at or below the P that was returned last.
+    fn schema(&self) -> Timestamp;
+
     /// Returns the largest timestamp handed out.
     fn latest(&self) -> Timestamp;
 

@@ -135,6 +135,10 @@ impl CommitOrder for PlainOrder {
         self.lock().published
     }
 
+    fn schema(&self) -> Timestamp {
+        self.published()
+    }
+
     fn latest(&self) -> Timestamp {
         Timestamp::new(self.lock().clock).expect("every number handed out is a timestamp")
     }

@@ -78,10 +78,6 @@ impl Sequencer {
         }
     }
 
-    fn schema(&self) -> Timestamp {
-        timestamp(self.schema.load(Ordering::Acquire))
-    }
-
     fn conflicts(&self) -> MutexGuard<'_, ConflictState> {
         self.conflicts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -189,6 +185,10 @@ impl CommitOrder for Sequencer {
 
     fn published(&self) -> Timestamp {
         timestamp(self.published.load(Ordering::Acquire))
+    }
+
+    fn schema(&self) -> Timestamp {
+        timestamp(self.schema.load(Ordering::Acquire))
     }
 
     fn latest(&self) -> Timestamp {

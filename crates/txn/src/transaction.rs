@@ -30,6 +30,14 @@ pub struct Entry {
     pub payload: Bytes,
 }
 
+impl Entry {
+    /// Returns what a version leaves there; a tombstone leaves nothing.
+    #[must_use]
+    pub fn of(version: Version) -> Option<Self> {
+        version.payload.map(|payload| Self { start: version.start, payload })
+    }
+}
+
 /// A page of cells that are there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransactionPage {
@@ -254,9 +262,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let version = reader::read(&*inner.store, &inner.context, key, inner.begun.read).await?;
         // Where another handle has ended it meanwhile, nothing held the snapshot any more.
         drop(call.end()?);
-        Ok(version.and_then(|version| {
-            version.payload.map(|payload| Entry { start: version.start, payload })
-        }))
+        Ok(version.and_then(Entry::of))
     }
 
     /// Reads many cells, in the order of the keys. A store may do so with few requests.
@@ -298,9 +304,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let found = reader::read_many(&*inner.store, &inner.context, &sought, read).await?;
         drop(call.end()?);
         for (place, version) in missing.into_iter().zip(found) {
-            entries[place] = version.and_then(|version| {
-                version.payload.map(|payload| Entry { start: version.start, payload })
-            });
+            entries[place] = version.and_then(Entry::of);
         }
         Ok(entries)
     }

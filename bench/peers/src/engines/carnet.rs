@@ -66,6 +66,19 @@ impl Store for Carnet {
     }
 }
 
+/// Reads a row through a handle: the database, or a snapshot.
+macro_rules! get {
+    ($table:expr, $handle:expr, $key:expr, $seen:expr) => {
+        match $table {
+            Layout::Hashed { table, .. } => {
+                let row = table.get($handle, &RowKey(($key.to_vec(),), ()))?;
+                $seen.found($key, row.as_ref().map(|row| &row.value[..]));
+            }
+            Layout::Raw(table) => $seen.found($key, table.get($handle, $key)?.as_deref()),
+        }
+    };
+}
+
 struct CarnetSession<'a> {
     store: &'a Carnet,
 }
@@ -110,7 +123,8 @@ impl Session for CarnetSession<'_> {
     }
 
     fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()> {
-        self.snapshot(&mut |snapshot| snapshot.get(key, seen))
+        get!(&self.store.table, &self.store.db, key, seen);
+        Ok(())
     }
 
     fn snapshot(&mut self, reads: &mut Reads<'_>) -> Result<()> {
@@ -126,15 +140,7 @@ struct CarnetSnapshot<'a> {
 
 impl Snapshot for CarnetSnapshot<'_> {
     fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()> {
-        match self.table {
-            Layout::Hashed { table, .. } => {
-                let row = table.get(&self.snapshot, &RowKey((key.to_vec(),), ()))?;
-                seen.found(key, row.as_ref().map(|row| &row.value[..]));
-            }
-            Layout::Raw(table) => {
-                seen.found(key, table.get(&self.snapshot, key)?.as_deref());
-            }
-        }
+        get!(self.table, &self.snapshot, key, seen);
         Ok(())
     }
 

@@ -13,11 +13,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use carnet_base::{Clock, ErrorKind, Result, SeededRng, ThreadTimer, Timestamp, block_on};
+use carnet_base::{
+    CellKeyRef, Clock, ErrorKind, Result, SeededRng, ThreadTimer, Timestamp, block_on, block_on_one,
+};
 use carnet_store::{CommitLog, Context, Outcome};
-use carnet_store_local::LocalStore;
+use carnet_store_local::{LocalStore, Newest};
 use carnet_txn::{Backoff, IdleWatch, Isolation, Limits};
 
+use crate::catalog::SchemaCache;
 use crate::control::Door;
 use crate::stores::AnyStore;
 use crate::tx::{Snapshot, SyncTx, Tx};
@@ -54,8 +57,7 @@ pub use time::AsOf;
 /// });
 /// assert!(refused.is_err());
 ///
-/// let snapshot = db.snapshot()?;
-/// assert_eq!(stock.get(&snapshot, "apples")?.as_deref(), Some(&b"3"[..]));
+/// assert_eq!(stock.get(&db, "apples")?.as_deref(), Some(&b"3"[..]));
 /// # Ok(())
 /// # }
 /// ```
@@ -201,6 +203,20 @@ impl Db {
     /// As [`Db::outcome`].
     pub async fn outcome_async(&self, start: Timestamp) -> Result<Outcome> {
         self.inner.store.outcome(&Context::unbounded(), start).await
+    }
+
+    /// Reads a cell as it was committed last; `None` where that takes a snapshot.
+    pub(crate) fn newest(&self, key: CellKeyRef<'_>) -> Option<Result<Newest>> {
+        match &*Near::of_thread(&self.inner.near).store {
+            AnyStore::Local(store) => {
+                Some(block_on_one(store.get_newest(&Context::unbounded(), key)))
+            }
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
+        }
+    }
+
+    pub(crate) fn schemas(&self) -> &SchemaCache {
+        &Near::of_thread(&self.inner.near).schemas
     }
 
     /// Returns the largest timestamp such that every commit up to it is visible.

@@ -4,10 +4,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwapOption, Guard};
-use carnet_base::{CellHash, Result};
+use carnet_base::{CellBuilder, CellHash, Result};
+use carnet_txn::Entry;
 
-use crate::catalog::{self, Pin, TableSchema};
-use crate::tx::Tx;
+use crate::catalog::{self, Pin, SchemaAt, TableSchema};
+use crate::tx::{Source, Tx};
 
 /// A table by name, and a view of its schema.
 ///
@@ -53,6 +54,28 @@ impl<T> Lens<T> {
         }
         let cell = pin.cell;
         Some((View(held), cell))
+    }
+
+    /// Reads a cell that was committed last, where that takes neither a snapshot nor another look at
+    /// the schema; returns the view of the schema at that moment as well.
+    pub(super) fn newest(
+        &self,
+        source: Source<'_>,
+        cell: impl FnOnce(&T) -> Result<CellBuilder>,
+    ) -> Option<Result<(View<T>, Option<Entry>)>> {
+        let Source::Db(db) = source else { return None };
+        let held = self.held.load();
+        let Held { view, pin, .. } = &**held.as_ref()?;
+        let pin = pin.as_ref()?;
+        // What the view is too old to make is tried again with the one of a snapshot.
+        let cell = cell(view).ok()?;
+        let newest = match db.newest(cell.key())? {
+            Ok(newest) => newest,
+            Err(error) => return Some(Err(error)),
+        };
+        let at = SchemaAt { read: newest.read, changed: newest.schema };
+        let entry = newest.version.and_then(Entry::of);
+        db.schemas().is_current(pin, at).then(|| Ok((View(held), entry)))
     }
 
     /// Returns the view of the schema at a transaction's snapshot, and makes the commit depend on

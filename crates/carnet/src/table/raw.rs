@@ -17,7 +17,7 @@ use super::split_name;
 use super::typed::ensure;
 use crate::catalog::{TableKind, TableSchema};
 use crate::db::Db;
-use crate::tx::{Handle, Snapshot, SyncTx, Tx, WriteHandle};
+use crate::tx::{Handle, PointHandle, Snapshot, SyncTx, Tx, WriteHandle};
 
 /// A value is copied together with its key up to this length.
 const SMALL_BYTES: usize = 16 << 10;
@@ -84,20 +84,31 @@ impl Db {
 }
 
 impl RawTable {
-    /// Reads the bytes under a key.
+    /// Reads the bytes under a key: through a transaction or a snapshot as they are there, through a
+    /// [`Db`] as they were committed last. Two reads through a [`Db`] may see different moments: what
+    /// belongs together is read through a [snapshot](Db::snapshot).
     ///
     /// # Errors
     ///
     /// As [`Tx::get_cell`].
-    pub fn get<'a, H: Handle>(
+    pub fn get<'a, H: PointHandle>(
         &'a self,
         handle: &'a H,
         key: impl AsRef<[u8]>,
     ) -> H::Out<'a, Result<Option<Bytes>>> {
-        let cell = cell(key.as_ref());
-        let tx = handle.tx();
+        let (key, source) = (key.as_ref(), handle.source());
+        let newest = H::at_once(|| {
+            let cell = |id: &TableId| Ok(CellBuilder::of(*id, &partition(), key));
+            let newest = self.lens.newest(source, cell)?;
+            Some(newest.map(|(_, entry)| entry.map(|entry| entry.payload)))
+        });
+        if let Some(newest) = newest {
+            return newest;
+        }
+        let cell = cell(key);
         H::run(async move {
-            let cell = cell(self.id(tx).await?);
+            let tx = source.tx().await?;
+            let cell = cell(self.id(&tx).await?);
             Ok(tx.get_cell(&cell).await?.map(|entry| entry.payload))
         })
     }

@@ -19,7 +19,7 @@ use super::rows::Rows;
 use super::split_name;
 use crate::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 use crate::db::Db;
-use crate::tx::{Handle, Tx, WriteHandle};
+use crate::tx::{Handle, PointHandle, Tx, WriteHandle};
 
 /// A table of typed rows: keys `K`, a [`Key`](crate::Key) of two tuples, and records `V`.
 ///
@@ -125,18 +125,31 @@ fn new_schema<K: TableKey, V: Record>(
 }
 
 impl<K: TableKey, V: Record> Table<K, V> {
-    /// Reads a row.
+    /// Reads a row: through a transaction or a snapshot as it is there, through a [`Db`] as it was
+    /// committed last. Two reads through a [`Db`] may see different moments: what belongs together is
+    /// read through a [snapshot](Db::snapshot).
     ///
     /// # Errors
     ///
     /// As [`Tx::get_cell`]; `Invalid` when the table's schema no longer fits the types.
-    pub fn get<'a, H: Handle>(&'a self, handle: &'a H, key: &K) -> H::Out<'a, Result<Option<V>>> {
+    pub fn get<'a, H: PointHandle>(
+        &'a self,
+        handle: &'a H,
+        key: &K,
+    ) -> H::Out<'a, Result<Option<V>>> {
+        let source = handle.source();
+        let newest = H::at_once(|| {
+            let newest = self.lens.newest(source, |mapping| mapping.begin(Parts::of(key)))?;
+            Some(newest.and_then(|(mapping, entry)| mapping.found(entry)))
+        });
+        if let Some(newest) = newest {
+            return newest;
+        }
         let parts = Parts::of(key);
-        let tx = handle.tx();
         H::run(async move {
-            let mapping = self.mapping(tx).await?;
-            let entry = tx.get_cell(&mapping.cell(parts)?).await?;
-            Ok(entry.map(|entry| mapping.record(&entry)).transpose()?.flatten())
+            let tx = source.tx().await?;
+            let mapping = self.mapping(&tx).await?;
+            mapping.found(tx.get_cell(&mapping.cell(parts)?).await?)
         })
     }
 
@@ -341,6 +354,10 @@ impl Mapping {
         let mut older = RowImage::decode(&entry.payload)?;
         older.retain(|id, _| !self.columns.contains(&id));
         Ok(image.merged_over(&older, entry.start))
+    }
+
+    fn found<V: Record>(&self, entry: Option<Entry>) -> Result<Option<V>> {
+        Ok(entry.map(|entry| self.record(&entry)).transpose()?.flatten())
     }
 
     fn record<V: Record>(&self, entry: &Entry) -> Result<Option<V>> {

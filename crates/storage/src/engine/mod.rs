@@ -80,7 +80,9 @@ use std::task::Poll;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use carnet_base::{CellKey, Clock, Result, Signal, Timestamp, Version, WorkerHandle, for_many};
+use carnet_base::{
+    CellKey, CellKeyRef, Clock, Result, Signal, Timestamp, Version, WorkerHandle, for_many,
+};
 
 pub use append::{AppendError, Appended, Prepared};
 pub use conditional::PutUnlessExists;
@@ -281,25 +283,55 @@ impl Engine {
         read: Timestamp,
         reads: ReadOptions,
     ) -> Result<Option<Version>> {
-        self.core.counters.gets.fetch_add(1, Ordering::Relaxed);
-        let key = &key.as_bytes()[..];
-        let tables: Vec<Arc<Table>> = {
-            let view = self.core.view();
-            if let Some(found) = view.memtables().find_map(|memtable| memtable.get(key, read)) {
-                let memtable::Found { start, commit, payload, .. } = found;
-                return Ok(Some(Version { start, commit: Some(commit), payload }));
-            }
-            // Mostly the answer is in the cache: then nothing waits, and nothing is kept.
-            let mut tables = view.tables_of(key);
-            let missed = loop {
-                let Some(table) = tables.next() else { return Ok(None) };
-                match table.get_cached(key, read, reads) {
-                    Some(Some(found)) => return Ok(Some(version(found))),
-                    Some(None) => {}
-                    None => break table,
+        let key = key.as_bytes();
+        let looked = look(&self.core.view(), key, read, reads);
+        self.found(looked, key, read, reads).await
+    }
+
+    /// Reads a cell at a moment of this call's own: where that lies `moment` says, the newest commit
+    /// that the reader may see. Returns it, and the cell's newest version that committed until then.
+    ///
+    /// Nothing has to hold that moment's versions back. A view keeps what it shows, and nothing was
+    /// taken out of this one that a moment after it could see; and since it is still the view after
+    /// the moment, no commit until then lies in a memtable that it does not know.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::get`].
+    pub async fn get_newest(
+        &self,
+        key: CellKeyRef<'_>,
+        reads: ReadOptions,
+        moment: impl Fn() -> Timestamp + Send,
+    ) -> Result<(Timestamp, Option<Version>)> {
+        let key = key.as_bytes();
+        let (read, looked) = {
+            let mut view = self.core.view();
+            let read = loop {
+                let read = moment();
+                let now = self.core.view();
+                if Arc::ptr_eq(&view, &now) {
+                    break read;
                 }
+                view = now;
             };
-            std::iter::once(missed).chain(tables).map(Arc::clone).collect()
+            (read, look(&view, key, read, reads))
+        };
+        Ok((read, self.found(looked, key, read, reads).await?))
+    }
+
+    /// Reads on from where a look at memory has come to.
+    async fn found(
+        &self,
+        looked: Looked,
+        key: &[u8],
+        read: Timestamp,
+        reads: ReadOptions,
+    ) -> Result<Option<Version>> {
+        self.core.counters.gets.fetch_add(1, Ordering::Relaxed);
+        let tables = match looked {
+            Looked::Settled(version) => return Ok(version),
+            Looked::Unread(tables) => tables,
         };
         let _permit = self.core.permits.take(READ_BYTES).await;
         for table in tables {
@@ -414,6 +446,33 @@ const READ_BYTES: usize = 64 << 10;
 
 /// So many cells are read from disk at the same time by one call.
 const READS_MAX: usize = 64;
+
+/// What is known of a cell without a read.
+enum Looked {
+    Settled(Option<Version>),
+    /// What these tables know comes next; the first of them has to be read from.
+    Unread(Vec<Arc<Table>>),
+}
+
+/// Looks for a cell in memory. Mostly the answer is there: then nothing waits, and nothing is kept.
+fn look(view: &View, key: &[u8], read: Timestamp, reads: ReadOptions) -> Looked {
+    if let Some(found) = view.memtables().find_map(|memtable| memtable.get(key, read)) {
+        let memtable::Found { start, commit, payload, .. } = found;
+        return Looked::Settled(Some(Version { start, commit: Some(commit), payload }));
+    }
+    let mut tables = view.tables_of(key);
+    while let Some(table) = tables.next() {
+        match table.get_cached(key, read, reads) {
+            Some(Some(found)) => return Looked::Settled(Some(version(found))),
+            Some(None) => {}
+            None => {
+                let unread = std::iter::once(table).chain(tables);
+                return Looked::Unread(unread.map(Arc::clone).collect());
+            }
+        }
+    }
+    Looked::Settled(None)
+}
 
 fn version(found: Found) -> Version {
     Version { start: found.start, commit: Some(found.commit), payload: found.payload }

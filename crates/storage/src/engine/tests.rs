@@ -1,6 +1,7 @@
 //! The order of reservation, insertion and publication, step by step.
 
 mod compactors;
+mod newest;
 mod power;
 mod pressure;
 mod spill;
