@@ -31,10 +31,14 @@ use carnet_base::Timestamp;
 use super::Wrong;
 use super::bloom::Filter;
 use super::links::{Links, Parent};
+use super::prefetch;
 use super::run::EntryRef;
 
 pub(super) const HEAD_BYTES: usize = 8;
 pub(super) const ENTRY_BYTES: usize = 32;
+
+/// What memory gives at once.
+const LINE_BYTES: usize = 64;
 
 const EXPIRES: u32 = 1 << 31;
 const NO_PAYLOAD: u32 = u32::MAX;
@@ -243,6 +247,11 @@ impl Block {
         self.told.store(0, atomic::Ordering::Relaxed);
     }
 
+    /// Where its entries, keys and payloads lie.
+    pub(super) fn stretch(&self) -> Stretch {
+        Stretch { address: self.memory.as_ptr().addr(), len: self.memory.len() }
+    }
+
     /// How many entries there are.
     pub(super) const fn len(&self) -> usize {
         self.count
@@ -302,17 +311,18 @@ impl Block {
     /// Returns where the first entry stands that is at or after a version of a key in the order of
     /// a table: where the version itself stands, if it is here.
     pub(super) fn seek(&self, key: &[u8], commit: Timestamp) -> usize {
+        let (start, rest) = key.split_at(self.skip.min(key.len()));
+        let wanted = head(rest);
+        let guess = self.guess(wanted.clamp(self.first_head, self.last_head));
+        // Before the prefix is compared: that, too, would wait for memory of its own.
+        self.touch(guess);
         // The first key is the first of what stands behind the entries; all share its prefix.
         let prefix = &self.memory[self.count * (HEAD_BYTES + ENTRY_BYTES)..][..self.skip];
-        let (start, rest) = key.split_at(self.skip.min(key.len()));
         match start.cmp(prefix) {
             Ordering::Less => return 0,
             Ordering::Greater => return self.count,
             Ordering::Equal => {}
         }
-        let wanted = head(rest);
-        let guess = self.guess(wanted.clamp(self.first_head, self.last_head));
-        self.touch(guess);
         let mut low = self.first_at_or_above(wanted, guess);
         let (mut high, mut step) = (low, 1);
         // Past the equal heads by doubling; what was jumped over too far compares as greater.
@@ -384,7 +394,6 @@ impl Block {
     /// Asks memory for all that the search is likely to look at, at once: what it needs next
     /// depends on what it found, and each of these steps would wait for memory of its own.
     fn touch(&self, guess: usize) {
-        const LINE_BYTES: usize = 64;
         let fixed = self.count * (HEAD_BYTES + ENTRY_BYTES);
         // Keys and payloads follow each other as the entries do, and are mostly equally long.
         let near = fixed + (self.memory.len() - fixed) / self.count * guess;
@@ -394,6 +403,7 @@ impl Block {
         black_box(self.memory[ahead(near)]);
         black_box(self.memory[ahead(near + LINE_BYTES)]);
         black_box(self.memory[ahead(near + 2 * LINE_BYTES)]);
+        black_box(self.memory[ahead(fixed)]);
     }
 
     #[expect(
@@ -404,6 +414,23 @@ impl Block {
     fn guess(&self, wanted: u64) -> usize {
         let guess = ((wanted - self.first_head) as f64 * self.slope) as usize;
         guess.min(self.count - 1)
+    }
+}
+
+/// Where a block's memory lies, or once lay: it keeps nothing alive.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stretch {
+    address: usize,
+    len: usize,
+}
+
+impl Stretch {
+    /// Asks for all of it at once, as far as one walk may well come.
+    pub(super) fn ask(&self) {
+        const BYTES_MAX: usize = 8 << 10;
+        for at in (0..self.len.min(BYTES_MAX)).step_by(LINE_BYTES) {
+            prefetch::ask(self.address + at);
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use carnet_base::{Result, Timestamp};
 use super::ReadOptions;
 use super::ahead::Ahead;
 use super::block::Block;
-use super::links::Named;
+use super::links::{Named, Wanted};
 use super::run::EntryRef;
 use super::section::Place;
 use super::table::{Table, slot_of};
@@ -201,9 +201,10 @@ impl TableCursor {
                 State::Block(at) => (Named::block(self.page.as_ref()?, self.slot), at),
             };
             let kind = named.kind();
+            let wanted = if kind == Kind::Data { Wanted::All } else { Wanted::Little };
             let block = match loaded.take() {
                 Some(block) => block,
-                None => match self.table.cached(named, self.walk.reads) {
+                None => match self.table.cached(named, self.walk.reads, wanted) {
                     Some(block) => {
                         if kind == Kind::Data {
                             self.ahead.hit(named.place(), &block);

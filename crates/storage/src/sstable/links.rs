@@ -10,13 +10,18 @@
 //!                       ▲────────────── parent, weak ───────────┘
 //! ```
 //!
+//! A link also knows where the block's memory lies. A walk that goes through it asks for all of that at
+//! once, and not for each line when it comes to it: pages of 100 rows out of the cache became a tenth
+//! faster so, reversed ones a fifth. (Asking for the next block as well while one is gone through took
+//! a tenth longer; asking for what a search is likely to look at brought point reads nothing that stood out.)
+//!
 //! Only the cache and readers keep a block alive. When it goes it clears the link that leads to
 //! it, so that no link keeps the memory of a block's head. A link is guarded by a lock that
 //! nobody waits for: whoever finds it taken asks the cache.
 
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 
-use super::block::Block;
+use super::block::{Block, Stretch};
 use super::page;
 use super::section::Place;
 use crate::cache::Kind;
@@ -50,8 +55,8 @@ impl<'a> Named<'a> {
     }
 
     /// Returns the section, if the link leads to it.
-    pub(super) fn linked(&self) -> Option<Arc<Block>> {
-        self.index.links()?.get(self.slot)
+    pub(super) fn linked(&self, wanted: Wanted) -> Option<Arc<Block>> {
+        self.index.links()?.get(self.slot, wanted)
     }
 
     /// Makes the link lead to the section.
@@ -66,9 +71,24 @@ impl<'a> Named<'a> {
     }
 }
 
+/// How much of a section will be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// What a search comes by.
+    Little,
+    /// A walk goes through it.
+    All,
+}
+
 /// Where the blocks lie that an index names; one link an entry.
 #[derive(Debug, Default)]
-pub(super) struct Links(Box<[Mutex<Weak<Block>>]>);
+pub(super) struct Links(Box<[Mutex<Link>]>);
+
+#[derive(Debug, Default)]
+struct Link {
+    block: Weak<Block>,
+    stretch: Stretch,
+}
 
 /// The link that leads to a block.
 #[derive(Debug)]
@@ -83,24 +103,31 @@ impl Links {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.0.len() * size_of::<Mutex<Weak<Block>>>()
+        self.0.len() * size_of::<Mutex<Link>>()
     }
 
     /// Returns the block that an entry names, if it is in memory and the link is free.
-    pub(super) fn get(&self, slot: usize) -> Option<Arc<Block>> {
-        self.with(slot, |link| link.upgrade()).flatten()
+    pub(super) fn get(&self, slot: usize, wanted: Wanted) -> Option<Arc<Block>> {
+        self.with(slot, |link| {
+            if wanted == Wanted::All {
+                link.stretch.ask();
+            }
+            link.block.upgrade()
+        })
+        .flatten()
     }
 
     /// Remembers where the block that an entry names lies.
     pub(super) fn set(&self, slot: usize, block: &Arc<Block>) {
-        self.with(slot, |link| *link = Arc::downgrade(block));
+        let (block, stretch) = (Arc::downgrade(block), block.stretch());
+        self.with(slot, |link| *link = Link { block, stretch });
     }
 
     /// Forgets a block that goes, unless the link leads to another one by now.
     fn clear(&self, slot: usize, block: &Block) {
         self.with(slot, |link| {
-            if std::ptr::eq(link.as_ptr(), block) {
-                *link = Weak::new();
+            if std::ptr::eq(link.block.as_ptr(), block) {
+                *link = Link::default();
             }
         });
     }
@@ -108,10 +135,10 @@ impl Links {
     /// Tells whether a link leads nowhere, not even to what remains of a block.
     #[cfg(test)]
     pub(super) fn is_clear(&self, slot: usize) -> bool {
-        self.with(slot, |link| link.ptr_eq(&Weak::new())) == Some(true)
+        self.with(slot, |link| link.block.ptr_eq(&Weak::new())) == Some(true)
     }
 
-    fn with<T>(&self, slot: usize, act: impl FnOnce(&mut Weak<Block>) -> T) -> Option<T> {
+    fn with<T>(&self, slot: usize, act: impl FnOnce(&mut Link) -> T) -> Option<T> {
         match self.0.get(slot)?.try_lock() {
             Ok(mut link) => Some(act(&mut link)),
             Err(TryLockError::Poisoned(link)) => Some(act(&mut link.into_inner())),

@@ -52,6 +52,7 @@ mod footer;
 mod links;
 mod options;
 mod page;
+mod prefetch;
 mod raw;
 mod run;
 mod section;

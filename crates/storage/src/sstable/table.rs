@@ -18,7 +18,7 @@ use carnet_base::{Result, Timestamp};
 use super::ReadOptions;
 use super::block::{Block, Entry};
 use super::footer::{self, Footer};
-use super::links::Named;
+use super::links::{Named, Wanted};
 use super::page;
 use super::run::EntryRef;
 use super::section::Place;
@@ -184,11 +184,11 @@ impl Table {
         let Some(page) = self.page_of(key, read) else {
             return Some(self.conclude(key, read, None));
         };
-        let index = self.cached(page, reads)?;
+        let index = self.cached(page, reads, Wanted::Little)?;
         let Some(block) = self.block_of(&index, key, read) else {
             return Some(self.conclude(key, read, None));
         };
-        let block = self.cached(block, reads)?;
+        let block = self.cached(block, reads, Wanted::Little)?;
         Some(self.conclude(key, read, find(&block, key, read)))
     }
 
@@ -230,9 +230,14 @@ impl Table {
     }
 
     /// Returns a section if it is in memory.
-    pub(super) fn cached(&self, named: Named<'_>, reads: ReadOptions) -> Option<Arc<Block>> {
+    pub(super) fn cached(
+        &self,
+        named: Named<'_>,
+        reads: ReadOptions,
+        wanted: Wanted,
+    ) -> Option<Arc<Block>> {
         let key = || (self.source.number(), named.place().offset);
-        if let Some(section) = named.linked() {
+        if let Some(section) = named.linked(wanted) {
             self.cache.hit(key, &section, named.kind(), reads);
             return Some(section);
         }
@@ -247,7 +252,7 @@ impl Table {
     ///
     /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
     async fn load(&self, named: Named<'_>, reads: ReadOptions) -> Result<Arc<Block>> {
-        match self.cached(named, reads) {
+        match self.cached(named, reads, Wanted::Little) {
             Some(section) => Ok(section),
             None => self.load_at(named.place(), named.kind(), reads).await,
         }

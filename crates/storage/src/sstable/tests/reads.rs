@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::disk::{self, DirectoryLock, File, ReadFuture};
+use crate::sstable::links::Wanted;
 
 /// A disk that counts reads, and may hold them back.
 #[derive(Clone)]
@@ -483,10 +484,10 @@ fn a_link_goes_with_its_block() {
     }
     assert_eq!(disk.reads(), 2);
     let top = table.top.as_ref().unwrap();
-    let linked = || (0..top.len()).filter_map(|slot| top.links()?.get(slot));
+    let linked = || (0..top.len()).filter_map(|slot| top.links()?.get(slot, Wanted::Little));
     let page = linked().next().unwrap();
     let links = page.links().unwrap();
-    let block = (0..page.len()).find_map(|slot| links.get(slot)).unwrap();
+    let block = (0..page.len()).find_map(|slot| links.get(slot, Wanted::Little)).unwrap();
     let gone = Arc::downgrade(&block);
     drop(block);
     cache.forget(&[1]);

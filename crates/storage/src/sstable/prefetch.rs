@@ -1,0 +1,20 @@
+//! Asks memory for what will be looked at soon.
+//!
+//! A look-up that misses the processor's caches goes from load to load, each of which says where the
+//! next one is. Whoever knows an address earlier can have several of them on their way at once.
+
+#![expect(unsafe_code, reason = "the compiler does not know the instruction to be harmless")]
+
+/// Asks for the cache line of an address. It is a hint: an address at which nothing lies any more is
+/// as good as any other, and machines without such an instruction do nothing.
+pub(super) fn ask(address: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch changes no state that a program can see and never faults, whatever the
+        // address (Intel SDM, volume 2, PREFETCHh).
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(address)) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
