@@ -163,6 +163,11 @@ impl CellKey {
         Ok(Self(bytes))
     }
 
+    /// Takes bytes that are known to be a key.
+    pub(crate) const fn of_bytes(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+
     /// Returns the key's bytes, whose order is the order of cells.
     #[must_use]
     pub const fn as_bytes(&self) -> &Bytes {
@@ -300,6 +305,12 @@ impl<'a> CellKeyRef<'a> {
     pub fn table(self) -> TableId {
         let [a, b, c, d, ..] = *self.frame();
         TableId(u32::from_be_bytes([a, b, c, d]))
+    }
+
+    /// Returns the partition key, as it is serialized.
+    #[must_use]
+    pub fn partition(self) -> &'a [u8] {
+        &self.0[FRAME_BYTES..self.prefix_len()]
     }
 
     /// Returns the clustering key.

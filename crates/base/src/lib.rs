@@ -5,6 +5,7 @@
 
 pub mod cell;
 mod cell_builder;
+mod cells;
 pub mod clock;
 pub mod commit_encoding;
 pub mod error;
@@ -32,6 +33,7 @@ mod testing;
 pub use bytes::Bytes;
 pub use cell::{CellHash, CellKey, CellKeyRef, KeyRange, PartitionKey, Version};
 pub use cell_builder::{CellBuilder, CellKeyBuilder};
+pub use cells::{CellPage, CellRef, Cells, CellsBuilder};
 pub use clock::{Clock, Moment, SystemClock, WallTime};
 pub use commit_encoding::{CommitCell, CommitEntry, Encoding, EncodingMap};
 pub use error::{Error, ErrorKind, Result};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carnet_base::{CellKey, Result, TableId, Timestamp, Version, WallTime};
+use carnet_base::{CellKey, CellPage, Result, TableId, Timestamp, Version, WallTime};
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, MemoryStore, Outcome, Page,
     RangeRequest, Spill,
@@ -52,6 +52,13 @@ impl CellStore for AnyStore {
 
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
         each!(self, store => store.range(context, request).await)
+    }
+
+    async fn page(&self, context: &Context, request: &RangeRequest) -> Result<Option<CellPage>> {
+        match self {
+            Self::Local(store) => store.page(context, request).await,
+            Self::Memory(_) | Self::Cluster(_) => Ok(None),
+        }
     }
 }
 

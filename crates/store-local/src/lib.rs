@@ -36,8 +36,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{
-    CellKey, CellKeyRef, Clock, Encoding, Error, ErrorKind, KeyRange, Result, Signal, Spawn,
-    Timestamp, Version, WallTime,
+    CellKey, CellKeyRef, CellPage, Clock, Encoding, Error, ErrorKind, KeyRange, Result, Signal,
+    Spawn, Timestamp, Version, WallTime,
 };
 use carnet_storage::disk::Disk;
 use carnet_storage::{
@@ -156,6 +156,13 @@ impl LocalStore {
         Ok(Newest { read, schema: self.order.schema(), version })
     }
 
+    async fn read_page(&self, context: &Context, request: &RangeRequest) -> Result<CellPage> {
+        context.check(&*self.clock)?;
+        let RangeRequest { range, read, reverse, limit } = request;
+        let limit = carnet_storage::PageLimit { cells: limit.cells.max(1), bytes: limit.bytes };
+        self.engine.page(range, *read, *reverse, limit, read_options(context)).await
+    }
+
     /// Returns the engine's counters.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
@@ -225,15 +232,13 @@ impl CellStore for LocalStore {
     }
 
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
-        context.check(&*self.clock)?;
-        let limit = carnet_storage::PageLimit {
-            cells: request.limit.cells.max(1),
-            bytes: request.limit.bytes,
-        };
-        let RangeRequest { range, read, reverse, .. } = request;
-        let page =
-            self.engine.range_with(range, *read, *reverse, limit, read_options(context)).await?;
-        Ok(Page { cells: page.cells, resume: page.resume })
+        let CellPage { cells, resume } = self.read_page(context, request).await?;
+        Ok(Page { cells: cells.share_all(), resume })
+    }
+
+    async fn page(&self, context: &Context, request: &RangeRequest) -> Result<Option<CellPage>> {
+        // Every version is stamped.
+        self.read_page(context, request).await.map(Some)
     }
 }
 

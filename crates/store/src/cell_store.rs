@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use carnet_base::{CellKey, KeyRange, Result, Timestamp, Version};
+use carnet_base::{CellKey, CellPage, KeyRange, Result, Timestamp, Version};
 
 use crate::context::Context;
 
@@ -129,4 +129,19 @@ pub trait CellStore: Send + Sync + 'static {
         context: &Context,
         request: &RangeRequest,
     ) -> impl Future<Output = Result<Page>> + Send;
+
+    /// As [`CellStore::range`], of cells that are lent, from a store that knows of each cell of the
+    /// page which version is visible; another one returns `None`.
+    ///
+    /// # Errors
+    ///
+    /// As [`CellStore::get`].
+    fn page(
+        &self,
+        context: &Context,
+        request: &RangeRequest,
+    ) -> impl Future<Output = Result<Option<CellPage>>> + Send {
+        let _ = (context, request);
+        async { Ok(None) }
+    }
 }

@@ -1,5 +1,7 @@
 //! One transaction: a snapshot, the writes laid over it, and a memory of what was read.
 
+mod page;
+
 use std::iter::Peekable;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -163,9 +163,11 @@ impl Snapshot for CarnetSnapshot<'_> {
                 };
                 let cells = table.range::<_, &Key>(&self.snapshot, bounds).page(rows);
                 let cells = if direction == Direction::Reversed { cells.rev() } else { cells };
-                for cell in cells.take(rows) {
+                let mut cells = cells;
+                for _ in 0..rows {
+                    let Some(cell) = cells.next_lent() else { break };
                     let (key, value) = cell?;
-                    seen.row(&key, &value);
+                    seen.row(key, value);
                 }
                 Ok(())
             }

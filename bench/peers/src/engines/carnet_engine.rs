@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
 use carnet_base::{
-    Bytes, CellKey, ErrorKind, KeyRange, PartitionKey, SystemClock, TableId, ThreadSpawn,
+    Bytes, CellKey, CellKeyRef, ErrorKind, KeyRange, PartitionKey, SystemClock, TableId, ThreadSpawn,
     Timestamp, Token, block_on,
 };
 use carnet_storage::disk::RealDisk;
-use carnet_storage::{AppendError, Engine, EntryCell, Mutation, PageLimit};
+use carnet_storage::{AppendError, Engine, EntryCell, Mutation, PageLimit, ReadOptions};
 
 use crate::data::{Key, Row, Seen};
 use crate::engine::{Direction, Reads, Session, Setup, Shape, Snapshot, Store};
@@ -58,12 +58,9 @@ impl CarnetEngine {
         }
     }
 
-    fn user_key<'a>(&self, cell: &'a CellKey) -> &'a [u8] {
+    fn user_key<'a>(&self, cell: CellKeyRef<'a>) -> &'a [u8] {
         match self.shape {
-            Shape::Hashed => {
-                // What all cells of a partition share, behind table, token and length.
-                &cell.partition_prefix()[14..]
-            }
+            Shape::Hashed => cell.partition(),
             Shape::Raw | Shape::Ordered => cell.clustering(),
         }
     }
@@ -170,9 +167,10 @@ impl Snapshot for CarnetEngineSnapshot<'_> {
         let range = self.store.range(from, direction);
         let limit = PageLimit { cells: rows, bytes: PAGE_BYTES };
         let reverse = direction == Direction::Reversed;
-        let page = block_on(self.store.engine.range(&range, self.read, reverse, limit))?;
-        for (cell, version) in &page.cells {
-            seen.row(self.store.user_key(cell), version.payload.as_deref().unwrap_or(&[]));
+        let reads = ReadOptions::default();
+        let page = block_on(self.store.engine.page(&range, self.read, reverse, limit, reads))?;
+        for cell in page.cells.iter() {
+            seen.row(self.store.user_key(cell.key), cell.payload);
         }
         Ok(())
     }

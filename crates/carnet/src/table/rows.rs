@@ -103,11 +103,22 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
         // The progress moves with the rows that are returned: an error in between loses none.
         loop {
             let limit = PageLimit::cells(self.page_rows - rows.len());
-            let page = tx.range_cells(&range, self.reverse, limit).await?;
-            for (cell, entry) in &page.cells {
-                rows.extend(mapping.row(cell, entry)?);
-            }
-            let Some(rest) = page.resume else {
+            let resume = match tx.page(&range, self.reverse, limit).await? {
+                Some(page) => {
+                    for cell in page.cells.iter() {
+                        rows.extend(mapping.row(cell.key, cell.payload)?);
+                    }
+                    page.resume
+                }
+                None => {
+                    let page = tx.range_cells(&range, self.reverse, limit).await?;
+                    for (key, entry) in &page.cells {
+                        rows.extend(mapping.row(key.as_key_ref(), &entry.payload)?);
+                    }
+                    page.resume
+                }
+            };
+            let Some(rest) = resume else {
                 self.progress = Progress::End;
                 return Ok(rows);
             };

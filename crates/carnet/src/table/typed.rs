@@ -7,7 +7,7 @@ use std::sync::Arc;
 use carnet_base::key::{self, Order};
 use carnet_base::row::{Column, Marker, RowColumns, RowImage, RowReader, RowWriter};
 use carnet_base::{
-    CellBuilder, CellKey, CellKeyBuilder, ColumnId, DataType, Error, KeyRange, PartitionKey,
+    Bytes, CellBuilder, CellKey, CellKeyBuilder, CellKeyRef, ColumnId, DataType, Error, KeyRange,
     Result, TableId, Uuid, Value, block_on, partition,
 };
 use carnet_txn::Entry;
@@ -357,19 +357,19 @@ impl Mapping {
     }
 
     fn found<V: Record>(&self, entry: Option<Entry>) -> Result<Option<V>> {
-        Ok(entry.map(|entry| self.record(&entry)).transpose()?.flatten())
+        Ok(entry.map(|entry| self.record(&entry.payload)).transpose()?.flatten())
     }
 
-    fn record<V: Record>(&self, entry: &Entry) -> Result<Option<V>> {
+    fn record<V: Record>(&self, payload: &[u8]) -> Result<Option<V>> {
         if self.is_in_order {
-            let row = RowReader::new(&entry.payload)?;
+            let row = RowReader::new(payload)?;
             let is_live = row.marker().is_some() || row.columns_left() > 0;
             let mut columns = RowColumns::new(row, &self.columns);
             let record = is_live.then(|| V::take_columns(&mut columns)).transpose()?;
             columns.finish()?;
             return Ok(record);
         }
-        let image = RowImage::decode(&entry.payload)?;
+        let image = RowImage::decode(&Bytes::copy_from_slice(payload))?;
         if !image.is_live() {
             return Ok(None);
         }
@@ -386,20 +386,17 @@ impl Mapping {
     /// Returns the row in a cell, or `None` for the cell of the static columns.
     pub(super) fn row<K: TableKey, V: Record>(
         &self,
-        cell: &CellKey,
-        entry: &Entry,
+        cell: CellKeyRef<'_>,
+        payload: &[u8],
     ) -> Result<Option<(K, V)>> {
         if self.has_clustering && cell.clustering().is_empty() {
             return Ok(None);
         }
-        let Some(record) = self.record(entry)? else { return Ok(None) };
-        let partition = partition_values::<K>(&cell.partition())?;
+        let Some(record) = self.record(payload)? else { return Ok(None) };
+        let partition = partition::decode(K::Partition::TYPES, cell.partition())?;
+        let partition = K::Partition::from_values(partition)?;
         let clustering = key::decode(cell.clustering(), K::Clustering::TYPES, &self.orders)?;
         let clustering = K::Clustering::from_values(clustering)?;
         Ok(Some((K::from_parts(partition, clustering), record)))
     }
-}
-
-fn partition_values<K: TableKey>(key: &PartitionKey) -> Result<K::Partition> {
-    K::Partition::from_values(partition::decode(K::Partition::TYPES, key.bytes())?)
 }

@@ -12,12 +12,14 @@
 //! tombstones of every source hide what was committed before them, in whichever source it lies.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::{Bytes, BytesMut};
-use carnet_base::{CellKey, Error, KeyRange, Result, Timestamp, Version};
+use bytes::Bytes;
+use carnet_base::{
+    CellKey, CellKeyRef, CellPage, CellRef, CellsBuilder, Error, KeyRange, Result, Timestamp,
+    Version,
+};
 
 use super::permits::{Permit, Permits};
 use super::{Core, Engine, READ_BYTES};
@@ -91,9 +93,26 @@ impl Engine {
         limit: PageLimit,
         reads: ReadOptions,
     ) -> Result<Page> {
+        let page = self.page(range, read, reverse, limit, reads).await?;
+        Ok(Page { cells: page.cells.share_all(), resume: page.resume })
+    }
+
+    /// As [`Engine::range_with`], of cells that are lent.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::range`].
+    pub async fn page(
+        &self,
+        range: &KeyRange,
+        read: Timestamp,
+        reverse: bool,
+        limit: PageLimit,
+        reads: ReadOptions,
+    ) -> Result<CellPage> {
         check(range)?;
         self.core.counters.pages.fetch_add(1, Ordering::Relaxed);
-        let Some(bounds) = range.byte_bounds() else { return Ok(Page::default()) };
+        let Some(bounds) = range.byte_bounds() else { return Ok(CellPage::default()) };
         let cells_wanted = Some(limit.cells.max(1));
         let how = Walk { read, reverse, cells_wanted, reads, ..Walk::default() };
         let mut merge = Merge::new(&self.core, bounds, &how);
@@ -343,11 +362,11 @@ impl<'a> Merge<'a> {
                     self.load_next(at).await?;
                 }
             }
-            if !self.take(page) {
+            if !self.take(page)? {
                 return Ok(());
             }
             page.full = page.cells.len() >= limit.cells.max(1)
-                || page.bytes.len() >= limit.bytes
+                || page.cells.bytes() >= limit.bytes
                 || page.hidden >= HIDDEN_CELLS_MAX;
             if page.full {
                 page.ended = !self.may_have_more();
@@ -370,7 +389,7 @@ impl<'a> Merge<'a> {
     }
 
     /// Takes the next cell from every source that has it; false at the end.
-    fn take(&mut self, page: &mut Filling) -> bool {
+    fn take(&mut self, page: &mut Filling) -> Result<bool> {
         let Self { sources, leaving, .. } = self;
         let keys = sources.iter().enumerate().filter_map(|(at, s)| Some((at, s.peek_key()?)));
         // Both return the newest of several sources at the same cell.
@@ -379,7 +398,7 @@ impl<'a> Merge<'a> {
         } else {
             keys.reduce(|best, other| if other.1 < best.1 { other } else { best })
         };
-        let Some((first, key)) = next else { return false };
+        let Some((first, key)) = next else { return Ok(false) };
         let mut known = sources[first].version();
         leaving.push(first);
         for (at, source) in sources.iter().enumerate().skip(first + 1) {
@@ -394,16 +413,15 @@ impl<'a> Merge<'a> {
                 |cover: &Cover| cover.covering(key, read).is_some_and(|at| at > known.commit);
             known.payload.is_some() && !self.covers.iter().any(hidden)
         });
-        page.push(key, live.as_ref());
-        true
+        page.push(key, live.as_ref())?;
+        Ok(true)
     }
 }
 
 /// A page that is being filled.
 #[derive(Default)]
 struct Filling {
-    bytes: BytesMut,
-    cells: Vec<Filled>,
+    cells: CellsBuilder,
     hidden: usize,
     /// The key of the last cell, returned or hidden.
     last: Vec<u8>,
@@ -411,55 +429,32 @@ struct Filling {
     ended: bool,
 }
 
-struct Filled {
-    key: Range<usize>,
-    payload: Range<usize>,
-    start: Timestamp,
-    commit: Timestamp,
-}
-
 impl Filling {
     /// Makes room for a page of cells as long as the first one, as far as that is little: otherwise
     /// what is there is copied again and again as the page grows.
     fn reserve(&mut self, limit: PageLimit) {
         let cells = limit.cells.saturating_sub(1).min(RESERVED_CELLS_MAX);
-        let bytes = cells.saturating_mul(self.bytes.len()).min(limit.bytes).min(RESERVED_BYTES_MAX);
-        self.bytes.reserve(bytes);
-        self.cells.reserve(cells);
+        let bytes = cells.saturating_mul(self.cells.bytes());
+        self.cells.reserve(cells, bytes.min(limit.bytes).min(RESERVED_BYTES_MAX));
     }
 
-    fn push(&mut self, key: &[u8], known: Option<&Known<'_>>) {
+    fn push(&mut self, key: &[u8], known: Option<&Known<'_>>) -> Result<()> {
         let Some(&Known { start, commit, payload: Some(payload) }) = known else {
             self.hidden += 1;
             self.last.clear();
             self.last.extend_from_slice(key);
-            return;
+            return Ok(());
         };
-        let at = self.bytes.len();
-        self.bytes.extend_from_slice(key);
-        let middle = self.bytes.len();
-        self.bytes.extend_from_slice(payload);
-        let (key, payload) = (at..middle, middle..self.bytes.len());
-        self.cells.push(Filled { key, payload, start, commit });
+        self.cells.push(&CellRef { key: CellKeyRef::new(key)?, start, commit, payload });
         self.last.clear();
+        Ok(())
     }
 
-    fn finish(self, range: &KeyRange, reverse: bool) -> Result<Page> {
-        // Whoever keeps one of its cells keeps all of it: then it is no longer than it has to be.
-        let bytes = match self.bytes.capacity() > 2 * self.bytes.len() {
-            true => Bytes::copy_from_slice(&self.bytes),
-            false => self.bytes.freeze(),
-        };
-        let mut cells = Vec::with_capacity(self.cells.len());
-        for Filled { key, payload, start, commit } in self.cells {
-            let key = CellKey::from_bytes(bytes.slice(key))?;
-            let payload = Some(bytes.slice(payload));
-            cells.push((key, Version { start, commit: Some(commit), payload }));
-        }
-        let mut page = Page { cells, resume: None };
+    fn finish(self, range: &KeyRange, reverse: bool) -> Result<CellPage> {
+        let mut page = CellPage { cells: self.cells.finish(), resume: None };
         if self.full && !self.ended {
-            let last = match page.cells.last() {
-                Some((key, _)) if self.last.is_empty() => key.clone(),
+            let last = match page.cells.len().checked_sub(1).and_then(|at| page.cells.get(at)) {
+                Some(last) if self.last.is_empty() => last.key.to_key(),
                 _ => CellKey::from_bytes(self.last.into())?,
             };
             page.resume = Some(range.after(last, reverse));

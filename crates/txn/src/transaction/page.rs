@@ -1,0 +1,48 @@
+//! Pages whose cells are lent.
+
+use carnet_base::{CellPage, KeyRange, Result};
+use carnet_store::{CellStore, CommitLog, PageLimit, RangeRequest};
+
+use super::{State, Transaction, covered};
+
+impl State {
+    /// Tells whether nothing was written that would have to be laid over a page.
+    fn has_written_nothing(&self) -> bool {
+        self.writes.is_empty() && self.spilled.is_none() && self.drops.is_empty()
+    }
+}
+
+impl<S: CellStore + CommitLog> Transaction<S> {
+    /// As [`Transaction::range`], of cells that are lent: as long as the transaction has written
+    /// nothing, and where the [store](CellStore::page) can; otherwise `None`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transaction::get`].
+    pub async fn page(
+        &self,
+        range: &KeyRange,
+        reverse: bool,
+        limit: PageLimit,
+    ) -> Result<Option<CellPage>> {
+        let inner = &*self.inner;
+        let call = {
+            let mut state = inner.open()?;
+            if !state.has_written_nothing() {
+                return Ok(None);
+            }
+            inner.call(&mut state)
+        };
+        let read = inner.begun.read;
+        let request = RangeRequest { range: range.clone(), read, reverse, limit };
+        let page = inner.store.page(&inner.context, &request).await?;
+        let mut state = call.end()?;
+        // Another handle may have written meanwhile.
+        let Some(page) = page.filter(|_| state.has_written_nothing()) else { return Ok(None) };
+        if inner.remembers_reads() {
+            let covered = covered(range, page.resume.as_ref(), reverse);
+            state.reads.range(covered, &inner.limits)?;
+        }
+        Ok(Some(page))
+    }
+}
