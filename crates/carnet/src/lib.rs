@@ -75,7 +75,7 @@ pub use db::{
     FilterKind, Holder, Metrics, TableOptions, TransactionOptions,
 };
 pub use table::{Key, RawTable, Record, Table};
-pub use tx::{Handle, PointHandle, Snapshot, Source, SyncTx, Tx, WriteHandle};
+pub use tx::{Handle, PointHandle, Snapshot, SyncTx, Tx, WriteHandle};
 
 /// Makes the error with which a transaction's code gives it up; takes what `format!` takes.
 ///

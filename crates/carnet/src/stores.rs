@@ -57,7 +57,9 @@ impl CellStore for AnyStore {
     async fn page(&self, context: &Context, request: &RangeRequest) -> Result<Option<CellPage>> {
         match self {
             Self::Local(store) => store.page(context, request).await,
-            Self::Memory(_) | Self::Cluster(_) => Ok(None),
+            Self::Memory(store) => store.page(context, request).await,
+            // What is decided there a page of it does not say.
+            Self::Cluster(_) => Ok(None),
         }
     }
 }

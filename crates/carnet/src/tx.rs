@@ -312,6 +312,7 @@ pub trait PointHandle: sealed::Sealed {
     type Out<'a, T: Send + 'a>;
 
     /// Returns what is read from.
+    #[doc(hidden)]
     fn source(&self) -> Source<'_>;
 
     /// Runs a call the way this handle does.
@@ -319,10 +320,12 @@ pub trait PointHandle: sealed::Sealed {
 
     /// Makes a call that may need no wait; `None` where it would, and where calls are lazy, which then
     /// is not made.
+    #[doc(hidden)]
     fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<Self::Out<'a, T>>;
 }
 
 /// What a [`PointHandle`] reads from.
+#[doc(hidden)]
 #[derive(Clone, Copy)]
 pub enum Source<'a> {
     /// What a transaction sees.

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use carnet::{Db, Tx};
-use carnet_base::{Bytes, CellKey, KeyRange, Result, Timestamp, WallTime};
+use carnet_base::{Bytes, CellKey, CellPage, KeyRange, Result, Timestamp, WallTime};
 use carnet_store::{BeginKind, CellStore, CommitLog, Context, Outcome, PageLimit};
 use carnet_txn::{Entry, IdleWatch, Isolation, Limits, Terms, Transaction, TransactionPage};
 
@@ -107,7 +107,12 @@ impl<S: CellStore + CommitLog> Transact for Transaction<S> {
         reverse: bool,
         limit: PageLimit,
     ) -> Result<TransactionPage> {
-        self.range(range, reverse, limit).await
+        let Some(CellPage { cells, resume }) = self.page(range, reverse, limit).await? else {
+            return self.range(range, reverse, limit).await;
+        };
+        let shared = cells.share_all().into_iter();
+        let cells = shared.filter_map(|(key, version)| Some((key, Entry::of(version)?)));
+        Ok(TransactionPage { cells: cells.collect(), resume })
     }
 
     fn put(&self, key: CellKey, payload: Bytes) -> Result<()> {

@@ -336,7 +336,8 @@ pub trait CommitOrder: Send + Sync + 'static {
     /// Returns P.
     fn published(&self) -> Timestamp;
 
-    /// Returns [`Begun::schema`] of any snapshot at or below the P that was returned last.
+    /// Returns [`Begun::schema`] of every P that was asked for before: it includes all changes up to
+    /// there.
     fn schema(&self) -> Timestamp;
 
     /// Returns the largest timestamp handed out.

@@ -232,6 +232,11 @@ impl<S: CellStore + CommitLog> Session<'_, S> {
             let request = RangeRequest { range: range.clone(), read, reverse, limit };
             let page = block_on(self.0.range(&Context::unbounded(), &request)).expect("reads");
             assert!(page.cells.len() <= limit.cells, "a page keeps to its limit");
+            let lent = block_on(self.0.page(&Context::unbounded(), &request)).expect("reads");
+            if let Some(lent) = lent {
+                assert_eq!(lent.cells.share_all(), page.cells, "lent or shared, they are the same");
+                assert_eq!(lent.resume, page.resume);
+            }
             for (key, version) in page.cells {
                 assert!(range.contains(&key), "a page keeps to its range");
                 let version = if self.is_visible(&version, read) {

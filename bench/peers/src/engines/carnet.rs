@@ -162,8 +162,7 @@ impl Snapshot for CarnetSnapshot<'_> {
                     Direction::Reversed => (Bound::Unbounded, Bound::Included(from)),
                 };
                 let cells = table.range::<_, &Key>(&self.snapshot, bounds).page(rows);
-                let cells = if direction == Direction::Reversed { cells.rev() } else { cells };
-                let mut cells = cells;
+                let mut cells = if direction == Direction::Reversed { cells.rev() } else { cells };
                 for _ in 0..rows {
                     let Some(cell) = cells.next_lent() else { break };
                     let (key, value) = cell?;

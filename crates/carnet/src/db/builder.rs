@@ -144,7 +144,8 @@ impl Builder {
         self
     }
 
-    /// Sets how many threads compact files at most. While one keeps up with the writers, one does.
+    /// Sets how many threads compact files at most. While one keeps up with the writers, one does;
+    /// [`Db::compact`] works on its caller's alone.
     ///
     /// Default: 2.
     #[must_use]

@@ -85,8 +85,11 @@ impl Db {
 
 impl RawTable {
     /// Reads the bytes under a key: through a transaction or a snapshot as they are there, through a
-    /// [`Db`] as they were committed last. Two reads through a [`Db`] may see different moments: what
-    /// belongs together is read through a [snapshot](Db::snapshot).
+    /// [`Db`] as they were committed last.
+    ///
+    /// A read through a [`Db`] stands by itself, and waits on the calling thread: two of them may see
+    /// different moments, and one within a transaction is no part of it. What belongs together is
+    /// read through a transaction or a [snapshot](Db::snapshot).
     ///
     /// # Errors
     ///
@@ -281,7 +284,7 @@ impl<H: Handle> RawRows<H> {
         self
     }
 
-    /// Reads the next page; an empty one is the end.
+    /// Reads the next page, or returns what is left of one that was begun; an empty one is the end.
     ///
     /// # Errors
     ///
@@ -307,7 +310,10 @@ impl<H: Handle> RawRows<H> {
                     KeyRange::clustering(table, &partition(), lower.clone(), upper.clone())
                 }
                 Progress::Rest(rest) => rest.clone(),
-                Progress::End => break,
+                Progress::End => {
+                    (self.fetched, self.handed) = (Fetched::Shared(Vec::new()), 0);
+                    break;
+                }
             };
             let limit = PageLimit::cells(self.page_cells);
             let (fetched, resume) = match tx.page(&range, self.reverse, limit).await? {

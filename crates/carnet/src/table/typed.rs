@@ -126,8 +126,11 @@ fn new_schema<K: TableKey, V: Record>(
 
 impl<K: TableKey, V: Record> Table<K, V> {
     /// Reads a row: through a transaction or a snapshot as it is there, through a [`Db`] as it was
-    /// committed last. Two reads through a [`Db`] may see different moments: what belongs together is
-    /// read through a [snapshot](Db::snapshot).
+    /// committed last.
+    ///
+    /// A read through a [`Db`] stands by itself, and waits on the calling thread: two of them may see
+    /// different moments, and one within a transaction is no part of it. What belongs together is
+    /// read through a transaction or a [snapshot](Db::snapshot).
     ///
     /// # Errors
     ///
@@ -357,10 +360,18 @@ impl Mapping {
     }
 
     fn found<V: Record>(&self, entry: Option<Entry>) -> Result<Option<V>> {
-        Ok(entry.map(|entry| self.record(&entry.payload)).transpose()?.flatten())
+        match entry {
+            Some(entry) => self.record(&entry.payload, || entry.payload.clone()),
+            None => Ok(None),
+        }
     }
 
-    fn record<V: Record>(&self, payload: &[u8]) -> Result<Option<V>> {
+    /// Reads a record; `owned` is asked for its bytes where it is not read where it lies.
+    fn record<V: Record>(
+        &self,
+        payload: &[u8],
+        owned: impl FnOnce() -> Bytes,
+    ) -> Result<Option<V>> {
         if self.is_in_order {
             let row = RowReader::new(payload)?;
             let is_live = row.marker().is_some() || row.columns_left() > 0;
@@ -369,7 +380,7 @@ impl Mapping {
             columns.finish()?;
             return Ok(record);
         }
-        let image = RowImage::decode(&Bytes::copy_from_slice(payload))?;
+        let image = RowImage::decode(&owned())?;
         if !image.is_live() {
             return Ok(None);
         }
@@ -392,7 +403,8 @@ impl Mapping {
         if self.has_clustering && cell.clustering().is_empty() {
             return Ok(None);
         }
-        let Some(record) = self.record(payload)? else { return Ok(None) };
+        let owned = || Bytes::copy_from_slice(payload);
+        let Some(record) = self.record(payload, owned)? else { return Ok(None) };
         let partition = partition::decode(K::Partition::TYPES, cell.partition())?;
         let partition = K::Partition::from_values(partition)?;
         let clustering = key::decode(cell.clustering(), K::Clustering::TYPES, &self.orders)?;

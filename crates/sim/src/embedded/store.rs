@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use carnet_base::{CellKey, Error, ErrorKind, Result, Timestamp, Version, WallTime};
+use carnet_base::{CellKey, CellPage, Error, ErrorKind, Result, Timestamp, Version, WallTime};
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page,
     RangeRequest, Spill,
@@ -55,6 +55,11 @@ impl CellStore for Store {
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
         let request = RangeRequest { read: self.read(request.read), ..request.clone() };
         self.inner.range(context, &request).await
+    }
+
+    async fn page(&self, context: &Context, request: &RangeRequest) -> Result<Option<CellPage>> {
+        let request = RangeRequest { read: self.read(request.read), ..request.clone() };
+        self.inner.page(context, &request).await
     }
 }
 

@@ -11,9 +11,9 @@
 //!
 //! Rooms: [`policy`] decides what to compact and when writers must slow down; [`Parts`] divides it
 //! among threads; [`merge`] decides what stays; [`Cutter`] decides where files end and [`Below`] where
-//! older data may lie; [`job`] brings them together over anything that reads and writes tables. None of them knows a disk, a
-//! clock or a thread: the engine takes a choice, steps its job at the pace that the disk allows,
-//! and installs the edit.
+//! older data may lie; [`job`] brings them together over anything that reads and writes tables. None
+//! of them knows a disk, a clock or a thread: the engine takes a choice, steps its jobs at the pace
+//! that the disk allows, and installs the edit.
 //!
 //! What everything rests on is one invariant, the *order of sources*: whatever two tables know
 //! of a key, all that the one knows is newer than all that the other knows; and memtables come

@@ -1,4 +1,4 @@
-//! One compaction in parts, which several threads work on side by side.
+//! One compaction in parts, which several threads work on side by side: subcompactions.
 //!
 //! ```text
 //!  level 0   ├──────────────────────────────────────┤      each part: its own merge, its own files
@@ -12,6 +12,10 @@
 //! files than one merge would have made. Keys do not know of each other in a merge, but for range
 //! tombstones, which are cut at a part's ends as they are at a file's: the parts together write what
 //! the whole would have written, each as of a mark of its own.
+//!
+//! What lies in level 0 is taken to be spread as the longest ordered input is: a part in which most of
+//! it lies takes longer than the others. Where there is no ordered input, or one table of it, nothing
+//! is divided.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -198,7 +198,7 @@ impl Engine {
     }
 }
 
-/// Keeps the compactor from beginning anything: where there is always work, whoever waits for it
+/// Keeps the compactors from beginning anything: where there is always work, whoever waits for it
 /// to have none would wait for ever.
 struct ByHand<'a>(&'a Core);
 
@@ -212,7 +212,7 @@ impl<'a> ByHand<'a> {
 impl Drop for ByHand<'_> {
     fn drop(&mut self) {
         self.0.compacting_by_hand.fetch_sub(1, Ordering::SeqCst);
-        // The compactor may have come in vain.
+        // They may have come in vain.
         self.0.ring_compactors();
     }
 }
@@ -277,11 +277,11 @@ impl Core {
                 Installs::Compaction => changed,
             }
         });
-        let levels = manifest.levels.clone();
+        // Before the next edit can be installed: what is known last is what counts.
+        self.set_brake(&manifest.levels);
+        let is_gone = |number: &u64| manifest.levels.find(*number).is_none();
+        let gone: Vec<u64> = edit.remove.iter().copied().filter(is_gone).collect();
         drop(manifest);
-        self.set_brake(&levels);
-        let gone: Vec<u64> =
-            edit.remove.iter().copied().filter(|number| levels.find(*number).is_none()).collect();
         self.remove_tables(&gone);
         self.ring_compactors();
         Ok(())

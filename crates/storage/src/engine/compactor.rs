@@ -25,7 +25,7 @@ use crate::manifest::{Edit, Levels};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, TryLockError, lock};
 
-/// For each thread that compacts a compaction has so many parts: whoever is done first takes another.
+/// A compaction has so many parts for each thread: whoever is done first takes another.
 const PARTS_EACH: usize = 2;
 
 /// Compactions that are divided among the workers.
@@ -136,7 +136,7 @@ impl Core {
     fn divide(&self, plan: Plan, levels: Levels, state: &mut State) {
         state.begin(&plan);
         self.taken_permille.store(state.taken_permille(), Ordering::Release);
-        self.set_brake(&levels);
+        self.set_brake(&lock(&self.manifest).levels);
         let threads = self.compact_signals.len();
         let parts_max = if threads > 1 { PARTS_EACH * threads } else { 1 };
         let parts = Parts::new(plan, levels, &self.options.compaction, parts_max);
@@ -170,7 +170,7 @@ impl Worker for Compactor {
 impl Drop for Compactor {
     fn drop(&mut self) {
         if !self.core.closing.load(Ordering::Acquire) {
-            self.core.publication.stop("the compactor ended");
+            self.core.publication.stop("a compactor ended");
         }
         self.core.brake.release();
     }

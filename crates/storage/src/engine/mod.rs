@@ -46,8 +46,9 @@
 //! # Order of locks
 //!
 //! syncing → writer → rotations; order → sealed, rotations, watched; order → slot → observer; flushing →
-//! manifest → view; compacting → manifest, divided → parts. None is held while its holder waits for work that
-//! another thread has yet to do, but for *compacting*, which waits for nobody's work but its own.
+//! manifest → view; compacting → manifest; compacting → divided → parts. None is held while its holder
+//! waits for work that another thread has yet to do, but for *compacting*, which waits for nobody's
+//! work but its own.
 
 mod append;
 mod brake;
@@ -164,7 +165,7 @@ struct Core {
     compaction_wants_help: AtomicBool,
     /// Which compactions are under way.
     compacting: Mutex<State>,
-    /// So many wait to compact everything; the compactor begins nothing before they have.
+    /// So many wait to compact everything; the compactors begin nothing before they have.
     compacting_by_hand: AtomicUsize,
     /// Slows writers while compaction is behind.
     brake: Brake,
@@ -291,7 +292,8 @@ impl Engine {
     /// Reads a cell at a moment of this call's own: where that lies `moment` says, the newest commit
     /// that the reader may see. Returns it, and the cell's newest version that committed until then.
     ///
-    /// Nothing has to hold that moment's versions back. A view keeps what it shows, and nothing was
+    /// `moment` returns at least every mark that the hook of [`Engine::set_gc`] has named, and at most
+    /// [`Engine::published`]. Nothing has to hold that moment's versions back. A view keeps what it shows, and nothing was
     /// taken out of this one that a moment after it could see; and since it is still the view after
     /// the moment, no commit until then lies in a memtable that it does not know.
     ///

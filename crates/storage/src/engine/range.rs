@@ -453,7 +453,7 @@ impl Filling {
     fn finish(self, range: &KeyRange, reverse: bool) -> Result<CellPage> {
         let mut page = CellPage { cells: self.cells.finish(), resume: None };
         if self.full && !self.ended {
-            let last = match page.cells.len().checked_sub(1).and_then(|at| page.cells.get(at)) {
+            let last = match page.cells.iter().next_back() {
                 Some(last) if self.last.is_empty() => last.key.to_key(),
                 _ => CellKey::from_bytes(self.last.into())?,
             };

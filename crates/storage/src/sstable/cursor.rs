@@ -32,6 +32,9 @@ use super::section::Place;
 use super::table::{Table, slot_of};
 use crate::cache::Kind;
 
+/// A walk that wants fewer cells of a table does not ask memory for whole blocks.
+const FEW_CELLS: usize = 8;
+
 /// The range of a walk and how it goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walk {
@@ -201,7 +204,10 @@ impl TableCursor {
                 State::Block(at) => (Named::block(self.page.as_ref()?, self.slot), at),
             };
             let kind = named.kind();
-            let wanted = if kind == Kind::Data { Wanted::All } else { Wanted::Little };
+            let wanted = match (kind, self.walk.cells_wanted) {
+                (Kind::Data, None | Some(FEW_CELLS..)) => Wanted::All,
+                _ => Wanted::Little,
+            };
             let block = match loaded.take() {
                 Some(block) => block,
                 None => match self.table.cached(named, self.walk.reads, wanted) {

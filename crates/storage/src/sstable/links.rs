@@ -109,6 +109,7 @@ impl Links {
     /// Returns the block that an entry names, if it is in memory and the link is free.
     pub(super) fn get(&self, slot: usize, wanted: Wanted) -> Option<Arc<Block>> {
         self.with(slot, |link| {
+            // Before the block's count is changed, which waits for its head.
             if wanted == Wanted::All {
                 link.stretch.ask();
             }

@@ -23,8 +23,8 @@ pub struct Config {
     pub fanout: u64,
     /// A table of level 1 and behind ends at about this length. Default: 64 MiB.
     pub table_bytes: u64,
-    /// A compaction is divided among threads where each part is at least about as long: each opens
-    /// every input. Default: 16 MiB.
+    /// A compaction of so many times this is divided into as many parts, at most: each opens every
+    /// input. Default: 16 MiB.
     pub part_bytes: u64,
     /// A table whose cells are to this part in a hundred garbage is compacted for that alone.
     /// Default: 30.

@@ -39,7 +39,7 @@ impl Pressure {
     /// from where it begins to where writers are slowed.
     #[must_use]
     pub const fn wants_help(runs: usize, pending_bytes: u64, config: &Config) -> bool {
-        runs >= (config.level0_tables + config.slow_runs) / 2
+        runs >= config.level0_tables.midpoint(config.slow_runs)
             || pending_bytes >= config.slow_pending_bytes / 2
     }
 

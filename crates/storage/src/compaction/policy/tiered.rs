@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::garbage;
-use super::{Choice, Config, Plan, Policy, Reason, State};
+use super::{Choice, Config, Plan, Policy, Pressure, Reason, State};
 use crate::manifest::{FlatRange, LEVELS, Levels, TableMeta};
 
 /// Runs of similar size are merged into one, which then waits for others of its size.
@@ -63,6 +63,11 @@ impl Policy for Tiered {
             })
             .or_else(|| garbage::plan(levels, config, state))
             .map_or(Choice::Nothing, Choice::Compact)
+    }
+
+    /// It has many runs when all is well: only once writers are slowed.
+    fn wants_help(&self, levels: &Levels, config: &Config) -> bool {
+        self.pressure(levels, config) != Pressure::Fine
     }
 
     fn pending_bytes(&self, levels: &Levels, config: &Config) -> u64 {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::compaction::policy::Config;
+use crate::sstable;
 
 const KEYS: u64 = 200;
 const COMPACTOR: usize = 2;
@@ -46,7 +47,11 @@ fn work(workers: &Stepped, worker: usize) {
 
 /// A database whose level 0 is far behind, over several tables of the last level.
 fn behind(workers: &Stepped) -> (Engine, u64) {
-    let engine = open(&SimDisk::new(1), workers, options());
+    behind_on(&SimDisk::new(1), workers)
+}
+
+fn behind_on(disk: &SimDisk, workers: &Stepped) -> (Engine, u64) {
+    let engine = open(disk, workers, options());
     let mut commit = 0;
     // The first one is moved as it is.
     for _ in 0..3 {
@@ -108,4 +113,26 @@ fn a_part_that_fails_stops_the_others() {
     assert_eq!(workers.step(HELPER), Step::Done);
     assert_eq!(workers.step(COMPACTOR), Step::Done);
     check(&engine, commit);
+}
+
+/// The files of parts that were given up are gone with the next opening, and all else is there.
+#[test]
+fn an_engine_that_is_closed_in_the_middle_of_parts_leaves_nothing_behind() {
+    for steps in [1, 2, 5, 20] {
+        let disk = SimDisk::new(1);
+        let workers = Stepped::default();
+        let (engine, commit) = behind_on(&disk, &workers);
+        for _ in 0..steps {
+            for worker in [COMPACTOR, HELPER] {
+                workers.step(worker);
+            }
+        }
+        engine.close().unwrap();
+        drop(workers);
+        let engine = open(&disk, &Stepped::default(), options());
+        check(&engine, commit);
+        let tables = disk.list().unwrap().into_iter().filter_map(|name| sstable::number_in(&name));
+        let tables = tables.count() as u64;
+        assert_eq!(tables, engine.metrics().tables, "after {steps} steps");
+    }
 }
