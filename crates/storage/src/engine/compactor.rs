@@ -8,8 +8,8 @@
 //!
 //! One worker always does so. The others, its *helpers*, begin something only while compaction
 //! [wants help](crate::compaction::policy::Pressure::wants_help): as long as one thread keeps up, the
-//! rest of the machine belongs to those who read and write. A part that was begun is brought to its
-//! end by whoever began it.
+//! rest of the machine belongs to those who read and write, and a compaction is one part. A part that
+//! was begun is brought to its end by whoever began it.
 
 use std::sync::Arc;
 
@@ -138,10 +138,11 @@ impl Core {
         self.taken_permille.store(state.taken_permille(), Ordering::Release);
         self.set_brake(&lock(&self.manifest).levels);
         let threads = self.compact_signals.len();
-        let parts_max = if threads > 1 { PARTS_EACH * threads } else { 1 };
+        let helped = threads > 1 && self.compaction_wants_help.load(Ordering::Acquire);
+        let parts_max = if helped { PARTS_EACH * threads } else { 1 };
         let parts = Parts::new(plan, levels, &self.options.compaction, parts_max);
         lock(&self.divided).push(Arc::new(Mutex::new(parts)));
-        if self.compaction_wants_help.load(Ordering::Acquire) {
+        if helped {
             self.ring_compactors();
         }
     }
