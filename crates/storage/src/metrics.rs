@@ -94,6 +94,10 @@ counters! {
     tables,
     /// Gauge: bytes of all SSTables.
     table_bytes,
+    /// Gauge: SSTables of level 0; reads look into all of them.
+    level0_tables,
+    /// Gauge: bytes of the SSTables of level 0, which compaction has yet to take further.
+    level0_bytes,
     /// Gauge: bytes that open SSTables take beside the cache.
     table_memory_bytes,
     /// Gauge: memory for memtables, cache, reads and buffers together, as it was set.

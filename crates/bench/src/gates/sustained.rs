@@ -69,8 +69,15 @@ impl Sustained {
             self.rows * (KEY_BYTES + VALUE_BYTES) as u64 / 1_000_000
         );
         println!(
-            "{:>8} {:>9} {:>12} {:>10} {:>7} {:>9}",
-            "seconds", "RSS MiB", "keys/s", "longest ms", "tables", "disk MB"
+            "{:>8} {:>9} {:>12} {:>10} {:>7} {:>9} {:>8} {:>11}",
+            "seconds",
+            "RSS MiB",
+            "keys/s",
+            "longest ms",
+            "tables",
+            "disk MB",
+            "level 0",
+            "level 0 MB"
         );
         let shared = Shared::default();
         let results: Vec<Result<()>> = std::thread::scope(|scope| {
@@ -195,11 +202,13 @@ impl Shared {
         self.rss_max_mib.fetch_max(rss, Ordering::Relaxed);
         let metrics = engine.metrics();
         println!(
-            "{:>8} {rss:>9} {rate:>12.0} {:>10.1} {:>7} {:>9}",
+            "{:>8} {rss:>9} {rate:>12.0} {:>10.1} {:>7} {:>9} {:>8} {:>11}",
             at.as_secs(),
             self.longest_lately_micros.swap(0, Ordering::Relaxed) as f64 / 1e3,
             metrics.tables,
-            metrics.table_bytes / 1_000_000
+            metrics.table_bytes / 1_000_000,
+            metrics.level0_tables,
+            metrics.level0_bytes / 1_000_000
         );
         Ok(())
     }

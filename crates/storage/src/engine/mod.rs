@@ -406,6 +406,8 @@ impl Engine {
             memtables_waiting: view.sealed.len() as u64,
             tables: view.tables().count() as u64,
             table_bytes: view.tables().map(|open| open.meta.bytes).sum(),
+            level0_tables: view.levels[0].len() as u64,
+            level0_bytes: view.levels[0].iter().map(|open| open.meta.bytes).sum(),
             table_memory_bytes: view.tables().map(|open| open.table.memory_bytes() as u64).sum(),
             memtable_bytes: view.memtables().map(|memtable| memtable.memory_bytes() as u64).sum(),
             memtable_spare_bytes: self.core.chunks.bytes() as u64,
