@@ -77,27 +77,11 @@ impl Engine {
         reverse: bool,
         limit: PageLimit,
     ) -> Result<Page> {
-        self.range_with(range, read, reverse, limit, ReadOptions::default()).await
-    }
-
-    /// As [`Engine::range`], saying how the cache is treated.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::range`].
-    pub async fn range_with(
-        &self,
-        range: &KeyRange,
-        read: Timestamp,
-        reverse: bool,
-        limit: PageLimit,
-        reads: ReadOptions,
-    ) -> Result<Page> {
-        let page = self.page(range, read, reverse, limit, reads).await?;
+        let page = self.page(range, read, reverse, limit, ReadOptions::default()).await?;
         Ok(Page { cells: page.cells.share_all(), resume: page.resume })
     }
 
-    /// As [`Engine::range_with`], of cells that are lent.
+    /// As [`Engine::range`], of cells that are lent, saying how the cache is treated.
     ///
     /// # Errors
     ///
