@@ -152,11 +152,11 @@ impl Cache {
         key: Key,
         kind: Kind,
         reads: ReadOptions,
-        read: impl Future<Output = Result<Block>>,
+        read: impl Future<Output = Result<Arc<Block>>>,
     ) -> Result<Arc<Block>> {
         if reads.bypass_cache {
             count(self.reads(kind));
-            return read.await.map(Arc::new);
+            return read.await;
         }
         match self.blocks.get_value_or_guard_async(&key).await {
             Ok(block) => {
@@ -165,7 +165,7 @@ impl Cache {
             }
             Err(guard) => {
                 count(self.reads(kind));
-                let block = Arc::new(read.await?);
+                let block = read.await?;
                 // It fails where the file was forgotten meanwhile: then nobody wants it again.
                 let _ = guard.insert(Arc::clone(&block));
                 Ok(block)

@@ -149,7 +149,7 @@ impl Ahead {
 }
 
 fn decode(table: &Table, walk: &Walk, place: Place, bytes: &[u8]) -> Result<Arc<Block>> {
-    let block = Arc::new(table.decode(place.offset, bytes, Kind::Data)?);
+    let block = table.decode(place.offset, bytes, Kind::Data)?;
     if !walk.reads.bypass_cache {
         table.cache.offer((table.number(), place.offset), &block);
     }

@@ -3,8 +3,8 @@
 //! A cursor stands at a *group*, the versions of one key, and lends the key and its newest version
 //! at the snapshot. Within a block the next group is found without any call that could wait
 //! ([`TableCursor::try_advance`]); only a block or an index page that is not in the cache takes
-//! [`TableCursor::load_next`]. Both directions do the same work: the group is delimited by
-//! comparing places, not keys, and blocks are entered at either end alike.
+//! [`TableCursor::load_next`]. Both directions do the same work: a block says where a
+//! group begins, so that no keys are compared, and blocks are entered at either end alike.
 //!
 //! **Groups across blocks.** The separators of the index say whether a block goes on with the last
 //! key of the block before it, and at which commit timestamp that one ended. So a cursor knows
@@ -205,8 +205,9 @@ impl TableCursor {
             };
             let kind = named.kind();
             let wanted = match (kind, self.walk.cells_wanted) {
+                (Kind::Index, _) => Wanted::Page,
                 (Kind::Data, None | Some(FEW_CELLS..)) => Wanted::All,
-                _ => Wanted::Little,
+                (Kind::Data, _) => Wanted::Little,
             };
             let block = match loaded.take() {
                 Some(block) => block,
@@ -254,9 +255,9 @@ impl TableCursor {
         self.continues = self.separator().is_some_and(Separator::goes_on);
         let (mut from, mut to) = (self.from, self.to);
         if handed && reverse {
-            to = to.min(group_begin(&block, len));
+            to = to.min(block.group_begin(len));
         } else if handed && self.continues {
-            from = from.max(group_end(&block, 0));
+            from = from.max(block.group_end(0));
         }
         self.block = Some(block);
         if from >= to {
@@ -271,18 +272,8 @@ impl TableCursor {
     /// Stands at the group that begins at `from`, unless its version lies in the next block.
     fn settle_forward(&mut self, from: usize) -> bool {
         let Some(block) = &self.block else { return false };
-        let key_at = block.entry(from).key_at;
-        let (mut to, mut shown) = (from, None);
-        while to < block.len() {
-            let entry = block.entry(to);
-            if entry.key_at != key_at {
-                break;
-            }
-            if shown.is_none() && entry.commit <= self.walk.read.get() {
-                shown = Some(to);
-            }
-            to += 1;
-        }
+        let to = block.group_end(from);
+        let shown = shown(block, (from, to), self.walk.read);
         let beyond = shown.is_none() && to == block.len();
         if beyond && self.next_separator().is_some_and(Separator::goes_on) {
             self.leave(false);
@@ -294,18 +285,8 @@ impl TableCursor {
     /// Stands at the group that ends at `to`, unless its version lies in the block before.
     fn settle_backward(&mut self, to: usize) -> bool {
         let Some(block) = &self.block else { return false };
-        let key_at = block.entry(to - 1).key_at;
-        let (mut from, mut shown) = (to, None);
-        while from > 0 {
-            let entry = block.entry(from - 1);
-            if entry.key_at != key_at {
-                break;
-            }
-            from -= 1;
-            if entry.commit <= self.walk.read.get() {
-                shown = Some(from);
-            }
-        }
+        let from = block.group_begin(to);
+        let shown = shown(block, (from, to), self.walk.read);
         // The block before ends with the version after the separator, in commit timestamps.
         let newer =
             |separator: Separator<'_>| separator.goes_on() && separator.commit < self.walk.read;
@@ -404,7 +385,7 @@ impl TableCursor {
         let page = self.page.as_ref()?;
         let (index, at) = match self.slot + 1 {
             at if at < page.len() => (&**page, at),
-            _ => (self.table.top.as_ref()?, self.page_number + 1),
+            _ => (&**self.table.top.as_ref()?, self.page_number + 1),
         };
         (at < index.len()).then(|| Separator { key: index.key(at), commit: index.commit(at) })
     }
@@ -442,17 +423,10 @@ fn slot_before(index: &Block, upper: &[u8]) -> usize {
 /// Tells whether the block at a slot, and not the page's last, holds versions of one key only,
 /// which goes on both before and behind it.
 fn is_within_group(page: &Block, slot: usize) -> bool {
-    let (entry, next) = (page.entry(slot), page.entry(slot + 1));
-    // Separators with the same key refer to the same bytes.
-    entry.key_at == next.key_at && entry.commit < Timestamp::MAX.get()
+    page.continues(slot + 1) && page.commit(slot) < Timestamp::MAX
 }
 
-fn group_end(block: &Block, from: usize) -> usize {
-    let key_at = block.entry(from).key_at;
-    (from..block.len()).find(|&at| block.entry(at).key_at != key_at).unwrap_or(block.len())
-}
-
-fn group_begin(block: &Block, to: usize) -> usize {
-    let key_at = block.entry(to - 1).key_at;
-    (0..to).rev().find(|&at| block.entry(at).key_at != key_at).map_or(0, |at| at + 1)
+/// Where the first version of a group stands that committed at or before `read`.
+fn shown(block: &Block, (from, to): (usize, usize), read: Timestamp) -> Option<usize> {
+    (from..to).find(|at| block.commit(*at) <= read)
 }

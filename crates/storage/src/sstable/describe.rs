@@ -66,7 +66,7 @@ pub struct BlockDescription {
 /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
 pub fn describe(table: &Table) -> Result<Description> {
     let mut pages = Vec::new();
-    for number in 0..table.top.as_ref().map_or(0, Block::len) {
+    for number in 0..table.top.as_ref().map_or(0, |top| top.len()) {
         let Some(top) = &table.top else { break };
         let place = page::place(top, number);
         let bytes = table.source.bytes(place)?;

@@ -10,63 +10,64 @@
 //!                       ▲────────────── parent, weak ───────────┘
 //! ```
 //!
-//! A link also knows where the block's memory lies. A walk that goes through it asks for all of that at
-//! once, and not for each line when it comes to it: pages of 100 rows out of the cache became a tenth
-//! faster so, reversed ones a fifth. (Asking for the next block as well while one is gone through took
-//! a tenth longer; asking for what a search is likely to look at brought point reads nothing that stood out.)
+//! A link knows where the block's memory lies and how long it is. Whoever goes by it asks for what it
+//! will look at before it waits for the block's count: a search for the block's beginning, with what it
+//! compares (reads of a row out of the cache became a tenth faster), a walk for all of it (pages of 100
+//! rows a tenth, reversed ones a fifth). Asking for the next block as well while one is gone through
+//! took a tenth longer.
 //!
 //! Only the cache and readers keep a block alive. When it goes it clears the link that leads to
-//! it, so that no link keeps the memory of a block's head. A link is guarded by a lock that
-//! nobody waits for: whoever finds it taken asks the cache.
+//! it, so that no link keeps a block's memory: a block has one parent, and no other index's link leads
+//! to it, until that one's page is gone, which may come back while the block stays. A link is guarded by
+//! a lock that no look-up waits for: whoever finds it taken asks the cache.
 
-use std::sync::{Arc, Mutex, TryLockError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
-use super::block::{Block, Stretch};
+use super::block::{self, Block, Index};
 use super::page;
+use super::prefetch;
 use super::section::Place;
 use crate::cache::Kind;
 
 /// A section as an index names it.
 #[derive(Clone, Copy)]
 pub(super) struct Named<'a> {
-    index: &'a Block,
-    /// The index, where it is a page: then a block is named.
-    page: Option<&'a Arc<Block>>,
+    by: &'a Block,
     slot: usize,
+    kind: Kind,
 }
 
 impl<'a> Named<'a> {
     /// The index page at a slot of the top index.
     pub(super) fn page(top: &'a Block, slot: usize) -> Self {
-        Self { index: top, page: None, slot }
+        Self { by: top, slot, kind: Kind::Index }
     }
 
     /// The block at a slot of an index page.
-    pub(super) fn block(page: &'a Arc<Block>, slot: usize) -> Self {
-        Self { index: page, page: Some(page), slot }
+    pub(super) fn block(page: &'a Block, slot: usize) -> Self {
+        Self { by: page, slot, kind: Kind::Data }
     }
 
     pub(super) fn kind(&self) -> Kind {
-        if self.page.is_some() { Kind::Data } else { Kind::Index }
+        self.kind
     }
 
     pub(super) fn place(&self) -> Place {
-        page::place(self.index, self.slot)
+        page::place(self.by, self.slot)
     }
 
     /// Returns the section, if the link leads to it.
     pub(super) fn linked(&self, wanted: Wanted) -> Option<Arc<Block>> {
-        self.index.links()?.get(self.slot, wanted)
+        self.by.index()?.links.get(self.slot, wanted)
     }
 
     /// Makes the link lead to the section.
     pub(super) fn link(&self, section: &Arc<Block>) {
-        if let Some(links) = self.index.links() {
-            // A link of the top index is not cleared: there is one to a page of blocks.
-            if let Some(page) = self.page {
-                section.set_parent(page, self.slot);
+        if let Some(index) = self.by.index() {
+            // Another one is not cleared when the section goes.
+            if section.set_parent(index, self.slot) {
+                index.links.set(self.slot, section);
             }
-            links.set(self.slot, section);
         }
     }
 }
@@ -74,26 +75,36 @@ impl<'a> Named<'a> {
 /// How much of a section will be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
+    /// An index page. Nothing is asked for: pages are few, and near.
+    Page,
     /// What a search comes by.
     Little,
     /// A walk goes through it.
     All,
 }
 
+impl Wanted {
+    /// So many bytes of it, from its beginning, are asked of memory before they are needed.
+    const fn bytes(self) -> usize {
+        match self {
+            Self::Page => 0,
+            Self::Little => 512,
+            Self::All => 8 << 10,
+        }
+    }
+}
+
 /// Where the blocks lie that an index names; one link an entry.
 #[derive(Debug, Default)]
 pub(super) struct Links(Box<[Mutex<Link>]>);
 
-#[derive(Debug, Default)]
-struct Link {
-    block: Weak<Block>,
-    stretch: Stretch,
-}
+/// Where a block lies.
+type Link = Option<Weak<Block>>;
 
 /// The link that leads to a block.
 #[derive(Debug)]
 pub(super) struct Parent {
-    index: Weak<Block>,
+    index: Weak<Index>,
     slot: usize,
 }
 
@@ -108,35 +119,46 @@ impl Links {
 
     /// Returns the block that an entry names, if it is in memory and the link is free.
     pub(super) fn get(&self, slot: usize, wanted: Wanted) -> Option<Arc<Block>> {
+        if wanted == Wanted::All {
+            self.ask_beside(slot);
+        }
         self.with(slot, |link| {
-            // Before the block's count is changed, which waits for its head.
-            if wanted == Wanted::All {
-                link.stretch.ask();
-            }
-            link.block.upgrade()
+            let block = link.as_ref()?;
+            // Before its count is changed, which waits for it.
+            block::ask(block.as_ptr(), wanted.bytes());
+            block.upgrade()
         })
         .flatten()
     }
 
+    /// Asks memory for the links beside an entry's, where a walk comes next, either way.
+    fn ask_beside(&self, slot: usize) {
+        const FAR: usize = 2;
+        let beside = [slot.saturating_sub(FAR), slot + FAR];
+        for link in beside.into_iter().filter_map(|slot| self.0.get(slot)) {
+            prefetch::ask(std::ptr::from_ref(link).addr());
+        }
+    }
+
     /// Remembers where the block that an entry names lies.
     pub(super) fn set(&self, slot: usize, block: &Arc<Block>) {
-        let (block, stretch) = (Arc::downgrade(block), block.stretch());
-        self.with(slot, |link| *link = Link { block, stretch });
+        self.with(slot, |link| *link = Some(Arc::downgrade(block)));
     }
 
     /// Forgets a block that goes, unless the link leads to another one by now.
+    ///
+    /// This waits for the lock, which is held for moments in which no block goes.
     fn clear(&self, slot: usize, block: &Block) {
-        self.with(slot, |link| {
-            if std::ptr::eq(link.block.as_ptr(), block) {
-                *link = Link::default();
-            }
-        });
+        if let Some(link) = self.0.get(slot) {
+            let mut link = link.lock().unwrap_or_else(PoisonError::into_inner);
+            link.take_if(|linked| std::ptr::addr_eq(linked.as_ptr(), block));
+        }
     }
 
     /// Tells whether a link leads nowhere, not even to what remains of a block.
     #[cfg(test)]
     pub(super) fn is_clear(&self, slot: usize) -> bool {
-        self.with(slot, |link| link.block.ptr_eq(&Weak::new())) == Some(true)
+        self.with(slot, |link| link.is_none()) == Some(true)
     }
 
     fn with<T>(&self, slot: usize, act: impl FnOnce(&mut Link) -> T) -> Option<T> {
@@ -149,16 +171,24 @@ impl Links {
 }
 
 impl Parent {
-    pub(super) fn new(index: &Arc<Block>, slot: usize) -> Self {
+    pub(super) fn new(index: &Arc<Index>, slot: usize) -> Self {
         Self { index: Arc::downgrade(index), slot }
+    }
+
+    /// Tells whether the page is gone whose link led to the block.
+    pub(super) fn is_gone(&self) -> bool {
+        self.index.strong_count() == 0
+    }
+
+    /// Tells whether it is the link of an index.
+    pub(super) fn is_of(&self, index: &Arc<Index>) -> bool {
+        std::ptr::eq(self.index.as_ptr(), Arc::as_ptr(index))
     }
 
     /// Clears the link that leads to a block.
     pub(super) fn forget(&self, block: &Block) {
-        if let Some(index) = self.index.upgrade()
-            && let Some(links) = index.links()
-        {
-            links.clear(self.slot, block);
+        if let Some(index) = self.index.upgrade() {
+            index.links.clear(self.slot, block);
         }
     }
 }

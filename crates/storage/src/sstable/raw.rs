@@ -24,11 +24,11 @@ pub struct RawCursor {
     lower: Bytes,
     upper: Option<Bytes>,
     page_number: usize,
-    page: Option<Block>,
+    page: Option<Arc<Block>>,
     slot: usize,
     /// A piece of the file and where it begins.
     piece: (u64, Bytes),
-    block: Option<Block>,
+    block: Option<Arc<Block>>,
     at: usize,
     /// Where the block's entries leave the range.
     to: usize,
@@ -174,7 +174,7 @@ impl RawCursor {
         Ok(())
     }
 
-    fn enter(&mut self, block: Block) {
+    fn enter(&mut self, block: Arc<Block>) {
         self.at =
             if *self.lower <= *block.key(0) { 0 } else { block.seek(&self.lower, Timestamp::MAX) };
         self.to = match &self.upper {

@@ -30,10 +30,12 @@
 //! The decoder takes exactly what the encoder writes, strictly ascending, and refuses what would
 //! take more memory than its caller allows.
 
+use std::sync::Arc;
+
 use carnet_base::Timestamp;
 
 use super::Wrong;
-use super::block::{Block, ENTRY_BYTES, Entry, HEAD_BYTES, short};
+use super::block::{Block, Filling, New};
 use super::var;
 
 const TOMBSTONE: u8 = 1;
@@ -121,7 +123,7 @@ impl RunBuilder {
     /// How much memory the block takes once it is decoded.
     pub(super) fn decoded_bytes(&self) -> usize {
         let entries = usize::try_from(self.count).unwrap_or(usize::MAX);
-        entries.saturating_mul(ENTRY_BYTES + HEAD_BYTES + 8) + self.key_bytes + self.payloads.len()
+        Block::room_of(entries, entries.saturating_mul(8)) + self.key_bytes + self.payloads.len()
     }
 
     /// Adds the next entry, whose key shares `shared` bytes with the key before it. The first
@@ -298,60 +300,55 @@ impl<'a> Columns<'a> {
 }
 
 /// Decodes a run that may take so much memory.
-pub(super) fn decode(mut run: &[u8], memory_max: usize) -> Result<Block, Wrong> {
+pub(super) fn decode(mut run: &[u8], memory_max: usize) -> Result<Arc<Block>, Wrong> {
     let count = var::take_len(&mut run)?;
     let key_bytes = var::take_len(&mut run)?;
-    let mut last_start = var::take(&mut run)?;
+    let start = var::take(&mut run)?;
     let mut columns = Columns::split(run)?;
     if count == 0 || count > columns.count_max() {
         return Err("a block's number of entries is impossible");
     }
+    // No key is longer than all that keys do not share with the one before.
+    if key_bytes > count.saturating_mul(columns.keys.len()) {
+        return Err("a block's keys are impossible");
+    }
     let expiries = columns.flags.bytes.iter().filter(|&flags| flags & EXPIRES != 0).count() * 8;
     let rest = key_bytes.saturating_add(columns.payloads.len()).saturating_add(expiries);
-    let fixed = count.saturating_mul(ENTRY_BYTES + HEAD_BYTES);
-    if fixed.saturating_add(rest) > memory_max {
+    if Block::room_of(count, rest) > memory_max {
         return Err("a block takes too much memory");
     }
-    let mut block = Block::with_room(count, rest);
-    let mut last = Entry::default();
+    Block::filled(count, rest, |block| fill(block, count, start, &mut columns))
+}
+
+fn fill(
+    block: &mut Filling<'_>,
+    count: usize,
+    mut start: u64,
+    columns: &mut Columns<'_>,
+) -> Result<(), Wrong> {
     let mut last_expiry = 0;
-    let mut keys_left = key_bytes;
-    for at in 0..count {
+    for _ in 0..count {
         let flags = columns.flags.next_byte()?;
         if flags & !(TOMBSTONE | EXPIRES) != 0 {
             return Err("an entry has unknown flags");
         }
         let shared = columns.shared.next_len()?;
         let rest = columns.rest.next_len()?;
-        last_start = last_start.wrapping_add(var::unzigzag(columns.start.next()?).cast_unsigned());
-        let commit = last_start.wrapping_add(columns.lag.next()?);
-        if last_start > Timestamp::MAX.get() || commit > Timestamp::MAX.get() {
+        start = start.wrapping_add(var::unzigzag(columns.start.next()?).cast_unsigned());
+        let commit = start.wrapping_add(columns.lag.next()?);
+        if start > Timestamp::MAX.get() || commit > Timestamp::MAX.get() {
             return Err("an entry's timestamp is no timestamp");
         }
         let (rest, keys) = columns.keys.split_at_checked(rest).ok_or("the keys end too early")?;
         columns.keys = keys;
-        let is_new = block.check_order(at, &last, shared, rest, commit)?;
-        let mut entry = Entry { commit, start: last_start, ..last };
-        if is_new {
-            keys_left =
-                keys_left.checked_sub(shared + rest.len()).ok_or("the keys are too long")?;
-            (entry.key_at, entry.key_len) = block.push_key(last.key_at, shared, rest);
-        }
-        entry.expires = flags & EXPIRES != 0;
-        if entry.expires {
+        let mut expiry = None;
+        if flags & EXPIRES != 0 {
             let step = var::unzigzag(columns.expiry.next()?);
             last_expiry = u64::wrapping_add(last_expiry, step.cast_unsigned());
-            block.push_bytes(&last_expiry.to_le_bytes());
+            expiry = Some(last_expiry);
         }
         let payload = if flags & TOMBSTONE == 0 { Some(columns.payload()?) } else { None };
-        entry.payload_at = block.push_bytes(payload.unwrap_or_default());
-        entry.payload_len = payload.map(|payload| short(payload.len()));
-        block.set(at, &entry);
-        last = entry;
+        block.push(&New { commit, start, shared, rest, expiry, payload })?;
     }
-    if !columns.is_empty() || keys_left != 0 {
-        return Err("a block has bytes left over");
-    }
-    block.index();
-    Ok(block)
+    if columns.is_empty() { Ok(()) } else { Err("a block has bytes left over") }
 }

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 
 use super::ReadOptions;
-use super::block::{Block, Entry};
+use super::block::Block;
 use super::footer::{self, Footer};
 use super::links::{Named, Wanted};
 use super::page;
@@ -63,7 +63,7 @@ impl Found {
 pub struct Table {
     pub(super) source: Source,
     pub(super) footer: Footer,
-    pub(super) top: Option<Block>,
+    pub(super) top: Option<Arc<Block>>,
     tombstones: RangeTombstones,
     statistics: Statistics,
     /// The commit of all versions, where the file does not know it.
@@ -135,7 +135,7 @@ impl Table {
     /// Returns what the table takes in memory beside the cache.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let top = self.top.as_ref().map_or(0, Block::memory_bytes);
+        let top = self.top.as_ref().map_or(0, |top| top.memory_bytes());
         let keys = self.statistics.first.len() + self.statistics.last.len();
         size_of::<Self>() + top + self.tombstones.memory_bytes() + keys
     }
@@ -184,7 +184,7 @@ impl Table {
         let Some(page) = self.page_of(key, read) else {
             return Some(self.conclude(key, read, None));
         };
-        let index = self.cached(page, reads, Wanted::Little)?;
+        let index = self.cached(page, reads, Wanted::Page)?;
         let Some(block) = self.block_of(&index, key, read) else {
             return Some(self.conclude(key, read, None));
         };
@@ -203,12 +203,7 @@ impl Table {
     }
 
     /// Returns the block that would hold a version, unless the filter keeps it out.
-    fn block_of<'a>(
-        &self,
-        index: &'a Arc<Block>,
-        key: &[u8],
-        read: Timestamp,
-    ) -> Option<Named<'a>> {
+    fn block_of<'a>(&self, index: &'a Block, key: &[u8], read: Timestamp) -> Option<Named<'a>> {
         if !index.may_contain(key) {
             crate::metrics::add(&self.cache.counters().bloom_negatives, 1);
             return None;
@@ -252,7 +247,11 @@ impl Table {
     ///
     /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
     async fn load(&self, named: Named<'_>, reads: ReadOptions) -> Result<Arc<Block>> {
-        match self.cached(named, reads, Wanted::Little) {
+        let wanted = match named.kind() {
+            Kind::Index => Wanted::Page,
+            Kind::Data => Wanted::Little,
+        };
+        match self.cached(named, reads, wanted) {
             Some(section) => Ok(section),
             None => self.load_at(named.place(), named.kind(), reads).await,
         }
@@ -277,15 +276,15 @@ impl Table {
     }
 
     /// Checks and decodes a block or an index page that was read.
-    pub(super) fn decode(&self, offset: u64, bytes: &[u8], kind: Kind) -> Result<Block> {
+    pub(super) fn decode(&self, offset: u64, bytes: &[u8], kind: Kind) -> Result<Arc<Block>> {
         let data_end = self.footer.index;
         match kind {
             Kind::Data => {
-                let mut block = self.source.decode("block", offset, bytes, page::decode_data)?;
-                if let Some(commit) = self.stamp {
-                    block.stamp(commit);
-                }
-                Ok(block)
+                let block = self.source.decode("block", offset, bytes, page::decode_data)?;
+                Ok(match self.stamp {
+                    Some(commit) => block.stamped(commit),
+                    None => block,
+                })
             }
             Kind::Index => {
                 let decode = |section: &[u8]| page::decode_page(section, data_end);
@@ -308,6 +307,5 @@ pub(super) fn slot_of(index: &Block, key: &[u8], commit: Timestamp) -> usize {
 /// Returns a key's newest version at or before `read`.
 fn find<'a>(block: &'a Block, key: &[u8], read: Timestamp) -> Option<EntryRef<'a>> {
     let at = block.seek(key, read);
-    let entry: Entry = (at < block.len()).then(|| block.entry(at))?;
-    (block.key_of(&entry) == key).then(|| block.view(&entry))
+    (at < block.len() && block.key(at) == key).then(|| block.get(at))
 }

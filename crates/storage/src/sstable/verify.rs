@@ -1,5 +1,7 @@
 //! Reads every byte of a table and checks what no single read can: the whole against its parts.
 
+use std::sync::Arc;
+
 use carnet_base::{Error, Result, Timestamp};
 
 use super::block::Block;
@@ -41,7 +43,7 @@ pub fn verify(table: &Table, mut progress: impl FnMut(&Verified)) -> Result<Veri
         last: None,
         data_end: 0,
     };
-    for number in 0..table.top.as_ref().map_or(0, Block::len) {
+    for number in 0..table.top.as_ref().map_or(0, |top| top.len()) {
         check.page(number)?;
         progress(&check.verified);
     }
@@ -135,7 +137,7 @@ impl Check<'_> {
         Ok(verified)
     }
 
-    fn read(&mut self, place: Place, kind: Kind) -> Result<Block> {
+    fn read(&mut self, place: Place, kind: Kind) -> Result<Arc<Block>> {
         let bytes = self.table.source.bytes(place)?;
         self.verified.bytes += bytes.len() as u64;
         self.table.decode(place.offset, &bytes, kind)

@@ -258,6 +258,25 @@ fn no_memory_is_taken_for_entries_that_are_not_there() {
     assert_eq!(wrong, Some("a block's number of entries is impossible"));
 }
 
+/// Keys that no bytes stand for are refused before memory is taken for them, and others where they are
+/// not as many as was said.
+#[test]
+fn the_length_of_all_keys_has_to_be_right() {
+    let decode = |key_bytes| {
+        let mut run = Vec::new();
+        var::put(&mut run, 2);
+        var::put(&mut run, key_bytes);
+        // The first start timestamp; then the columns' lengths: `rest` is the third, keys the last.
+        run.extend([0, 0, 0, 2, 0, 0, 0, 0, 2, 1, 1]);
+        run.extend(b"ab");
+        run::decode(&run, 1 << 30).map(|block| block.key(1).to_vec())
+    };
+    assert_eq!(decode(2), Ok(b"b".to_vec()));
+    assert_eq!(decode(1), Err("a block is longer than it says"));
+    assert_eq!(decode(3), Err("a block is shorter than it says"));
+    assert_eq!(decode(1 << 29), Err("a block's keys are impossible"));
+}
+
 /// What only the whole file can tell: sections that are whole but do not agree.
 #[test]
 fn verify_finds_sections_that_do_not_agree() {
