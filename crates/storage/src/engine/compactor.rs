@@ -7,7 +7,7 @@
 //! ```
 //!
 //! One worker always does so. The others, its *helpers*, begin something only while compaction
-//! [wants help](crate::compaction::policy::Pressure::wants_help): as long as one thread keeps up, the
+//! [wants help](crate::compaction::policy::Policy::wants_help): as long as one thread keeps up, the
 //! rest of the machine belongs to those who read and write, and a compaction is one part. A part that
 //! was begun is brought to its end by whoever began it.
 

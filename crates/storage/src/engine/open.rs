@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use carnet_base::{Clock, Error, Result, Signal, Spawn, Timestamp};
 
-use super::append::insert;
+use super::append::{OVERSHOOT_BYTES, insert};
 use super::brake::Brake;
 use super::checkpoint;
 use super::compactor::Compactor;
@@ -56,10 +56,12 @@ impl Engine {
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         spawn: &dyn Spawn,
-        options: Options,
+        mut options: Options,
         entry_cell: EntryCell,
     ) -> Result<Self> {
         let budget = Budget::of(&options)?;
+        // A smaller one may still become as long while others wait.
+        options.compaction.memtable_bytes = budget.flush.max(OVERSHOOT_BYTES) as u64;
         let directory = disk.lock()?;
         let counters = Arc::new(Counters::default());
         let cache = Cache::counted(budget.cache, Arc::clone(&counters));

@@ -11,6 +11,11 @@ pub struct Config {
     /// At this many they are slowed most: to a tenth of what compaction takes away from level 0.
     /// Default: 36.
     pub slowest_runs: usize,
+    /// How much memory a memtable takes; its file is mostly shorter. Writers are slowed, too, from where
+    /// the files of level 0 are as long as `slow_runs` of these or as half of the level that they go to,
+    /// whichever is more, and most at `slowest_runs / slow_runs` times that, however few tables they
+    /// were merged into. Default: 64 MiB; an engine sets it to its own, whatever it was.
+    pub memtable_bytes: u64,
     /// From this many bytes that wait for compaction, writers are slowed. Default: 16 GiB.
     pub slow_pending_bytes: u64,
     /// At this many they are slowed most. Default: 64 GiB.
@@ -42,6 +47,7 @@ impl Default for Config {
             level0_tables: 4,
             slow_runs: 12,
             slowest_runs: 36,
+            memtable_bytes: 64 << 20,
             slow_pending_bytes: 16 << 30,
             slowest_pending_bytes: 64 << 30,
             base_bytes: 256 << 20,

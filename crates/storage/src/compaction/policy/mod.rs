@@ -49,7 +49,7 @@ pub use config::Config;
 pub use garbage::everything;
 pub use leveled::Leveled;
 pub use plan::{Choice, Plan, Reason};
-pub use pressure::Pressure;
+pub use pressure::{Backlog, Pressure};
 pub use state::State;
 pub use tiered::Tiered;
 
@@ -69,13 +69,27 @@ pub trait Policy: Send + Sync {
         levels.level(0).len() + deeper.count()
     }
 
-    /// Says how much writers must be slowed, so that compaction keeps up.
-    fn pressure(&self, levels: &Levels, config: &Config) -> Pressure {
-        Pressure::of(self.runs(levels), self.pending_bytes(levels, config), config)
+    /// Returns how long level 0 is, in thousandths of the length from which on writers are slowed.
+    fn level0_permille(&self, _levels: &Levels, _config: &Config) -> u64 {
+        0
     }
 
-    /// Says whether more than one thread should compact: see [`Pressure::wants_help`].
+    /// Says how far behind compaction is.
+    fn backlog(&self, levels: &Levels, config: &Config) -> Backlog {
+        Backlog {
+            runs: self.runs(levels),
+            pending_bytes: self.pending_bytes(levels, config),
+            level0_permille: self.level0_permille(levels, config),
+        }
+    }
+
+    /// Says how much writers must be slowed, so that compaction keeps up.
+    fn pressure(&self, levels: &Levels, config: &Config) -> Pressure {
+        Pressure::of(self.backlog(levels, config), config)
+    }
+
+    /// Says whether more than one thread should compact: see [`Backlog::wants_help`].
     fn wants_help(&self, levels: &Levels, config: &Config) -> bool {
-        Pressure::wants_help(self.runs(levels), self.pending_bytes(levels, config), config)
+        self.backlog(levels, config).wants_help(config)
     }
 }

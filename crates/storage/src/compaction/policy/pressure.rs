@@ -2,6 +2,29 @@
 
 use super::Config;
 
+/// How far behind compaction is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// How many runs a point read may have to look into.
+    pub runs: usize,
+    /// Bytes that must be rewritten before there is nothing left to do.
+    pub pending_bytes: u64,
+    /// How long level 0 is, in thousandths of the length from which on writers are slowed. Runs do
+    /// not tell: it is merged within itself, so that reads look into fewer tables of any length.
+    pub level0_permille: u64,
+}
+
+impl Backlog {
+    /// Tells whether compaction is so far behind that more than one thread should see to it: halfway to
+    /// where writers are slowed, of runs from where compaction begins.
+    #[must_use]
+    pub const fn wants_help(&self, config: &Config) -> bool {
+        self.runs >= config.level0_tables.midpoint(config.slow_runs)
+            || self.pending_bytes >= config.slow_pending_bytes / 2
+            || self.level0_permille >= 500
+    }
+}
+
 /// What writers must do so that compaction keeps up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pressure {
@@ -16,10 +39,10 @@ pub enum Pressure {
 const SHARE_MIN: f64 = 0.1;
 
 impl Pressure {
-    /// Judges how many runs reads look into, and how many bytes wait to be compacted: the worse
-    /// of the two counts. Between its two limits each rises evenly.
+    /// Judges how far behind compaction is, by the worst of its counts. Between its two limits each
+    /// rises evenly.
     #[must_use]
-    pub fn of(runs: usize, pending_bytes: u64, config: &Config) -> Self {
+    pub fn of(backlog: Backlog, config: &Config) -> Self {
         let part = |value: u64, slow: u64, slowest: u64| {
             if value >= slowest {
                 1.0
@@ -27,20 +50,16 @@ impl Pressure {
                 to_f64(value.saturating_sub(slow)) / to_f64(slowest.saturating_sub(slow).max(1))
             }
         };
-        let runs = part(runs as u64, config.slow_runs as u64, config.slowest_runs as u64);
+        let Backlog { runs, pending_bytes, level0_permille } = backlog;
+        let (slow, slowest) = (config.slow_runs as u64, config.slowest_runs as u64);
+        let runs = part(runs as u64, slow, slowest);
         let pending = part(pending_bytes, config.slow_pending_bytes, config.slowest_pending_bytes);
-        match runs.max(pending) {
+        let level0_slowest = slowest.saturating_mul(1000).checked_div(slow).unwrap_or(1000);
+        let level0 = part(level0_permille, 1000, level0_slowest.max(1000));
+        match runs.max(pending).max(level0) {
             worst if worst > 0.0 => Self::Slow(worst),
             _ => Self::Fine,
         }
-    }
-
-    /// Tells whether compaction is so far behind that more than one thread should see to it: halfway
-    /// from where it begins to where writers are slowed.
-    #[must_use]
-    pub const fn wants_help(runs: usize, pending_bytes: u64, config: &Config) -> bool {
-        runs >= config.level0_tables.midpoint(config.slow_runs)
-            || pending_bytes >= config.slow_pending_bytes / 2
     }
 
     /// Returns how much writers may write for each byte that compaction takes away in the long
@@ -75,7 +94,9 @@ mod tests {
             slowest_pending_bytes: 2000,
             ..Config::default()
         };
-        let of = |runs, bytes| Pressure::of(runs, bytes, &config);
+        let of = |runs, pending_bytes| {
+            Pressure::of(Backlog { runs, pending_bytes, level0_permille: 0 }, &config)
+        };
         assert_eq!(of(10, 1000), Pressure::Fine);
         assert_eq!(of(11, 0), Pressure::Slow(0.05));
         assert_eq!(of(20, 1250), Pressure::Slow(0.5));
@@ -84,12 +105,25 @@ mod tests {
         assert_eq!(of(usize::MAX, u64::MAX), Pressure::Slow(1.0));
         let shares = [of(10, 0), of(15, 0), of(20, 0), of(25, 0), of(30, 0)].map(Pressure::share);
         assert_eq!(shares, [None, Some(1.5), Some(1.0), Some(0.5), Some(0.1)]);
+        let level0 = |level0_permille| {
+            Pressure::of(Backlog { level0_permille, ..Backlog::default() }, &config)
+        };
+        assert_eq!(level0(1000), Pressure::Fine);
+        assert_eq!([level0(2000), level0(3000)], [Pressure::Slow(0.5), Pressure::Slow(1.0)]);
+        for (slow_runs, slowest_runs) in [(usize::MAX, usize::MAX), (usize::MAX, 1), (5, 3)] {
+            let never = Config { slow_runs, slowest_runs, ..Config::default() };
+            assert_eq!(Pressure::of(Backlog::default(), &never), Pressure::Fine);
+        }
     }
 
     #[test]
     fn help_is_wanted_before_writers_are_slowed() {
         let config = Config { level0_tables: 4, slow_runs: 12, ..Config::default() };
-        let wants = |runs, bytes| Pressure::wants_help(runs, bytes, &config);
-        assert!(!wants(7, 0) && wants(8, 0) && wants(0, config.slow_pending_bytes / 2));
+        let wants = |runs, pending_bytes, level0_permille| {
+            Backlog { runs, pending_bytes, level0_permille }.wants_help(&config)
+        };
+        let pending = config.slow_pending_bytes / 2;
+        assert!(!wants(7, pending - 1, 499));
+        assert!(wants(8, 0, 0) && wants(0, pending, 0) && wants(0, 0, 500));
     }
 }

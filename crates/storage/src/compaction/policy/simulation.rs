@@ -19,6 +19,7 @@ fn config() -> Config {
     Config {
         base_bytes: 4 * MEMTABLE_BYTES,
         table_bytes: MEMTABLE_BYTES,
+        memtable_bytes: MEMTABLE_BYTES,
         slow_pending_bytes: 256 * MEMTABLE_BYTES,
         slowest_pending_bytes: 1024 * MEMTABLE_BYTES,
         ..Config::default()

@@ -374,3 +374,25 @@ fn pending_bytes_grow_with_what_is_too_much() {
     behind.extend((34..70).map(|number| table(number, 0, "a", "f", 200)));
     assert_eq!(Leveled.pressure(&levels(behind), &config()), Pressure::Slow(1.0));
 }
+
+#[test]
+fn a_long_level_0_slows_writers_however_few_tables_it_is() {
+    let config = Config { memtable_bytes: 50, base_bytes: 1000, ..config() };
+    let with = |bytes| {
+        let mut tables = bottom();
+        tables.push(table(30, 0, "a", "f", bytes));
+        levels(tables)
+    };
+    let base = with(0).bytes(6);
+    let long = (base / 2).max(50 * config.slow_runs as u64);
+    let pressure = |bytes| Leveled.pressure(&with(bytes), &config);
+    assert_eq!([pressure(1), pressure(long)], [Pressure::Fine; 2]);
+    assert_eq!(pressure(2 * long), Pressure::Slow(0.5));
+    assert!(Leveled.wants_help(&with(long / 2), &config));
+    let choose = |bytes| Leveled.choose(&with(bytes), &config, &State::default());
+    assert_eq!(choose(long - 1), Choice::Nothing);
+    assert!(matches!(choose(long), Choice::Compact(plan) if plan.output_level == 6));
+    let larger = Config { memtable_bytes: long, ..config.clone() };
+    assert_eq!(Leveled.pressure(&with(2 * long), &larger), Pressure::Fine);
+    assert_eq!(Tiered.pressure(&with(2 * long), &config), Pressure::Fine);
+}
