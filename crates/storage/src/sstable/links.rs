@@ -25,7 +25,6 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
 use super::block::{self, Block, Index};
 use super::page;
-use super::prefetch;
 use super::section::Place;
 use crate::cache::Kind;
 
@@ -119,9 +118,6 @@ impl Links {
 
     /// Returns the block that an entry names, if it is in memory and the link is free.
     pub(super) fn get(&self, slot: usize, wanted: Wanted) -> Option<Arc<Block>> {
-        if wanted == Wanted::All {
-            self.ask_beside(slot);
-        }
         self.with(slot, |link| {
             let block = link.as_ref()?;
             // Before its count is changed, which waits for it.
@@ -129,15 +125,6 @@ impl Links {
             block.upgrade()
         })
         .flatten()
-    }
-
-    /// Asks memory for the links beside an entry's, where a walk comes next, either way.
-    fn ask_beside(&self, slot: usize) {
-        const FAR: usize = 2;
-        let beside = [slot.saturating_sub(FAR), slot + FAR];
-        for link in beside.into_iter().filter_map(|slot| self.0.get(slot)) {
-            prefetch::ask(std::ptr::from_ref(link).addr());
-        }
     }
 
     /// Remembers where the block that an entry names lies.
