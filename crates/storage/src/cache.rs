@@ -31,7 +31,7 @@ use quick_cache::sync::{self, GuardResult};
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
 use crate::metrics::{Counters, Metrics};
-use crate::sstable::{Block, ReadOptions};
+use crate::sstable::{Block, ReadOptions, SharedBlock};
 
 /// Which file, and where in it.
 pub(crate) type Key = (u64, u64);
@@ -45,7 +45,7 @@ pub(crate) enum Kind {
 
 /// The cache of an engine's tables.
 pub struct Cache {
-    blocks: sync::Cache<Key, Arc<Block>, Weight, DefaultHashBuilder, Evictions>,
+    blocks: sync::Cache<Key, SharedBlock, Weight, DefaultHashBuilder, Evictions>,
     counters: Arc<Counters>,
 }
 
@@ -53,8 +53,8 @@ pub struct Cache {
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<Key, Arc<Block>> for Weight {
-    fn weight(&self, _key: &Key, block: &Arc<Block>) -> u64 {
+impl Weighter<Key, SharedBlock> for Weight {
+    fn weight(&self, _key: &Key, block: &SharedBlock) -> u64 {
         block.memory_bytes() as u64
     }
 }
@@ -63,16 +63,16 @@ impl Weighter<Key, Arc<Block>> for Weight {
 #[derive(Clone)]
 struct Evictions(Arc<Counters>);
 
-impl Lifecycle<Key, Arc<Block>> for Evictions {
-    type RequestState = Vec<Arc<Block>>;
+impl Lifecycle<Key, SharedBlock> for Evictions {
+    type RequestState = Vec<SharedBlock>;
 
     /// Nothing is pinned; but where this is asked the block is considered for eviction.
-    fn is_pinned(&self, _key: &Key, block: &Arc<Block>) -> bool {
+    fn is_pinned(&self, _key: &Key, block: &SharedBlock) -> bool {
         block.is_considered();
         false
     }
 
-    fn on_evict(&self, evicted: &mut Vec<Arc<Block>>, _key: Key, block: Arc<Block>) {
+    fn on_evict(&self, evicted: &mut Vec<SharedBlock>, _key: Key, block: SharedBlock) {
         // It is freed once the shard's lock is released.
         evicted.push(block);
         count(&self.0.cache_evictions);
@@ -120,7 +120,7 @@ impl Cache {
     }
 
     /// Returns a block if it is there.
-    pub(crate) fn get(&self, key: Key, kind: Kind, reads: ReadOptions) -> Option<Arc<Block>> {
+    pub(crate) fn get(&self, key: Key, kind: Kind, reads: ReadOptions) -> Option<SharedBlock> {
         let found = if reads.bypass_cache { self.blocks.peek(&key) } else { self.blocks.get(&key) };
         if found.is_some() {
             count(self.hits(kind));
@@ -152,8 +152,8 @@ impl Cache {
         key: Key,
         kind: Kind,
         reads: ReadOptions,
-        read: impl Future<Output = Result<Arc<Block>>>,
-    ) -> Result<Arc<Block>> {
+        read: impl Future<Output = Result<SharedBlock>>,
+    ) -> Result<SharedBlock> {
         if reads.bypass_cache {
             count(self.reads(kind));
             return read.await;
@@ -167,18 +167,18 @@ impl Cache {
                 count(self.reads(kind));
                 let block = read.await?;
                 // It fails where the file was forgotten meanwhile: then nobody wants it again.
-                let _ = guard.insert(Arc::clone(&block));
+                let _ = guard.insert(block.clone());
                 Ok(block)
             }
         }
     }
 
     /// Adds a block that was read for somebody who wants it soon, unless it is there.
-    pub(crate) fn offer(&self, key: Key, block: &Arc<Block>) {
+    pub(crate) fn offer(&self, key: Key, block: &SharedBlock) {
         if let GuardResult::Guard(guard) =
             self.blocks.get_value_or_guard(&key, Some(std::time::Duration::ZERO))
         {
-            let _ = guard.insert(Arc::clone(block));
+            let _ = guard.insert(block.clone());
         }
     }
 

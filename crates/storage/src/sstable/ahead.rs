@@ -1,11 +1,9 @@
 //! Reads the blocks that a long walk comes to next, several at once.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use carnet_base::Result;
 
-use super::block::Block;
+use super::block::{Block, SharedBlock};
 use super::cursor::Walk;
 use super::page;
 use super::section::Place;
@@ -58,7 +56,7 @@ impl Ahead {
         walk: &Walk,
         index: &Block,
         slot: usize,
-    ) -> Result<Arc<Block>> {
+    ) -> Result<SharedBlock> {
         let place = page::place(index, slot);
         let block = self.block(table, walk, index, slot).await?;
         self.saw(place, &block);
@@ -71,7 +69,7 @@ impl Ahead {
         walk: &Walk,
         index: &Block,
         slot: usize,
-    ) -> Result<Arc<Block>> {
+    ) -> Result<SharedBlock> {
         let place = page::place(index, slot);
         if let Some(bytes) = self.taken(place) {
             add(&table.cache.counters().block_reads_ahead, 1);
@@ -148,7 +146,7 @@ impl Ahead {
     }
 }
 
-fn decode(table: &Table, walk: &Walk, place: Place, bytes: &[u8]) -> Result<Arc<Block>> {
+fn decode(table: &Table, walk: &Walk, place: Place, bytes: &[u8]) -> Result<SharedBlock> {
     let block = table.decode(place.offset, bytes, Kind::Data)?;
     if !walk.reads.bypass_cache {
         table.cache.offer((table.number(), place.offset), &block);

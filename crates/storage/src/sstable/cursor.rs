@@ -25,7 +25,7 @@ use carnet_base::{Result, Timestamp};
 
 use super::ReadOptions;
 use super::ahead::Ahead;
-use super::block::Block;
+use super::block::{Block, SharedBlock};
 use super::links::{Named, Wanted};
 use super::run::EntryRef;
 use super::section::Place;
@@ -57,10 +57,10 @@ pub struct Walk {
 pub struct TableCursor {
     table: Arc<Table>,
     walk: Walk,
-    page: Option<Arc<Block>>,
+    page: Option<SharedBlock>,
     page_number: usize,
     slot: usize,
-    block: Option<Arc<Block>>,
+    block: Option<SharedBlock>,
     /// Which entries of the block lie within the bounds.
     from: usize,
     to: usize,
@@ -196,7 +196,7 @@ impl TableCursor {
     }
 
     /// Goes as far as it can with one section that was just read.
-    fn resume(&mut self, mut loaded: Option<Arc<Block>>) -> Option<Need> {
+    fn resume(&mut self, mut loaded: Option<SharedBlock>) -> Option<Need> {
         loop {
             let (named, at) = match self.state {
                 State::Group | State::End => return None,
@@ -228,7 +228,7 @@ impl TableCursor {
         }
     }
 
-    fn enter_page(&mut self, page: Arc<Block>, at: At) {
+    fn enter_page(&mut self, page: SharedBlock, at: At) {
         let Walk { lower, upper, reverse, .. } = &self.walk;
         self.slot = match (at, upper) {
             (At::Bound, None) if *reverse => page.len() - 1,
@@ -241,7 +241,7 @@ impl TableCursor {
         self.state = State::Block(at);
     }
 
-    fn enter_block(&mut self, block: Arc<Block>, at: At) {
+    fn enter_block(&mut self, block: SharedBlock, at: At) {
         let handed = at == At::Edge { handed: true };
         let len = block.len();
         let Walk { lower, upper, reverse, .. } = &self.walk;
@@ -390,7 +390,7 @@ impl TableCursor {
         (at < index.len()).then(|| Separator { key: index.key(at), commit: index.commit(at) })
     }
 
-    async fn load(&mut self, need: Need) -> Result<Arc<Block>> {
+    async fn load(&mut self, need: Need) -> Result<SharedBlock> {
         let Need { place, kind } = need;
         if kind == Kind::Index {
             return self.table.load_at(place, kind, self.walk.reads).await;

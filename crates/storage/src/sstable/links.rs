@@ -10,20 +10,21 @@
 //!                       ▲────────────── parent, weak ───────────┘
 //! ```
 //!
-//! A link knows where the block's memory lies and how long it is. Whoever goes by it asks for what it
-//! will look at before it waits for the block's count: a search for the block's beginning, with what it
-//! compares (reads of a row out of the cache became a tenth faster), a walk for all of it (pages of 100
-//! rows a tenth, reversed ones a fifth). Asking for the next block as well while one is gone through
-//! took a tenth longer.
+//! A link says where the block's memory lies, and the links of a page about how long its blocks are.
+//! Whoever goes by a link asks for what it will look at before it waits for the block: a search for the
+//! block's beginning, with what it compares (reads of a row out of the cache became a tenth faster), a
+//! walk for all of it (pages of 100 rows a tenth, reversed ones a fifth). Asking for the next block as
+//! well while one is gone through took a tenth longer; so did asking for where a record probably stands
+//! before the block's beginning has come.
 //!
-//! Only the cache and readers keep a block alive. When it goes it clears the link that leads to
-//! it, so that no link keeps a block's memory: a block has one parent, and no other index's link leads
-//! to it, until that one's page is gone, which may come back while the block stays. A link is guarded by
-//! a lock that no look-up waits for: whoever finds it taken asks the cache.
+//! Only the cache and readers keep a block alive. How a link can lead to it all the same says
+//! [`super::block::shared`].
 
-use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
+use std::ops::Deref;
 
-use super::block::{self, Block, Index};
+use crossbeam_epoch::Guard;
+
+use super::block::{Block, Linked, SharedBlock, ask};
 use super::page;
 use super::section::Place;
 use crate::cache::Kind;
@@ -56,17 +57,17 @@ impl<'a> Named<'a> {
     }
 
     /// Returns the section, if the link leads to it.
-    pub(super) fn linked(&self, wanted: Wanted) -> Option<Arc<Block>> {
-        self.by.index()?.links.get(self.slot, wanted)
+    pub(super) fn linked<'g>(&self, wanted: Wanted, pinned: &'g Guard) -> Option<Linked<'g>> {
+        let links = &self.by.index()?.links;
+        let linked = links.get(self.slot, pinned)?;
+        ask(linked, wanted.bytes().min(links.usual_bytes()));
+        Some(linked)
     }
 
     /// Makes the link lead to the section.
-    pub(super) fn link(&self, section: &Arc<Block>) {
+    pub(super) fn link(&self, section: &SharedBlock) {
         if let Some(index) = self.by.index() {
-            // Another one is not cleared when the section goes.
-            if section.set_parent(index, self.slot) {
-                index.links.set(self.slot, section);
-            }
+            section.link_from(index, self.slot);
         }
     }
 }
@@ -93,89 +94,31 @@ impl Wanted {
     }
 }
 
-/// Where the blocks lie that an index names; one link an entry.
-#[derive(Debug, Default)]
-pub(super) struct Links(Box<[Mutex<Link>]>);
-
-/// Where a block lies.
-type Link = Option<Weak<Block>>;
-
-/// The link that leads to a block.
-#[derive(Debug)]
-pub(super) struct Parent {
-    index: Weak<Index>,
-    slot: usize,
+/// A section that is in memory.
+pub(super) enum Seen<'g> {
+    /// A link leads to it, which its reader follows.
+    Linked(Linked<'g>),
+    /// The cache had it.
+    Held(SharedBlock),
 }
 
-impl Links {
-    pub(super) fn new(count: usize) -> Self {
-        Self((0..count).map(|_| Mutex::default()).collect())
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.0.len() * size_of::<Mutex<Link>>()
-    }
-
-    /// Returns the block that an entry names, if it is in memory and the link is free.
-    pub(super) fn get(&self, slot: usize, wanted: Wanted) -> Option<Arc<Block>> {
-        self.with(slot, |link| {
-            let block = link.as_ref()?;
-            // Before its count is changed, which waits for it.
-            block::ask(block.as_ptr(), wanted.bytes());
-            block.upgrade()
-        })
-        .flatten()
-    }
-
-    /// Remembers where the block that an entry names lies.
-    pub(super) fn set(&self, slot: usize, block: &Arc<Block>) {
-        self.with(slot, |link| *link = Some(Arc::downgrade(block)));
-    }
-
-    /// Forgets a block that goes, unless the link leads to another one by now.
-    ///
-    /// This waits for the lock, which is held for moments in which no block goes.
-    fn clear(&self, slot: usize, block: &Block) {
-        if let Some(link) = self.0.get(slot) {
-            let mut link = link.lock().unwrap_or_else(PoisonError::into_inner);
-            link.take_if(|linked| std::ptr::addr_eq(linked.as_ptr(), block));
-        }
-    }
-
-    /// Tells whether a link leads nowhere, not even to what remains of a block.
-    #[cfg(test)]
-    pub(super) fn is_clear(&self, slot: usize) -> bool {
-        self.with(slot, |link| link.is_none()) == Some(true)
-    }
-
-    fn with<T>(&self, slot: usize, act: impl FnOnce(&mut Link) -> T) -> Option<T> {
-        match self.0.get(slot)?.try_lock() {
-            Ok(mut link) => Some(act(&mut link)),
-            Err(TryLockError::Poisoned(link)) => Some(act(&mut link.into_inner())),
-            Err(TryLockError::WouldBlock) => None,
+impl Seen<'_> {
+    /// Holds the section, unless it is about to go.
+    pub(super) fn hold(self) -> Option<SharedBlock> {
+        match self {
+            Self::Linked(linked) => linked.hold(),
+            Self::Held(section) => Some(section),
         }
     }
 }
 
-impl Parent {
-    pub(super) fn new(index: &Arc<Index>, slot: usize) -> Self {
-        Self { index: Arc::downgrade(index), slot }
-    }
+impl Deref for Seen<'_> {
+    type Target = Block;
 
-    /// Tells whether the page is gone whose link led to the block.
-    pub(super) fn is_gone(&self) -> bool {
-        self.index.strong_count() == 0
-    }
-
-    /// Tells whether it is the link of an index.
-    pub(super) fn is_of(&self, index: &Arc<Index>) -> bool {
-        std::ptr::eq(self.index.as_ptr(), Arc::as_ptr(index))
-    }
-
-    /// Clears the link that leads to a block.
-    pub(super) fn forget(&self, block: &Block) {
-        if let Some(index) = self.index.upgrade() {
-            index.links.clear(self.slot, block);
+    fn deref(&self) -> &Block {
+        match self {
+            Self::Linked(linked) => linked.block(),
+            Self::Held(section) => section,
         }
     }
 }

@@ -79,7 +79,7 @@ pub use table::{Found, Table};
 pub use tombstones::{RangeTombstone, RangeTombstones};
 pub use verify::{Verified, verify};
 
-pub(crate) use block::Block;
+pub(crate) use block::{Block, SharedBlock};
 
 use crate::codec;
 
@@ -87,7 +87,7 @@ use crate::codec;
 #[doc(hidden)]
 pub fn decode_anything(kind: u8, bytes: &[u8]) {
     const MEMORY_MAX: usize = 16 << 20;
-    let look_at = |block: std::sync::Arc<Block>| {
+    let look_at = |block: SharedBlock| {
         let (key, commit) = (bytes, carnet_base::Timestamp::MAX);
         assert!(block.seek(key, commit) <= block.len() && block.memory_bytes() <= 2 * MEMORY_MAX);
         for at in 0..block.len() {

@@ -17,11 +17,9 @@
 //! * The start timestamp is the commit timestamp; the payload is the place: offset and length,
 //!   `VAR_LONG`s.
 
-use std::sync::Arc;
-
 use carnet_base::{Result, Timestamp};
 
-use super::block::Block;
+use super::block::{Block, SharedBlock};
 use super::bloom::Filter;
 use super::compress::{self, Compressor, RUN_BYTES_MAX};
 use super::options::Compression;
@@ -97,12 +95,12 @@ fn read_place(index: &Block, at: usize) -> Result<Place, Wrong> {
 }
 
 /// Decodes a data block.
-pub(super) fn decode_data(section: &[u8]) -> Result<Arc<Block>, Wrong> {
+pub(super) fn decode_data(section: &[u8]) -> Result<SharedBlock, Wrong> {
     run::decode(&compress::run_of(section, RUN_BYTES_MAX)?, BLOCK_MEMORY_MAX)
 }
 
 /// Decodes an index page of a file whose blocks end at `data_end`.
-pub(super) fn decode_page(mut section: &[u8], data_end: u64) -> Result<Arc<Block>, Wrong> {
+pub(super) fn decode_page(mut section: &[u8], data_end: u64) -> Result<SharedBlock, Wrong> {
     let filter = Filter::take(&mut section)?;
     let block = decode_data(section)?.into_index(filter);
     let first = read_place(&block, 0)?;
@@ -113,7 +111,7 @@ pub(super) fn decode_page(mut section: &[u8], data_end: u64) -> Result<Arc<Block
 }
 
 /// Decodes the top index of a file whose index pages lie from `from` to `to`.
-pub(super) fn decode_top(section: &[u8], from: u64, to: u64) -> Result<Option<Arc<Block>>, Wrong> {
+pub(super) fn decode_top(section: &[u8], from: u64, to: u64) -> Result<Option<SharedBlock>, Wrong> {
     if section.is_empty() && from == 0 && to == 0 {
         return Ok(None);
     }

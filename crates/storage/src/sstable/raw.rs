@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 
-use super::block::Block;
+use super::block::{Block, SharedBlock};
 use super::page;
 use super::run::EntryRef;
 use super::section::Place;
@@ -24,11 +24,11 @@ pub struct RawCursor {
     lower: Bytes,
     upper: Option<Bytes>,
     page_number: usize,
-    page: Option<Arc<Block>>,
+    page: Option<SharedBlock>,
     slot: usize,
     /// A piece of the file and where it begins.
     piece: (u64, Bytes),
-    block: Option<Arc<Block>>,
+    block: Option<SharedBlock>,
     at: usize,
     /// Where the block's entries leave the range.
     to: usize,
@@ -174,7 +174,7 @@ impl RawCursor {
         Ok(())
     }
 
-    fn enter(&mut self, block: Arc<Block>) {
+    fn enter(&mut self, block: SharedBlock) {
         self.at =
             if *self.lower <= *block.key(0) { 0 } else { block.seek(&self.lower, Timestamp::MAX) };
         self.to = match &self.upper {

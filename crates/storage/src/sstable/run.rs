@@ -30,12 +30,10 @@
 //! The decoder takes exactly what the encoder writes, strictly ascending, and refuses what would
 //! take more memory than its caller allows.
 
-use std::sync::Arc;
-
 use carnet_base::Timestamp;
 
 use super::Wrong;
-use super::block::{Block, Filling, New};
+use super::block::{Block, Filling, New, SharedBlock};
 use super::var;
 
 const TOMBSTONE: u8 = 1;
@@ -300,7 +298,7 @@ impl<'a> Columns<'a> {
 }
 
 /// Decodes a run that may take so much memory.
-pub(super) fn decode(mut run: &[u8], memory_max: usize) -> Result<Arc<Block>, Wrong> {
+pub(super) fn decode(mut run: &[u8], memory_max: usize) -> Result<SharedBlock, Wrong> {
     let count = var::take_len(&mut run)?;
     let key_bytes = var::take_len(&mut run)?;
     let start = var::take(&mut run)?;

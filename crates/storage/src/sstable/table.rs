@@ -14,11 +14,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
+use crossbeam_epoch::{self as epoch, Guard};
 
 use super::ReadOptions;
-use super::block::Block;
+use super::block::{Block, SharedBlock};
 use super::footer::{self, Footer};
-use super::links::{Named, Wanted};
+use super::links::{Named, Seen, Wanted};
 use super::page;
 use super::run::EntryRef;
 use super::section::Place;
@@ -63,7 +64,7 @@ impl Found {
 pub struct Table {
     pub(super) source: Source,
     pub(super) footer: Footer,
-    pub(super) top: Option<Arc<Block>>,
+    pub(super) top: Option<SharedBlock>,
     tombstones: RangeTombstones,
     statistics: Statistics,
     /// The commit of all versions, where the file does not know it.
@@ -184,11 +185,12 @@ impl Table {
         let Some(page) = self.page_of(key, read) else {
             return Some(self.conclude(key, read, None));
         };
-        let index = self.cached(page, reads, Wanted::Page)?;
+        let pinned = &epoch::pin();
+        let index = self.seen(page, reads, Wanted::Page, pinned)?;
         let Some(block) = self.block_of(&index, key, read) else {
             return Some(self.conclude(key, read, None));
         };
-        let block = self.cached(block, reads, Wanted::Little)?;
+        let block = self.seen(block, reads, Wanted::Little, pinned)?;
         Some(self.conclude(key, read, find(&block, key, read)))
     }
 
@@ -224,21 +226,32 @@ impl Table {
         }
     }
 
+    /// Returns a section, to look at it, if it is in memory.
+    fn seen<'g>(
+        &self,
+        named: Named<'_>,
+        reads: ReadOptions,
+        wanted: Wanted,
+        pinned: &'g Guard,
+    ) -> Option<Seen<'g>> {
+        let key = || (self.source.number(), named.place().offset);
+        if let Some(linked) = named.linked(wanted, pinned) {
+            self.cache.hit(key, linked.block(), named.kind(), reads);
+            return Some(Seen::Linked(linked));
+        }
+        let section = self.cache.get(key(), named.kind(), reads)?;
+        named.link(&section);
+        Some(Seen::Held(section))
+    }
+
     /// Returns a section if it is in memory.
     pub(super) fn cached(
         &self,
         named: Named<'_>,
         reads: ReadOptions,
         wanted: Wanted,
-    ) -> Option<Arc<Block>> {
-        let key = || (self.source.number(), named.place().offset);
-        if let Some(section) = named.linked(wanted) {
-            self.cache.hit(key, &section, named.kind(), reads);
-            return Some(section);
-        }
-        let section = self.cache.get(key(), named.kind(), reads)?;
-        named.link(&section);
-        Some(section)
+    ) -> Option<SharedBlock> {
+        self.seen(named, reads, wanted, &epoch::pin())?.hold()
     }
 
     /// Returns a section from memory or from disk.
@@ -246,7 +259,7 @@ impl Table {
     /// # Errors
     ///
     /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
-    async fn load(&self, named: Named<'_>, reads: ReadOptions) -> Result<Arc<Block>> {
+    async fn load(&self, named: Named<'_>, reads: ReadOptions) -> Result<SharedBlock> {
         let wanted = match named.kind() {
             Kind::Index => Wanted::Page,
             Kind::Data => Wanted::Little,
@@ -267,7 +280,7 @@ impl Table {
         at: Place,
         kind: Kind,
         reads: ReadOptions,
-    ) -> Result<Arc<Block>> {
+    ) -> Result<SharedBlock> {
         let read = async {
             let bytes = self.source.read(at).await?;
             self.decode(at.offset, &bytes, kind)
@@ -276,7 +289,7 @@ impl Table {
     }
 
     /// Checks and decodes a block or an index page that was read.
-    pub(super) fn decode(&self, offset: u64, bytes: &[u8], kind: Kind) -> Result<Arc<Block>> {
+    pub(super) fn decode(&self, offset: u64, bytes: &[u8], kind: Kind) -> Result<SharedBlock> {
         let data_end = self.footer.index;
         match kind {
             Kind::Data => {

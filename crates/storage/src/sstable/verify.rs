@@ -1,10 +1,8 @@
 //! Reads every byte of a table and checks what no single read can: the whole against its parts.
 
-use std::sync::Arc;
-
 use carnet_base::{Error, Result, Timestamp};
 
-use super::block::Block;
+use super::block::{Block, SharedBlock};
 use super::page;
 use super::partition_len;
 use super::run::EntryRef;
@@ -137,7 +135,7 @@ impl Check<'_> {
         Ok(verified)
     }
 
-    fn read(&mut self, place: Place, kind: Kind) -> Result<Arc<Block>> {
+    fn read(&mut self, place: Place, kind: Kind) -> Result<SharedBlock> {
         let bytes = self.table.source.bytes(place)?;
         self.verified.bytes += bytes.len() as u64;
         self.table.decode(place.offset, &bytes, kind)

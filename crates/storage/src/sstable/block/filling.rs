@@ -1,9 +1,9 @@
 //! How a block is filled, entry by entry.
 
-use std::sync::Arc;
-
 use super::entry::{EXPIRY_BYTES, Entry, RECORD_BYTES};
-use super::{Block, CONTINUES, Front, HEAD_BYTES, PLACE_BYTES, head, room, shared_len, short};
+use super::{
+    Block, CONTINUES, Front, HEAD_BYTES, PLACE_BYTES, SharedBlock, head, shared_len, short,
+};
 use crate::sstable::Wrong;
 
 /// A block that is being filled. How many entries it has and how long it is was said before.
@@ -36,9 +36,9 @@ impl Block {
         count: usize,
         rest: usize,
         fill: impl FnOnce(&mut Filling<'_>) -> Result<(), Wrong>,
-    ) -> Result<Arc<Self>, Wrong> {
+    ) -> Result<SharedBlock, Wrong> {
         let front = Front { count: short(count), ..Front::default() };
-        let mut block = room::block(front, Self::room_of(count, rest));
+        let mut block = SharedBlock::new(front, Self::room_of(count, rest));
         let alone = block.alone();
         let taken = alone.records();
         let mut filling = Filling { block: alone, count: 0, last: Entry::default(), taken };

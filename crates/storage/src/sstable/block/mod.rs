@@ -1,15 +1,15 @@
 //! A decoded block: what the cache holds and every search walks.
 //!
 //! A block is decoded once, when it is read from disk; look-ups never decode again. It is one
-//! allocation ([`room`]), so that a look-up touches few pages of memory and whoever knows where a
+//! allocation ([`shared`]), so that a look-up touches few pages of memory and whoever knows where a
 //! block lies knows where all of it lies:
 //!
 //! ```text
 //! ┌────────┬───────┬────────────────┬────────────────┬─────────────────────────────────────────┐
-//! │ counts │ front │ heads: u64 × n │ places: u32 × n│ records                                 │
+//! │ header │ front │ heads: u64 × n │ places: u32 × n│ records                                 │
 //! └────────┴───────┴────────────────┴────────────────┴─────────────────────────────────────────┘
-//!  of its           8 bytes of each  where its        commit, start, where the key is, its length
-//!  `Arc`            key behind what  record stands    and the payload's; key; expiry; payload
+//!  who holds        8 bytes of each  where its        commit, start, where the key is, its length
+//!  it               key behind what  record stands    and the payload's; key; expiry; payload
 //!                   all keys share
 //! ```
 //!
@@ -28,23 +28,25 @@
 
 mod entry;
 mod filling;
-mod room;
+pub(in crate::sstable) mod shared;
 
 use std::cmp::Ordering;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::atomic::{self, AtomicU8};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use carnet_base::Timestamp;
 
 pub(super) use filling::{Filling, New};
+pub(super) use shared::Linked;
+pub(crate) use shared::SharedBlock;
 
 use super::bloom::Filter;
-use super::links::{Links, Parent};
 use super::page::TOP_MEMORY_MAX;
 use super::prefetch;
 use super::run::{BLOCK_MEMORY_MAX, EntryRef};
 use entry::{EXPIRY_BYTES, Entry, RECORD_BYTES};
+use shared::{BEFORE_BYTES, Links};
 
 const HEAD_BYTES: usize = 8;
 const PLACE_BYTES: usize = 4;
@@ -57,9 +59,6 @@ const _: () = assert!(TOP_MEMORY_MAX < CONTINUES as usize && BLOCK_MEMORY_MAX <=
 /// What memory gives at once.
 const LINE_BYTES: usize = 64;
 
-/// The two counters of an `Arc`.
-const ARC_BYTES: usize = 2 * size_of::<usize>();
-
 /// So often is the cache told of a block between two considerations: it counts no further.
 const TOLD_MAX: u8 = 2;
 
@@ -71,7 +70,7 @@ pub(crate) struct Block {
     memory: [u8],
 }
 
-/// What stands before a block's entries; what a search needs comes first, beside the counts.
+/// What stands before a block's entries; what a search needs comes first.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Front {
@@ -83,13 +82,12 @@ struct Front {
     /// Entries per unit of head.
     slope: f64,
     index: Option<Arc<Index>>,
-    parent: Mutex<Option<Parent>>,
     /// How often the cache was told of a look-up that went past it.
     told: AtomicU8,
 }
 
-/// What an index has beside its entries. Blocks know it by their [`Parent`], and with it nothing of
-/// the page's memory but this.
+/// What an index has beside its entries. A block to which one of its links leads knows it, and with
+/// it nothing of the page's memory but this.
 #[derive(Debug)]
 pub(super) struct Index {
     /// What the page says of the blocks that it names.
@@ -97,20 +95,9 @@ pub(super) struct Index {
     pub(super) links: Links,
 }
 
-impl Block {
-    /// Returns how much room so many entries take that have so many bytes of keys, expiries and
-    /// payloads.
-    pub(super) const fn room_of(count: usize, rest: usize) -> usize {
-        count.saturating_mul(HEAD_BYTES + PLACE_BYTES + RECORD_BYTES).saturating_add(rest)
-    }
-
-    /// The block itself, for whoever still has it alone.
-    fn alone(self: &mut Arc<Self>) -> &mut Self {
-        Arc::get_mut(self).expect("nobody else has a block that is still being made")
-    }
-
+impl SharedBlock {
     /// Gives every entry a commit.
-    pub(super) fn stamped(mut self: Arc<Self>, commit: Timestamp) -> Arc<Self> {
+    pub(super) fn stamped(mut self, commit: Timestamp) -> Self {
         let block = self.alone();
         for at in 0..block.len() {
             let place = block.place(at);
@@ -120,10 +107,18 @@ impl Block {
     }
 
     /// Makes it an index: its entries name blocks, of which the filter tells something.
-    pub(super) fn into_index(mut self: Arc<Self>, filter: Filter) -> Arc<Self> {
+    pub(super) fn into_index(mut self, filter: Filter) -> Self {
         let links = Links::new(self.len());
         self.alone().front.index = Some(Arc::new(Index { filter, links }));
         self
+    }
+}
+
+impl Block {
+    /// Returns how much room so many entries take that have so many bytes of keys, expiries and
+    /// payloads.
+    pub(super) const fn room_of(count: usize, rest: usize) -> usize {
+        count.saturating_mul(HEAD_BYTES + PLACE_BYTES + RECORD_BYTES).saturating_add(rest)
     }
 
     /// Returns what an index has beside its entries; a data block has nothing.
@@ -139,16 +134,6 @@ impl Block {
     /// Tells whether an index's blocks may hold a cell; `false` is certain.
     pub(super) fn may_contain(&self, key: &[u8]) -> bool {
         self.filter().is_none_or(|filter| filter.may_contain(key))
-    }
-
-    /// Remembers which link leads here, to clear it in the end, unless it is another index's whose
-    /// page is still somewhere; tells whether that link may lead here now.
-    pub(super) fn set_parent(&self, index: &Arc<Index>, slot: usize) -> bool {
-        let mut parent = self.front.parent.lock().unwrap_or_else(PoisonError::into_inner);
-        if parent.as_ref().is_none_or(Parent::is_gone) {
-            *parent = Some(Parent::new(index, slot));
-        }
-        parent.as_ref().is_some_and(|parent| parent.is_of(index))
     }
 
     /// Tells whether the cache has yet to be told that the block was looked at: it counts to two,
@@ -174,9 +159,12 @@ impl Block {
     /// What the block takes in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         let index = self.index().map_or(0, |index| {
-            ARC_BYTES + size_of::<Index>() + index.filter.len() + index.links.memory_bytes()
+            2 * size_of::<usize>()
+                + size_of::<Index>()
+                + index.filter.len()
+                + index.links.memory_bytes()
         });
-        ARC_BYTES + size_of_val(self) + index
+        BEFORE_BYTES + size_of_val(self) + index
     }
 
     fn head(&self, at: usize) -> u64 {
@@ -388,21 +376,10 @@ impl Block {
     }
 }
 
-/// Asks memory for so much of a block at once, from its beginning. The block may be gone.
-pub(super) fn ask(block: *const Block, bytes_max: usize) {
-    let (address, len) = (block.addr(), (block as *const [u8]).len());
-    let bytes = (ARC_BYTES + size_of::<Front>() + len).min(bytes_max);
+/// Asks memory for so much of a block at once, from its beginning.
+pub(super) fn ask(block: Linked<'_>, bytes: usize) {
     for at in (0..bytes).step_by(LINE_BYTES) {
-        prefetch::ask(address - ARC_BYTES + at);
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        let parent = self.front.parent.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(parent) = parent {
-            parent.forget(self);
-        }
+        prefetch::ask(block.address() + at);
     }
 }
 

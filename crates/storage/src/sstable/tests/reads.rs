@@ -7,9 +7,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use crossbeam_epoch as epoch;
+
 use super::*;
 use crate::disk::{self, DirectoryLock, File, ReadFuture};
-use crate::sstable::links::Wanted;
+use crate::sstable::Block;
 
 /// A disk that counts reads, and may hold them back.
 #[derive(Clone)]
@@ -484,18 +486,16 @@ fn a_link_goes_with_its_block() {
     }
     assert_eq!(disk.reads(), 2);
     let top = table.top.as_ref().unwrap();
-    let linked = || (0..top.len()).filter_map(|slot| top.index()?.links.get(slot, Wanted::Little));
-    let page = linked().next().unwrap();
-    let links = &page.index().unwrap().links;
-    let block = (0..page.len()).find_map(|slot| links.get(slot, Wanted::Little)).unwrap();
-    let gone = Arc::downgrade(&block);
-    drop(block);
+    let linked = |index: &Block| {
+        let (pinned, links) = (epoch::pin(), &index.index().unwrap().links);
+        (0..index.len()).find_map(|slot| links.get(slot, &pinned)?.hold())
+    };
+    let page = linked(top).unwrap();
+    assert!(linked(&page).is_some());
     cache.forget(&[1]);
-    assert_eq!(gone.strong_count(), 0);
-    assert!((0..page.len()).all(|slot| links.is_clear(slot)), "no block's memory is kept");
+    assert!(linked(&page).is_none(), "nothing leads to a block that is gone");
     drop(page);
-    let links = &top.index().unwrap().links;
-    assert!((0..top.len()).all(|slot| links.is_clear(slot)), "nor a page's");
+    assert!(linked(top).is_none(), "nor to a page");
     block_on(table.get(&key, Timestamp::MAX, READS)).unwrap().unwrap();
     assert_eq!(disk.reads(), 2);
 }
