@@ -152,6 +152,8 @@ struct Core {
     watches: Watches,
     publication: Arc<Publication>,
     view: ArcSwap<View>,
+    /// The number of the newest view, or of the one that is about to take its place.
+    view_number: AtomicU64,
     /// Held while the view is changed.
     changing_view: Mutex<()>,
     sealed: Mutex<SealedQueue>,
@@ -311,6 +313,9 @@ impl Engine {
             let mut view = self.core.view();
             let read = loop {
                 let read = moment();
+                if self.core.view_number.load(Ordering::Acquire) == view.number {
+                    break read;
+                }
                 let now = self.core.view();
                 if Arc::ptr_eq(&view, &now) {
                     break read;
@@ -507,8 +512,11 @@ impl Core {
 
     fn change_view(&self, change: impl FnOnce(&View) -> View) {
         let _one = lock(&self.changing_view);
-        let changed = Arc::new(change(&self.view.load()));
-        self.view.store(changed);
+        let mut changed = change(&self.view.load());
+        changed.number += 1;
+        // First: whoever is told of a commit into the new view's memtable sees that there is one.
+        self.view_number.store(changed.number, Ordering::Release);
+        self.view.store(Arc::new(changed));
     }
 
     fn settles_when_synced(&self) -> bool {

@@ -110,9 +110,10 @@ impl Engine {
                 closed: false,
             }),
             view: ArcSwap::from_pointee(
-                View { active, sealed, levels: Default::default() }
+                View { number: 0, active, sealed, levels: Default::default() }
                     .with_levels(&manifest.levels, &tables),
             ),
+            view_number: AtomicU64::new(0),
             changing_view: Mutex::new(()),
             log,
             groups: (options.write_path == WritePath::Grouped).then(Groups::default),

@@ -17,6 +17,8 @@ pub(super) struct OpenTable {
 /// Every place in which versions lie, at one moment.
 #[derive(Clone)]
 pub(super) struct View {
+    /// How many views there were before.
+    pub(super) number: u64,
     pub(super) active: Arc<Memtable>,
     /// Full, waiting for their flush; newest first.
     pub(super) sealed: Vec<Arc<Memtable>>,
@@ -69,7 +71,7 @@ impl View {
     pub(super) fn sealed(&self, active: Arc<Memtable>) -> Self {
         let mut sealed = vec![Arc::clone(&self.active)];
         sealed.extend(self.sealed.iter().cloned());
-        Self { active, sealed, levels: self.levels.clone() }
+        Self { number: self.number, active, sealed, levels: self.levels.clone() }
     }
 
     /// The view after the oldest sealed memtable became a table.
@@ -89,6 +91,7 @@ impl View {
             table: Arc::clone(tables.get(&meta.number).expect("whoever edits opens the tables")),
         };
         let levels = std::array::from_fn(|level| levels.level(level).iter().map(open).collect());
-        Self { active: Arc::clone(&self.active), sealed: self.sealed.clone(), levels }
+        let (active, sealed) = (Arc::clone(&self.active), self.sealed.clone());
+        Self { number: self.number, active, sealed, levels }
     }
 }
