@@ -93,7 +93,7 @@ pub(super) struct Cursor(RawCursor);
 
 impl Source for Cursor {
     fn key(&self) -> Option<&[u8]> {
-        self.0.entry().map(|entry| entry.key)
+        self.0.key()
     }
 
     fn cell(&self) -> Cell<'_> {

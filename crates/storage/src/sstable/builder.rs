@@ -16,7 +16,7 @@ use carnet_base::{Error, Result, TableId, Timestamp};
 
 use super::block::shared_len;
 use super::bloom::FilterBuilder;
-use super::compress::Compressor;
+use super::compress::{Attempts, Compressor};
 use super::footer::Footer;
 use super::options::{Compression, FilterKind, TableOptions};
 use super::page::{IndexBuilder, TOP_MEMORY_MAX};
@@ -56,6 +56,7 @@ pub struct Builder {
     options: TableOptions,
     block: RunBuilder,
     compressor: Compressor,
+    attempts: Attempts,
     scratch: Vec<u8>,
     last: Vec<u8>,
     last_commit: Timestamp,
@@ -67,6 +68,8 @@ pub struct Builder {
     filter: FilterBuilder,
     pages: Vec<Page>,
     pages_bytes: usize,
+    /// How long the file would be without the block under way and range tombstones.
+    blocks_bytes: u64,
     tombstones: Fragmenter,
     counting: Counting,
     any: bool,
@@ -90,6 +93,7 @@ impl Builder {
             options: TableOptions::default(),
             block: RunBuilder::default(),
             compressor: Compressor::default(),
+            attempts: Attempts::default(),
             scratch: Vec::new(),
             last: Vec::new(),
             last_commit: Timestamp::ZERO,
@@ -99,6 +103,7 @@ impl Builder {
             filter: FilterBuilder::default(),
             pages: Vec::new(),
             pages_bytes: 0,
+            blocks_bytes: 0,
             tombstones: Fragmenter::default(),
             counting: Counting::default(),
             any: false,
@@ -174,14 +179,13 @@ impl Builder {
     fn set_options(&mut self, key: &[u8]) {
         self.options = (self.options_of)(TableId(table_of(key))).clamped();
         self.filter.set_chance(self.options.bloom_fp_chance);
+        self.attempts = Attempts::default();
     }
 
     /// Returns about how long the file would be if it were finished now.
     #[must_use]
     pub fn estimated_bytes(&self) -> u64 {
-        let waiting = self.block.len() + self.index.len() + self.pages_bytes;
-        let filter = self.filter.bytes();
-        self.out.place() + (waiting + filter + self.tombstones.bytes()) as u64
+        self.blocks_bytes + (self.block.len() + self.tombstones.bytes()) as u64
     }
 
     /// Returns what the range tombstones take in memory so far, and will take when it is open.
@@ -231,12 +235,13 @@ impl Builder {
         if self.block.is_empty() {
             return Ok(());
         }
-        let Self { out, block, compressor, scratch, options, .. } = self;
+        let Self { out, block, compressor, attempts, scratch, options, .. } = self;
         scratch.clear();
         block.finish(scratch);
         let mut compressed = Ok(());
         let place = out.section(|buffer| {
-            compressed = compressor.put(options.compression, scratch, buffer);
+            let put = |compression| compressor.put(compression, scratch, buffer);
+            compressed = attempts.store(options.compression, put);
         })?;
         compressed?;
         self.index.push(&self.separator.0, self.separator.1, place);
@@ -244,7 +249,13 @@ impl Builder {
         let decoded_max =
             (self.options.index_page_bytes * DECODED_FACTOR).min(BLOCK_MEMORY_MAX / 2);
         let full = page_bytes >= self.options.index_page_bytes;
-        if full || self.index.decoded_bytes() >= decoded_max { self.finish_page() } else { Ok(()) }
+        if full || self.index.decoded_bytes() >= decoded_max {
+            self.finish_page()?;
+        }
+        // Once a block, not for each key that asks: a fortieth of a compaction's time.
+        let index_bytes = self.pages_bytes + self.index.len() + self.filter.bytes();
+        self.blocks_bytes = self.out.place() + index_bytes as u64;
+        Ok(())
     }
 
     fn finish_page(&mut self) -> Result<()> {

@@ -5,6 +5,10 @@
 //!  1  length       u32   of the run before compression, at most RUN_BYTES_MAX
 //!  5  the run, as compressed
 //! ```
+//!
+//! A run that would hardly get shorter stays as it is: whoever reads it would decompress it for
+//! nothing. And where block after block stayed as it is the next ones are not even tried
+//! ([`Attempts`]).
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -31,6 +35,50 @@ pub(super) const RUN_BYTES_MAX: usize = TableOptions::BLOCK_BYTES_MAX
     + codec::PAYLOAD_BYTES_MAX
     + 4096;
 
+/// A run is stored compressed if that spares at least one byte of so many.
+const GAIN: usize = 8;
+
+/// Which blocks are worth an attempt to compress them.
+///
+/// Of values that do not compress each attempt is in vain; it took a sixth of the time of a
+/// compaction. After [`Attempts::IN_VAIN_MAX`] blocks in a row that gained nothing the next one is
+/// not tried, then three, seven, 15 and at last 31 at a time. One that gains ends that: what
+/// compresses, behind what does not, is stored as it is for no more than 31 blocks.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    in_vain: u32,
+    skips: u32,
+}
+
+impl Attempts {
+    const IN_VAIN_MAX: u32 = 4;
+    const DOUBLINGS_MAX: u32 = 5;
+
+    /// Lets the next block be stored, compressed where that is worth an attempt. `put` tells whether
+    /// it gained.
+    ///
+    /// # Errors
+    ///
+    /// As `put`.
+    pub(super) fn store(
+        &mut self,
+        kind: Compression,
+        put: impl FnOnce(Compression) -> Result<bool>,
+    ) -> Result<()> {
+        if let Some(skips) = self.skips.checked_sub(1) {
+            self.skips = skips;
+            put(Compression::None)?;
+        } else if put(kind)? {
+            *self = Self::default();
+        } else {
+            self.in_vain += 1;
+            let doublings = self.in_vain.saturating_sub(Self::IN_VAIN_MAX - 1);
+            self.skips = (1 << doublings.min(Self::DOUBLINGS_MAX)) - 1;
+        }
+        Ok(())
+    }
+}
+
 /// Compresses runs, keeping its tables from one to the next: a fresh LZ4 table for each block of
 /// 4 KiB would cost a tenth of the time.
 #[derive(Default)]
@@ -41,31 +89,33 @@ pub(super) struct Compressor {
 }
 
 impl Compressor {
-    /// Appends the body that holds a run; uncompressed where compression gains nothing.
+    /// Appends the body that holds a run; uncompressed where compression hardly gains. Tells whether
+    /// it did.
     ///
     /// # Errors
     ///
     /// `Unavailable` where Zstandard gets no memory.
-    pub(super) fn put(&mut self, kind: Compression, run: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn put(&mut self, kind: Compression, run: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let len = u32::try_from(run.len()).expect("a run is at most RUN_BYTES_MAX bytes");
         let (kind, compressed_bytes) = match kind {
             Compression::None => (NONE, None),
             Compression::Lz4 => (LZ4, Some(self.lz4(run)?)),
             Compression::Zstd(level) => (ZSTD, Some(self.zstd(level, run)?)),
         };
-        match compressed_bytes.filter(|&bytes| bytes < run.len()) {
+        match compressed_bytes.filter(|&bytes| bytes < run.len() - run.len() / GAIN) {
             Some(bytes) => {
                 out.put_u8(kind);
                 out.put_u32_le(len);
                 out.put_slice(&self.scratch[..bytes]);
+                Ok(true)
             }
             None => {
                 out.put_u8(NONE);
                 out.put_u32_le(len);
                 out.put_slice(run);
+                Ok(false)
             }
         }
-        Ok(())
     }
 
     fn lz4(&mut self, run: &[u8]) -> Result<usize> {
@@ -154,4 +204,52 @@ fn zstd_run(stored: &[u8], len: usize) -> Result<Vec<u8>, Wrong> {
         };
         context.decompress(stored, len).map_err(|_| "the block cannot be decompressed")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which of so many blocks are tried, where `gains` says which would gain.
+    fn tried(attempts: &mut Attempts, count: usize, gains: impl Fn(usize) -> bool) -> Vec<usize> {
+        let mut tried = Vec::new();
+        for block in 0..count {
+            let put = |kind| {
+                let tries = kind == Compression::Lz4;
+                if tries {
+                    tried.push(block);
+                }
+                Ok(tries && gains(block))
+            };
+            attempts.store(Compression::Lz4, put).unwrap();
+        }
+        tried
+    }
+
+    #[test]
+    fn blocks_behind_many_that_gained_nothing_are_tried_now_and_then() {
+        let mut attempts = Attempts::default();
+        let rarely = tried(&mut attempts, 200, |_| false);
+        assert_eq!(rarely, [0, 1, 2, 3, 5, 9, 17, 33, 65, 97, 129, 161, 193]);
+        let late = tried(&mut attempts, 200, |_| true);
+        assert_eq!(late, (25..200).collect::<Vec<_>>(), "one that gains ends it");
+        let all = tried(&mut attempts, 200, |block| block % 4 == 0);
+        assert_eq!(all.len(), 200, "three in a row are not many");
+    }
+
+    #[test]
+    fn a_run_that_hardly_gets_shorter_stays_as_it_is() {
+        // Of 64 different bytes nothing repeats; of what follows them LZ4 keeps a few.
+        let run = |same: usize| [(0..64).collect(), vec![7; same]].concat();
+        let mut compressor = Compressor::default();
+        for (same, gains) in [(0, false), (8, false), (100, true), (1_000, true)] {
+            for kind in [Compression::Lz4, Compression::Zstd(1)] {
+                let (mut out, run) = (Vec::new(), run(same));
+                let gained = compressor.put(kind, &run, &mut out).unwrap();
+                let shorter = out.len() < HEADER_BYTES + run.len();
+                assert_eq!((gained, shorter), (gains, gains), "{kind:?} {same}");
+                assert_eq!(&*run_of(&out, 2_000).unwrap(), &run);
+            }
+        }
+    }
 }

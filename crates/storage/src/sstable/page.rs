@@ -78,7 +78,7 @@ impl IndexBuilder {
     ) -> Result<()> {
         self.scratch.clear();
         self.run.finish(&mut self.scratch);
-        compressor.put(compression, &self.scratch, out)
+        compressor.put(compression, &self.scratch, out).map(drop)
     }
 }
 

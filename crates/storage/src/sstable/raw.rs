@@ -70,6 +70,12 @@ impl RawCursor {
         self.block.as_ref().map(|block| block.get(self.at))
     }
 
+    /// Returns the key of the version that it stands at, as [`RawCursor::entry`].
+    #[must_use]
+    pub fn key(&self) -> Option<&[u8]> {
+        self.block.as_ref().map(|block| block.key(self.at))
+    }
+
     /// Goes on to the next version where that is in memory; otherwise returns `false`, and
     /// [`RawCursor::load_next`] or [`RawCursor::load_next_blocking`] completes the step.
     pub fn try_advance(&mut self) -> bool {
