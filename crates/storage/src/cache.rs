@@ -2,7 +2,8 @@
 //!
 //! **What it counts.** Every block weighs what it takes in memory once decoded, its filter
 //! included (`Block::memory_bytes`); the budget is never exceeded by more than the block being
-//! inserted. A block that is larger than a shard's part of the budget is not kept.
+//! inserted, and the few that were given up and wait for who looks at them
+//! (`sstable::block::shared`). A block that is larger than a shard's part of the budget is not kept.
 //!
 //! **Policy.** quick_cache's Clock-PRO-like S3-FIFO: what is new enters a small cold queue and
 //! moves to the hot one only if it is asked for again; keys that were evicted lately are
@@ -23,6 +24,7 @@
 //! Entries are keyed by file number and offset. File numbers are never used again, so that what
 //! remains of a removed file could only waste room; [`Cache::forget`] frees it.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -184,7 +186,15 @@ impl Cache {
 
     /// Drops every block of files that were removed.
     pub fn forget(&self, files: &[u64]) {
-        self.blocks.retain(|(file, _), _| !files.contains(file));
+        // They are freed once the shards' locks are released.
+        let gone = RefCell::new(Vec::new());
+        self.blocks.retain(|(file, _), block| {
+            let stays = !files.contains(file);
+            if !stays {
+                gone.borrow_mut().push(block.clone());
+            }
+            stays
+        });
     }
 
     fn hits(&self, kind: Kind) -> &AtomicU64 {

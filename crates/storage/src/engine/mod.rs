@@ -512,8 +512,9 @@ impl Core {
 
     fn change_view(&self, change: impl FnOnce(&View) -> View) {
         let _one = lock(&self.changing_view);
-        let mut changed = change(&self.view.load());
-        changed.number += 1;
+        let old = self.view.load();
+        let mut changed = change(&old);
+        changed.number = old.number + 1;
         // First: whoever is told of a commit into the new view's memtable sees that there is one.
         self.view_number.store(changed.number, Ordering::Release);
         self.view.store(Arc::new(changed));

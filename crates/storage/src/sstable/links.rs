@@ -5,9 +5,9 @@
 //! remembers, for each of its entries, where the block lies:
 //!
 //! ```text
-//!  index page ── link ──┐ weak          cache ── strong ──► block
+//!  index page ── link ──┐               cache ── holds ───► block
 //!                       └────────────────────────────────────▲ │
-//!                       ▲────────────── parent, weak ───────────┘
+//!        ▲────────────────────── parent, weak ─────────────────┘
 //! ```
 //!
 //! A link says where the block's memory lies, and the links of a page about how long its blocks are.
@@ -100,16 +100,6 @@ pub(super) enum Seen<'g> {
     Linked(Linked<'g>),
     /// The cache had it.
     Held(SharedBlock),
-}
-
-impl Seen<'_> {
-    /// Holds the section, unless it is about to go.
-    pub(super) fn hold(self) -> Option<SharedBlock> {
-        match self {
-            Self::Linked(linked) => linked.hold(),
-            Self::Held(section) => Some(section),
-        }
-    }
 }
 
 impl Deref for Seen<'_> {

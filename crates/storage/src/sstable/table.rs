@@ -17,7 +17,7 @@ use carnet_base::{Result, Timestamp};
 use crossbeam_epoch::{self as epoch, Guard};
 
 use super::ReadOptions;
-use super::block::{Block, SharedBlock};
+use super::block::{Block, Linked, SharedBlock};
 use super::footer::{self, Footer};
 use super::links::{Named, Seen, Wanted};
 use super::page;
@@ -26,7 +26,7 @@ use super::section::Place;
 use super::source::Source;
 use super::statistics::Statistics;
 use super::tombstones::RangeTombstones;
-use crate::cache::{Cache, Kind};
+use crate::cache::{self, Cache, Kind};
 use crate::disk::Disk;
 
 /// What a table knows of a key: its newest version, or the range tombstone that covers it.
@@ -234,14 +234,13 @@ impl Table {
         wanted: Wanted,
         pinned: &'g Guard,
     ) -> Option<Seen<'g>> {
-        let key = || (self.source.number(), named.place().offset);
-        if let Some(linked) = named.linked(wanted, pinned) {
-            self.cache.hit(key, linked.block(), named.kind(), reads);
-            return Some(Seen::Linked(linked));
+        match named.linked(wanted, pinned) {
+            Some(linked) => {
+                self.cache.hit(|| self.key_of(named), linked.block(), named.kind(), reads);
+                Some(Seen::Linked(linked))
+            }
+            None => self.kept(named, reads).map(Seen::Held),
         }
-        let section = self.cache.get(key(), named.kind(), reads)?;
-        named.link(&section);
-        Some(Seen::Held(section))
     }
 
     /// Returns a section if it is in memory.
@@ -251,7 +250,25 @@ impl Table {
         reads: ReadOptions,
         wanted: Wanted,
     ) -> Option<SharedBlock> {
-        self.seen(named, reads, wanted, &epoch::pin())?.hold()
+        match named.linked(wanted, &epoch::pin()).and_then(Linked::hold) {
+            Some(section) => {
+                self.cache.hit(|| self.key_of(named), &section, named.kind(), reads);
+                Some(section)
+            }
+            None => self.kept(named, reads),
+        }
+    }
+
+    /// Returns a section to which no link leads, if it is in the cache.
+    fn kept(&self, named: Named<'_>, reads: ReadOptions) -> Option<SharedBlock> {
+        let section = self.cache.get(self.key_of(named), named.kind(), reads)?;
+        named.link(&section);
+        Some(section)
+    }
+
+    /// A section's key in the cache.
+    fn key_of(&self, named: Named<'_>) -> cache::Key {
+        (self.source.number(), named.place().offset)
     }
 
     /// Returns a section from memory or from disk.

@@ -486,11 +486,12 @@ fn a_link_goes_with_its_block() {
     }
     assert_eq!(disk.reads(), 2);
     let top = table.top.as_ref().unwrap();
+    let pinned = epoch::pin();
     let linked = |index: &Block| {
-        let (pinned, links) = (epoch::pin(), &index.index().unwrap().links);
-        (0..index.len()).find_map(|slot| links.get(slot, &pinned)?.hold())
+        let links = &index.index().unwrap().links;
+        (0..index.len()).find_map(|slot| links.get(slot, &pinned))
     };
-    let page = linked(top).unwrap();
+    let page = linked(top).unwrap().hold().unwrap();
     assert!(linked(&page).is_some());
     cache.forget(&[1]);
     assert!(linked(&page).is_none(), "nothing leads to a block that is gone");
