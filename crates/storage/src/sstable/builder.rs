@@ -252,7 +252,7 @@ impl Builder {
         if full || self.index.decoded_bytes() >= decoded_max {
             self.finish_page()?;
         }
-        // Once a block, not for each key that asks: a fortieth of a compaction's time.
+        // Once a block, not for each key that asks: 3 % of a compaction's time.
         let index_bytes = self.pages_bytes + self.index.len() + self.filter.bytes();
         self.blocks_bytes = self.out.place() + index_bytes as u64;
         Ok(())
