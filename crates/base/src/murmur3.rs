@@ -45,12 +45,24 @@ fn first_half(key: &[u8]) -> u64 {
     avalanche(h1).wrapping_add(avalanche(h2))
 }
 
-/// Gathers up to eight bytes, least significant first, each sign-extended before its shift.
+/// Gathers up to eight bytes, least significant first, as if each were sign-extended before its
+/// shift: it flips every bit above itself, so that a byte is flipped where an odd number of those
+/// before it are negative.
 fn signed_tail(bytes: &[u8]) -> u64 {
-    bytes.iter().zip((0..).step_by(8)).fold(0, |gathered, (&byte, shift)| {
-        gathered ^ (i64::from(byte.cast_signed()).cast_unsigned() << shift)
-    })
+    if bytes.is_empty() {
+        return 0;
+    }
+    let mut padded = [0; 8];
+    padded[..bytes.len()].copy_from_slice(bytes);
+    let gathered = u64::from_le_bytes(padded);
+    // A one for each negative byte, counted into all the bytes above it: at most seven.
+    let negative = (gathered >> 7) & ONES;
+    let negative_before = (negative << 8).wrapping_mul(ONES);
+    gathered ^ (negative_before & ONES).wrapping_mul(0xff)
 }
+
+/// A one in each byte.
+const ONES: u64 = 0x0101_0101_0101_0101;
 
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is what is asked for")]
 const fn low_half(wide: u128) -> u64 {
@@ -73,6 +85,8 @@ const fn avalanche(mut k: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::testing::{self, unhex};
 
@@ -85,6 +99,16 @@ mod tests {
             let key = vector["key"].as_str().unwrap();
             let expected = Token(vector["token"].as_i64().unwrap());
             assert_eq!(token(&unhex(key)), expected, "{key}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_tail_is_what_signed_bytes_make(bytes in proptest::collection::vec(any::<u8>(), 0..=8)) {
+            let signed = bytes.iter().zip((0..).step_by(8)).fold(0, |gathered, (&byte, shift)| {
+                gathered ^ (i64::from(byte.cast_signed()).cast_unsigned() << shift)
+            });
+            prop_assert_eq!(signed_tail(&bytes), signed);
         }
     }
 
