@@ -8,6 +8,7 @@ use carnet_base::TableId;
 
 use crate::compaction::policy::{Config, Leveled, Policy, Tiered};
 use crate::sstable::TableOptions;
+use crate::wal::ZEROS_BYTES;
 
 /// What an acknowledged commit has survived already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,12 +93,12 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Where every commit waits for a sync, zeros are written so far ahead of the log's records: a
     /// sync that finds the file's length as it was has no metadata to write, and took 150 µs
-    /// where one of a growing file took 265. Default: 256 KiB; 0 writes none.
+    /// where one of a growing file took 265. Otherwise at most 32 KiB ahead, since small writes into
+    /// pages that are there cost less. Default: 256 KiB; 0 writes none.
     pub log_ahead_bytes: usize,
-    /// Where every commit waits for a sync, so many files of the log that are needed no more are
-    /// kept and written again: their space is allocated and their blocks are written, so that a
-    /// sync has no metadata to write. They take up to `segment_bytes` of disk each. Default: 4; 0
-    /// removes them.
+    /// So many files of the log that are needed no more are kept and written again: their space is
+    /// allocated and their blocks are written, so that a sync has no metadata to write, and their pages
+    /// are mostly there. They take up to `segment_bytes` of disk each. Default: 4; 0 removes them.
     pub log_spares_max: usize,
     /// This many full memtables may wait for their flush before writers are held back; memory
     /// for writes is at most about `flush_bytes × (memtables_waiting_max + 2)`. Default: 3.
@@ -141,8 +142,11 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How many spare segments of the log are kept.
-    pub(crate) fn log_spares(&self) -> usize {
-        if self.durability == Durability::Always { self.log_spares_max } else { 0 }
+    /// How far ahead of the log's records zeros are written.
+    pub(crate) fn log_zeros_bytes(&self) -> usize {
+        match self.durability {
+            Durability::Always => self.log_ahead_bytes,
+            _ => self.log_ahead_bytes.min(ZEROS_BYTES),
+        }
     }
 }

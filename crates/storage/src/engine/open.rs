@@ -66,7 +66,7 @@ impl Engine {
         let counters = Arc::new(Counters::default());
         let cache = Cache::counted(budget.cache, Arc::clone(&counters));
         let mut manifest = load_or_create(&disk, &counters)?;
-        let mut spares = Spares::new(options.log_spares(), options.segment_bytes);
+        let mut spares = Spares::new(options.log_spares_max, options.segment_bytes);
         let chunks = Chunks::new(budget.flush);
         let replayed = Replayed::read(&disk, &manifest, &cache, &chunks)?;
         remove_orphans(&*disk, &manifest, &replayed.unadopted, &mut spares)?;
@@ -75,17 +75,13 @@ impl Engine {
         let Recovered { segment, base, cut_bytes } = replayed.recovered;
         counters.recovered_records.store(replayed.records, std::sync::atomic::Ordering::Relaxed);
         counters.recovered_cut_bytes.store(cut_bytes, std::sync::atomic::Ordering::Relaxed);
-        let zeros_bytes = match options.durability {
-            Durability::Always => options.log_ahead_bytes,
-            _ => 0,
-        };
         let spare = spares.take();
         let writer = Writer::begin(
             Arc::clone(&disk),
             Arc::clone(&counters),
             segment,
             base,
-            zeros_bytes,
+            options.log_zeros_bytes(),
             spare,
         )?;
         let last_commit = replayed.last_commit.max(manifest.flushed);

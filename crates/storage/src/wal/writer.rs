@@ -52,6 +52,14 @@ pub(crate) struct Writer {
 const BUFFER_KEPT_BYTES: usize = 4 << 20;
 /// Files are cached in pages of this size; one that is written in part is read first.
 const PAGE_BYTES: u64 = 4096;
+/// Zeros are written ahead in pieces of this size.
+///
+/// The page cache keeps what one write brings in pages as large as that, and a small write into a
+/// large one goes through a note for each 4 KiB of it (Linux 6.18, ext4). Records of 1 KiB, CPU of
+/// a write that includes its share of the zeros: 820 ns without zeros, 640 with pieces of 16 to
+/// 64 KiB, 800 of 256 KiB, 1,500 of 1 MiB.
+pub(crate) const ZEROS_BYTES: usize = 32 << 10;
+static ZEROS: [u8; ZEROS_BYTES] = [0; ZEROS_BYTES];
 
 impl Writer {
     /// Makes a segment, whose header vouches for all the log before it, and durably so.
@@ -112,12 +120,14 @@ impl Writer {
             return Ok(());
         }
         let end = self.offset + len as u64;
-        if end + END_BYTES > self.filled {
-            self.buffer.resize(len + self.zeros_behind(end), 0);
-        }
+        let zeros = if end + END_BYTES > self.filled { self.zeros_behind(end) } else { 0 };
+        let first = zeros.min(to_piece(end));
+        self.buffer.resize(len + first, 0);
         let Segment { number, name, file } = &self.segment;
-        file.write_at(&self.buffer, self.offset).during("write", &*self.disk, name)?;
-        self.filled = self.filled.max(self.offset + self.buffer.len() as u64);
+        let written = file.write_at(&self.buffer, self.offset);
+        let ahead = written.and_then(|()| write_zeros(&**file, end + first as u64, zeros - first));
+        ahead.during("write", &*self.disk, name)?;
+        self.filled = self.filled.max(end + zeros as u64);
         self.offset = end;
         self.written = self.written.after(len as u64);
         if self.unsynced.last().is_none_or(|last| last.number != *number) {
@@ -187,6 +197,21 @@ impl Writer {
 /// So many zeros behind a record say that the log ends there.
 const END_BYTES: u64 = RECORD_HEADER_BYTES as u64;
 
+/// How far it is from a place to the end of the piece in which it lies.
+fn to_piece(at: u64) -> usize {
+    let piece = ZEROS_BYTES as u64;
+    usize::try_from(piece - at % piece).expect("a piece is small")
+}
+
+fn write_zeros(file: &dyn File, mut at: u64, mut bytes: usize) -> io::Result<()> {
+    while bytes > 0 {
+        let piece = bytes.min(to_piece(at));
+        file.write_at(&ZEROS[..piece], at)?;
+        (at, bytes) = (at + piece as u64, bytes - piece);
+    }
+    Ok(())
+}
+
 /// A segment that was made.
 struct Made {
     segment: Segment,
@@ -234,4 +259,37 @@ fn recycle(disk: &dyn Disk, spare: Spare, name: &str) -> Result<Option<(Arc<dyn 
     }
     disk.rename(&old, name).during("rename", disk, &old)?;
     Ok(Some((file, room)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::sim::{Kind, SimDisk};
+
+    fn writer(disk: &SimDisk, zeros_bytes: usize) -> Writer {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        Writer::begin(disk, Arc::default(), 1, Lsn(0), zeros_bytes, None).unwrap()
+    }
+
+    #[test]
+    fn zeros_are_written_ahead_in_pieces() {
+        let disk = SimDisk::new(1);
+        let mut writer = writer(&disk, 3 * ZEROS_BYTES);
+        let mut records = HEADER_BYTES;
+        let mut writes = Vec::new();
+        for _ in 0..200 {
+            let before = disk.count(Kind::Write);
+            writer.write(&mut vec![Bytes::from(vec![7; 1000])]).unwrap();
+            writes.push(disk.count(Kind::Write) - before);
+            records += 1000;
+            let written = disk.contents(&file_name(1)).unwrap();
+            assert!(written[HEADER_BYTES..records].iter().all(|byte| *byte == 7));
+            assert!(written[records..].iter().all(|byte| *byte == 0));
+            assert!(written.len() >= records + RECORD_HEADER_BYTES, "the log's end is told");
+        }
+        // The end of the first piece comes with the record, then two pieces and the rest of the
+        // fourth; two times 98 records go into what is there.
+        assert_eq!(writes.iter().filter(|writes| **writes == 1).count(), 197);
+        assert_eq!(writes.iter().filter(|writes| **writes == 4).count(), 3);
+    }
 }
