@@ -17,6 +17,7 @@ mod arena;
 mod chunks;
 mod cursor;
 mod node;
+mod pages;
 mod ranges;
 #[cfg(test)]
 mod tests;
