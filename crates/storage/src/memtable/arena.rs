@@ -19,11 +19,10 @@
 //!
 //! Nodes lie in chunks of their own. They are a tenth of the bytes, and what an insertion looks for: spread
 //! among the records, each lay in a page of its own, whose address had to be looked up in memory as
-//! well. Transactions of 8 puts without flushes, thousands of keys a second, medians of five in turn: 793
-//! (764 before) by one thread, 1,198 (1,093) by eight; with memtables of 64 MiB nothing was seen. (In
-//! pages of 2 MiB both kinds are found faster still, and their pages come three times cheaper, but this
-//! machine's host takes pages of that size away as soon as they are given back, and brings them again at
-//! eight times the price: 740 and 1,053.)
+//! well. Transactions of 8 puts without flushes, thousands of keys a second, medians of five in turn:
+//! 793 (764 before, with a slower token) by one thread, 1,198 (1,093) by eight; with memtables of 64 MiB
+//! nothing was seen. (Pages of 2 MiB for all of it are no gain on the machine this was tried on: their
+//! memory, once it was given back, costs eight times as much to get again.)
 #![expect(unsafe_code, reason = "cells are shared while others are written into the same memory")]
 
 use std::marker::PhantomData;
