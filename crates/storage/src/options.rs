@@ -94,11 +94,13 @@ pub struct Options {
     /// Where every commit waits for a sync, zeros are written so far ahead of the log's records: a
     /// sync that finds the file's length as it was has no metadata to write, and took 150 µs
     /// where one of a growing file took 265. Otherwise at most 32 KiB ahead, since small writes into
-    /// pages that are there cost less. Default: 256 KiB; 0 writes none.
+    /// pages that are there cost less. Default: 256 KiB; 0 writes none, but for the rest of a page in
+    /// a file that is written again.
     pub log_ahead_bytes: usize,
     /// So many files of the log that are needed no more are kept and written again: their space is
-    /// allocated and their blocks are written, so that a sync has no metadata to write, and their pages
-    /// are mostly there. They take up to `segment_bytes` of disk each. Default: 4; 0 removes them.
+    /// allocated and their blocks are written, so that a sync has no metadata to write, and their
+    /// pages are mostly there. They take about `segment_bytes` of disk each, or as much as a single
+    /// longer record took. Default: 4; 0 removes them.
     pub log_spares_max: usize,
     /// This many full memtables may wait for their flush before writers are held back; memory
     /// for writes is at most about `flush_bytes × (memtables_waiting_max + 2)`. Default: 3.

@@ -13,7 +13,7 @@
 //! others write elsewhere. A `Ref` is good in its own arena only: the tree, which owns the arena,
 //! is the only one that keeps any.
 //!
-//! Memory is asked for in chunks of an eighth of what there is already, up to [`SPAN_BYTES`], so that
+//! Memory is asked for in chunks of an eighth of what there is of the kind, up to [`SPAN_BYTES`], so that
 //! a small memtable is small, a large one takes few pieces, and little of what is counted lies idle
 //! when it is full.
 //!
@@ -42,16 +42,17 @@ const WORD: usize = 8;
 /// Places are divided into spans of so many bytes; a chunk begins at a span's beginning.
 const SPAN_BYTES: usize = 4 << 20;
 const SPAN_WORDS: u32 = 1 << 19;
-/// 16 GiB of places: [`MEMTABLE_BYTES_MAX`] is chosen so that they suffice, also where each chunk
-/// is little more than a span and takes two.
-const SPANS: usize = 1 << 12;
+/// 17 GiB of places: [`MEMTABLE_BYTES_MAX`] is chosen so that they suffice, also where each chunk
+/// is little more than a span and takes two. The last ones are for the first chunks of records and of
+/// nodes, which are short and take a span each.
+const SPANS: usize = (1 << 12) + 256;
 /// How large a memtable may be when its successor is made; it may then grow to twice that, and by
 /// what its writers have reserved meanwhile.
 pub(crate) const MEMTABLE_BYTES_MAX: usize = 3 << 30;
 /// Of pages that are asked for at a time.
 const STEP_WORDS: u32 = 1 << 13;
 const _: () = assert!(STEP_WORDS as usize * WORD == pages::STEP_BYTES);
-const CHUNK_BYTES_MIN: usize = 8 << 10;
+const CHUNK_BYTES_MIN: usize = 4 << 10;
 
 const NO_PAYLOAD: u32 = u32::MAX;
 /// Set in a key's length where an expiry follows the header.
@@ -244,7 +245,7 @@ impl Arena {
         let bytes = chunk.capacity() * size_of::<Line>();
         let spans = bytes.div_ceil(SPAN_BYTES);
         let first = self.spans_taken.fetch_add(spans, Ordering::Relaxed);
-        assert!(first + spans <= SPANS, "a memtable has no more than 16 GiB of places");
+        assert!(first + spans <= SPANS, "a memtable has no more than 17 GiB of places");
         let memory: *mut u64 = chunk.as_mut_ptr().cast();
         for (span, at) in
             self.spans[first..first + spans].iter().zip((0..).step_by(SPAN_WORDS as usize))
@@ -352,7 +353,8 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        for tail in [&mut self.records, &mut self.nodes] {
+        // Nodes' chunks are shorter: a long memtable's records would leave no room for them.
+        for tail in [&mut self.nodes, &mut self.records] {
             let tail = tail.get_mut().unwrap_or_else(PoisonError::into_inner);
             self.kept.give(tail.chunks.drain(..));
         }
@@ -498,7 +500,7 @@ mod tests {
     use super::*;
 
     /// A memtable may grow to twice its size, and 32 records of 64 MiB may be under way; whatever
-    /// they are like, its arena has room.
+    /// they are like, and however many short chunks came first, its arena has room.
     #[test]
     #[cfg_attr(miri, ignore = "gigabytes are too many")]
     fn there_are_places_for_all_that_a_memtable_may_take() {
@@ -507,6 +509,11 @@ mod tests {
         let most = 2 * MEMTABLE_BYTES_MAX + 32 * (64 << 20);
         for records in [[span / 2 + 1, span / 2 + 1], [span + 1, span + 1], [span + 1, 32]] {
             let arena = Arena::new(Chunks::new(0));
+            for tail in [&arena.records, &arena.nodes] {
+                while lock(tail).bytes < 8 * SPAN_BYTES {
+                    arena.place(&mut lock(tail), 128, 8);
+                }
+            }
             for words in records.iter().cycle() {
                 if arena.allocated() >= most {
                     break;

@@ -26,8 +26,11 @@
 //! one by a change of its name: its space is allocated and its blocks are written, so that a sync
 //! has no metadata to write. What its former life left in it lies behind the new records, whole
 //! and with right checksums. It is told by its LSNs: the new base is greater than the old one, so
-//! that no old header stands in its own place. Each write ends with zeros, room for a header at
-//! the least and the rest of the page, for two reasons: a write that covers pages as a whole needs
+//! that no old header stands in its own place. That holds after a loss of power, too, with which LSNs
+//! that were not synced are given out again, for three reasons: only segments before the durable
+//! manifest's first become spare, a cut removes what was lost before anything new is written, and
+//! a segment's name is durable before a record goes into it. Each write ends with zeros, room for a
+//! header at the least and the rest of the page, for two reasons: a write that covers pages as a whole needs
 //! none of them read first, and zeros say that the log ends here, where leftovers would look like
 //! a torn record.
 //!

@@ -52,10 +52,10 @@ pub(crate) struct Writer {
 const BUFFER_KEPT_BYTES: usize = 4 << 20;
 /// Files are cached in pages of this size; one that is written in part is read first.
 const PAGE_BYTES: u64 = 4096;
-/// Zeros are written ahead in pieces of this size.
+/// No write of zeros ahead crosses a multiple of this.
 ///
-/// The page cache keeps what one write brings in pages as large as that, and a small write into a
-/// large one goes through a note for each 4 KiB of it (Linux 6.18, ext4). Records of 1 KiB, CPU of
+/// The page cache keeps what one write brings in folios as large as that, and a small write into a
+/// large one goes through the buffer head of each 4 KiB of it (Linux 6.18, ext4). Records of 1 KiB, CPU of
 /// a write that includes its share of the zeros: 820 ns without zeros, 640 with pieces of 16 to
 /// 64 KiB, 800 of 256 KiB, 1,500 of 1 MiB.
 pub(crate) const ZEROS_BYTES: usize = 32 << 10;
@@ -121,7 +121,8 @@ impl Writer {
         }
         let end = self.offset + len as u64;
         let zeros = if end + END_BYTES > self.filled { self.zeros_behind(end) } else { 0 };
-        let first = zeros.min(to_piece(end));
+        // The end's mark comes with the record: a process may be killed between two writes.
+        let first = zeros.min(RECORD_HEADER_BYTES + to_piece(end + END_BYTES));
         self.buffer.resize(len + first, 0);
         let Segment { number, name, file } = &self.segment;
         let written = file.write_at(&self.buffer, self.offset);
@@ -287,8 +288,8 @@ mod tests {
             assert!(written[records..].iter().all(|byte| *byte == 0));
             assert!(written.len() >= records + RECORD_HEADER_BYTES, "the log's end is told");
         }
-        // The end of the first piece comes with the record, then two pieces and the rest of the
-        // fourth; two times 98 records go into what is there.
+        // What is left of a piece comes with the record, then two pieces and the rest of the fourth;
+        // two times 98 records go into what is there.
         assert_eq!(writes.iter().filter(|writes| **writes == 1).count(), 197);
         assert_eq!(writes.iter().filter(|writes| **writes == 4).count(), 3);
     }
