@@ -404,6 +404,22 @@ fn a_scan_leaves_the_hot_set_in() {
     assert!(cache.metrics().cache_evictions > 1000);
 }
 
+/// Blocks come and go, the index stays as long as it is a small part of the budget.
+#[test]
+fn index_pages_outlive_blocks() {
+    let model = hashed(80_000);
+    let cache = Cache::new(1 << 20);
+    let (_, table) = watched(&model, &cache, TableOptions::default());
+    walked(&table, &Walk { read: Timestamp::MAX, ..Walk::default() });
+    let before = cache.metrics();
+    for n in 0..1_000 {
+        block_on(table.get(&row(2 * (n * 77)), Timestamp::MAX, READS)).unwrap().unwrap();
+    }
+    let after = cache.metrics();
+    assert!(after.block_reads > before.block_reads + 500, "{after:?}");
+    assert!(after.index_reads - before.index_reads <= 10, "{before:?} {after:?}");
+}
+
 /// What normal reads made hot survives a scan; what bypassing reads looked at does not.
 #[test]
 fn a_bypassing_read_makes_nothing_recent() {
