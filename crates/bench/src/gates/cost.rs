@@ -15,7 +15,8 @@ use std::time::Duration;
 use carnet::base::{Clock, Rng, SeededRng, SystemClock};
 use carnet::{Db, Durability, Isolation, Label, RawTable, Result};
 use clap::Args;
-use rustix::time::{ClockId, clock_gettime};
+
+use super::processor_time;
 
 /// Keys that are there before, and are written over.
 const KEYS: u64 = 100_000;
@@ -192,11 +193,6 @@ impl<'a> Subject<'a> {
         times[4] = now();
         Ok(times)
     }
-}
-
-/// What the process has used so far, by itself and in the kernel.
-fn processor_time() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
 fn reading_the_clock(clock: &SystemClock) -> f64 {

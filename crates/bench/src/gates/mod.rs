@@ -13,6 +13,7 @@ pub(crate) mod transfers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use carnet_base::commit_encoding::CommitEntry;
 use carnet_base::{
@@ -22,6 +23,7 @@ use carnet_base::{
 use carnet_storage::disk::RealDisk;
 use carnet_storage::{AppendError, Engine, EntryCell, Mutation, Options};
 use clap::Subcommand;
+use rustix::time::{ClockId, clock_gettime};
 
 /// One promise each.
 #[derive(Subcommand)]
@@ -134,4 +136,9 @@ fn noise(rng: &mut SeededRng, len: usize) -> Vec<u8> {
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// What the process has used so far, by itself and in the kernel.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }

@@ -2,18 +2,24 @@
 //!
 //! Reads are counted by the engine, after it was opened again with a cache of a tenth of the data.
 //! *Cold*: the first read in some stretch of the partition. *Hot*: after the index was walked once,
-//! by a read in every index page.
+//! by a read in every index page. *Pages* are timed from the device: the operating system's page cache
+//! is emptied of the tables before each, or a partition of 10 MB would come out of memory and be compared
+//! with one that does not.
 
+use std::fs::{self, File};
 use std::ops::Bound;
 use std::path::Path;
+use std::time::Duration;
 
 use carnet_base::{
-    Bytes, CellKey, Clock, KeyRange, PartitionKey, Result, Rng, SeededRng, SystemClock, block_on,
+    Bytes, CellKey, Clock, Error, KeyRange, PartitionKey, Result, Rng, SeededRng, SystemClock,
+    block_on,
 };
 use carnet_storage::{Durability, Engine, Mutation, Options, PageLimit};
 use clap::Args;
+use rustix::fs::{Advice, fadvise};
 
-use super::{TABLE, append, median, noise, open, plain_entries, time};
+use super::{TABLE, append, median, noise, open, plain_entries, processor_time, time};
 
 /// Bytes of a value.
 const VALUE_BYTES: usize = 1024;
@@ -68,10 +74,55 @@ fn shares(counts: &[u64]) -> String {
     each.join(", ")
 }
 
+/// What a page took, a figure for each pass: microseconds, those of the processor, reads of blocks, and
+/// blocks that came along with others.
+#[derive(Debug, Default)]
+struct Pages([Vec<f64>; 4]);
+
+impl Pages {
+    fn add(&mut self, spent: [Duration; 2], read: [u64; 2], pages: u64) {
+        let [micros, processor] = spent.map(|spent| spent.as_secs_f64() * 1e6);
+        let [reads, brought] = read.map(|count| count as f64);
+        for (figures, sum) in self.0.iter_mut().zip([micros, processor, reads, brought]) {
+            figures.push(sum / pages as f64);
+        }
+    }
+
+    fn medians(self) -> [f64; 4] {
+        self.0.map(median)
+    }
+}
+
 /// A partition, opened again after it was written.
 struct Wide {
     engine: Engine,
+    files: Files,
     rows: u64,
+}
+
+/// The files of a database that nobody writes to any more.
+struct Files(Vec<File>);
+
+impl Files {
+    #[expect(clippy::disallowed_methods, reason = "the operating system is told, nothing is read")]
+    fn of(dir: &Path) -> Result<Self> {
+        let files = fs::read_dir(dir).and_then(|entries| {
+            entries.map(|entry| File::open(entry?.path())).collect::<std::io::Result<Vec<_>>>()
+        });
+        files.map(Self).map_err(|error| {
+            Error::unavailable("cannot open the database's files").with_source(error)
+        })
+    }
+
+    /// Has the operating system forget what it holds of them in memory.
+    fn leave_memory(&self) -> Result<()> {
+        for file in &self.0 {
+            fadvise(file, 0, None, Advice::DontNeed).map_err(|error| {
+                Error::unavailable("cannot empty the page cache").with_source(error)
+            })?;
+        }
+        Ok(())
+    }
 }
 
 fn partition() -> PartitionKey {
@@ -103,7 +154,8 @@ impl Wide {
         engine.flush()?;
         engine.compact()?;
         engine.close()?;
-        Ok(Self { engine: open(dir.to_owned(), options, plain_entries())?, rows })
+        let files = Files::of(dir)?;
+        Ok(Self { engine: open(dir.to_owned(), options, plain_entries())?, files, rows })
     }
 
     fn count(&self, gets: u64) -> Result<Counted> {
@@ -138,36 +190,36 @@ impl Wide {
     /// Times pages from random places, directions in turn, each in places of its own: what one
     /// brought into memory is of no use to the other.
     fn time_pages(&self, pages: u64, passes: usize) -> Result<()> {
-        let (mut micros, mut read) = ([Vec::new(), Vec::new()], [(0, 0); 2]);
+        let mut taken = [Pages::default(), Pages::default()];
         let mut rng = SeededRng::new(2);
         for pass in 0..passes.max(1) {
             for at in [pass % 2, 1 - pass % 2] {
                 let before = self.read();
-                let began = SystemClock.now();
+                let mut spent = [Duration::ZERO; 2];
                 for _ in 0..pages {
-                    self.page(rng.below(self.rows - 2 * PAGE_ROWS as u64), at == 1)?;
+                    let from = rng.below(self.rows - 2 * PAGE_ROWS as u64);
+                    self.files.leave_memory()?;
+                    let now = || (SystemClock.now(), processor_time());
+                    let began = now();
+                    self.page(from, at == 1)?;
+                    let ended = now();
+                    spent[0] += ended.0.since(began.0);
+                    spent[1] += ended.1.saturating_sub(began.1);
                 }
-                let spent = SystemClock.now().since(began).as_secs_f64() * 1e6;
-                micros[at].push(spent / pages as f64);
                 let after = self.read();
-                read[at].0 += after.0 - before.0;
-                read[at].1 += after.1 - before.1;
+                taken[at].add(spent, [after.0 - before.0, after.1 - before.1], pages);
             }
         }
-        let [forward, reversed] = micros.map(median);
-        let all = (pages * passes.max(1) as u64) as f64;
-        println!(
-            "  a page of {PAGE_ROWS} rows: {forward:.0} µs ascending, {reversed:.0} µs descending, \
-             {:.2} times as long",
-            reversed / forward
-        );
-        for (direction, (reads, ahead)) in ["ascending", "descending"].iter().zip(read) {
+        let [forward, reversed] = taken.map(Pages::medians);
+        for (direction, [micros, processor, reads, brought]) in
+            [("ascending", forward), ("descending", reversed)]
+        {
             println!(
-                "    {direction}: {:.1} reads of blocks, {:.1} blocks more that they brought",
-                reads as f64 / all,
-                ahead as f64 / all
+                "  a page of {PAGE_ROWS} rows {direction}: {micros:.0} µs, {processor:.0} of the processor; \
+                 {reads:.1} reads of blocks, {brought:.1} blocks more that they brought"
             );
         }
+        println!("    descending {:.2} times as long", reversed[0] / forward[0]);
         Ok(())
     }
 
