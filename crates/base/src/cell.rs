@@ -279,6 +279,7 @@ impl<'a> CellKeyRef<'a> {
     /// # Errors
     ///
     /// `Corrupted` where they are too short to be one.
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self> {
         match bytes.get(12..FRAME_BYTES) {
             Some(&[high, low])

@@ -152,6 +152,7 @@ impl CellsBuilder {
     /// # Panics
     ///
     /// Where key or payload are as long as no cell's are: 4 GiB.
+    #[inline]
     pub fn push(&mut self, cell: &CellRef<'_>) {
         let CellRef { key, start, commit, payload } = *cell;
         let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("a cell is shorter than 4 GiB");

@@ -27,7 +27,7 @@ use crate::manifest::FlatRange;
 use crate::memtable::{Fragment, MemtableCursor};
 use crate::metrics::add;
 use crate::sstable::ahead::AHEAD_BYTES;
-use crate::sstable::{ReadOptions, Table, TableCursor, Walk};
+use crate::sstable::{EntryRef, ReadOptions, Table, TableCursor, Walk};
 
 /// A page ends after so many cells that are deleted or newer than the snapshot, so that its work
 /// is bounded even where it finds nothing.
@@ -101,7 +101,7 @@ impl Engine {
         let how = Walk { read, reverse, cells_wanted, reads, ..Walk::default() };
         let mut merge = Merge::new(&self.core, bounds, &how);
         merge.page_bytes = limit.bytes.min(PAGE_BYTES_MAX);
-        let mut filling = Filling::default();
+        let mut filling = Filling { read, ..Filling::default() };
         merge.begin().await?;
         merge.fill(&mut filling, limit).await?;
         add(&self.core.counters.page_cells_hidden, filling.hidden);
@@ -169,6 +169,14 @@ struct Known<'a> {
     payload: Option<&'a [u8]>,
 }
 
+impl<'a> Known<'a> {
+    #[inline]
+    fn of(entry: EntryRef<'a>) -> Self {
+        let EntryRef { start, commit, payload, .. } = entry;
+        Self { start, commit, payload }
+    }
+}
+
 impl Source {
     /// About what it holds while it waits for the disk.
     fn held_bytes(&self) -> usize {
@@ -192,11 +200,7 @@ impl Source {
                 commit: version.commit,
                 payload: version.payload,
             }),
-            Self::Run(run) => run.cursor.version().map(|entry| Known {
-                start: entry.start,
-                commit: entry.commit,
-                payload: entry.payload,
-            }),
+            Self::Run(run) => run.cursor.version().map(Known::of),
         }
     }
 
@@ -271,7 +275,6 @@ struct Merge<'a> {
     page_bytes: usize,
     sources: Vec<Source>,
     covers: Vec<Cover>,
-    read: Timestamp,
     reverse: bool,
     /// The sources that stand at the cell that was returned last and have yet to leave it.
     leaving: Vec<usize>,
@@ -313,7 +316,7 @@ impl<'a> Merge<'a> {
             sources.extend(RunCursor::new(run.into(), walk).map(|run| Source::Run(Box::new(run))));
         }
         let (permits, leaving) = (&core.permits, Vec::new());
-        Self { permits, permit: None, page_bytes: 0, sources, covers, read, reverse, leaving }
+        Self { permits, permit: None, page_bytes: 0, sources, covers, reverse, leaving }
     }
 
     /// Brings every source to its first cell.
@@ -346,18 +349,13 @@ impl<'a> Merge<'a> {
                     self.load_next(at).await?;
                 }
             }
-            if !self.take(page)? {
+            if !self.take(page, limit)? {
                 return Ok(());
             }
-            page.full = page.cells.len() >= limit.cells.max(1)
-                || page.cells.bytes() >= limit.bytes
-                || page.hidden >= HIDDEN_CELLS_MAX;
+            page.full = page.is_full(limit);
             if page.full {
                 page.ended = !self.may_have_more();
                 return Ok(());
-            }
-            if page.cells.len() == 1 {
-                page.reserve(limit);
             }
         }
     }
@@ -372,39 +370,80 @@ impl<'a> Merge<'a> {
         self.sources.iter().any(|source| source.peek_key().is_some())
     }
 
-    /// Takes the next cell from every source that has it; false at the end.
-    fn take(&mut self, page: &mut Filling) -> Result<bool> {
-        let Self { sources, leaving, .. } = self;
-        let keys = sources.iter().enumerate().filter_map(|(at, s)| Some((at, s.peek_key()?)));
-        // Both return the newest of several sources at the same cell.
-        let next = if self.reverse {
-            keys.reduce(|best, other| if other.1 > best.1 { other } else { best })
-        } else {
-            keys.reduce(|best, other| if other.1 < best.1 { other } else { best })
-        };
-        let Some((first, key)) = next else { return Ok(false) };
-        let mut known = sources[first].version();
-        leaving.push(first);
-        for (at, source) in sources.iter().enumerate().skip(first + 1) {
-            if source.peek_key() == Some(key) {
-                known = known.or_else(|| source.version());
-                leaving.push(at);
-            }
+    /// Takes the next cell from every source that has it, and where that is one table, what follows in
+    /// its block up to the next cell of another source; false at the end.
+    fn take(&mut self, page: &mut Filling, limit: PageLimit) -> Result<bool> {
+        let Self { sources, covers, reverse, leaving, .. } = self;
+        let Some((first, rival)) = next(sources, *reverse, leaving) else { return Ok(false) };
+        let known = leaving.iter().find_map(|at| sources[*at].version());
+        let key = sources[first].peek_key().expect("it was chosen for its key");
+        page.push(key, known.as_ref(), covers)?;
+        if page.cells.len() == 1 {
+            page.reserve(limit);
         }
-        let live = known.filter(|known| {
-            let read = self.read;
-            let hidden =
-                |cover: &Cover| cover.covering(key, read).is_some_and(|at| at > known.commit);
-            known.payload.is_some() && !self.covers.iter().any(hidden)
-        });
-        page.push(key, live.as_ref())?;
+        if leaving.len() > 1 {
+            return Ok(true);
+        }
+        let (source, rival) = match rival {
+            None => (&mut sources[first], None),
+            Some(rival) => {
+                let two = sources.get_disjoint_mut([first, rival]);
+                let [source, rival] = two.expect("two different sources");
+                (source, rival.peek_key())
+            }
+        };
+        let Source::Run(run) = source else { return Ok(true) };
+        run.cursor.take_more(|key, entry| {
+            let is_next =
+                rival.is_none_or(|rival| if *reverse { key > rival } else { key < rival });
+            let takes = is_next && !page.is_full(limit);
+            if takes {
+                page.push(key, entry.map(Known::of).as_ref(), covers)?;
+            }
+            Ok(takes)
+        })?;
         Ok(true)
     }
+}
+
+/// Finds the source of the next cell, the newest one of several, and that of the cell behind it.
+/// `at_next` becomes all sources that have the next cell, newest first.
+fn next(
+    sources: &[Source],
+    reverse: bool,
+    at_next: &mut Vec<usize>,
+) -> Option<(usize, Option<usize>)> {
+    let is_before = |one: &[u8], other: &[u8]| if reverse { one > other } else { one < other };
+    let mut best: Option<(usize, &[u8])> = None;
+    let mut rival = best;
+    for (at, source) in sources.iter().enumerate() {
+        let Some(key) = source.peek_key() else { continue };
+        match best {
+            Some((_, least)) if key == least => at_next.push(at),
+            Some((_, least)) if is_before(least, key) => {
+                rival = rival.filter(|(_, other)| !is_before(key, other)).or(Some((at, key)));
+            }
+            _ => {
+                rival = best.replace((at, key));
+                at_next.clear();
+                at_next.push(at);
+            }
+        }
+    }
+    Some((best?.0, rival.map(|(at, _)| at)))
+}
+
+/// Tells whether a newer range tombstone covers a version.
+#[inline]
+fn is_hidden(covers: &[Cover], read: Timestamp, key: &[u8], commit: Timestamp) -> bool {
+    let hides = |cover: &Cover| cover.covering(key, read).is_some_and(|at| at > commit);
+    covers.iter().any(hides)
 }
 
 /// A page that is being filled.
 #[derive(Default)]
 struct Filling {
+    read: Timestamp,
     cells: CellsBuilder,
     hidden: usize,
     /// The key of the last cell, returned or hidden.
@@ -414,6 +453,13 @@ struct Filling {
 }
 
 impl Filling {
+    /// Tells whether the page takes no further cell.
+    fn is_full(&self, limit: PageLimit) -> bool {
+        self.cells.len() >= limit.cells.max(1)
+            || self.cells.bytes() >= limit.bytes
+            || self.hidden >= HIDDEN_CELLS_MAX
+    }
+
     /// Makes room for a page of cells as long as the first one, as far as that is little: otherwise
     /// what is there is copied again and again as the page grows.
     fn reserve(&mut self, limit: PageLimit) {
@@ -422,15 +468,23 @@ impl Filling {
         self.cells.reserve(cells, bytes.min(limit.bytes).min(RESERVED_BYTES_MAX));
     }
 
-    fn push(&mut self, key: &[u8], known: Option<&Known<'_>>) -> Result<()> {
-        let Some(&Known { start, commit, payload: Some(payload) }) = known else {
-            self.hidden += 1;
-            self.last.clear();
-            self.last.extend_from_slice(key);
-            return Ok(());
-        };
-        self.cells.push(&CellRef { key: CellKeyRef::new(key)?, start, commit, payload });
-        self.last.clear();
+    /// Takes a cell with its newest version at the snapshot; notes no more than the key where there is
+    /// none, or a deleted one.
+    #[inline]
+    fn push(&mut self, key: &[u8], known: Option<&Known<'_>>, covers: &[Cover]) -> Result<()> {
+        match known {
+            Some(&Known { start, commit, payload: Some(payload) })
+                if !is_hidden(covers, self.read, key, commit) =>
+            {
+                self.cells.push(&CellRef { key: CellKeyRef::new(key)?, start, commit, payload });
+                self.last.clear();
+            }
+            _ => {
+                self.hidden += 1;
+                self.last.clear();
+                self.last.extend_from_slice(key);
+            }
+        }
         Ok(())
     }
 

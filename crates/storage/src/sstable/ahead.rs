@@ -49,6 +49,11 @@ impl Ahead {
         self.passed += versions as u64;
     }
 
+    /// How many versions it has come to that lay within its bounds.
+    pub(super) const fn passed(&self) -> u64 {
+        self.passed
+    }
+
     /// Returns the block that an index page names at a slot and that is not in the cache.
     pub(super) async fn load(
         &mut self,

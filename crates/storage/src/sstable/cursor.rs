@@ -27,6 +27,7 @@ use super::ReadOptions;
 use super::ahead::Ahead;
 use super::block::{Block, SharedBlock};
 use super::links::{Named, Wanted};
+use super::prefetch::Stretch;
 use super::run::EntryRef;
 use super::section::Place;
 use super::table::{Table, slot_of};
@@ -34,6 +35,9 @@ use crate::cache::Kind;
 
 /// A walk that wants fewer cells of a table does not ask memory for whole blocks.
 const FEW_CELLS: usize = 8;
+
+/// What an entry of a decoded block takes beside its key and its payload.
+const ENTRY_BYTES: usize = 40;
 
 /// The range of a walk and how it goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,6 +75,8 @@ pub struct TableCursor {
     shown: Option<usize>,
     state: State,
     ahead: Ahead,
+    /// Where the next block lies, of which a part is asked for with each key.
+    next: Stretch,
 }
 
 /// What comes next.
@@ -118,6 +124,7 @@ impl TableCursor {
             shown: None,
             state: State::End,
             ahead: Ahead::default(),
+            next: Stretch::default(),
             walk,
         };
         let Walk { lower, upper, reverse, .. } = &cursor.walk;
@@ -173,6 +180,45 @@ impl TableCursor {
         self.resume(None).is_none()
     }
 
+    /// Goes on within the block for as long as `take` takes the keys that it comes to, each with its
+    /// newest version at the snapshot, and stands at the last one that was taken. It stops before
+    /// the block's last key at the latest, whose versions may go on in the next block.
+    ///
+    /// # Errors
+    ///
+    /// Those of `take`.
+    #[inline]
+    pub fn take_more(
+        &mut self,
+        mut take: impl FnMut(&[u8], Option<EntryRef<'_>>) -> Result<bool>,
+    ) -> Result<()> {
+        let (State::Group, Some(block)) = (self.state, &self.block) else { return Ok(()) };
+        let Walk { read, reverse, .. } = self.walk;
+        loop {
+            let (begin, end) = self.group;
+            let next = match reverse {
+                true if begin > self.from => (block.group_begin(begin), begin),
+                false if end < self.to => (end, block.group_end(end)),
+                _ => return Ok(()),
+            };
+            if next.0 == 0 || next.1 == block.len() {
+                return Ok(());
+            }
+            let newest = block.get(next.0);
+            let (shown, entry) = if newest.commit <= read {
+                (Some(next.0), Some(newest))
+            } else {
+                let shown = shown(block, next, read);
+                (shown, shown.map(|at| block.get(at)))
+            };
+            if !take(newest.key, entry)? {
+                return Ok(());
+            }
+            (self.group, self.shown) = (next, shown);
+            self.next.ask(ENTRY_BYTES + newest.key.len() + newest.payload.map_or(0, <[u8]>::len));
+        }
+    }
+
     /// Reads what [`TableCursor::try_advance`] lacked and completes the step.
     ///
     /// # Errors
@@ -205,7 +251,8 @@ impl TableCursor {
             };
             let kind = named.kind();
             let wanted = match (kind, self.walk.cells_wanted) {
-                (Kind::Index, _) => Wanted::Page,
+                (Kind::Index, _) => Wanted::Nothing,
+                (Kind::Data, _) if self.next.is_asked() => Wanted::Nothing,
                 (Kind::Data, None | Some(FEW_CELLS..)) => Wanted::All,
                 (Kind::Data, _) => Wanted::Little,
             };
@@ -252,6 +299,7 @@ impl TableCursor {
             _ => len,
         };
         self.ahead.pass(self.to.saturating_sub(self.from));
+        self.next = self.next_in_memory();
         self.continues = self.separator().is_some_and(Separator::goes_on);
         let (mut from, mut to) = (self.from, self.to);
         if handed && reverse {
@@ -266,6 +314,23 @@ impl TableCursor {
             self.settle_backward(to);
         } else {
             self.settle_forward(from);
+        }
+    }
+
+    /// Where the next block lies, if it is likely to be wanted and a link leads to it.
+    fn next_in_memory(&self) -> Stretch {
+        let passed = self.ahead.passed();
+        let slot = match self.walk.reverse {
+            true => self.slot.checked_sub(1),
+            false => Some(self.slot + 1),
+        };
+        match (&self.page, slot) {
+            (Some(page), Some(slot))
+                if self.walk.cells_wanted.is_none_or(|cells| passed < cells as u64) =>
+            {
+                Named::block(page, slot).memory()
+            }
+            _ => Stretch::default(),
         }
     }
 

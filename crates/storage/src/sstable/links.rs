@@ -13,19 +13,21 @@
 //! A link says where the block's memory lies, and the links of a page about how long its blocks are.
 //! Whoever goes by a link asks for what it will look at before it waits for the block: a search for the
 //! block's beginning, with what it compares (reads of a row out of the cache became a tenth faster), a
-//! walk for all of it (pages of 100 rows a tenth, reversed ones a fifth). Asking for the next block as
-//! well while one is gone through took a tenth longer; so did asking for where a record probably stands
-//! before the block's beginning has come.
+//! walk for all of it (pages of 100 rows a tenth, reversed ones a fifth). While one block is gone through
+//! the next one is asked for, a part with each row: all of it at once took a tenth longer, because the
+//! walk had to wait for it. Asking for where a record probably stands before the block's beginning has come
+//! took a tenth longer, too.
 //!
 //! Only the cache and readers keep a block alive. How a link can lead to it all the same says
 //! [`super::block::shared`].
 
 use std::ops::Deref;
 
-use crossbeam_epoch::Guard;
+use crossbeam_epoch::{self as epoch, Guard};
 
 use super::block::{Block, Linked, SharedBlock, ask};
 use super::page;
+use super::prefetch::Stretch;
 use super::section::Place;
 use crate::cache::Kind;
 
@@ -64,6 +66,18 @@ impl<'a> Named<'a> {
         Some(linked)
     }
 
+    /// Where a section lies that a walk will go through, if a link leads to it.
+    pub(super) fn memory(&self) -> Stretch {
+        let Some(index) = self.by.index() else { return Stretch::default() };
+        match index.links.get(self.slot, &epoch::pin()) {
+            Some(linked) => {
+                let bytes = Wanted::All.bytes().min(index.links.usual_bytes());
+                Stretch::new(linked.address(), bytes)
+            }
+            None => Stretch::default(),
+        }
+    }
+
     /// Makes the link lead to the section.
     pub(super) fn link(&self, section: &SharedBlock) {
         if let Some(index) = self.by.index() {
@@ -75,8 +89,8 @@ impl<'a> Named<'a> {
 /// How much of a section will be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// An index page. Nothing is asked for: pages are few, and near.
-    Page,
+    /// An index page: these are few, and near. Or a block that was asked for before.
+    Nothing,
     /// What a search comes by.
     Little,
     /// A walk goes through it.
@@ -87,7 +101,7 @@ impl Wanted {
     /// So many bytes of it, from its beginning, are asked of memory before they are needed.
     const fn bytes(self) -> usize {
         match self {
-            Self::Page => 0,
+            Self::Nothing => 0,
             Self::Little => 512,
             Self::All => 8 << 10,
         }

@@ -21,3 +21,34 @@ pub(super) fn ask(address: usize) {
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;
 }
+
+/// What memory gives at once.
+pub(super) const LINE_BYTES: usize = 64;
+
+/// A stretch of memory that is asked for little by little, while something else is done: asked for
+/// at once, it would be waited for, because only some ten lines can be on their way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stretch {
+    at: usize,
+    end: usize,
+}
+
+impl Stretch {
+    pub(super) const fn new(at: usize, bytes: usize) -> Self {
+        Self { at, end: at + bytes }
+    }
+
+    /// Asks for about so many further bytes.
+    pub(super) fn ask(&mut self, bytes: usize) {
+        let to = self.end.min(self.at + bytes);
+        while self.at < to {
+            ask(self.at);
+            self.at += LINE_BYTES;
+        }
+    }
+
+    /// Tells whether all of it was asked for.
+    pub(super) const fn is_asked(&self) -> bool {
+        self.end > 0 && self.at >= self.end
+    }
+}

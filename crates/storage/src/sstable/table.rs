@@ -186,7 +186,7 @@ impl Table {
             return Some(self.conclude(key, read, None));
         };
         let pinned = &epoch::pin();
-        let index = self.seen(page, reads, Wanted::Page, pinned)?;
+        let index = self.seen(page, reads, Wanted::Nothing, pinned)?;
         let Some(block) = self.block_of(&index, key, read) else {
             return Some(self.conclude(key, read, None));
         };
@@ -278,7 +278,7 @@ impl Table {
     /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
     async fn load(&self, named: Named<'_>, reads: ReadOptions) -> Result<SharedBlock> {
         let wanted = match named.kind() {
-            Kind::Index => Wanted::Page,
+            Kind::Index => Wanted::Nothing,
             Kind::Data => Wanted::Little,
         };
         match self.cached(named, reads, wanted) {

@@ -197,7 +197,7 @@ pub(super) fn with_seeds(count: u64, test: impl Fn(u64, &mut SeededRng)) {
     }
 }
 
-/// Walks to the end; what is handed out.
+/// Walks to the end, step by step and by as many keys as are taken at once in turn; what is handed out.
 pub(super) fn walked(table: &Arc<Table>, walk: &Walk) -> Vec<(Vec<u8>, Option<Found>)> {
     let mut cursor = TableCursor::new(Arc::clone(table), walk.clone());
     let mut out = Vec::new();
@@ -207,6 +207,18 @@ pub(super) fn walked(table: &Arc<Table>, walk: &Walk) -> Vec<(Vec<u8>, Option<Fo
         let version = cursor.version();
         assert!(version.is_none_or(|version| version.key == key));
         out.push((key.to_vec(), version.map(|version| Found::of(&version))));
+        let mut more = out.len() % 5;
+        cursor
+            .take_more(|key, version| {
+                let takes = more > 0;
+                if takes {
+                    more -= 1;
+                    out.push((key.to_vec(), version.map(|version| Found::of(&version))));
+                }
+                Ok(takes)
+            })
+            .unwrap();
+        assert_eq!(cursor.peek_key(), out.last().map(|(key, _)| &key[..]), "the last one taken");
     }
     block_on(cursor.advance()).unwrap();
     assert!(cursor.peek_key().is_none() && cursor.version().is_none(), "the end stays the end");
