@@ -1,9 +1,10 @@
-//! Large files, written so that neither the page cache nor the log beside them suffers.
+//! Large files, written and read so that neither the page cache nor the log beside them suffers.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Disk, File};
+use super::{Disk, File, Place};
 
 /// What places, lengths and memory are multiples of where the page cache is passed by.
 const ALIGN_BYTES: usize = 4096;
@@ -28,24 +29,46 @@ pub struct BulkWriter {
 }
 
 /// Aligned memory. It never moves.
-struct Piece {
-    memory: Vec<u8>,
+struct Memory {
+    bytes: Vec<u8>,
     start: usize,
+}
+
+impl Memory {
+    fn new(len: usize) -> Self {
+        let bytes = vec![0; len + ALIGN_BYTES];
+        let start = bytes.as_ptr().align_offset(ALIGN_BYTES);
+        Self { bytes, start }
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() - ALIGN_BYTES
+    }
+
+    fn get(&self, range: Range<usize>) -> &[u8] {
+        &self.bytes[self.start + range.start..self.start + range.end]
+    }
+
+    fn get_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        &mut self.bytes[self.start + range.start..self.start + range.end]
+    }
+}
+
+/// What is written next.
+struct Piece {
+    memory: Memory,
     len: usize,
 }
 
 impl Piece {
     fn new() -> Self {
-        let memory = vec![0; PIECE_BYTES + ALIGN_BYTES];
-        let start = memory.as_ptr().align_offset(ALIGN_BYTES);
-        Self { memory, start, len: 0 }
+        Self { memory: Memory::new(PIECE_BYTES), len: 0 }
     }
 
     /// Takes as many bytes as there is room for, and returns the rest.
     fn fill<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (now, later) = bytes.split_at(bytes.len().min(PIECE_BYTES - self.len));
-        let at = self.start + self.len;
-        self.memory[at..at + now.len()].copy_from_slice(now);
+        self.memory.get_mut(self.len..self.len + now.len()).copy_from_slice(now);
         self.len += now.len();
         later
     }
@@ -53,8 +76,8 @@ impl Piece {
     /// The bytes, and zeros up to the next aligned length.
     fn padded(&mut self) -> &[u8] {
         let padded = self.len.next_multiple_of(ALIGN_BYTES);
-        self.memory[self.start + self.len..self.start + padded].fill(0);
-        &self.memory[self.start..self.start + padded]
+        self.memory.get_mut(self.len..padded).fill(0);
+        self.memory.get(0..padded)
     }
 }
 
@@ -121,9 +144,54 @@ impl BulkWriter {
     }
 }
 
+/// Reads stretches of a file, each in one piece.
+pub struct BulkReader {
+    file: Arc<dyn File>,
+    memory: Memory,
+    /// Where the last stretch lies in the memory.
+    stretch: Range<usize>,
+}
+
+impl BulkReader {
+    /// Opens a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Disk::open_bulk`].
+    pub fn open(disk: &dyn Disk, name: &str) -> io::Result<Self> {
+        let file = disk.open_bulk(name)?;
+        Ok(Self { file, memory: Memory::new(0), stretch: 0..0 })
+    }
+
+    /// Reads a stretch, less of it only at the end of the file. It is there until the next one is read.
+    ///
+    /// # Errors
+    ///
+    /// As [`File::read_at`]; then there is none.
+    pub fn read(&mut self, place: Place) -> io::Result<()> {
+        self.stretch = 0..0;
+        let from = place.offset - place.offset % ALIGN_BYTES as u64;
+        let before = usize::try_from(place.offset - from).expect("it is less than the alignment");
+        let len = (before + place.len).next_multiple_of(ALIGN_BYTES);
+        if self.memory.len() < len {
+            self.memory = Memory::new(len);
+        }
+        let read = self.file.read_at(self.memory.get_mut(0..len), from)?;
+        self.stretch = before.min(read)..(before + place.len).min(read);
+        Ok(())
+    }
+
+    /// Returns what was read last.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.memory.get(self.stretch.clone())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::RealDisk;
     use crate::disk::sim::{Kind, SimDisk};
 
     #[test]
@@ -155,5 +223,53 @@ mod tests {
                 assert!(written.is_err(), "{kind:?} {nth}");
             }
         }
+    }
+
+    #[test]
+    fn any_stretch_of_a_file_is_read_as_it_lies_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let real = RealDisk::open(directory.path()).unwrap();
+        let simulated = SimDisk::new(1);
+        let bytes: Vec<u8> =
+            (0..50_001_u32).map(u32::to_le_bytes).map(|at| at[0] ^ at[1]).collect();
+        for disk in [&real as &dyn Disk, &simulated] {
+            let mut writer = BulkWriter::create(disk, "a").unwrap();
+            writer.write(&bytes).unwrap();
+            writer.finish().unwrap();
+            let mut reader = BulkReader::open(disk, "a").unwrap();
+            assert_eq!(reader.bytes(), b"");
+            for (offset, len) in [
+                (0, 1),
+                (4095, 2),
+                (4096, 4096),
+                (5, 50_000),
+                (7, 300),
+                (49_000, 1001),
+                (49_000, 5000),
+                (50_001, 10),
+                (70_000, 10),
+                (0, 0),
+                (0, 50_001),
+            ] {
+                reader.read(Place { offset: offset as u64, len }).unwrap();
+                let from = bytes.len().min(offset);
+                let to = bytes.len().min(offset + len);
+                assert_eq!(reader.bytes(), &bytes[from..to], "{offset} {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stretch_that_could_not_be_read_is_not_there() {
+        let disk = SimDisk::new(1);
+        disk.create("a").unwrap().write_at(&[1; 100], 0).unwrap();
+        disk.fail_nth(Kind::Open, 1, io::ErrorKind::Other);
+        assert!(BulkReader::open(&disk, "a").is_err());
+        let mut reader = BulkReader::open(&disk, "a").unwrap();
+        reader.read(Place { offset: 3, len: 10 }).unwrap();
+        assert_eq!(reader.bytes(), [1; 10]);
+        disk.fail_nth(Kind::Read, 2, io::ErrorKind::Other);
+        assert!(reader.read(Place { offset: 3, len: 10 }).is_err());
+        assert_eq!(reader.bytes(), b"");
     }
 }

@@ -1,7 +1,7 @@
 //! Walks every version of a table in order: what compaction and checks read.
 //!
-//! It reads blocks in pieces of up to [`PIECE_BYTES`], on the caller's thread or not, and leaves
-//! the cache alone: a compaction reads each block once, and what it read is about to be removed.
+//! It reads blocks in pieces of up to [`PIECE_BYTES`], on the caller's thread, past the engine's cache and
+//! the system's: a compaction reads each block once, and what it read is about to be removed.
 
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use super::run::EntryRef;
 use super::section::Place;
 use super::table::{Table, slot_of};
 use crate::cache::Kind;
+use crate::disk::BulkReader;
 
 /// How much is read at once: one read of a device that gives 500 MB/s takes half a millisecond.
 const PIECE_BYTES: u32 = 256 << 10;
@@ -26,8 +27,9 @@ pub struct RawCursor {
     page_number: usize,
     page: Option<SharedBlock>,
     slot: usize,
-    /// A piece of the file and where it begins.
-    piece: (u64, Bytes),
+    /// Has a piece of the file that begins at `piece`.
+    reader: Option<BulkReader>,
+    piece: u64,
     block: Option<SharedBlock>,
     at: usize,
     /// Where the block's entries leave the range.
@@ -57,7 +59,8 @@ impl RawCursor {
             upper,
             page: None,
             slot: 0,
-            piece: (0, Bytes::new()),
+            reader: None,
+            piece: 0,
             block: None,
             at: 0,
             to: 0,
@@ -76,58 +79,19 @@ impl RawCursor {
         self.block.as_ref().map(|block| block.key(self.at))
     }
 
-    /// Goes on to the next version where that is in memory; otherwise returns `false`, and
-    /// [`RawCursor::load_next`] or [`RawCursor::load_next_blocking`] completes the step.
-    pub fn try_advance(&mut self) -> bool {
-        if self.block.is_some() && self.at + 1 < self.to {
-            self.at += 1;
-            return true;
-        }
-        self.ended && self.block.is_none()
-    }
-
-    /// Goes on to the next version, reading on the caller's thread where that is needed.
+    /// Goes on to the next version; reads on the caller's thread where that is needed.
     ///
     /// # Errors
     ///
     /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
     pub fn advance_blocking(&mut self) -> Result<()> {
-        if self.try_advance() { Ok(()) } else { self.load_next_blocking() }
-    }
-
-    /// Goes on to the next version, reading where that is needed.
-    ///
-    /// # Errors
-    ///
-    /// As [`RawCursor::advance_blocking`].
-    pub async fn advance(&mut self) -> Result<()> {
-        if self.try_advance() { Ok(()) } else { self.load_next().await }
-    }
-
-    /// Completes a step on the caller's thread.
-    ///
-    /// # Errors
-    ///
-    /// As [`RawCursor::advance_blocking`].
-    pub fn load_next_blocking(&mut self) -> Result<()> {
-        self.leave();
-        while let Some(need) = self.need()? {
-            let bytes = self.table.source.bytes(need.place)?;
-            self.supply(need, bytes.into())?;
+        if self.block.is_some() && self.at + 1 < self.to {
+            self.at += 1;
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// Completes a step.
-    ///
-    /// # Errors
-    ///
-    /// As [`RawCursor::advance_blocking`].
-    pub async fn load_next(&mut self) -> Result<()> {
         self.leave();
         while let Some(need) = self.need()? {
-            let bytes = self.table.source.read(need.place).await?;
-            self.supply(need, bytes)?;
+            self.supply(need)?;
         }
         Ok(())
     }
@@ -159,7 +123,7 @@ impl RawCursor {
                     let Some(bytes) = self.taken(place) else {
                         return Ok(Some(self.piece_from(index)));
                     };
-                    let block = self.table.decode(place.offset, &bytes, Kind::Data)?;
+                    let block = self.table.decode(place.offset, bytes, Kind::Data)?;
                     self.enter(block);
                 }
             }
@@ -167,10 +131,15 @@ impl RawCursor {
         Ok(None)
     }
 
-    fn supply(&mut self, need: Need, bytes: Bytes) -> Result<()> {
+    fn supply(&mut self, need: Need) -> Result<()> {
+        let source = &self.table.source;
         match need.kind {
-            Kind::Data => self.piece = (need.place.offset, bytes),
+            Kind::Data => {
+                source.piece(&mut self.reader, need.place)?;
+                self.piece = need.place.offset;
+            }
             Kind::Index => {
+                let bytes = source.bytes(need.place)?;
                 let page = self.table.decode(need.place.offset, &bytes, Kind::Index)?;
                 // Only in the first page can the range begin behind the first block.
                 self.slot = slot_of(&page, &self.lower, Timestamp::MAX);
@@ -200,13 +169,13 @@ impl RawCursor {
         self.upper.as_ref().is_some_and(|upper| **upper <= *index.key(self.slot))
     }
 
-    fn taken(&self, place: Place) -> Option<Bytes> {
-        let (at, piece) = &self.piece;
-        let from = usize::try_from(place.offset.checked_sub(*at)?).ok()?;
+    fn taken(&self, place: Place) -> Option<&[u8]> {
+        let piece = self.reader.as_ref()?.bytes();
+        let from = usize::try_from(place.offset.checked_sub(self.piece)?).ok()?;
         let to = from.checked_add(place.len as usize)?;
         // A piece that is short of what it was asked for lies at a file's torn end.
         (to <= piece.len() || (from == 0 && !piece.is_empty()))
-            .then(|| piece.slice(from..to.min(piece.len())))
+            .then(|| &piece[from..to.min(piece.len())])
     }
 
     /// The blocks from the slot on that are read together.

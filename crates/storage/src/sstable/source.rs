@@ -7,7 +7,7 @@ use carnet_base::{Error, ErrorKind, Result};
 
 use super::section::{self, Place};
 use super::{Wrong, file_name};
-use crate::disk::{Disk, During, File};
+use crate::disk::{self, BulkReader, Disk, During, File};
 
 /// An open file of a table.
 pub(super) struct Source {
@@ -64,6 +64,23 @@ impl Source {
         let read = self.file.read_at(&mut bytes, offset).during("read", &*self.disk, &self.name)?;
         bytes.truncate(read);
         Ok(bytes)
+    }
+
+    /// Reads a large stretch of the file, blocking, past the page cache where that can be.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the disk fails.
+    pub(super) fn piece(&self, reader: &mut Option<BulkReader>, place: Place) -> Result<()> {
+        let reader = match reader {
+            Some(reader) => reader,
+            None => {
+                let opened = BulkReader::open(&*self.disk, &self.name);
+                reader.insert(opened.during("open", &*self.disk, &self.name)?)
+            }
+        };
+        let place = disk::Place { offset: place.offset, len: place.len as usize };
+        reader.read(place).during("read", &*self.disk, &self.name)
     }
 
     /// Begins to read a stretch of the file.

@@ -44,7 +44,12 @@ impl RealFile {
 
 impl File for RealFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        fill(&self.file, buffer, offset)
+        match fill(&self.file, buffer, offset) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput && self.end_direct() => {
+                fill(&self.file, buffer, offset)
+            }
+            filled => filled,
+        }
     }
 
     fn read(self: Arc<Self>, offset: u64, len: usize) -> ReadFuture {

@@ -83,6 +83,14 @@ impl RealDisk {
         let file = options.open(self.directory.join(name))?;
         Ok(Arc::new(RealFile::new(file, Arc::clone(&self.reader))))
     }
+
+    /// Opens a file past the page cache.
+    #[cfg(target_os = "linux")]
+    fn open_direct(&self, name: &str, options: &mut OpenOptions) -> io::Result<Arc<dyn File>> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).map_err(io::Error::other)?;
+        self.open_file(name, options.custom_flags(direct))
+    }
 }
 
 impl fmt::Debug for RealDisk {
@@ -148,13 +156,19 @@ impl Disk for RealDisk {
 
     #[cfg(target_os = "linux")]
     fn create_bulk(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        use std::os::unix::fs::OpenOptionsExt;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
-        let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).map_err(io::Error::other)?;
-        match self.open_file(name, options.clone().custom_flags(direct)) {
+        match self.open_direct(name, &mut options) {
             // Not every file system has it.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.create(name),
+            opened => opened,
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open_bulk(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        match self.open_direct(name, OpenOptions::new().read(true)) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.open(name),
             opened => opened,
         }
     }

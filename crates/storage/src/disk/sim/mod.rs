@@ -305,11 +305,11 @@ impl Disk for SimDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.enter().atomically(Kind::Open, |state| {
-            let file = state.find(name)?;
-            Ok(Arc::new(SimFile { disk: self.clone(), name: name.to_owned(), file, bulk: false })
-                as _)
-        })
+        self.open_as(name, false)
+    }
+
+    fn open_bulk(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.open_as(name, true)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -365,11 +365,18 @@ struct SimFile {
     disk: SimDisk,
     name: String,
     file: usize,
-    /// Written past a page cache, which takes whole blocks only.
+    /// Written or read past a page cache, which takes whole blocks only.
     bulk: bool,
 }
 
 impl SimDisk {
+    fn open_as(&self, name: &str, bulk: bool) -> io::Result<Arc<dyn File>> {
+        self.enter().atomically(Kind::Open, |state| {
+            let file = state.find(name)?;
+            Ok(Arc::new(SimFile { disk: self.clone(), name: name.to_owned(), file, bulk }) as _)
+        })
+    }
+
     fn make(&self, name: &str, bulk: bool) -> io::Result<Arc<dyn File>> {
         self.enter().growing(Kind::Create, |state| {
             let file = state.files.len();
@@ -383,6 +390,14 @@ impl SimDisk {
 }
 
 impl SimFile {
+    /// Checks what is done past a page cache: places, lengths and memory are multiples of a block.
+    fn check(&self, bytes: &[u8], offset: u64) {
+        let aligned = offset.is_multiple_of(4096)
+            && bytes.len().is_multiple_of(4096)
+            && bytes.as_ptr().addr().is_multiple_of(4096);
+        assert!(aligned || !self.bulk, "{} bytes at {offset} of a bulk file", bytes.len());
+    }
+
     /// Writes all bytes, or where that fails some of the first.
     fn write(&self, state: &mut State, bytes: Vec<u8>, offset: u64) -> io::Result<()> {
         let offset = place(offset)?;
@@ -403,6 +418,7 @@ impl SimFile {
 
 impl File for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.check(buffer, offset);
         let bytes = self.disk.enter().read(self.file, offset, buffer.len())?;
         buffer[..bytes.len()].copy_from_slice(&bytes);
         Ok(bytes.len())
@@ -429,8 +445,7 @@ impl File for SimFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let aligned = offset.is_multiple_of(4096) && bytes.len().is_multiple_of(4096);
-        assert!(aligned || !self.bulk, "{} bytes at {offset} of a bulk file", bytes.len());
+        self.check(bytes, offset);
         self.write(&mut self.disk.enter(), bytes.to_vec(), offset)
     }
 
