@@ -9,9 +9,10 @@
 //! moves to the hot one only if it is asked for again; keys that were evicted lately are
 //! remembered, so that what comes back soon becomes hot at once. A scan passes through the cold
 //! queue: `a_scan_leaves_the_hot_set_in` runs one through ten times the budget, and at least 80 %
-//! of what was asked for before are still there. An index page does not pass through: it goes to the
-//! hot queue, because every block under it would cost a second read without it, and all index pages
-//! together take about a hundredth of the data.
+//! of what was asked for before are still there. An index page counts as asked for again by the read
+//! that brings it: it stays when the cold queue gives it up, because every block under it would cost a
+//! second read without it. All index pages take about two hundredths of what their blocks do, decoded;
+//! so a scan of fifty times the budget brings a budget of them, and then they displace what is hot.
 //!
 //! **Links.** What is in the cache is mostly found past it, by the link that the index holds
 //! (`sstable::links`). The cache counts two look-ups of a block between two considerations of its
@@ -172,9 +173,9 @@ impl Cache {
                 let block = read.await?;
                 // It fails where the file was forgotten meanwhile: then nobody wants it again.
                 let _ = guard.insert(block.clone());
-                if kind == Kind::Index {
-                    // It counts as asked for, which takes it from the cold queue to the hot one.
-                    self.blocks.get(&key);
+                // A page that is larger than the cold queue has gone by now: what comes back is hot.
+                if kind == Kind::Index && self.blocks.get(&key).is_none() {
+                    self.blocks.insert(key, block.clone());
                 }
                 Ok(block)
             }

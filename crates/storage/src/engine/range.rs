@@ -101,9 +101,9 @@ impl Engine {
         let how = Walk { read, reverse, cells_wanted, reads, ..Walk::default() };
         let mut merge = Merge::new(&self.core, bounds, &how);
         merge.page_bytes = limit.bytes.min(PAGE_BYTES_MAX);
-        let mut filling = Filling { read, ..Filling::default() };
+        let mut filling = Filling::new(read, limit);
         merge.begin().await?;
-        merge.fill(&mut filling, limit).await?;
+        merge.fill(&mut filling).await?;
         add(&self.core.counters.page_cells_hidden, filling.hidden);
         filling.finish(range, reverse)
     }
@@ -342,17 +342,17 @@ impl<'a> Merge<'a> {
     }
 
     /// Fills a page.
-    async fn fill(&mut self, page: &mut Filling, limit: PageLimit) -> Result<()> {
+    async fn fill(&mut self, page: &mut Filling) -> Result<()> {
         loop {
             while let Some(at) = self.leaving.pop() {
                 if !self.sources[at].try_advance() {
                     self.load_next(at).await?;
                 }
             }
-            if !self.take(page, limit)? {
+            if !self.take(page)? {
                 return Ok(());
             }
-            page.full = page.is_full(limit);
+            page.full = page.is_full();
             if page.full {
                 page.ended = !self.may_have_more();
                 return Ok(());
@@ -372,16 +372,13 @@ impl<'a> Merge<'a> {
 
     /// Takes the next cell from every source that has it, and where that is one table, what follows in
     /// its block up to the next cell of another source; false at the end.
-    fn take(&mut self, page: &mut Filling, limit: PageLimit) -> Result<bool> {
+    fn take(&mut self, page: &mut Filling) -> Result<bool> {
         let Self { sources, covers, reverse, leaving, .. } = self;
         let Some((first, rival)) = next(sources, *reverse, leaving) else { return Ok(false) };
         let known = leaving.iter().find_map(|at| sources[*at].version());
         let key = sources[first].peek_key().expect("it was chosen for its key");
         page.push(key, known.as_ref(), covers)?;
-        if page.cells.len() == 1 {
-            page.reserve(limit);
-        }
-        if leaving.len() > 1 {
+        if leaving.len() > 1 || page.is_full() {
             return Ok(true);
         }
         let (source, rival) = match rival {
@@ -396,7 +393,7 @@ impl<'a> Merge<'a> {
         run.cursor.take_more(|key, entry| {
             let is_next =
                 rival.is_none_or(|rival| if *reverse { key > rival } else { key < rival });
-            let takes = is_next && !page.is_full(limit);
+            let takes = is_next && !page.is_full();
             if takes {
                 page.push(key, entry.map(Known::of).as_ref(), covers)?;
             }
@@ -441,9 +438,10 @@ fn is_hidden(covers: &[Cover], read: Timestamp, key: &[u8], commit: Timestamp) -
 }
 
 /// A page that is being filled.
-#[derive(Default)]
 struct Filling {
+    /// The snapshot.
     read: Timestamp,
+    limit: PageLimit,
     cells: CellsBuilder,
     hidden: usize,
     /// The key of the last cell, returned or hidden.
@@ -453,16 +451,23 @@ struct Filling {
 }
 
 impl Filling {
+    fn new(read: Timestamp, limit: PageLimit) -> Self {
+        let (cells, last) = (CellsBuilder::default(), Vec::new());
+        Self { read, limit, cells, hidden: 0, last, full: false, ended: false }
+    }
+
     /// Tells whether the page takes no further cell.
-    fn is_full(&self, limit: PageLimit) -> bool {
-        self.cells.len() >= limit.cells.max(1)
-            || self.cells.bytes() >= limit.bytes
+    fn is_full(&self) -> bool {
+        self.cells.len() >= self.limit.cells.max(1)
+            || self.cells.bytes() >= self.limit.bytes
             || self.hidden >= HIDDEN_CELLS_MAX
     }
 
     /// Makes room for a page of cells as long as the first one, as far as that is little: otherwise
     /// what is there is copied again and again as the page grows.
-    fn reserve(&mut self, limit: PageLimit) {
+    #[cold]
+    fn reserve(&mut self) {
+        let limit = self.limit;
         let cells = limit.cells.saturating_sub(1).min(RESERVED_CELLS_MAX);
         let bytes = cells.saturating_mul(self.cells.bytes());
         self.cells.reserve(cells, bytes.min(limit.bytes).min(RESERVED_BYTES_MAX));
@@ -478,6 +483,9 @@ impl Filling {
             {
                 self.cells.push(&CellRef { key: CellKeyRef::new(key)?, start, commit, payload });
                 self.last.clear();
+                if self.cells.len() == 1 {
+                    self.reserve();
+                }
             }
             _ => {
                 self.hidden += 1;

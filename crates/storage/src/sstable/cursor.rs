@@ -36,9 +36,6 @@ use crate::cache::Kind;
 /// A walk that wants fewer cells of a table does not ask memory for whole blocks.
 const FEW_CELLS: usize = 8;
 
-/// What an entry of a decoded block takes beside its key and its payload.
-const ENTRY_BYTES: usize = 40;
-
 /// The range of a walk and how it goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walk {
@@ -75,7 +72,8 @@ pub struct TableCursor {
     shown: Option<usize>,
     state: State,
     ahead: Ahead,
-    /// Where the next block lies, of which a part is asked for with each key.
+    /// Where the next block lies, of which a part is asked for with each key that is
+    /// [taken](TableCursor::take_more).
     next: Stretch,
 }
 
@@ -215,7 +213,8 @@ impl TableCursor {
                 return Ok(());
             }
             (self.group, self.shown) = (next, shown);
-            self.next.ask(ENTRY_BYTES + newest.key.len() + newest.payload.map_or(0, <[u8]>::len));
+            let rest = newest.key.len() + newest.payload.map_or(0, <[u8]>::len);
+            self.next.ask(Block::room_of(1, rest));
         }
     }
 
@@ -299,7 +298,8 @@ impl TableCursor {
             _ => len,
         };
         self.ahead.pass(self.to.saturating_sub(self.from));
-        self.next = self.next_in_memory();
+        let goes_on = if reverse { self.from == 0 } else { self.to == len };
+        self.next = if goes_on { self.next_in_memory() } else { Stretch::default() };
         self.continues = self.separator().is_some_and(Separator::goes_on);
         let (mut from, mut to) = (self.from, self.to);
         if handed && reverse {
@@ -328,7 +328,7 @@ impl TableCursor {
             (Some(page), Some(slot))
                 if self.walk.cells_wanted.is_none_or(|cells| passed < cells as u64) =>
             {
-                Named::block(page, slot).memory()
+                Named::block(page, slot).stretch()
             }
             _ => Stretch::default(),
         }

@@ -114,7 +114,7 @@ impl SharedBlock {
 impl Block {
     /// Returns how much room so many entries take that have so many bytes of keys, expiries and
     /// payloads.
-    pub(super) const fn room_of(count: usize, rest: usize) -> usize {
+    pub(in crate::sstable) const fn room_of(count: usize, rest: usize) -> usize {
         count.saturating_mul(HEAD_BYTES + PLACE_BYTES + RECORD_BYTES).saturating_add(rest)
     }
 
