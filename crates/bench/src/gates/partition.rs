@@ -1,8 +1,8 @@
 //! A wide partition: how often a point read goes to disk, and what a page costs.
 //!
 //! Reads are counted by the engine, after it was opened again with a cache of a tenth of the data.
-//! *Cold*: the first read in some stretch of the partition. *Hot*: after the index was walked once,
-//! by a read in every index page. *Pages* are timed from the device: the operating system's page cache
+//! *Cold*: the first read in some stretch of the partition. *Hot*: after the partition was walked
+//! once, page by page. *Pages* are timed from the device: the operating system's page cache
 //! is emptied of the tables before each, or a partition of 10 MB would come out of memory and be compared
 //! with one that does not.
 
@@ -26,15 +26,16 @@ const VALUE_BYTES: usize = 1024;
 /// Rows in one append.
 const BATCH: u64 = 64;
 /// Rows of a page.
-const PAGE_ROWS: usize = 100;
+const PAGE_ROWS: u64 = 100;
 /// Fewer rows than lie under an index page.
-const WARM_STEP: u64 = 64;
+const INDEX_ROWS: u64 = 64;
 
 /// The program's settings.
 #[derive(Args)]
 pub(crate) struct Partition {
     /// Rows of 1 KiB: 10,000 are 10 MB, 10,000,000 are 10 GB.
     #[arg(long, value_delimiter = ',', default_values_t = [10_000, 1_000_000])]
+    #[arg(value_parser = clap::value_parser!(u64).range(1_000..))]
     rows: Vec<u64>,
     /// Point reads that are counted, of each kind.
     #[arg(long, default_value_t = 2_000)]
@@ -161,12 +162,12 @@ impl Wide {
     fn count(&self, gets: u64) -> Result<Counted> {
         let mut counted = Counted::default();
         let mut rng = SeededRng::new(1);
-        let stretch = (self.rows / gets).max(2 * WARM_STEP);
+        let stretch = (self.rows / gets).max(2 * INDEX_ROWS);
         for first in (0..self.rows.saturating_sub(stretch)).step_by(2 * usize_of(stretch)) {
             add(&mut counted.cold, self.get(first + rng.below(stretch))?);
         }
-        for row in (0..self.rows).step_by(usize_of(WARM_STEP)) {
-            self.get(row)?;
+        for first in (0..self.rows).step_by(usize_of(PAGE_ROWS)) {
+            self.page(first.min(self.rows - PAGE_ROWS), false)?;
         }
         for _ in 0..gets {
             add(&mut counted.hot, self.get(rng.below(self.rows))?);
@@ -193,21 +194,21 @@ impl Wide {
         let mut taken = [Pages::default(), Pages::default()];
         let mut rng = SeededRng::new(2);
         for pass in 0..passes.max(1) {
-            for at in [pass % 2, 1 - pass % 2] {
+            for way in [pass % 2, 1 - pass % 2] {
                 let before = self.read();
                 let mut spent = [Duration::ZERO; 2];
                 for _ in 0..pages {
-                    let from = rng.below(self.rows - 2 * PAGE_ROWS as u64);
+                    let at = PAGE_ROWS + rng.below(self.rows - 2 * PAGE_ROWS);
                     self.files.leave_memory()?;
                     let now = || (SystemClock.now(), processor_time());
                     let began = now();
-                    self.page(from, at == 1)?;
+                    self.page(at, way == 1)?;
                     let ended = now();
                     spent[0] += ended.0.since(began.0);
                     spent[1] += ended.1.saturating_sub(began.1);
                 }
                 let after = self.read();
-                taken[at].add(spent, [after.0 - before.0, after.1 - before.1], pages);
+                taken[way].add(spent, [after.0 - before.0, after.1 - before.1], pages);
             }
         }
         let [forward, reversed] = taken.map(Pages::medians);
@@ -229,17 +230,17 @@ impl Wide {
         (metrics.block_reads, metrics.block_reads_ahead)
     }
 
-    /// Reads the page that begins, or ends, `PAGE_ROWS` behind a place; returns its bytes.
-    fn page(&self, from: u64, reverse: bool) -> Result<usize> {
-        let bound = Bytes::copy_from_slice(&(from + PAGE_ROWS as u64).to_be_bytes());
+    /// Reads the page that begins at a row, or ends before it; returns its bytes.
+    fn page(&self, at: u64, reverse: bool) -> Result<usize> {
+        let bound = Bytes::copy_from_slice(&at.to_be_bytes());
         let (lower, upper) = match reverse {
             true => (Bound::Unbounded, Bound::Excluded(bound)),
             false => (Bound::Included(bound), Bound::Unbounded),
         };
         let range = KeyRange::clustering(TABLE, &partition(), lower, upper);
-        let limit = PageLimit { cells: PAGE_ROWS, bytes: 1 << 20 };
+        let limit = PageLimit { cells: usize_of(PAGE_ROWS), bytes: 1 << 20 };
         let page = block_on(self.engine.range(&range, self.engine.published(), reverse, limit))?;
-        assert_eq!(page.cells.len(), PAGE_ROWS, "a page is full");
+        assert_eq!(page.cells.len() as u64, PAGE_ROWS, "a page is full");
         let payloads = page.cells.iter().filter_map(|(_, version)| version.payload.as_ref());
         Ok(payloads.map(Bytes::len).sum())
     }
@@ -269,7 +270,7 @@ mod tests {
         assert!(cold.len() <= 4 && cold[2..].iter().sum::<u64>() > 0, "{cold:?}");
         assert!(hot.len() <= 2 && hot[1] > 100, "{hot:?}");
         for reverse in [false, true] {
-            assert_eq!(wide.page(1_000, reverse).unwrap(), PAGE_ROWS * VALUE_BYTES);
+            assert_eq!(wide.page(1_000, reverse).unwrap(), usize_of(PAGE_ROWS) * VALUE_BYTES);
         }
     }
 }
