@@ -65,7 +65,7 @@ pub use bytes::BytesMut;
 pub use carnet_base as base;
 pub use carnet_base::{
     Bytes, CellKey, DataType, Encoding, Error, ErrorKind, KeyRange, PartitionKey, Result,
-    Timestamp, Uuid, Value, WallTime, block_on,
+    Timestamp, Token, Uuid, Value, WallTime, block_on,
 };
 pub use carnet_storage as storage;
 pub use carnet_store::{Outcome, PageLimit};

@@ -5,10 +5,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use carnet::base::{Rng, SeededRng};
+use carnet::base::key::{self, Order};
+use carnet::base::row::{Marker, RowImage};
+use carnet::base::{Rng, SeededRng, partition};
 use carnet::storage::disk::sim::SimDisk;
-use carnet::table::RawRows;
-use carnet::{Bytes, Db, RawTable, SyncTx};
+use carnet::table::{RawRows, Rows};
+use carnet::{
+    Bytes, BytesMut, CellKey, Db, ErrorKind, Key, RawTable, SyncTx, Table, Token, Value, block_on,
+    catalog,
+};
 
 type Expected = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -123,5 +128,157 @@ fn a_range_that_was_lent_is_checked_for_phantoms() {
         db.transact(|tx| table.put(tx, other, "2")).unwrap();
         table.put(&tx, "y", "3").unwrap();
         assert_eq!(tx.commit().is_err(), conflicts, "{other}");
+    }
+}
+
+carnet::record! {
+    #[derive(Clone, Debug, PartialEq)]
+    struct Reading {
+        note: Option<String>,
+        value: i64,
+    }
+}
+
+type Readings = Table<Key<(i64,), (i64,)>, Reading>;
+type Place = (Token, i64, i64);
+
+const SENSORS: u64 = 12;
+
+/// Writes a few readings, and cells that are none: of static columns, and of rows without anything.
+fn record(
+    rng: &mut SeededRng,
+    (db, table): (&Db, &Readings),
+    tx: &SyncTx,
+    expected: &mut BTreeMap<Place, Reading>,
+) {
+    let snapshot = block_on(db.snapshot_async()).unwrap();
+    let schema = block_on(catalog::table(&snapshot, "main", "t")).unwrap().unwrap();
+    let mut image = RowImage::new(schema.version);
+    let put = |sensor, clustering: Bytes, image: &RowImage| {
+        let partition = partition::encode(&[Value::Bigint(sensor)]).unwrap();
+        let cell = CellKey::new(schema.id, &partition, clustering);
+        tx.as_async().put_cell(cell, image.encode()).unwrap();
+    };
+    let below = |rng: &mut SeededRng, bound| i64::from_ne_bytes(rng.below(bound).to_ne_bytes());
+    for _ in 0..rng.below(30) {
+        let (sensor, time) = (below(rng, SENSORS), below(rng, 5) - 2);
+        let key = Key((sensor,), (time,));
+        let place = (table.token(&key.0).unwrap(), sensor, time);
+        match rng.below(10) {
+            0 => {
+                table.delete(tx, &key).unwrap();
+                expected.remove(&place);
+                continue;
+            }
+            1 => {
+                let mut clustering = BytesMut::new();
+                key::encode_into(&mut clustering, &[Value::Bigint(time)], &[Order::Asc]).unwrap();
+                image.marker = None;
+                put(sensor, clustering.freeze(), &image);
+                expected.remove(&place);
+                continue;
+            }
+            2 => {
+                image.marker = Some(Marker::default());
+                put(sensor, Bytes::new(), &image);
+            }
+            _ => {}
+        }
+        let note = rng.chance(500).then(|| "x".repeat(usize::try_from(rng.below(99)).unwrap()));
+        let reading = Reading { note, value: time * 1000 + sensor };
+        table.put(tx, &key, &reading).unwrap();
+        expected.insert(place, reading);
+    }
+}
+
+/// Reads rows by turns of iterator, lent rows and pages.
+macro_rules! mixed_rows {
+    ($rng:expr, $table:expr, $rows:expr) => {{
+        let (rng, table): (&mut SeededRng, &Readings) = ($rng, $table);
+        let mut rows: Rows<_, Key<(i64,), (i64,)>, Reading> = $rows;
+        let mut found: Vec<(Place, Reading)> = Vec::new();
+        let mut see = |key: Key<(i64,), (i64,)>, reading| {
+            found.push(((table.token(&key.0).unwrap(), key.0.0, key.1.0), reading));
+        };
+        loop {
+            match rng.below(3) {
+                0 => {
+                    let Some(row) = rows.next() else { break };
+                    let (key, reading) = row.unwrap();
+                    see(key, reading);
+                }
+                1 => {
+                    let Some(row) = rows.next_lent() else { break };
+                    let row = row.unwrap();
+                    let (key, reading) = (row.key().unwrap(), row.record().unwrap());
+                    assert_eq!(row.partition_key(), key.0.0.to_be_bytes());
+                    assert_eq!(
+                        row.column("value").unwrap(),
+                        Some(&reading.value.to_be_bytes()[..])
+                    );
+                    let note = row.column("note").unwrap();
+                    assert_eq!(note, reading.note.as_ref().map(|note| note.as_bytes()));
+                    assert_eq!(row.column("none").unwrap_err().kind(), ErrorKind::Invalid);
+                    see(key, reading);
+                }
+                _ => {
+                    let page = rows.next_page().unwrap();
+                    if page.is_empty() {
+                        break;
+                    }
+                    page.into_iter().for_each(|(key, reading)| see(key, reading));
+                }
+            }
+        }
+        assert!(rows.next().is_none() && rows.next_lent().is_none(), "the end is the end");
+        found
+    }};
+}
+
+#[test]
+fn every_way_to_read_rows_finds_the_same() {
+    for seed in 0..200 {
+        let rng = &mut SeededRng::new(seed);
+        let db = match rng.chance(500) {
+            true => Db::builder().in_memory(),
+            false => Db::builder().open_on(Arc::new(SimDisk::new(seed))).unwrap(),
+        };
+        let table: Readings = db.table("t").unwrap();
+        let mut expected = BTreeMap::new();
+        for _ in 0..rng.below(6) {
+            let tx = db.begin().unwrap();
+            record(rng, (&db, &table), &tx, &mut expected);
+            tx.commit().unwrap();
+            if rng.chance(300) {
+                db.flush().unwrap();
+            }
+        }
+        let bound = |rng: &mut SeededRng| {
+            table.token(&(i64::from_ne_bytes(rng.below(SENSORS).to_ne_bytes()),)).unwrap()
+        };
+        let (one, other) = (bound(rng), bound(rng));
+        let tokens = one.min(other)..one.max(other);
+        let (page, reverse) = (1 + usize::try_from(rng.below(8)).unwrap(), rng.chance(500));
+        let in_range = |expected: &BTreeMap<Place, Reading>| {
+            let rows = expected.iter().filter(|((token, ..), _)| tokens.contains(token));
+            let mut rows: Vec<_> = rows.map(|(place, row)| (*place, row.clone())).collect();
+            if reverse {
+                rows.reverse();
+            }
+            rows
+        };
+        let snapshot = db.snapshot().unwrap();
+        let rows = table.scan_tokens(&snapshot, tokens.clone()).page(page);
+        let rows = if reverse { rows.rev() } else { rows };
+        assert_eq!(mixed_rows!(rng, &table, rows), in_range(&expected), "seed {seed}");
+        assert_eq!(table.scan(&snapshot).count(), expected.len(), "seed {seed}");
+
+        let tx = db.begin().unwrap();
+        if rng.chance(500) {
+            record(rng, (&db, &table), &tx, &mut expected);
+        }
+        let rows = table.scan_tokens(&tx, tokens.clone()).page(page);
+        let rows = if reverse { rows.rev() } else { rows };
+        assert_eq!(mixed_rows!(rng, &table, rows), in_range(&expected), "seed {seed}, own writes");
     }
 }

@@ -3,13 +3,8 @@
 
 use std::ops::Bound;
 
-use anyhow::{Context, Result};
-use carnet::base::row::RowImage;
-use carnet::base::{ColumnId, KeyRange, TableId, Token, partition};
-use carnet::{
-    CellKey, Db, ErrorKind, Isolation, Key as RowKey, PageLimit, RawTable, SyncTx, Table, Value,
-    block_on,
-};
+use anyhow::Result;
+use carnet::{Db, ErrorKind, Isolation, Key as RowKey, RawTable, SyncTx, Table};
 
 use crate::data::{Key, Row, Seen};
 use crate::engine::{
@@ -32,7 +27,7 @@ struct Carnet {
 }
 
 enum Layout {
-    Hashed { table: Hashed, id: TableId, column: ColumnId },
+    Hashed(Hashed),
     Raw(RawTable),
 }
 
@@ -40,19 +35,10 @@ enum Layout {
 pub(crate) fn open(setup: &Setup, isolation: Isolation) -> Result<Box<dyn Store>> {
     let db = settings::carnet(setup, isolation).open(setup.dir.join("data"))?;
     let table = match setup.shape {
-        Shape::Hashed => hashed(&db)?,
+        Shape::Hashed => Layout::Hashed(db.table("peers.bench")?),
         Shape::Raw | Shape::Ordered => Layout::Raw(db.raw("peers.bench")?),
     };
     Ok(Box::new(Carnet { db, table }))
-}
-
-fn hashed(db: &Db) -> Result<Layout> {
-    let table = db.table("peers.bench")?;
-    let snapshot = db.snapshot()?;
-    let schema = block_on(carnet::catalog::table(snapshot.as_async(), "peers", "bench"))?
-        .context("the table was just made")?;
-    let column = schema.regular().next().context("the table has a column")?.id;
-    Ok(Layout::Hashed { table, id: schema.id, column })
 }
 
 impl Store for Carnet {
@@ -70,7 +56,7 @@ impl Store for Carnet {
 macro_rules! get {
     ($table:expr, $handle:expr, $key:expr, $seen:expr) => {
         match $table {
-            Layout::Hashed { table, .. } => {
+            Layout::Hashed(table) => {
                 let row = table.get($handle, &RowKey(($key.to_vec(),), ()))?;
                 $seen.found($key, row.as_ref().map(|row| &row.value[..]));
             }
@@ -88,7 +74,7 @@ impl Session for CarnetSession<'_> {
         let put = |tx: &SyncTx| {
             for row in rows {
                 match &self.store.table {
-                    Layout::Hashed { table, .. } => {
+                    Layout::Hashed(table) => {
                         let value = Blob { value: row.value.to_vec() };
                         table.put(tx, &RowKey((row.key.to_vec(),), ()), &value)?;
                     }
@@ -103,7 +89,7 @@ impl Session for CarnetSession<'_> {
     fn update(&mut self, keys: ReadAndPut<'_>, change: &mut Change<'_>) -> Result<Outcome> {
         let tx = self.store.db.begin()?;
         match &self.store.table {
-            Layout::Hashed { table, .. } => {
+            Layout::Hashed(table) => {
                 let row = table.get(&tx, &RowKey((keys.read.to_vec(),), ()))?;
                 let value = change(row.as_ref().map(|row| &row.value[..])).to_vec();
                 table.put(&tx, &RowKey((keys.put.to_vec(),), ()), &Blob { value })?;
@@ -152,9 +138,21 @@ impl Snapshot for CarnetSnapshot<'_> {
         seen: &mut Seen,
     ) -> Result<()> {
         match self.table {
-            Layout::Hashed { id, column, .. } => {
-                let from = partition::encode(&[Value::Blob(from.to_vec().into())])?.token();
-                self.scan_tokens(*id, *column, from, direction, rows, seen)
+            // In the order of tokens, which is the only one it has.
+            Layout::Hashed(table) => {
+                let from = table.token(&(from.to_vec(),))?;
+                let bounds = match direction {
+                    Direction::Forward => (Bound::Included(from), Bound::Unbounded),
+                    Direction::Reversed => (Bound::Unbounded, Bound::Included(from)),
+                };
+                let lent = table.scan_tokens(&self.snapshot, bounds).page(rows);
+                let mut lent = if direction == Direction::Reversed { lent.rev() } else { lent };
+                for _ in 0..rows {
+                    let Some(row) = lent.next_lent() else { break };
+                    let row = row?;
+                    seen.row(row.partition_key(), row.column("value")?.unwrap_or_default());
+                }
+                Ok(())
             }
             Layout::Raw(table) => {
                 let bounds = match direction {
@@ -172,37 +170,4 @@ impl Snapshot for CarnetSnapshot<'_> {
             }
         }
     }
-}
-
-impl CarnetSnapshot<'_> {
-    /// Reads rows of a hashed table in the order of tokens, which is the only one it has. The
-    /// façade's `Table` has no range of tokens, so this goes one step below it, and decodes rows
-    /// as it does.
-    fn scan_tokens(
-        &self,
-        table: TableId,
-        column: ColumnId,
-        from: Token,
-        direction: Direction,
-        rows: usize,
-        seen: &mut Seen,
-    ) -> Result<()> {
-        let (lower, upper) = match direction {
-            Direction::Forward => (Bound::Included(from), Bound::Unbounded),
-            Direction::Reversed => (Bound::Unbounded, Bound::Included(from)),
-        };
-        let range = KeyRange::tokens(table, lower, upper);
-        let reverse = direction == Direction::Reversed;
-        let read = self.snapshot.as_async().range_cells(&range, reverse, PageLimit::cells(rows));
-        for (cell, entry) in block_on(read)?.cells {
-            let image = RowImage::decode(&entry.payload)?;
-            seen.row(partition_key(&cell), image.value(column).map_or(&[], |value| &value[..]));
-        }
-        Ok(())
-    }
-}
-
-fn partition_key(cell: &CellKey) -> &[u8] {
-    // What all cells of a partition share, behind table, token and length.
-    &cell.partition_prefix()[14..]
 }

@@ -1,7 +1,7 @@
 //! Keys of typed tables.
 
 use bytes::{BufMut, BytesMut};
-use carnet_base::{DataType, Error, Result, Value};
+use carnet_base::{DataType, Error, Result, Value, partition};
 
 use super::scalar::Scalar;
 
@@ -30,6 +30,15 @@ pub trait KeyTuple: Sized + Send {
     ///
     /// `Invalid` when they are of other types or another number.
     fn from_values(values: Vec<Value>) -> Result<Self>;
+
+    /// Takes them from a partition key that [`KeyTuple::put_partition`] appended.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` where the bytes are none.
+    fn take_partition(key: &[u8]) -> Result<Self> {
+        Self::from_values(partition::decode(Self::TYPES, key)?)
+    }
 }
 
 /// Appends one of several components of a partition key. One that is too long makes the key too
@@ -62,6 +71,14 @@ macro_rules! key_tuple {
                 } else {
                     $(put_component(out, $name);)*
                 }
+            }
+
+            fn take_partition(key: &[u8]) -> Result<Self> {
+                // The only part is the key as it is.
+                if let [_] = Self::TYPES && !key.is_empty() {
+                    return Ok(($($name::take(key)?,)*));
+                }
+                Self::from_values(partition::decode(Self::TYPES, key)?)
             }
 
             #[allow(unused_variables, unused_mut, reason = "the empty tuple takes nothing")]
@@ -111,23 +128,38 @@ impl<P: KeyTuple + 'static, C: KeyTuple + 'static> TableKey for Key<P, C> {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::partition;
+    use std::fmt::Debug;
+
+    use carnet_base::{ErrorKind, partition};
 
     use super::*;
 
-    fn same<K: KeyTuple>(key: &K) {
+    fn same<K: KeyTuple + PartialEq + Debug>(key: &K) {
         let mut out = BytesMut::new();
         key.put_partition(&mut out);
         let encoded = partition::encode(&key.to_values()).unwrap();
         assert_eq!(&out[..], &encoded.bytes()[..]);
+        assert_eq!(K::take_partition(&out).unwrap(), *key);
     }
 
     #[test]
-    fn a_partition_key_is_put_as_its_values_are_encoded() {
+    fn a_partition_key_is_put_as_its_values_are_encoded_and_taken_again() {
         same(&(7_i32,));
         same(&("text".to_owned(),));
         same(&(vec![0_u8, 255],));
         same(&(-1_i64, String::new()));
         same(&(1.5_f64, vec![1_u8; 300], true));
+    }
+
+    #[test]
+    fn what_is_no_partition_key_is_not_taken() {
+        for key in [&b""[..], &[0; 3], &[0; 5]] {
+            let error = <(i32,)>::take_partition(key).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupted, "{key:?}");
+        }
+        let error = <(String,)>::take_partition(&[0xFF]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupted);
+        assert_eq!(<(Vec<u8>,)>::take_partition(b"").unwrap_err().kind(), ErrorKind::Corrupted);
+        assert_eq!(<(i32, i32)>::take_partition(&[0; 4]).unwrap_err().kind(), ErrorKind::Corrupted);
     }
 }

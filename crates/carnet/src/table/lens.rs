@@ -30,6 +30,13 @@ struct Held<T> {
 /// A view that is being used.
 pub(super) struct View<T>(Guard<Option<Arc<Held<T>>>>);
 
+impl<T> View<T> {
+    /// Makes it one that may be kept: a thread borrows but few without counting.
+    pub(super) fn kept(self) -> Self {
+        Self(Guard::from_inner(Guard::into_inner(self.0)))
+    }
+}
+
 impl<T> Deref for View<T> {
     type Target = T;
 

@@ -3,6 +3,7 @@
 //! A [`Table`] maps a Rust type to the columns of a catalogue table, so that CQL sees the same
 //! rows; a [`RawTable`] is ordered byte keys in one partition.
 
+mod fetched;
 mod key;
 mod lens;
 mod raw;
@@ -14,7 +15,7 @@ mod typed;
 pub use key::{Key, KeyTuple, TableKey};
 pub use raw::{RawRows, RawTable};
 pub use record::{Field, Record};
-pub use rows::{Resume, Rows};
+pub use rows::{LentRow, Resume, Rows};
 pub use scalar::Scalar;
 pub use typed::Table;
 

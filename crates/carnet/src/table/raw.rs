@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use carnet_base::key::prefix_range;
 use carnet_base::{
-    Bytes, CellBuilder, CellKey, Cells, Error, KeyRange, PartitionKey, Result, TableId, Token,
-    block_on, block_on_one,
+    Bytes, CellBuilder, CellKey, Error, KeyRange, PartitionKey, Result, TableId, Token, block_on,
+    block_on_one,
 };
 use carnet_store::PageLimit;
-use carnet_txn::Entry;
 
+use super::fetched::Fetched;
 use super::lens::Lens;
 use super::split_name;
 use super::typed::ensure;
@@ -217,42 +217,6 @@ pub struct RawRows<H> {
     handed: usize,
 }
 
-/// A page.
-enum Fetched {
-    Lent(Cells),
-    Shared(Vec<(CellKey, Entry)>),
-}
-
-impl Fetched {
-    fn len(&self) -> usize {
-        match self {
-            Self::Lent(cells) => cells.len(),
-            Self::Shared(cells) => cells.len(),
-        }
-    }
-
-    fn lend(&self, at: usize) -> Option<(&[u8], &[u8])> {
-        match self {
-            Self::Lent(cells) => cells.get(at).map(|cell| (cell.key.clustering(), cell.payload)),
-            Self::Shared(cells) => {
-                cells.get(at).map(|(key, entry)| (key.clustering(), &entry.payload[..]))
-            }
-        }
-    }
-
-    fn share(&self, at: usize) -> Option<(Bytes, Bytes)> {
-        match self {
-            Self::Lent(cells) => {
-                let (key, version) = cells.share(at)?;
-                Some((key.into_clustering_bytes(), version.payload?))
-            }
-            Self::Shared(cells) => {
-                cells.get(at).map(|(key, entry)| (key.clustering_bytes(), entry.payload.clone()))
-            }
-        }
-    }
-}
-
 enum Progress {
     Start((Bound<Bytes>, Bound<Bytes>)),
     Rest(KeyRange),
@@ -267,7 +231,7 @@ impl<H: Handle> RawRows<H> {
             progress: Progress::Start(bounds),
             reverse: false,
             page_cells: DEFAULT_PAGE_CELLS,
-            fetched: Fetched::Shared(Vec::new()),
+            fetched: Fetched::default(),
             handed: 0,
         }
     }
@@ -296,7 +260,7 @@ impl<H: Handle> RawRows<H> {
         H::run(async move {
             self.fetch().await?;
             let from = std::mem::replace(&mut self.handed, self.fetched.len());
-            Ok((from..self.handed).filter_map(|at| self.fetched.share(at)).collect())
+            Ok((from..self.handed).filter_map(|at| share(&self.fetched, at)).collect())
         })
     }
 
@@ -311,18 +275,12 @@ impl<H: Handle> RawRows<H> {
                 }
                 Progress::Rest(rest) => rest.clone(),
                 Progress::End => {
-                    (self.fetched, self.handed) = (Fetched::Shared(Vec::new()), 0);
+                    (self.fetched, self.handed) = (Fetched::default(), 0);
                     break;
                 }
             };
             let limit = PageLimit::cells(self.page_cells);
-            let (fetched, resume) = match tx.page(&range, self.reverse, limit).await? {
-                Some(page) => (Fetched::Lent(page.cells), page.resume),
-                None => {
-                    let page = tx.range_cells(&range, self.reverse, limit).await?;
-                    (Fetched::Shared(page.cells), page.resume)
-                }
-            };
+            let (fetched, resume) = Fetched::read(tx, &range, self.reverse, limit).await?;
             self.progress = resume.map_or(Progress::End, Progress::Rest);
             (self.fetched, self.handed) = (fetched, 0);
         }
@@ -346,12 +304,26 @@ impl<H: Handle> RawRows<H> {
 
     fn next_cell(&mut self) -> Option<Result<(Bytes, Bytes)>> {
         let at = self.advance()?;
-        at.map(|at| self.fetched.share(at)).transpose()
+        at.map(|at| share(&self.fetched, at)).transpose()
     }
 
     fn lend_cell(&mut self) -> Option<Result<(&[u8], &[u8])>> {
         let at = self.advance()?;
-        at.map(|at| self.fetched.lend(at)).transpose()
+        let lend = |at| self.fetched.lend(at).map(|(key, value)| (key.clustering(), value));
+        at.map(lend).transpose()
+    }
+}
+
+/// A cell's key and bytes, which share the page's memory.
+fn share(fetched: &Fetched, at: usize) -> Option<(Bytes, Bytes)> {
+    match fetched {
+        Fetched::Lent(cells) => {
+            let (key, version) = cells.share(at)?;
+            Some((key.into_clustering_bytes(), version.payload?))
+        }
+        Fetched::Shared(cells) => {
+            cells.get(at).map(|(key, entry)| (key.clustering_bytes(), entry.payload.clone()))
+        }
     }
 }
 

@@ -1,14 +1,18 @@
 //! Rows of a range, read page by page.
 
-use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::slice;
 
-use carnet_base::{KeyRange, Result, block_on_one};
+use carnet_base::row::{RowColumns, RowReader};
+use carnet_base::{Bytes, CellKeyRef, KeyRange, Result, block_on_one};
 use carnet_store::PageLimit;
 
+use super::fetched::Fetched;
 use super::key::TableKey;
+use super::lens::View;
 use super::record::Record;
-use super::typed::{Span, Table};
-use crate::tx::{Handle, Snapshot, SyncTx};
+use super::typed::{Mapping, Span, Table};
+use crate::tx::{Handle, Snapshot, SyncTx, Tx};
 
 /// Rows in one read to the store, unless told otherwise.
 const DEFAULT_PAGE_ROWS: usize = 100;
@@ -21,7 +25,7 @@ pub struct Resume(KeyRange);
 
 /// The rows of a range, fetched a page at a time.
 ///
-/// With a [`SyncTx`] or a [`Snapshot`] it is an iterator. With a [`Tx`](crate::Tx), call
+/// With a [`SyncTx`] or a [`Snapshot`] it is an iterator. With a [`Tx`], call
 /// [`Rows::next_page`].
 #[must_use = "nothing is read before the first page is asked for"]
 pub struct Rows<H, K: TableKey, V> {
@@ -30,13 +34,122 @@ pub struct Rows<H, K: TableKey, V> {
     progress: Progress,
     reverse: bool,
     page_rows: usize,
-    buffer: VecDeque<(K, V)>,
+    /// The page that rows are handed out of; the progress lies behind it.
+    page: Option<Page>,
 }
 
 enum Progress {
     Start(Span),
     Rest(KeyRange),
     End,
+}
+
+/// Cells that were fetched, of which some were looked at.
+struct Page {
+    mapping: View<Mapping>,
+    cells: Fetched,
+    next: usize,
+}
+
+/// A row on loan. It is decoded as far as it is asked for.
+pub struct LentRow<'a, K, V> {
+    mapping: &'a Mapping,
+    cell: CellKeyRef<'a>,
+    payload: &'a [u8],
+    row: RowReader<'a>,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<'a, K: TableKey, V: Record> LentRow<'a, K, V> {
+    /// Reads the key.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` where what is stored is none.
+    pub fn key(&self) -> Result<K> {
+        self.mapping.key(self.cell)
+    }
+
+    /// Reads the record.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::take_columns`].
+    pub fn record(&self) -> Result<V> {
+        self.mapping.record(self.row.clone(), || Bytes::copy_from_slice(self.payload))
+    }
+
+    /// Returns the partition key as Cassandra serializes it: the bytes of its only column, or each
+    /// column's behind two bytes of length, with a zero byte at its end.
+    #[must_use]
+    pub fn partition_key(&self) -> &'a [u8] {
+        self.cell.partition()
+    }
+
+    /// Returns the value of a column of the record as Cassandra serializes it; `None` is null.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where the record has no column of that name; `Corrupted` where what is stored is
+    /// no row.
+    pub fn column(&self, name: &str) -> Result<Option<&'a [u8]>> {
+        let id = self.mapping.column::<V>(name)?;
+        RowColumns::new(self.row.clone(), slice::from_ref(id)).take()
+    }
+}
+
+impl Page {
+    /// Reads the next page of a range, unless that has ended; says how it goes on behind it.
+    async fn read<K: TableKey, V: Record>(
+        tx: &Tx,
+        table: &Table<K, V>,
+        progress: &Progress,
+        reverse: bool,
+        rows: usize,
+    ) -> Result<Option<(Self, Progress)>> {
+        if let Progress::End = progress {
+            return Ok(None);
+        }
+        let mapping = table.mapping(tx).await?.kept();
+        let range = match progress {
+            Progress::Start(span) => mapping.range(span)?,
+            Progress::Rest(rest) => rest.clone(),
+            Progress::End => return Ok(None),
+        };
+        let (cells, rest) = Fetched::read(tx, &range, reverse, PageLimit::cells(rows)).await?;
+        let progress = rest.map_or(Progress::End, Progress::Rest);
+        Ok(Some((Self { mapping, cells, next: 0 }, progress)))
+    }
+
+    /// Lends the row in a cell, if there is one.
+    fn lend<K, V>(&self, at: usize) -> Result<Option<LentRow<'_, K, V>>> {
+        let Some((cell, payload)) = self.cells.lend(at) else { return Ok(None) };
+        let row = self.mapping.row(cell, payload)?;
+        let types = PhantomData;
+        Ok(row.map(|row| LentRow { mapping: &self.mapping, cell, payload, row, types }))
+    }
+
+    /// Takes the next cell that has a row.
+    fn advance(&mut self) -> Result<Option<usize>> {
+        while let Some((cell, payload)) = self.cells.lend(self.next) {
+            let is_live = self.mapping.row(cell, payload)?.is_some();
+            self.next += 1;
+            if is_live {
+                return Ok(Some(self.next - 1));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Copies the rows that were not taken.
+    fn copy<K: TableKey, V: Record>(&self, rows: &mut Vec<(K, V)>) -> Result<()> {
+        for at in self.next..self.cells.len() {
+            if let Some(row) = self.lend(at)? {
+                rows.push((row.key()?, row.record()?));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
@@ -47,7 +160,7 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
             progress: Progress::Start(span),
             reverse: false,
             page_rows: DEFAULT_PAGE_ROWS,
-            buffer: VecDeque::new(),
+            page: None,
         }
     }
 
@@ -79,7 +192,7 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
         }
     }
 
-    /// Reads the next page; an empty one is the end.
+    /// Reads the next page, or returns what is left of one that was begun; an empty one is the end.
     ///
     /// # Errors
     ///
@@ -92,70 +205,114 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
     }
 
     async fn fetch(&mut self) -> Result<Vec<(K, V)>> {
-        let tx = self.handle.tx().clone();
-        let mapping = self.table.mapping(&tx).await?;
-        let mut range = match &self.progress {
-            Progress::Start(span) => mapping.range(span)?,
-            Progress::Rest(rest) => rest.clone(),
-            Progress::End => return Ok(Vec::new()),
-        };
         let mut rows = Vec::new();
-        // The progress moves with the rows that are returned: an error in between loses none.
-        loop {
-            let limit = PageLimit::cells(self.page_rows - rows.len());
-            let resume = match tx.page(&range, self.reverse, limit).await? {
-                Some(page) => {
-                    for cell in page.cells.iter() {
-                        rows.extend(mapping.row(cell.key, cell.payload)?);
-                    }
-                    page.resume
-                }
-                None => {
-                    let page = tx.range_cells(&range, self.reverse, limit).await?;
-                    for (key, entry) in &page.cells {
-                        rows.extend(mapping.row(key.as_key_ref(), &entry.payload)?);
-                    }
-                    page.resume
-                }
-            };
-            let Some(rest) = resume else {
-                self.progress = Progress::End;
-                return Ok(rows);
-            };
-            if rows.len() >= self.page_rows {
-                self.progress = Progress::Rest(rest);
+        if let Some(page) = &self.page {
+            page.copy(&mut rows)?;
+            self.page = None;
+            if !rows.is_empty() {
                 return Ok(rows);
             }
-            range = rest;
+        }
+        // The progress moves with the rows that are returned: an error in between loses none.
+        let mut reached = None;
+        loop {
+            let from = reached.as_ref().unwrap_or(&self.progress);
+            let missing = self.page_rows - rows.len();
+            let tx = self.handle.tx();
+            let read = Page::read(tx, &self.table, from, self.reverse, missing).await?;
+            if let Some((page, rest)) = read {
+                page.copy(&mut rows)?;
+                reached = Some(rest);
+                if rows.len() < self.page_rows {
+                    continue;
+                }
+            }
+            self.progress = reached.unwrap_or(Progress::End);
+            return Ok(rows);
+        }
+    }
+
+    /// Takes the place of the next row in the page, which is another one where that has ended.
+    fn advance(&mut self) -> Result<Option<usize>> {
+        loop {
+            if let Some(page) = &mut self.page
+                && let Some(at) = page.advance()?
+            {
+                return Ok(Some(at));
+            }
+            let Self { handle, table, progress, .. } = &*self;
+            let read = Page::read(handle.tx(), table, progress, self.reverse, self.page_rows);
+            let Some((page, rest)) = block_on_one(read)? else { return Ok(None) };
+            (self.page, self.progress) = (Some(page), rest);
+        }
+    }
+
+    fn end(&mut self) {
+        (self.page, self.progress) = (None, Progress::End);
+    }
+
+    fn lend_row(&mut self) -> Option<Result<LentRow<'_, K, V>>> {
+        match self.advance() {
+            Ok(at) => self.page.as_ref()?.lend(at?).transpose(),
+            Err(error) => {
+                self.end();
+                Some(Err(error))
+            }
         }
     }
 
     fn next_row(&mut self) -> Option<Result<(K, V)>> {
-        if self.buffer.is_empty() {
-            match block_on_one(self.fetch()) {
-                Ok(rows) => self.buffer.extend(rows),
-                Err(error) => {
-                    self.progress = Progress::End;
-                    return Some(Err(error));
-                }
+        let row = self.lend_row()?.and_then(|row| Ok((row.key()?, row.record()?)));
+        if row.is_err() {
+            self.end();
+        }
+        Some(row)
+    }
+}
+
+macro_rules! waits {
+    ($handle:ty) => {
+        impl<K: TableKey, V: Record> Rows<$handle, K, V> {
+            /// Returns the next row, as [`Iterator::next`] does, but lends it until the next one is
+            /// asked for: what of it is not looked at is not decoded, and nothing is copied.
+            ///
+            /// ```
+            /// # carnet::record! { pub struct Line { pub text: String, pub n: i64 } }
+            /// # fn main() -> carnet::Result<()> {
+            /// # let db = carnet::Db::builder().in_memory();
+            /// # use carnet::Key;
+            /// let lines = db.table::<Key<(String,)>, Line>("lines")?;
+            /// db.transact(|tx| {
+            ///     lines.put(tx, &Key(("a".into(),), ()), &Line { text: "first".into(), n: 1 })
+            /// })?;
+            /// let mut rows = lines.scan(&db.snapshot()?);
+            /// while let Some(row) = rows.next_lent() {
+            ///     let row = row?;
+            ///     assert_eq!(row.partition_key(), b"a");
+            ///     assert_eq!(row.column("text")?, Some(&b"first"[..]));
+            ///     assert_eq!(row.record()?.n, 1);
+            /// }
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// As [`Tx::range_cells`]; it ends with it.
+            pub fn next_lent(&mut self) -> Option<Result<LentRow<'_, K, V>>> {
+                self.lend_row()
             }
         }
-        self.buffer.pop_front().map(Ok)
-    }
+
+        impl<K: TableKey, V: Record> Iterator for Rows<$handle, K, V> {
+            type Item = Result<(K, V)>;
+
+            fn next(&mut self) -> Option<Self::Item> {
+                self.next_row()
+            }
+        }
+    };
 }
 
-impl<K: TableKey, V: Record> Iterator for Rows<SyncTx, K, V> {
-    type Item = Result<(K, V)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.next_row()
-    }
-}
-
-impl<K: TableKey, V: Record> Iterator for Rows<Snapshot, K, V> {
-    type Item = Result<(K, V)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.next_row()
-    }
-}
+waits!(SyncTx);
+waits!(Snapshot);

@@ -31,7 +31,10 @@ pub trait Scalar: Sized + Send {
     ///
     /// `Corrupted` where the bytes are none of [`Scalar::TYPE`].
     fn take(bytes: &[u8]) -> Result<Self> {
-        Self::from_value(Self::TYPE.deserialize(bytes)?)
+        let value = Self::TYPE.deserialize(bytes).map_err(|error| {
+            Error::corrupted(format!("what is stored is no {}", Self::TYPE)).with_source(error)
+        })?;
+        Self::from_value(value)
     }
 }
 

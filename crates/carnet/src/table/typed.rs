@@ -8,7 +8,7 @@ use carnet_base::key::{self, Order};
 use carnet_base::row::{Column, Marker, RowColumns, RowImage, RowReader, RowWriter};
 use carnet_base::{
     Bytes, CellBuilder, CellKey, CellKeyBuilder, CellKeyRef, ColumnId, DataType, Error, KeyRange,
-    Result, TableId, Uuid, Value, block_on, partition,
+    Result, TableId, Token, Uuid, Value, block_on, partition,
 };
 use carnet_txn::Entry;
 
@@ -227,6 +227,46 @@ impl<K: TableKey, V: Record> Table<K, V> {
         Rows::new(handle.clone(), self.clone(), Span::Table)
     }
 
+    /// Reads the rows whose partitions' tokens lie in a range: partitions in token order, rows in
+    /// clustering order.
+    ///
+    /// Tokens are spread evenly, so that several threads or processes can read a table in parts:
+    ///
+    /// ```
+    /// # carnet::record! { pub struct Row { pub n: i64 } }
+    /// # fn main() -> carnet::Result<()> {
+    /// # let db = carnet::Db::builder().in_memory();
+    /// use carnet::{Key, Token};
+    ///
+    /// let table = db.table::<Key<(i64,)>, Row>("t")?;
+    /// db.transact(|tx| (0..100).try_for_each(|n| table.put(tx, &Key((n,), ()), &Row { n })))?;
+    /// let snapshot = db.snapshot()?;
+    /// let halves = [
+    ///     table.scan_tokens(&snapshot, ..Token(0)).count(),
+    ///     table.scan_tokens(&snapshot, Token(0)..).count(),
+    /// ];
+    /// assert_eq!(halves[0] + halves[1], 100);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scan_tokens<H: Handle>(
+        &self,
+        handle: &H,
+        tokens: impl RangeBounds<Token>,
+    ) -> Rows<H, K, V> {
+        let (lower, upper) = (tokens.start_bound().cloned(), tokens.end_bound().cloned());
+        Rows::new(handle.clone(), self.clone(), Span::Tokens { lower, upper })
+    }
+
+    /// Computes the token of a partition, which says where it stands in a scan.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the partition key is empty or too long.
+    pub fn token(&self, partition: &K::Partition) -> Result<Token> {
+        Ok(partition::encode(&partition.to_values())?.token())
+    }
+
     pub(super) async fn mapping(&self, tx: &Tx) -> Result<View<Mapping>> {
         self.lens.view(tx, Mapping::new::<K, V>).await
     }
@@ -235,6 +275,7 @@ impl<K: TableKey, V: Record> Table<K, V> {
 /// The rows that are asked for, before the schema is known.
 pub(super) enum Span {
     Table,
+    Tokens { lower: Bound<Token>, upper: Bound<Token> },
     Partition { partition: Vec<Value>, lower: Bound<Vec<Value>>, upper: Bound<Vec<Value>> },
 }
 
@@ -324,8 +365,12 @@ impl Mapping {
     }
 
     pub(super) fn range(&self, span: &Span) -> Result<KeyRange> {
-        let Span::Partition { partition, lower, upper } = span else {
-            return Ok(KeyRange::table(self.table));
+        let (partition, lower, upper) = match span {
+            Span::Table => return Ok(KeyRange::table(self.table)),
+            Span::Tokens { lower, upper } => {
+                return Ok(KeyRange::tokens(self.table, *lower, *upper));
+            }
+            Span::Partition { partition, lower, upper } => (partition, lower, upper),
         };
         let partition = partition::encode(partition)?;
         if !self.has_clustering {
@@ -360,30 +405,24 @@ impl Mapping {
     }
 
     fn found<V: Record>(&self, entry: Option<Entry>) -> Result<Option<V>> {
-        match entry {
-            Some(entry) => self.record(&entry.payload, || entry.payload.clone()),
-            None => Ok(None),
-        }
+        let Some(Entry { payload, .. }) = entry else { return Ok(None) };
+        let row = live(&payload)?;
+        row.map(|row| self.record(row, || payload.clone())).transpose()
     }
 
-    /// Reads a record; `owned` is asked for its bytes where it is not read where it lies.
-    fn record<V: Record>(
+    /// Reads a record; `owned` is asked for the row's bytes where it is not read where it lies.
+    pub(super) fn record<V: Record>(
         &self,
-        payload: &[u8],
+        row: RowReader<'_>,
         owned: impl FnOnce() -> Bytes,
-    ) -> Result<Option<V>> {
+    ) -> Result<V> {
         if self.is_in_order {
-            let row = RowReader::new(payload)?;
-            let is_live = row.marker().is_some() || row.columns_left() > 0;
             let mut columns = RowColumns::new(row, &self.columns);
-            let record = is_live.then(|| V::take_columns(&mut columns)).transpose()?;
+            let record = V::take_columns(&mut columns)?;
             columns.finish()?;
             return Ok(record);
         }
         let image = RowImage::decode(&owned())?;
-        if !image.is_live() {
-            return Ok(None);
-        }
         let columns = V::COLUMNS
             .iter()
             .zip(&self.columns)
@@ -391,24 +430,44 @@ impl Mapping {
                 image.value(*id).map(|bytes| data_type.deserialize(bytes)).transpose()
             })
             .collect::<Result<_>>()?;
-        V::from_columns(columns).map(Some)
+        V::from_columns(columns)
     }
 
-    /// Returns the row in a cell, or `None` for the cell of the static columns.
-    pub(super) fn row<K: TableKey, V: Record>(
+    /// Returns the live row in a cell; `None` also for the cell of the static columns.
+    pub(super) fn row<'a>(
         &self,
         cell: CellKeyRef<'_>,
-        payload: &[u8],
-    ) -> Result<Option<(K, V)>> {
+        payload: &'a [u8],
+    ) -> Result<Option<RowReader<'a>>> {
         if self.has_clustering && cell.clustering().is_empty() {
             return Ok(None);
         }
-        let owned = || Bytes::copy_from_slice(payload);
-        let Some(record) = self.record(payload, owned)? else { return Ok(None) };
-        let partition = partition::decode(K::Partition::TYPES, cell.partition())?;
-        let partition = K::Partition::from_values(partition)?;
+        live(payload)
+    }
+
+    /// Reads the key of a row.
+    pub(super) fn key<K: TableKey>(&self, cell: CellKeyRef<'_>) -> Result<K> {
+        let partition = K::Partition::take_partition(cell.partition())?;
         let clustering = key::decode(cell.clustering(), K::Clustering::TYPES, &self.orders)?;
         let clustering = K::Clustering::from_values(clustering)?;
-        Ok(Some((K::from_parts(partition, clustering), record)))
+        Ok(K::from_parts(partition, clustering))
     }
+
+    /// Finds a column of the record by its name.
+    pub(super) fn column<V: Record>(&self, name: &str) -> Result<&ColumnId> {
+        let at = V::COLUMNS.iter().position(|(column, _)| *column == name);
+        at.and_then(|at| self.columns.get(at))
+            .ok_or_else(|| Error::invalid(format!("the record has no column {name}")))
+    }
+}
+
+/// Returns the row that a payload is, unless it was deleted.
+fn live(payload: &[u8]) -> Result<Option<RowReader<'_>>> {
+    let mut row = RowReader::new(payload)?;
+    if row.marker().is_some() || row.columns_left() > 0 {
+        return Ok(Some(row));
+    }
+    // Nothing may stand behind it.
+    row.next_column()?;
+    Ok(None)
 }
