@@ -79,7 +79,17 @@ pub fn encode(value: i64) -> Vec<u8> {
 /// # Errors
 ///
 /// `Corrupted` where the bytes end too early or are not what [`put`] writes.
+#[inline]
 pub fn take(bytes: &mut &[u8]) -> Result<i64> {
+    // As in `put`: nearly all of them.
+    if let [first @ 0..0x80, rest @ ..] = *bytes {
+        *bytes = rest;
+        return Ok(i64::from(*first));
+    }
+    take_long(bytes)
+}
+
+fn take_long(bytes: &mut &[u8]) -> Result<i64> {
     let first = *bytes.first().ok_or_else(truncated)?;
     let (len, value) = match first.leading_ones() {
         8 => long_form(bytes)?,
@@ -116,6 +126,7 @@ fn long_form(bytes: &[u8]) -> Result<(usize, i64)> {
 /// # Errors
 ///
 /// As [`take`], and `Corrupted` where the value is negative.
+#[inline]
 pub fn take_unsigned(bytes: &mut &[u8]) -> Result<u64> {
     let value = take(bytes)?;
     u64::try_from(value)

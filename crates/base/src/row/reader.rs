@@ -39,6 +39,7 @@ impl<'a> RowReader<'a> {
     /// # Errors
     ///
     /// As [`RowImage::decode`](super::RowImage::decode).
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self> {
         let mut rest = bytes;
         match take_u8(&mut rest)? {
@@ -82,6 +83,7 @@ impl<'a> RowReader<'a> {
     /// # Errors
     ///
     /// As [`RowReader::new`].
+    #[inline]
     pub fn next_column(&mut self) -> Result<Option<ReadColumn<'a>>> {
         if self.columns_left == 0 {
             return match self.rest.len() {
@@ -143,6 +145,7 @@ impl<'a> RowColumns<'a> {
     /// # Panics
     ///
     /// Where there are no more.
+    #[inline]
     pub fn take(&mut self) -> Result<Option<&'a [u8]>> {
         let id = *self.ids.next().expect("each column has an id");
         loop {
@@ -174,6 +177,7 @@ impl<'a> RowColumns<'a> {
     }
 }
 
+#[inline]
 fn take_marker(rest: &mut &[u8]) -> Result<Option<Marker>> {
     match take_u8(rest)? {
         0 => Ok(None),
@@ -185,6 +189,7 @@ fn take_marker(rest: &mut &[u8]) -> Result<Option<Marker>> {
     }
 }
 
+#[inline]
 fn take_column<'a>(rest: &mut &'a [u8]) -> Result<ReadColumn<'a>> {
     let id = u16::try_from(var_long::take_unsigned(rest)?)
         .map_err(|_| Error::corrupted("row image: a column id is out of range"))?;

@@ -56,7 +56,6 @@ pub struct LentRow<'a, K, V> {
     mapping: &'a Mapping,
     cell: CellKeyRef<'a>,
     payload: &'a [u8],
-    row: RowReader<'a>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -76,7 +75,12 @@ impl<'a, K: TableKey, V: Record> LentRow<'a, K, V> {
     ///
     /// As [`Record::take_columns`].
     pub fn record(&self) -> Result<V> {
-        self.mapping.record(self.row.clone(), || Bytes::copy_from_slice(self.payload))
+        let row = RowReader::new(self.payload)?;
+        self.mapping.record(row, || Bytes::copy_from_slice(self.payload))
+    }
+
+    fn decode(&self) -> Result<(K, V)> {
+        Ok((self.key()?, self.record()?))
     }
 
     /// Returns the partition key as Cassandra serializes it: the bytes of its only column, or each
@@ -94,7 +98,7 @@ impl<'a, K: TableKey, V: Record> LentRow<'a, K, V> {
     /// no row.
     pub fn column(&self, name: &str) -> Result<Option<&'a [u8]>> {
         let id = self.mapping.column::<V>(name)?;
-        RowColumns::new(self.row.clone(), slice::from_ref(id)).take()
+        RowColumns::new(RowReader::new(self.payload)?, slice::from_ref(id)).take()
     }
 }
 
@@ -121,31 +125,31 @@ impl Page {
         Ok(Some((Self { mapping, cells, next: 0 }, progress)))
     }
 
-    /// Lends the row in a cell, if there is one.
-    fn lend<K, V>(&self, at: usize) -> Result<Option<LentRow<'_, K, V>>> {
-        let Some((cell, payload)) = self.cells.lend(at) else { return Ok(None) };
-        let row = self.mapping.row(cell, payload)?;
-        let types = PhantomData;
-        Ok(row.map(|row| LentRow { mapping: &self.mapping, cell, payload, row, types }))
-    }
-
     /// Takes the next cell that has a row.
     fn advance(&mut self) -> Result<Option<usize>> {
         while let Some((cell, payload)) = self.cells.lend(self.next) {
-            let is_live = self.mapping.row(cell, payload)?.is_some();
+            let has_row = self.mapping.has_row(cell, payload)?;
             self.next += 1;
-            if is_live {
+            if has_row {
                 return Ok(Some(self.next - 1));
             }
         }
         Ok(None)
     }
 
+    /// Lends the row in a cell that has one.
+    fn lend<K, V>(&self, at: usize) -> Option<LentRow<'_, K, V>> {
+        let (cell, payload) = self.cells.lend(at)?;
+        Some(LentRow { mapping: &self.mapping, cell, payload, types: PhantomData })
+    }
+
     /// Copies the rows that were not taken.
     fn copy<K: TableKey, V: Record>(&self, rows: &mut Vec<(K, V)>) -> Result<()> {
         for at in self.next..self.cells.len() {
-            if let Some(row) = self.lend(at)? {
-                rows.push((row.key()?, row.record()?));
+            if let Some(row) = self.lend(at)
+                && self.mapping.has_row(row.cell, row.payload)?
+            {
+                rows.push(row.decode()?);
             }
         }
         Ok(())
@@ -253,7 +257,7 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
 
     fn lend_row(&mut self) -> Option<Result<LentRow<'_, K, V>>> {
         match self.advance() {
-            Ok(at) => self.page.as_ref()?.lend(at?).transpose(),
+            Ok(at) => self.page.as_ref()?.lend(at?).map(Ok),
             Err(error) => {
                 self.end();
                 Some(Err(error))
@@ -262,7 +266,7 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
     }
 
     fn next_row(&mut self) -> Option<Result<(K, V)>> {
-        let row = self.lend_row()?.and_then(|row| Ok((row.key()?, row.record()?)));
+        let row = self.lend_row()?.and_then(|row| row.decode());
         if row.is_err() {
             self.end();
         }

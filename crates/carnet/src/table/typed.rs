@@ -433,16 +433,10 @@ impl Mapping {
         V::from_columns(columns)
     }
 
-    /// Returns the live row in a cell; `None` also for the cell of the static columns.
-    pub(super) fn row<'a>(
-        &self,
-        cell: CellKeyRef<'_>,
-        payload: &'a [u8],
-    ) -> Result<Option<RowReader<'a>>> {
-        if self.has_clustering && cell.clustering().is_empty() {
-            return Ok(None);
-        }
-        live(payload)
+    /// Tells whether a cell holds a live row: that of the static columns does not.
+    pub(super) fn has_row(&self, cell: CellKeyRef<'_>, payload: &[u8]) -> Result<bool> {
+        let is_static = self.has_clustering && cell.clustering().is_empty();
+        Ok(!is_static && live(payload)?.is_some())
     }
 
     /// Reads the key of a row.
@@ -462,6 +456,7 @@ impl Mapping {
 }
 
 /// Returns the row that a payload is, unless it was deleted.
+#[inline]
 fn live(payload: &[u8]) -> Result<Option<RowReader<'_>>> {
     let mut row = RowReader::new(payload)?;
     if row.marker().is_some() || row.columns_left() > 0 {
