@@ -17,7 +17,7 @@ use carnet_base::{Error, Result, TableId, Timestamp};
 use super::block::shared_len;
 use super::bloom::FilterBuilder;
 use super::compress::{Attempts, Compressor};
-use super::footer::Footer;
+use super::footer::{self, Footer};
 use super::options::{Compression, FilterKind, TableOptions};
 use super::page::{IndexBuilder, TOP_MEMORY_MAX};
 use super::run::{BLOCK_MEMORY_MAX, EntryRef, RunBuilder};
@@ -305,6 +305,7 @@ impl Builder {
         tombstones.count(&mut counting);
         let statistics = counting.finish(&self.last);
         let footer = Footer {
+            version: footer::VERSION,
             index,
             tombstones: out.section(|buffer| tombstones.put(buffer))?,
             top: out.section(|buffer| buffer.extend_from_slice(&top_bytes))?,

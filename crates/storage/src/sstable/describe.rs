@@ -6,7 +6,7 @@ use super::options::{Compression, FilterKind};
 use super::section::Place;
 use super::statistics::Statistics;
 use super::table::Table;
-use super::{compress, footer, page};
+use super::{compress, page};
 use crate::cache::Kind;
 use crate::sstable::block::Block;
 
@@ -81,7 +81,7 @@ pub fn describe(table: &Table) -> Result<Description> {
     let filters = pages.iter().filter_map(|page| page.filter).map(|(_, bytes)| bytes as u64);
     Ok(Description {
         number: table.number(),
-        version: footer::VERSION,
+        version: table.footer.version,
         bytes: table.bytes(),
         statistics: table.statistics().clone(),
         data_bytes: table.footer.index,

@@ -8,7 +8,7 @@
 //! 40  statistics        u64, u32
 //! 52  file length       u64
 //! 60  footer length     u32            80
-//! 64  format version    u32            2
+//! 64  format version    u32            3; 2 where all filters are of the older kinds (see bloom)
 //! 68  CRC32C            u32            of bytes 0 to 67 and the footer's place
 //! 72  magic             8 bytes        "CARNTSST"
 //! ```
@@ -25,8 +25,10 @@ use super::section::{self, Place};
 /// How long the footer is.
 pub(super) const FOOTER_BYTES: u32 = 80;
 pub(super) const MAGIC: &[u8; 8] = b"CARNTSST";
-/// The version of the format that is written and read.
-pub(super) const VERSION: u32 = 2;
+/// The version of the format that is written.
+pub(super) const VERSION: u32 = 3;
+/// The first version that is read. Its filters' probes lie all over.
+const VERSION_MIN: u32 = 2;
 const TAIL_BYTES: usize = 20;
 const FOOTER_BYTES_V1: usize = 60;
 /// No later version has a longer footer.
@@ -35,6 +37,7 @@ const FOOTER_BYTES_MAX: u32 = 4096;
 /// Where a table's sections lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Footer {
+    pub(super) version: u32,
     /// Where the blocks end and the index pages begin.
     pub(super) index: u64,
     pub(super) tombstones: Place,
@@ -51,15 +54,15 @@ impl Footer {
     /// `Corrupted`, or `Unsupported` for another version of the format.
     pub(super) fn read(end: &[u8], file: u64, file_len: u64) -> Result<Self> {
         let version = version_of(end, file, file_len).map_err(Error::corrupted)?;
-        if version != VERSION {
+        if !(VERSION_MIN..=VERSION).contains(&version) {
             let advice = if version > VERSION {
                 "open it with a newer one"
             } else {
                 "no release of this program wrote it"
             };
             return Err(Error::unsupported(format_args!(
-                "version {version} of the table format; this program reads version {VERSION}: \
-                 {advice}"
+                "version {version} of the table format; this program reads versions {VERSION_MIN} \
+                 to {VERSION}: {advice}"
             )));
         }
         Self::decode(end, file, file_len).map_err(Error::corrupted)
@@ -70,8 +73,13 @@ impl Footer {
         let long = |at: usize| footer[at..].first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
         let short = |at: usize| footer[at..].first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
         let place = |at: usize| Place { offset: long(at), len: short(at + 8) };
-        let read =
-            Self { index: long(8), tombstones: place(16), top: place(28), statistics: place(40) };
+        let read = Self {
+            version: short(64),
+            index: long(8),
+            tombstones: place(16),
+            top: place(28),
+            statistics: place(40),
+        };
         let begins = file_len - u64::from(FOOTER_BYTES);
         let adjoin = read.index <= read.tombstones.offset
             && read.tombstones.end() == read.top.offset
@@ -94,7 +102,7 @@ impl Footer {
         }
         out.put_u64_le(offset + u64::from(FOOTER_BYTES));
         out.put_u32_le(FOOTER_BYTES);
-        out.put_u32_le(VERSION);
+        out.put_u32_le(self.version);
         section::seal(out, from, file, offset);
         out.put_slice(MAGIC);
     }

@@ -88,7 +88,7 @@ impl Table {
         let at = bytes.saturating_sub(u64::from(footer::FOOTER_BYTES));
         let footer = Footer::read(&end, number, bytes)
             .map_err(|error| source.damaged("footer", at, error))?;
-        let Footer { index, tombstones, top, statistics } = footer;
+        let Footer { index, tombstones, top, statistics, .. } = footer;
         let statistics = source.section("statistics", statistics, Statistics::read)?;
         let read_top = |section: &[u8]| page::decode_top(section, index, tombstones.offset);
         let top = source.section("top index", top, read_top)?;

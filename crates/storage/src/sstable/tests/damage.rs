@@ -105,12 +105,12 @@ fn other_versions_are_told_from_damage() {
     // A later version, sealed as its footer will be.
     let from = len - footer::FOOTER_BYTES as usize;
     file.truncate(len - 12);
-    file[len - 16] = 3;
+    file[len - 16] = 4;
     section::seal(&mut file, from, 1, from as u64);
     file.extend(footer::MAGIC);
     let error = read_all(file, 1).err().unwrap();
     assert_eq!(error.kind(), carnet_base::ErrorKind::Unsupported, "{error}");
-    assert!(error.to_string().contains("version 3"), "{error}");
+    assert!(error.to_string().contains("version 4"), "{error}");
     // The end of a table of version 1.
     let mut old = vec![0; 40];
     let from = old.len();
