@@ -434,6 +434,8 @@ fn what_may_not_pass_the_page_cache_goes_through_it() {
     let mut read = vec![0; 20_000];
     let len = disk.open("a").unwrap().read_at(&mut read, 0).unwrap();
     assert_eq!(read[..len], bytes);
+    let len = disk.open_bulk("a").unwrap().read_at(&mut read[1..], 77).unwrap();
+    assert_eq!(read[1..=len], bytes[77..]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Walks every version of a table in order: what compaction and checks read.
+//! Walks every version of a table in order, for compactions, large transactions' merges and backups.
 //!
 //! It reads blocks in pieces of up to [`PIECE_BYTES`], on the caller's thread, past the engine's cache and
-//! the system's: a compaction reads each block once, and what it read is about to be removed.
+//! the system's: each block is read once, and mostly of files that are about to be removed.
 
 use std::sync::Arc;
 
@@ -92,6 +92,10 @@ impl RawCursor {
         self.leave();
         while let Some(need) = self.need()? {
             self.supply(need)?;
+        }
+        if self.ended {
+            // The file and the memory are others' while a merge goes on.
+            self.reader = None;
         }
         Ok(())
     }

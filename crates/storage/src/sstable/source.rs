@@ -66,11 +66,12 @@ impl Source {
         Ok(bytes)
     }
 
-    /// Reads a large stretch of the file, blocking, past the page cache where that can be.
+    /// Reads blocks that lie side by side, blocking, past the page cache where that can be. There may be
+    /// fewer bytes than that, where the file was cut.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails.
+    /// `Corrupted` where there are none; `Unavailable` where the disk fails.
     pub(super) fn piece(&self, reader: &mut Option<BulkReader>, place: Place) -> Result<()> {
         let reader = match reader {
             Some(reader) => reader,
@@ -80,7 +81,15 @@ impl Source {
             }
         };
         let place = disk::Place { offset: place.offset, len: place.len as usize };
-        reader.read(place).during("read", &*self.disk, &self.name)
+        reader.read(place).during("read", &*self.disk, &self.name)?;
+        if reader.bytes().is_empty() {
+            return Err(self.damaged(
+                "block",
+                place.offset,
+                Error::corrupted("the file ends before it"),
+            ));
+        }
+        Ok(())
     }
 
     /// Begins to read a stretch of the file.

@@ -308,3 +308,37 @@ fn verify_finds_sections_that_do_not_agree() {
     let error = change(with_filter.unwrap(), &|section| section[6..14].fill(0)).unwrap_err();
     assert!(error.contains("the filter of its index page lacks one of its keys"), "{error}");
 }
+
+/// A file that loses its end while it is open, between two reads of blocks of one index page.
+#[test]
+fn a_walk_through_a_file_that_was_cut_says_so() {
+    let mut model = Model::default();
+    for n in 0..600_u64 {
+        let kept = (time(1), None, Some(vec![7; 1000]));
+        model.versions.insert((flat(1, 0, b"wide", &n.to_be_bytes()), Reverse(time(2))), kept);
+    }
+    let sim = SimDisk::new(1);
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let built = model.build(&disk, 1, move |_| options).unwrap();
+    let whole = sim.contents(&file_name(1)).unwrap();
+    for cut in [0, 100_000, 300_000, 400_000] {
+        let disk = SimDisk::new(1);
+        disk.plant(&file_name(1), whole.clone());
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        let table = Table::open(Arc::clone(&disk), 1, built.bytes, Cache::new(0)).unwrap();
+        let mut cursor = RawCursor::new(Arc::new(table), Bytes::new(), None);
+        cursor.advance_blocking().unwrap();
+        disk.open(&file_name(1)).unwrap().truncate(cut).unwrap();
+        let error = loop {
+            match cursor.advance_blocking() {
+                Ok(()) => assert!(cursor.entry().is_some(), "the end of a file that was cut"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), carnet_base::ErrorKind::Corrupted, "{cut}: {error}");
+        assert!(error.to_string().contains("the block at byte"), "{cut}: {error}");
+        // Nor does it come to an end when it is asked again.
+        assert!(cursor.advance_blocking().is_err());
+    }
+}
