@@ -31,6 +31,7 @@
 mod commands;
 mod copy;
 mod import;
+mod limits;
 mod origin;
 mod place;
 mod settings;
@@ -45,6 +46,7 @@ use crate::commands::cluster_backup::CommandFailed;
 use crate::commands::{Cli, Command};
 
 fn main() -> ExitCode {
+    limits::raise_open_files();
     let result = match Cli::parse().command {
         Command::Serve(arguments) => arguments.run(),
         Command::Shell(arguments) => arguments.run(),
