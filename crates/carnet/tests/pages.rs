@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
 use std::collections::BTreeMap;
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use carnet::base::key::{self, Order};
@@ -254,13 +255,25 @@ fn every_way_to_read_rows_finds_the_same() {
             }
         }
         let bound = |rng: &mut SeededRng| {
-            table.token(&(i64::from_ne_bytes(rng.below(SENSORS).to_ne_bytes()),)).unwrap()
+            let sensor = (i64::from_ne_bytes(rng.below(SENSORS).to_ne_bytes()),);
+            let token = match rng.below(8) {
+                0 => Token(i64::MIN),
+                1 => Token(i64::MAX),
+                _ => table.token(&sensor).unwrap(),
+            };
+            match rng.below(5) {
+                0 => Bound::Unbounded,
+                1 | 2 => Bound::Included(token),
+                _ => Bound::Excluded(token),
+            }
         };
-        let (one, other) = (bound(rng), bound(rng));
-        let tokens = one.min(other)..one.max(other);
+        // The wrong way round as often as not.
+        let tokens = (bound(rng), bound(rng));
         let (page, reverse) = (1 + usize::try_from(rng.below(8)).unwrap(), rng.chance(500));
         let in_range = |expected: &BTreeMap<Place, Reading>| {
-            let rows = expected.iter().filter(|((token, ..), _)| tokens.contains(token));
+            let rows = expected
+                .iter()
+                .filter(|((token, ..), _)| RangeBounds::<Token>::contains(&tokens, token));
             let mut rows: Vec<_> = rows.map(|(place, row)| (*place, row.clone())).collect();
             if reverse {
                 rows.reverse();
@@ -268,7 +281,7 @@ fn every_way_to_read_rows_finds_the_same() {
             rows
         };
         let snapshot = db.snapshot().unwrap();
-        let rows = table.scan_tokens(&snapshot, tokens.clone()).page(page);
+        let rows = table.scan_tokens(&snapshot, tokens).page(page);
         let rows = if reverse { rows.rev() } else { rows };
         assert_eq!(mixed_rows!(rng, &table, rows), in_range(&expected), "seed {seed}");
         assert_eq!(table.scan(&snapshot).count(), expected.len(), "seed {seed}");
@@ -277,8 +290,24 @@ fn every_way_to_read_rows_finds_the_same() {
         if rng.chance(500) {
             record(rng, (&db, &table), &tx, &mut expected);
         }
-        let rows = table.scan_tokens(&tx, tokens.clone()).page(page);
+        let rows = table.scan_tokens(&tx, tokens).page(page);
         let rows = if reverse { rows.rev() } else { rows };
         assert_eq!(mixed_rows!(rng, &table, rows), in_range(&expected), "seed {seed}, own writes");
     }
+}
+
+#[test]
+fn a_read_goes_on_at_its_resume_key_and_nowhere_else() {
+    let db = Db::builder().in_memory();
+    let table: Readings = db.table("t").unwrap();
+    db.transact(|tx| {
+        (0..10).try_for_each(|n| table.put(tx, &Key((1,), (n,)), &Reading { note: None, value: n }))
+    })
+    .unwrap();
+    let mut rows = table.scan(&db.snapshot().unwrap()).page(4);
+    assert_eq!(rows.next().unwrap().unwrap().1.value, 0);
+    let resume = rows.resume().unwrap();
+    // What is left of the page that was begun lies before it.
+    let values = rows.resume_from(resume).map(|row| row.unwrap().1.value);
+    assert_eq!(values.collect::<Vec<_>>(), [4, 5, 6, 7, 8, 9]);
 }

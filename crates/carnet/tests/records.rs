@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
+use carnet::base::row::{Column, RowImage, RowReader};
 use carnet::base::{KeyRange, Timestamp};
 use carnet::{
     CellKey, DataType, Db, Entry, ErrorKind, Key, PageLimit, Record, Result, Table, Value,
@@ -117,11 +118,24 @@ fn bytes_that_are_no_row_are_refused() {
     let whole = entry.payload.to_vec();
     let behind = [&whole[..], b"x"].concat();
     let nothing_and_more = [&whole[..2], &[0, 0, 9][..]].concat();
-    for wrong in [&behind[..], &whole[..whole.len() - 1], &nothing_and_more, b""] {
+    let mut short = RowImage::decode(&entry.payload).unwrap();
+    let number = RowReader::new(&whole).unwrap().next_column().unwrap().unwrap();
+    short.set(number.id, Column::new(number.value[..3].to_vec()));
+    let (crossed, by_hand): (Rows<Crossed>, Rows<ByHand>) =
+        (db.table("t").unwrap(), db.table("t").unwrap());
+    for wrong in [&behind[..], &whole[..whole.len() - 1], &nothing_and_more, b"", &short.encode()] {
         let payload = wrong.to_vec();
         db.transact(|tx| tx.as_async().put_cell(cell.clone(), payload.clone().into())).unwrap();
-        let error = table.get(&db.snapshot().unwrap(), &key).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Corrupted, "{wrong:?}: {error}");
+        let snapshot = db.snapshot().unwrap();
+        for error in [
+            table.get(&snapshot, &key).unwrap_err(),
+            crossed.get(&snapshot, &key).map(drop).unwrap_err(),
+            by_hand.get(&snapshot, &key).map(drop).unwrap_err(),
+            table.scan(&snapshot).next().unwrap().unwrap_err(),
+            table.scan(&snapshot).next_page().unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Corrupted, "{wrong:?}: {error}");
+        }
     }
     // A row without a marker and without columns is none.
     let nothing = [&whole[..2], &[0, 0][..]].concat();

@@ -2,7 +2,7 @@
 
 use carnet_base::{DataType, Error, Result, RowColumns, RowWriter, Value};
 
-use super::scalar::Scalar;
+use super::scalar::{Scalar, stored};
 
 /// A struct that is the columns of a row outside its key. Made by [`record!`](crate::record).
 pub trait Record: Sized + Send + 'static {
@@ -36,7 +36,7 @@ pub trait Record: Sized + Send + 'static {
     /// As [`Record::from_columns`]; `Corrupted` where what is stored is none.
     fn take_columns(row: &mut RowColumns<'_>) -> Result<Self> {
         let value = |(_, data_type): &(&str, DataType)| {
-            row.take()?.map(|bytes| data_type.deserialize(bytes)).transpose()
+            row.take()?.map(|bytes| stored(data_type, bytes)).transpose()
         };
         Self::from_columns(Self::COLUMNS.iter().map(value).collect::<Result<_>>()?)
     }

@@ -95,7 +95,7 @@ impl<'a, K: TableKey, V: Record> LentRow<'a, K, V> {
     /// # Errors
     ///
     /// `Invalid` where the record has no column of that name; `Corrupted` where what is stored is
-    /// no row.
+    /// no row, as far as that column.
     pub fn column(&self, name: &str) -> Result<Option<&'a [u8]>> {
         let id = self.mapping.column::<V>(name)?;
         RowColumns::new(RowReader::new(self.payload)?, slice::from_ref(id)).take()
@@ -168,7 +168,7 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
         }
     }
 
-    /// Reads from the last row to the first.
+    /// Reads from the last row to the first; said before the first row is asked for.
     pub fn rev(mut self) -> Self {
         self.reverse = !self.reverse;
         self
@@ -183,6 +183,7 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
     /// Goes on where an earlier read of the same range, in the same direction, stopped.
     pub fn resume_from(mut self, resume: Resume) -> Self {
         self.progress = Progress::Rest(resume.0);
+        self.page = None;
         self
     }
 
@@ -278,7 +279,7 @@ macro_rules! waits {
     ($handle:ty) => {
         impl<K: TableKey, V: Record> Rows<$handle, K, V> {
             /// Returns the next row, as [`Iterator::next`] does, but lends it until the next one is
-            /// asked for: what of it is not looked at is not decoded, and nothing is copied.
+            /// asked for: what of it is not looked at is not decoded, and not copied once more.
             ///
             /// ```
             /// # carnet::record! { pub struct Line { pub text: String, pub n: i64 } }
@@ -302,7 +303,8 @@ macro_rules! waits {
             ///
             /// # Errors
             ///
-            /// As [`Tx::range_cells`]; it ends with it.
+            /// As [`Tx::range_cells`]; `Invalid` where the schema does not fit the table any more, or the
+            /// range makes no sense; `Corrupted` where what is stored is no row. It ends with it.
             pub fn next_lent(&mut self) -> Option<Result<LentRow<'_, K, V>>> {
                 self.lend_row()
             }

@@ -31,11 +31,15 @@ pub trait Scalar: Sized + Send {
     ///
     /// `Corrupted` where the bytes are none of [`Scalar::TYPE`].
     fn take(bytes: &[u8]) -> Result<Self> {
-        let value = Self::TYPE.deserialize(bytes).map_err(|error| {
-            Error::corrupted(format!("what is stored is no {}", Self::TYPE)).with_source(error)
-        })?;
-        Self::from_value(value)
+        Self::from_value(stored(&Self::TYPE, bytes)?)
     }
+}
+
+/// Takes a value that is stored.
+pub(super) fn stored(data_type: &DataType, bytes: &[u8]) -> Result<Value> {
+    data_type.deserialize(bytes).map_err(|error| {
+        Error::corrupted(format!("what is stored is no {data_type}")).with_source(error)
+    })
 }
 
 macro_rules! scalar {

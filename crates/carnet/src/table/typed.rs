@@ -16,6 +16,7 @@ use super::key::{KeyTuple, TableKey};
 use super::lens::{Lens, View};
 use super::record::Record;
 use super::rows::Rows;
+use super::scalar::stored;
 use super::split_name;
 use crate::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 use crate::db::Db;
@@ -228,7 +229,8 @@ impl<K: TableKey, V: Record> Table<K, V> {
     }
 
     /// Reads the rows whose partitions' tokens lie in a range: partitions in token order, rows in
-    /// clustering order.
+    /// clustering order. A range whose ends are the wrong way round is empty: it does not go around the
+    /// ring of tokens.
     ///
     /// Tokens are spread evenly, so that several threads or processes can read a table in parts:
     ///
@@ -427,7 +429,7 @@ impl Mapping {
             .iter()
             .zip(&self.columns)
             .map(|((_, data_type), id)| {
-                image.value(*id).map(|bytes| data_type.deserialize(bytes)).transpose()
+                image.value(*id).map(|bytes| stored(data_type, bytes)).transpose()
             })
             .collect::<Result<_>>()?;
         V::from_columns(columns)
