@@ -1,7 +1,8 @@
 //! Walks every version of a table in order, for compactions, large transactions' merges and backups.
 //!
 //! It reads blocks in pieces of up to [`PIECE_BYTES`], on the caller's thread, past the engine's cache and
-//! the system's: each block is read once, and mostly of files that are about to be removed.
+//! the system's: each block is read once, and mostly of files that are about to be removed. Index pages,
+//! which stand behind all blocks, are read many at a time.
 
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ use crate::disk::BulkReader;
 
 /// How much is read at once: one read of a device that gives 500 MB/s takes half a millisecond.
 const PIECE_BYTES: u32 = 256 << 10;
+/// How much of index pages is read at once: for about a hundred times as many bytes of blocks.
+const PAGES_BYTES: u32 = 64 << 10;
 
 /// A walk over all versions of a range of keys. It begins in front of the first one.
 pub struct RawCursor {
@@ -25,6 +28,8 @@ pub struct RawCursor {
     lower: Bytes,
     upper: Option<Bytes>,
     page_number: usize,
+    /// Index pages that were read together, and where the first of them stands in the file.
+    pages: Option<(u64, Vec<u8>)>,
     page: Option<SharedBlock>,
     slot: usize,
     /// Has a piece of the file that begins at `piece`.
@@ -57,6 +62,7 @@ impl RawCursor {
             table,
             lower,
             upper,
+            pages: None,
             page: None,
             slot: 0,
             reader: None,
@@ -95,7 +101,7 @@ impl RawCursor {
         }
         if self.ended {
             // The file and the memory are others' while a merge goes on.
-            self.reader = None;
+            (self.reader, self.pages) = (None, None);
         }
         Ok(())
     }
@@ -115,17 +121,29 @@ impl RawCursor {
                 None if self.page_number == top.len() => self.ended = true,
                 None => {
                     let place = page::place(top, self.page_number);
-                    return Ok(Some(Need { place, kind: Kind::Index }));
+                    let read = self.pages.as_ref();
+                    let Some(bytes) = read.and_then(|(from, bytes)| part(bytes, *from, place))
+                    else {
+                        let place = self.stretch(top, self.page_number, PAGES_BYTES);
+                        return Ok(Some(Need { place, kind: Kind::Index }));
+                    };
+                    let page = self.table.decode(place.offset, bytes, Kind::Index)?;
+                    // Only in the first page can the range begin behind the first block.
+                    self.slot = slot_of(&page, &self.lower, Timestamp::MAX);
+                    self.page = Some(page);
                 }
                 Some(index) if self.slot == index.len() => {
                     self.page = None;
                     self.page_number += 1;
                 }
-                Some(index) if self.is_beyond(index) => self.ended = true,
+                Some(index) if self.is_beyond(index, self.slot) => self.ended = true,
                 Some(index) => {
                     let place = page::place(index, self.slot);
-                    let Some(bytes) = self.taken(place) else {
-                        return Ok(Some(self.piece_from(index)));
+                    let read = self.reader.as_ref().map(BulkReader::bytes);
+                    let read = read.filter(|read| !read.is_empty());
+                    let Some(bytes) = read.and_then(|read| part(read, self.piece, place)) else {
+                        let place = self.piece_from(top, index);
+                        return Ok(Some(Need { place, kind: Kind::Data }));
                     };
                     let block = self.table.decode(place.offset, bytes, Kind::Data)?;
                     self.enter(block);
@@ -143,11 +161,7 @@ impl RawCursor {
                 self.piece = need.place.offset;
             }
             Kind::Index => {
-                let bytes = source.bytes(need.place)?;
-                let page = self.table.decode(need.place.offset, &bytes, Kind::Index)?;
-                // Only in the first page can the range begin behind the first block.
-                self.slot = slot_of(&page, &self.lower, Timestamp::MAX);
-                self.page = Some(page);
+                self.pages = Some((need.place.offset, source.bytes(need.place)?));
             }
         }
         Ok(())
@@ -168,33 +182,43 @@ impl RawCursor {
         }
     }
 
-    /// Tells whether the block at the slot lies behind the range.
-    fn is_beyond(&self, index: &Block) -> bool {
-        self.upper.as_ref().is_some_and(|upper| **upper <= *index.key(self.slot))
+    /// Tells whether what an index names at a slot lies behind the range.
+    fn is_beyond(&self, index: &Block, slot: usize) -> bool {
+        self.upper.as_ref().is_some_and(|upper| **upper <= *index.key(slot))
     }
 
-    fn taken(&self, place: Place) -> Option<&[u8]> {
-        let piece = self.reader.as_ref()?.bytes();
-        let from = usize::try_from(place.offset.checked_sub(self.piece)?).ok()?;
-        let to = from.checked_add(place.len as usize)?;
-        // A piece that is short of what it was asked for lies at a file's torn end.
-        (to <= piece.len() || (from == 0 && !piece.is_empty()))
-            .then(|| &piece[from..to.min(piece.len())])
-    }
-
-    /// The blocks from the slot on that are read together.
-    fn piece_from(&self, index: &Block) -> Need {
-        let first = page::place(index, self.slot);
-        let mut piece = first;
-        for slot in self.slot + 1..index.len() {
-            let next = page::place(index, slot);
-            let beyond = self.upper.as_ref().is_some_and(|upper| **upper <= *index.key(slot));
-            let len = piece.len.saturating_add(next.len);
-            if beyond || len > PIECE_BYTES {
+    /// What an index names from a slot on, as far as the range goes, in one piece of about so many
+    /// bytes at most.
+    fn stretch(&self, index: &Block, slot: usize, bytes_max: u32) -> Place {
+        let mut stretch = page::place(index, slot);
+        for slot in slot + 1..index.len() {
+            let len = stretch.len.saturating_add(page::place(index, slot).len);
+            if self.is_beyond(index, slot) || len > bytes_max {
                 break;
             }
-            piece.len = len;
+            stretch.len = len;
         }
-        Need { place: piece, kind: Kind::Data }
+        stretch
     }
+
+    /// The blocks from the slot on that are read together. Where the next page's blocks are wanted as
+    /// well, the last of them may be cut: it is read again.
+    fn piece_from(&self, top: &Block, index: &Block) -> Place {
+        let mut piece = self.stretch(index, self.slot, PIECE_BYTES);
+        let next = self.page_number + 1;
+        let is_all = piece.end() == page::place(index, index.len() - 1).end();
+        if is_all && next < top.len() && !self.is_beyond(top, next) {
+            let rest = u32::try_from(self.table.footer.index - piece.offset).unwrap_or(u32::MAX);
+            piece.len = piece.len.max(rest.min(PIECE_BYTES));
+        }
+        piece
+    }
+}
+
+/// Returns what stands at a place, of a piece of the file that begins at `from`; `None` where not all of
+/// it is there. What the piece was read for is short only where the file was cut.
+fn part(piece: &[u8], from: u64, place: Place) -> Option<&[u8]> {
+    let at = usize::try_from(place.offset.checked_sub(from)?).ok()?;
+    let to = at.checked_add(place.len as usize)?;
+    (to <= piece.len() || at == 0).then(|| &piece[at..to.min(piece.len())])
 }

@@ -269,7 +269,9 @@ fn long_walks_read_ahead_in_large_pieces_and_short_ones_do_not() {
         }
         assert_eq!(versions, 50_000);
         let reads = disk.reads();
-        assert!(reads < blocks / 20, "{reads} reads of {blocks} blocks");
+        // Pieces of 256 KiB, whatever page their blocks are of, and all index pages in one or two.
+        let pieces = usize::try_from(table.footer.index >> 18).unwrap();
+        assert!(reads <= pieces + 4, "{reads} reads of {blocks} blocks, {pieces} pieces");
     }
 }
 
