@@ -147,7 +147,7 @@ impl Builder {
     /// Sets how many threads compact files at most. While one keeps up with the writers, one does;
     /// [`Db::compact`] works on its caller's alone.
     ///
-    /// Default: 2.
+    /// Default: 3.
     #[must_use]
     pub const fn compaction_threads(mut self, threads: usize) -> Self {
         self.storage.compaction_threads = threads;

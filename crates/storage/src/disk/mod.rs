@@ -64,8 +64,11 @@
 //!   that transactions by eight threads used with 64 MiB memtables, a fifth of what compaction did. 12
 //!   million keys, medians of three in turn, thousands of keys a second: 1,105 (1,054 before) by one
 //!   thread, 1,078 (1,060) by two, 1,181 (1,084) by eight, with 1.5 µs of CPU a key instead of 1.6, 1.7
-//!   instead of 1.8 and 1.6 instead of 1.75. The price: nobody reads ahead of a compaction, which
-//!   holds writers back sooner: by two threads their 99th percentile rose from 32 to 104 µs.
+//!   instead of 1.8 and 1.6 instead of 1.75. The price: nobody reads ahead of a compaction, whose
+//!   threads wait for the device for half of their time. So there are three of them on two processors
+//!   ([`compaction_threads`](crate::Options::compaction_threads)): in a minute of sustained writes 40.4
+//!   million keys, 28.7 and 27.8 with two. Pieces of 512 KiB instead of 256 did not help; not reading
+//!   each index page by itself brought 5 and 12 %.
 //!
 //! Deliberately absent, since they did not pay in the same runs:
 //!
