@@ -89,6 +89,7 @@ pub fn take(bytes: &mut &[u8]) -> Result<i64> {
     take_long(bytes)
 }
 
+#[inline(never)]
 fn take_long(bytes: &mut &[u8]) -> Result<i64> {
     let first = *bytes.first().ok_or_else(truncated)?;
     let (len, value) = match first.leading_ones() {
@@ -129,8 +130,12 @@ fn long_form(bytes: &[u8]) -> Result<(usize, i64)> {
 #[inline]
 pub fn take_unsigned(bytes: &mut &[u8]) -> Result<u64> {
     let value = take(bytes)?;
-    u64::try_from(value)
-        .map_err(|_| Error::corrupted(format!("VAR_LONG: {value} where no negative can be")))
+    u64::try_from(value).map_err(|_| negative(value))
+}
+
+#[cold]
+fn negative(value: i64) -> Error {
+    Error::corrupted(format!("VAR_LONG: {value} where no negative can be"))
 }
 
 /// Decodes a value that takes all of `bytes`.

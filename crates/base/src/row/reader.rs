@@ -1,5 +1,7 @@
 //! Reading a row image where it lies.
 
+use std::fmt;
+
 use bytes::Buf;
 
 use super::{COLLECTION, EXPIRES, FORMAT, MARKED, MARKER_EXPIRES, Marker, WRITTEN_BEFORE};
@@ -39,24 +41,22 @@ impl<'a> RowReader<'a> {
     /// # Errors
     ///
     /// As [`RowImage::decode`](super::RowImage::decode).
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
+    #[inline(always)]
     pub fn new(bytes: &'a [u8]) -> Result<Self> {
         let mut rest = bytes;
         match take_u8(&mut rest)? {
             FORMAT => {}
-            0 => return Err(Error::corrupted("row image: format 0")),
-            later => {
-                return Err(Error::unsupported(format_args!("row images of format {later}")));
-            }
+            other => return Err(no_format(other)),
         }
         let schema_version = u32::try_from(var_long::take_unsigned(&mut rest)?)
-            .map_err(|_| Error::corrupted("row image: the schema version is out of range"))?;
+            .map_err(|_| no_image("the schema version is out of range"))?;
         let marker = take_marker(&mut rest)?;
         let count = var_long::take_unsigned(&mut rest)?;
         let columns_left = usize::try_from(count)
             .ok()
             .filter(|count| *count <= rest.len() / COLUMN_LEN_MIN)
-            .ok_or_else(|| Error::corrupted(format!("row image: {count} columns cannot follow")))?;
+            .ok_or_else(|| no_image(format_args!("{count} columns cannot follow")))?;
         Ok(Self { schema_version, marker, rest, columns_left, last: None })
     }
 
@@ -83,24 +83,37 @@ impl<'a> RowReader<'a> {
     /// # Errors
     ///
     /// As [`RowReader::new`].
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
+    #[inline(always)]
     pub fn next_column(&mut self) -> Result<Option<ReadColumn<'a>>> {
         if self.columns_left == 0 {
             return match self.rest.len() {
                 0 => Ok(None),
-                len => {
-                    Err(Error::corrupted(format!("row image: {len} bytes behind the last column")))
-                }
+                len => Err(no_image(format_args!("{len} bytes behind the last column"))),
             };
         }
         let column = take_column(&mut self.rest)?;
         if self.last.is_some_and(|last| last >= column.id) {
-            let id = column.id;
-            return Err(Error::corrupted(format!("row image: column {id} is out of order")));
+            return Err(no_image(format_args!("column {} is out of order", column.id)));
         }
         self.last = Some(column.id);
         self.columns_left -= 1;
         Ok(Some(column))
+    }
+
+    /// Reads as far as a column and returns its value; `None` is null.
+    ///
+    /// # Errors
+    ///
+    /// As [`RowReader::next_column`].
+    #[inline]
+    pub fn find(mut self, id: ColumnId) -> Result<Option<&'a [u8]>> {
+        while let Some(column) = self.next_column()? {
+            if column.id >= id {
+                return Ok((column.id == id).then_some(column.value));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -177,7 +190,8 @@ impl<'a> RowColumns<'a> {
     }
 }
 
-#[inline]
+#[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
+#[inline(always)]
 fn take_marker(rest: &mut &[u8]) -> Result<Option<Marker>> {
     match take_u8(rest)? {
         0 => Ok(None),
@@ -185,20 +199,21 @@ fn take_marker(rest: &mut &[u8]) -> Result<Option<Marker>> {
         flags if flags == MARKED | MARKER_EXPIRES => {
             Ok(Some(Marker { expiry: Some(take_i64(rest)?) }))
         }
-        flags => Err(Error::corrupted(format!("row image: row flags {flags:#04x}"))),
+        flags => Err(no_image(format_args!("row flags {flags:#04x}"))),
     }
 }
 
-#[inline]
+#[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
+#[inline(always)]
 fn take_column<'a>(rest: &mut &'a [u8]) -> Result<ReadColumn<'a>> {
     let id = u16::try_from(var_long::take_unsigned(rest)?)
-        .map_err(|_| Error::corrupted("row image: a column id is out of range"))?;
+        .map_err(|_| no_image("a column id is out of range"))?;
     let flags = take_u8(rest)?;
     if flags & COLLECTION != 0 {
         return Err(Error::unsupported("collections in row images"));
     }
     if flags & !(EXPIRES | WRITTEN_BEFORE) != 0 {
-        return Err(Error::corrupted(format!("row image: flags {flags:#04x} of column {id}")));
+        return Err(no_image(format_args!("flags {flags:#04x} of column {id}")));
     }
     let expiry = if flags & EXPIRES == 0 { None } else { Some(take_i64(rest)?) };
     let written = if flags & WRITTEN_BEFORE == 0 { None } else { Some(take_timestamp(rest)?) };
@@ -210,11 +225,12 @@ fn take_column<'a>(rest: &mut &'a [u8]) -> Result<ReadColumn<'a>> {
 
 fn take_timestamp(rest: &mut &[u8]) -> Result<Timestamp> {
     Timestamp::new(var_long::take_unsigned(rest)?)
-        .ok_or_else(|| Error::corrupted("row image: a timestamp is out of range"))
+        .ok_or_else(|| no_image("a timestamp is out of range"))
 }
 
+#[inline]
 fn take_u8(rest: &mut &[u8]) -> Result<u8> {
-    rest.try_get_u8().map_err(|_| truncated())
+    rest.split_off_first().copied().ok_or_else(truncated)
 }
 
 fn take_i64(rest: &mut &[u8]) -> Result<i64> {
@@ -222,7 +238,27 @@ fn take_i64(rest: &mut &[u8]) -> Result<i64> {
 }
 
 fn truncated() -> Error {
-    Error::corrupted("row image: the bytes end too early")
+    no_image("the bytes end too early")
+}
+
+// Errors are made apart from where they are found, and what reads a row goes into its callers. Otherwise
+// each step's result is written to memory in small pieces and read in large ones, for which a processor
+// waits until it has been stored: scans of decoded rows went from 8.5 to 11.1 million rows a second
+// forward, and from 8.0 to 10.3 reversed.
+
+#[cold]
+#[inline(never)]
+fn no_image(why: impl fmt::Display) -> Error {
+    Error::corrupted(format!("row image: {why}"))
+}
+
+#[cold]
+#[inline(never)]
+fn no_format(format: u8) -> Error {
+    match format {
+        0 => no_image("format 0"),
+        later => Error::unsupported(format_args!("row images of format {later}")),
+    }
 }
 
 #[cfg(test)]
@@ -250,6 +286,7 @@ mod tests {
             for id in &ids {
                 let value = image.value(*id).map(|value| &value[..]);
                 prop_assert_eq!(read.take().unwrap(), value);
+                prop_assert_eq!(RowReader::new(&bytes).unwrap().find(*id).unwrap(), value);
             }
             read.finish().unwrap();
         }

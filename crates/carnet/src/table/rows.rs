@@ -1,9 +1,8 @@
 //! Rows of a range, read page by page.
 
 use std::marker::PhantomData;
-use std::slice;
 
-use carnet_base::row::{RowColumns, RowReader};
+use carnet_base::row::RowReader;
 use carnet_base::{Bytes, CellKeyRef, KeyRange, Result, block_on_one};
 use carnet_store::PageLimit;
 
@@ -97,8 +96,7 @@ impl<'a, K: TableKey, V: Record> LentRow<'a, K, V> {
     /// `Invalid` where the record has no column of that name; `Corrupted` where what is stored is
     /// no row, as far as that column.
     pub fn column(&self, name: &str) -> Result<Option<&'a [u8]>> {
-        let id = self.mapping.column::<V>(name)?;
-        RowColumns::new(RowReader::new(self.payload)?, slice::from_ref(id)).take()
+        RowReader::new(self.payload)?.find(self.mapping.column::<V>(name)?)
     }
 }
 
@@ -126,6 +124,7 @@ impl Page {
     }
 
     /// Takes the next cell that has a row.
+    #[inline]
     fn advance(&mut self) -> Result<Option<usize>> {
         while let Some((cell, payload)) = self.cells.lend(self.next) {
             let has_row = self.mapping.has_row(cell, payload)?;

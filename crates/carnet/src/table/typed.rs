@@ -436,6 +436,7 @@ impl Mapping {
     }
 
     /// Tells whether a cell holds a live row: that of the static columns does not.
+    #[inline]
     pub(super) fn has_row(&self, cell: CellKeyRef<'_>, payload: &[u8]) -> Result<bool> {
         let is_static = self.has_clustering && cell.clustering().is_empty();
         Ok(!is_static && live(payload)?.is_some())
@@ -450,15 +451,21 @@ impl Mapping {
     }
 
     /// Finds a column of the record by its name.
-    pub(super) fn column<V: Record>(&self, name: &str) -> Result<&ColumnId> {
+    #[inline]
+    pub(super) fn column<V: Record>(&self, name: &str) -> Result<ColumnId> {
         let at = V::COLUMNS.iter().position(|(column, _)| *column == name);
-        at.and_then(|at| self.columns.get(at))
-            .ok_or_else(|| Error::invalid(format!("the record has no column {name}")))
+        at.and_then(|at| self.columns.get(at).copied()).ok_or_else(|| no_column(name))
     }
 }
 
+#[cold]
+fn no_column(name: &str) -> Error {
+    Error::invalid(format!("the record has no column {name}"))
+}
+
 /// Returns the row that a payload is, unless it was deleted.
-#[inline]
+#[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
+#[inline(always)]
 fn live(payload: &[u8]) -> Result<Option<RowReader<'_>>> {
     let mut row = RowReader::new(payload)?;
     if row.marker().is_some() || row.columns_left() > 0 {
