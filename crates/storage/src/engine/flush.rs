@@ -304,7 +304,10 @@ impl Core {
         };
         let mut entries = self.entries_of(memtable)?.into_iter().peekable();
         memtable.try_for_each(|key, version| {
-            while let Some(entry) = entries.next_if(|entry| *entry.key.as_bytes() < *key) {
+            // Not `next_if`: it takes the entry out and puts it back, for each key.
+            while entries.peek().is_some_and(|entry| *entry.key.as_bytes() < *key)
+                && let Some(entry) = entries.next()
+            {
                 push(&entry.lend(), true)?;
             }
             let VersionRef { start, commit, expiry, payload } = version;

@@ -98,7 +98,10 @@ impl<O: Outputs> Writer<O> {
 
 impl<O: Outputs> Sink for Writer<O> {
     fn begin_key(&mut self, key: &[u8]) -> Result<()> {
-        while let Some(fragment) = self.fragments.next_if(|next| next.upper <= *key) {
+        // Not `next_if`: it takes the fragment out and puts it back, for each key.
+        while self.fragments.peek().is_some_and(|next| next.upper <= *key)
+            && let Some(fragment) = self.fragments.next()
+        {
             self.write_fragment(&fragment)?;
         }
         if self.ends_before(key) { self.cut(key) } else { Ok(()) }
