@@ -12,6 +12,10 @@
 //! whether a neighbour holds only versions of a key that it has handed out already: such blocks
 //! are passed over.
 //!
+//! **Memory.** A block in the cache has to come from memory first, for which a walk would wait at each line.
+//! It asks for what it wants: behind the place where it begins once that is found, and of the next block a
+//! part with each key that is taken. What it can know from the separators it does not look up in a block.
+//!
 //! **Reading ahead.** A cursor holds one block and one index page. A walk that says how much it wants
 //! has that read in one piece, from the first block on that is not in the cache, as long as versions
 //! of this table are on average. Another reads one block, and where a second in a row is not in the
@@ -249,10 +253,13 @@ impl TableCursor {
                 State::Block(at) => (Named::block(self.page.as_ref()?, self.slot), at),
             };
             let kind = named.kind();
-            let wanted = match (kind, self.walk.cells_wanted) {
+            let wanted = match (kind, at) {
                 (Kind::Index, _) => Wanted::Nothing,
-                (Kind::Data, _) if self.next.is_asked() => Wanted::Nothing,
-                (Kind::Data, None | Some(FEW_CELLS..)) => Wanted::All,
+                (Kind::Data, At::Edge { .. }) if !self.next.is_empty() => {
+                    self.next.ask(usize::MAX);
+                    Wanted::Nothing
+                }
+                (Kind::Data, At::Edge { .. }) if self.wants_many() => Wanted::All,
                 (Kind::Data, _) => Wanted::Little,
             };
             let block = match loaded.take() {
@@ -290,16 +297,22 @@ impl TableCursor {
     fn enter_block(&mut self, block: SharedBlock, at: At) {
         let handed = at == At::Edge { handed: true };
         let len = block.len();
-        let Walk { lower, upper, reverse, .. } = &self.walk;
-        let reverse = *reverse;
-        self.from = if **lower <= *block.key(0) { 0 } else { block.seek(lower, Timestamp::MAX) };
-        self.to = match upper {
-            Some(upper) if **upper <= *block.key(len - 1) => block.seek(upper, Timestamp::MAX),
-            _ => len,
-        };
+        let reverse = self.walk.reverse;
+        (self.from, self.to) = self.within_bounds(&block, at);
+        let wanted = self.wanted();
+        if at == At::Bound && self.wants_many() {
+            // Only now it is known from where on.
+            match reverse {
+                true => block.ask(self.from.max(self.to.saturating_sub(wanted)), self.to),
+                false => block.ask(self.from, self.to.min(self.from.saturating_add(wanted))),
+            }
+        }
         self.ahead.pass(self.to.saturating_sub(self.from));
         let goes_on = if reverse { self.from == 0 } else { self.to == len };
-        self.next = if goes_on { self.next_in_memory() } else { Stretch::default() };
+        self.next = match goes_on {
+            true => self.next_in_memory().unwrap_or_default(),
+            false => Stretch::default(),
+        };
         self.continues = self.separator().is_some_and(Separator::goes_on);
         let (mut from, mut to) = (self.from, self.to);
         if handed && reverse {
@@ -317,21 +330,43 @@ impl TableCursor {
         }
     }
 
-    /// Where the next block lies, if it is likely to be wanted and a link leads to it.
-    fn next_in_memory(&self) -> Stretch {
-        let passed = self.ahead.passed();
-        let slot = match self.walk.reverse {
-            true => self.slot.checked_sub(1),
-            false => Some(self.slot + 1),
+    /// Which entries of a block that is entered lie within the bounds.
+    fn within_bounds(&self, block: &Block, at: At) -> (usize, usize) {
+        let Walk { lower, upper, reverse, .. } = &self.walk;
+        // Where it can be known without looking at the block, whose keys would be waited for.
+        let is_inner = at != At::Bound;
+        let all_behind_lower = match reverse {
+            true => self.separator().is_some_and(|before| **lower <= *before.key),
+            false => is_inner,
         };
-        match (&self.page, slot) {
-            (Some(page), Some(slot))
-                if self.walk.cells_wanted.is_none_or(|cells| passed < cells as u64) =>
-            {
-                Named::block(page, slot).stretch()
-            }
-            _ => Stretch::default(),
-        }
+        let all_before_upper = |upper: &Bytes| match reverse {
+            true => is_inner,
+            false => self.next_separator().is_some_and(|next| *next.key < **upper),
+        };
+        let seek = |key| block.seek(key, Timestamp::MAX);
+        let from = if all_behind_lower { 0 } else { seek(lower) };
+        let to = upper.as_ref().filter(|upper| !all_before_upper(upper)).map(|upper| seek(upper));
+        (from, to.unwrap_or_else(|| block.len()))
+    }
+
+    /// About how many cells it still wants, behind those of the blocks that it has come to.
+    fn wanted(&self) -> usize {
+        let passed = usize::try_from(self.ahead.passed()).unwrap_or(usize::MAX);
+        self.walk.cells_wanted.map_or(usize::MAX, |cells| cells.saturating_sub(passed))
+    }
+
+    fn wants_many(&self) -> bool {
+        self.walk.cells_wanted.is_none_or(|cells| cells >= FEW_CELLS)
+    }
+
+    /// Where the next block lies, if it is likely to be wanted and a link leads to it.
+    fn next_in_memory(&self) -> Option<Stretch> {
+        let page = self.page.as_ref().filter(|_| self.wanted() > 0)?;
+        let slot = match self.walk.reverse {
+            true => self.slot.checked_sub(1)?,
+            false => self.slot + 1,
+        };
+        Named::block(page, slot).stretch()
     }
 
     /// Stands at the group that begins at `from`, unless its version lies in the next block.
@@ -404,6 +439,7 @@ impl TableCursor {
             && (handed || page.commit(self.slot + 1) >= self.walk.read)
         {
             self.slot += 1;
+            self.next = Stretch::default();
         }
         State::Block(At::Edge { handed })
     }
@@ -427,6 +463,7 @@ impl TableCursor {
                 && (handed || page.commit(self.slot) < self.walk.read)
             {
                 self.slot -= 1;
+                self.next = Stretch::default();
             }
             return State::Block(At::Edge { handed });
         }

@@ -11,12 +11,11 @@
 //! ```
 //!
 //! A link says where the block's memory lies, and the links of a page about how long its blocks are.
-//! Whoever goes by a link asks for what it will look at before it waits for the block: a search for the
-//! block's beginning, with what it compares (reads of a row out of the cache became a tenth faster), a
-//! walk for all of it (pages of 100 rows a tenth, reversed ones a fifth). While one block is gone through
-//! the next one is asked for, a part with each row that is taken: all of it at once took a tenth longer,
-//! because the walk had to wait for it. Asking for where a record probably stands before the block's
-//! beginning has come took a tenth longer, too.
+//! Whoever goes by a link asks for what it will look at before it waits for the block: a search, which is
+//! also how a walk begins, for the block's beginning, with what it compares (reads of a row out of the cache
+//! became a tenth faster). While one block is gone through the next one is asked for, a part with each row
+//! that is taken: all of it at once took a tenth longer, because the walk had to wait for it. Asking for
+//! where a record probably stands before the block's beginning has come took a tenth longer, too.
 //!
 //! Only the cache and readers keep a block alive. How a link can lead to it all the same says
 //! [`super::block::shared`].
@@ -67,15 +66,12 @@ impl<'a> Named<'a> {
     }
 
     /// Where a section lies that a walk will go through, if a link leads to it.
-    pub(super) fn stretch(&self) -> Stretch {
-        let Some(index) = self.by.index() else { return Stretch::default() };
-        match index.links.get(self.slot, &epoch::pin()) {
-            Some(linked) => {
-                let bytes = Wanted::All.bytes().min(index.links.usual_bytes());
-                Stretch::new(linked.address(), bytes)
-            }
-            None => Stretch::default(),
-        }
+    pub(super) fn stretch(&self) -> Option<Stretch> {
+        let index = self.by.index()?;
+        let pinned = epoch::pin();
+        let linked = index.links.get(self.slot, &pinned)?;
+        let bytes = Wanted::All.bytes().min(index.links.usual_bytes());
+        Some(Stretch::new(linked.address(), bytes))
     }
 
     /// Makes the link lead to the section.

@@ -25,6 +25,13 @@ pub(super) fn ask(address: usize) {
 /// What memory gives at once.
 pub(super) const LINE_BYTES: usize = 64;
 
+/// Asks for each cache line of so many bytes.
+pub(super) fn ask_all(address: usize, bytes: usize) {
+    for at in (address..address + bytes).step_by(LINE_BYTES) {
+        ask(at);
+    }
+}
+
 /// A stretch of memory that is asked for little by little, while something else is done: asked for
 /// at once, it would be waited for, because only some ten lines can be on their way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,15 +47,37 @@ impl Stretch {
 
     /// Asks for about so many further bytes.
     pub(super) fn ask(&mut self, bytes: usize) {
-        let to = self.end.min(self.at + bytes);
+        let to = self.end.min(self.at.saturating_add(bytes));
         while self.at < to {
             ask(self.at);
             self.at += LINE_BYTES;
         }
     }
 
-    /// Tells whether all of it was asked for.
-    pub(super) const fn is_asked(&self) -> bool {
-        self.end > 0 && self.at >= self.end
+    /// Tells whether there is nothing to ask for.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.end == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stretch_is_asked_for_to_its_end() {
+        let asked = |mut stretch: Stretch| {
+            let mut lines = Vec::new();
+            while stretch.at < stretch.end {
+                lines.push(stretch.at);
+                stretch.ask(1);
+            }
+            lines
+        };
+        assert_eq!(asked(Stretch::new(1000, 200)), [1000, 1064, 1128, 1192]);
+        assert_eq!(asked(Stretch::default()), [0; 0]);
+        let mut all = Stretch::new(1000, 200);
+        all.ask(usize::MAX);
+        assert!(all.at >= all.end && !all.is_empty());
     }
 }

@@ -260,6 +260,15 @@ impl Block {
         }
     }
 
+    /// Asks memory for the records of some entries.
+    pub(super) fn ask(&self, from: usize, to: usize) {
+        let place = |at: usize| if at < self.len() { self.place(at) } else { self.memory.len() };
+        if from < to {
+            let (from, to) = (place(from), place(to));
+            prefetch::ask_all(self.memory[from..].as_ptr().addr(), to - from);
+        }
+    }
+
     #[inline]
     pub(super) fn commit(&self, at: usize) -> Timestamp {
         timestamp(entry::commit(self.record(at)))
@@ -387,9 +396,7 @@ impl Block {
 
 /// Asks memory for so much of a block at once, from its beginning.
 pub(super) fn ask(block: Linked<'_>, bytes: usize) {
-    for at in (0..bytes).step_by(LINE_BYTES) {
-        prefetch::ask(block.address() + at);
-    }
+    prefetch::ask_all(block.address(), bytes);
 }
 
 /// The first eight bytes as a number, zeros behind a shorter key.
