@@ -4,8 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwapOption, Guard};
-use carnet_base::{CellBuilder, CellHash, Result};
-use carnet_txn::Entry;
+use carnet_base::{Bytes, CellBuilder, CellHash, Result};
 
 use crate::catalog::{self, Pin, SchemaAt, TableSchema};
 use crate::tx::{Source, Tx};
@@ -64,12 +63,14 @@ impl<T> Lens<T> {
     }
 
     /// Reads a cell that was committed last, where that takes neither a snapshot nor another look at
-    /// the schema; returns the view of the schema at that moment as well.
-    pub(super) fn newest(
+    /// the schema; makes something of its payload and of the view of the schema at that moment.
+    #[inline]
+    pub(super) fn newest<R>(
         &self,
         source: Source<'_>,
         cell: impl FnOnce(&T) -> Result<CellBuilder>,
-    ) -> Option<Result<(View<T>, Option<Entry>)>> {
+        make: impl FnOnce(&T, Option<Bytes>) -> Result<R>,
+    ) -> Option<Result<R>> {
         let Source::Db(db) = source else { return None };
         let held = self.held.load();
         let Held { view, pin, .. } = &**held.as_ref()?;
@@ -81,8 +82,8 @@ impl<T> Lens<T> {
             Err(error) => return Some(Err(error)),
         };
         let at = SchemaAt { read: newest.read, changed: newest.schema };
-        let entry = newest.version.and_then(Entry::of);
-        db.schemas().is_current(pin, at).then(|| Ok((View(held), entry)))
+        let payload = newest.version.and_then(|version| version.payload);
+        db.schemas().is_current(pin, at).then(|| make(view, payload))
     }
 
     /// Returns the view of the schema at a transaction's snapshot, and makes the commit depend on

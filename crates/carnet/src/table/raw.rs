@@ -102,8 +102,7 @@ impl RawTable {
         let (key, source) = (key.as_ref(), handle.source());
         let newest = H::at_once(|| {
             let cell = |id: &TableId| Ok(CellBuilder::of(*id, &partition(), key));
-            let newest = self.lens.newest(source, cell)?;
-            Some(newest.map(|(_, entry)| entry.map(|entry| entry.payload)))
+            self.lens.newest(source, cell, |_, payload| Ok(payload))
         });
         if let Some(newest) = newest {
             return newest;

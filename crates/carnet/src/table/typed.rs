@@ -143,8 +143,7 @@ impl<K: TableKey, V: Record> Table<K, V> {
     ) -> H::Out<'a, Result<Option<V>>> {
         let source = handle.source();
         let newest = H::at_once(|| {
-            let newest = self.lens.newest(source, |mapping| mapping.begin(Parts::of(key)))?;
-            Some(newest.and_then(|(mapping, entry)| mapping.found(entry)))
+            self.lens.newest(source, |mapping| mapping.begin(Parts::of(key)), Mapping::found)
         });
         if let Some(newest) = newest {
             return newest;
@@ -153,7 +152,8 @@ impl<K: TableKey, V: Record> Table<K, V> {
         H::run(async move {
             let tx = source.tx().await?;
             let mapping = self.mapping(&tx).await?;
-            mapping.found(tx.get_cell(&mapping.cell(parts)?).await?)
+            let entry = tx.get_cell(&mapping.cell(parts)?).await?;
+            mapping.found(entry.map(|entry| entry.payload))
         })
     }
 
@@ -406,8 +406,9 @@ impl Mapping {
         Ok(image.merged_over(&older, entry.start))
     }
 
-    fn found<V: Record>(&self, entry: Option<Entry>) -> Result<Option<V>> {
-        let Some(Entry { payload, .. }) = entry else { return Ok(None) };
+    #[inline]
+    fn found<V: Record>(&self, payload: Option<Bytes>) -> Result<Option<V>> {
+        let Some(payload) = payload else { return Ok(None) };
         let row = live(&payload)?;
         row.map(|row| self.record(row, || payload.clone())).transpose()
     }

@@ -287,8 +287,11 @@ impl Engine {
         reads: ReadOptions,
     ) -> Result<Option<Version>> {
         let key = key.as_bytes();
-        let looked = look(&self.core.view(), key, read, reads);
-        self.found(looked, key, read, reads).await
+        let looked = self.look_in_memory(&self.core.view(), key, read, reads);
+        match looked {
+            Looked::Settled(version) => Ok(version),
+            Looked::Unread(tables) => self.read(tables, key, read, reads).await,
+        }
     }
 
     /// Reads a cell at a moment of this call's own: where that lies `moment` says, the newest commit
@@ -322,24 +325,50 @@ impl Engine {
                 }
                 view = now;
             };
-            (read, look(&view, key, read, reads))
+            (read, self.look_in_memory(&view, key, read, reads))
         };
-        Ok((read, self.found(looked, key, read, reads).await?))
+        // A call for what is settled would be a future of its own, into which it is moved.
+        match looked {
+            Looked::Settled(version) => Ok((read, version)),
+            Looked::Unread(tables) => Ok((read, self.read(tables, key, read, reads).await?)),
+        }
+    }
+
+    /// Looks for a cell in memory. Mostly the answer is there: then nothing waits, and nothing is kept.
+    fn look_in_memory(
+        &self,
+        view: &View,
+        key: &[u8],
+        read: Timestamp,
+        reads: ReadOptions,
+    ) -> Looked {
+        self.core.counters.gets.fetch_add(1, Ordering::Relaxed);
+        if let Some(found) = view.memtables().find_map(|memtable| memtable.get(key, read)) {
+            let memtable::Found { start, commit, payload, .. } = found;
+            return Looked::Settled(Some(Version { start, commit: Some(commit), payload }));
+        }
+        let mut tables = view.tables_of(key);
+        while let Some(table) = tables.next() {
+            match table.get_cached(key, read, reads) {
+                Some(Some(found)) => return Looked::Settled(Some(version(found))),
+                Some(None) => {}
+                None => {
+                    let unread = std::iter::once(table).chain(tables);
+                    return Looked::Unread(unread.map(Arc::clone).collect());
+                }
+            }
+        }
+        Looked::Settled(None)
     }
 
     /// Reads on from where a look at memory has come to.
-    async fn found(
+    async fn read(
         &self,
-        looked: Looked,
+        tables: Vec<Arc<Table>>,
         key: &[u8],
         read: Timestamp,
         reads: ReadOptions,
     ) -> Result<Option<Version>> {
-        self.core.counters.gets.fetch_add(1, Ordering::Relaxed);
-        let tables = match looked {
-            Looked::Settled(version) => return Ok(version),
-            Looked::Unread(tables) => tables,
-        };
         let _permit = self.core.permits.take(READ_BYTES).await;
         for table in tables {
             if let Some(found) = table.get(key, read, reads).await? {
@@ -461,26 +490,6 @@ enum Looked {
     Settled(Option<Version>),
     /// What these tables know comes next; the first of them has to be read from.
     Unread(Vec<Arc<Table>>),
-}
-
-/// Looks for a cell in memory. Mostly the answer is there: then nothing waits, and nothing is kept.
-fn look(view: &View, key: &[u8], read: Timestamp, reads: ReadOptions) -> Looked {
-    if let Some(found) = view.memtables().find_map(|memtable| memtable.get(key, read)) {
-        let memtable::Found { start, commit, payload, .. } = found;
-        return Looked::Settled(Some(Version { start, commit: Some(commit), payload }));
-    }
-    let mut tables = view.tables_of(key);
-    while let Some(table) = tables.next() {
-        match table.get_cached(key, read, reads) {
-            Some(Some(found)) => return Looked::Settled(Some(version(found))),
-            Some(None) => {}
-            None => {
-                let unread = std::iter::once(table).chain(tables);
-                return Looked::Unread(unread.map(Arc::clone).collect());
-            }
-        }
-    }
-    Looked::Settled(None)
 }
 
 fn version(found: Found) -> Version {
