@@ -107,6 +107,32 @@ impl Tx {
         self.note(self.transaction.range(range, reverse, limit).await)
     }
 
+    /// Takes the end of a page out of the read set: the caller of [`Tx::range_cells`] looked at
+    /// nothing behind the cell `last` of the page, which left `resume` of `range`.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the transaction has ended.
+    pub fn narrow_range(
+        &self,
+        range: &KeyRange,
+        resume: Option<&KeyRange>,
+        reverse: bool,
+        last: &CellKey,
+    ) -> Result<()> {
+        self.transaction.narrow_range(range, resume, reverse, last)
+    }
+
+    /// Takes the last cells of a [`Tx::get_cells`] out of the read set: its caller did not look at
+    /// them.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the transaction has ended.
+    pub fn forget_cells(&self, keys: &[CellKey]) -> Result<()> {
+        self.transaction.forget_cells(keys)
+    }
+
     /// As [`Tx::range_cells`], of cells that are lent, where that spares work.
     pub(crate) async fn page(
         &self,

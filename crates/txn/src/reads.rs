@@ -57,6 +57,30 @@ impl Reads {
         Ok(())
     }
 
+    /// Narrows the range that was remembered last: the reader of `page` looked at nothing behind
+    /// `last`. Does nothing where the page is not the end of that range, because another handle of
+    /// the transaction has remembered a range since.
+    pub(crate) fn narrow(&mut self, page: &KeyRange, reverse: bool, last: &CellKey) {
+        let Some(range) = self.set.ranges.last_mut() else { return };
+        let is_end = if reverse { range.lower == page.lower } else { range.upper == page.upper };
+        if !is_end || !page.contains(last) || !range.contains(last) {
+            return;
+        }
+        let before = limits::range_bytes(range);
+        let end = if reverse { &mut range.lower } else { &mut range.upper };
+        *end = Bound::Included(last.clone());
+        self.range_bytes = self.range_bytes - before + limits::range_bytes(range);
+    }
+
+    /// Forgets the cells that were remembered last, in their order: their reader did not look at
+    /// them. Does nothing where others have been remembered since.
+    pub(crate) fn forget_points(&mut self, cells: &[CellHash]) {
+        let points = &mut self.set.points;
+        if points.ends_with(cells) {
+            points.truncate(points.len() - cells.len());
+        }
+    }
+
     pub(crate) fn into_set(self) -> ReadSet {
         self.set
     }
@@ -116,6 +140,44 @@ mod tests {
         );
         let bytes: usize = reads.set.ranges.iter().map(limits::range_bytes).sum();
         assert_eq!(reads.range_bytes, bytes);
+    }
+
+    #[test]
+    fn unseen_end_of_a_page_is_forgotten() {
+        use Bound::{Excluded, Included};
+        let limits = Limits::default();
+        let mut reads = Reads::default();
+        reads.range(range(Included("a"), Included("c")), &limits).unwrap();
+        let page = range(Excluded("c"), Excluded("m"));
+        reads.range(page.clone(), &limits).unwrap();
+        reads.narrow(&page, false, &cell("e"));
+        assert_eq!(reads.set.ranges, [range(Included("a"), Included("e"))]);
+        // Its end is gone already: a second reader of the same page is not believed.
+        reads.narrow(&page, false, &cell("d"));
+        assert_eq!(reads.set.ranges, [range(Included("a"), Included("e"))]);
+
+        let page = range(Included("p"), Excluded("z"));
+        reads.range(page.clone(), &limits).unwrap();
+        reads.narrow(&page, true, &cell("a"));
+        assert_eq!(reads.set.ranges[1], page, "the cell does not lie in the page");
+        reads.narrow(&page, true, &cell("x"));
+        assert_eq!(reads.set.ranges[1], range(Included("x"), Excluded("z")));
+        let bytes: usize = reads.set.ranges.iter().map(limits::range_bytes).sum();
+        assert_eq!(reads.range_bytes, bytes);
+    }
+
+    #[test]
+    fn unseen_points_are_forgotten_from_the_end() {
+        let limits = Limits::default();
+        let mut reads = Reads::default();
+        let hashes = ["a", "b", "c"].map(|name| cell(name).hash());
+        for hash in hashes {
+            reads.point(hash, &limits).unwrap();
+        }
+        reads.forget_points(&hashes[..2]);
+        assert_eq!(reads.set.points, hashes, "others were remembered since");
+        reads.forget_points(&hashes[1..]);
+        assert_eq!(reads.set.points, hashes[..1]);
     }
 
     #[test]

@@ -362,7 +362,6 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             stored.retain(|(key, _)| !behind.contains(key));
             rest = Some(behind);
         }
-        let covered = covered(range, rest.as_ref(), reverse);
         let page_of_own = page_of_own
             .into_iter()
             .map(|(key, payload)| (key, inner.own(payload)))
@@ -372,10 +371,51 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         } else {
             merge(stored.into_iter().peekable(), page_of_own.into_iter(), before)
         };
+        let page = cut(merged, rest, range, reverse, limit);
         if inner.remembers_reads() {
+            let covered = covered(range, page.resume.as_ref(), reverse);
             state.reads.range(covered, &inner.limits)?;
         }
-        Ok(cut(merged, rest, range, reverse, limit))
+        Ok(page)
+    }
+
+    /// Takes the end of a page out of the read set: the caller of [`Transaction::range`] looked at
+    /// nothing behind the cell `last` of the page, which left `resume` of `range`.
+    ///
+    /// A write of another transaction into that end is no conflict then.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` when the transaction has ended; `Timeout` when it has been left alone for too long.
+    pub fn narrow_range(
+        &self,
+        range: &KeyRange,
+        resume: Option<&KeyRange>,
+        reverse: bool,
+        last: &CellKey,
+    ) -> Result<()> {
+        if self.inner.remembers_reads() {
+            let page = covered(range, resume, reverse);
+            self.inner.open()?.reads.narrow(&page, reverse, last);
+        }
+        Ok(())
+    }
+
+    /// Takes the last cells of a [`Transaction::get_many`] out of the read set: its caller did not
+    /// look at them.
+    ///
+    /// # Errors
+    ///
+    /// Like [`Transaction::narrow_range`].
+    pub fn forget_cells(&self, keys: &[CellKey]) -> Result<()> {
+        if self.inner.remembers_reads() {
+            let mut state = self.inner.open()?;
+            // Cells that the transaction wrote itself were not remembered.
+            let read = keys.iter().filter(|key| state.writes.get(key).is_none());
+            let hashes: Vec<_> = read.map(CellKey::hash).collect();
+            state.reads.forget_points(&hashes);
+        }
+        Ok(())
     }
 
     /// Writes a cell. Nobody else sees it before the commit.

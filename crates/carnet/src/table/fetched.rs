@@ -1,51 +1,96 @@
 //! A page of cells: lent where the store lends them, otherwise shared.
 
-use carnet_base::{CellKey, CellKeyRef, Cells, KeyRange, Result};
+use carnet_base::{Bytes, CellKey, CellKeyRef, Cells, KeyRange, Result};
 use carnet_store::PageLimit;
 use carnet_txn::Entry;
 
 use crate::tx::Tx;
 
-/// A page.
-pub(super) enum Fetched {
+/// A page of a range.
+#[derive(Default)]
+pub(super) struct Fetched {
+    cells: PageCells,
+    /// The read that a writer's transaction has remembered.
+    read: Option<Box<Remembered>>,
+}
+
+enum PageCells {
     Lent(Cells),
     Shared(Vec<(CellKey, Entry)>),
 }
 
-impl Default for Fetched {
+impl Default for PageCells {
     fn default() -> Self {
         Self::Shared(Vec::new())
     }
 }
 
+struct Remembered {
+    range: KeyRange,
+    resume: Option<KeyRange>,
+    reverse: bool,
+}
+
 impl Fetched {
-    /// Reads a page, and says what is left of the range behind it.
+    /// Reads a page, and returns the rest of the range behind it.
     pub(super) async fn read(
         tx: &Tx,
         range: &KeyRange,
         reverse: bool,
         limit: PageLimit,
     ) -> Result<(Self, Option<KeyRange>)> {
-        if let Some(page) = tx.page(range, reverse, limit).await? {
-            return Ok((Self::Lent(page.cells), page.resume));
+        let (cells, resume) = match tx.page(range, reverse, limit).await? {
+            Some(page) => (PageCells::Lent(page.cells), page.resume),
+            None => {
+                let page = tx.range_cells(range, reverse, limit).await?;
+                (PageCells::Shared(page.cells), page.resume)
+            }
+        };
+        let read = tx.start_timestamp().map(|_| {
+            Box::new(Remembered { range: range.clone(), resume: resume.clone(), reverse })
+        });
+        Ok((Self { cells, read }, resume))
+    }
+
+    /// Takes the cells behind the first `looked_at` out of the transaction's read set. A page of
+    /// which nothing was looked at stays there.
+    pub(super) fn leave(&self, tx: &Tx, looked_at: usize) {
+        if let Some(read) = &self.read
+            && looked_at < self.len()
+            && let Some((last, _)) = looked_at.checked_sub(1).and_then(|at| self.lend(at))
+        {
+            // It fails where the transaction has ended: then nothing is left to be narrowed.
+            let _ =
+                tx.narrow_range(&read.range, read.resume.as_ref(), read.reverse, &last.to_key());
         }
-        let page = tx.range_cells(range, reverse, limit).await?;
-        Ok((Self::Shared(page.cells), page.resume))
     }
 
     pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Lent(cells) => cells.len(),
-            Self::Shared(cells) => cells.len(),
+        match &self.cells {
+            PageCells::Lent(cells) => cells.len(),
+            PageCells::Shared(cells) => cells.len(),
         }
     }
 
     /// Lends a cell and its payload.
     pub(super) fn lend(&self, at: usize) -> Option<(CellKeyRef<'_>, &[u8])> {
-        match self {
-            Self::Lent(cells) => cells.get(at).map(|cell| (cell.key, cell.payload)),
-            Self::Shared(cells) => {
+        match &self.cells {
+            PageCells::Lent(cells) => cells.get(at).map(|cell| (cell.key, cell.payload)),
+            PageCells::Shared(cells) => {
                 cells.get(at).map(|(key, entry)| (key.as_key_ref(), &entry.payload[..]))
+            }
+        }
+    }
+
+    /// Returns a cell's clustering key and payload, which share the page's memory.
+    pub(super) fn share(&self, at: usize) -> Option<(Bytes, Bytes)> {
+        match &self.cells {
+            PageCells::Lent(cells) => {
+                let (key, version) = cells.share(at)?;
+                Some((key.into_clustering_bytes(), version.payload?))
+            }
+            PageCells::Shared(cells) => {
+                cells.get(at).map(|(key, entry)| (key.clustering_bytes(), entry.payload.clone()))
             }
         }
     }

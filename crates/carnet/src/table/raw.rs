@@ -205,14 +205,14 @@ fn cell(key: &[u8]) -> impl FnOnce(TableId) -> CellKey + Send + use<> {
 /// With a [`SyncTx`] or a [`Snapshot`] it is an iterator. With a [`Tx`], call
 /// [`RawRows::next_page`].
 #[must_use = "nothing is read before the first page is asked for"]
-pub struct RawRows<H> {
+pub struct RawRows<H: Handle> {
     handle: H,
     table: RawTable,
     progress: Progress,
     reverse: bool,
     page_cells: usize,
     fetched: Fetched,
-    /// Of these, so many were handed out.
+    /// Number of cells of the page that were handed out.
     handed: usize,
 }
 
@@ -259,7 +259,7 @@ impl<H: Handle> RawRows<H> {
         H::run(async move {
             self.fetch().await?;
             let from = std::mem::replace(&mut self.handed, self.fetched.len());
-            Ok((from..self.handed).filter_map(|at| share(&self.fetched, at)).collect())
+            Ok((from..self.handed).filter_map(|at| self.fetched.share(at)).collect())
         })
     }
 
@@ -303,7 +303,7 @@ impl<H: Handle> RawRows<H> {
 
     fn next_cell(&mut self) -> Option<Result<(Bytes, Bytes)>> {
         let at = self.advance()?;
-        at.map(|at| share(&self.fetched, at)).transpose()
+        at.map(|at| self.fetched.share(at)).transpose()
     }
 
     fn lend_cell(&mut self) -> Option<Result<(&[u8], &[u8])>> {
@@ -313,16 +313,10 @@ impl<H: Handle> RawRows<H> {
     }
 }
 
-/// A cell's key and bytes, which share the page's memory.
-fn share(fetched: &Fetched, at: usize) -> Option<(Bytes, Bytes)> {
-    match fetched {
-        Fetched::Lent(cells) => {
-            let (key, version) = cells.share(at)?;
-            Some((key.into_clustering_bytes(), version.payload?))
-        }
-        Fetched::Shared(cells) => {
-            cells.get(at).map(|(key, entry)| (key.clustering_bytes(), entry.payload.clone()))
-        }
+impl<H: Handle> Drop for RawRows<H> {
+    /// The transaction depends on the cells that were handed out, and on nothing behind them.
+    fn drop(&mut self) {
+        self.fetched.leave(self.handle.tx(), self.handed);
     }
 }
 

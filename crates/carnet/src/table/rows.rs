@@ -27,7 +27,7 @@ pub struct Resume(KeyRange);
 /// With a [`SyncTx`] or a [`Snapshot`] it is an iterator. With a [`Tx`], call
 /// [`Rows::next_page`].
 #[must_use = "nothing is read before the first page is asked for"]
-pub struct Rows<H, K: TableKey, V> {
+pub struct Rows<H: Handle, K: TableKey, V> {
     handle: H,
     table: Table<K, V>,
     progress: Progress,
@@ -271,6 +271,15 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
             self.end();
         }
         Some(row)
+    }
+}
+
+impl<H: Handle, K: TableKey, V> Drop for Rows<H, K, V> {
+    /// The transaction depends on the rows that were taken, and on nothing behind them.
+    fn drop(&mut self) {
+        if let Some(page) = &self.page {
+            page.cells.leave(self.handle.tx(), page.next);
+        }
     }
 }
 

@@ -7,6 +7,12 @@
 //!   middle of a partition, the static cell is fetched by a read of its own.
 //! * A partition that has live static columns and no row is one row whose clustering and regular
 //!   columns are null, unless the statement restricts the clustering key.
+//!
+//! A scan fetches as many cells as the statement can still use. The first fetch of a statement
+//! with `LIMIT 1` is one cell; each further fetch is twice as long as the one before, because rows
+//! that a filter drops or that have been deleted must not cost a round trip each. When the limit is
+//! reached, [`Scan::stop`] takes the cells that were fetched and not looked at out of the read set:
+//! the transaction depends on the rows that it needed, and on nothing behind them.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -15,8 +21,11 @@ use std::sync::Arc;
 use carnet::base::{Bytes, RowImage, TableId, Token};
 use carnet::{CellKey, Entry, KeyRange, PageLimit, PartitionKey, Result, Tx};
 
-/// Cells in one read to the store.
+/// Maximum number of cells in one read to the store.
 const PAGE_CELLS: usize = 256;
+
+/// Number of cells in the first read of a scan whose rows are filtered: most of them may be dropped.
+const FILTERED_CELLS: usize = 16;
 
 /// The partitions that a statement reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +79,16 @@ pub(crate) struct Scan<'a> {
     targets: VecDeque<Target>,
     current: Option<Current>,
     cells: VecDeque<(CellKey, Entry)>,
+    /// The read that `cells` are left of.
+    fetched: Option<Fetched>,
+    /// Minimum number of cells in the next read.
+    fetch_cells: usize,
+}
+
+/// A read to the store, as the read set remembers it.
+enum Fetched {
+    Range { range: KeyRange, resume: Option<KeyRange> },
+    Cells { keys: Vec<CellKey> },
 }
 
 enum Target {
@@ -86,8 +105,14 @@ struct Current {
 }
 
 impl<'a> Scan<'a> {
-    /// Begins a scan, behind a row that was returned before where one is given.
-    pub(crate) async fn new(tx: &'a Tx, access: Access, behind: Option<&CellKey>) -> Result<Self> {
+    /// Begins a scan, behind a row that was returned before where one is given. `is_filtered` says
+    /// that the caller drops rows.
+    pub(crate) async fn new(
+        tx: &'a Tx,
+        access: Access,
+        is_filtered: bool,
+        behind: Option<&CellKey>,
+    ) -> Result<Self> {
         let (partitions, targets) = match &access.partitions {
             Partitions::Keys(keys) => (keys.iter().cloned().collect(), VecDeque::new()),
             Partitions::Tokens(lower, upper) => {
@@ -95,29 +120,37 @@ impl<'a> Scan<'a> {
                 (VecDeque::new(), VecDeque::from([Target::Range(range)]))
             }
         };
-        let mut scan =
-            Self { tx, access, partitions, targets, current: None, cells: VecDeque::new() };
+        let mut scan = Self {
+            tx,
+            access,
+            partitions,
+            targets,
+            current: None,
+            cells: VecDeque::new(),
+            fetched: None,
+            fetch_cells: if is_filtered { FILTERED_CELLS } else { 1 },
+        };
         if let Some(last) = behind {
             scan.skip_to(last).await?;
         }
         Ok(scan)
     }
 
-    /// Returns the next row.
-    pub(crate) async fn next(&mut self) -> Result<Option<StoredRow>> {
+    /// Returns the next row. The caller can use `wanted` rows, this one included.
+    pub(crate) async fn next(&mut self, wanted: usize) -> Result<Option<StoredRow>> {
         loop {
             if let Some((key, entry)) = self.cells.pop_front() {
                 if let Some(row) = self.take_cell(key, &entry)? {
                     return Ok(Some(row));
                 }
             } else if let Some(target) = self.targets.pop_front() {
-                self.fetch(target).await?;
+                self.fetch(target, wanted).await?;
             } else if let Some(row) = self.leave_partition() {
                 return Ok(Some(row));
             } else if self.partitions.is_empty() {
                 return Ok(None);
             } else if self.is_of_single_rows() {
-                self.fetch_partitions().await?;
+                self.fetch_partitions(wanted).await?;
             } else if let Some(partition) = self.partitions.pop_front() {
                 self.enter(partition).await?;
             }
@@ -220,11 +253,19 @@ impl<'a> Scan<'a> {
         Ok(Some(StoredRow { statics: current.statics.clone(), key, image: Some(image) }))
     }
 
-    async fn fetch(&mut self, target: Target) -> Result<()> {
+    /// Returns the number of cells to read next.
+    fn next_fetch(&mut self, wanted: usize) -> usize {
+        let cells = self.fetch_cells.max(wanted).min(PAGE_CELLS);
+        self.fetch_cells = cells * 2;
+        cells
+    }
+
+    async fn fetch(&mut self, target: Target, wanted: usize) -> Result<()> {
+        let cells = self.next_fetch(wanted);
         match target {
             Target::Cell(key) => {
                 let mut keys = vec![key];
-                while keys.len() < PAGE_CELLS
+                while keys.len() < cells
                     && let Some(Target::Cell(key)) =
                         self.targets.pop_front_if(|target| matches!(target, Target::Cell(_)))
                 {
@@ -233,12 +274,13 @@ impl<'a> Scan<'a> {
                 self.fetch_cells(keys).await?;
             }
             Target::Range(range) => {
-                let limit = PageLimit::cells(PAGE_CELLS);
+                let limit = PageLimit::cells(cells);
                 let page = self.tx.range_cells(&range, self.access.reverse, limit).await?;
                 self.cells.extend(page.cells);
-                if let Some(rest) = page.resume {
-                    self.targets.push_front(Target::Range(rest));
+                if let Some(rest) = &page.resume {
+                    self.targets.push_front(Target::Range(rest.clone()));
                 }
+                self.fetched = Some(Fetched::Range { range, resume: page.resume });
             }
         }
         Ok(())
@@ -250,8 +292,8 @@ impl<'a> Scan<'a> {
     }
 
     /// Reads the rows of partitions that have one each, without entering them.
-    async fn fetch_partitions(&mut self) -> Result<()> {
-        let count = self.partitions.len().min(PAGE_CELLS);
+    async fn fetch_partitions(&mut self, wanted: usize) -> Result<()> {
+        let count = self.partitions.len().min(self.next_fetch(wanted));
         let table = self.access.table;
         let partitions = self.partitions.drain(..count);
         let keys = partitions.map(|partition| CellKey::new(table, &partition, "")).collect();
@@ -260,14 +302,42 @@ impl<'a> Scan<'a> {
 
     async fn fetch_cells(&mut self, keys: Vec<CellKey>) -> Result<()> {
         let entries = self.tx.get_cells(&keys).await?;
-        let found = keys.into_iter().zip(entries);
+        let found = keys.iter().cloned().zip(entries);
         self.cells.extend(found.filter_map(|(key, entry)| Some((key, entry?))));
+        self.fetched = Some(Fetched::Cells { keys });
         Ok(())
     }
 
-    /// Skips what is left of the partition that the scan is in.
-    pub(crate) fn skip_partition(&mut self) {
+    /// Ends the scan behind the row `last`: the statement needs no further row. Cells that were
+    /// fetched behind it leave the read set.
+    pub(crate) fn stop(&mut self, last: &StoredRow) -> Result<()> {
+        self.cells.clear();
+        self.targets.clear();
+        self.partitions.clear();
+        self.current = None;
+        // A partition that has static columns only depends on having no row: on all of its range.
+        let fetched = self.fetched.take().filter(|_| last.image.is_some());
+        let last = &last.key;
+        match fetched {
+            Some(Fetched::Range { range, resume }) => {
+                let reverse = self.access.reverse;
+                self.tx.narrow_range(&range, resume.as_ref(), reverse, last)
+            }
+            Some(Fetched::Cells { keys }) => {
+                let looked_at =
+                    keys.iter().position(|key| key == last).map_or(keys.len(), |at| at + 1);
+                self.tx.forget_cells(&keys[looked_at..])
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Skips the rest of a partition, if the scan is in it.
+    pub(crate) fn skip_partition(&mut self, last: &CellKey) {
         let Some(current) = &mut self.current else { return };
+        if current.partition != last.partition() {
+            return;
+        }
         current.has_rows = true;
         let partition = current.partition.clone();
         self.cells.retain(|(key, _)| key.partition() != partition);
@@ -313,4 +383,52 @@ fn trim(target: Target, last: &CellKey, reverse: bool) -> Option<Target> {
     };
     let rest = if begins_behind { range } else { range.after(last.clone(), reverse) };
     (!rest.is_empty()).then_some(Target::Range(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet::{Db, Uuid, block_on};
+
+    use super::*;
+    use crate::system::NodeInfo;
+    use crate::{Executor, Parameters, Session};
+
+    #[test]
+    fn scan_fetches_the_cells_that_are_wanted() {
+        let executor =
+            Executor::new(Db::builder().in_memory(), NodeInfo::local(Uuid::from_u64_pair(1, 2)));
+        let session = Session::new();
+        let parameters = Parameters::default();
+        let query = |text: &str| block_on(executor.query(&session, text, &parameters)).unwrap();
+        query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
+        query("USE ks");
+        query("CREATE TABLE t (k int, c int, PRIMARY KEY (k, c))");
+        for c in 0..600 {
+            query(&format!("INSERT INTO t (k, c) VALUES (1, {c})"));
+        }
+        block_on(async {
+            let tx = executor.db().snapshot_async().await.unwrap();
+            let table = carnet::catalog::table(&tx, "ks", "t").await.unwrap().unwrap().id;
+            // The cells that a scan holds after its first row, and after the row behind those.
+            let mut held = Vec::new();
+            for (wanted, is_filtered) in [(1, false), (3, false), (1, true), (usize::MAX, false)] {
+                let access = Access {
+                    table,
+                    partitions: Partitions::Tokens(Bound::Unbounded, Bound::Unbounded),
+                    clustering: Clustering::All,
+                    reverse: false,
+                    has_clustering: true,
+                    has_statics: false,
+                };
+                let mut scan = Scan::new(&tx, access, is_filtered, None).await.unwrap();
+                assert!(scan.next(wanted).await.unwrap().is_some());
+                let first = scan.cells.len() + 1;
+                for _ in 0..first {
+                    assert!(scan.next(1).await.unwrap().is_some());
+                }
+                held.push((first, scan.cells.len() + 1));
+            }
+            assert_eq!(held, [(1, 2), (3, 6), (16, 32), (256, 256)]);
+        });
+    }
 }

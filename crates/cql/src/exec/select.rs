@@ -5,7 +5,7 @@ use carnet::{CellKey, DataType, Tx, Value};
 
 use super::paging::PagingState;
 use super::row;
-use super::scan::{Scan, StoredRow};
+use super::scan::Scan;
 use super::{CqlError, Parameters};
 use crate::ast::ArithmeticOp;
 use crate::compile::{self, Aggregate, Environment, Evaluated, Output, SelectPlan};
@@ -51,7 +51,8 @@ pub(crate) async fn run(
     let mut rows = Vec::new();
     let mut bytes = 0;
     let mut paging_state = None;
-    while let Some((key, found)) = reader.next().await? {
+    // The row behind a page is read as well: it says whether there is another page.
+    while let Some((key, found)) = reader.next(bounds.rows.saturating_add(1) - rows.len()).await? {
         let row = project(plan, &key, &found, environment)?;
         bytes += held_bytes(&row);
         rows.push(row);
@@ -65,7 +66,7 @@ pub(crate) async fn run(
         if is_full {
             let state = reader.state(&key);
             // A page that happens to end with the last row says so.
-            if reader.next().await?.is_some() {
+            if reader.next(1).await?.is_some() {
                 paging_state = Some(state.encode());
             }
             break;
@@ -109,7 +110,7 @@ impl<'a> Reader<'a> {
         let last =
             state.map(|state| CellKey::new(plan.table.id, &state.partition, &state.clustering));
         Ok(Self {
-            scan: Scan::new(tx, access, last.as_ref()).await?,
+            scan: Scan::new(tx, access, !plan.filter.filters.is_empty(), last.as_ref()).await?,
             plan,
             environment: *environment,
             snapshot: tx.read_timestamp(),
@@ -125,16 +126,20 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Returns the next row that satisfies the statement.
-    async fn next(&mut self) -> Result<Option<(CellKey, Vec<Option<Bytes>>)>, CqlError> {
+    /// Returns the next row that satisfies the statement. The caller can use `wanted` rows, this
+    /// one included.
+    async fn next(
+        &mut self,
+        wanted: usize,
+    ) -> Result<Option<(CellKey, Vec<Option<Bytes>>)>, CqlError> {
         if self.remaining == Some(0) {
             return Ok(None);
         }
-        while let Some(stored) = self.scan.next().await? {
-            if self.is_beyond_partition_limit(&stored) {
-                self.scan.skip_partition();
-                continue;
-            }
+        let wanted = self.remaining.map_or(wanted, |remaining| wanted.min(remaining as usize));
+        if let Some(last) = self.last.as_ref().filter(|_| self.is_partition_full()) {
+            self.scan.skip_partition(last);
+        }
+        while let Some(stored) = self.scan.next(wanted).await? {
             let columns = row::columns(&self.plan.table, &stored)?;
             if !self.satisfies(&columns)? {
                 continue;
@@ -143,14 +148,17 @@ impl<'a> Reader<'a> {
             self.in_partition = if same { self.in_partition.saturating_add(1) } else { 1 };
             self.last = Some(stored.key.clone());
             self.remaining = self.remaining.map(|remaining| remaining - 1);
+            if self.remaining == Some(0) {
+                self.scan.stop(&stored)?;
+            }
             return Ok(Some((stored.key, columns)));
         }
         Ok(None)
     }
 
-    fn is_beyond_partition_limit(&self, stored: &StoredRow) -> bool {
-        let same = self.last.as_ref().is_some_and(|last| last.same_partition(&stored.key));
-        same && self.per_partition.is_some_and(|limit| self.in_partition >= limit)
+    /// Returns `true` if the partition of the last row has given as many rows as it may.
+    fn is_partition_full(&self) -> bool {
+        self.per_partition.is_some_and(|limit| self.in_partition >= limit)
     }
 
     fn satisfies(&self, columns: &[Option<Bytes>]) -> Result<bool, CqlError> {
@@ -207,7 +215,7 @@ async fn aggregate(
 ) -> Result<Vec<Option<Bytes>>, CqlError> {
     let mut gathered: Vec<Gathered> = plan.outputs.iter().map(|_| Gathered::default()).collect();
     let mut is_first = true;
-    while let Some((_, columns)) = reader.next().await? {
+    while let Some((_, columns)) = reader.next(usize::MAX).await? {
         for (output, slot) in plan.outputs.iter().zip(&mut gathered) {
             if let Output::Aggregate(aggregate) = output {
                 gather(aggregate, slot, plan, &columns, is_first)?;

@@ -1,0 +1,143 @@
+//! Which commits of others a statement's transaction conflicts with.
+
+use carnet::{Isolation, Uuid, block_on};
+
+use super::*;
+
+/// A table `t` of one partition, k = 1, with the static column `s` at 1 and the rows c = v = 1, …, 40.
+struct Fixture {
+    executor: Executor,
+    session: Session,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let node = NodeInfo::local(Uuid::from_u64_pair(1, 2));
+        let executor = Executor::new(Db::builder().in_memory(), node);
+        let fixture = Self { executor, session: Session::new() };
+        fixture.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
+        fixture.query("USE ks");
+        fixture.query("CREATE TABLE t (k int, c int, v int, s int STATIC, PRIMARY KEY (k, c))");
+        fixture.query("INSERT INTO t (k, c, v, s) VALUES (1, 1, 1, 1)");
+        for c in 2..=40 {
+            fixture.query(&format!("INSERT INTO t (k, c, v) VALUES (1, {c}, {c})"));
+        }
+        fixture
+    }
+
+    fn query(&self, text: &str) -> Response {
+        let parameters = Parameters::default();
+        block_on(self.executor.query(&self.session, text, &parameters)).unwrap()
+    }
+
+    /// Runs a statement in a transaction of the caller's.
+    async fn run_in(&self, tx: &Tx, text: &str) {
+        let statements = Statements::parse(text).unwrap();
+        let plan = self.executor.plan(tx, &statements, Some("ks")).await.unwrap();
+        let environment = self.executor.environment(&[]);
+        match &*plan {
+            Plan::Select(plan) => {
+                let parameters = Parameters::default();
+                let rows = select::run(tx, plan, &environment, &parameters, None).await.unwrap();
+                assert!(!rows.rows.is_empty(), "{text}");
+            }
+            Plan::Writes(plans) => {
+                let writes: Vec<_> = plans.iter().map(|plan| (plan, environment)).collect();
+                write::run(tx, &writes).await.unwrap();
+            }
+            Plan::Transaction(_) => panic!("the statement is one"),
+        }
+    }
+}
+
+/// Returns `true` if a transaction that runs `statements` is refused when another one commits
+/// `meanwhile` between its last statement and its commit.
+fn is_refused(isolation: Isolation, statements: &[&str], meanwhile: &str) -> bool {
+    let fixture = Fixture::new();
+    block_on(async {
+        let options = fixture.executor.db().transaction().isolation(isolation);
+        let tx = options.begin_async().await.unwrap();
+        for statement in statements {
+            fixture.run_in(&tx, statement).await;
+        }
+        let parameters = Parameters::default();
+        fixture.executor.query(&fixture.session, meanwhile, &parameters).await.unwrap();
+        tx.commit().await.is_err()
+    })
+}
+
+#[test]
+fn deleted_range_conflicts_with_insert_into_it() {
+    let insert = "INSERT INTO t (k, c, v) VALUES (1, 50, 2)";
+    let is_refused = |delete| is_refused(Isolation::Snapshot, &[delete], insert);
+    assert!(is_refused("DELETE FROM t WHERE k = 1"));
+    assert!(is_refused("DELETE FROM t WHERE k = 1 AND c > 0"));
+    assert!(!is_refused("DELETE FROM t WHERE k = 1 AND c < 2"));
+}
+
+#[test]
+fn condition_holds_until_commit() {
+    let change = "UPDATE t SET s = 2 WHERE k = 1";
+    let is_refused = |update| is_refused(Isolation::Snapshot, &[update], change);
+    assert!(is_refused("UPDATE t SET v = 2 WHERE k = 1 AND c = 1 IF s = 1"));
+    assert!(!is_refused("UPDATE t SET v = 2 WHERE k = 1 AND c = 1"));
+}
+
+/// Returns the values of `c` for which a change of that row, or its insertion, makes the transaction
+/// of a `SELECT` conflict.
+fn depends_on(select: &str, candidates: &[i32]) -> Vec<i32> {
+    let write = "INSERT INTO t (k, c, v, s) VALUES (9, 9, 9, 9)";
+    let refuses = |c: &&i32| {
+        let change = format!("INSERT INTO t (k, c, v) VALUES (1, {c}, 99)");
+        is_refused(Isolation::StrictSerializable, &[select, write], &change)
+    };
+    candidates.iter().filter(refuses).copied().collect()
+}
+
+#[test]
+fn limit_bounds_the_read_set() {
+    let around = [0, 1, 2, 3, 39, 41];
+    assert_eq!(depends_on("SELECT * FROM t WHERE k = 1 LIMIT 1", &around), [0, 1]);
+    assert_eq!(depends_on("SELECT * FROM t WHERE k = 1 LIMIT 2", &around), [0, 1, 2]);
+    assert_eq!(depends_on("SELECT * FROM t LIMIT 1", &around), [0, 1]);
+    let reverse = "SELECT * FROM t WHERE k = 1 ORDER BY c DESC LIMIT 2";
+    assert_eq!(depends_on(reverse, &around), [39, 41]);
+    assert_eq!(depends_on("SELECT * FROM t WHERE k = 1", &around), around);
+}
+
+#[test]
+fn limit_bounds_the_read_set_of_filtered_rows() {
+    let around = [0, 5, 20, 21, 22, 36, 38, 39, 41];
+    let forward = "SELECT * FROM t WHERE k = 1 AND v > 20 LIMIT 1 ALLOW FILTERING";
+    assert_eq!(depends_on(forward, &around), [0, 5, 20, 21]);
+    let reverse = "SELECT * FROM t WHERE k = 1 AND v < 38 ORDER BY c DESC LIMIT 2 ALLOW FILTERING";
+    assert_eq!(depends_on(reverse, &around), [36, 38, 39, 41]);
+}
+
+#[test]
+fn limit_bounds_the_read_set_of_named_rows() {
+    let around = [1, 2, 3, 4];
+    let named = "SELECT * FROM t WHERE k = 1 AND c IN (1, 2, 3) LIMIT 1";
+    assert_eq!(depends_on(named, &around), [1]);
+    let filtered =
+        "SELECT * FROM t WHERE k = 1 AND c IN (1, 2, 3, 4) AND v > 1 LIMIT 1 ALLOW FILTERING";
+    assert_eq!(depends_on(filtered, &around), [1, 2]);
+    let per_partition = "SELECT * FROM t WHERE k IN (1, 2) PER PARTITION LIMIT 1 LIMIT 1";
+    assert_eq!(depends_on(per_partition, &[0, 1, 2]), [0, 1]);
+}
+
+/// A row made of static columns alone says that its partition has no other row.
+#[test]
+fn static_row_depends_on_its_whole_partition() {
+    let fixture = Fixture::new();
+    fixture.query("INSERT INTO t (k, s) VALUES (2, 2)");
+    block_on(async {
+        let tx = fixture.executor.db().transaction().begin_async().await.unwrap();
+        fixture.run_in(&tx, "SELECT * FROM t WHERE k = 2 LIMIT 1").await;
+        fixture.run_in(&tx, "INSERT INTO t (k, c, v, s) VALUES (9, 9, 9, 9)").await;
+        let parameters = Parameters::default();
+        let insert = "INSERT INTO t (k, c, v) VALUES (2, 7, 7)";
+        fixture.executor.query(&fixture.session, insert, &parameters).await.unwrap();
+        assert!(tx.commit().await.is_err());
+    });
+}
