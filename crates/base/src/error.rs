@@ -3,6 +3,7 @@
 use std::time::Duration;
 use std::{error, fmt, result};
 
+use crate::cell::CellHash;
 use crate::ids::Timestamp;
 
 /// The result of a Carnet operation.
@@ -55,6 +56,8 @@ impl ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    /// The hash of the lost cell, 0 where none is named.
+    lost_cell: u64,
     source: Option<Box<dyn error::Error + Send + Sync>>,
 }
 
@@ -62,7 +65,14 @@ impl Error {
     /// Makes an error of a kind, with a sentence for a person.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None }
+        Self { kind, message: message.into(), lost_cell: 0, source: None }
+    }
+
+    /// Names the cell of a conflict: the one that another transaction wrote first.
+    #[must_use]
+    pub const fn with_lost_cell(mut self, cell: CellHash) -> Self {
+        self.lost_cell = cell.0;
+        self
     }
 
     /// Adds the error that caused this one.
@@ -112,6 +122,15 @@ impl Error {
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// Returns the cell of a conflict that another transaction wrote first, where it is known.
+    #[must_use]
+    pub const fn lost_cell(&self) -> Option<CellHash> {
+        match self.lost_cell {
+            0 => None,
+            hash => Some(CellHash(hash)),
+        }
     }
 
     /// Returns the sentence without its causes.

@@ -17,7 +17,7 @@ use carnet_base::{
     Timestamp, block_on, block_on_one,
 };
 use carnet_store::PageLimit;
-use carnet_txn::{Entry, Isolation, Transaction, TransactionPage};
+use carnet_txn::{Contention, Entry, Isolation, Transaction, TransactionPage, Turns};
 
 use crate::catalog::{SchemaAt, SchemaCache};
 use crate::db::{Db, Near};
@@ -253,6 +253,15 @@ impl Tx {
     /// Tells whether the transaction has committed.
     pub(crate) fn is_committed(&self) -> bool {
         self.shared.committed.get().is_some()
+    }
+
+    /// Returns a cell that other transactions wait for, of those that a commit would change or
+    /// depend on.
+    pub(crate) fn blocking(&self, contention: &Contention, turns: &Turns) -> Option<CellHash> {
+        if contention.places() == 0 {
+            return None;
+        }
+        self.transaction.with_cells(|cells| contention.blocking(turns, cells))
     }
 
     /// Tells whether a call failed in a way that running the transaction again gets over.

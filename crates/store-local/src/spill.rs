@@ -28,7 +28,7 @@ pub(crate) struct LocalSpill {
 impl LocalSpill {
     /// Makes one table of everything, and a claim of its cells.
     fn merge(&self, request: CommitRequest) -> Result<(Merged, Claim)> {
-        let CommitRequest { read, start, slot, reads, writes, drops } = request;
+        let CommitRequest { read, start, slot, reads, writes, checks_writes: _, drops } = request;
         if !writes.is_empty() {
             self.files.add(writes.iter())?;
         }
@@ -42,7 +42,8 @@ impl LocalSpill {
             }
         })?;
         beyond.sort_unstable();
-        Ok((merged, Claim { read, start, slot, reads, cells, drops, beyond }))
+        let checks_writes = true;
+        Ok((merged, Claim { read, start, slot, reads, cells, checks_writes, drops, beyond }))
     }
 
     async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {

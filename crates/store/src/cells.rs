@@ -88,13 +88,18 @@ impl Cells {
         self.cells.iter().map(|(_, hash)| *hash)
     }
 
-    /// Tells whether one of some cells, which are in order, lies in `[lower, upper)`.
+    /// Returns the first of some cells, which are in order, that lies in `[lower, upper)`.
     ///
     /// # Panics
     ///
     /// Where there are not so many cells.
     #[must_use]
-    pub fn any_within(&self, cells: Range<usize>, lower: &[u8], upper: &[u8]) -> bool {
+    pub fn first_within(
+        &self,
+        cells: Range<usize>,
+        lower: &[u8],
+        upper: &[u8],
+    ) -> Option<CellHash> {
         let (mut from, mut to) = (cells.start, cells.end);
         while from < to {
             let middle = from.midpoint(to);
@@ -104,7 +109,7 @@ impl Cells {
                 to = middle;
             }
         }
-        from < cells.end && self.key(from) < upper
+        (from < cells.end && self.key(from) < upper).then(|| self.cells[from].1)
     }
 
     fn key(&self, at: usize) -> &[u8] {

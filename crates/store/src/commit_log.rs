@@ -73,6 +73,10 @@ pub struct CommitRequest {
     pub reads: ReadSet,
     /// What it writes.
     pub writes: Writes,
+    /// `true` if the cells that it writes must not have been written by others since R, although
+    /// the read set does not name them. A transaction that read nothing, or whose read set names
+    /// all that it read, can be placed at any C.
+    pub checks_writes: bool,
     /// Tables that are dropped: every cell committed before is deleted.
     ///
     /// Nothing is checked for these cells. Whoever uses a table has to rely on a cell that its
@@ -84,8 +88,15 @@ impl CommitRequest {
     /// Asks for the commit of a transaction that drops no table.
     #[must_use]
     pub fn new(begun: Begun, start: Timestamp, reads: ReadSet, writes: impl Into<Writes>) -> Self {
-        let writes = writes.into();
-        Self { read: begun.read, start, slot: begun.slot, reads, writes, drops: Vec::new() }
+        Self {
+            read: begun.read,
+            start,
+            slot: begun.slot,
+            reads,
+            writes: writes.into(),
+            checks_writes: true,
+            drops: Vec::new(),
+        }
     }
 
     /// Returns what the decision is made of, and gives up the payloads.
@@ -99,9 +110,10 @@ impl CommitRequest {
     /// As [`CommitRequest::into_claim`], and keeps what is written.
     #[must_use]
     pub fn into_parts(self) -> (Claim, Writes) {
-        let Self { read, start, slot, reads, writes, drops } = self;
+        let Self { read, start, slot, reads, writes, checks_writes, drops } = self;
         let cells = Cells::of(writes.iter().map(|(key, _)| key));
-        (Claim { read, start, slot, reads, cells, drops, beyond: Vec::new() }, writes)
+        let beyond = Vec::new();
+        (Claim { read, start, slot, reads, cells, checks_writes, drops, beyond }, writes)
     }
 }
 
@@ -118,6 +130,9 @@ pub struct Claim {
     pub reads: ReadSet,
     /// The cells that it writes.
     pub cells: Cells,
+    /// See [`CommitRequest::checks_writes`]. A log whose versions are ordered by S checks them
+    /// always.
+    pub checks_writes: bool,
     /// Tables that it drops, see [`CommitRequest::drops`].
     pub drops: Vec<TableId>,
     /// Cells that it writes beside those, by their hashes alone, sorted: too many to be listed.

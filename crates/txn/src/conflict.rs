@@ -49,11 +49,32 @@ const KEPT_TIMES: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Another transaction wrote a cell that this one wrote, after the snapshot.
-    Written(Timestamp),
+    Written(Lost),
     /// Another transaction wrote a cell that this one read, after the snapshot.
-    Read(Timestamp),
+    Read(Lost),
     /// The snapshot lies below the low watermark.
     BelowWatermark(Timestamp),
+}
+
+/// A cell that another transaction wrote first, and its commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// When the other transaction committed.
+    pub commit: Timestamp,
+    /// The cell.
+    pub cell: CellHash,
+}
+
+/// The order of a cell's versions in the store that a log belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VersionOrder {
+    /// By the start S: a transaction that writes a cell must not have been overtaken there since
+    /// its snapshot, because its version would lie below that of an earlier commit.
+    #[default]
+    Start,
+    /// By the commit C: a transaction that read nothing of what others wrote can be placed at any
+    /// C, and is never refused for its writes.
+    Commit,
 }
 
 /// The recent writes. See the module's essay.
@@ -63,6 +84,7 @@ pub struct ConflictState {
     older: Generation,
     bytes_max: usize,
     low_watermark: Timestamp,
+    order: VersionOrder,
 }
 
 /// Some commits that follow each other.
@@ -122,7 +144,22 @@ impl ConflictState {
     #[must_use]
     pub fn new(low_watermark: Timestamp, bytes_max: usize) -> Self {
         let (younger, older) = (Generation::default(), Generation::default());
-        Self { younger, older, bytes_max, low_watermark }
+        Self { younger, older, bytes_max, low_watermark, order: VersionOrder::default() }
+    }
+
+    /// Sets the order of a cell's versions.
+    #[must_use]
+    pub fn with_order(self, order: VersionOrder) -> Self {
+        Self { order, ..self }
+    }
+
+    /// Returns `true` if no other transaction may have written the claim's cells since its
+    /// snapshot. Changes of schema rely on that, and large transactions are checked as a whole.
+    fn checks_writes(&self, claim: &Claim) -> bool {
+        self.order == VersionOrder::Start
+            || claim.checks_writes
+            || claim.changes_schema()
+            || !claim.names_all()
     }
 
     /// Checks what a transaction wrote and read against every commit after its snapshot.
@@ -134,8 +171,10 @@ impl ConflictState {
         if claim.read < self.low_watermark {
             return Err(Refusal::BelowWatermark(self.low_watermark));
         }
-        self.check_points(&claim.cells.hashes(), claim.read).map_err(Refusal::Written)?;
-        self.check_beyond(&claim.beyond, claim.read).map_err(Refusal::Written)?;
+        if self.checks_writes(claim) {
+            self.check_points(&claim.cells.hashes(), claim.read).map_err(Refusal::Written)?;
+            self.check_beyond(&claim.beyond, claim.read).map_err(Refusal::Written)?;
+        }
         let points = claim.reads.points.iter().copied();
         self.check_points(&points, claim.read).map_err(Refusal::Read)?;
         self.check_ranges(&claim.reads.ranges, claim.read).map_err(Refusal::Read)
@@ -151,34 +190,37 @@ impl ConflictState {
         &self,
         cells: &(impl Iterator<Item = CellHash> + Clone),
         read: Timestamp,
-    ) -> Result<(), Timestamp> {
+    ) -> Result<(), Lost> {
         for generation in self.after(read) {
-            let later = |cell| generation.newest.get(&cell).copied().filter(|&at| at > read);
-            if let Some(commit) = cells.clone().find_map(later) {
-                return Err(commit);
+            let later = |cell| {
+                let commit = *generation.newest.get(&cell)?;
+                (commit > read).then_some(Lost { commit, cell })
+            };
+            if let Some(lost) = cells.clone().find_map(later) {
+                return Err(lost);
             }
         }
         Ok(())
     }
 
-    /// As [`ConflictState::check_points`], for many sorted cells: whichever side has fewer is
+    /// Like [`ConflictState::check_points`], for many sorted cells: the side with fewer cells is
     /// looked through.
-    fn check_beyond(&self, cells: &[CellHash], read: Timestamp) -> Result<(), Timestamp> {
+    fn check_beyond(&self, cells: &[CellHash], read: Timestamp) -> Result<(), Lost> {
         if cells.len() <= self.cells() {
             return self.check_points(&cells.iter().copied(), read);
         }
         let newest = self.after(read).flat_map(|generation| &generation.newest);
         let later = newest.filter(|(_, at)| **at > read);
         let mut beaten = later.filter(|(cell, _)| cells.binary_search(cell).is_ok());
-        beaten.next().map_or(Ok(()), |(_, at)| Err(*at))
+        beaten.next().map_or(Ok(()), |(cell, at)| Err(Lost { commit: *at, cell: *cell }))
     }
 
-    fn check_ranges(&self, ranges: &[KeyRange], read: Timestamp) -> Result<(), Timestamp> {
+    fn check_ranges(&self, ranges: &[KeyRange], read: Timestamp) -> Result<(), Lost> {
         let mut bounds = ranges.iter().filter_map(KeyRange::byte_bounds);
         let beaten = bounds.find_map(|(lower, upper)| {
             self.after(read).find_map(|generation| generation.history.within(read, &lower, &upper))
         });
-        beaten.map_or(Ok(()), Err)
+        beaten.map_or(Ok(()), |(commit, cell)| Err(Lost { commit, cell }))
     }
 
     /// Remembers a commit; may take the claim's cells. Commits come in their order.
@@ -188,7 +230,7 @@ impl ConflictState {
     pub fn record(&mut self, commit: Timestamp, claim: &mut Claim) {
         if !claim.beyond.is_empty() {
             // Nobody can be checked against it: whoever began before it is refused.
-            *self = Self::new(commit, self.bytes_max);
+            *self = Self::new(commit, self.bytes_max).with_order(self.order);
             return;
         }
         let younger = self.younger.history.bytes();
@@ -270,6 +312,10 @@ mod tests {
         CommitRequest::new(begun, start, reads, writes).into_claim()
     }
 
+    fn lost(commit: u64, name: &'static str) -> Lost {
+        Lost { commit: at(commit), cell: cell(name).hash() }
+    }
+
     fn state() -> ConflictState {
         let mut state = ConflictState::new(at(1), 10_000);
         state.record(at(4), &mut request(1, ReadSet::default(), &["b"]));
@@ -282,9 +328,30 @@ mod tests {
     fn blind_writes_conflict_with_later_commits_only() {
         let state = state();
         let check = |read, name| state.check(&request(read, ReadSet::default(), &[name]));
-        assert_eq!(check(3, "b"), Err(Refusal::Written(at(4))));
+        assert_eq!(check(3, "b"), Err(Refusal::Written(lost(4, "b"))));
         assert_eq!(check(4, "b"), Ok(()));
         assert_eq!(check(1, "c"), Ok(()));
+    }
+
+    /// Where versions are ordered by C, the writes alone of a transaction that read nothing are no
+    /// reason to refuse it.
+    #[test]
+    fn blind_writes_by_commit_order_never_conflict() {
+        let by_start = state();
+        let by_commit = state().with_order(VersionOrder::Commit);
+        let request = |reads, checks_writes| Claim { checks_writes, ..request(3, reads, &["b"]) };
+        let blind = || request(ReadSet::default(), false);
+        assert_eq!(by_commit.check(&blind()), Ok(()));
+        assert_eq!(by_start.check(&blind()), Err(Refusal::Written(lost(4, "b"))));
+        let read_at_snapshot = request(ReadSet::default(), true);
+        assert_eq!(by_commit.check(&read_at_snapshot), Err(Refusal::Written(lost(4, "b"))));
+        let points = vec![cell("d").hash()];
+        let reader = request(ReadSet { points, ..ReadSet::default() }, false);
+        assert_eq!(by_commit.check(&reader), Err(Refusal::Read(lost(7, "d"))));
+        let drops = Claim { drops: vec![TableId(9)], ..blind() };
+        assert!(by_commit.check(&drops).is_err(), "a table is dropped");
+        let large = Claim { beyond: vec![cell("b").hash()], ..blind() };
+        assert!(by_commit.check(&large).is_err(), "too large to be placed anywhere");
     }
 
     #[test]
@@ -299,7 +366,7 @@ mod tests {
             ..ReadSet::default()
         };
         let check = |read, from, to| state.check(&request(read, range(from, to), &[]));
-        assert_eq!(check(5, "d", "f"), Err(Refusal::Read(at(7))));
+        assert_eq!(check(5, "d", "f"), Err(Refusal::Read(lost(7, "d"))));
         assert_eq!(check(7, "d", "f"), Ok(()));
         assert_eq!(check(5, "e", "f"), Ok(()));
         assert_eq!(check(5, "b", "d"), Ok(()));
@@ -345,13 +412,13 @@ mod tests {
         }
         assert!(kept(&state) <= KEPT_BYTES, "{}", kept(&state));
         let late = request(7, ReadSet::default(), &["d"]);
-        assert_eq!(state.check(&late), Err(Refusal::Written(at(8))));
+        assert_eq!(state.check(&late), Err(Refusal::Written(lost(8, "d"))));
     }
 
     #[test]
     fn point_reads_conflict_like_writes() {
         let reads = ReadSet { points: vec![cell("d").hash()], ..ReadSet::default() };
-        assert_eq!(state().check(&request(5, reads, &["z"])), Err(Refusal::Read(at(7))));
+        assert_eq!(state().check(&request(5, reads, &["z"])), Err(Refusal::Read(lost(7, "d"))));
     }
 
     #[test]
@@ -371,7 +438,7 @@ mod tests {
         assert_eq!(state.check(&request(9, ReadSet::default(), &["z"])), Ok(()));
         assert_eq!(
             state.check(&request(9, ReadSet::default(), &["b"])),
-            Err(Refusal::Written(at(11)))
+            Err(Refusal::Written(lost(11, "b")))
         );
         drop(state.trim(at(11)));
         assert_eq!((state.low_watermark(), state.cells()), (at(11), 0));
@@ -383,16 +450,17 @@ mod tests {
         drop(state.trim(at(4)));
         state.record(at(11), &mut request(9, ReadSet::default(), &["b"]));
         let check = |read, name| state.check(&request(read, ReadSet::default(), &[name]));
-        assert_eq!(check(3, "b"), Err(Refusal::Written(at(11))));
-        assert_eq!(check(10, "b"), Err(Refusal::Written(at(11))));
-        assert_eq!(check(8, "a"), Err(Refusal::Written(at(9))));
+        assert_eq!(check(3, "b"), Err(Refusal::Written(lost(11, "b"))));
+        assert_eq!(check(10, "b"), Err(Refusal::Written(lost(11, "b"))));
+        assert_eq!(check(8, "a"), Err(Refusal::Written(lost(9, "a"))));
         assert_eq!(check(9, "a"), Ok(()));
         let all = KeyRange::table(TableId(1));
         let check = |read| {
             let reads = ReadSet { ranges: vec![all.clone()], ..ReadSet::default() };
             state.check(&request(read, reads, &[]))
         };
-        assert_eq!((check(8), check(10)), (Err(Refusal::Read(at(11))), Err(Refusal::Read(at(11)))));
+        let newest = Err(Refusal::Read(lost(11, "b")));
+        assert_eq!((check(8), check(10)), (newest, newest));
         assert_eq!(check(11), Ok(()));
     }
 

@@ -1,6 +1,6 @@
 //! Commits in their order, each with the keys that it wrote.
 
-use carnet_base::Timestamp;
+use carnet_base::{CellHash, Timestamp};
 use carnet_store::Cells;
 
 /// What a remembered cell costs beside its key, and a commit beside its cells.
@@ -63,19 +63,26 @@ impl History {
         self.bytes
     }
 
-    /// Returns the first commit after a timestamp that wrote a cell in `[lower, upper)`.
-    pub(crate) fn within(&self, after: Timestamp, lower: &[u8], upper: &[u8]) -> Option<Timestamp> {
+    /// Returns the first commit after a timestamp that wrote a cell in `[lower, upper)`, and the
+    /// cell.
+    pub(crate) fn within(
+        &self,
+        after: Timestamp,
+        lower: &[u8],
+        upper: &[u8],
+    ) -> Option<(Timestamp, CellHash)> {
         let first = self.commits.partition_point(|(commit, _)| *commit <= after);
         let mut begin = first.checked_sub(1).map_or(0, |before| self.commits[before].1);
-        let small = self.commits[first..].iter().find(|(_, end)| {
+        let small = self.commits[first..].iter().find_map(|(commit, end)| {
             let cells = std::mem::replace(&mut begin, *end)..*end;
-            self.cells.any_within(cells, lower, upper)
+            self.cells.first_within(cells, lower, upper).map(|cell| (*commit, cell))
         });
         let first = self.large.partition_point(|(commit, _)| *commit <= after);
         let mut large = self.large[first..].iter();
-        let large = large.find(|(_, cells)| cells.any_within(0..cells.len(), lower, upper));
-        let commits = [small.map(|(commit, _)| *commit), large.map(|(commit, _)| *commit)];
-        commits.into_iter().flatten().min()
+        let large = large.find_map(|(commit, cells)| {
+            cells.first_within(0..cells.len(), lower, upper).map(|cell| (*commit, cell))
+        });
+        small.into_iter().chain(large).min_by_key(|(commit, _)| *commit)
     }
 }
 
@@ -114,14 +121,12 @@ mod tests {
                 let to = from + rng.below(1 << 14);
                 let keys = (cell(from), cell(to));
                 let found = history.within(after, keys.0.as_bytes(), keys.1.as_bytes());
-                let mut within = model.iter().filter(|(commit, cells)| {
-                    *commit > after && cells.iter().any(|cell| (from..to).contains(cell))
+                let mut within = model.iter().filter(|(commit, _)| *commit > after);
+                let first = within.find_map(|(commit, cells)| {
+                    let number = cells.iter().find(|cell| (from..to).contains(cell))?;
+                    Some((*commit, cell(*number).hash()))
                 });
-                assert_eq!(
-                    found,
-                    within.next().map(|(commit, _)| *commit),
-                    "{from}..{to}, {after}"
-                );
+                assert_eq!(found, first, "{from}..{to}, {after}");
             }
         }
     }

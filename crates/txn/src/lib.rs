@@ -27,13 +27,16 @@
 //! * [`reader`] finds the visible version of a cell, below all that are not.
 //! * [`Transaction`] buffers writes, lays them over what it reads, and remembers what it read.
 //! * [`IdleWatch`] rolls back transactions that nobody calls any more, and names those that are open.
-//! * [`Backoff`] says how long to wait before a transaction runs again.
+//! * [`Backoff`] says how long to wait before a transaction runs again, and [`Contention`] whose
+//!   turn it is at a cell that many change.
 //!
 //! # Invariants
 //!
 //! * R is registered as active before it is released, and S is drawn after R.
-//! * The write-write check is made at every isolation level, for blind writes too: that per cell
-//!   the order of S is the order of C depends on it, and so does every reader.
+//! * Where a cell's versions are ordered by S, the write-write check is made at every isolation
+//!   level, for blind writes too: that per cell the order of S is the order of C depends on it, and
+//!   so does every reader. Where they are ordered by C, a transaction is checked for its writes only
+//!   if it read something that its read set does not name ([`VersionOrder`]).
 //! * A transaction whose R lies below the conflict state's low watermark is refused: what it
 //!   would have to be checked against is forgotten. R is compared, not S.
 //! * Reads are checked up to C, not up to the moment of checking: both are one critical section.
@@ -43,6 +46,7 @@
 //! Locks; waiting for other transactions; validating reads by reading again.
 
 pub mod conflict;
+mod contention;
 mod history;
 mod idle;
 mod isolation;
@@ -58,6 +62,8 @@ mod snapshots;
 mod sync;
 mod transaction;
 
+pub use conflict::VersionOrder;
+pub use contention::{Contention, Turns};
 pub use idle::{IdleLimits, IdleWatch};
 pub use isolation::Isolation;
 pub use limits::Limits;

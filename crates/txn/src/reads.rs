@@ -81,6 +81,11 @@ impl Reads {
         }
     }
 
+    /// Returns the cells that were remembered one by one.
+    pub(crate) fn points(&self) -> &[CellHash] {
+        &self.set.points
+    }
+
     pub(crate) fn into_set(self) -> ReadSet {
         self.set
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use carnet_base::{Error, ErrorKind, Result, Timestamp};
 use carnet_store::{BeginKind, Begun, Claim, CommitOrder, Life};
 
-use crate::conflict::{ConflictState, DEFAULT_BYTES_MAX, Refusal};
+use crate::conflict::{ConflictState, DEFAULT_BYTES_MAX, Lost, Refusal, VersionOrder};
 use crate::snapshots::Snapshots;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
@@ -66,6 +66,15 @@ impl Sequencer {
         }
     }
 
+    /// Sets the order of a cell's versions in the log's store.
+    #[must_use]
+    pub fn with_version_order(mut self, order: VersionOrder) -> Self {
+        let conflicts = self.conflicts.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let empty = ConflictState::new(Timestamp::ZERO, 0);
+        *conflicts = std::mem::replace(conflicts, empty).with_order(order);
+        self
+    }
+
     fn next(&self) -> Result<Timestamp> {
         let bound = self.bound.load(Ordering::Acquire);
         let step = |clock: u64| (clock + 1 < bound).then_some(clock + 1);
@@ -96,16 +105,17 @@ fn timestamp(number: u64) -> Timestamp {
 }
 
 fn refused(refusal: &Refusal, claim: &Claim) -> Error {
-    let beaten = |cell, commit| {
+    let beaten = |used, Lost { commit, cell }: &Lost| {
         Error::conflict(format!(
-            "another transaction wrote a cell that this one {cell}, at {commit}, after this one's \
+            "another transaction wrote a cell that this one {used}, at {commit}, after this one's \
              snapshot {}; nothing was written, run the transaction again",
             claim.read
         ))
+        .with_lost_cell(*cell)
     };
     match refusal {
-        Refusal::Written(commit) => beaten("wrote", commit),
-        Refusal::Read(commit) => beaten("read", commit),
+        Refusal::Written(lost) => beaten("wrote", lost),
+        Refusal::Read(lost) => beaten("read", lost),
         Refusal::BelowWatermark(watermark) => Error::new(
             ErrorKind::TooOld,
             format!(

@@ -84,6 +84,8 @@ struct State {
     calls: u32,
     /// When it was called last, in coarse time.
     touched: u64,
+    /// It has read something, whether the read set names it or not.
+    has_read: bool,
     reads: Reads,
     writes: Writes,
     /// What was written before all that is in `writes`, where that was too much for memory.
@@ -250,6 +252,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             if let Some(payload) = state.writes.get(key) {
                 return Ok(inner.own(payload));
             }
+            state.has_read = true;
             if inner.remembers_reads() {
                 state.reads.point(key.hash(), &inner.limits)?;
             }
@@ -279,6 +282,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let mut missing = Vec::new();
         let (call, spilled) = {
             let mut state = inner.open()?;
+            state.has_read = true;
             for (place, key) in keys.iter().enumerate() {
                 if let Some(payload) = state.writes.get(key) {
                     entries[place] = inner.own(payload);
@@ -323,7 +327,11 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         limit: PageLimit,
     ) -> Result<TransactionPage> {
         let inner = &*self.inner;
-        let awaited = inner.call(&mut *inner.open()?);
+        let awaited = {
+            let mut state = inner.open()?;
+            state.has_read = true;
+            inner.call(&mut state)
+        };
         let read = inner.begun.read;
         let request = RangeRequest { range: range.clone(), read, reverse, limit };
         let page = inner.store.range(&inner.context, &request).await?;
@@ -549,12 +557,14 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     /// for the outcome of the start. `Invalid`: the transaction has ended already.
     pub async fn commit(&self) -> Result<Timestamp> {
         let inner = &*self.inner;
-        let State { reads, writes, drops, spilled, .. } = { inner.open()?.end(Ended::ByCall) };
+        let State { has_read, reads, writes, drops, spilled, .. } =
+            { inner.open()?.end(Ended::ByCall) };
         let _release = Release(inner);
         match inner.begun.start {
             Some(start) if !writes.is_empty() || !drops.is_empty() || spilled.is_some() => {
                 let mut request = CommitRequest::new(inner.begun, start, reads.into_set(), writes);
                 request.drops = drops;
+                request.checks_writes = has_read && !inner.isolation.checks_reads();
                 match spilled {
                     Some(Spilled { spill, .. }) => spill.commit(&inner.context, request).await,
                     None => inner.store.commit(&inner.context, request).await,
@@ -562,6 +572,20 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             }
             _ => Ok(inner.begun.read),
         }
+    }
+
+    /// Returns what `choose` makes of the cells that the transaction read one by one or wrote, where
+    /// it has written something that is still in memory.
+    pub fn with_cells<T>(
+        &self,
+        choose: impl FnOnce(&mut dyn Iterator<Item = CellHash>) -> Option<T>,
+    ) -> Option<T> {
+        let state = self.inner.lock();
+        if state.writes.is_empty() {
+            return None;
+        }
+        let written = state.writes.iter().map(|(key, _)| key.hash());
+        choose(&mut written.chain(state.reads.points().iter().copied()))
     }
 
     /// Gives the transaction up. What it wrote is forgotten.

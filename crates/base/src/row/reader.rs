@@ -12,6 +12,9 @@ use crate::var_long;
 /// No column takes fewer bytes than this: id, flags, length.
 const COLUMN_LEN_MIN: usize = 3;
 
+/// An image without marker and columns takes no more bytes: format, schema version, flags, count.
+const EMPTY_LEN_MAX: usize = 1 + var_long::len(u32::MAX as i64) + 1 + 1;
+
 /// Reads the columns of an image one after the other, and takes no memory for them.
 #[derive(Clone, Debug)]
 pub struct RowReader<'a> {
@@ -70,6 +73,35 @@ impl<'a> RowReader<'a> {
     #[must_use]
     pub const fn marker(&self) -> Option<Marker> {
         self.marker
+    }
+
+    /// Tells whether the row exists whose image takes all of `bytes`. An image that is too long for one
+    /// that does not is not looked into.
+    ///
+    /// # Errors
+    ///
+    /// As [`RowReader::new`], where it is looked into.
+    #[inline]
+    pub fn exists(bytes: &'a [u8]) -> Result<bool> {
+        if bytes.len() > EMPTY_LEN_MAX {
+            return Ok(true);
+        }
+        Ok(Self::new(bytes)?.live()?.is_some())
+    }
+
+    /// Returns itself, unless the row does not exist.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` where something follows an image without columns.
+    #[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
+    #[inline(always)]
+    pub fn live(mut self) -> Result<Option<Self>> {
+        if self.marker.is_some() || self.columns_left > 0 {
+            return Ok(Some(self));
+        }
+        self.next_column()?;
+        Ok(None)
     }
 
     /// How many columns follow.
@@ -290,6 +322,33 @@ mod tests {
             }
             read.finish().unwrap();
         }
+    }
+
+    #[test]
+    fn a_row_exists_with_a_marker_or_a_column() {
+        let exists = |image: &RowImage| {
+            let bytes = image.encode();
+            let live = RowReader::new(&bytes).unwrap().live().unwrap();
+            let exists = RowReader::exists(&bytes).unwrap();
+            assert_eq!(exists, live.is_some(), "{image:?}");
+            exists
+        };
+        for schema_version in [0, 1, u32::MAX] {
+            let image = RowImage::new(schema_version);
+            assert!(!exists(&image));
+            let mut marked = image.clone();
+            marked.marker = Some(Marker { expiry: None });
+            assert!(exists(&marked));
+            let mut with_column = image;
+            with_column.set(ColumnId(3), Column::new("three"));
+            assert!(exists(&with_column));
+        }
+        let longest = RowImage::new(u32::MAX).encode();
+        assert_eq!(longest.len(), EMPTY_LEN_MAX);
+        let shorter = RowImage::new(1).encode();
+        let followed = [&shorter[..], b"x"].concat();
+        assert!(RowReader::exists(&followed).is_err(), "a byte behind an image without columns");
+        assert!(RowReader::new(&followed).unwrap().live().is_err());
     }
 
     #[test]

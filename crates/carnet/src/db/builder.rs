@@ -12,7 +12,7 @@ use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::{CompactionStyle, Durability, FilterKind, TableOptions, TableOptionsOf};
 use carnet_store::{CommitOrder, Life, MemoryStore};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
-use carnet_txn::{IdleLimits, IdleWatch, Isolation, Limits, Sequencer};
+use carnet_txn::{IdleLimits, IdleWatch, Isolation, Limits, Sequencer, VersionOrder};
 
 use super::near::Near;
 use super::{Db, Inner};
@@ -319,6 +319,7 @@ impl Builder {
             timer: ThreadTimer::lazy(Arc::clone(&self.clock), self.spawn),
             clock: self.clock,
             rng: Mutex::new(SeededRng::from_entropy()),
+            contention: Arc::default(),
             near: Near::of_all(&store, &schemas),
             store,
             isolation: self.isolation,
@@ -329,5 +330,5 @@ impl Builder {
 }
 
 fn order(life: Life) -> Box<dyn CommitOrder> {
-    Box::new(Sequencer::resuming(life))
+    Box::new(Sequencer::resuming(life).with_version_order(VersionOrder::Commit))
 }

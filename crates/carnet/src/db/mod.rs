@@ -1,5 +1,6 @@
 //! The database: opening it, and the ways to run a transaction.
 
+mod again;
 mod backup;
 mod builder;
 mod cluster;
@@ -18,7 +19,7 @@ use carnet_base::{
 };
 use carnet_store::{CommitLog, Context, Outcome};
 use carnet_store_local::{LocalStore, Newest};
-use carnet_txn::{Backoff, IdleWatch, Isolation, Limits};
+use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
 
 use crate::catalog::SchemaCache;
 use crate::control::Door;
@@ -74,6 +75,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     timer: ThreadTimer,
     rng: Mutex<SeededRng>,
+    contention: Arc<Contention>,
     isolation: Isolation,
     attempts_max: u32,
     limits: Limits,

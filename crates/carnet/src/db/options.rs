@@ -4,11 +4,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{Error, ErrorKind, Result, Signal, Timer, Timestamp, block_on};
+use carnet_base::{Error, Result, Signal, Timer, Timestamp, block_on};
 use carnet_store::{BeginKind, Context};
-use carnet_txn::{Backoff, Isolation, Label, Terms, Transaction};
+use carnet_txn::{Isolation, Label, Terms, Transaction};
 
 use super::Db;
+use super::again::{Again, Finished};
 use super::near::Near;
 use crate::tx::{SyncTx, Tx};
 
@@ -126,17 +127,19 @@ impl<'db> TransactionOptions<'db> {
         body: impl Fn(&SyncTx) -> Result<T, E>,
     ) -> Result<T, E> {
         let context = self.context();
-        let mut backoff = Backoff::attempts(self.attempts_max);
+        let mut again = Again::new(self.db, self.attempts_max, &context);
         loop {
             let tx = block_on(self.begin_with(BeginKind::ReadWrite, context))?;
             let result = body(&SyncTx::new(tx.clone()));
-            let (kind, error) = match block_on(finish(&tx, result)) {
+            let lost = match block_on(again.finish(&tx, result)) {
                 Finished::Done(result) => return result,
-                Finished::Retry(kind, error) => (kind, error),
+                Finished::Retry(lost) => lost,
             };
-            match self.db.draw_wait(&mut backoff, kind) {
+            // Nothing of it may hold the snapshot back while it waits.
+            drop(tx);
+            match block_on(again.wait(lost))? {
                 Some(wait) => Signal::new().wait(Some(wait)),
-                None => return Err(error),
+                None => {}
             }
         }
     }
@@ -152,17 +155,18 @@ impl<'db> TransactionOptions<'db> {
         F: Future<Output = Result<T, E>>,
     {
         let context = self.context();
-        let mut backoff = Backoff::attempts(self.attempts_max);
+        let mut again = Again::new(self.db, self.attempts_max, &context);
         loop {
             let tx = self.begin_with(BeginKind::ReadWrite, context).await?;
             let result = body(tx.clone()).await;
-            let (kind, error) = match finish(&tx, result).await {
+            let lost = match again.finish(&tx, result).await {
                 Finished::Done(result) => return result,
-                Finished::Retry(kind, error) => (kind, error),
+                Finished::Retry(lost) => lost,
             };
-            match self.db.draw_wait(&mut backoff, kind) {
-                Some(wait) => self.db.inner.timer.wait(wait).await,
-                None => return Err(error),
+            // Nothing of it may hold the snapshot back while it waits.
+            drop(tx);
+            if let Some(wait) = again.wait(lost).await? {
+                self.db.inner.timer.wait(wait).await;
             }
         }
     }
@@ -192,37 +196,5 @@ impl<'db> TransactionOptions<'db> {
         let begun = Transaction::begin_on(store, context, kind, self.isolation, terms);
         let transaction = begun.await?;
         Ok(Tx::new(transaction, Arc::clone(near)))
-    }
-}
-
-enum Finished<T, E> {
-    Done(Result<T, E>),
-    /// It failed in a way that running it again gets over, whatever its body made of that.
-    Retry(ErrorKind, E),
-}
-
-async fn finish<T, E: From<Error>>(tx: &Tx, result: Result<T, E>) -> Finished<T, E> {
-    match result {
-        // The body may have committed by itself.
-        Ok(value) if tx.is_committed() => Finished::Done(Ok(value)),
-        Ok(value) => match tx.commit().await {
-            Ok(_) => Finished::Done(Ok(value)),
-            Err(error) if error.kind().is_retryable() => {
-                Finished::Retry(error.kind(), error.into())
-            }
-            Err(error) => match tx.retryable() {
-                // Its own commit failed, and it went on.
-                Some(kind) => Finished::Retry(kind, error.into()),
-                None => Finished::Done(Err(error.into())),
-            },
-        },
-        Err(error) if tx.is_committed() => Finished::Done(Err(error)),
-        Err(error) => {
-            tx.rollback();
-            match tx.retryable() {
-                Some(kind) => Finished::Retry(kind, error),
-                None => Finished::Done(Err(error)),
-            }
-        }
     }
 }

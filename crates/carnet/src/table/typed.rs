@@ -409,7 +409,7 @@ impl Mapping {
     #[inline]
     fn found<V: Record>(&self, payload: Option<Bytes>) -> Result<Option<V>> {
         let Some(payload) = payload else { return Ok(None) };
-        let row = live(&payload)?;
+        let row = RowReader::new(&payload)?.live()?;
         row.map(|row| self.record(row, || payload.clone())).transpose()
     }
 
@@ -440,7 +440,7 @@ impl Mapping {
     #[inline]
     pub(super) fn has_row(&self, cell: CellKeyRef<'_>, payload: &[u8]) -> Result<bool> {
         let is_static = self.has_clustering && cell.clustering().is_empty();
-        Ok(!is_static && live(payload)?.is_some())
+        Ok(!is_static && RowReader::exists(payload)?)
     }
 
     /// Reads the key of a row.
@@ -462,17 +462,4 @@ impl Mapping {
 #[cold]
 fn no_column(name: &str) -> Error {
     Error::invalid(format!("the record has no column {name}"))
-}
-
-/// Returns the row that a payload is, unless it was deleted.
-#[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
-#[inline(always)]
-fn live(payload: &[u8]) -> Result<Option<RowReader<'_>>> {
-    let mut row = RowReader::new(payload)?;
-    if row.marker().is_some() || row.columns_left() > 0 {
-        return Ok(Some(row));
-    }
-    // Nothing may stand behind it.
-    row.next_column()?;
-    Ok(None)
 }

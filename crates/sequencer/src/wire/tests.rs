@@ -460,6 +460,7 @@ fn a_large_claim_passes_and_one_too_large_is_refused_unsent() {
             slot: carnet_store::Slot(0),
             reads,
             cells: carnet_store::Cells::default(),
+            checks_writes: true,
             drops: Vec::new(),
             beyond: Vec::new(),
         };

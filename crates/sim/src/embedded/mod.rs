@@ -30,7 +30,7 @@ use carnet_storage::manifest::Manifest;
 use carnet_storage::{Durability, Options};
 use carnet_store::{CommitLog, Context, Life, Outcome};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
-use carnet_txn::{IdleLimits, IdleWatch, Sequencer};
+use carnet_txn::{IdleLimits, IdleWatch, Sequencer, VersionOrder};
 
 use self::admin::{Administered, Administrator, COPY};
 use self::faults::{End, Fault};
@@ -157,7 +157,8 @@ fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
         if mutant == Some(Mutant::StartsHandedOutTwice) {
             life.first = last_commit(&world.ledger).unwrap_or(life.first);
         }
-        let inner = Sequencer::with_conflict_bytes(life, world.setup.conflict_bytes);
+        let inner = Sequencer::with_conflict_bytes(life, world.setup.conflict_bytes)
+            .with_version_order(VersionOrder::Commit);
         Box::new(Rules { inner: Box::new(inner), known: of_rules, mutant }) as _
     };
     let inner = LocalStore::open(

@@ -31,6 +31,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             if !state.has_written_nothing() {
                 return Ok(None);
             }
+            state.has_read = true;
             inner.call(&mut state)
         };
         let read = inner.begun.read;

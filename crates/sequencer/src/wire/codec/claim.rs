@@ -34,7 +34,8 @@ pub(super) fn check(claim: &Claim) -> Result<()> {
 
 pub(super) fn put(claim: &Claim, out: &mut BytesMut) {
     // Nothing is spilled on a cluster.
-    let Claim { read, start, slot: _, reads, cells, drops, beyond: _ } = claim;
+    // The leader checks the writes of every claim.
+    let Claim { read, start, slot: _, reads, cells, checks_writes: _, drops, beyond: _ } = claim;
     out.reserve(
         32 + reads.points.len() * POINT_BYTES + cells.len() * LENGTH_BYTES + cells.key_bytes(),
     );
@@ -105,7 +106,8 @@ pub(super) fn take(fields: &mut Fields) -> Result<Claim, Malformed> {
     for _ in 0..fields.count(TABLE_BYTES)? {
         drops.push(TableId(fields.u32()?));
     }
-    Ok(Claim { read, start, slot: Slot::default(), reads, cells, drops, beyond: Vec::new() })
+    let (slot, beyond) = (Slot::default(), Vec::new());
+    Ok(Claim { read, start, slot, reads, cells, checks_writes: true, drops, beyond })
 }
 
 fn take_range(fields: &mut Fields) -> Result<KeyRange, Malformed> {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
-use carnet_base::{Error, ErrorKind};
+use carnet_base::{CellHash, Error, ErrorKind};
 
 use super::Malformed;
 use super::fields::Fields;
@@ -28,7 +28,7 @@ const UNAVAILABLE: u8 = 10;
 const CORRUPTED: u8 = 11;
 
 pub(super) fn put(error: &Error, out: &mut BytesMut) {
-    put_kind(error.kind(), out);
+    put_kind(error, out);
     put_text(error.message(), out);
     let mut causes: Vec<String> = Vec::new();
     let mut cause = error.source();
@@ -47,7 +47,8 @@ pub(super) fn put(error: &Error, out: &mut BytesMut) {
     }
 }
 
-fn put_kind(kind: ErrorKind, out: &mut BytesMut) {
+fn put_kind(error: &Error, out: &mut BytesMut) {
+    let kind = error.kind();
     out.put_u8(match kind {
         ErrorKind::Conflict => CONFLICT,
         ErrorKind::Unknown { .. } => UNKNOWN,
@@ -63,6 +64,7 @@ fn put_kind(kind: ErrorKind, out: &mut BytesMut) {
         _ => UNAVAILABLE,
     });
     match kind {
+        ErrorKind::Conflict => out.put_u64(error.lost_cell().map_or(0, |cell| cell.0)),
         ErrorKind::Unknown { start } => out.put_u64(start.get()),
         ErrorKind::Overloaded { retry_after } => {
             out.put_u64(u64::try_from(retry_after.as_micros()).unwrap_or(u64::MAX));
@@ -79,7 +81,9 @@ fn put_text(text: &str, out: &mut BytesMut) {
 
 pub(super) fn take(fields: &mut Fields) -> Result<Error, Malformed> {
     let kind = take_kind(fields)?;
+    let lost_cell = if kind == ErrorKind::Conflict { fields.u64()? } else { 0 };
     let error = Error::new(kind, fields.text(TEXT_BYTES_MAX)?);
+    let error = if lost_cell == 0 { error } else { error.with_lost_cell(CellHash(lost_cell)) };
     let count = fields.u8()?;
     if count > CAUSES_MAX {
         return Err(Malformed("an error of too many causes"));

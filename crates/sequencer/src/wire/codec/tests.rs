@@ -47,6 +47,7 @@ fn claim(cells: &[CellKey], points: &[u64], ranges: Vec<KeyRange>) -> Claim {
         slot: Slot(0),
         reads,
         cells: Cells::of(cells.iter()),
+        checks_writes: true,
         drops: vec![TableId(9)],
         beyond: Vec::new(),
     }
@@ -95,6 +96,7 @@ fn examples() -> Vec<Message> {
         Response::Members(Members { is_complete: false, all: Vec::new() }),
         Response::Members(Members { is_complete: true, all: vec!["here".into(), "there".into()] }),
         refused(ErrorKind::Conflict),
+        Response::Refused(Error::conflict("no").with_lost_cell(CellHash(u64::MAX))),
         refused(ErrorKind::Unknown { start: at(5) }),
         refused(ErrorKind::TooOld),
         refused(ErrorKind::Overloaded { retry_after: Duration::from_micros(1_500) }),

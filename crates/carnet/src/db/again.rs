@@ -1,0 +1,161 @@
+//! Running a transaction again where it conflicts.
+//!
+//! The first conflict sends a transaction into the queue of the cell that it lost
+//! ([`carnet_txn::Contention`]); there it runs again when its turn comes. A transaction that loses
+//! although it is its turn, to one that takes no part in the queue, backs off.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use carnet_base::{CellHash, Error, ErrorKind, Moment, Timer};
+use carnet_store::Context;
+use carnet_txn::{Backoff, Turns};
+
+use super::Db;
+use crate::tx::Tx;
+
+/// Maximum time that a transaction waits for its turn, where no deadline comes earlier; then it runs
+/// out of turn. A transaction that stands first and does nothing must not block the others for good.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// The attempts of one transaction.
+pub(super) struct Again<'db> {
+    db: &'db Db,
+    backoff: Backoff,
+    turns: Turns,
+    deadline: Option<Moment>,
+    /// It waits for no turn: it has waited for as long as it may.
+    is_impatient: bool,
+}
+
+/// How an attempt ended.
+pub(super) enum Finished<T, E> {
+    Done(Result<T, E>),
+    Retry(Lost<E>),
+}
+
+/// An attempt that failed in a way that another one gets over, whatever the body made of that.
+pub(super) struct Lost<E> {
+    kind: ErrorKind,
+    cell: Option<CellHash>,
+    /// It was not tried, because others wait for the cell.
+    is_blocked: bool,
+    error: E,
+}
+
+impl<E: From<Error>> Lost<E> {
+    fn new(error: Error) -> Self {
+        Self { kind: error.kind(), cell: error.lost_cell(), is_blocked: false, error: error.into() }
+    }
+}
+
+impl<'db> Again<'db> {
+    pub(super) fn new(db: &'db Db, attempts_max: u32, context: &Context) -> Self {
+        Self {
+            db,
+            backoff: Backoff::attempts(attempts_max),
+            turns: Turns::new(Arc::clone(&db.inner.contention)),
+            deadline: context.deadline(),
+            // One that may run once only takes its chance.
+            is_impatient: attempts_max <= 1,
+        }
+    }
+
+    /// Commits an attempt whose body returned a value, and gives up one whose body failed.
+    pub(super) async fn finish<T, E: From<Error>>(
+        &self,
+        tx: &Tx,
+        result: Result<T, E>,
+    ) -> Finished<T, E> {
+        match result {
+            // The body may have committed by itself.
+            result if tx.is_committed() => Finished::Done(result),
+            Ok(value) => {
+                if let Some(cell) = self.blocking(tx) {
+                    tx.rollback();
+                    return Finished::Retry(Lost {
+                        is_blocked: true,
+                        ..Lost::new(blocked().with_lost_cell(cell))
+                    });
+                }
+                match tx.commit().await {
+                    Ok(_) => Finished::Done(Ok(value)),
+                    Err(error) if error.kind().is_retryable() => Finished::Retry(Lost::new(error)),
+                    // Its own commit failed, and it went on.
+                    Err(error) => retry_or_fail(tx, error.into()),
+                }
+            }
+            Err(error) => {
+                tx.rollback();
+                retry_or_fail(tx, error)
+            }
+        }
+    }
+
+    fn blocking(&self, tx: &Tx) -> Option<CellHash> {
+        if self.is_impatient {
+            return None;
+        }
+        tx.blocking(&self.db.inner.contention, &self.turns)
+    }
+
+    /// Waits for a turn at the cell that was lost; returns for how long to back off before the next
+    /// attempt.
+    ///
+    /// # Errors
+    ///
+    /// That of the last attempt, where it was the last that the transaction may make.
+    pub(super) async fn wait<E>(&mut self, lost: Lost<E>) -> Result<Option<Duration>, E> {
+        let is_new = lost.cell.filter(|cell| !self.is_impatient && !self.turns.holds(*cell));
+        if lost.is_blocked {
+            if let Some(cell) = is_new {
+                self.take_turn(cell).await;
+            }
+            return Ok(None);
+        }
+        let backoff = self.db.draw_wait(&mut self.backoff, lost.kind).ok_or(lost.error)?;
+        let Some(cell) = is_new else { return Ok(Some(backoff)) };
+        let has_turn = self.take_turn(cell).await;
+        Ok((!has_turn).then_some(backoff))
+    }
+
+    /// Waits for a turn; returns `false` where it takes too long.
+    async fn take_turn(&mut self, cell: CellHash) -> bool {
+        let left = self.deadline.map(|deadline| deadline.since(self.db.inner.clock.now()));
+        let limit =
+            self.db.inner.timer.wait(left.map_or(TURN_WAIT_MAX, |left| left.min(TURN_WAIT_MAX)));
+        let has_turn = before(limit, self.turns.take(cell)).await.unwrap_or(false);
+        if !has_turn {
+            self.is_impatient = true;
+            self.turns.leave();
+        }
+        has_turn
+    }
+}
+
+fn retry_or_fail<T, E>(tx: &Tx, error: E) -> Finished<T, E> {
+    match tx.retryable() {
+        Some(kind) => Finished::Retry(Lost { kind, cell: None, is_blocked: false, error }),
+        None => Finished::Done(Err(error)),
+    }
+}
+
+fn blocked() -> Error {
+    Error::conflict(
+        "other transactions wait for a cell that this one changes or depends on; nothing was \
+         written, run the transaction again",
+    )
+}
+
+/// Returns the output of a future, or `None` once the limit has passed.
+async fn before<T>(limit: impl Future<Output = ()>, future: impl Future<Output = T>) -> Option<T> {
+    let (mut limit, mut future) = (pin!(limit), pin!(future));
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => limit.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
