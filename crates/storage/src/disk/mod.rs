@@ -264,6 +264,18 @@ pub trait File: Send + Sync + 'static {
     /// As the operating system says.
     fn sync_data(&self) -> io::Result<()>;
 
+    /// Writes all of `bytes` at a place and makes them durable, together with the length that reading
+    /// them needs. Other bytes of the file may stay unsynced.
+    ///
+    /// # Errors
+    ///
+    /// As the operating system says. Any part may have been written, and nothing is known of what is
+    /// durable.
+    fn write_durably_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(bytes, offset)?;
+        self.sync_data()
+    }
+
     /// Lengthens the file to `len` with zeros that are written out, so that later writes below
     /// `len` change bytes only and their sync is cheaper. A longer file stays as it is. Nothing
     /// of it is durable before [`File::sync_data`].
