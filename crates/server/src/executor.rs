@@ -135,6 +135,12 @@ impl Backend for CqlBackend {
         others.lock().await.look(&self.executor).await
     }
 
+    fn readiness(&self) -> Result<String, Failure> {
+        let writable = self.executor.db().check_writable();
+        writable.map_err(|error| Failure::new(FailureKind::Unavailable, error.to_string()))?;
+        Ok("ok".to_owned())
+    }
+
     fn append_metrics(&self, out: &mut String) {
         let db = self.executor.db();
         let _ = writeln!(

@@ -3,7 +3,7 @@
 //! | path | 200 | otherwise |
 //! | --- | --- | --- |
 //! | `/livez` | the process answers | |
-//! | `/readyz` | statements can be run | 503 with the reason: draining, or what the backend says |
+//! | `/readyz` | statements can be run | 503 with the cause: draining, or why the store takes no writes |
 //! | `/metrics` | figures in Prometheus' text format | |
 //!
 //! HTTP/1.1 with one request per connection, GET and HEAD only: three static answers need no more.
@@ -75,7 +75,7 @@ fn reply<B: Backend>(shared: &Shared<B>, draining: bool, path: &str) -> Reply {
         "/livez" => Reply::text("200 OK", "ok"),
         "/readyz" if draining => Reply::text("503 Service Unavailable", "draining"),
         "/readyz" => match shared.backend.readiness() {
-            Ok(()) => Reply::text("200 OK", "ok"),
+            Ok(text) => Reply::text("200 OK", text),
             Err(failure) => Reply::text("503 Service Unavailable", failure.message),
         },
         "/metrics" => {

@@ -56,6 +56,8 @@ macro_rules! counters {
 }
 
 counters! {
+    /// Gauge: 1 once the store has stopped writing because of an error, 0 before.
+    stopped,
     /// Records that got a place in the log.
     appends,
     /// Cells in those records, tombstones included.

@@ -58,6 +58,7 @@ mod compactor;
 mod conditional;
 mod flush;
 mod groups;
+mod health;
 mod log;
 #[cfg(test)]
 #[cfg(shuttle)]
@@ -127,8 +128,8 @@ pub type EntryCell = Arc<dyn Fn(Timestamp, Timestamp) -> Result<(CellKey, Bytes)
 /// does, but keeps errors to the log.
 pub struct Engine {
     core: Arc<Core>,
-    workers: Vec<WorkerHandle>,
-    closed: bool,
+    /// `None` once the engine is shut down.
+    workers: Mutex<Option<Vec<WorkerHandle>>>,
     /// Released last: fields are dropped in their order.
     _directory: DirectoryLock,
 }
@@ -433,6 +434,7 @@ impl Engine {
         let view = self.core.view();
         let (reads, bytes, waiting) = self.core.permits.in_use();
         Metrics {
+            stopped: u64::from(self.core.publication.has_stopped()),
             memory_budget_bytes: self.core.options.memory_bytes as u64,
             reads_on_disk: reads as u64,
             read_bytes: bytes as u64,
@@ -457,23 +459,26 @@ impl Engine {
     ///
     /// `Unavailable` where the store had stopped or stops now; then the next opening finds
     /// exactly what was acknowledged, and perhaps whole records that were not.
-    pub fn close(mut self) -> Result<()> {
-        self.shut()
+    pub fn close(self) -> Result<()> {
+        self.shut_down()
     }
 
-    fn shut(&mut self) -> Result<()> {
-        if std::mem::replace(&mut self.closed, true) {
-            return Ok(());
-        }
+    /// Like [`Engine::close`], but for an engine that others hold: their reads go on, their writes
+    /// are refused, and the directory is given back when the last of them drops it. Only the first
+    /// call does anything.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Engine::close`].
+    pub fn shut_down(&self) -> Result<()> {
+        let Some(workers) = lock(&self.workers).take() else { return Ok(()) };
         lock(&self.core.order).closed = true;
         let settled = self.core.settle_for_good();
         self.core.closing.store(true, Ordering::Release);
         self.core.log.signal.ring();
         self.core.flush_signal.ring();
         self.core.ring_compactors();
-        for worker in self.workers.drain(..) {
-            worker.join();
-        }
+        workers.into_iter().for_each(WorkerHandle::join);
         settled.and_then(|()| self.core.end_lossy())
     }
 }
@@ -498,7 +503,7 @@ fn version(found: Found) -> Version {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if let Err(error) = self.shut() {
+        if let Err(error) = self.shut_down() {
             tracing::error!(%error, "the engine could not be closed cleanly");
         }
     }

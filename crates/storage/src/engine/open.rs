@@ -155,7 +155,7 @@ impl Engine {
             let compactor = Box::new(Compactor::new(Arc::clone(&core), at > 0));
             workers.push(spawn.spawn("carnet-compact", signal.clone(), compactor));
         }
-        Ok(Self { core, workers, closed: false, _directory: directory })
+        Ok(Self { core, workers: Mutex::new(Some(workers)), _directory: directory })
     }
 }
 

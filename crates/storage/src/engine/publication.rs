@@ -392,7 +392,8 @@ impl Publication {
         std::mem::take(&mut *lock(&self.onlookers)).into_iter().for_each(Waker::wake);
     }
 
-    fn has_stopped(&self) -> bool {
+    /// Returns `true` once publication has stopped for good.
+    pub(super) fn has_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
 

@@ -1,0 +1,16 @@
+//! What a monitor asks: whether the store takes writes, and if not, why.
+
+use carnet_base::Result;
+
+use super::Engine;
+
+impl Engine {
+    /// Checks that the store takes writes.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where it does not, with the cause.
+    pub fn check_writable(&self) -> Result<()> {
+        self.core.publication.check()
+    }
+}
