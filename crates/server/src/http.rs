@@ -6,6 +6,8 @@
 //! | `/readyz` | statements can be run | 503 with the cause: draining, or why the store takes no writes |
 //! | `/metrics` | figures in Prometheus' text format | |
 //!
+//! The text of a 200 from `/readyz` is `ok`, or names damage in spite of which statements are run.
+//!
 //! HTTP/1.1 with one request per connection, GET and HEAD only: three static answers need no more.
 //! The head of a request is bounded in bytes and time, and so is the number of connections.
 

@@ -94,6 +94,8 @@ counters! {
     memtable_spare_bytes,
     /// Gauge: SSTables.
     tables,
+    /// Gauge: SSTables that compaction leaves alone because it could not read them.
+    tables_quarantined,
     /// Gauge: bytes of all SSTables.
     table_bytes,
     /// Gauge: SSTables of level 0; reads look into all of them.

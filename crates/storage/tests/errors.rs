@@ -255,8 +255,10 @@ fn with_failure(options: &Options, kind: Kind, nth: u64) -> Result<End, String> 
     let mut client = Client::new(options);
     client.disk.fail_nth(kind, nth, io::ErrorKind::Other);
     let end = client.run()?;
-    // Readers ask again; a file that is left behind is removed at the next opening.
-    let harmless = matches!(kind, Kind::Read | Kind::Remove) || client.disk.count(kind) < nth;
+    // Readers ask again, compaction leaves a table alone that it cannot open or read, and a file that
+    // is left behind is removed at the next opening.
+    let harmless =
+        matches!(kind, Kind::Read | Kind::Open | Kind::Remove) || client.disk.count(kind) < nth;
     if end == End::Served && !harmless {
         return Err("the store went on as if nothing had happened".to_owned());
     }

@@ -183,6 +183,12 @@ impl LocalStore {
         self.engine.check_writable()
     }
 
+    /// Returns what is wrong with the database although it takes reads and writes, a sentence each.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.engine.warnings()
+    }
+
     /// Returns the engine's counters.
     #[must_use]
     pub fn metrics(&self) -> Metrics {

@@ -294,6 +294,16 @@ impl Db {
         }
     }
 
+    /// Returns what is wrong with the embedded store although it takes reads and writes, a sentence
+    /// each: a damaged file that compaction leaves alone, for instance.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => store.warnings(),
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => Vec::new(),
+        }
+    }
+
     /// Returns counters of the storage engine; a database in memory or over a cluster has none.
     #[must_use]
     pub fn metrics(&self) -> Option<Metrics> {

@@ -13,4 +13,10 @@ impl Engine {
     pub fn check_writable(&self) -> Result<()> {
         self.core.publication.check()
     }
+
+    /// Returns what is wrong with the database although it takes reads and writes, a sentence each.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.core.quarantine.warnings()
+    }
 }

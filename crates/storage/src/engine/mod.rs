@@ -42,6 +42,8 @@
 //! 6. When a write or a sync fails the store stops: nothing is acknowledged after it, nothing
 //!    that follows in the log either, and reads go on. What the disk really holds is found out by
 //!    recovery, not guessed.
+//! 7. A failed read stops nothing. A table that a compaction cannot read is left alone from then on
+//!    (see `quarantine`).
 //!
 //! # Order of locks
 //!
@@ -66,6 +68,7 @@ mod models;
 mod open;
 mod permits;
 mod publication;
+mod quarantine;
 mod range;
 mod spill;
 mod swept;
@@ -112,6 +115,7 @@ use groups::Groups;
 use log::Log;
 use permits::Permits;
 use publication::Publication;
+use quarantine::Quarantine;
 use view::View;
 use watch::Watches;
 
@@ -168,6 +172,8 @@ struct Core {
     compaction_wants_help: AtomicBool,
     /// Which compactions are under way.
     compacting: Mutex<State>,
+    /// Tables that no compaction can read.
+    quarantine: Arc<Quarantine>,
     /// So many wait to compact everything; the compactors begin nothing before they have.
     compacting_by_hand: AtomicUsize,
     /// Slows writers while compaction is behind.
@@ -434,6 +440,7 @@ impl Engine {
         let view = self.core.view();
         let (reads, bytes, waiting) = self.core.permits.in_use();
         Metrics {
+            tables_quarantined: self.core.quarantine.tables().len() as u64,
             stopped: u64::from(self.core.publication.has_stopped()),
             memory_budget_bytes: self.core.options.memory_bytes as u64,
             reads_on_disk: reads as u64,

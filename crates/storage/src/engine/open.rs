@@ -121,6 +121,7 @@ impl Engine {
             divided: Mutex::default(),
             compaction_wants_help: AtomicBool::new(false),
             compacting: Mutex::default(),
+            quarantine: Arc::default(),
             compacting_by_hand: AtomicUsize::new(0),
             brake: Brake::new(),
             taken_permille: AtomicU64::new(1000),

@@ -248,6 +248,22 @@ impl SimDisk {
         state.synced_names.insert(name.to_owned(), file);
     }
 
+    /// Inverts a byte of a file in place, durably, as bit rot would: files that are open see it. It
+    /// counts as no operation.
+    ///
+    /// # Panics
+    ///
+    /// Where there is no such byte.
+    pub fn rot(&self, name: &str, at: usize) {
+        let mut state = lock(&self.0.state);
+        let file = state.names[name];
+        let Content { synced, current, .. } = &mut state.files[file];
+        current[at] ^= 0xff;
+        if let Some(byte) = synced.get_mut(at) {
+            *byte ^= 0xff;
+        }
+    }
+
     fn restarted(files: Vec<Content>, names: BTreeMap<String, usize>, rng: SeededRng) -> Self {
         Self::with(State {
             files,
