@@ -58,6 +58,8 @@ macro_rules! counters {
 counters! {
     /// Gauge: 1 once the store has stopped writing because of an error, 0 before.
     stopped,
+    /// Gauge: 1 while writes are refused because the disk is full, 0 otherwise.
+    disk_full,
     /// Records that got a place in the log.
     appends,
     /// Cells in those records, tombstones included.

@@ -77,6 +77,8 @@ enum End {
     Served,
     /// The store refused further writes.
     Stopped,
+    /// The store refused further writes because the disk is full.
+    Full,
     /// The database did not open.
     NotOpened,
 }
@@ -189,6 +191,11 @@ impl Client {
             }
             Err(error) => error,
         };
+        if refused.to_string().contains("the disk is full (cannot ") {
+            self.errors.push(refused);
+            self.note(engine.close());
+            return Ok(Some(End::Full));
+        }
         let also = [
             ("flush", engine.flush()),
             ("compact", engine.compact()),
@@ -352,6 +359,6 @@ fn a_disk_that_is_full_at_every_size() {
                 break;
             }
         }
-        assert!(ends.contains(&End::Stopped) && (which > 0 || ends.contains(&End::NotOpened)));
+        assert!(ends.contains(&End::Full) && (which > 0 || ends.contains(&End::NotOpened)));
     }
 }

@@ -19,12 +19,13 @@ use carnet_base::{Error, Result, Signal, TableId, Timestamp};
 
 use super::append::StopOnPanic;
 use super::quarantine::Quarantine;
+use super::space::Work;
 use super::swept::Noted;
 use super::{Core, Engine};
 use crate::compaction::job::{Job, Output, Outputs, Progress, Tables, Written};
 use crate::compaction::merge::{Cell, Fragment, GcHook, Mark, RangeVersion, Source};
 use crate::compaction::policy::{Plan, everything};
-use crate::disk::During;
+use crate::disk::{During, found_no_space};
 use crate::manifest::{Edit, FlatRange, Levels, Manifest};
 use crate::options::TableOptionsOf;
 use crate::sstable::{self, Builder, EntryRef, RangeTombstone, RawCursor, Table};
@@ -241,9 +242,7 @@ impl Core {
             self.publication.check()?;
             match job.step(STEP_BYTES) {
                 Ok(Progress::More) => self.brake.fill_up(STEP_BYTES),
-                Ok(Progress::Done(edit)) => {
-                    return self.install(&edit, Installs::Compaction).map(|()| None);
-                }
+                Ok(Progress::Done(edit)) => return self.install_compaction(&edit),
                 Err(error) => {
                     let error = self.may_give_up(plan, error)?;
                     self.discard(job.abandon());
@@ -253,14 +252,31 @@ impl Core {
         }
     }
 
+    /// Makes the edit of a compaction; returns why it was given up, if the disk is full.
+    pub(super) fn install_compaction(&self, edit: &Edit) -> Result<Option<Error>> {
+        let installed = self.install(edit, Installs::Compaction);
+        let given_up = self.spaced(Work::Compaction, installed)?.err();
+        if given_up.is_some() {
+            let removed = |number: &u64| edit.remove.contains(number);
+            let new = edit.add.iter().map(|table| table.number);
+            self.discard(new.filter(|number| !removed(number)));
+        }
+        Ok(given_up)
+    }
+
     /// Returns an error for which a compaction is given up and the store goes on.
     ///
     /// # Errors
     ///
     /// The error, where it stops the store.
     pub(super) fn may_give_up(&self, plan: &Plan, error: Error) -> Result<Error> {
-        let is_unread = plan.numbers().any(|number| self.quarantine.contains(number));
-        if is_unread { Ok(error) } else { Err(error) }
+        if plan.numbers().any(|number| self.quarantine.contains(number)) {
+            return Ok(error);
+        }
+        match self.spaced(Work::Compaction, Err::<(), _>(error))? {
+            Ok(()) => Err(Error::unavailable("an error became none")),
+            Err(error) => Ok(error),
+        }
     }
 
     /// Removes tables that a compaction wrote before it was given up.
@@ -298,7 +314,12 @@ impl Core {
     pub(super) fn edit(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
         self.publication.check()?;
         let outcome = manifest.apply(&*self.disk, edit);
-        outcome.inspect_err(|error| self.publication.stop(&error.to_string()))
+        outcome.inspect_err(|error| {
+            // Without space for the new manifest the old one stays in force.
+            if !found_no_space(error) {
+                self.publication.stop(&error.to_string());
+            }
+        })
     }
 
     /// Makes an edit of the tables, durably, and shows it to readers; a memtable that it replaces
@@ -337,7 +358,7 @@ impl Core {
         let policy = self.options.compaction_style.policy();
         let wants_help = policy.wants_help(levels, &self.options.compaction);
         self.compaction_wants_help.store(wants_help, Ordering::Release);
-        if !self.quarantine.is_empty() {
+        if !self.quarantine.is_empty() || self.space.is_blocked(Work::Compaction) {
             // The backlog may be one that no compaction can reduce.
             return self.brake.loosen();
         }

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use carnet_base::{Error, Result, Step, Worker};
 
 use super::Core;
-use super::compact::{Hook, Inputs, Installs, LOOK_AGAIN, NewTables, STEP_BYTES};
+use super::compact::{Hook, Inputs, LOOK_AGAIN, NewTables, STEP_BYTES};
+use super::space::Work;
 use crate::compaction::job::{Job, Progress};
 use crate::compaction::merge::GcHook;
 use crate::compaction::policy::{Choice, Plan, State};
@@ -113,7 +114,7 @@ impl Core {
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
         let bytes = edit.add.iter().map(|table| table.bytes).sum();
         self.counters.compaction_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.install(&edit, Installs::Compaction)?;
+        self.install_compaction(&edit)?;
         lock(&self.compacting).end(&plan);
         // What it stood in the way of can begin.
         self.ring_compactors();
@@ -147,6 +148,9 @@ impl Core {
         if self.compacting_by_hand.load(Ordering::SeqCst) > 0 {
             return Ok(Step::Idle(None));
         }
+        if let Some(pause) = self.space.pause(Work::Compaction, self.clock.now()) {
+            return Ok(Step::Idle(Some(pause)));
+        }
         let mut state = match self.compacting.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(state)) => state.into_inner(),
@@ -159,7 +163,7 @@ impl Core {
         let choice = policy.choose(&levels, &self.options.compaction, &state);
         if let Some(edit) = choice.edit(&levels) {
             // The state is held: what was chosen may not be compacted by another meanwhile.
-            self.install(&edit, Installs::Compaction)?;
+            self.install_compaction(&edit)?;
             return Ok(Step::Again);
         }
         let Choice::Compact(plan) = choice else {

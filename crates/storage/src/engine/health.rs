@@ -11,7 +11,8 @@ impl Engine {
     ///
     /// `Unavailable` where it does not, with the cause.
     pub fn check_writable(&self) -> Result<()> {
-        self.core.publication.check()
+        self.core.publication.check()?;
+        self.core.space.check()
     }
 
     /// Returns what is wrong with the database although it takes reads and writes, a sentence each.

@@ -42,6 +42,7 @@
 //! 6. When a write or a sync fails the store stops: nothing is acknowledged after it, nothing
 //!    that follows in the log either, and reads go on. What the disk really holds is found out by
 //!    recovery, not guessed.
+//!    Only a create or a write that found no space is tried again (see `space`).
 //! 7. A failed read stops nothing. A table that a compaction cannot read is left alone from then on
 //!    (see `quarantine`).
 //!
@@ -70,6 +71,7 @@ mod permits;
 mod publication;
 mod quarantine;
 mod range;
+mod space;
 mod spill;
 mod swept;
 #[cfg(test)]
@@ -116,6 +118,7 @@ use log::Log;
 use permits::Permits;
 use publication::Publication;
 use quarantine::Quarantine;
+use space::Space;
 use view::View;
 use watch::Watches;
 
@@ -172,6 +175,7 @@ struct Core {
     compaction_wants_help: AtomicBool,
     /// Which compactions are under way.
     compacting: Mutex<State>,
+    space: Space,
     /// Tables that no compaction can read.
     quarantine: Arc<Quarantine>,
     /// So many wait to compact everything; the compactors begin nothing before they have.
@@ -441,6 +445,7 @@ impl Engine {
         let (reads, bytes, waiting) = self.core.permits.in_use();
         Metrics {
             tables_quarantined: self.core.quarantine.tables().len() as u64,
+            disk_full: u64::from(self.core.space.check().is_err()),
             stopped: u64::from(self.core.publication.has_stopped()),
             memory_budget_bytes: self.core.options.memory_bytes as u64,
             reads_on_disk: reads as u64,

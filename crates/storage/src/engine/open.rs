@@ -22,6 +22,7 @@ use super::groups::Groups;
 use super::log::{Flusher, Log};
 use super::permits::Permits;
 use super::publication::Publication;
+use super::space::Space;
 use super::view::View;
 use super::watch::Watches;
 use super::{Core, Engine, EntryCell, Order};
@@ -121,6 +122,7 @@ impl Engine {
             divided: Mutex::default(),
             compaction_wants_help: AtomicBool::new(false),
             compacting: Mutex::default(),
+            space: Space::default(),
             quarantine: Arc::default(),
             compacting_by_hand: AtomicUsize::new(0),
             brake: Brake::new(),

@@ -102,15 +102,14 @@ impl Writer {
         self.written
     }
 
-    /// Writes records that follow each other and what was written last.
+    /// Writes records that follow each other and what was written last, and before them those that
+    /// found no space the last time.
     ///
     /// # Errors
     ///
-    /// `Unavailable`; then any part may be written, and the writer must not be used again.
+    /// `Unavailable`; then any part may be written. Unless that was for want of space, the writer must
+    /// not be used again.
     pub(crate) fn write(&mut self, records: &mut Vec<Bytes>) -> Result<()> {
-        if records.is_empty() {
-            return Ok(());
-        }
         for record in records.drain(..) {
             self.buffer.extend_from_slice(&record);
         }
@@ -126,7 +125,11 @@ impl Writer {
         let Segment { number, name, file } = &self.segment;
         let written = file.write_at(&self.buffer, self.offset);
         let ahead = written.and_then(|()| write_zeros(&**file, end + first as u64, zeros - first));
-        ahead.during("write", &*self.disk, name)?;
+        if let Err(error) = ahead.during("write", &*self.disk, name) {
+            // The records stay: on a disk without space they are written again.
+            self.buffer.truncate(len);
+            return Err(error);
+        }
         self.filled = self.filled.max(end + zeros as u64);
         self.offset = end;
         self.written = self.written.after(len as u64);

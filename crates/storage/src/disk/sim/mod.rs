@@ -151,6 +151,12 @@ impl SimDisk {
         lock(&self.0.state).trouble.full_at_bytes = Some(bytes);
     }
 
+    /// Ends the shortage of space that [`SimDisk::full_at_bytes`] or [`SimDisk::full_from`] began.
+    pub fn free_space(&self) {
+        let trouble = &mut lock(&self.0.state).trouble;
+        (trouble.full_at_bytes, trouble.full_from) = (None, None);
+    }
+
     /// Makes some [`File::read`]s late: with a chance of `per_mille` one pends for 1 to
     /// `polls_max` polls, and asks to be polled again each time.
     pub fn stall_reads(&self, per_mille: u64, polls_max: u64) {
