@@ -149,6 +149,9 @@ impl Core {
                     tracing::error!(%error, ?work, "the disk is full; trying again until there is space");
                     self.wake_writers();
                 }
+                if work == Work::Compaction {
+                    self.brake.loosen();
+                }
                 Ok(Err(error))
             }
             Err(error) => Err(error),
