@@ -24,6 +24,25 @@ fn monitors_are_answered() {
     }
 }
 
+/// A directory in the place of the manifest's next version: the manifest cannot be written.
+#[test]
+fn stopped_store_is_not_ready_and_fails_at_exit() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let (_, metrics) = server.get("/metrics");
+    assert!(metrics.contains("\ncarnet_storage_stopped 0\n"), "{metrics}");
+    std::fs::create_dir(directory.path().join("MANIFEST.tmp")).unwrap();
+    fail(carnet().arg("migrate").arg(directory.path()).args(["--to", "v3"]));
+    let (status, why) = server.get("/readyz");
+    assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
+    assert!(why.contains("has stopped writing") && why.contains("MANIFEST.tmp"), "{why}");
+    let (_, metrics) = server.get("/metrics");
+    assert!(metrics.contains("\ncarnet_storage_stopped 1\n"), "{metrics}");
+    server.terminate();
+    let (status, said) = server.wait();
+    assert_eq!((status.code(), said.as_str()), (Some(1), ""));
+}
+
 #[test]
 fn an_idle_server_ends_at_sigterm() {
     let directory = tempfile::tempdir().unwrap();

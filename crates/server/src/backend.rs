@@ -109,13 +109,13 @@ pub trait Backend: Send + Sync + 'static {
         std::future::pending()
     }
 
-    /// Tells whether statements can be run now, for `/readyz`.
+    /// Checks that statements can be run now, for `/readyz`, and returns the text of the answer.
     ///
     /// # Errors
     ///
-    /// Why not.
-    fn readiness(&self) -> Result<(), Failure> {
-        Ok(())
+    /// The cause, where they cannot.
+    fn readiness(&self) -> Result<String, Failure> {
+        Ok("ok".to_owned())
     }
 
     /// Appends figures of the backend's own to those of the server, in Prometheus' text format.

@@ -135,6 +135,14 @@ impl Backend for CqlBackend {
         others.lock().await.look(&self.executor).await
     }
 
+    fn readiness(&self) -> Result<String, Failure> {
+        let db = self.executor.db();
+        let writable = db.check_writable();
+        writable.map_err(|error| Failure::new(FailureKind::Unavailable, error.to_string()))?;
+        let warnings = db.warnings();
+        Ok(if warnings.is_empty() { "ok".to_owned() } else { warned(&warnings) })
+    }
+
     fn append_metrics(&self, out: &mut String) {
         let db = self.executor.db();
         let _ = writeln!(
@@ -154,6 +162,11 @@ impl Backend for CqlBackend {
             });
         }
     }
+}
+
+/// The text of `/readyz` for a database that works although something is wrong.
+fn warned(warnings: &[String]) -> String {
+    format!("ok, but {}", warnings.join("\nand "))
 }
 
 fn parameters(params: QueryParams) -> Parameters {

@@ -3,8 +3,10 @@
 //! | path | 200 | otherwise |
 //! | --- | --- | --- |
 //! | `/livez` | the process answers | |
-//! | `/readyz` | statements can be run | 503 with the reason: draining, or what the backend says |
+//! | `/readyz` | statements can be run | 503 with the cause: draining, or why the store takes no writes |
 //! | `/metrics` | figures in Prometheus' text format | |
+//!
+//! The text of a 200 from `/readyz` is `ok`, or names damage in spite of which statements are run.
 //!
 //! HTTP/1.1 with one request per connection, GET and HEAD only: three static answers need no more.
 //! The head of a request is bounded in bytes and time, and so is the number of connections.
@@ -75,7 +77,7 @@ fn reply<B: Backend>(shared: &Shared<B>, draining: bool, path: &str) -> Reply {
         "/livez" => Reply::text("200 OK", "ok"),
         "/readyz" if draining => Reply::text("503 Service Unavailable", "draining"),
         "/readyz" => match shared.backend.readiness() {
-            Ok(()) => Reply::text("200 OK", "ok"),
+            Ok(text) => Reply::text("200 OK", text),
             Err(failure) => Reply::text("503 Service Unavailable", failure.message),
         },
         "/metrics" => {

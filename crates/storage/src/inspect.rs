@@ -10,7 +10,7 @@ use crate::backup::LABEL;
 use crate::batch::{Adoption, Change, Changes};
 use crate::cache::Cache;
 use crate::disk::{Disk, During};
-use crate::engine::checkpoint::MARKER;
+use crate::engine::checkpoint::{MARKER, refuse_log};
 use crate::manifest::{self, Manifest};
 use crate::sstable::{self, Description, Table};
 use crate::wal::{Lsn, recovery};
@@ -68,8 +68,9 @@ pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<P
         tell(&progress);
     }
     let has_no_log = |name: &String| name == MARKER || name == LABEL;
-    if disk.list().during("list", &**disk, "")?.iter().any(has_no_log) {
-        // A checkpoint that nobody has opened, or a backup.
+    if let Some(name) = disk.list().during("list", &**disk, "")?.iter().find(|n| has_no_log(n)) {
+        // A checkpoint before its first opening, or a backup.
+        refuse_log(&**disk, name, &manifest)?;
         return Ok(progress);
     }
     let base = Lsn(manifest.first_lsn);

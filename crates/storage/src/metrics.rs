@@ -56,6 +56,10 @@ macro_rules! counters {
 }
 
 counters! {
+    /// Gauge: 1 once the store has stopped writing because of an error, 0 before.
+    stopped,
+    /// Gauge: 1 while writes are refused because the disk is full, 0 otherwise.
+    disk_full,
     /// Records that got a place in the log.
     appends,
     /// Cells in those records, tombstones included.
@@ -92,6 +96,8 @@ counters! {
     memtable_spare_bytes,
     /// Gauge: SSTables.
     tables,
+    /// Gauge: SSTables that compaction leaves alone because it could not read them.
+    tables_quarantined,
     /// Gauge: bytes of all SSTables.
     table_bytes,
     /// Gauge: SSTables of level 0; reads look into all of them.

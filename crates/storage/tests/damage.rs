@@ -175,6 +175,59 @@ fn a_missing_file_is_named() {
     }
 }
 
+/// What replaces a needed segment: nothing, zeros, noise, a header of zeros, or another segment.
+fn wrong_segments(bytes: &[u8], other: &[u8]) -> [Vec<u8>; 5] {
+    let mut rng = SeededRng::new(4);
+    let noise = (0..bytes.len()).map(|_| rng.next_u64() as u8).collect();
+    let mut headless = bytes.to_vec();
+    headless[..40].fill(0);
+    [Vec::new(), vec![0; bytes.len()], noise, headless, other.to_vec()]
+}
+
+#[test]
+fn needed_segment_with_wrong_header_is_corrupted() {
+    for left in [Left::Closed, Left::Killed] {
+        let (files, _) = small(left);
+        let segments = files.keys().filter(|name| name.starts_with("wal"));
+        let needed: Vec<_> = segments.filter(|name| !is_spare(name, &files)).cloned().collect();
+        assert!(needed.len() >= 2);
+        for (at, name) in needed.iter().enumerate() {
+            let other = &files[&needed[(at + 1) % needed.len()]];
+            for wrong in wrong_segments(&files[name], other) {
+                let mut files = files.clone();
+                files.insert(name.clone(), wrong);
+                let disk: Arc<dyn Disk> = Arc::new(disk_of(&files));
+                let verified = inspect::verify(&disk, |_| {}).unwrap_err();
+                let opened = open(&disk_of(&files), options(left)).unwrap_err();
+                for error in [verified, opened] {
+                    assert_eq!(error.kind(), ErrorKind::Corrupted, "{name}: {error}");
+                    assert!(error.to_string().contains(name.as_str()), "{error}");
+                }
+            }
+        }
+    }
+}
+
+/// The marker says that a directory has no log.
+#[test]
+fn checkpoint_marker_beside_a_log_is_refused() {
+    for left in [Left::Closed, Left::Killed] {
+        let (mut files, model) = small(left);
+        files.insert("CHECKPOINT".to_owned(), Vec::new());
+        let disk = disk_of(&files);
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let verified = inspect::verify(&shared, |_| {}).unwrap_err();
+        let opened = open(&disk, options(left)).unwrap_err();
+        for error in [verified, opened] {
+            assert_eq!(error.kind(), ErrorKind::Corrupted);
+            assert!(error.to_string().contains("remove CHECKPOINT"), "{error}");
+        }
+        disk.remove("CHECKPOINT").unwrap();
+        let (engine, _workers) = open(&disk, options(left)).unwrap();
+        assert_eq!(engine.published(), model.last_commit(), "the log is still there");
+    }
+}
+
 #[test]
 fn random_and_shortened_files_never_panic_and_never_lie() {
     let (files, model) = small(Left::Closed);

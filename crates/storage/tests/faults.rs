@@ -4,12 +4,16 @@
 mod common;
 
 use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use carnet_base::{ErrorKind, KeyRange, SeededRng, TableId, Timestamp};
+use carnet_base::{
+    Clock, ErrorKind, KeyRange, Moment, SeededRng, Stepped, TableId, Timestamp, WallTime,
+};
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::{Kind, SimDisk};
-use carnet_storage::{Durability, Mutation, Options};
-use common::{Mix, Model, append, check_recovered, compare_at, open, run, time};
+use carnet_storage::{Durability, Engine, Mutation, Options};
+use common::{Mix, Model, append, check_recovered, compare_at, entry_cell, open, run, time};
 
 const MIX: Mix = Mix { tables: 2, partitions: 4, clusterings: 3, payload_bytes: 400 };
 
@@ -54,27 +58,123 @@ fn a_disk_that_fills_up_at_any_operation_loses_nothing_acknowledged() {
     }
 }
 
+/// A clock that the test moves.
+#[derive(Default)]
+struct Moved(Mutex<Duration>);
+
+impl Moved {
+    /// Lets the longest pause between two retries pass.
+    fn pass(&self) {
+        *self.0.lock().unwrap() += Duration::from_secs(5);
+    }
+}
+
+impl Clock for Moved {
+    fn now(&self) -> Moment {
+        Moment(*self.0.lock().unwrap())
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(0)
+    }
+}
+
+fn open_moved(disk: &SimDisk, clock: &Arc<Moved>, options: Options) -> (Engine, Stepped) {
+    let (workers, disk) = (Stepped::default(), Arc::new(disk.clone()));
+    let clock = Arc::clone(clock) as Arc<dyn Clock>;
+    (Engine::open(disk, clock, &workers, options, entry_cell()).unwrap(), workers)
+}
+
+fn used_bytes(disk: &SimDisk) -> u64 {
+    let names = disk.list().unwrap();
+    names.iter().map(|name| disk.contents(name).unwrap().len() as u64).sum()
+}
+
 #[test]
-fn a_full_disk_stops_writes_with_a_clear_error_and_reads_go_on() {
-    let mut rng = SeededRng::new(1);
-    let disk = SimDisk::new(1);
+fn writes_resume_once_there_is_space() {
+    for (durability, more_bytes) in
+        [(Durability::Always, 0), (Durability::Always, 37), (Durability::None, 0)]
+    {
+        let (mut rng, disk, clock) = (SeededRng::new(1), SimDisk::new(1), Arc::default());
+        let mut model = Model::default();
+        let options = Options { durability, segment_bytes: 2_000, ..options() };
+        let (engine, workers) = open_moved(&disk, &clock, options.clone());
+        drop(append(&engine, &mut model, &MIX, &mut rng).unwrap());
+        workers.settle();
+        let acknowledged = engine.published();
+        disk.full_at_bytes(used_bytes(&disk) + more_bytes);
+        let mut waiting = Vec::new();
+        let refused = loop {
+            match append(&engine, &mut model, &MIX, &mut rng) {
+                Ok(appended) => waiting.push(appended),
+                Err(error) => break error,
+            }
+            workers.settle();
+        };
+        let text = refused.to_string();
+        assert_eq!(refused.kind(), ErrorKind::Unavailable);
+        assert!(text.contains("the disk is full (cannot ") && text.contains("wal-"), "{text}");
+        assert!(engine.check_writable().is_err() && engine.metrics().disk_full == 1);
+        assert!(carnet_base::block_on(engine.ready(1)).is_err() && engine.flush().is_err());
+        compare_at(&engine, &model, acknowledged, &mut rng).unwrap();
+        clock.pass();
+        workers.settle();
+        assert!(engine.check_writable().is_err(), "there is still no space");
+        disk.free_space();
+        clock.pass();
+        workers.settle();
+        engine.check_writable().unwrap();
+        for appended in waiting {
+            carnet_base::block_on(appended).unwrap();
+        }
+        drop(append(&engine, &mut model, &MIX, &mut rng).unwrap());
+        engine.flush().unwrap();
+        model.acknowledged = model.last_commit();
+        for crashed in [disk.crash(&mut rng), disk.kill()] {
+            check_recovered(&crashed, &options, &mut model.clone(), &mut rng).unwrap();
+        }
+    }
+}
+
+/// The log has space, tables have none.
+#[test]
+fn table_without_space_is_dropped_and_written_again() {
+    let (mut rng, disk, clock) = (SeededRng::new(1), SimDisk::new(1), Arc::default());
     let mut model = Model::default();
-    let (engine, workers) = open(&disk, options()).unwrap();
-    drop(append(&engine, &mut model, &MIX, &mut rng).unwrap());
+    let (engine, workers) = open_moved(&disk, &clock, options());
+    for _ in 0..10 {
+        drop(append(&engine, &mut model, &MIX, &mut rng).unwrap());
+        workers.step(0);
+    }
+    // A new segment has room, a table has not.
+    disk.full_at_bytes(used_bytes(&disk) + 300);
+    let error = engine.flush().unwrap_err().to_string();
+    assert!(error.contains("sst-") && error.contains("free some space"), "{error}");
+    let tables = |disk: &SimDisk| {
+        disk.list().unwrap().into_iter().filter(|name| name.starts_with("sst")).count()
+    };
+    assert_eq!(tables(&disk), 0, "the unfinished table is removed");
+    let refused = append(&engine, &mut model.clone(), &MIX, &mut rng).unwrap_err().to_string();
+    assert!(refused.contains("the disk is full"), "{refused}");
+    disk.free_space();
+    clock.pass();
     workers.settle();
-    let acknowledged = engine.published();
-    disk.full_from(disk.operations());
-    let lost = append(&engine, &mut model, &MIX, &mut rng).unwrap();
-    workers.settle();
-    let error = carnet_base::block_on(lost).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains("free some space"), "{error}");
-    let error = append(&engine, &mut model, &MIX, &mut rng).unwrap_err();
-    assert!(error.to_string().contains("wal-00000001.log"), "the cause is named: {error}");
-    assert_eq!(engine.published(), acknowledged);
-    model.records.truncate(1);
-    compare_at(&engine, &model, acknowledged, &mut rng).unwrap();
-    assert!(engine.flush().is_err() && engine.close().is_err());
+    assert_eq!((tables(&disk), engine.metrics().disk_full), (1, 0));
+    for _ in 0..10 {
+        drop(append(&engine, &mut model, &MIX, &mut rng).unwrap());
+    }
+    engine.flush().unwrap();
+    // A full compaction needs as much again as there is.
+    disk.full_at_bytes(used_bytes(&disk) + 500);
+    let error = engine.compact().unwrap_err().to_string();
+    assert!(error.contains("sst-") && error.contains("free some space"), "{error}");
+    engine.check_writable().unwrap();
+    assert_eq!(tables(&disk) as u64, engine.metrics().tables, "no unfinished file is left");
+    disk.free_space();
+    engine.compact().unwrap();
+    let published = engine.published();
+    compare_at(&engine, &model, published, &mut rng).unwrap();
+    engine.close().unwrap();
 }
 
 /// The kernel drops what a failed sync was for, and calls it clean: the next process reads it all

@@ -163,6 +163,32 @@ impl LocalStore {
         self.engine.page(range, *read, *reverse, limit, read_options(context)).await
     }
 
+    /// Ends writing: everything pending is written and synced, and later writes are refused. Reads go
+    /// on until the store is dropped. Only the first call does anything.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the store had stopped or stops now.
+    pub fn close(&self) -> Result<()> {
+        self.keeping.end();
+        self.engine.shut_down()
+    }
+
+    /// Checks that the store takes writes.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where it does not, with the cause.
+    pub fn check_writable(&self) -> Result<()> {
+        self.engine.check_writable()
+    }
+
+    /// Returns what is wrong with the database although it takes reads and writes, a sentence each.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.engine.warnings()
+    }
+
     /// Returns the engine's counters.
     #[must_use]
     pub fn metrics(&self) -> Metrics {

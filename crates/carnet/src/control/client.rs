@@ -64,10 +64,12 @@ pub fn carry_out(
 ) -> Result<Done> {
     let in_use = match builder.open(directory) {
         Ok(db) => {
-            return db.carry_out(request, &mut |progress| {
+            let done = db.carry_out(request, &mut |progress| {
                 tell(progress);
                 Ok(())
-            });
+            })?;
+            db.close()?;
+            return Ok(done);
         }
         Err(error) if error.kind() == ErrorKind::Unavailable => error,
         Err(error) => return Err(error),

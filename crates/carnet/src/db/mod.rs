@@ -269,6 +269,43 @@ impl Db {
         }
     }
 
+    /// Ends writing: everything pending is written and synced, and every handle refuses writes from
+    /// then on. Dropping the last handle does the same, but keeps errors to the log. Only the first
+    /// call does anything; over a cluster and in memory there is nothing to end.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when the store has stopped before or stops now: the next opening finds what
+    /// was acknowledged.
+    pub fn close(&self) -> Result<()> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => store.close(),
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => Ok(()),
+        }
+    }
+
+    /// Checks that the embedded store takes writes. A cluster is not asked.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where it does not, with the cause.
+    pub fn check_writable(&self) -> Result<()> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => store.check_writable(),
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => Ok(()),
+        }
+    }
+
+    /// Returns what is wrong with the embedded store although it takes reads and writes, a sentence
+    /// each: a damaged file that compaction leaves alone, for instance.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => store.warnings(),
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => Vec::new(),
+        }
+    }
+
     /// Returns counters of the storage engine; a database in memory or over a cluster has none.
     #[must_use]
     pub fn metrics(&self) -> Option<Metrics> {

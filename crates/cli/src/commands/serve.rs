@@ -100,10 +100,11 @@ impl Serve {
         runtime.block_on(async {
             let served = Box::pin(serve(&db, config, backend, authenticator, &place)).await;
             db.leave().await;
-            served?;
-            say("stopped");
-            Ok(())
-        })
+            served
+        })?;
+        db.close().context("the database could not be closed cleanly")?;
+        say("stopped");
+        Ok(())
     }
 }
 

@@ -122,7 +122,9 @@ impl Import {
                 let db = place.open(Db::builder().control(true))?;
                 let done = self.copy(&source, &mut Embedded::new(db.clone()));
                 block_on(db.leave());
-                done
+                let done = done?;
+                db.close()?;
+                Ok(done)
             }
         }
     }

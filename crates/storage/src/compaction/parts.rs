@@ -33,6 +33,7 @@ pub struct Parts {
     unbegun: VecDeque<FlatRange>,
     under_way: usize,
     add: Vec<TableMeta>,
+    is_abandoned: bool,
 }
 
 /// A part that somebody is to work on.
@@ -66,7 +67,7 @@ impl Parts {
         }
         unbegun.push_back(FlatRange::new(lower, plan.hull.upper.clone()));
         let (plan, levels) = (Arc::new(plan), Arc::new(levels));
-        Self { plan, levels, unbegun, under_way: 0, add: Vec::new() }
+        Self { plan, levels, unbegun, under_way: 0, add: Vec::new(), is_abandoned: false }
     }
 
     /// Returns the compaction.
@@ -92,6 +93,22 @@ impl Parts {
             remove: self.plan.numbers().collect(),
             ..Edit::default()
         })
+    }
+
+    /// Gives the compaction up: no further part begins, and parts under way are to be dropped.
+    /// Returns the numbers of the files that ended parts wrote; `None` where it was given up before.
+    pub fn abandon(&mut self) -> Option<Vec<u64>> {
+        if std::mem::replace(&mut self.is_abandoned, true) {
+            return None;
+        }
+        self.unbegun.clear();
+        Some(self.add.drain(..).map(|table| table.number).collect())
+    }
+
+    /// Returns `true` once the compaction was given up.
+    #[must_use]
+    pub const fn is_abandoned(&self) -> bool {
+        self.is_abandoned
     }
 }
 
@@ -181,6 +198,17 @@ mod tests {
         assert_eq!(begins(&plan(base.clone()), 4), [11]);
         assert_eq!(begins(&Plan { cut_bytes: u64::MAX, ..plan(base.clone()) }, 4), []);
         assert_eq!(begins(&Plan { output_level: 0, ..plan(base) }, 4), []);
+    }
+
+    #[test]
+    fn abandoned_parts_are_not_begun() {
+        let base = vec![table(6, 1..=9, 9), table(6, 11..=19, 9)];
+        let mut parts = divided(&plan(base), 4);
+        parts.begin().unwrap();
+        let added = Edit { add: vec![(*table(6, 5..=5, 1)).clone()], ..Edit::default() };
+        assert_eq!(parts.end(added), None);
+        assert_eq!((parts.abandon(), parts.abandon()), (Some(vec![5]), None));
+        assert!(parts.is_abandoned() && parts.begin().is_none());
     }
 
     #[test]

@@ -126,8 +126,13 @@ impl BulkWriter {
         if self.written > len {
             self.file.truncate(len)?;
         }
-        self.file.sync_data()?;
+        self.sync()?;
         Ok(len)
+    }
+
+    /// Syncs. A failure is no want of space, whatever its cause: what it has lost is not known.
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data().map_err(io::Error::other)
     }
 
     fn write_piece(&mut self) -> io::Result<()> {
@@ -137,7 +142,7 @@ impl BulkWriter {
         self.unsynced += bytes.len();
         self.piece.len = 0;
         if self.unsynced >= UNSYNCED_BYTES_MAX {
-            self.file.sync_data()?;
+            self.sync()?;
             self.unsynced = 0;
         }
         Ok(())

@@ -90,6 +90,8 @@ pub mod sim;
 mod tests;
 
 use std::any::Any;
+use std::error;
+use std::fmt;
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::path::Path;
@@ -264,6 +266,18 @@ pub trait File: Send + Sync + 'static {
     /// As the operating system says.
     fn sync_data(&self) -> io::Result<()>;
 
+    /// Writes all of `bytes` at a place and makes them durable, together with the length that reading
+    /// them needs. Other bytes of the file may stay unsynced.
+    ///
+    /// # Errors
+    ///
+    /// As the operating system says. Any part may have been written, and nothing is known of what is
+    /// durable.
+    fn write_durably_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(bytes, offset)?;
+        self.sync_data()
+    }
+
     /// Lengthens the file to `len` with zeros that are written out, so that later writes below
     /// `len` change bytes only and their sync is cheaper. A longer file stays as it is. Nothing
     /// of it is durable before [`File::sync_data`].
@@ -327,15 +341,43 @@ impl<T> During<T> for io::Result<T> {
     fn during(self, verb: &str, disk: &dyn Disk, name: &str) -> Result<T> {
         self.map_err(|error| {
             let path = disk.path(name);
-            let advice = match error.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    "; free some space and open the database again"
-                }
-                _ => "",
-            };
-            Error::unavailable(format!("cannot {verb} {path}{advice}")).with_source(error)
+            let is_full =
+                matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+            let advice = if is_full { "; free some space" } else { "" };
+            let failed = Error::unavailable(format!("cannot {verb} {path}{advice}"));
+            // After any other operation it is not known what happened.
+            if is_full && matches!(verb, "create" | "write") {
+                failed.with_source(NoSpace(error))
+            } else {
+                failed.with_source(error)
+            }
         })
     }
+}
+
+/// A file could not be created or written for want of space; a retry is safe.
+#[derive(Debug)]
+struct NoSpace(io::Error);
+
+impl fmt::Display for NoSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl error::Error for NoSpace {}
+
+/// Returns `true` if an operation failed because it found no space to create or write a file, so
+/// that it can be tried again.
+pub(crate) fn found_no_space(error: &Error) -> bool {
+    let mut cause = error::Error::source(error);
+    while let Some(error) = cause {
+        if error.is::<NoSpace>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Reads all of a file. Its length is what the file system says, never what its bytes say.

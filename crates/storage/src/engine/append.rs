@@ -12,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 use carnet_base::{Error, ErrorKind, Result, Timestamp, block_on};
 
 use super::publication::{Publication, RING};
+use super::space::Work;
 use super::watch::{Watch, Written};
 use super::{Core, Engine, Order};
 use crate::batch::{self, Change, Changes, Mutation};
@@ -190,7 +191,12 @@ impl Engine {
         let turn = groups.enter();
         let mut appended = self.reserve(prepared, watch, decide)?.insert();
         // Whether it comes to an end, the caller learns by waiting itself: the record is in force.
-        let _ = block_on(&mut appended);
+        // On a full disk the next group is refused, so that none needs to wait for this one.
+        let is_full = || self.core.space.is_blocked(Work::Log);
+        block_on(std::future::poll_fn(|context| {
+            let polled = Pin::new(&mut appended).poll(context).map(drop);
+            if polled.is_pending() && is_full() { Poll::Ready(()) } else { polled }
+        }));
         drop(turn);
         Ok(appended)
     }
@@ -247,17 +253,35 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the store has stopped.
+    /// `Unavailable` where the store has stopped or the disk is full.
     pub async fn ready(&self, bytes: usize) -> Result<()> {
-        std::future::poll_fn(|context| self.core.poll_room(context)).await?;
-        std::future::poll_fn(|context| self.core.publication.poll_room(context)).await;
-        std::future::poll_fn(|context| self.core.flush_brake.poll(bytes, context)).await;
-        std::future::poll_fn(|context| self.core.brake.poll(bytes, context)).await;
-        self.core.publication.check()
+        let core = &*self.core;
+        core.while_space(|context| core.poll_room(context)).await??;
+        core.while_space(|context| core.publication.poll_room(context)).await?;
+        core.while_space(|context| core.flush_brake.poll(bytes, context)).await?;
+        core.while_space(|context| core.brake.poll(bytes, context)).await?;
+        core.publication.check()
     }
 }
 
 impl Core {
+    /// Waits for something until it is there or the disk is full.
+    pub(super) async fn while_space<T>(
+        &self,
+        mut poll: impl FnMut(&Context<'_>) -> Poll<T>,
+    ) -> Result<T> {
+        std::future::poll_fn(|context| {
+            // Asked again after the waker is there: a disk that becomes full now wakes it.
+            self.space.check()?;
+            let polled = poll(context).map(Ok);
+            if polled.is_pending() {
+                self.space.check()?;
+            }
+            polled
+        })
+        .await
+    }
+
     /// Refuses a commit that does not come after all before it.
     pub(super) fn check_rises(order: &Order, commit: Timestamp) -> Result<()> {
         let last = order.last_commit;
@@ -275,6 +299,7 @@ impl Core {
             return Err(Error::unavailable("the database was closed; open it again"));
         }
         self.publication.check()?;
+        self.space.check()?;
         // Without a log slots are published before its writer has passed them: it may not be
         // overtaken.
         let passed = self.options.log || self.publication.opened() - self.log.next() < RING / 2;

@@ -75,7 +75,8 @@ impl Brake {
         self.permille.load(Ordering::SeqCst) == LOOSE || self.released.load(Ordering::SeqCst)
     }
 
-    fn wake(&self) {
+    /// Has all waiting writers look again.
+    pub(super) fn wake(&self) {
         std::mem::take(&mut *lock(&self.waiting)).into_iter().for_each(Waker::wake);
     }
 

@@ -32,7 +32,7 @@ use crate::manifest::{self, Identity, Manifest, TableMeta};
 use crate::metrics::Counters;
 use crate::sstable;
 use crate::sync::lock;
-use crate::wal::{Lsn, Writer, segment};
+use crate::wal::{Lsn, Writer, recovery, segment};
 
 /// The file that says that a directory is a checkpoint that nobody has opened.
 pub(crate) const MARKER: &str = "CHECKPOINT";
@@ -133,6 +133,7 @@ pub(super) fn take_over(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Resul
             disk.path("")
         )));
     };
+    refuse_log(&**disk, MARKER, &manifest)?;
     let base = Lsn(manifest.first_lsn);
     Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base, 0, None)?;
     manifest.identity = Identity::random();
@@ -143,6 +144,22 @@ pub(super) fn take_over(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Resul
     manifest.store(&**disk)?;
     disk.remove(MARKER).during("remove", &**disk, MARKER)?;
     disk.sync_dir().during("sync", &**disk, "")
+}
+
+/// Refuses a directory with a log although the file `marker` in it says that it has none.
+///
+/// # Errors
+///
+/// `Corrupted` naming both files; `Unavailable` where the disk fails.
+pub(crate) fn refuse_log(disk: &dyn Disk, marker: &str, manifest: &Manifest) -> Result<()> {
+    let Some(segment) = recovery::begun_segment(disk, manifest.first_segment)? else {
+        return Ok(());
+    };
+    Err(Error::corrupted(format!(
+        "{} says that this directory holds no log, but {segment} is there: remove {marker} if this \
+         is a database that was in use, or restore the directory from a backup",
+        disk.path(marker)
+    )))
 }
 
 /// Marks the directory, and returns the manifest of the checkpoint that it holds.

@@ -1,8 +1,9 @@
 //! What compaction does to the engine: jobs over its tables, edits that are installed.
 //!
 //! Jobs are stepped by the [workers](super::compactor), a [piece](STEP_BYTES) a step, so that closing
-//! the engine waits for a piece and not for a job. A job that is given up leaves files behind that no
-//! manifest names.
+//! the engine waits for a piece and not for a job. A job that ends with the engine leaves files behind
+//! that no manifest names. One that is given up, because an input cannot be read
+//! ([quarantine](super::quarantine)), removes its files.
 //!
 //! **Back-pressure.** The policy says how far compaction is behind, and its state which part of
 //! what compaction reads comes from level 0: what writers may add so that nothing changes. Around
@@ -14,15 +15,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet_base::{Result, Signal, TableId, Timestamp};
+use carnet_base::{Error, Result, Signal, TableId, Timestamp};
 
 use super::append::StopOnPanic;
+use super::quarantine::Quarantine;
+use super::space::Work;
 use super::swept::Noted;
 use super::{Core, Engine};
 use crate::compaction::job::{Job, Output, Outputs, Progress, Tables, Written};
 use crate::compaction::merge::{Cell, Fragment, GcHook, Mark, RangeVersion, Source};
 use crate::compaction::policy::{Plan, everything};
-use crate::disk::During;
+use crate::disk::{During, found_no_space};
 use crate::manifest::{Edit, FlatRange, Levels, Manifest};
 use crate::options::TableOptionsOf;
 use crate::sstable::{self, Builder, EntryRef, RangeTombstone, RawCursor, Table};
@@ -58,7 +61,10 @@ impl GcHook for Hook {
 }
 
 /// The tables of a view, for a job.
-pub(super) struct Inputs(HashMap<u64, Arc<Table>>);
+pub(super) struct Inputs {
+    tables: HashMap<u64, Arc<Table>>,
+    quarantine: Arc<Quarantine>,
+}
 
 impl Tables for Inputs {
     type Cursor = Cursor;
@@ -76,34 +82,39 @@ impl Tables for Inputs {
 
     fn cursor(&self, table: u64, within: &FlatRange) -> Result<Cursor> {
         let FlatRange { lower, upper } = within.clone();
-        let mut cursor = RawCursor::new(Arc::clone(self.table(table)), lower, Some(upper));
-        cursor.advance_blocking()?;
-        Ok(Cursor(cursor))
+        let cursor = RawCursor::new(Arc::clone(self.table(table)), lower, Some(upper));
+        let mut cursor = Cursor { cursor, table, quarantine: Arc::clone(&self.quarantine) };
+        cursor.advance()?;
+        Ok(cursor)
     }
 }
 
 impl Inputs {
     fn table(&self, number: u64) -> &Arc<Table> {
-        self.0.get(&number).expect("a plan names tables of the view that it was made with")
+        self.tables.get(&number).expect("a plan names tables of the view that it was made with")
     }
 }
 
 /// A cursor over every version in a range of a table.
-pub(super) struct Cursor(RawCursor);
+pub(super) struct Cursor {
+    cursor: RawCursor,
+    table: u64,
+    quarantine: Arc<Quarantine>,
+}
 
 impl Source for Cursor {
     fn key(&self) -> Option<&[u8]> {
-        self.0.key()
+        self.cursor.key()
     }
 
     fn cell(&self) -> Cell<'_> {
-        let entry = self.0.entry().expect("it is asked for only where there is a key");
+        let entry = self.cursor.entry().expect("it is asked for only where there is a key");
         let EntryRef { commit, start, expiry, payload, .. } = entry;
         Cell { commit, start, expiry, payload }
     }
 
     fn advance(&mut self) -> Result<()> {
-        self.0.advance_blocking()
+        self.quarantine.watch(self.table, self.cursor.advance_blocking())
     }
 }
 
@@ -171,11 +182,12 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails, `Corrupted` where a table is damaged; then the store
-    /// has stopped writing.
+    /// `Unavailable` where the disk fails; then the store has stopped writing. `Corrupted` where a
+    /// table is damaged; then the tables stay as they are, and the store goes on.
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
         let core = &self.core;
+        core.quarantine.try_again()?;
         let _by_hand = ByHand::new(core);
         let mut state = loop {
             let state = lock(&core.compacting);
@@ -190,8 +202,9 @@ impl Engine {
         let mut result = Ok(());
         if let Some(plan) = everything(&levels, &core.options.compaction, &state) {
             state.begin(&plan);
-            result = core.guarded(|| core.compact_now(&plan, &levels));
+            let outcome = core.guarded(|| core.compact_now(&plan, &levels));
             state.end(&plan);
+            result = outcome.and_then(|given_up| given_up.map_or(Ok(()), Err));
         }
         drop(state);
         result
@@ -218,16 +231,62 @@ impl Drop for ByHand<'_> {
 }
 
 impl Core {
-    /// Runs a plan to its end.
-    fn compact_now(self: &Arc<Self>, plan: &Plan, levels: &Levels) -> Result<()> {
+    /// Runs a plan to its end; returns why it was given up, if it was.
+    fn compact_now(self: &Arc<Self>, plan: &Plan, levels: &Levels) -> Result<Option<Error>> {
         let (inputs, outputs) = self.of_job();
-        let mut job = Job::new(plan, levels, &inputs, outputs, self.hook())?;
+        let mut job = match Job::new(plan, levels, &inputs, outputs, self.hook()) {
+            Ok(job) => job,
+            Err(error) => return self.may_give_up(plan, error).map(Some),
+        };
         loop {
             self.publication.check()?;
-            if let Progress::Done(edit) = job.step(STEP_BYTES)? {
-                return self.install(&edit, Installs::Compaction);
+            match job.step(STEP_BYTES) {
+                Ok(Progress::More) => self.brake.fill_up(STEP_BYTES),
+                Ok(Progress::Done(edit)) => return self.install_compaction(&edit),
+                Err(error) => {
+                    let error = self.may_give_up(plan, error)?;
+                    self.discard(job.abandon());
+                    return Ok(Some(error));
+                }
             }
-            self.brake.fill_up(STEP_BYTES);
+        }
+    }
+
+    /// Makes the edit of a compaction; returns why it was given up, if the disk is full.
+    pub(super) fn install_compaction(&self, edit: &Edit) -> Result<Option<Error>> {
+        let installed = self.install(edit, Installs::Compaction);
+        let given_up = self.spaced(Work::Compaction, installed)?.err();
+        if given_up.is_some() {
+            let removed = |number: &u64| edit.remove.contains(number);
+            let new = edit.add.iter().map(|table| table.number);
+            self.discard(new.filter(|number| !removed(number)));
+        }
+        Ok(given_up)
+    }
+
+    /// Returns an error for which a compaction is given up and the store goes on.
+    ///
+    /// # Errors
+    ///
+    /// The error, where it stops the store.
+    pub(super) fn may_give_up(&self, plan: &Plan, error: Error) -> Result<Error> {
+        if plan.numbers().any(|number| self.quarantine.contains(number)) {
+            return Ok(error);
+        }
+        match self.spaced(Work::Compaction, Err::<(), _>(error))? {
+            Ok(()) => Err(Error::unavailable("an error became none")),
+            Err(error) => Ok(error),
+        }
+    }
+
+    /// Removes tables that a compaction wrote before it was given up.
+    pub(super) fn discard(&self, numbers: impl IntoIterator<Item = u64>) {
+        for number in numbers {
+            let name = sstable::file_name(number);
+            // Files that are left behind are removed at the next opening.
+            if let Err(error) = self.disk.remove(&name).during("remove", &*self.disk, &name) {
+                tracing::warn!(%error, "a table that is not needed is left behind");
+            }
         }
     }
 
@@ -246,7 +305,8 @@ impl Core {
     pub(super) fn of_job(self: &Arc<Self>) -> (Arc<Inputs>, NewTables) {
         let view = self.view();
         let tables = view.tables().map(|open| (open.meta.number, Arc::clone(&open.table)));
-        (Arc::new(Inputs(tables.collect())), NewTables(Arc::clone(self)))
+        let inputs = Inputs { tables: tables.collect(), quarantine: Arc::clone(&self.quarantine) };
+        (Arc::new(inputs), NewTables(Arc::clone(self)))
     }
 
     /// Makes an edit, durably. A failure leaves the old manifest or the new one in force, so that
@@ -254,7 +314,12 @@ impl Core {
     pub(super) fn edit(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
         self.publication.check()?;
         let outcome = manifest.apply(&*self.disk, edit);
-        outcome.inspect_err(|error| self.publication.stop(&error.to_string()))
+        outcome.inspect_err(|error| {
+            // Without space for the new manifest the old one stays in force.
+            if !found_no_space(error) {
+                self.publication.stop(&error.to_string());
+            }
+        })
     }
 
     /// Makes an edit of the tables, durably, and shows it to readers; a memtable that it replaces
@@ -277,6 +342,7 @@ impl Core {
                 Installs::Compaction => changed,
             }
         });
+        self.quarantine.retain(&manifest.levels);
         // Before the next edit can be installed: what is known last is what counts.
         self.set_brake(&manifest.levels);
         let is_gone = |number: &u64| manifest.levels.find(*number).is_none();
@@ -292,6 +358,10 @@ impl Core {
         let policy = self.options.compaction_style.policy();
         let wants_help = policy.wants_help(levels, &self.options.compaction);
         self.compaction_wants_help.store(wants_help, Ordering::Release);
+        if !self.quarantine.is_empty() || self.space.is_blocked(Work::Compaction) {
+            // The backlog may be one that no compaction can reduce.
+            return self.brake.loosen();
+        }
         match policy.pressure(levels, &self.options.compaction).share() {
             None => self.brake.loosen(),
             Some(share) => {
@@ -309,13 +379,7 @@ impl Core {
 
     /// Removes files that the manifest does not name any more. Readers that still hold them go on.
     pub(super) fn remove_tables(&self, numbers: &[u64]) {
-        for number in self.defer_removals(numbers) {
-            let name = sstable::file_name(number);
-            // What is left over is removed at the next opening.
-            if let Err(error) = self.disk.remove(&name).during("remove", &*self.disk, &name) {
-                tracing::warn!(%error, "a table that is not needed is left behind");
-            }
-        }
+        self.discard(self.defer_removals(numbers));
         if !numbers.is_empty() {
             self.cache.forget(numbers);
         }

@@ -13,10 +13,11 @@
 
 use std::sync::Arc;
 
-use carnet_base::{Result, Step, Worker};
+use carnet_base::{Error, Result, Step, Worker};
 
 use super::Core;
-use super::compact::{Hook, Inputs, Installs, LOOK_AGAIN, NewTables, STEP_BYTES};
+use super::compact::{Hook, Inputs, LOOK_AGAIN, NewTables, STEP_BYTES};
+use super::space::Work;
 use crate::compaction::job::{Job, Progress};
 use crate::compaction::merge::GcHook;
 use crate::compaction::policy::{Choice, Plan, State};
@@ -53,14 +54,8 @@ impl Compactor {
     fn work(&mut self) -> Result<Step> {
         let core = Arc::clone(&self.core);
         core.publication.check()?;
-        if let Some(Begun { parts, job }) = &mut self.begun {
-            match job.step(STEP_BYTES)? {
-                Progress::More => core.brake.fill_up(STEP_BYTES),
-                Progress::Done(edit) => {
-                    core.end_part(parts, edit)?;
-                    self.begun = None;
-                }
-            }
+        if let Some(begun) = self.begun.take() {
+            self.begun = core.advance_part(begun)?;
             return Ok(Step::Again);
         }
         if self.is_helper && !core.compaction_wants_help.load(Ordering::Acquire) {
@@ -72,7 +67,7 @@ impl Compactor {
 }
 
 impl Core {
-    /// Begins the next part that nobody has begun.
+    /// Begins the next part that no worker has begun.
     fn begin_part(self: &Arc<Self>) -> Result<Option<Begun>> {
         let next = lock(&self.divided).iter().find_map(|parts| {
             let part = lock(parts).begin()?;
@@ -80,24 +75,69 @@ impl Core {
         });
         let Some((parts, Part { plan, levels, range })) = next else { return Ok(None) };
         let (inputs, outputs) = self.of_job();
-        let job = Job::of_part(&plan, &range, &levels, &inputs, outputs, self.hook())?;
-        Ok(Some(Begun { parts, job }))
+        match Job::of_part(&plan, &range, &levels, &inputs, outputs, self.hook()) {
+            Ok(job) => Ok(Some(Begun { parts, job })),
+            Err(error) => self.give_up(&parts, Vec::new(), error).map(|()| None),
+        }
+    }
+
+    /// Does a piece of a part; returns the part while there is more to do.
+    fn advance_part(&self, mut begun: Begun) -> Result<Option<Begun>> {
+        if lock(&begun.parts).is_abandoned() {
+            self.discard(begun.job.abandon());
+            return Ok(None);
+        }
+        match begun.job.step(STEP_BYTES) {
+            Ok(Progress::More) => {
+                self.brake.fill_up(STEP_BYTES);
+                return Ok(Some(begun));
+            }
+            Ok(Progress::Done(edit)) => self.end_part(&begun.parts, edit)?,
+            Err(error) => self.give_up(&begun.parts, begun.job.abandon(), error)?,
+        }
+        Ok(None)
     }
 
     /// Ends a part, and with the last one the compaction.
-    fn end_part(&self, parts: &Arc<Mutex<Parts>>, edit: Edit) -> Result<()> {
+    fn end_part(&self, parts: &Arc<Mutex<Parts>>, part: Edit) -> Result<()> {
         let (plan, edit) = {
             let mut parts = lock(parts);
-            let Some(edit) = parts.end(edit) else { return Ok(()) };
+            if parts.is_abandoned() {
+                drop(parts);
+                self.discard(numbers(&part));
+                return Ok(());
+            }
+            let Some(edit) = parts.end(part) else { return Ok(()) };
             (parts.plan().clone(), edit)
         };
         lock(&self.divided).retain(|other| !Arc::ptr_eq(other, parts));
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
         let bytes = edit.add.iter().map(|table| table.bytes).sum();
         self.counters.compaction_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.install(&edit, Installs::Compaction)?;
+        self.install_compaction(&edit)?;
         lock(&self.compacting).end(&plan);
         // What it stood in the way of can begin.
+        self.ring_compactors();
+        Ok(())
+    }
+
+    /// Gives a compaction up because of an error in a part that had written `files`, where the
+    /// store can go on.
+    ///
+    /// # Errors
+    ///
+    /// The error, where it cannot.
+    fn give_up(&self, parts: &Arc<Mutex<Parts>>, files: Vec<u64>, error: Error) -> Result<()> {
+        let plan = lock(parts).plan().clone();
+        let error = self.may_give_up(&plan, error)?;
+        self.discard(files);
+        // Another part may have given it up before.
+        let Some(finished) = lock(parts).abandon() else { return Ok(()) };
+        tracing::warn!(%error, "a compaction was given up");
+        self.discard(finished);
+        lock(&self.divided).retain(|other| !Arc::ptr_eq(other, parts));
+        lock(&self.compacting).end(&plan);
+        self.set_brake(&lock(&self.manifest).levels);
         self.ring_compactors();
         Ok(())
     }
@@ -107,6 +147,9 @@ impl Core {
         // Whoever compacts everything by hand rings when that is done.
         if self.compacting_by_hand.load(Ordering::SeqCst) > 0 {
             return Ok(Step::Idle(None));
+        }
+        if let Some(pause) = self.space.pause(Work::Compaction, self.clock.now()) {
+            return Ok(Step::Idle(Some(pause)));
         }
         let mut state = match self.compacting.try_lock() {
             Ok(state) => state,
@@ -120,7 +163,7 @@ impl Core {
         let choice = policy.choose(&levels, &self.options.compaction, &state);
         if let Some(edit) = choice.edit(&levels) {
             // The state is held: what was chosen may not be compacted by another meanwhile.
-            self.install(&edit, Installs::Compaction)?;
+            self.install_compaction(&edit)?;
             return Ok(Step::Again);
         }
         let Choice::Compact(plan) = choice else {
@@ -147,15 +190,21 @@ impl Core {
         }
     }
 
-    /// Learns how far the mark has come.
+    /// Learns how far the mark has come, and which tables no compaction can read.
     fn refresh(&self, state: &mut State) {
         state.observe(&self.hook().mark());
+        state.set_aside(self.quarantine.tables());
     }
 
     /// Tells the workers that there may be something to do.
     pub(super) fn ring_compactors(&self) {
         self.compact_signals.iter().for_each(carnet_base::Signal::ring);
     }
+}
+
+/// Returns the numbers of the tables that an edit adds.
+fn numbers(edit: &Edit) -> Vec<u64> {
+    edit.add.iter().map(|table| table.number).collect()
 }
 
 impl Worker for Compactor {

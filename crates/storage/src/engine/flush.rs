@@ -11,9 +11,10 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use carnet_base::{CellKey, Result, Signal, Step, Timestamp, Worker};
 
-use super::compact::Installs;
+use super::compact::{Installs, LOOK_AGAIN};
+use super::space::Work;
 use super::{Core, Engine, Order};
-use crate::disk::During;
+use crate::disk::{During, found_no_space};
 use crate::manifest::{Edit, TableMeta, Tally};
 use crate::memtable::{Fragment, Memtable, VersionRef};
 use crate::sstable::{Built, EntryRef, RangeTombstone};
@@ -110,7 +111,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails; then the store has stopped writing.
+    /// `Unavailable` where the disk is full; where it fails otherwise the store has stopped writing.
     pub fn flush(&self) -> Result<()> {
         let core = &self.core;
         core.publication.check()?;
@@ -124,9 +125,14 @@ impl Engine {
                 return Ok(());
             };
             core.settle()?;
+            core.space.check_log()?;
             let published = Signal::new();
             core.publication.mark(oldest.slots_below, published.clone());
-            published.wait(None);
+            while core.publication.resolved() < oldest.slots_below {
+                core.publication.check()?;
+                core.space.check_log()?;
+                published.wait(Some(LOOK_AGAIN));
+            }
             core.flush_oldest()?;
         }
     }
@@ -218,7 +224,7 @@ impl Core {
     }
 
     /// Wakes everybody who waits for room, also to learn that the store has stopped.
-    fn wake_waiting(mut sealed: MutexGuard<'_, SealedQueue>) {
+    pub(super) fn wake_waiting(mut sealed: MutexGuard<'_, SealedQueue>) {
         let waiting = std::mem::take(&mut sealed.waiting);
         drop(sealed);
         waiting.into_iter().for_each(Waker::wake);
@@ -232,11 +238,11 @@ impl Core {
         let Some(oldest) = oldest.filter(|oldest| self.is_ready(oldest)) else {
             return Ok(false);
         };
-        let outcome = self.guarded(|| self.flush_sealed(&oldest));
+        let outcome = self.guarded(|| self.spaced(Work::Flush, self.flush_sealed(&oldest)));
         if outcome.is_err() {
             Self::wake_waiting(lock(&self.sealed));
         }
-        outcome.map(|()| true)
+        outcome?.map(|()| true)
     }
 
     fn is_ready(&self, sealed: &Sealed) -> bool {
@@ -249,6 +255,7 @@ impl Core {
     fn flush_sealed(&self, sealed: &Sealed) -> Result<()> {
         let table = self.build(&sealed.memtable)?;
         let bytes = table.as_ref().map_or(0, |table| table.bytes);
+        let number = table.as_ref().map(|table| table.number);
         let adopted = sealed.adopted.as_ref();
         let edit = Edit {
             add: table.into_iter().chain(adopted.map(|adopted| adopted.meta.clone())).collect(),
@@ -256,7 +263,12 @@ impl Core {
             flushed: Some(sealed.last_commit),
             ..Edit::default()
         };
-        self.install(&edit, Installs::Flush)?;
+        if let Err(error) = self.install(&edit, Installs::Flush) {
+            if found_no_space(&error) {
+                self.discard(number);
+            }
+            return Err(error);
+        }
         if let Some(adopted) = adopted.filter(|adopted| adopted.slot != RECOVERED) {
             self.publication.inserted(adopted.slot);
         }
@@ -366,10 +378,15 @@ impl Worker for MemtableFlusher {
         if self.0.closing.load(Ordering::Acquire) {
             return Step::Done;
         }
+        let pause = |core: &Core| core.space.pause(Work::Flush, core.clock.now());
+        if let Some(pause) = pause(&self.0) {
+            return Step::Idle(Some(pause));
+        }
         match self.0.flush_oldest() {
             Ok(true) => Step::Again,
             Ok(false) => Step::Idle(None),
-            Err(_) => Step::Done,
+            Err(_) if self.0.publication.has_stopped() => Step::Done,
+            Err(_) => Step::Idle(pause(&self.0)),
         }
     }
 }

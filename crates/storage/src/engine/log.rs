@@ -7,6 +7,7 @@ use carnet_base::{Moment, Result, Signal, Step, Worker};
 
 use super::Core;
 use super::append::StopOnPanic;
+use super::space::Work;
 use crate::options::Durability;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{Mutex, MutexGuard, TryLockError, lock};
@@ -109,6 +110,10 @@ impl Core {
     fn has_pending(&self) -> bool {
         // Whoever found the writer busy had filled its record before: it is seen now.
         fence(Ordering::SeqCst);
+        // The flusher tries again by itself once the pause is over.
+        if self.space.is_blocked(Work::Log) {
+            return false;
+        }
         self.log.rotating.load(Ordering::SeqCst)
             || self.publication.is_filled(self.log.next.load(Ordering::SeqCst))
     }
@@ -129,8 +134,12 @@ impl Core {
     /// Writes everything pending; returns whether that was anything.
     fn write(&self, mut pump: MutexGuard<'_, Pump>) -> Result<bool> {
         self.publication.check()?;
+        if self.space.pause(Work::Log, self.clock.now()).is_some() {
+            return Ok(false);
+        }
         let stop = StopOnPanic(&self.publication, "the log's writer panicked");
-        let outcome = self.write_pending(&mut pump);
+        let written = self.write_pending(&mut pump);
+        let outcome = self.spaced(Work::Log, written).map(|spaced| spaced.unwrap_or(false));
         std::mem::forget(stop);
         let busy = match outcome {
             Ok(busy) => busy,
@@ -163,7 +172,9 @@ impl Core {
             match self.next_rotation() {
                 Some(rotation) if rotation.before == next => {
                     let spare = lock(&self.log.spares).take();
-                    pump.writer.rotate(rotation, self.log.durable(), spare)?;
+                    pump.writer.rotate(rotation, self.log.durable(), spare).inspect_err(|_| {
+                        spare.map(|spare| self.log.keep_spare(spare.number));
+                    })?;
                     self.finish_rotation();
                 }
                 _ if !taken => return Ok(busy),
@@ -255,7 +266,7 @@ impl Core {
     /// Writes and syncs everything, then begins a segment whose header vouches for all of it, so
     /// that whatever goes bad in a closed database is found.
     pub(super) fn settle_for_good(&self) -> Result<()> {
-        self.write(lock(&self.log.pump))?;
+        self.write_or_stop()?;
         self.sync()?;
         let opened = self.publication.opened();
         if opened == 0 {
@@ -264,9 +275,20 @@ impl Core {
         }
         let rotation = lock(&self.order).tail.rotate(opened);
         self.log.rotate(rotation);
-        self.write(lock(&self.log.pump))?;
+        self.write_or_stop()?;
         self.sync()?;
         Ok(())
+    }
+
+    /// Writes everything pending; on a full disk it stops the store, since nothing tries again.
+    fn write_or_stop(&self) -> Result<()> {
+        self.space.retry_now(Work::Log);
+        self.write(lock(&self.log.pump))?;
+        if !self.space.is_blocked(Work::Log) {
+            return Ok(());
+        }
+        let spaced = self.space.check();
+        spaced.inspect_err(|error| self.publication.stop(&error.to_string()))
     }
 }
 
@@ -296,6 +318,9 @@ impl Flusher {
     }
 
     fn idle(&self) -> Step {
+        if let Some(pause) = self.core.space.pause(Work::Log, self.core.clock.now()) {
+            return Step::Idle(Some(pause));
+        }
         let Durability::Interval(interval) = self.core.options.durability else {
             return Step::Idle(None);
         };

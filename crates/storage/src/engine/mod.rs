@@ -42,6 +42,9 @@
 //! 6. When a write or a sync fails the store stops: nothing is acknowledged after it, nothing
 //!    that follows in the log either, and reads go on. What the disk really holds is found out by
 //!    recovery, not guessed.
+//!    Only a create or a write that found no space is tried again (see `space`).
+//! 7. A failed read stops nothing. A table that a compaction cannot read is left alone from then on
+//!    (see `quarantine`).
 //!
 //! # Order of locks
 //!
@@ -58,6 +61,7 @@ mod compactor;
 mod conditional;
 mod flush;
 mod groups;
+mod health;
 mod log;
 #[cfg(test)]
 #[cfg(shuttle)]
@@ -65,7 +69,9 @@ mod models;
 mod open;
 mod permits;
 mod publication;
+mod quarantine;
 mod range;
+mod space;
 mod spill;
 mod swept;
 #[cfg(test)]
@@ -111,6 +117,8 @@ use groups::Groups;
 use log::Log;
 use permits::Permits;
 use publication::Publication;
+use quarantine::Quarantine;
+use space::Space;
 use view::View;
 use watch::Watches;
 
@@ -127,8 +135,8 @@ pub type EntryCell = Arc<dyn Fn(Timestamp, Timestamp) -> Result<(CellKey, Bytes)
 /// does, but keeps errors to the log.
 pub struct Engine {
     core: Arc<Core>,
-    workers: Vec<WorkerHandle>,
-    closed: bool,
+    /// `None` once the engine is shut down.
+    workers: Mutex<Option<Vec<WorkerHandle>>>,
     /// Released last: fields are dropped in their order.
     _directory: DirectoryLock,
 }
@@ -167,6 +175,9 @@ struct Core {
     compaction_wants_help: AtomicBool,
     /// Which compactions are under way.
     compacting: Mutex<State>,
+    space: Space,
+    /// Tables that no compaction can read.
+    quarantine: Arc<Quarantine>,
     /// So many wait to compact everything; the compactors begin nothing before they have.
     compacting_by_hand: AtomicUsize,
     /// Slows writers while compaction is behind.
@@ -433,6 +444,9 @@ impl Engine {
         let view = self.core.view();
         let (reads, bytes, waiting) = self.core.permits.in_use();
         Metrics {
+            tables_quarantined: self.core.quarantine.tables().len() as u64,
+            disk_full: u64::from(self.core.space.check().is_err()),
+            stopped: u64::from(self.core.publication.has_stopped()),
             memory_budget_bytes: self.core.options.memory_bytes as u64,
             reads_on_disk: reads as u64,
             read_bytes: bytes as u64,
@@ -457,23 +471,26 @@ impl Engine {
     ///
     /// `Unavailable` where the store had stopped or stops now; then the next opening finds
     /// exactly what was acknowledged, and perhaps whole records that were not.
-    pub fn close(mut self) -> Result<()> {
-        self.shut()
+    pub fn close(self) -> Result<()> {
+        self.shut_down()
     }
 
-    fn shut(&mut self) -> Result<()> {
-        if std::mem::replace(&mut self.closed, true) {
-            return Ok(());
-        }
+    /// Like [`Engine::close`], but for an engine that others hold: their reads go on, their writes
+    /// are refused, and the directory is given back when the last of them drops it. Only the first
+    /// call does anything.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Engine::close`].
+    pub fn shut_down(&self) -> Result<()> {
+        let Some(workers) = lock(&self.workers).take() else { return Ok(()) };
         lock(&self.core.order).closed = true;
         let settled = self.core.settle_for_good();
         self.core.closing.store(true, Ordering::Release);
         self.core.log.signal.ring();
         self.core.flush_signal.ring();
         self.core.ring_compactors();
-        for worker in self.workers.drain(..) {
-            worker.join();
-        }
+        workers.into_iter().for_each(WorkerHandle::join);
         settled.and_then(|()| self.core.end_lossy())
     }
 }
@@ -498,7 +515,7 @@ fn version(found: Found) -> Version {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if let Err(error) = self.shut() {
+        if let Err(error) = self.shut_down() {
             tracing::error!(%error, "the engine could not be closed cleanly");
         }
     }

@@ -22,6 +22,7 @@ use super::groups::Groups;
 use super::log::{Flusher, Log};
 use super::permits::Permits;
 use super::publication::Publication;
+use super::space::Space;
 use super::view::View;
 use super::watch::Watches;
 use super::{Core, Engine, EntryCell, Order};
@@ -121,6 +122,8 @@ impl Engine {
             divided: Mutex::default(),
             compaction_wants_help: AtomicBool::new(false),
             compacting: Mutex::default(),
+            space: Space::default(),
+            quarantine: Arc::default(),
             compacting_by_hand: AtomicUsize::new(0),
             brake: Brake::new(),
             taken_permille: AtomicU64::new(1000),
@@ -155,7 +158,7 @@ impl Engine {
             let compactor = Box::new(Compactor::new(Arc::clone(&core), at > 0));
             workers.push(spawn.spawn("carnet-compact", signal.clone(), compactor));
         }
-        Ok(Self { core, workers, closed: false, _directory: directory })
+        Ok(Self { core, workers: Mutex::new(Some(workers)), _directory: directory })
     }
 }
 
@@ -196,24 +199,18 @@ fn begin_life(disk: &dyn Disk, manifest: &mut Manifest, options: &Options) -> Re
 
 /// Refuses a directory that has data but no manifest.
 fn refuse_headless(disk: &dyn Disk) -> Result<()> {
-    for name in disk.list().during("list", disk, "")? {
-        let holds_data = match segment::number_in(&name) {
-            Some(number) => {
-                let file = disk.open(&name).during("open", disk, &name)?;
-                let len = file.len().during("open", disk, &name)?;
-                number != Manifest::empty().first_segment || len > HEADER_BYTES as u64
-            }
-            None => sstable::number_in(&name).is_some(),
-        };
-        if holds_data {
-            return Err(Error::corrupted(format!(
-                "{} is missing but {name} is there: restore it, or the whole directory from a \
-                 backup, or open an empty directory",
-                disk.path(manifest::FILE_NAME)
-            )));
-        }
-    }
-    Ok(())
+    let names = disk.list().during("list", disk, "")?;
+    let table = names.into_iter().find(|name| sstable::number_in(name).is_some());
+    let data = match table {
+        None => recovery::begun_segment(disk, Manifest::empty().first_segment)?,
+        table => table,
+    };
+    let Some(name) = data else { return Ok(()) };
+    Err(Error::corrupted(format!(
+        "{} is missing but {name} is there: restore it, or the whole directory from a backup, or \
+         open an empty directory",
+        disk.path(manifest::FILE_NAME)
+    )))
 }
 
 /// Removes what a crash left behind, files that the manifest does not name or no longer needs, but
@@ -226,9 +223,7 @@ fn remove_orphans(
 ) -> Result<()> {
     for name in disk.list().during("list", disk, "")? {
         let table = sstable::number_in(&name);
-        let temporary = name
-            .strip_suffix(".tmp")
-            .is_some_and(|name| name == manifest::FILE_NAME || sstable::number_in(name).is_some());
+        let temporary = name.ends_with(".tmp") && checkpoint::is_ours(&name);
         let unnamed = table.is_some_and(|number| {
             let is_wanted = unadopted.iter().any(|(_, _, meta)| meta.number == number);
             !is_wanted && manifest.levels.find(number).is_none()

@@ -335,6 +335,15 @@ impl Publication {
         if self.has_stopped() { Poll::Ready(self.check()) } else { Poll::Pending }
     }
 
+    /// Has all who wait for slots, or for one to be published, look again.
+    pub(super) fn wake_waiters(&self) {
+        for slot in &self.slots {
+            let waiter = lock(&slot.shared).waiter.take();
+            waiter.into_iter().for_each(Waker::wake);
+        }
+        std::mem::take(&mut *lock(&self.room)).into_iter().for_each(Waker::wake);
+    }
+
     fn wake_onlookers(&self) {
         if self.looked_at.load(Ordering::SeqCst) && self.looked_at.swap(false, Ordering::SeqCst) {
             std::mem::take(&mut *lock(&self.onlookers)).into_iter().for_each(Waker::wake);
@@ -392,7 +401,8 @@ impl Publication {
         std::mem::take(&mut *lock(&self.onlookers)).into_iter().for_each(Waker::wake);
     }
 
-    fn has_stopped(&self) -> bool {
+    /// Returns `true` once publication has stopped for good.
+    pub(super) fn has_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
 

@@ -114,7 +114,7 @@ impl Engine {
     /// `Unavailable` where the store has stopped.
     pub async fn drained(&self) -> Result<()> {
         let core = &self.core;
-        std::future::poll_fn(|context| core.poll_room(context)).await?;
+        core.while_space(|context| core.poll_room(context)).await??;
         let last = {
             let mut order = lock(&core.order);
             if !order.active.is_empty() && lock(&core.sealed).len() < core.waiting_max() {
@@ -123,7 +123,7 @@ impl Engine {
             lock(&core.sealed).last_segment()
         };
         let Some(last) = last else { return Ok(()) };
-        std::future::poll_fn(|context| core.poll_flushed(last, context)).await
+        core.while_space(|context| core.poll_flushed(last, context)).await?
     }
 }
 

@@ -334,21 +334,37 @@ fn check_sizes(entry: &EntryRef<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The file under its temporary name.
-struct Output {
+/// A file under its temporary name. It is removed on drop unless it was renamed.
+struct Temporary {
     disk: Arc<dyn Disk>,
+    name: String,
+    is_renamed: bool,
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.is_renamed {
+            // A file that is left behind is removed at the next opening.
+            let _ = self.disk.remove(&self.name);
+        }
+    }
+}
+
+/// The file under way.
+struct Output {
     writer: BulkWriter,
     number: u64,
-    temporary: String,
+    temporary: Temporary,
     /// The section under way.
     section: Vec<u8>,
 }
 
 impl Output {
     fn begin(disk: Arc<dyn Disk>, number: u64) -> Result<Self> {
-        let temporary = format!("{}.tmp", file_name(number));
-        let writer = BulkWriter::create(&*disk, &temporary).during("create", &*disk, &temporary)?;
-        Ok(Self { disk, writer, number, temporary, section: Vec::new() })
+        let name = format!("{}.tmp", file_name(number));
+        let writer = BulkWriter::create(&*disk, &name).during("create", &*disk, &name)?;
+        let temporary = Temporary { disk, name, is_renamed: false };
+        Ok(Self { writer, number, temporary, section: Vec::new() })
     }
 
     /// Where the next byte goes in the file.
@@ -370,11 +386,14 @@ impl Output {
     }
 
     fn write(&mut self) -> Result<()> {
-        self.writer.write(&self.section).during("write", &*self.disk, &self.temporary)
+        let Temporary { disk, name, .. } = &self.temporary;
+        self.writer.write(&self.section).during("write", &**disk, name)
     }
 
-    fn abandon(self) -> Result<()> {
-        self.disk.remove(&self.temporary).during("remove", &*self.disk, &self.temporary)
+    fn abandon(mut self) -> Result<()> {
+        self.temporary.is_renamed = true;
+        let Temporary { disk, name, .. } = &self.temporary;
+        disk.remove(name).during("remove", &**disk, name)
     }
 
     /// Writes the footer and makes the file durable under its own name.
@@ -383,11 +402,13 @@ impl Output {
         self.section.clear();
         footer.put(&mut self.section, self.number, at);
         self.write()?;
-        let disk = &*self.disk;
-        let bytes = self.writer.finish().during("write", disk, &self.temporary)?;
-        let name = file_name(self.number);
-        disk.rename(&self.temporary, &name).during("make", disk, &name)?;
-        disk.sync_dir().during("sync the directory of", disk, &name)?;
-        Ok((self.number, bytes))
+        let Self { writer, number, mut temporary, .. } = self;
+        let disk = Arc::clone(&temporary.disk);
+        let bytes = writer.finish().during("write", &*disk, &temporary.name)?;
+        let name = file_name(number);
+        disk.rename(&temporary.name, &name).during("make", &*disk, &name)?;
+        temporary.is_renamed = true;
+        disk.sync_dir().during("sync the directory of", &*disk, &name)?;
+        Ok((number, bytes))
     }
 }

@@ -19,11 +19,12 @@
 //! says through which LSN the log was durable when it was written. If any header that is found
 //! behind the bad record says that the bad record was durable, then the bytes went bad *after*
 //! they were acknowledged. That is corruption: it is reported with its file and place, and never
-//! skipped. A cut is carried out, and synced, before anything new is written, and what is new
+//! skipped. A segment without the header of its place is corruption, too: a file gets a segment's
+//! name only once its header is durable (see [`recovery`] for the cases). A cut is carried out, and synced, before anything new is written, and what is new
 //! goes to a fresh segment whose header vouches for all before it.
 //!
 //! **Recycled segments.** A segment that the manifest does not need any more becomes the next new
-//! one by a change of its name: its space is allocated and its blocks are written, so that a sync
+//! one by a new header and then a change of its name: its space is allocated and its blocks are written, so that a sync
 //! has no metadata to write. What its former life left in it lies behind the new records, whole
 //! and with right checksums. It is told by its LSNs: the new base is greater than the old one, so
 //! that no old header stands in its own place. That holds after a loss of power, too, with which LSNs

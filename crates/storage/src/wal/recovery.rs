@@ -1,4 +1,22 @@
 //! Reads the log back: every record up to the first bad one, and whether that one may be cut off.
+//!
+//! # Which segments are needed, and which headers are durable
+//!
+//! The database needs every segment from the manifest's first one on. A file gets the name of a
+//! segment only once its header is durable, whether it is new or recycled, and until then it has
+//! a name that recovery does not read (`wal-N.log.tmp`, or the spare segment's number, which lies
+//! below the manifest's first one). A record is written, and a manifest names the segment, only
+//! once the name is durable, too. So a crash leaves a segment with its whole header or leaves none:
+//!
+//! | header of a needed segment N | cause | outcome |
+//! | --- | --- | --- |
+//! | number N, base where the log before it ends | | read |
+//! | number N, base beyond the end of the log before it | the end of segment N - 1 was not synced | cut, or `Corrupted` if a header says that it was durable |
+//! | the manifest's first segment, any other base | damage | `Corrupted` |
+//! | none, another number, or a base inside the log before it | damage | `Corrupted` |
+//!
+//! A file without any header is damage even if it is the newest: cutting it off could drop
+//! acknowledged records, whose own headers nothing behind them vouches for.
 
 use std::sync::Arc;
 
@@ -146,7 +164,8 @@ fn walk(
     for (index, segment) in segments.iter_mut().enumerate() {
         segment.base = scan.next;
         let bytes = segment.read(disk)?;
-        if let Err(why) = scan.enter(segment, &bytes)? {
+        let begins = scan.enter(segment, &bytes, index == 0)?;
+        if let Begins::Later(why) = begins {
             let bad = stop.unwrap_or(Bad { index, offset: 0, lsn: scan.next, why });
             let (next, durable, bad) = (bad.lsn, scan.durable, Some(bad));
             return Ok(Walked { segments, next, durable, empty: false, bad });
@@ -163,6 +182,24 @@ fn walk(
     }
     let (next, durable, empty) = (scan.next, scan.durable, scan.records == 0);
     Ok(Walked { segments, next, durable, empty, bad: stop })
+}
+
+/// Returns the name of a segment that shows that a log was begun: any but segment `first` without a
+/// record.
+///
+/// # Errors
+///
+/// `Unavailable` where the disk fails.
+pub(crate) fn begun_segment(disk: &dyn Disk, first: u64) -> Result<Option<String>> {
+    for name in disk.list().during("list the directory of", disk, "")? {
+        let Some(number) = segment::number_in(&name) else { continue };
+        let file = disk.open(&name).during("open", disk, &name)?;
+        let len = file.len().during("open", disk, &name)?;
+        if number != first || len > segment::HEADER_BYTES as u64 {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
 }
 
 fn open_segments(disk: &dyn Disk, first: u64) -> Result<Vec<Segment>> {
@@ -186,6 +223,14 @@ fn open_segments(disk: &dyn Disk, first: u64) -> Result<Vec<Segment>> {
     numbers.into_iter().map(open).collect()
 }
 
+/// Where a segment begins.
+enum Begins {
+    /// Where the log before it ends.
+    Here,
+    /// Further on, for the reason given: the log before it has lost its end.
+    Later(&'static str),
+}
+
 /// A walk over the records.
 struct Scan<'a, V> {
     disk: &'a dyn Disk,
@@ -205,21 +250,34 @@ impl<'a, V: FnMut(Record) -> Result<()>> Scan<'a, V> {
     }
 
     /// Enters a segment that must begin where the one before it ended.
-    fn enter(&mut self, segment: &Segment, bytes: &Bytes) -> Result<Result<(), &'static str>> {
-        let header = SegmentHeader::read(bytes, &self.disk.path(&segment.name))?;
-        let ours = header.filter(|header| header.number == segment.number);
-        Ok(match ours {
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` where its header is one that no crash leaves there.
+    fn enter(&mut self, segment: &Segment, bytes: &Bytes, is_first: bool) -> Result<Begins> {
+        let path = self.disk.path(&segment.name);
+        let wrong = match SegmentHeader::read(bytes, &path)? {
+            Some(header) if header.number != segment.number => {
+                format!("it holds the header of segment {}", header.number)
+            }
             Some(header) if header.base == self.next => {
                 self.next = self.next.after(segment::HEADER_BYTES as u64);
                 self.durable = self.durable.max(header.durable);
                 self.records = 0;
-                Ok(())
+                return Ok(Begins::Here);
             }
-            Some(header) if header.base > self.next => {
-                Err("the segment before it ends before this one begins")
+            Some(header) if header.base > self.next && !is_first => {
+                return Ok(Begins::Later("the segment before it ends before this one begins"));
             }
-            _ => Err("the segment's header is not one of this log"),
-        })
+            Some(header) => format!("its header says that it begins at LSN {}", header.base),
+            None if bytes.is_empty() => "it is empty".to_owned(),
+            None => "it does not begin with the header of a segment".to_owned(),
+        };
+        Err(Error::corrupted(format!(
+            "{path} must hold segment {} of the log, from LSN {} on, but {wrong}; acknowledged data \
+             may be lost: keep a copy of the directory, and restore this file or a backup",
+            segment.number, self.next
+        )))
     }
 
     /// Reads one segment's records; returns where they end if the file goes on there.
@@ -492,6 +550,42 @@ mod tests {
         disk.plant("wal-00000003.log", segment(3, base, &[10], false).0);
         let error = recovered(&disk).unwrap_err();
         assert!(error.to_string().contains("wal-00000002.log is missing"), "{error}");
+    }
+
+    /// A crash leaves a segment with its whole header or leaves none: what else stands there is
+    /// damage, also in the newest segment, which no later header vouches for.
+    #[test]
+    fn wrong_segment_header_is_corrupted() {
+        let (first, second, _) = two_segments(false);
+        let (foreign, base) = segment(7, 0, &[10], false);
+        let (inside, _) = segment(2, base - 1, &[10], false);
+        let wrong_second: [(&str, Vec<u8>); 5] = [
+            ("it is empty", Vec::new()),
+            ("does not begin with", vec![0; second.len()]),
+            ("does not begin with", vec![0x5a; second.len()]),
+            ("the header of segment 7", foreign.clone()),
+            ("begins at LSN", inside),
+        ];
+        for (why, wrong) in wrong_second {
+            assert_corrupted(first.clone(), wrong, &["wal-00000002.log", why]);
+        }
+        let (later, _) = segment(1, 500, &[10], false);
+        for (why, wrong) in
+            [("it is empty", Vec::new()), ("segment 7", foreign), ("LSN 500", later)]
+        {
+            assert_corrupted(wrong, second.clone(), &["wal-00000001.log", why]);
+        }
+    }
+
+    fn assert_corrupted(first: Vec<u8>, second: Vec<u8>, texts: &[&str]) {
+        let disk = SimDisk::new(1);
+        disk.plant("wal-00000001.log", first);
+        disk.plant("wal-00000002.log", second);
+        let checked = check(&disk, 1, Lsn(0), |_| Ok(())).map(drop);
+        for error in [checked.unwrap_err(), recovered(&disk).unwrap_err()] {
+            assert_eq!(error.kind(), carnet_base::ErrorKind::Corrupted);
+            assert!(texts.iter().all(|text| error.to_string().contains(text)), "{error}");
+        }
     }
 
     /// Headers whose checksums are right but whose fields are not.

@@ -24,6 +24,11 @@ pub(crate) fn file_name(number: u64) -> String {
     format!("wal-{number:08}.log")
 }
 
+/// Returns the name of a segment's file while its header is not durable yet.
+pub(crate) fn temporary_name(number: u64) -> String {
+    format!("{}.tmp", file_name(number))
+}
+
 /// Returns the number in a segment's file name, or `None` for the name of anything else.
 pub(crate) fn number_in(name: &str) -> Option<u64> {
     let number = name.strip_prefix("wal-")?.strip_suffix(".log")?.parse().ok()?;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use carnet_base::Result;
 
-use super::segment::{HEADER_BYTES, SegmentHeader, file_name};
+use super::segment::{HEADER_BYTES, SegmentHeader, file_name, temporary_name};
 use super::tail::Rotation;
 use super::{Lsn, RECORD_HEADER_BYTES, Spare};
 use crate::disk::{Disk, During, File};
@@ -62,7 +62,7 @@ pub(crate) const ZEROS_BYTES: usize = 32 << 10;
 static ZEROS: [u8; ZEROS_BYTES] = [0; ZEROS_BYTES];
 
 impl Writer {
-    /// Makes a segment, whose header vouches for all the log before it, and durably so.
+    /// Makes a segment, durably. Its header vouches for all the log before it.
     ///
     /// Where it does not come from a spare one, records go into zeros that were written
     /// `zeros_bytes` ahead, so that a sync mostly finds the file's length as it was and has no
@@ -77,7 +77,6 @@ impl Writer {
     ) -> Result<Self> {
         let header = SegmentHeader { number, base, durable: base };
         let Made { segment, room, filled } = make(&*disk, &counters, header, spare)?;
-        segment.sync(&*disk)?;
         Ok(Self {
             disk,
             counters,
@@ -103,15 +102,14 @@ impl Writer {
         self.written
     }
 
-    /// Writes records that follow each other and what was written last.
+    /// Writes records that follow each other and what was written last, and before them those that
+    /// found no space the last time.
     ///
     /// # Errors
     ///
-    /// `Unavailable`; then any part may be written, and the writer must not be used again.
+    /// `Unavailable`; then any part may be written. Unless that was for want of space, the writer must
+    /// not be used again.
     pub(crate) fn write(&mut self, records: &mut Vec<Bytes>) -> Result<()> {
-        if records.is_empty() {
-            return Ok(());
-        }
         for record in records.drain(..) {
             self.buffer.extend_from_slice(&record);
         }
@@ -127,7 +125,11 @@ impl Writer {
         let Segment { number, name, file } = &self.segment;
         let written = file.write_at(&self.buffer, self.offset);
         let ahead = written.and_then(|()| write_zeros(&**file, end + first as u64, zeros - first));
-        ahead.during("write", &*self.disk, name)?;
+        if let Err(error) = ahead.during("write", &*self.disk, name) {
+            // The records stay: on a disk without space they are written again.
+            self.buffer.truncate(len);
+            return Err(error);
+        }
         self.filled = self.filled.max(end + zeros as u64);
         self.offset = end;
         self.written = self.written.after(len as u64);
@@ -160,7 +162,6 @@ impl Writer {
         self.number = number;
         self.offset = HEADER_BYTES as u64;
         self.written = base.after(self.offset);
-        self.unsynced.push(self.segment.clone());
         Ok(())
     }
 
@@ -220,8 +221,10 @@ struct Made {
     filled: u64,
 }
 
-/// Makes a segment's file, out of a spare one if there is one; its name is durable, its header is
-/// not yet.
+/// Makes a segment's file, out of a spare one if there is one.
+///
+/// The header is durable before the file gets its name, and the name is durable before this
+/// returns: recovery relies on both.
 fn make(
     disk: &dyn Disk,
     counters: &Counters,
@@ -229,37 +232,51 @@ fn make(
     spare: Option<Spare>,
 ) -> Result<Made> {
     let name = file_name(header.number);
-    let recycled = spare.map(|spare| recycle(disk, spare, &name)).transpose()?.flatten();
-    let (file, room) = match recycled {
+    let recycled = spare.map(|spare| open_spare(disk, spare)).transpose()?.flatten();
+    let Unnamed { name: unnamed, file, room } = match recycled {
         Some(recycled) => recycled,
-        None => (disk.create(&name).during("create", disk, &name)?, 0),
+        None => create_unnamed(disk, header.number)?,
     };
     let mut first = header.encode();
     if room > 0 {
         counters.log_segments_recycled.fetch_add(1, Ordering::Relaxed);
         first.resize(usize::try_from(PAGE_BYTES).expect("a page is small"), 0);
     }
-    file.write_at(&first, 0).during("write", disk, &name)?;
+    file.write_durably_at(&first, 0).during("write", disk, &unnamed)?;
+    disk.rename(&unnamed, &name).during("rename", disk, &unnamed)?;
     disk.sync_dir().during("sync the directory of", disk, &name)?;
     let segment = Segment { number: header.number, name, file };
     Ok(Made { segment, room, filled: first.len() as u64 })
 }
 
-/// Gives a spare segment's file its new name; returns it and its length, or `None` where somebody
-/// has removed it.
-fn recycle(disk: &dyn Disk, spare: Spare, name: &str) -> Result<Option<(Arc<dyn File>, u64)>> {
-    let old = file_name(spare.number);
-    let file = match disk.open(&old) {
+/// A file that becomes a segment once its header is durable.
+struct Unnamed {
+    /// The name that it has until then.
+    name: String,
+    file: Arc<dyn File>,
+    /// The length that a former life has left.
+    room: u64,
+}
+
+fn create_unnamed(disk: &dyn Disk, number: u64) -> Result<Unnamed> {
+    let name = temporary_name(number);
+    let file = disk.create(&name).during("create", disk, &name)?;
+    Ok(Unnamed { name, file, room: 0 })
+}
+
+/// Opens a spare segment's file, cut to its greatest length; `None` if the file was removed.
+fn open_spare(disk: &dyn Disk, spare: Spare) -> Result<Option<Unnamed>> {
+    let name = file_name(spare.number);
+    let file = match disk.open(&name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.during("open", disk, &old)?,
+        opened => opened.during("open", disk, &name)?,
     };
-    let mut room = file.len().during("open", disk, &old)?;
+    let mut room = file.len().during("open", disk, &name)?;
     if room > spare.bytes_max {
-        file.truncate(spare.bytes_max).during("cut", disk, &old)?;
+        file.truncate(spare.bytes_max).during("cut", disk, &name)?;
         room = spare.bytes_max;
     }
-    disk.rename(&old, name).during("rename", disk, &old)?;
-    Ok(Some((file, room)))
+    Ok(Some(Unnamed { name, file, room }))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::manifest::{FlatRange, LEVELS, Levels, TableMeta};
 /// Either all their keys belong to dropped tables, into which nobody looks again; or everything in
 /// them has expired, for every reader, and hides nothing that is older.
 pub(super) fn droppable(levels: &Levels, state: &State) -> Vec<u64> {
-    let tables = levels.iter().filter(|table| !state.is_busy(table));
+    let tables = levels.iter().filter(|table| !state.is_read(table));
     let needless = tables.filter(|table| {
         state.is_dropped(&table.range) || (has_expired(table, state) && !hides_older(levels, table))
     });

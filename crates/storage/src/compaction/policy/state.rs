@@ -20,6 +20,8 @@ pub struct State {
     pub dropped: BTreeSet<TableId>,
     running: Vec<Plan>,
     busy: HashSet<u64>,
+    /// Tables that no compaction can read.
+    set_aside: HashSet<u64>,
     /// For each level the end of the table that was compacted last.
     cursors: [Bytes; LEVELS],
     taken: Taken,
@@ -93,9 +95,20 @@ impl State {
         self.running.len()
     }
 
-    /// Tells whether a compaction reads a table.
+    /// Learns which tables no compaction can read. They count as busy.
+    pub fn set_aside(&mut self, tables: impl IntoIterator<Item = u64>) {
+        self.set_aside = tables.into_iter().collect();
+    }
+
+    /// Returns `true` if no compaction may read a table: because one does, or because none can.
     #[must_use]
     pub fn is_busy(&self, table: &TableMeta) -> bool {
+        self.is_read(table) || self.set_aside.contains(&table.number)
+    }
+
+    /// Returns `true` if a compaction reads a table.
+    #[must_use]
+    pub fn is_read(&self, table: &TableMeta) -> bool {
         self.busy.contains(&table.number)
     }
 

@@ -151,6 +151,12 @@ impl SimDisk {
         lock(&self.0.state).trouble.full_at_bytes = Some(bytes);
     }
 
+    /// Ends the shortage of space that [`SimDisk::full_at_bytes`] or [`SimDisk::full_from`] began.
+    pub fn free_space(&self) {
+        let trouble = &mut lock(&self.0.state).trouble;
+        (trouble.full_at_bytes, trouble.full_from) = (None, None);
+    }
+
     /// Makes some [`File::read`]s late: with a chance of `per_mille` one pends for 1 to
     /// `polls_max` polls, and asks to be polled again each time.
     pub fn stall_reads(&self, per_mille: u64, polls_max: u64) {
@@ -246,6 +252,22 @@ impl SimDisk {
         state.files.push(Content { synced: bytes.clone(), current: bytes, unsynced: Vec::new() });
         state.names.insert(name.to_owned(), file);
         state.synced_names.insert(name.to_owned(), file);
+    }
+
+    /// Inverts a byte of a file in place, durably, as bit rot would: files that are open see it. It
+    /// counts as no operation.
+    ///
+    /// # Panics
+    ///
+    /// Where there is no such byte.
+    pub fn rot(&self, name: &str, at: usize) {
+        let mut state = lock(&self.0.state);
+        let file = state.names[name];
+        let Content { synced, current, .. } = &mut state.files[file];
+        current[at] ^= 0xff;
+        if let Some(byte) = synced.get_mut(at) {
+            *byte ^= 0xff;
+        }
     }
 
     fn restarted(files: Vec<Content>, names: BTreeMap<String, usize>, rng: SeededRng) -> Self {

@@ -84,8 +84,8 @@ fn writers_that_wait_are_woken_when_compaction_has_caught_up() {
     assert!(matches!(ready.as_mut().poll(&mut context), Poll::Ready(Ok(()))));
 }
 
-#[test]
-fn writers_that_wait_are_told_when_compaction_fails() {
+/// Has a writer wait for a compaction whose next file cannot be created; returns what it is told.
+fn ready_after_failed_create(cause: std::io::ErrorKind) -> Result<()> {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let config = Config { level0_tables: 2, slow_runs: 2, slowest_runs: 4, ..Config::default() };
     let engine = open(&disk, &workers, options(config));
@@ -93,12 +93,21 @@ fn writers_that_wait_are_told_when_compaction_fails() {
     let mut ready = std::pin::pin!(engine.ready(1));
     let mut context = Context::from_waker(Waker::noop());
     assert!(ready.as_mut().poll(&mut context).is_pending());
-    disk.fail_nth(Kind::Create, disk.count(Kind::Create) + 1, std::io::ErrorKind::StorageFull);
+    disk.fail_nth(Kind::Create, disk.count(Kind::Create) + 1, cause);
     while workers.step(2) == Step::Again {}
-    let Poll::Ready(Err(error)) = ready.as_mut().poll(&mut context) else {
-        panic!("the writer hangs")
-    };
+    let Poll::Ready(told) = ready.as_mut().poll(&mut context) else { panic!("the writer hangs") };
+    told
+}
+
+#[test]
+fn writers_that_wait_are_told_when_compaction_fails() {
+    let error = ready_after_failed_create(std::io::ErrorKind::Other).unwrap_err();
     assert!(error.to_string().contains("cannot create simulated/"), "{error}");
+}
+
+#[test]
+fn writers_are_let_go_while_compaction_has_no_space() {
+    ready_after_failed_create(std::io::ErrorKind::StorageFull).unwrap();
 }
 
 /// It would not come to its turn where there is always something to compact.

@@ -1,0 +1,192 @@
+//! A full disk: which work is tried again, and when.
+//!
+//! Work that found no space is tried again where nothing half-written can be meant:
+//!
+//! | what found no space | what is there | what is done |
+//! | --- | --- | --- |
+//! | a table, in a flush or a compaction | a part of a file that no manifest names | it is removed, and the table is written anew |
+//! | the manifest's next version | a part of `MANIFEST.tmp` | the old version is in force; the edit is made again |
+//! | a new segment of the log | a file without a segment's name | it is made again |
+//! | records of the log | any part of them, behind all that is acknowledged | the same bytes are written to the same place |
+//!
+//! Anything else stops the store for good: of a failed sync it is not known what it has lost, and of a
+//! failed rename not whether it happened.
+//!
+//! While the log or a flush has no space, new writes are refused and writers that wait are told.
+//! Commits that have a place in the log wait: they are in force once there is space. A compaction
+//! without space refuses nothing, but writers are not slowed to its pace meanwhile. Each kind of work
+//! is tried again by itself, after a pause that doubles from [`PAUSE_MIN`] to [`PAUSE_MAX`].
+
+use std::time::Duration;
+
+use carnet_base::{Error, Moment, Result};
+
+use super::Core;
+use crate::disk::found_no_space;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, lock};
+
+/// Pause before the first retry.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// Longest pause between two retries.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Work that needs space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    Log,
+    Flush,
+    Compaction,
+}
+
+/// The work that found no space.
+#[derive(Default)]
+pub(super) struct Space {
+    /// By kind of work.
+    blocked: Mutex<[Option<Blocked>; 3]>,
+    /// Whether any of them is blocked: mostly no lock is taken.
+    any: AtomicBool,
+}
+
+struct Blocked {
+    cause: String,
+    pause: Duration,
+    retry_at: Moment,
+}
+
+impl Space {
+    /// Notes that work found no space; returns `true` if the work before it did find some.
+    pub(super) fn block(&self, work: Work, cause: &Error, now: Moment) -> bool {
+        let mut blocked = lock(&self.blocked);
+        let slot = &mut blocked[work as usize];
+        let is_first = slot.is_none();
+        let pause = slot.as_ref().map_or(PAUSE_MIN, |last| (last.pause * 2).min(PAUSE_MAX));
+        *slot = Some(Blocked { cause: cause.to_string(), pause, retry_at: now.after(pause) });
+        self.any.store(true, Ordering::SeqCst);
+        is_first
+    }
+
+    /// Notes that work found space; returns `true` if it had found none before.
+    pub(super) fn unblock(&self, work: Work) -> bool {
+        if !self.any.load(Ordering::SeqCst) {
+            return false;
+        }
+        let mut blocked = lock(&self.blocked);
+        let had = blocked[work as usize].take().is_some();
+        self.any.store(blocked.iter().any(Option::is_some), Ordering::SeqCst);
+        had
+    }
+
+    /// Ends the pause of work.
+    pub(super) fn retry_now(&self, work: Work) {
+        if let Some(blocked) = &mut lock(&self.blocked)[work as usize] {
+            blocked.retry_at = Moment(Duration::ZERO);
+        }
+    }
+
+    /// Returns `true` if work found no space when it was last tried.
+    pub(super) fn is_blocked(&self, work: Work) -> bool {
+        self.any.load(Ordering::SeqCst) && lock(&self.blocked)[work as usize].is_some()
+    }
+
+    /// Returns how long work must wait before it is tried again; `None` where it need not.
+    pub(super) fn pause(&self, work: Work, now: Moment) -> Option<Duration> {
+        if !self.any.load(Ordering::SeqCst) {
+            return None;
+        }
+        let blocked = lock(&self.blocked);
+        let rest = blocked[work as usize].as_ref()?.retry_at.since(now);
+        (rest > Duration::ZERO).then_some(rest)
+    }
+
+    /// Checks that the log has space.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`, with the cause.
+    pub(super) fn check_log(&self) -> Result<()> {
+        if self.is_blocked(Work::Log) { self.check() } else { Ok(()) }
+    }
+
+    /// Checks that writes need not be refused.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`, with the cause.
+    pub(super) fn check(&self) -> Result<()> {
+        if !self.any.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let blocked = lock(&self.blocked);
+        let refuses = [Work::Log, Work::Flush].map(|work| blocked[work as usize].as_ref());
+        match refuses.into_iter().flatten().next() {
+            None => Ok(()),
+            Some(Blocked { cause, .. }) => Err(Error::unavailable(format!(
+                "the disk is full ({cause}); reads go on, and writes resume once there is space"
+            ))),
+        }
+    }
+}
+
+impl Core {
+    /// Takes the outcome of work: returns an error for want of space, which is noted, as a value.
+    ///
+    /// # Errors
+    ///
+    /// Any other error.
+    pub(super) fn spaced<T>(&self, work: Work, outcome: Result<T>) -> Result<Result<T>> {
+        match outcome {
+            Ok(done) => {
+                if self.space.unblock(work) {
+                    tracing::info!(?work, "there is space on the disk again");
+                    self.flush_signal.ring();
+                    self.ring_compactors();
+                }
+                Ok(Ok(done))
+            }
+            Err(error) if found_no_space(&error) => {
+                if self.space.block(work, &error, self.clock.now()) {
+                    tracing::error!(%error, ?work, "the disk is full; trying again until there is space");
+                    self.wake_writers();
+                }
+                if work == Work::Compaction {
+                    self.brake.loosen();
+                }
+                Ok(Err(error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has everything that waits to write look again.
+    fn wake_writers(&self) {
+        Self::wake_waiting(lock(&self.sealed));
+        self.publication.wake_waiters();
+        self.flush_brake.wake();
+        self.brake.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_limit() {
+        let (space, error) = (Space::default(), Error::unavailable("no space"));
+        let mut now = Moment(Duration::ZERO);
+        let mut pauses = Vec::new();
+        for round in 0..8 {
+            assert_eq!(space.block(Work::Flush, &error, now), round == 0);
+            let pause = space.pause(Work::Flush, now).unwrap();
+            pauses.push(pause.as_millis());
+            now = now.after(pause);
+            assert_eq!(space.pause(Work::Flush, now), None);
+        }
+        assert_eq!(pauses, [100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+        assert!(space.check().is_err() && !space.is_blocked(Work::Log));
+        assert!(space.unblock(Work::Flush) && !space.unblock(Work::Flush));
+        space.block(Work::Compaction, &error, now);
+        assert!(space.check().is_ok(), "a compaction without space refuses no write");
+    }
+}
