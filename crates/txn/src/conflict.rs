@@ -300,7 +300,7 @@ mod tests {
     }
 
     fn cell(name: &'static str) -> CellKey {
-        CellKey::new(TableId(1), &PartitionKey::first_at(Token(0)), name)
+        CellKey::new(TableId::FIRST, &PartitionKey::first_at(Token(0)), name)
     }
 
     fn request(read: u64, reads: ReadSet, writes: &[&'static str]) -> Claim {
@@ -348,7 +348,7 @@ mod tests {
         let points = vec![cell("d").hash()];
         let reader = request(ReadSet { points, ..ReadSet::default() }, false);
         assert_eq!(by_commit.check(&reader), Err(Refusal::Read(lost(7, "d"))));
-        let drops = Claim { drops: vec![TableId(9)], ..blind() };
+        let drops = Claim { drops: vec![TableId(u32::MAX)], ..blind() };
         assert!(by_commit.check(&drops).is_err(), "a table is dropped");
         let large = Claim { beyond: vec![cell("b").hash()], ..blind() };
         assert!(by_commit.check(&large).is_err(), "too large to be placed anywhere");
@@ -359,7 +359,7 @@ mod tests {
         let state = state();
         let range = |from: &'static str, to: &'static str| ReadSet {
             ranges: vec![KeyRange {
-                table: TableId(1),
+                table: TableId::FIRST,
                 lower: std::ops::Bound::Included(cell(from)),
                 upper: std::ops::Bound::Excluded(cell(to)),
             }],
@@ -380,7 +380,7 @@ mod tests {
         state.record(at(4), &mut request(1, ReadSet::default(), &["b", "d", "f"]));
         let meets = |from: &'static str, to: &'static str| {
             let range = KeyRange {
-                table: TableId(1),
+                table: TableId::FIRST,
                 lower: std::ops::Bound::Excluded(cell(from)),
                 upper: std::ops::Bound::Included(cell(to)),
             };
@@ -397,7 +397,7 @@ mod tests {
         let mut large = request(1, ReadSet::default(), &[]);
         for number in 0..50_000_u32 {
             let partition = PartitionKey::first_at(Token(0));
-            large.cells.push(&CellKey::new(TableId(1), &partition, number.to_be_bytes()));
+            large.cells.push(&CellKey::new(TableId::FIRST, &partition, number.to_be_bytes()));
         }
         let kept = |state: &ConflictState| {
             state.younger.allocated_bytes().max(state.older.allocated_bytes())
@@ -454,7 +454,7 @@ mod tests {
         assert_eq!(check(10, "b"), Err(Refusal::Written(lost(11, "b"))));
         assert_eq!(check(8, "a"), Err(Refusal::Written(lost(9, "a"))));
         assert_eq!(check(9, "a"), Ok(()));
-        let all = KeyRange::table(TableId(1));
+        let all = KeyRange::table(TableId::FIRST);
         let check = |read| {
             let reads = ReadSet { ranges: vec![all.clone()], ..ReadSet::default() };
             state.check(&request(read, reads, &[]))
@@ -470,7 +470,7 @@ mod tests {
         for commit in 2..2_000 {
             let mut claim = request(1, ReadSet::default(), &[]);
             let key = vec![7; 8 << 10];
-            claim.cells.push(&CellKey::new(TableId(1), &PartitionKey::first_at(Token(0)), key));
+            claim.cells.push(&CellKey::new(TableId::FIRST, &PartitionKey::first_at(Token(0)), key));
             state.record(at(commit), &mut claim);
         }
         for commit in 2_000..2_004 {
@@ -504,16 +504,16 @@ mod tests {
 
     fn numbered(numbers: &[u64]) -> carnet_store::Cells {
         let partition = PartitionKey::first_at(Token(0));
-        let key = |number: &u64| CellKey::new(TableId(1), &partition, number.to_be_bytes());
+        let key = |number: &u64| CellKey::new(TableId::FIRST, &partition, number.to_be_bytes());
         let keys: Vec<CellKey> = numbers.iter().map(key).collect();
         carnet_store::Cells::of(keys.iter())
     }
 
     fn claim_of(read: Timestamp, numbers: &[u64], (from, to): (u64, u64)) -> Claim {
         let partition = PartitionKey::first_at(Token(0));
-        let end = |number: u64| CellKey::new(TableId(1), &partition, number.to_be_bytes());
+        let end = |number: u64| CellKey::new(TableId::FIRST, &partition, number.to_be_bytes());
         let range = KeyRange {
-            table: TableId(1),
+            table: TableId::FIRST,
             lower: std::ops::Bound::Included(end(from)),
             upper: std::ops::Bound::Excluded(end(to)),
         };
