@@ -6,7 +6,7 @@ use std::path::Path;
 use carnet_base::{Encoding, Error, Result, Timestamp, block_on};
 use carnet_store_local::LocalStore;
 
-use crate::backup::{self, Backup, Progress, RealVault};
+use crate::backup::{self, Backup, Progress, RealVault, refuse_inside_database};
 use crate::control::{Done, Owner, Request};
 use crate::stores::AnyStore;
 
@@ -69,6 +69,7 @@ pub(crate) fn take(
     mut tell: impl FnMut(&Progress) -> Result<()>,
 ) -> Result<Backup> {
     let store = local(store, "a backup")?;
+    refuse_inside_database(dest)?;
     let vault = RealVault::open(dest)?;
     store.flush()?;
     let mut job = store.begin_backup(&vault, PROGRAM)?;

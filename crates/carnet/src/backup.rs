@@ -1,6 +1,7 @@
 //! Backups: what there is, checking it, and making databases of it. [`Db::backup`](crate::Db::backup)
 //! takes them; `docs/backup.md` says what lies where.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use carnet_storage::backup as stored;
 pub(crate) use carnet_storage::backup::RealVault;
 pub use carnet_storage::backup::{Backup, Label, Progress, Restored, name_of};
 use carnet_storage::disk::{Backend, Disk, RealDisk};
+use carnet_storage::place;
 use carnet_store_local::LocalStore;
 
 use crate::db::{AsOf, LAYOUT};
@@ -42,12 +44,12 @@ pub fn keep_newest(dest: impl AsRef<Path>, keep: usize) -> Result<usize> {
     stored::keep_newest(&vault(dest.as_ref())?, keep)
 }
 
-/// Makes a database in an empty directory of a backup. Every byte is checked first.
+/// Makes a database in an empty directory of a backup, and checks every byte of it.
 ///
 /// # Errors
 ///
-/// `Invalid` where there is no such backup, the directory is not empty or `as_of` lies after the
-/// backup; `TooOld` where compaction had forgotten what `as_of` saw; `Corrupted`, naming the file;
+/// `Invalid` where there is no such backup, the directory is not empty or lies among the backups,
+/// or `as_of` lies after the backup; `TooOld` where compaction had forgotten what `as_of` saw; `Corrupted`, naming the file;
 /// `Unsupported`, `Unavailable`. The directory cannot be opened then, and the restore can be run
 /// again.
 pub fn restore(
@@ -81,8 +83,10 @@ pub fn restore_with(
         let dest = dest.display();
         return Err(Error::invalid(format!("{dest} has no such backup; there are: {there}")));
     };
+    let directory = directory.as_ref();
+    refuse_among_backups(directory, dest)?;
     let from = disk(&dest.join(name_of(chosen.commit)))?;
-    let to = disk(directory.as_ref())?;
+    let to = disk(directory)?;
     let as_of = match which.as_of {
         None => None,
         Some(AsOf::Timestamp(commit)) => Some(commit),
@@ -90,6 +94,37 @@ pub fn restore_with(
     };
     let mut rng = SeededRng::from_entropy();
     LocalStore::restore(&from, &to, as_of, TableOptionsOf::all(LAYOUT), &mut rng, tell)
+}
+
+/// Refuses a directory of backups that is, or lies in, the directory of a database or of a backup.
+pub(crate) fn refuse_inside_database(dest: &Path) -> Result<()> {
+    let Some(around) = place::database_around(dest).map_err(|error| unresolved(dest, error))?
+    else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!(
+        "backups cannot go to {}: {} is the directory of a database or of one backup; choose a \
+         directory outside of it",
+        dest.display(),
+        around.display()
+    )))
+}
+
+/// Refuses a new database that would lie in a directory of backups.
+fn refuse_among_backups(directory: &Path, dest: &Path) -> Result<()> {
+    if !place::is_within(directory, dest).map_err(|error| unresolved(directory, error))? {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "a database cannot be restored to {}: it lies in {}, which is a directory of backups; \
+         choose a directory outside of it",
+        directory.display(),
+        dest.display()
+    )))
+}
+
+fn unresolved(path: &Path, error: io::Error) -> Error {
+    Error::unavailable(format!("cannot resolve the path {}", path.display())).with_source(error)
 }
 
 fn disk(path: &Path) -> Result<Arc<dyn Disk>> {

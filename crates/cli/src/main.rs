@@ -34,8 +34,10 @@ mod import;
 mod limits;
 mod origin;
 mod place;
+mod private;
 mod settings;
 mod shell;
+mod users;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;

@@ -5,7 +5,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use support::{Server, carnet, clients, e2e, fail, succeed, text};
@@ -106,6 +106,7 @@ fn users_have_to_log_in() {
     let directory = tempfile::tempdir().unwrap();
     let users = directory.path().join("users");
     std::fs::write(&users, hash_password("ann", "correct horse")).unwrap();
+    set_mode(&users, 0o600);
     let users = users.to_str().unwrap();
     let server = Server::start(&directory.path().join("data"), &["--users", users]);
     let mut command = std::process::Command::new(python);
@@ -158,6 +159,7 @@ fn a_users_file_that_is_wrong_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let users = directory.path().join("users");
     std::fs::write(&users, "ann:secret\n").unwrap();
+    set_mode(&users, 0o600);
     let mut command = carnet();
     command.arg("serve").arg(directory.path().join("data")).arg("--users").arg(&users);
     let error = fail(&mut command);
@@ -172,4 +174,42 @@ fn a_port_that_is_taken_is_named() {
     command.arg("serve").arg(directory.path().join("b"));
     let error = fail(command.args(["--listen", &server.cql.to_string(), "--http", "off"]));
     assert!(error.contains(&server.cql.to_string()), "{error}");
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "an operator deletes a file of the database")]
+fn second_server_is_refused_without_the_lock_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let _server = Server::start(directory.path(), &[]);
+    std::fs::remove_file(directory.path().join("LOCK")).unwrap();
+    let mut command = carnet();
+    command.arg("serve").arg(directory.path());
+    let error = fail(command.args(["--listen", "127.0.0.1:0", "--http", "off"]));
+    assert!(error.contains("is in use by another process"), "{error}");
+}
+
+#[test]
+fn users_file_that_others_write_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let users = directory.path().join("users");
+    std::fs::write(&users, hash_password("ann", "correct horse")).unwrap();
+    set_mode(&users, 0o666);
+    let mut command = carnet();
+    command.arg("serve").arg(directory.path().join("data")).arg("--users").arg(&users);
+    let error = fail(command.args(["--listen", "127.0.0.1:0", "--http", "off"]));
+    assert!(error.contains("mode 666") && error.contains("chmod 600"), "{error}");
+    // A file that others can only read makes a warning; its damaged line then ends the server.
+    set_mode(&users, 0o644);
+    std::fs::write(&users, "ann:secret\n").unwrap();
+    let Output { status, stderr, .. } = command.output().unwrap();
+    let stderr = text(&stderr);
+    assert!(
+        !status.success() && stderr.contains("WARN") && stderr.contains("mode 644"),
+        "{stderr}"
+    );
+}
+
+fn set_mode(path: &std::path::Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }

@@ -105,3 +105,89 @@ fn what_is_no_database_is_refused_and_left_alone() {
     assert!(fails(&["inspect", "sst", &format!("{dir}/sst-1.sst")]).contains("is not a file"));
     assert_eq!(files(root.path(), "sst").len(), 0);
 }
+
+fn flip_bit(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[20] ^= 1;
+    // In place, as the medium would: a second name of the file shows it as well.
+    fs::write(path, bytes).unwrap();
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// `--keep` once removed the last good backup after a damaged one was taken.
+#[test]
+fn backup_of_damage_keeps_the_good_one() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, dest) = (root.path().join("data"), root.path().join("backups"));
+    let (dir, backups) = (path.to_str().unwrap(), dest.to_str().unwrap());
+    write(dir, "apples");
+    succeeds(&["backup", dir, backups]);
+    let good = names(&dest);
+    write(dir, "pears");
+    succeeds(&["compact", dir]);
+    let table = files(&path, "sst").remove(0);
+    flip_bit(&table);
+    let error = fails(&["backup", dir, backups, "--keep", "1"]);
+    let named = format!("{}: the block at byte 0 is damaged", table.display());
+    assert!(error.contains(&named) && error.contains("earlier ones are kept"), "{error}");
+    assert!(good.iter().all(|name| names(&dest).contains(name)), "{:?}", names(&dest));
+    let restored = root.path().join("restored");
+    succeeds(&["restore", backups, restored.to_str().unwrap()]);
+    let rows = succeeds(&["shell", restored.to_str().unwrap(), "-e", "SELECT * FROM shop.stock"]);
+    assert!(rows.contains("apples") && !rows.contains("pears"), "{rows}");
+}
+
+#[test]
+fn files_of_a_database_stay_among_themselves() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, dest) = (root.path().join("data"), root.path().join("backups"));
+    let (dir, backups) = (path.to_str().unwrap(), dest.to_str().unwrap());
+    write(dir, "apples");
+    succeeds(&["backup", dir, backups]);
+    for inside in [dir.to_owned(), format!("{dir}/sub"), format!("{dir}/sub/deep")] {
+        let error = fails(&["backup", dir, &inside]);
+        assert!(error.contains("is the directory of a database"), "{error}");
+    }
+    for inside in [backups.to_owned(), format!("{backups}/new")] {
+        let error = fails(&["restore", backups, &inside]);
+        assert!(error.contains("is a directory of backups"), "{error}");
+    }
+    for file in ["MANIFEST", "out.csv"] {
+        let copy = format!("COPY shop.stock TO '{dir}/{file}'");
+        let error = fails(&["shell", dir, "-e", &copy]);
+        assert!(error.contains("is the directory of a database"), "{error}");
+    }
+    let left = names(&path);
+    assert!(!left.iter().any(|name| name == "sub" || name == "out.csv"), "{left:?}");
+    assert!(succeeds(&["verify", dir]).contains("everything is whole"));
+    let copy = format!("COPY shop.stock TO '{}/out.csv'", root.path().display());
+    succeeds(&["shell", dir, "-e", &copy]);
+}
+
+#[test]
+fn everything_made_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let root = tempfile::tempdir().unwrap();
+    let (path, dest) = (root.path().join("data"), root.path().join("backups"));
+    write(path.to_str().unwrap(), "apples");
+    succeeds(&["backup", path.to_str().unwrap(), dest.to_str().unwrap()]);
+    let mut pending = vec![path, dest];
+    let mut seen = 0;
+    while let Some(path) = pending.pop() {
+        let found = fs::metadata(&path).unwrap();
+        let mode = found.permissions().mode() & 0o777;
+        assert_eq!(mode & 0o077, 0, "{mode:o} {}", path.display());
+        if found.is_dir() {
+            pending.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        seen += 1;
+    }
+    assert!(seen > 8, "{seen} files and directories");
+}

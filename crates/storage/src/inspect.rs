@@ -11,8 +11,8 @@ use crate::batch::{Adoption, Change, Changes};
 use crate::cache::Cache;
 use crate::disk::{Disk, During};
 use crate::engine::checkpoint::{MARKER, refuse_log};
-use crate::manifest::{self, Manifest};
-use crate::sstable::{self, Description, Table};
+use crate::manifest::{self, Manifest, TableMeta};
+use crate::sstable::{self, Description, Table, Verified};
 use crate::wal::{Lsn, recovery};
 
 /// How far a check has come.
@@ -44,24 +44,12 @@ pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<P
     let manifest = load(&**disk)?;
     let table_bytes_total = manifest.levels.iter().map(|table| table.bytes).sum();
     let mut progress = Progress { table_bytes_total, ..Progress::default() };
-    // Each block is read once: there is nothing to keep.
-    let cache = Cache::new(1 << 20);
     for meta in manifest.levels.iter() {
-        let table = meta.open(Arc::clone(disk), Arc::clone(&cache))?;
         let before = progress;
-        let verified = sstable::verify(&table, |verified| {
+        let verified = verify_table(disk, meta, |verified| {
             progress.table_bytes = before.table_bytes + verified.bytes;
             tell(&progress);
         })?;
-        if verified.versions != meta.contents.cells {
-            return Err(Error::corrupted(format!(
-                "{} holds {} versions where {} says {}",
-                disk.path(&sstable::file_name(meta.number)),
-                verified.versions,
-                disk.path(manifest::FILE_NAME),
-                meta.contents.cells
-            )));
-        }
         progress.table_bytes = before.table_bytes + meta.bytes;
         progress.versions += verified.versions;
         progress.tables += 1;
@@ -83,6 +71,31 @@ pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<P
     })?;
     tell(&progress);
     Ok(progress)
+}
+
+/// Reads every block of a table and compares the table with its entry in the manifest.
+///
+/// # Errors
+///
+/// `Corrupted`: the first damage, naming the file and the place; `Unsupported`, `Unavailable`.
+pub(crate) fn verify_table(
+    disk: &Arc<dyn Disk>,
+    meta: &TableMeta,
+    tell: impl FnMut(&Verified),
+) -> Result<Verified> {
+    // Each block is read once, so a small cache is enough.
+    let table = meta.open(Arc::clone(disk), Cache::new(1 << 20))?;
+    let verified = sstable::verify(&table, tell)?;
+    if verified.versions != meta.contents.cells {
+        return Err(Error::corrupted(format!(
+            "{} holds {} versions where {} says {}",
+            disk.path(&sstable::file_name(meta.number)),
+            verified.versions,
+            disk.path(manifest::FILE_NAME),
+            meta.contents.cells
+        )));
+    }
+    Ok(verified)
 }
 
 /// Reads a database's manifest.

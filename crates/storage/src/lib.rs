@@ -21,7 +21,7 @@
 //! [`sstable`] keep versions in the order of cells, [`cache`] what was read of tables;
 //! [`manifest`] says which files are the database; [`compaction`] decides what is rewritten and
 //! what stays; [`engine`] joins them, and its essay states the invariants; [`backup`] copies and
-//! brings back; [`inspect`] looks in from outside. Every byte on disk is described in `docs/data-format.md`.
+//! brings back; [`inspect`] looks in from outside, and [`place`] says which paths lead in. Every byte on disk is described in `docs/data-format.md`.
 //!
 //! Absent, for now: an I/O scheduler, a limit on the memory of compaction's buffers.
 
@@ -39,6 +39,7 @@ mod memory;
 mod memtable;
 mod metrics;
 mod options;
+pub mod place;
 pub mod sstable;
 mod sync;
 mod wal;

@@ -357,6 +357,129 @@ fn every_byte_of_a_backup_is_checked() {
     }
 }
 
+/// Flips one bit in the middle of a file.
+fn flip_bit(disk: &SimDisk, name: &str) {
+    let mut bytes = disk.contents(name).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    disk.plant(name, bytes);
+}
+
+/// Writes a label that describes the files as they are now, in a format of the caller's choice.
+fn relabel(backup: &SimDisk, first_line: &str) {
+    let text = String::from_utf8(backup.contents("BACKUP").unwrap()).unwrap();
+    let mut out = format!("{first_line}\n");
+    for line in text.lines().skip(1).filter(|line| !line.starts_with("end ")) {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["file", name, ..] => {
+                let bytes = backup.contents(name).unwrap();
+                let crc = crc32c::crc32c(&bytes);
+                out.push_str(&format!("file {name} {} {crc:08x}\n", bytes.len()));
+            }
+            _ => out.push_str(&format!("{line}\n")),
+        }
+    }
+    let crc = crc32c::crc32c(out.as_bytes());
+    out.push_str(&format!("end {crc:08x}\n"));
+    backup.plant("BACKUP", out.into_bytes());
+}
+
+fn table_of(backup: &Backup) -> &str {
+    &backup.label.files[1].name
+}
+
+#[test]
+fn damaged_table_fails_backup() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    append_some(&engine, &mut model, 40, &mut rng);
+    let good = take(&engine, &vault).unwrap();
+    append_some(&engine, &mut model, 10, &mut rng);
+    engine.flush().unwrap();
+    engine.compact().unwrap();
+    let names = disk.list().unwrap();
+    let table = names.iter().find(|name| name.ends_with(".sst")).unwrap();
+    flip_bit(&disk, table);
+    for _ in 0..2 {
+        let error = take(&engine, &vault).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupted, "{error}");
+        let said = error.to_string();
+        assert!(said.contains(&format!("{table}: the ")) && said.contains("at byte "), "{said}");
+        assert_eq!(list(&vault).unwrap(), std::slice::from_ref(&good.label));
+    }
+    let to = SimDisk::new(2);
+    bring_back(&vault.disk(&good.name).unwrap(), &to, None).unwrap();
+    compare(&to, &model, good.label.commit);
+}
+
+#[test]
+fn restore_checks_every_block() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    append_some(&engine, &mut model, 40, &mut rng);
+    let backup = take(&engine, &vault).unwrap();
+    for first_line in ["carnet backup 1", "carnet backup 2"] {
+        let from = vault.kill().disk(&backup.name).unwrap();
+        flip_bit(&from, table_of(&backup));
+        relabel(&from, first_line);
+        backup::verify(&dyn_disk(&from), |_| {}).unwrap();
+        for as_of in [None, Some(model.records[30].1)] {
+            let to = SimDisk::new(2);
+            let error = bring_back(&from, &to, as_of).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupted, "{error}");
+            assert!(error.to_string().contains("at byte "), "{error}");
+            assert!(open(&to, options()).is_err(), "what is not whole is not opened");
+        }
+    }
+}
+
+/// A program of format 1 copied tables without a look at their blocks.
+#[test]
+fn unverified_backups_are_not_trusted() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    // One table, much longer than the end of it that is compared before it is shared.
+    let large = Options { flush_bytes: 1 << 20, ..options() };
+    let (engine, _workers) = open(&disk, large).unwrap();
+    append_some(&engine, &mut model, 300, &mut rng);
+    let first = take(&engine, &vault).unwrap();
+    assert!(first.label.files.len() == 2 && first.label.files[1].bytes > 20_000);
+    let earlier = vault.disk(&first.name).unwrap();
+    flip_bit(&earlier, table_of(&first));
+    relabel(&earlier, "carnet backup 1");
+    assert_eq!(keep_newest(&vault, 1).unwrap(), 0);
+    append_some(&engine, &mut model, 10, &mut rng);
+    let second = take(&engine, &vault).unwrap();
+    assert_eq!(second.shared_files, 0, "the damaged table is brought anew");
+    let to = SimDisk::new(2);
+    bring_back(&vault.disk(&second.name).unwrap(), &to, None).unwrap();
+    compare(&to, &model, model.last_commit());
+    assert_eq!(keep_newest(&vault, 1).unwrap(), 1);
+    assert_eq!(list(&vault).unwrap(), [second.label]);
+}
+
+#[test]
+fn backups_without_verified_successor_stay() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    let mut names = Vec::new();
+    for _ in 0..3 {
+        append_some(&engine, &mut model, 10, &mut rng);
+        names.push(take(&engine, &vault).unwrap().name);
+    }
+    relabel(&vault.disk(&names[2]).unwrap(), "carnet backup 1");
+    assert_eq!(keep_newest(&vault, 1).unwrap(), 1);
+    let left: Vec<_> = list(&vault).unwrap().iter().map(|label| name_of(label.commit)).collect();
+    assert_eq!(left, names[1..]);
+}
+
 #[test]
 fn what_cannot_be_done_is_said() {
     let mut rng = SeededRng::new(2);

@@ -12,6 +12,9 @@ use carnet_base::{Encoding, Error, Result};
 use carnet_sequencer::{LeaseOptions, Options};
 use carnet_store_cql::{CqlOptions, Credentials, Quorum, Replication, TlsFiles};
 
+/// The longest time of an option, 30 days: each is a timeout or an interval.
+const TIME_MILLIS_MAX: u64 = 30 * 86_400_000;
+
 /// Every option of a cluster's URL, and what it says.
 pub const OPTIONS: &[(&str, &str)] = &[
     ("local_dc", "the datacenter whose nodes are asked first"),
@@ -390,7 +393,10 @@ impl Given {
         let number: Option<u64> = number.parse().ok();
         let millis = number.zip(millis).and_then(|(number, unit)| number.checked_mul(unit));
         match millis {
-            Some(millis @ 1..) => Ok(Some(Duration::from_millis(millis))),
+            Some(millis @ 1..=TIME_MILLIS_MAX) => Ok(Some(Duration::from_millis(millis))),
+            Some(1..) => {
+                Err(wrong(format!("{name} {text:?} is longer than 30 days, the longest time")))
+            }
             _ => Err(wrong(format!("{name} {text:?} is no time such as 250ms, 10s or 2m"))),
         }
     }
@@ -550,6 +556,8 @@ mod tests {
             ("cassandra://h/ks?cell_cache=99999999999999999999GiB", "no size"),
             ("cassandra://h/ks?lease=0s", "no time"),
             ("cassandra://h/ks?patience=99999999999999999999s", "no time"),
+            ("cassandra://h/ks?patience=5000000000m", "longer than 30 days"),
+            ("cassandra://h/ks?lease=43201m", "longer than 30 days"),
             ("cassandra://h/ks?consistency=one", "would miss"),
             ("cassandra://h/ks?consistency=local_quorum", "local_dc"),
             ("cassandra://h/ks?replication=dc1:x", "dc1:3,dc2:3"),

@@ -37,6 +37,7 @@ pub(crate) trait Owner: Send + Sync + 'static {
 /// A door that is open. It is closed when it is dropped.
 pub(crate) struct Door {
     directory: PathBuf,
+    socket: socket::Identity,
     shared: Arc<Shared>,
     /// Written to when the door closes: the listener waits for it as well.
     wake: UnixStream,
@@ -63,7 +64,7 @@ impl Door {
             Error::unavailable(format!("cannot open the control socket {}", path.display()))
                 .with_source(error)
         };
-        let listener = socket::listen(directory).map_err(failed)?;
+        let (listener, socket) = socket::listen(directory).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
         let shared = Arc::new(Shared {
@@ -76,7 +77,7 @@ impl Door {
         let listener = Listener { listener, woken, shared: Arc::clone(&shared) };
         let handle = spawn.spawn("carnet-control", Signal::new(), Box::new(listener));
         let directory = directory.to_path_buf();
-        Ok(Self { directory, shared, wake, listener: Some(handle) })
+        Ok(Self { directory, socket, shared, wake, listener: Some(handle) })
     }
 }
 
@@ -88,7 +89,7 @@ impl Drop for Door {
         if let Some(listener) = self.listener.take() {
             listener.join();
         }
-        if let Err(error) = socket::remove(&self.directory) {
+        if let Err(error) = socket::remove(&self.directory, self.socket) {
             tracing::warn!(%error, "the control socket is left behind");
         }
         let requests = std::mem::take(&mut *self.shared.requests());

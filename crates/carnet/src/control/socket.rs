@@ -4,7 +4,7 @@
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -46,8 +46,19 @@ impl Short {
     }
 }
 
+/// Device and inode of a socket's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity(u64, u64);
+
+impl Identity {
+    fn of(path: &Path) -> io::Result<Self> {
+        let there = fs::symlink_metadata(path)?;
+        Ok(Self(there.dev(), there.ino()))
+    }
+}
+
 /// Makes the socket; one that is there is replaced. The caller holds the directory's lock.
-pub(super) fn listen(directory: &Path) -> io::Result<UnixListener> {
+pub(super) fn listen(directory: &Path) -> io::Result<(UnixListener, Identity)> {
     let short = Short::of(directory)?;
     let nursery = short.path.join(NURSERY);
     remove_nursery(&nursery)?;
@@ -55,9 +66,10 @@ pub(super) fn listen(directory: &Path) -> io::Result<UnixListener> {
     let new = nursery.join(NEW);
     let listener = UnixListener::bind(&new)?;
     fs::set_permissions(&new, Permissions::from_mode(0o600))?;
+    let identity = Identity::of(&new)?;
     fs::rename(&new, short.path.join(NAME))?;
     fs::remove_dir(&nursery)?;
-    Ok(listener)
+    Ok((listener, identity))
 }
 
 /// A process that was killed may have left one.
@@ -70,9 +82,11 @@ fn remove_nursery(nursery: &Path) -> io::Result<()> {
     gone(fs::remove_dir(nursery))
 }
 
-/// Removes the socket. The caller still holds the directory's lock.
-pub(super) fn remove(directory: &Path) -> io::Result<()> {
-    fs::remove_file(directory.join(NAME))
+/// Removes the socket. The caller still holds the directory's lock; where another directory took
+/// its place, the socket there is another process's and stays.
+pub(super) fn remove(directory: &Path, ours: Identity) -> io::Result<()> {
+    let path = directory.join(NAME);
+    if Identity::of(&path)? == ours { fs::remove_file(path) } else { Ok(()) }
 }
 
 /// Connects to whoever listens; `None` where nobody does.

@@ -178,6 +178,19 @@ fn what_a_killed_process_left_is_replaced() {
 }
 
 #[test]
+fn socket_of_another_directory_stays() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("data");
+    std::fs::create_dir(&dir).unwrap();
+    let (door, _) = open(&dir);
+    std::fs::rename(&dir, root.path().join("moved")).unwrap();
+    std::fs::create_dir(&dir).unwrap();
+    let (_other, _) = open(&dir);
+    drop(door);
+    assert!(ask(&dir, &Request::Compact {}, |_| {}).unwrap().is_some());
+}
+
+#[test]
 fn a_directory_may_lie_deeper_than_a_sockets_path_can_be_long() {
     let dir = tempfile::tempdir().unwrap();
     let deep = dir.path().join("d".repeat(120)).join("e".repeat(120));

@@ -38,9 +38,10 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// `Invalid` where the directory holds backups of another database; `Unavailable` where
-    /// another backup is being taken there, a disk fails, or the store has stopped; `Unsupported`
-    /// for a database in memory.
+    /// `Invalid` where the directory holds backups of another database, or lies in a database;
+    /// `Corrupted`, naming the file and the place, where a table is damaged: older backups stay
+    /// then; `Unavailable` where another backup is being taken there, a disk fails, or the store
+    /// has stopped; `Unsupported` for a database in memory.
     pub fn backup(&self, dest: impl AsRef<Path>) -> Result<Backup> {
         self.backup_with(dest, |_| {})
     }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use carnet::{Db, ErrorKind, block_on};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::place::Place;
+use crate::private::write_private;
 
 /// How often is looked whether the command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -164,9 +165,10 @@ fn write_whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = file.as_os_str().to_owned();
     name.push(".part");
     let part = Path::new(&name);
-    let mut writing = File::create(part)?;
-    writing.write_all(bytes)?;
-    writing.sync_all()?;
+    match fs::remove_file(part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => write_private(part, bytes)?,
+    }
     fs::rename(part, file)?;
     File::open(directory_of(file))?.sync_all()
 }

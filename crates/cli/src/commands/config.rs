@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 
 use super::serve::Serve;
+use crate::private::write_private;
 use crate::settings::{Settings, template};
 
 /// Write a file of settings for `carnet serve --config`, or check one.
@@ -28,13 +29,12 @@ impl Config {
     pub(crate) fn run(self) -> Result<()> {
         match self.what {
             What::Init { file: None } => Ok(io::stdout().write_all(template().as_bytes())?),
-            What::Init { file: Some(path) } => {
-                if path.exists() {
-                    bail!("{} is there already", path.display());
+            What::Init { file: Some(path) } => match write_private(&path, template().as_bytes()) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    bail!("{} is there already", path.display())
                 }
-                std::fs::write(&path, template())
-                    .with_context(|| format!("cannot write {}", path.display()))
-            }
+                written => written.with_context(|| format!("cannot write {}", path.display())),
+            },
             What::Check { file } => {
                 let (place, listen) = Serve::described(&Settings::read(&file)?)?;
                 println!("{}: serves {place} on {listen}", file.display());

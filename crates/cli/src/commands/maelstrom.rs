@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use carnet_maelstrom::{Options, Shape, run};
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 
 /// Run a node for Maelstrom: transactions over lww-kv, ordered by one root in lin-kv.
@@ -28,7 +29,7 @@ pub(crate) struct Maelstrom {
     #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = at_least_one)]
     batch: usize,
     /// Begin a batch every so many milliseconds; 0 begins one when the last has ended.
-    #[arg(long, value_name = "MILLIS", default_value_t = 10)]
+    #[arg(long, value_name = "MILLIS", default_value_t = 10, value_parser = millis())]
     batch_delay: u64,
     /// Answer transactions that only read by what is cached: serializable, but may be stale.
     #[arg(long)]
@@ -37,7 +38,7 @@ pub(crate) struct Maelstrom {
     #[arg(long)]
     no_retry: bool,
     /// Wait up to so many milliseconds after a lost move, twice as long after each next one.
-    #[arg(long, value_name = "MILLIS", default_value_t = 5)]
+    #[arg(long, value_name = "MILLIS", default_value_t = 5, value_parser = millis())]
     backoff: u64,
     /// Read nodes one after the other.
     #[arg(long)]
@@ -52,10 +53,10 @@ pub(crate) struct Maelstrom {
     #[arg(long, value_name = "SERVICE", default_value = "lww-kv")]
     nodes_in: String,
     /// Ask a service again when it has not answered for so many milliseconds.
-    #[arg(long, value_name = "MILLIS", default_value_t = 1000)]
+    #[arg(long, value_name = "MILLIS", default_value_t = 1000, value_parser = millis())]
     service_timeout: u64,
     /// Give a transaction up when the services have not answered for so many milliseconds.
-    #[arg(long, value_name = "MILLIS", default_value_t = 4000)]
+    #[arg(long, value_name = "MILLIS", default_value_t = 4000, value_parser = millis())]
     patience: u64,
     /// WRONG ON PURPOSE: take a node that is not there yet for an empty one.
     #[arg(long)]
@@ -66,6 +67,13 @@ const EXAMPLES: &str = "\
 Example, with Maelstrom's own program:
   maelstrom test -w txn-list-append --bin $PWD/target/release/carnet --node-count 2 \\
     --concurrency 10n --rate 100 --time-limit 10 -- maelstrom";
+
+/// The longest wait: one day.
+const MILLIS_MAX: u64 = 86_400_000;
+
+fn millis() -> impl TypedValueParser<Value = u64> {
+    clap::value_parser!(u64).range(..=MILLIS_MAX)
+}
 
 /// How the keys are laid out.
 #[derive(Clone, Copy, ValueEnum)]

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -18,6 +18,7 @@ use tracing_subscriber::prelude::*;
 
 use crate::place::Place;
 use crate::settings::{self, Http, Settings};
+use crate::users;
 
 const DIRECTORY: &str = "carnet-data";
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9042);
@@ -64,7 +65,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// A file with a line NAME:HASH for each user, as `carnet hash-password` prints it. With it,
-    /// clients have to log in.
+    /// clients have to log in. Only its owner may write it, and should be the only one to read it.
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
 }
@@ -89,7 +90,7 @@ impl Serve {
             .with_target(false);
         tracing_subscriber::registry().with(lines.with_filter(events)).init();
         let settings = self.settings()?;
-        let authenticator = settings.users.as_deref().map(authenticator).transpose()?;
+        let authenticator = settings.users.as_deref().map(users::read).transpose()?;
         let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
         let place = place(&settings)?;
         let db = place.open(builder(&settings).control(true))?;
@@ -130,7 +131,7 @@ impl Serve {
     /// Says where the database is that settings name, and where it is served. What can be read
     /// without serving is read.
     pub(crate) fn described(settings: &Settings) -> Result<(Place, SocketAddr)> {
-        settings.users.as_deref().map(authenticator).transpose()?;
+        settings.users.as_deref().map(users::read).transpose()?;
         Ok((place(settings)?, settings.listen.unwrap_or(LISTEN)))
     }
 }
@@ -188,12 +189,6 @@ async fn serve(
 /// Tells whoever started the server; that nobody listens is no reason to end.
 fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
-}
-
-fn authenticator(path: &Path) -> Result<Authenticator> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the users in {}", path.display()))?;
-    Authenticator::parse(&text).with_context(|| path.display().to_string())
 }
 
 /// Picks the port now where any will do: drivers are told it before it is opened.

@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use carnet::storage::place;
 use carnet::{Bytes, block_on};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::{Executor, Parameters, Prepared, Session};
@@ -34,6 +36,7 @@ pub(super) fn run(
         End::File(path) => {
             let path = origin.resolve(path);
             let shown = path.display();
+            refuse_inside_database(&path)?;
             let file = create(&path).with_context(|| format!("cannot make the file {shown}"))?;
             let count = export.write(&file).with_context(|| format!("cannot write {shown}"))?;
             file.sync_all().with_context(|| format!("cannot write {shown}"))?;
@@ -42,8 +45,22 @@ pub(super) fn run(
     }
 }
 
+/// Refuses a path among the files of a database, which COPY could replace.
+fn refuse_inside_database(path: &Path) -> Result<()> {
+    let shown = path.display();
+    let around = place::database_around(path).with_context(|| format!("cannot resolve {shown}"))?;
+    if let Some(around) = around {
+        bail!(
+            "cannot make the file {shown}: {} is the directory of a database or of a backup; \
+             choose a path outside of it",
+            around.display()
+        );
+    }
+    Ok(())
+}
+
 #[expect(clippy::disallowed_methods, reason = "a file of the user's, not of the database")]
-fn create(path: &std::path::Path) -> io::Result<File> {
+fn create(path: &Path) -> io::Result<File> {
     File::create(path)
 }
 

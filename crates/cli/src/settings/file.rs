@@ -8,7 +8,7 @@ use carnet::cluster::ClusterUrl;
 use toml::de::{DeTable, DeValue};
 
 use super::known::{is_known, names, sections};
-use super::{Settings, advertise, bytes, durability, http, isolation, listen, time};
+use super::{Settings, advertise, bytes, durability, http, isolation, listen, retention};
 
 /// Options of a cluster's URL that name files.
 const PATHS: &[&str] =
@@ -63,7 +63,7 @@ impl Settings {
             ("database", "directory") => self.directory = Some(path()),
             ("database", "durability") => self.durability = Some(durability(text)?),
             ("database", "memory") => self.memory_bytes = Some(bytes(text)?),
-            ("database", "retention") => self.retention = Some(time(text)?),
+            ("database", "retention") => self.retention = Some(retention(text)?),
             ("database", "isolation") => self.isolation = Some(isolation(text)?),
             (section, name) => unreachable!("{section}.{name} is known and not taken"),
         }

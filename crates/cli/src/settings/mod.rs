@@ -18,6 +18,12 @@ use carnet::{Durability, Isolation};
 
 pub(crate) use known::template;
 
+/// The longest time between two syncs.
+const SYNC_MILLIS_MAX: u64 = 3_600_000;
+
+/// The longest retention, in days: ten years.
+const RETENTION_DAYS_MAX: u64 = 3_652;
+
 /// Settings that were given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Settings {
@@ -53,7 +59,12 @@ pub(crate) fn durability(text: &str) -> Result<Durability, String> {
     match (text, millis) {
         ("always", _) => Ok(Durability::Always),
         ("none", _) => Ok(Durability::None),
-        (_, Some(millis @ 1..)) => Ok(Durability::Interval(Duration::from_millis(millis))),
+        (_, Some(millis @ 1..=SYNC_MILLIS_MAX)) => {
+            Ok(Durability::Interval(Duration::from_millis(millis)))
+        }
+        (_, Some(1..)) => {
+            Err(format!("expected an interval of at most {SYNC_MILLIS_MAX} milliseconds, one hour"))
+        }
         _ => Err("expected always, none, or interval:MILLISECONDS such as interval:100".into()),
     }
 }
@@ -93,10 +104,13 @@ fn bytes(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| "expected a size such as 512MiB or 4GiB".into())
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+fn retention(text: &str) -> Result<Duration, String> {
     let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
-    let seconds = scaled(text, &units);
-    seconds.map(Duration::from_secs).ok_or_else(|| "expected a time such as 30s, 10m or 2h".into())
+    match scaled(text, &units) {
+        Some(seconds) if seconds <= RETENTION_DAYS_MAX * 86_400 => Ok(Duration::from_secs(seconds)),
+        Some(_) => Err(format!("expected a time of at most {RETENTION_DAYS_MAX}d, ten years")),
+        None => Err("expected a time such as 30s, 10m or 2h".into()),
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +123,9 @@ mod tests {
         assert_eq!(durability("none"), Ok(Durability::None));
         let interval = Duration::from_millis(50);
         assert_eq!(durability("interval:50"), Ok(Durability::Interval(interval)));
+        let error = durability("interval:3600001").unwrap_err();
+        assert!(error.contains("at most 3600000 milliseconds"), "{error}");
+        assert!(durability("interval:3600000").is_ok());
         for wrong in ["", "interval", "interval:", "interval:0", "interval:-1", "sometimes"] {
             assert!(durability(wrong).is_err(), "{wrong}");
         }
@@ -125,10 +142,14 @@ mod tests {
     fn sizes_and_times_have_units() {
         assert_eq!(bytes("512MiB"), Ok(512 << 20));
         assert_eq!(bytes("4 GiB"), Ok(4 << 30));
-        assert_eq!(time("10m"), Ok(Duration::from_secs(600)));
-        assert_eq!(time("0s"), Ok(Duration::ZERO));
+        assert_eq!(retention("10m"), Ok(Duration::from_secs(600)));
+        assert_eq!(retention("0s"), Ok(Duration::ZERO));
+        assert!(retention("3652d").is_ok());
+        for absurd in ["3653d", "213503982334601d", "18446744073709551615s"] {
+            assert!(retention(absurd).unwrap_err().contains("at most 3652d"), "{absurd}");
+        }
         for wrong in ["", "5", "MiB", "0MiB", "5MB", "-1s", "99999999999999999999s", "5w"] {
-            assert!(bytes(wrong).is_err() && time(wrong).is_err(), "{wrong}");
+            assert!(bytes(wrong).is_err() && retention(wrong).is_err(), "{wrong}");
         }
     }
 }

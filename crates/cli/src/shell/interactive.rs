@@ -1,7 +1,8 @@
 //! The shell with a person at a terminal: lines, history, completion.
 
 use std::env;
-use std::fs;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
@@ -83,7 +84,7 @@ fn history_file() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
     let directory = state.join("carnet");
-    fs::create_dir_all(&directory).ok()?;
+    DirBuilder::new().recursive(true).mode(0o700).create(&directory).ok()?;
     Some(directory.join("history"))
 }
 

@@ -3,7 +3,7 @@
 //! Lines of text, so that a person can read it and `crc32c` tools can check it:
 //!
 //! ```text
-//! carnet backup 1
+//! carnet backup 2                      the format; 1 does not promise that blocks were checked
 //! database 5f0c…                       the identity, 32 hexadecimal digits
 //! commit 12345                         B
 //! swept 11000                          what snapshots below it saw may be gone
@@ -26,7 +26,9 @@ use crate::sstable;
 
 pub(crate) const FILE_NAME: &str = "BACKUP";
 
-const FIRST_LINE: &str = "carnet backup 1";
+const FIRST_LINE: &str = "carnet backup 2";
+/// The format of backups whose tables were summed without a look at their blocks.
+const FIRST_LINE_1: &str = "carnet backup 1";
 
 /// A file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,8 +54,10 @@ pub struct Label {
     pub wall: WallTime,
     /// The version of the program that took it.
     pub program: String,
-    /// What the layer above wants people to know.
+    /// Notes of the layer above, for people.
     pub notes: Vec<String>,
+    /// Whether every block of every table was checked before the label was written.
+    pub verified: bool,
     /// Every file but the label, the manifest first.
     pub files: Vec<LabelledFile>,
 }
@@ -91,10 +95,11 @@ impl Label {
     }
 
     fn encode(&self) -> String {
-        let Self { identity, commit, swept, wall, program, notes, files } = self;
+        let Self { identity, commit, swept, wall, program, notes, verified, files } = self;
         let one_line = |text: &str| text.replace(['\n', '\r'], " ");
+        let first = if *verified { FIRST_LINE } else { FIRST_LINE_1 };
         let mut out = format!(
-            "{FIRST_LINE}\ndatabase {identity}\ncommit {commit}\nswept {swept}\nwall-micros {}\n\
+            "{first}\ndatabase {identity}\ncommit {commit}\nswept {swept}\nwall-micros {}\n\
              program {}\n",
             wall.0,
             one_line(program)
@@ -114,13 +119,19 @@ impl Label {
         let damaged = || Error::corrupted("the label of a backup is damaged");
         let text = str::from_utf8(bytes).map_err(|_| damaged())?;
         let mut lines = text.lines();
-        let first = lines.next().ok_or_else(damaged)?;
-        if first != FIRST_LINE {
-            return Err(match first.strip_prefix("carnet backup ") {
-                Some(version) => Error::unsupported(format!("a backup of format {version}")),
-                None => damaged(),
-            });
-        }
+        let verified = match lines.next().ok_or_else(damaged)? {
+            FIRST_LINE => true,
+            FIRST_LINE_1 => false,
+            first => {
+                return Err(match first.strip_prefix("carnet backup ") {
+                    Some(version) => Error::unsupported(format!(
+                        "a backup of format {version}; this program reads formats 1 and 2, use a \
+                         newer one"
+                    )),
+                    None => damaged(),
+                });
+            }
+        };
         let body = text.strip_suffix('\n').and_then(|text| text.rsplit_once('\n')).map(|(b, _)| b);
         let body = body.ok_or_else(damaged)?.len() + 1;
         let sum = format!("end {:08x}\n", crc32c::crc32c(&bytes[..body]));
@@ -142,6 +153,7 @@ impl Label {
             wall: WallTime(field("wall-micros")?.parse().map_err(|_| damaged())?),
             program: field("program")?.to_owned(),
             notes: Vec::new(),
+            verified,
             files: Vec::new(),
         };
         for line in fields {
@@ -185,6 +197,7 @@ mod tests {
             wall: WallTime(1_790_000_000_000_000),
             program: "0.1.0".to_owned(),
             notes: vec!["encodings v2 from 0".to_owned()],
+            verified: true,
             files: vec![file("MANIFEST", 412, 0x0c5d_1e2f), file("sst-00000001.sst", 52_344, 9)],
         }
     }
@@ -193,8 +206,11 @@ mod tests {
     fn a_label_comes_back_from_its_text() {
         let text = label().encode();
         assert_eq!(Label::decode(text.as_bytes()).unwrap(), label());
-        assert!(text.starts_with("carnet backup 1\ndatabase 7369"), "{text}");
-        let newer = text.replacen("backup 1", "backup 2", 1);
+        assert!(text.starts_with("carnet backup 2\ndatabase 7369"), "{text}");
+        let old = Label { verified: false, ..label() };
+        assert!(old.encode().starts_with("carnet backup 1\n"));
+        assert_eq!(Label::decode(old.encode().as_bytes()).unwrap(), old);
+        let newer = text.replacen("backup 2", "backup 3", 1);
         assert_eq!(Label::decode(newer.as_bytes()).unwrap_err().kind(), ErrorKind::Unsupported);
     }
 

@@ -18,8 +18,9 @@
 //! 1. A directory without a label is no backup: the label is written last, when everything that it
 //!    names is durable. The next backup removes such a directory.
 //! 2. What a label says of a file was computed from the file in the backup, not from the one
-//!    that it was copied from. A file that an earlier backup has keeps its sum, and is found out
-//!    by [`verify`] or [`restore()`] if it changed since.
+//!    that it was copied from, and every block of each table was checked there before the label
+//!    was written. A file that an earlier backup checked keeps its sum; [`verify`] and
+//!    [`restore()`] find a change since.
 //! 3. A backup is never opened: that would change it. [`restore()`] makes a database of it.
 //! 4. A restored database has an identity and timestamps of its own: it begins above all that its
 //!    ancestor can have handed out, so that no name of the one means anything in the other.
@@ -103,6 +104,8 @@ pub fn list(vault: &dyn Vault) -> Result<Vec<Label>> {
 }
 
 /// Removes all but the newest `keep` finished backups of a vault, and returns how many went.
+/// Backups whose blocks were not checked when they were taken do not count among the `keep`: no
+/// good backup goes for the sake of one that may be damaged.
 ///
 /// # Errors
 ///
@@ -110,11 +113,18 @@ pub fn list(vault: &dyn Vault) -> Result<Vec<Label>> {
 pub fn keep_newest(vault: &dyn Vault, keep: usize) -> Result<usize> {
     let _lock = vault.lock()?;
     let labels = list(vault)?;
-    let surplus = labels.len().saturating_sub(keep.max(1));
-    for label in &labels[..surplus] {
+    let surplus = surplus(&labels, keep.max(1));
+    for label in surplus {
         remove(vault, &name_of(label.commit))?;
     }
-    Ok(surplus)
+    Ok(surplus.len())
+}
+
+/// Returns the backups that are older than the newest `keep` verified ones.
+fn surplus(labels: &[Label], keep: usize) -> &[Label] {
+    let verified = labels.iter().enumerate().rev().filter(|(_, label)| label.verified);
+    let oldest_kept = verified.map(|(at, _)| at).nth(keep - 1);
+    &labels[..oldest_kept.unwrap_or(0)]
 }
 
 /// Removes a backup: the label first, so that no half of one is taken for a whole.

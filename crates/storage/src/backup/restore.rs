@@ -41,15 +41,16 @@ pub struct Restored {
     pub cut_tables: u64,
 }
 
-/// Makes a database in an empty directory of a backup, every byte of which is checked. The first
+/// Makes a database in an empty directory of a backup. Every byte of the backup is compared with
+/// its label, and every block of the new database's tables is checked. The first
 /// opening gives it an identity of its own. What an unfinished restore has left is removed first.
 ///
 /// # Errors
 ///
 /// `Invalid` where `from` is no backup, `to` is not empty, or `as_of` lies after the backup;
 /// `TooOld` where compaction had forgotten what `as_of` saw; `Corrupted` where a file is not what
-/// the label says; `Unsupported`; `Unavailable` where a disk fails. `to` cannot be opened then;
-/// the restore can be tried again.
+/// the label says or a block of it is damaged; `Unsupported`; `Unavailable` where a disk fails.
+/// `to` cannot be opened then; the restore can be tried again.
 pub fn restore(
     from: &Arc<dyn Disk>,
     to: &Arc<dyn Disk>,
@@ -75,11 +76,17 @@ pub fn restore(
         })?;
         if table.contents.commit_max <= as_of {
             bring(&**from, file, &**to)?;
+            let verified = inspect::verify_table(to, table, |_| {});
+            verified.map_err(|error| damaged(&**from, error))?;
             add.push(TableMeta::clone(table));
         } else {
             verify::check(&**from, file)?;
             cut_tables += 1;
-            add.extend(cut::cut(from, table, as_of, to, order.table_options.clone())?);
+            let cut = cut::cut(from, table, as_of, to, order.table_options.clone())?;
+            if let Some(cut) = &cut {
+                inspect::verify_table(to, cut, |_| {})?;
+            }
+            add.extend(cut);
         }
         progress.bytes += file.bytes;
         tell(&progress);
@@ -134,6 +141,16 @@ fn begin(to: &dyn Disk) -> Result<()> {
     }
     to.create(MARKER).during("create", to, MARKER)?;
     to.sync_dir().during("sync", to, "")
+}
+
+/// Blames the backup for a damaged block: the table here has the bytes that its label promises.
+fn damaged(from: &dyn Disk, error: Error) -> Error {
+    let kind = error.kind();
+    if kind != ErrorKind::Corrupted {
+        return error;
+    }
+    let message = format!("the backup {} is damaged; use another backup", from.path(""));
+    Error::new(kind, message).with_source(error)
 }
 
 /// Brings a file of the backup, whole.

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use carnet_base::{Error, Result, WallTime};
+use carnet_base::{Error, ErrorKind, Result, WallTime};
 
 use super::label::{Label, LabelledFile};
 use super::vault::Vault;
@@ -86,7 +86,8 @@ impl Engine {
         let to = vault.open(&name)?;
         let About { wall, program, notes } = about;
         let swept = frozen.manifest.swept;
-        let new = Label { identity, commit, swept, wall, program, notes, files: Vec::new() };
+        let (verified, files) = (true, Vec::new());
+        let new = Label { identity, commit, swept, wall, program, notes, verified, files };
         let mut job = BackupJob {
             _vault: lock,
             to,
@@ -164,11 +165,13 @@ impl Earlier {
 }
 
 impl BackupJob {
-    /// Brings one more file to the backup; returns the backup when it is finished.
+    /// Brings one more file to the backup and checks every block of it; returns the backup when it
+    /// is finished.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where a disk fails. An error does not stop the store.
+    /// `Corrupted`, naming the file and the place, where a table is damaged; `Unavailable` where a
+    /// disk fails. An error does not stop the store.
     pub fn step(&mut self) -> Result<Option<Backup>> {
         if self.done {
             return Ok(Some(self.backup.clone()));
@@ -206,32 +209,66 @@ impl BackupJob {
     }
 
     fn bring(&mut self, table: &TableMeta) -> Result<()> {
-        let from = self.frozen.disk();
-        if let Some(earlier) = &self.earlier
-            && let Some(file) = earlier.give(table, from, &*self.to)?
-        {
+        if let Some(file) = self.share(table)? {
             self.backup.shared_files += 1;
             self.backup.shared_bytes += file.bytes;
             self.backup.label.files.push(file);
             return Ok(());
         }
         let name = sstable::file_name(table.number);
+        let from = self.frozen.disk();
         from.link(&name, &*self.to).during("link or copy", &*self.to, &name)?;
-        self.label_file(name)
+        let file = verify::table(&self.to, table).map_err(|error| self.blame(table, error))?;
+        self.backup.label.files.push(file);
+        Ok(())
     }
 
-    fn label_file(&mut self, name: String) -> Result<()> {
+    /// Links a table from the earlier backup, where that one has it whole.
+    fn share(&self, table: &TableMeta) -> Result<Option<LabelledFile>> {
+        let Some(earlier) = &self.earlier else { return Ok(None) };
+        let Some(file) = earlier.give(table, &**self.frozen.disk(), &*self.to)? else {
+            return Ok(None);
+        };
+        if earlier.label.verified {
+            return Ok(Some(file));
+        }
+        match verify::table(&self.to, table) {
+            Ok(found) if found == file => return Ok(Some(file)),
+            Err(error) if error.kind() != ErrorKind::Corrupted => return Err(error),
+            Ok(_) => tracing::warn!(file.name, "an earlier backup is damaged"),
+            Err(error) => tracing::warn!(%error, "an earlier backup is damaged"),
+        }
+        self.to.remove(&file.name).during("remove", &*self.to, &file.name)?;
+        Ok(None)
+    }
+
+    /// Names the database's own file where that is damaged, and not only the backup's copy.
+    fn blame(&self, table: &TableMeta, error: Error) -> Error {
+        if error.kind() != ErrorKind::Corrupted {
+            return error;
+        }
+        let source = inspect::verify_table(self.frozen.disk(), table, |_| {});
+        Error::corrupted("the backup is not finished, and earlier ones are kept")
+            .with_source(source.err().unwrap_or(error))
+    }
+
+    /// Writes the manifest, and its line of the label.
+    fn write_manifest(&mut self) -> Result<()> {
+        let (manifest, name) = (&self.frozen.manifest, manifest::FILE_NAME.to_owned());
+        manifest.store(&*self.to)?;
         let (bytes, crc) = verify::sum(&*self.to, &name)?;
-        self.backup.label.files.push(LabelledFile { name, bytes, crc });
+        if inspect::load(&*self.to)? != *manifest {
+            let path = self.to.path(&name);
+            return Err(Error::corrupted(format!("{path} is not what was written to it")));
+        }
+        self.backup.label.files.insert(0, LabelledFile { name, bytes, crc });
         Ok(())
     }
 
     /// Makes durable what was brought, then says that it is a backup.
     fn finish(&mut self) -> Result<Backup> {
         self.to.sync_dir().during("sync", &*self.to, "")?;
-        self.frozen.manifest.store(&*self.to)?;
-        self.label_file(manifest::FILE_NAME.to_owned())?;
-        self.backup.label.files.rotate_right(1);
+        self.write_manifest()?;
         self.backup.label.store(&*self.to)?;
         self.done = true;
         Ok(self.backup.clone())

@@ -107,12 +107,23 @@ pub use real::{Backend, RealDisk};
 
 /// A directory of files.
 pub trait Disk: Send + Sync + 'static {
-    /// Takes the directory for this process until the lock is dropped.
+    /// Takes the directory for this process until the lock is dropped. The lock is on the directory
+    /// itself: no file has to stay there for it to hold.
     ///
     /// # Errors
     ///
     /// `Unavailable`, naming the directory and the process that holds it.
     fn lock(&self) -> Result<DirectoryLock>;
+
+    /// Checks that the directory is still the one at its path: the lock says nothing of a
+    /// directory that takes its place.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the directory was removed, moved or replaced.
+    fn check_directory(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Makes a file, empty, and opens it for reading and writing. One of that name is replaced.
     ///
@@ -393,6 +404,7 @@ pub(crate) fn read_all(disk: &dyn Disk, file: &dyn File, name: &str) -> Result<V
 
 /// Replaces a small file as a whole: afterwards it is the old one or the new one, never a mixture.
 pub(crate) fn replace(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<()> {
+    disk.check_directory()?;
     let temporary = format!("{name}.tmp");
     let file = disk.create(&temporary).during("create", disk, &temporary)?;
     file.write_at(bytes, 0).during("write", disk, &temporary)?;

@@ -498,3 +498,81 @@ fn a_link_within_a_file_system_shares_the_bytes() {
     };
     assert_eq!(inode(&from), inode(&to));
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what other programs do to the files")]
+fn lock_survives_removal_of_its_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = || RealDisk::open(directory.path()).unwrap();
+    let lock = disk().lock().unwrap();
+    let error = disk().lock().err().unwrap().to_string();
+    assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+    std::fs::remove_file(directory.path().join("LOCK")).unwrap();
+    let error = disk().lock().err().unwrap();
+    assert_eq!(error.kind(), carnet_base::ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("in use by another process"), "{error}");
+    drop(lock);
+    disk().lock().unwrap();
+}
+
+/// Before the directory had a lock of its own, that of the file was the only one.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what other programs do to the files")]
+fn lock_respects_older_programs() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(directory.path().join("LOCK")).unwrap();
+    file.lock().unwrap();
+    let disk = RealDisk::open(directory.path()).unwrap();
+    assert!(disk.lock().err().unwrap().to_string().contains("in use"));
+    drop(file);
+    disk.lock().unwrap();
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what other programs do to the files")]
+fn replaced_directory_is_noticed_and_untouched() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, moved) = (root.path().join("data"), root.path().join("moved"));
+    let disk = RealDisk::open(&path).unwrap();
+    let link = root.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let linked = RealDisk::open(&link).unwrap();
+    disk.check_directory().unwrap();
+    linked.check_directory().unwrap();
+    filled(&disk, "a", b"ours");
+    std::fs::rename(&path, &moved).unwrap();
+    assert!(disk.check_directory().unwrap_err().to_string().contains("put the directory back"));
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("a"), "theirs").unwrap();
+    assert!(disk.check_directory().is_err() && linked.check_directory().is_err());
+    filled(&disk, "b", b"ours");
+    disk.rename("b", "a").unwrap();
+    disk.link("a", &RealDisk::open(root.path()).unwrap()).unwrap();
+    assert_eq!(disk.list().unwrap(), ["a"]);
+    assert_eq!(std::fs::read(root.path().join("a")).unwrap(), b"ours");
+    disk.remove("a").unwrap();
+    assert_eq!(std::fs::read(path.join("a")).unwrap(), b"theirs");
+    std::fs::remove_dir_all(&path).unwrap();
+    std::fs::rename(&moved, &path).unwrap();
+    disk.check_directory().unwrap();
+}
+
+#[test]
+fn files_and_directories_are_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let root = tempfile::tempdir().unwrap();
+    let (path, other) = (root.path().join("a/b"), SimDisk::new(1));
+    let disk = RealDisk::open(&path).unwrap();
+    filled(&disk, "plain", b"x");
+    disk.create_bulk("bulk").unwrap();
+    filled(&other, "copied", b"x");
+    other.link("copied", &disk).unwrap();
+    let _lock = disk.lock().unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for directory in [root.path().join("a"), path.clone()] {
+        assert_eq!(mode(&directory), 0o700, "{}", directory.display());
+    }
+    for name in ["plain", "bulk", "copied", "LOCK"] {
+        assert_eq!(mode(&path.join(name)), 0o600, "{name}");
+    }
+}

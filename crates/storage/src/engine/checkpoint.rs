@@ -56,9 +56,9 @@ pub(crate) struct Frozen {
 }
 
 impl Frozen {
-    /// Where they lie.
-    pub(crate) fn disk(&self) -> &dyn Disk {
-        &*self.core.disk
+    /// Returns the disk on which the tables lie.
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.core.disk
     }
 }
 
@@ -109,7 +109,7 @@ impl Engine {
         let _directory = to.lock()?;
         let earlier = begin(to, manifest.identity)?;
         for table in manifest.levels.iter() {
-            bring(frozen.disk(), to, table, earlier.as_ref())?;
+            bring(&**frozen.disk(), to, table, earlier.as_ref())?;
         }
         to.sync_dir().during("sync", to, "")?;
         manifest.store(to)?;

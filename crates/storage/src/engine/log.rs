@@ -11,7 +11,7 @@ use super::space::Work;
 use crate::options::Durability;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{Mutex, MutexGuard, TryLockError, lock};
-use crate::wal::{Lsn, Rotation, Rotations, Spares, Writer};
+use crate::wal::{Lsn, Rotation, Rotations, Segment, Spares, Writer};
 
 /// A writer writes for others at most so many times before it leaves the rest to the flusher.
 const ROUNDS_MAX: usize = 4;
@@ -241,18 +241,25 @@ impl Core {
         let mut pump = lock(&self.log.pump);
         let (segments, written) = (pump.writer.take_unsynced(), pump.writer.written());
         self.release(pump);
-        for segment in &segments {
-            self.counters.log_syncs.fetch_add(1, Ordering::Relaxed);
-            if let Err(error) = segment.sync(&*self.disk) {
-                self.publication.stop(&error.to_string());
-                return Err(error);
-            }
+        if let Err(error) = self.sync_segments(&segments) {
+            self.publication.stop(&error.to_string());
+            return Err(error);
         }
         if !segments.is_empty() {
             self.log.durable.fetch_max(written.0, Ordering::AcqRel);
             self.publication.settled(written);
         }
         Ok(!segments.is_empty())
+    }
+
+    /// Syncs segments, and checks that the directory is still at its path: the next process finds
+    /// what is acknowledged by that path.
+    fn sync_segments(&self, segments: &[Segment]) -> Result<()> {
+        for segment in segments {
+            self.counters.log_syncs.fetch_add(1, Ordering::Relaxed);
+            segment.sync(&*self.disk)?;
+        }
+        if segments.is_empty() { Ok(()) } else { self.disk.check_directory() }
     }
 
     /// Writes everything pending, and syncs it where that is what settles it.

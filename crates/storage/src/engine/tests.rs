@@ -212,6 +212,32 @@ impl Clock for Moved {
 }
 
 #[test]
+fn replaced_directory_stops_the_store() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let engine = open(&disk, &workers, Options::default());
+    let mut appended = reserve(&engine, 10).insert();
+    disk.replace_directory();
+    assert_eq!(workers.step(0), Step::Done);
+    let Poll::Ready(Err(error)) = poll(&mut appended) else { panic!("it is not acknowledged") };
+    assert!(error.to_string().contains("put the directory back"), "{error}");
+    assert!(engine.close().is_err());
+}
+
+#[test]
+fn replaced_directory_gets_no_manifest_and_no_segment() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let options = Options { durability: Durability::None, ..Options::default() };
+    let engine = open(&disk, &workers, options);
+    assert!(poll(&mut reserve(&engine, 10).insert()).is_ready());
+    let (names, manifest) = (disk.list().unwrap(), disk.contents("MANIFEST"));
+    disk.replace_directory();
+    let error = engine.flush().unwrap_err();
+    assert!(error.to_string().contains("put the directory back"), "{error}");
+    assert!(engine.note(time(100), Bytes::new()).is_err());
+    assert_eq!((disk.list().unwrap(), disk.contents("MANIFEST")), (names, manifest));
+}
+
+#[test]
 fn an_interval_acknowledges_what_is_written_and_syncs_when_it_is_over() {
     let (disk, workers, clock) = (SimDisk::new(1), Stepped::default(), Arc::<Moved>::default());
     let interval = Duration::from_millis(10);

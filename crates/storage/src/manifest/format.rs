@@ -10,7 +10,7 @@ use super::table::{Contents, TableMeta};
 use super::{Identity, Manifest, NOTES_BYTES_MAX};
 use crate::codec::Decoder;
 
-const MAGIC: &[u8; 8] = b"CARNTMAN";
+pub(super) const MAGIC: &[u8; 8] = b"CARNTMAN";
 const VERSION: u32 = 5;
 /// It does not say how far compaction has forgotten.
 const VERSION_4: u32 = 4;

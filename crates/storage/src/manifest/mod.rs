@@ -47,6 +47,8 @@ pub use range::{FlatRange, after, table_of};
 pub use table::{Contents, TableMeta, Tally};
 
 pub(crate) const FILE_NAME: &str = "MANIFEST";
+/// The first bytes of every manifest.
+pub(crate) const MAGIC: &[u8; 8] = format::MAGIC;
 
 /// The notes of the layer above are written anew with each edit.
 pub const NOTES_BYTES_MAX: usize = 64 << 10;

@@ -49,7 +49,7 @@ use std::fmt;
 pub(crate) use record::{HEADER_BYTES as RECORD_HEADER_BYTES, Header, Record};
 pub(crate) use spares::{Spare, Spares};
 pub(crate) use tail::{Rotation, Rotations, Tail};
-pub(crate) use writer::{Writer, ZEROS_BYTES};
+pub(crate) use writer::{Segment, Writer, ZEROS_BYTES};
 
 /// A place in the whole log, in bytes from its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -231,6 +231,7 @@ fn make(
     header: SegmentHeader,
     spare: Option<Spare>,
 ) -> Result<Made> {
+    disk.check_directory()?;
     let name = file_name(header.number);
     let recycled = spare.map(|spare| open_spare(disk, spare)).transpose()?.flatten();
     let Unnamed { name: unnamed, file, room } = match recycled {

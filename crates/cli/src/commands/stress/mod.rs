@@ -32,6 +32,7 @@ use anyhow::{Context, Result, bail};
 use carnet::base::{Clock, Rng, SeededRng, SystemClock};
 use carnet_checker::format::{write_edn, write_json};
 use carnet_checker::{History, Model, Options, check};
+use clap::builder::TypedValueParser;
 use clap::{ArgGroup, Args, ValueEnum};
 
 use self::client::{Clients, Record, Target};
@@ -78,7 +79,7 @@ pub(crate) struct Stress {
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     clients: u16,
     /// How long they go on.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = run_time())]
     seconds: u64,
     /// Kill a server with SIGKILL about so often and start it again.
     #[arg(long, value_name = "SECONDS", conflicts_with = "server", value_parser = seconds)]
@@ -99,6 +100,9 @@ pub(crate) struct Stress {
     seed: Option<u64>,
 }
 
+/// The longest run, and the longest time between two strikes: 30 days.
+const SECONDS_MAX: u64 = 30 * 86_400;
+
 const EXAMPLES: &str = "\
 Examples:
   carnet stress --dir ./data
@@ -111,7 +115,15 @@ Examples:
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|text| Duration::try_from_secs_f64(text).ok());
-    seconds.filter(|time| !time.is_zero()).ok_or_else(|| "expected seconds such as 2.5".into())
+    match seconds.filter(|time| !time.is_zero()) {
+        Some(time) if time.as_secs() <= SECONDS_MAX => Ok(time),
+        Some(_) => Err(format!("expected at most {SECONDS_MAX} seconds, 30 days")),
+        None => Err("expected seconds such as 2.5".into()),
+    }
+}
+
+fn run_time() -> impl TypedValueParser<Value = u64> {
+    clap::value_parser!(u64).range(..=SECONDS_MAX)
 }
 
 /// What transactions do.

@@ -2,6 +2,10 @@
 //!
 //! Writing, syncing and everything about names happens on the caller's thread. A read that may
 //! wait for the device goes through a [`reader`], which has three ways to wait.
+//!
+//! Names are resolved from the open directory, not from its path: where another directory takes
+//! its place, nothing is written into that one. Files and directories that are made here belong to
+//! their user alone (0600 and 0700).
 #![expect(clippy::disallowed_methods, reason = "this is the door")]
 
 mod file;
@@ -14,23 +18,32 @@ mod request;
 mod uring;
 
 use std::fmt;
-use std::fs::{self, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use carnet_base::{Error, Result, Spawn, ThreadSpawn};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, linkat, open, openat, renameat, unlinkat};
+use rustix::io::retry_on_intr;
 
 use self::file::RealFile;
 pub use self::reader::Backend;
 use self::reader::Reader;
 use super::{DirectoryLock, Disk, File, copy};
 
+/// The file that names the process which holds the directory.
 pub(crate) const LOCK: &str = "LOCK";
 
 /// A directory of the operating system.
 pub struct RealDisk {
+    /// The path as it was given, for messages.
     directory: PathBuf,
+    /// The path from the root, whatever the process makes its working directory.
+    place: PathBuf,
+    /// Open for as long as the disk is, so that the system gives its inode to no other directory.
+    handle: fs::File,
     reader: Arc<Reader>,
 }
 
@@ -59,12 +72,14 @@ impl RealDisk {
         spawn: Arc<dyn Spawn>,
     ) -> Result<Self> {
         let directory = directory.as_ref().to_path_buf();
-        make(&directory).map_err(|error| {
+        let opened = make(&directory)
+            .and_then(|()| Ok((std::path::absolute(&directory)?, open_directory(&directory)?)));
+        let (place, handle) = opened.map_err(|error| {
             let directory = directory.display();
             Error::unavailable(format!("cannot open the directory {directory}")).with_source(error)
         })?;
         let reader = Arc::new(Reader::new(backend, spawn)?);
-        Ok(Self { directory, reader })
+        Ok(Self { directory, place, handle, reader })
     }
 
     /// Returns how reads wait for the device; never [`Backend::Auto`].
@@ -79,18 +94,46 @@ impl RealDisk {
         Arc::new(RealFile::new(file, Arc::clone(&self.reader)))
     }
 
-    fn open_file(&self, name: &str, options: &OpenOptions) -> io::Result<Arc<dyn File>> {
-        let file = options.open(self.directory.join(name))?;
+    fn open_plain(&self, name: &str, flags: OFlags) -> io::Result<fs::File> {
+        let (flags, mode) = (flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
+        Ok(retry_on_intr(|| openat(&self.handle, name, flags, mode))?.into())
+    }
+
+    fn open_file(&self, name: &str, flags: OFlags) -> io::Result<Arc<dyn File>> {
+        let file = self.open_plain(name, flags)?;
         Ok(Arc::new(RealFile::new(file, Arc::clone(&self.reader))))
     }
 
-    /// Opens a file past the page cache.
-    #[cfg(target_os = "linux")]
-    fn open_direct(&self, name: &str, options: &mut OpenOptions) -> io::Result<Arc<dyn File>> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).map_err(io::Error::other)?;
-        self.open_file(name, options.custom_flags(direct))
+    /// Locks the file [`LOCK`], which programs of before the directory's own lock rely on, and
+    /// names this process in it; `None` where nothing can be written.
+    fn lock_file(&self) -> io::Result<Option<fs::File>> {
+        let mut file = match self.open_plain(LOCK, OFlags::RDWR | OFlags::CREATE) {
+            Err(error) if only_reads(&error) => return Ok(None),
+            opened => opened?,
+        };
+        file.try_lock()?;
+        // The number is for people only: the lock is the operating system's and ends with the
+        // process, so that a stale number holds up no other process.
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())?;
+        Ok(Some(file))
     }
+
+    /// Says who holds the directory.
+    fn held(&self) -> Error {
+        let mut holder = String::new();
+        // The holder may be about to write its number, or the file is gone: then none is named.
+        let _ = self
+            .open_plain(LOCK, OFlags::RDONLY)
+            .and_then(|file| file.take(20).read_to_string(&mut holder));
+        held(&self.directory.display().to_string(), holder.trim())
+    }
+}
+
+fn open_directory(directory: &Path) -> io::Result<fs::File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(retry_on_intr(|| open(directory, flags, Mode::empty()))?.into())
 }
 
 impl fmt::Debug for RealDisk {
@@ -109,7 +152,7 @@ fn make(directory: &Path) -> io::Result<()> {
         _ => Path::new("."),
     };
     make(parent)?;
-    match fs::create_dir(directory) {
+    match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
@@ -118,47 +161,47 @@ fn make(directory: &Path) -> io::Result<()> {
 
 impl Disk for RealDisk {
     fn lock(&self) -> Result<DirectoryLock> {
-        let path = self.directory.join(LOCK);
         let failed = |error: io::Error| {
-            Error::unavailable(format!("cannot lock {}", path.display())).with_source(error)
+            let directory = self.directory.display();
+            Error::unavailable(format!("cannot lock the directory {directory}")).with_source(error)
         };
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed)?;
-        match file.try_lock() {
+        // A descriptor of its own: descriptors that are copies of one share its lock.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let directory = self.open_plain(".", flags).map_err(failed)?;
+        match directory.try_lock() {
             Ok(()) => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
-            Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                // The holder may be about to write its number; then there is none to name.
-                let _ = file.take(20).read_to_string(&mut holder);
-                return Err(held(&self.directory.display().to_string(), holder.trim()));
+            Err(TryLockError::WouldBlock) => return Err(self.held()),
+        }
+        match self.lock_file() {
+            Ok(file) => Ok(DirectoryLock::new((directory, file))),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(self.held()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    fn check_directory(&self) -> Result<()> {
+        let ours = self.handle.metadata();
+        let there = fs::metadata(&self.place);
+        match (ours, there) {
+            (Ok(ours), Ok(there)) if (ours.dev(), ours.ino()) == (there.dev(), there.ino()) => {
+                Ok(())
+            }
+            (Ok(_), Ok(_)) => Err(displaced(&self.directory.display().to_string())),
+            (Err(error), _) | (_, Err(error)) => {
+                Err(displaced(&self.directory.display().to_string()).with_source(error))
             }
         }
-        // The number is for people only: the lock is the operating system's and ends with the
-        // process, so that a stale number holds nobody up.
-        file.set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "{}", std::process::id()))
-            .map_err(failed)?;
-        Ok(DirectoryLock::new(file))
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true);
-        self.open_file(name, &options)
+        self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC)
     }
 
     #[cfg(target_os = "linux")]
     fn create_bulk(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        match self.open_direct(name, &mut options) {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::DIRECT;
+        match self.open_file(name, flags) {
             // Not every file system has it.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.create(name),
             opened => opened,
@@ -167,34 +210,35 @@ impl Disk for RealDisk {
 
     #[cfg(target_os = "linux")]
     fn open_bulk(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        match self.open_direct(name, OpenOptions::new().read(true)) {
+        match self.open_file(name, OFlags::RDONLY | OFlags::DIRECT) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.open(name),
             opened => opened,
         }
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        match self.open_file(name, OpenOptions::new().read(true).write(true)) {
-            // A backup may lie where nobody writes.
-            Err(error) if only_reads(&error) => self.open_file(name, OpenOptions::new().read(true)),
+        match self.open_file(name, OFlags::RDWR) {
+            // A backup may lie on a medium that cannot be written.
+            Err(error) if only_reads(&error) => self.open_file(name, OFlags::RDONLY),
             opened => opened,
         }
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.directory.join(from), self.directory.join(to))
+        Ok(renameat(&self.handle, from, &self.handle, to)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.directory.join(name))
+        Ok(unlinkat(&self.handle, name, AtFlags::empty())?)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.directory)? {
+        for entry in Dir::read_from(&self.handle)? {
             // A name that is not UTF-8 is none of ours.
-            if let Ok(name) = entry?.file_name().into_string() {
-                names.push(name);
+            match entry?.file_name().to_str() {
+                Ok("." | "..") | Err(_) => {}
+                Ok(name) => names.push(name.to_owned()),
             }
         }
         names.sort_unstable();
@@ -202,7 +246,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        fs::File::open(&self.directory)?.sync_all()
+        self.handle.sync_all()
     }
 
     fn path(&self, name: &str) -> String {
@@ -215,7 +259,9 @@ impl Disk for RealDisk {
 
     fn link(&self, name: &str, to: &dyn Disk) -> io::Result<()> {
         if let Some(directory) = to.directory() {
-            match fs::hard_link(self.directory.join(name), directory.join(name)) {
+            let other = directory.join(name);
+            match linkat(&self.handle, name, CWD, other, AtFlags::empty()).map_err(io::Error::from)
+            {
                 Ok(()) => return Ok(()),
                 // Another file system, one that has no links, or a file that has too many.
                 Err(error) if copies_instead(&error) => {}
@@ -245,5 +291,13 @@ pub(super) fn held(directory: &str, holder: &str) -> Error {
     Error::unavailable(format!(
         "the directory {directory} is in use by {holder}: close it there, connect to that process \
          if it is a server, or open another directory"
+    ))
+}
+
+/// Says that a directory is not the one any more that was opened.
+pub(super) fn displaced(directory: &str) -> Error {
+    Error::unavailable(format!(
+        "the directory {directory} was removed, moved or replaced while it was open: what is \
+         written now would be found by no later process; put the directory back and open it again"
     ))
 }

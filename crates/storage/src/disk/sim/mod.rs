@@ -213,6 +213,12 @@ impl SimDisk {
         state.waiting + pending.iter().filter(|read| !read.promise.given_up()).count()
     }
 
+    /// Replaces the directory by another one: what is written from now on goes to a directory that
+    /// no path leads to.
+    pub fn replace_directory(&self) {
+        lock(&self.0.state).trouble.replaced = true;
+    }
+
     /// From now on acknowledges syncs of files whose names begin so without doing them.
     pub fn lie_about_syncs(&self, prefix: &str) {
         lock(&self.0.state).trouble.unsynced_prefix = Some(prefix.to_owned());
@@ -316,6 +322,13 @@ impl Disk for SimDisk {
         }
         state.locked = true;
         Ok(DirectoryLock::new(Unlock(self.clone())))
+    }
+
+    fn check_directory(&self) -> Result<()> {
+        match lock(&self.0.state).trouble.replaced {
+            true => Err(real::displaced("simulated")),
+            false => Ok(()),
+        }
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {

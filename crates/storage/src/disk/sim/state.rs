@@ -37,6 +37,7 @@ pub(super) struct Trouble {
     pub(super) halt_at_sync: Option<u64>,
     pub(super) halted: bool,
     pub(super) unsynced_prefix: Option<String>,
+    pub(super) replaced: bool,
 }
 
 /// How an operation goes.

@@ -1,0 +1,36 @@
+//! Files that may hold secrets: their owner alone may read and write them.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Makes a file that only its owner can read, and syncs it.
+///
+/// # Errors
+///
+/// `AlreadyExists` where the path exists; otherwise as the operating system says.
+#[expect(clippy::disallowed_methods, reason = "a file that is no database's")]
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn private_files_are_new_and_0600() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("settings");
+        write_private(&path, b"secret").unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let again = write_private(&path, b"other").unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&path).unwrap(), b"secret");
+    }
+}
