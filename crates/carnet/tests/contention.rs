@@ -79,8 +79,9 @@ fn threads_take_turns_at_a_hot_row() {
                     for _ in 0..25 {
                         db.transact(|tx| {
                             let before = table.get(tx, "hot")?;
-                            let before = before
-                                .map_or(0, |bytes| u64::from_be_bytes(bytes[..].try_into().unwrap()));
+                            let before = before.map_or(0, |bytes| {
+                                u64::from_be_bytes(bytes[..].try_into().unwrap())
+                            });
                             table.put(tx, "hot", (before + 1).to_be_bytes())
                         })
                         .unwrap();
