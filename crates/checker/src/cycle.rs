@@ -9,9 +9,13 @@
 //! One node's shortest cycle is exact; the shortest of a component is exact as long as
 //! [`SEARCH_EDGES_MAX`] lasts, and after that the shortest of those searched.
 
+mod interference;
+
 use std::collections::{HashMap, VecDeque};
 
 use crate::graph::{EdgeKind, EdgeKinds, Graph, id};
+
+pub(crate) use interference::Interference;
 
 /// How many edges a search for short cycles looks at within one view, before it takes the best.
 const SEARCH_EDGES_MAX: usize = 30_000_000;
@@ -157,6 +161,11 @@ impl<'g> Search<'g> {
         Self { graph, component, has_any: !sizes.is_empty() }
     }
 
+    /// Returns whether any view has a cycle.
+    pub(crate) const fn has_any(&self) -> bool {
+        self.has_any
+    }
+
     /// Returns short cycles of a view, at most one from each component, the shortest first. There
     /// is one if and only if the view has a cycle at all.
     pub(crate) fn cycles(&self, view: View) -> Vec<Vec<Step>> {
@@ -165,7 +174,7 @@ impl<'g> Search<'g> {
         }
         let states = States { graph: self.graph, view, within: Some(&self.component) };
         let (component, sizes) = components(&states);
-        let mut walker = Walker::new(&states, &component);
+        let mut walker = Walker::new(&states, Some(&component));
         // Small components first: their cycles are short, and cheap to find.
         let mut order: Vec<u32> = (0..id(sizes.len())).collect();
         order.sort_by_key(|&number| sizes[number as usize]);
@@ -190,7 +199,8 @@ impl<'g> Search<'g> {
 /// Breadth-first search with marks that are reset in no time.
 struct Walker<'s> {
     states: &'s States<'s>,
-    component: &'s [u32],
+    /// Components that a search for cycles stays within, if given.
+    component: Option<&'s [u32]>,
     /// By state: the search that saw it, its distance, and the edge that led there.
     seen: Vec<u32>,
     distance: Vec<u32>,
@@ -200,7 +210,7 @@ struct Walker<'s> {
 }
 
 impl<'s> Walker<'s> {
-    fn new(states: &'s States<'s>, component: &'s [u32]) -> Self {
+    fn new(states: &'s States<'s>, component: Option<&'s [u32]>) -> Self {
         let count = states.count() as usize;
         Self {
             states,
@@ -246,7 +256,9 @@ impl<'s> Walker<'s> {
             for edge in 0..self.states.graph.edges_of(self.states.node(state)).len() {
                 self.edges_left = self.edges_left.saturating_sub(1);
                 let Some(to) = self.states.follow(state, edge) else { continue };
-                if self.component[to as usize] != self.component[start as usize]
+                let leaves =
+                    |component: &[u32]| component[to as usize] != component[start as usize];
+                if self.component.is_some_and(leaves)
                     || self.is_seen(to) && self.distance[to as usize] <= to_distance
                 {
                     continue;
@@ -261,18 +273,19 @@ impl<'s> Walker<'s> {
                 }
             }
         }
-        self.is_seen(start).then(|| self.walk_back(start))
+        self.is_seen(start).then(|| self.walk_back(start, start))
     }
 
     fn is_seen(&self, state: u32) -> bool {
         self.seen[state as usize] == self.search
     }
 
-    fn walk_back(&self, start: u32) -> Vec<Step> {
+    /// Returns the steps by which the last search went from one state to another.
+    fn walk_back(&self, start: u32, end: u32) -> Vec<Step> {
         let graph = self.states.graph;
         let mut steps = Vec::new();
-        let mut to = self.states.node(start);
-        let mut state = start;
+        let mut to = self.states.node(end);
+        let mut state = end;
         loop {
             let (before, edge) = self.parent[state as usize];
             let from = self.states.node(before);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::cycle::Step;
+use crate::cycle::{Interference, Step};
 use crate::graph::EdgeKind;
 use crate::history::{Op, ShownList, Workload};
 use crate::infer::{Index, lists};
@@ -31,15 +31,33 @@ impl<'i, 'h> Explainer<'i, 'h> {
 
     /// Returns a sentence for each step of a cycle, and the contradiction.
     pub(crate) fn cycle(&self, steps: &[Step]) -> Vec<String> {
-        let reason = |step: &Step| {
-            let Step { from, to, .. } = step;
-            format!("T{from} comes before T{to}, because {}", self.reason(step))
-        };
-        let mut reasons: Vec<String> = steps.iter().map(reason).collect();
+        let mut reasons: Vec<String> = steps.iter().map(|step| self.step(step)).collect();
         if let Some(first) = steps.first() {
             reasons.push(format!("so T{} would come before itself: a contradiction", first.from));
         }
         reasons
+    }
+
+    /// Returns a sentence for each step between two transactions that interfere, and why they do.
+    pub(crate) fn interference(&self, found: &Interference) -> Vec<String> {
+        let Interference { key, rivals: (a, b), steps } = found;
+        let mut reasons: Vec<String> = steps.iter().map(|step| self.step(step)).collect();
+        let name = self.index.keys[*key as usize];
+        reasons.push(format!(
+            "so neither T{a} nor T{b} saw the other, but both wrote {name}: one snapshot should \
+             have held the other's write"
+        ));
+        reasons
+    }
+
+    /// Returns whether reads tell the place of an element in its list.
+    pub(crate) fn is_placed(&self, key: u32, element: i64) -> bool {
+        self.places.contains_key(&(key, element))
+    }
+
+    fn step(&self, step: &Step) -> String {
+        let Step { from, to, .. } = step;
+        format!("T{from} comes before T{to}, because {}", self.reason(step))
     }
 
     fn reason(&self, step: &Step) -> String {

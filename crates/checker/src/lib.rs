@@ -66,7 +66,7 @@ pub use history::{
 pub use model::{AnomalyKind, Model, Order};
 pub use report::{Anomaly, Report};
 
-use crate::cycle::{Search, Step, View};
+use crate::cycle::{Interference, Search, Step, View};
 use crate::explain::Explainer;
 use crate::graph::{EdgeKind, EdgeKinds, GraphBuilder};
 use crate::infer::{Index, clients, lists, registers};
@@ -105,8 +105,14 @@ pub fn check(history: &History, options: &Options) -> Result<Report> {
     let search = Search::new(&graph, view(Model::StrictSerializable).kinds);
     let mut explainer = None;
     let mut known: HashSet<Vec<Step>> = HashSet::new();
+    let mut has_interference = false;
     for model in Model::ALL {
-        for steps in search.cycles(view(model)) {
+        let cycles = search.cycles(view(model));
+        if model.is_snapshot_isolation() && cycles.is_empty() && !has_interference {
+            // What breaks a model breaks the stronger ones as well: the first is enough.
+            has_interference = interference(&index, &search, model, &mut explainer, &mut findings);
+        }
+        for steps in cycles {
             if known.insert(steps.clone()) {
                 let explainer = explainer.get_or_insert_with(|| Explainer::new(&index));
                 let transactions: Vec<u32> = steps.iter().map(|step| step.from).collect();
@@ -115,6 +121,27 @@ pub fn check(history: &History, options: &Options) -> Result<Report> {
         }
     }
     Ok(findings.report(history))
+}
+
+/// Reports two transactions that wrote the same object and did not see each other, if there are
+/// any; returns whether there are.
+fn interference<'i, 'h>(
+    index: &'i Index<'h>,
+    search: &Search<'_>,
+    model: Model,
+    explainer: &mut Option<Explainer<'i, 'h>>,
+    findings: &mut Findings,
+) -> bool {
+    if !search.has_any() {
+        return false;
+    }
+    let explainer = explainer.get_or_insert_with(|| Explainer::new(index));
+    let rivals = index.rivals(|key, value| explainer.is_placed(key, value));
+    let Some(found) = search.interference(view(model), &rivals) else { return false };
+    let Interference { rivals: (a, b), steps, .. } = &found;
+    let kind = AnomalyKind::GSIa(strongest_order(steps));
+    findings.add(kind, &[*a, *b], || explainer.interference(&found));
+    true
 }
 
 /// Returns the dependencies that a model forbids to be cyclic.
@@ -134,13 +161,18 @@ fn view(model: Model) -> View {
     View { kinds: EdgeKinds::of(&kinds), allows_adjacent }
 }
 
-fn classify(steps: &[Step]) -> AnomalyKind {
+/// Returns the order of clients that a chain of dependencies rests on.
+fn strongest_order(steps: &[Step]) -> Order {
     let order = steps.iter().map(|step| match step.kind {
         EdgeKind::RealTime | EdgeKind::WwByTime | EdgeKind::RwByTime => Order::RealTime,
         EdgeKind::Session => Order::Session,
         _ => Order::Any,
     });
-    let order = order.max().unwrap_or(Order::Any);
+    order.max().unwrap_or(Order::Any)
+}
+
+fn classify(steps: &[Step]) -> AnomalyKind {
+    let order = strongest_order(steps);
     let is_anti: Vec<bool> = steps.iter().map(|step| step.kind.is_anti_dependency()).collect();
     let neighbours = is_anti.iter().zip(is_anti.iter().cycle().skip(1));
     match is_anti.iter().filter(|anti| **anti).count() {

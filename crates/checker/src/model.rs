@@ -107,6 +107,9 @@ pub enum AnomalyKind {
     DuplicateElements,
     /// Two reads of a list that no order of appends explains.
     IncompatibleOrder,
+    /// A register went back to an earlier version, though its versions were promised to be in the
+    /// order of real time.
+    CyclicVersions,
     /// A transaction read its own write before it made it.
     FutureRead,
     /// Aborted read: what a transaction that did not commit wrote was read.
@@ -117,6 +120,8 @@ pub enum AnomalyKind {
     Internal,
     /// Two transactions read the same version of an object, and both wrote the object.
     LostUpdate,
+    /// Interference: two transactions wrote the same object, and neither can have seen the other.
+    GSIa(Order),
     /// Write cycle: transactions overwrote each other in a circle.
     G0(Order),
     /// Circular information flow: a cycle of writes seen and overwritten.
@@ -138,12 +143,13 @@ impl AnomalyKind {
             Self::GarbageRead
             | Self::DuplicateElements
             | Self::IncompatibleOrder
+            | Self::CyclicVersions
             | Self::FutureRead
             | Self::G1a
             | Self::G1b => true,
             Self::Internal | Self::LostUpdate => model != ReadCommitted,
             Self::G0(order) | Self::G1c(order) => order <= model.order(),
-            Self::GSingle(order) | Self::GNonadjacent(order) => {
+            Self::GSIa(order) | Self::GSingle(order) | Self::GNonadjacent(order) => {
                 model != ReadCommitted && order <= model.order()
             }
             Self::G2Item(order) => {
@@ -159,11 +165,13 @@ impl fmt::Display for AnomalyKind {
             Self::GarbageRead => ("garbage read", Order::Any),
             Self::DuplicateElements => ("duplicate elements", Order::Any),
             Self::IncompatibleOrder => ("incompatible order", Order::Any),
+            Self::CyclicVersions => ("cyclic versions", Order::Any),
             Self::FutureRead => ("future read", Order::Any),
             Self::G1a => ("G1a (aborted read)", Order::Any),
             Self::G1b => ("G1b (intermediate read)", Order::Any),
             Self::Internal => ("internal inconsistency", Order::Any),
             Self::LostUpdate => ("lost update", Order::Any),
+            Self::GSIa(order) => ("G-SIa", order),
             Self::G0(order) => ("G0", order),
             Self::G1c(order) => ("G1c", order),
             Self::GSingle(order) => ("G-single", order),
@@ -201,7 +209,9 @@ mod tests {
         ];
         let orders = [Order::Any, Order::Session, Order::RealTime];
         let mut kinds = vec![AnomalyKind::G1a, AnomalyKind::Internal, AnomalyKind::LostUpdate];
+        kinds.push(AnomalyKind::CyclicVersions);
         kinds.extend(orders.map(AnomalyKind::G0));
+        kinds.extend(orders.map(AnomalyKind::GSIa));
         kinds.extend(orders.map(AnomalyKind::GSingle));
         kinds.extend(orders.map(AnomalyKind::G2Item));
         for (strong, weak) in implies {

@@ -99,6 +99,109 @@ fn a_promise_about_keys_makes_real_time_count_for_all_models() {
 }
 
 #[test]
+fn stale_read_of_nil_is_a_version_cycle() {
+    let keys = Options { linearizable_keys: true };
+    let write = "{:process 0, :type :invoke, :value [[:w 1 1]]}
+        {:process 0, :type :ok, :value [[:w 1 1]]}";
+    let read = |value: &str| {
+        format!(
+            "{{:process 1, :type :invoke, :value [[:r 1 nil]]}}
+             {{:process 1, :type :ok, :value [[:r 1 {value}]]}}"
+        )
+    };
+    let judge = |events: &[&str]| {
+        let history = Format::Edn.read(&events.concat()).unwrap();
+        let without = check(&history, &Options::default()).unwrap();
+        (without, check(&history, &keys).unwrap())
+    };
+    for events in [&[write, &read("nil")][..], &[write, &read("1"), &read("nil")]] {
+        let (without, report) = judge(events);
+        assert!(without.allows(Model::Serializable) && !without.is_strictly_serializable());
+        assert!(kinds(&report).contains(&AnomalyKind::CyclicVersions));
+        assert!(!report.allows(Model::ReadCommitted));
+    }
+    let (_, report) = judge(&[&read("nil"), write, &read("1")]);
+    assert_eq!(kinds(&report), []);
+    // A return to a version that was written is a cycle of writes.
+    let second = write.replace("[[:w 1 1]]", "[[:w 1 2]]");
+    let (_, report) = judge(&[write, &second, &read("1")]);
+    assert!(!report.allows(Model::ReadCommitted));
+}
+
+#[test]
+fn own_read_must_be_a_prefix() {
+    let story = |own: &str, last: &str| {
+        judge(&format!(
+            "0 invoke [:append 1 1]
+             1 invoke [:append 1 2] [:r 1 nil]
+             0 ok [:append 1 1]
+             1 ok [:append 1 2] [:r 1 [{own}]]
+             2 invoke [:r 1 nil]
+             2 ok [:r 1 [{last}]]"
+        ))
+    };
+    let report = story("2", "1 2");
+    assert!(kinds(&report).contains(&AnomalyKind::IncompatibleOrder));
+    assert!(!report.allows(Model::ReadCommitted));
+    for (own, last) in [("2", "2 1"), ("1 2", "1 2")] {
+        assert!(story(own, last).is_strictly_serializable(), "{own}, {last}");
+    }
+    // Two such reads contradict each other without a third.
+    let report = judge(
+        "0 invoke [:append 1 1] [:r 1 nil]
+         1 invoke [:append 1 2] [:r 1 nil]
+         0 ok [:append 1 1] [:r 1 [1]]
+         1 ok [:append 1 2] [:r 1 [2]]",
+    );
+    assert!(!report.allows(Model::ReadCommitted));
+}
+
+#[test]
+fn mutually_unseen_writers_interfere() {
+    let story = |write: &str, nil: &str, key: &str| {
+        let (first, second) = (format!("[:{write} {key} 1]"), format!("[:{write} 7 2]"));
+        judge(&format!(
+            "0 invoke {first} [:{write} 8 1] [:r 9 nil]
+             1 invoke {second} [:{write} 9 2] [:r 8 nil]
+             0 ok {first} [:{write} 8 1] [:r 9 {nil}]
+             1 ok {second} [:{write} 9 2] [:r 8 {nil}]"
+        ))
+    };
+    for (write, nil) in [("append", "[]"), ("w", "nil")] {
+        // Neither saw the other; no read tells whose write to 7 came first.
+        let report = story(write, nil, "7");
+        assert!(kinds(&report).contains(&AnomalyKind::GSIa(Order::Any)), "{report:?}");
+        assert!(!report.allows(Model::SnapshotIsolation) && report.allows(Model::ReadCommitted));
+        // Without an object that both wrote it is write skew.
+        let report = story(write, nil, "6");
+        assert_eq!(kinds(&report), [AnomalyKind::G2Item(Order::Any)]);
+    }
+}
+
+#[test]
+fn interference_across_others_is_told_in_words() {
+    let edn = "{:type :ok, :value [[:append 1 1] [:append 2 1] [:r 3 []]]}
+        {:type :ok, :value [[:append 3 2] [:append 4 2]]}
+        {:type :ok, :value [[:append 1 3] [:r 4 [2]] [:r 2 []]]}";
+    let history = Format::Edn.read(edn).unwrap();
+    let report = check(&history, &Options::default()).unwrap();
+    let anomaly = report.counterexample(Model::SnapshotIsolation).unwrap();
+    assert_eq!(anomaly.transactions, [0, 2]);
+    assert_eq!(
+        anomaly.reasons,
+        [
+            "T0 comes before T1, because T0 read 3 as [], which lacks 2, appended by T1 (which no \
+             read of it shows, so that it comes after all that was read)",
+            "T1 comes before T2, because T2 read 4 as [2], whose 2 T1 appended",
+            "T2 comes before T0, because T2 read 2 as [], which lacks 1, appended by T0 (which no \
+             read of it shows, so that it comes after all that was read)",
+            "so neither T0 nor T2 saw the other, but both wrote 1: one snapshot should have held \
+             the other's write"
+        ]
+    );
+}
+
+#[test]
 fn reads_that_no_order_explains() {
     let read = |a: &str, b: &str| {
         let writes = "0 invoke [:append 7 1]\n0 ok [:append 7 1]\n\

@@ -1,9 +1,8 @@
 //! From invocations and completions to transactions.
 
-use std::collections::HashMap;
-
 use crate::error::{BadHistory, Result};
 use crate::format::datum::Datum;
+use crate::format::open::{Open, answers, stranger};
 use crate::history::{History, Key, Moment, Op, Outcome, Transaction};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,8 +117,8 @@ impl Events {
     pub(crate) fn finish(mut self) -> Result<History> {
         if self.events.is_empty() {
             return Err(BadHistory::new(
-                "there is no transaction in it: an event has `:f :txn`, a `:type`, a `:value` and \
-                 a number as its `:process`",
+                "there is no transaction in it: an event has a `:type` and a `:value`, and where \
+                 it has them, `:f` is `:txn` and `:process` a number",
             ));
         }
         let has_registers = self.has_registers;
@@ -171,21 +170,16 @@ fn number(datum: &Datum<'_>) -> Result<i64> {
 
 fn join(events: Vec<Event>) -> Result<Vec<Transaction>> {
     let mut transactions: Vec<Transaction> = Vec::with_capacity(events.len() / 2);
-    let mut open: HashMap<i64, usize> = HashMap::new();
+    let mut open = Open::default();
     for event in events {
         let moment = event.moment();
-        let bad =
-            |message: &str| Err(BadHistory::new(message).at(format!("index {}", moment.index)));
-        let Some(process) = event.process else {
-            return bad("a `:process` is needed to tell whose invocation was completed");
-        };
+        let bad = |message: &str| BadHistory::new(message).at(format!("index {}", moment.index));
         match event.phase {
             Phase::Invoke => {
-                if open.insert(process, transactions.len()).is_some() {
-                    return bad("its process invokes again before it was answered");
-                }
+                let number = transactions.len();
+                open.invoke(event.process, number, &event.ops).map_err(bad)?;
                 transactions.push(Transaction {
-                    process,
+                    process: event.process.unwrap_or_else(|| stranger(moment.index)),
                     invoked: moment,
                     completed: None,
                     outcome: Outcome::Unknown,
@@ -193,15 +187,13 @@ fn join(events: Vec<Event>) -> Result<Vec<Transaction>> {
                 });
             }
             Phase::Complete(outcome) => {
-                let Some(number) = open.remove(&process) else {
-                    return bad("it completes what was not invoked");
-                };
+                let number = open.complete(event.process, &event.ops).map_err(bad)?;
                 let transaction = &mut transactions[number];
                 transaction.completed = Some(moment);
                 transaction.outcome = outcome;
                 if outcome == Outcome::Committed {
                     if !answers(&transaction.ops, &event.ops) {
-                        return bad("the operations are not those that were invoked");
+                        return Err(bad("the operations are not those that were invoked"));
                     }
                     transaction.ops = event.ops;
                 }
@@ -209,14 +201,6 @@ fn join(events: Vec<Event>) -> Result<Vec<Transaction>> {
         }
     }
     Ok(transactions)
-}
-
-/// Tells whether operations are those asked for, with whatever they read.
-fn answers(asked: &[Op], answered: &[Op]) -> bool {
-    let is_same = |(a, b): (&Op, &Op)| {
-        a.key() == b.key() && (a.is_read() && b.is_read() || !a.is_read() && a == b)
-    };
-    asked.len() == answered.len() && asked.iter().zip(answered).all(is_same)
 }
 
 /// Makes transactions of completions alone: all may have run together.
@@ -227,9 +211,8 @@ fn without_time(events: Vec<Event>) -> Result<Vec<Transaction>> {
             return Err(BadHistory::new("an invocation among completions"));
         };
         let moment = |index| Moment { index, nanos: event.nanos };
-        let stranger = i64::try_from(place).map_or(i64::MIN, |place| -1 - place);
         Ok(Transaction {
-            process: event.process.unwrap_or(stranger),
+            process: event.process.unwrap_or_else(|| stranger(place)),
             invoked: moment(place),
             completed: Some(moment(count + place)),
             outcome,

@@ -8,12 +8,13 @@
 //! One event after the other, or all in one vector. `:append` and `:r` of lists make a list-append
 //! history, `:w` and `:r` of numbers a register history. Written values are 64-bit numbers; keys
 //! are numbers, strings or keywords. What is left out may be: `:index` (then the order in the file
-//! counts) and `:time`; if no event is an invocation, nothing is known of real time, and `:process`
-//! is not needed. Events of other functions and of the nemesis are skipped, other fields ignored.
+//! counts) and `:time`. Without `:process` a completion is that of the one open invocation with its
+//! operations. If no event is an invocation, nothing is known of real time. Events of other functions and of the nemesis are skipped, other fields ignored.
 
 mod datum;
 mod edn;
 mod events;
+mod open;
 mod write;
 
 use crate::error::{BadHistory, Result};

@@ -79,6 +79,31 @@ fn completions_alone_have_no_real_time() {
 }
 
 #[test]
+fn invocations_without_process_are_paired() {
+    let text = "{:type :invoke, :value [[:append :x 1]]}
+                {:type :invoke, :value [[:append :x 2] [:r :y nil]]}
+                {:type :ok, :value [[:append :x 1]]}
+                {:type :fail, :value nil}
+                {:type :invoke, :process 1, :value [[:r :x nil]]}
+                {:type :invoke, :value [[:r :x nil]]}
+                {:type :ok, :value [[:r :x []]]}
+                {:type :ok, :process 1, :value [[:r :x [1]]]}";
+    let history = read(text).unwrap();
+    let spans: Vec<(u64, Option<u64>)> = history
+        .transactions()
+        .iter()
+        .map(|txn| (txn.invoked.index, txn.completed.map(|at| at.index)))
+        .collect();
+    assert_eq!(spans, [(0, Some(2)), (1, Some(3)), (4, Some(7)), (5, Some(6))]);
+    assert_eq!(history.transactions()[1].outcome, Outcome::Aborted);
+    // Real time is known: the second read misses an append that was answered before it.
+    let report = check(&history, &Options::default()).unwrap();
+    assert!(report.allows(Model::Serializable) && !report.is_strictly_serializable());
+    // Their processes are their own: no session connects them.
+    assert!(report.allows(Model::StrongSessionSerializable));
+}
+
+#[test]
 fn what_is_no_history_is_refused_with_the_place() {
     let event = |fields: &str| format!("{{:type :invoke, :process 0, :f :txn, {fields}}}");
     let cases = [
@@ -96,6 +121,10 @@ fn what_is_no_history_is_refused_with_the_place() {
         (event(":index 4") + &event(":value []"), "some do not"),
         ("{:type :ok, :process 1} {:type :invoke, :process 2}".into(), "was not invoked"),
         (event(":value [[:append 1 2]]") + "{:type :ok, :process 0}", "not those"),
+        (
+            "{:type :invoke, :value [[:r 1 nil]]}".repeat(2) + "{:type :ok, :value [[:r 1 [2]]]}",
+            "several open invocations",
+        ),
         (event(":value [[:append 1 2] [:w 3 4]]"), "not both"),
         ("{\"type\":\"ok\",}".into(), "no JSON"),
         ("[".repeat(100_000), "too deep"),

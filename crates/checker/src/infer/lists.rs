@@ -1,8 +1,9 @@
 //! List-append: a read of a list tells the whole order of its versions.
 //!
 //! All reads of a list must be prefixes of the longest one; its elements, by their writers, are the
-//! order of the versions. What a transaction read of its own appends, at the end of a list, says
-//! nothing about that order and is cut off first: until it commits, others may come between.
+//! order of the versions. A read that ends with the reader's own appends is a version too, as in
+//! Elle: an append that comes between later makes it one that never was. Dependencies on other
+//! transactions are drawn from the part before the own appends.
 //!
 //! ```text
 //! x: 1 2 3            T2 appended 2, T3 appended 3      T2 ─ww▶ T3
@@ -20,11 +21,14 @@ use crate::infer::Index;
 use crate::model::AnomalyKind;
 use crate::report::Findings;
 
-/// What a committed transaction saw of others in one list.
+/// A committed transaction's read of one list.
 #[derive(Clone, Copy, Debug)]
 struct Read<'h> {
     transaction: u32,
     op: u32,
+    /// All that it returned.
+    whole: &'h [i64],
+    /// The part that other transactions appended, without own appends at the end.
     seen: &'h [i64],
 }
 
@@ -67,12 +71,12 @@ pub(crate) fn infer(index: &mut Index<'_>, graph: &mut GraphBuilder, findings: &
 /// Returns the elements of the longest read of each list.
 pub(crate) fn orders<'h>(index: &Index<'h>) -> Vec<&'h [i64]> {
     let lists = collect(index, &mut Findings::default());
-    lists.iter().map(|list| longest(list).map_or(&[][..], |read| read.seen)).collect()
+    lists.iter().map(|list| longest(list).map_or(&[][..], |read| read.whole)).collect()
 }
 
 fn longest<'h>(list: &List<'h>) -> Option<Read<'h>> {
     // The first of the longest, so that the same history gives the same words.
-    list.reads.iter().rev().max_by_key(|read| read.seen.len()).copied()
+    list.reads.iter().rev().max_by_key(|read| read.whole.len()).copied()
 }
 
 /// Sorts what transactions did by list, and compares it with itself.
@@ -105,10 +109,10 @@ fn collect<'h>(index: &Index<'h>, findings: &mut Findings) -> Vec<List<'h>> {
                     }
                     local.own.push(*element);
                 }
-                Op::ReadList { list: read, .. } => {
-                    let seen = compare(index, (number, at), key, read, local, findings);
-                    if local.first_seen != Some(seen) {
-                        list.reads.push(Read { transaction: number, op: at, seen });
+                Op::ReadList { list: whole, .. } => {
+                    let seen = compare(index, (number, at), key, whole, local, findings);
+                    if local.first_seen != Some(seen) || seen.len() < whole.len() {
+                        list.reads.push(Read { transaction: number, op: at, whole, seen });
                     }
                     local.first_seen.get_or_insert(seen);
                 }
@@ -144,7 +148,6 @@ fn compare<'h>(
             writer_of(element).is_some_and(|write| write.transaction == reader && write.op < at)
         };
         let seen = read.iter().rposition(|&element| !is_own(element)).map_or(0, |last| last + 1);
-        report_duplicates(reader, name, &read[seen..], findings);
         &read[..seen]
     };
     if let Some(before) = local.first_seen.filter(|before| *before != seen) {
@@ -173,13 +176,13 @@ fn report_duplicates(reader: u32, name: &crate::Key, list: &[i64], findings: &mu
 fn find_order(index: &mut Index<'_>, key: u32, list: &mut List<'_>, findings: &mut Findings) {
     let Some(longest) = longest(list) else { return };
     let name = index.keys[key as usize];
-    (list.order, list.longest_reader) = (longest.seen, longest.transaction);
-    for &element in longest.seen {
+    (list.order, list.longest_reader) = (longest.whole, longest.transaction);
+    for &element in longest.whole {
         index.see(longest.transaction, key, element, findings);
     }
-    report_duplicates(longest.transaction, name, longest.seen, findings);
+    report_duplicates(longest.transaction, name, longest.whole, findings);
     for read in &list.reads {
-        if longest.seen.starts_with(read.seen) {
+        if longest.whole.starts_with(read.whole) {
             continue;
         }
         list.is_broken = true;
@@ -188,14 +191,14 @@ fn find_order(index: &mut Index<'_>, key: u32, list: &mut List<'_>, findings: &m
             vec![format!(
                 "T{a} read {name} as {}, T{b} as {}: neither continues the other, so whatever the \
                  order of the appends, one of them read what did not stay",
-                ShownList(read.seen),
-                ShownList(longest.seen)
+                ShownList(read.whole),
+                ShownList(longest.whole)
             )]
         });
-        for &element in read.seen {
+        for &element in read.whole {
             index.see(read.transaction, key, element, findings);
         }
-        report_duplicates(read.transaction, name, read.seen, findings);
+        report_duplicates(read.transaction, name, read.whole, findings);
     }
 }
 

@@ -123,6 +123,25 @@ impl<'h> Index<'h> {
         values.collect::<Vec<_>>().into_iter()
     }
 
+    /// Returns the transactions that happened and wrote the same object, for each object with two or
+    /// more of them; writes whose order is known are left out.
+    pub(crate) fn rivals(&self, is_ordered: impl Fn(u32, i64) -> bool) -> Vec<(u32, Vec<u32>)> {
+        let mut writers: Vec<Vec<u32>> = vec![Vec::new(); self.keys.len()];
+        let transactions = 0..id(self.history.transactions().len());
+        for number in transactions.filter(|&number| self.happened[number as usize]) {
+            for (_, key, op) in self.ops_of(number) {
+                let (Op::Append { element: value, .. } | Op::Write { value, .. }) = *op else {
+                    continue;
+                };
+                let writers = &mut writers[key as usize];
+                if writers.last() != Some(&number) && !is_ordered(key, value) {
+                    writers.push(number);
+                }
+            }
+        }
+        (0..).zip(writers).filter(|(_, writers)| writers.len() > 1).collect()
+    }
+
     pub(crate) fn outcome(&self, number: u32) -> Outcome {
         self.history.transactions()[number as usize].outcome
     }

@@ -91,7 +91,10 @@ pub(crate) fn infer(
     add_initial(index, &mut registers);
     let time_edge = if vouched_for_time { EdgeKind::Ww } else { EdgeKind::WwByTime };
     for key in 0..registers.accesses.len() {
-        add_by_time(index, id(key), &mut registers, time_edge, graph);
+        let returned = add_by_time(index, id(key), &mut registers, time_edge, graph);
+        if let Some(returned) = returned.filter(|_| vouched_for_time) {
+            report_return(index, id(key), returned, findings);
+        }
     }
     let anti_by_time = if vouched_for_time { EdgeKind::Rw } else { EdgeKind::RwByTime };
     for ((key, value), version) in &mut registers.versions {
@@ -224,14 +227,15 @@ fn add_initial(index: &Index<'_>, registers: &mut Registers) {
     }
 }
 
-/// Puts versions in the order of the time in which transactions had them.
+/// Puts versions in the order of the time in which transactions had them. Returns the first return
+/// to the initial state, which no edge can show: no transaction wrote that.
 fn add_by_time(
     index: &Index<'_>,
     key: u32,
     registers: &mut Registers,
     kind: EdgeKind,
     graph: &mut GraphBuilder,
-) {
+) -> Option<Return> {
     let accesses = std::mem::take(&mut registers.accesses[key as usize]);
     let span = |access: &Access| {
         let transaction = &index.history.transactions()[access.transaction as usize];
@@ -245,6 +249,7 @@ fn add_by_time(
     // each version once, by its last answer.
     let mut current: BTreeMap<u64, Current> = BTreeMap::new();
     let mut last_answer: HashMap<i64, u64> = HashMap::new();
+    let mut returned = None;
     for access in &accesses {
         let (invoked, _) = span(access);
         while let Some((completed, answer)) = answers.next_if(|(at, _)| *at < invoked) {
@@ -259,10 +264,15 @@ fn add_by_time(
                 if let Some(before) = last_answer.insert(value, completed) {
                     current.remove(&before);
                 }
-                current.insert(completed, Current { value, version, writer });
+                let transaction = answer.transaction;
+                current.insert(completed, Current { transaction, value, version, writer });
             }
         }
-        let Some(later) = access.found else { continue };
+        let Some(later) = access.found else {
+            let before = current.values().next_back();
+            returned = returned.or(before.map(|&before| (before, access.transaction)));
+            continue;
+        };
         let Some(to) = happened_writer(index, key, later) else { continue };
         let earlier = current.values().rev().filter(|before| before.value != later);
         for before in earlier.take(CURRENT_MAX) {
@@ -272,11 +282,29 @@ fn add_by_time(
             }
         }
     }
+    returned
 }
 
-/// A version that somebody had until lately.
+/// A version, and the transaction that found the initial state after it.
+type Return = (Current, u32);
+
+fn report_return(index: &Index<'_>, key: u32, (before, reader): Return, findings: &mut Findings) {
+    let Current { transaction: earlier, value, .. } = before;
+    findings.add(AnomalyKind::CyclicVersions, &[earlier, reader], || {
+        let name = index.keys[key as usize];
+        vec![format!(
+            "T{earlier} had {name} as {value} and was answered before T{reader} was invoked, which \
+             read nil: the version before all writes came after {value}, though {name} was \
+             promised to be linearizable"
+        )]
+    });
+}
+
+/// A version that a transaction had until lately.
 #[derive(Clone, Copy, Debug)]
 struct Current {
+    /// The last one that had it.
+    transaction: u32,
     value: i64,
     version: usize,
     writer: Option<u32>,

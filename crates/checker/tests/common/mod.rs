@@ -194,7 +194,8 @@ impl Oracle<'_> {
             })
     }
 
-    /// Its own writes a transaction may see or not; what it sees of others was committed.
+    /// Its own writes a transaction may see or not; what it sees of others was committed. A list
+    /// with own appends is a version: the newest one, and these.
     fn reads_committed(&self, number: usize, history: &[Vec<Vec<i64>>]) -> bool {
         let transaction = &self.transactions[number];
         if transaction.outcome != Outcome::Committed {
@@ -208,11 +209,16 @@ impl Oracle<'_> {
                     own.push((key, *value));
                 }
                 Op::ReadList { list, .. } => {
-                    let is_own = |value: &&i64| own.contains(&(key, **value));
-                    let of_own: Vec<i64> = list.iter().rev().take_while(is_own).copied().collect();
-                    let distinct: BTreeSet<i64> = of_own.iter().copied().collect();
-                    let others = list[..list.len() - of_own.len()].to_vec();
-                    if distinct.len() < of_own.len() || !history[key].contains(&others) {
+                    let mine = own.iter().filter(|(of, _)| *of == key).map(|(_, value)| *value);
+                    let mine: Vec<i64> = mine.collect();
+                    let newest = history[key].last().unwrap();
+                    let is_version = match list.last().filter(|last| mine.contains(last)) {
+                        Some(_) => list
+                            .strip_prefix(&newest[..])
+                            .is_some_and(|rest| mine.starts_with(rest)),
+                        None => history[key].contains(list),
+                    };
+                    if !is_version {
                         return false;
                     }
                 }
