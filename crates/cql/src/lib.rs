@@ -51,6 +51,7 @@ pub mod describe;
 mod display;
 mod error;
 mod exec;
+mod json;
 mod keyword;
 mod lexer;
 mod parser;
@@ -64,6 +65,9 @@ pub use exec::{
     BatchItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Values,
 };
 pub use keyword::is_reserved;
-pub use parser::{Limits, MARKERS_MAX, Marker, NESTING_MAX, Parsed, STATEMENT_BYTES_MAX, parse};
+pub use parser::{
+    IN_VALUES_MAX, Limits, MARKERS_MAX, Marker, NESTING_MAX, NUMBER_DIGITS_MAX, Parsed,
+    STATEMENT_BYTES_MAX, TERMS_MAX, parse,
+};
 pub use position::{Location, Position};
 pub use split::{Piece, PieceEnd, split};

@@ -5,7 +5,7 @@
 use carnet::base::limits::{CLUSTERING_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use carnet::{Bytes, Db, TransactionLimits, Uuid, block_on};
 use carnet_cql::system::NodeInfo;
-use carnet_cql::{Bound, CqlErrorKind, Executor, Parameters, Session, Values};
+use carnet_cql::{BatchItem, Bound, CqlErrorKind, Executor, Parameters, Session, Values, ast};
 
 struct Client {
     executor: Executor,
@@ -74,4 +74,98 @@ fn cells_of_a_statement() {
     };
     batch(20).unwrap();
     refused(batch(21), &["21 cells", "at most 20"]);
+}
+
+/// Lists the first numbers.
+fn numbers(count: usize) -> String {
+    (0..count).map(|number| number.to_string()).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn product_of_in_lists() {
+    let client = Client::new(TransactionLimits::default());
+    client
+        .run("CREATE TABLE u (a int, b int, c int, d int, PRIMARY KEY ((a, b), c, d))", &[])
+        .unwrap();
+    let select = |a: usize, b: usize, c: usize| {
+        let (a, b, c) = (numbers(a), numbers(b), numbers(c));
+        let select = format!("SELECT d FROM u WHERE a IN ({a}) AND b IN ({b}) AND c IN ({c})");
+        client.run(&select, &[])
+    };
+    select(20, 20, 25).unwrap();
+    refused(select(20, 20, 26), &["20 × 20 × 26 keys", "at most 10000"]);
+    refused(select(10_000, 10_000, 10_000), &["10000 × 10000 × 10000 keys"]);
+    let delete = format!("DELETE FROM u WHERE a = 1 AND b IN ({0}) AND c IN ({0})", numbers(101));
+    refused(client.run(&delete, &[]), &["101 × 101 keys"]);
+}
+
+#[test]
+fn keys_of_a_batch() {
+    let client = Client::new(TransactionLimits::default());
+    client.run("CREATE TABLE u (k int PRIMARY KEY, v int)", &[]).unwrap();
+    let text = format!("DELETE FROM u WHERE k IN ({})", numbers(10_000));
+    let session = &client.session;
+    let prepared = block_on(client.executor.prepare(session, &text, None)).unwrap();
+    let item = || BatchItem::Prepared { prepared: prepared.clone(), values: Values::default() };
+    let batch = |count: usize| {
+        let items = (0..count).map(|_| item()).collect();
+        let parameters = Parameters::default();
+        let kind = ast::BatchKind::Unlogged;
+        let result = block_on(client.executor.batch(session, kind, items, &parameters));
+        result.map(drop).map_err(|error| error.to_string())
+    };
+    batch(2).unwrap();
+    refused(batch(11), &["more than 100000 keys together"]);
+}
+
+#[test]
+fn terms_of_a_statement_and_of_a_batch() {
+    let client = Client::new(TransactionLimits::default());
+    client.run("CREATE TABLE u (k int PRIMARY KEY, v int)", &[]).unwrap();
+    let sum = |count: usize| format!("UPDATE u SET v = {} WHERE k = 1", vec!["0"; count].join("+"));
+    client.run(&sum(90_000), &[]).unwrap();
+    refused(client.run(&sum(100_001), &[]), &["more than 100000 terms"]);
+    let batch = |counts: [usize; 2]| {
+        let text = |count: usize| BatchItem::Text { text: sum(count), values: Values::default() };
+        let items = counts.map(text).into();
+        let parameters = Parameters::default();
+        let kind = ast::BatchKind::Unlogged;
+        let result = block_on(client.executor.batch(&client.session, kind, items, &parameters));
+        result.map(drop).map_err(|error| error.to_string())
+    };
+    batch([40_000, 40_000]).unwrap();
+    refused(batch([60_000, 60_000]), &["more than 100000 terms together"]);
+}
+
+#[test]
+fn values_of_a_list() {
+    let client = Client::new(TransactionLimits::default());
+    client.run("CREATE TABLE u (k int PRIMARY KEY, v int)", &[]).unwrap();
+    let select = |count: usize| format!("SELECT v FROM u WHERE k IN ({})", numbers(count));
+    client.run(&select(10_000), &[]).unwrap();
+    // The parser stops at the value: the mistake behind it is never seen.
+    let text = select(10_001).replace(')', " oops");
+    refused(client.run(&text, &[]), &["more than 10000 values"]);
+    let marker = "SELECT v FROM u WHERE k IN ?";
+    let list = [&10_001_i32.to_be_bytes()[..], &[0, 0, 0, 4, 0, 0, 0, 1].repeat(10_001)].concat();
+    let values = Values::Positional(vec![Bound::Bytes(list.into())]);
+    let parameters = Parameters { values, ..Parameters::default() };
+    let result = block_on(client.executor.query(&client.session, marker, &parameters));
+    refused(result.map(drop).map_err(|error| error.to_string()), &["10001 values", "10000"]);
+}
+
+#[test]
+fn digits_of_a_number() {
+    let client = Client::new(TransactionLimits::default());
+    client.run("CREATE TABLE u (k int PRIMARY KEY, v varint, d decimal)", &[]).unwrap();
+    let insert = |digits: usize, rest: &str| {
+        let number = "7".repeat(digits) + rest;
+        client.run(&format!("INSERT INTO u (k, v, d) VALUES (1, 1, {number})"), &[])
+    };
+    insert(10_000, "").unwrap();
+    insert(9_998, ".5").unwrap();
+    refused(insert(10_001, ""), &["10001 digits", "10000"]);
+    refused(insert(10_000, ".5"), &["10002 digits"]);
+    let negative = format!("INSERT INTO u (k, v) VALUES (1, -{})", "7".repeat(1_000_000));
+    refused(client.run(&negative, &[]), &["1000000 digits"]);
 }

@@ -342,6 +342,42 @@ fn pages_of_any_size_add_up() {
 }
 
 #[test]
+fn merged_partitions_are_not_paged() {
+    let client = Client::new(&[TABLE]);
+    for k in 0..4 {
+        client.run(&format!("INSERT INTO t (k, c) VALUES ({k}, {})", 9 - k));
+    }
+    let page = |query: &str, page_rows: usize| {
+        let parameters = Parameters { page_rows: Some(page_rows), ..Parameters::default() };
+        client.query(query, &parameters)
+    };
+    let query = "SELECT k FROM t WHERE k IN (0, 1, 2, 3) ORDER BY c";
+    let error = page(query, 100).unwrap_err();
+    assert_eq!(error.kind(), &CqlErrorKind::Invalid);
+    assert!(error.message().starts_with("Cannot page queries with both ORDER BY and a IN"));
+    // A LIMIT of one page at most needs no pages.
+    let limited = format!("{query} LIMIT 3");
+    assert!(page(&limited, 2).is_err());
+    let found = rows(page(&limited, 3).unwrap());
+    assert_eq!((ints(&found, 0), found.paging_state), (vec![3, 2, 1], None));
+    let one = page("SELECT k FROM t WHERE k IN (2, 2) ORDER BY c", 1).unwrap();
+    assert_eq!(ints(&rows(one), 0), [2]);
+}
+
+#[test]
+fn paging_state_of_other_partitions_is_refused() {
+    let client = Client::new(&[TABLE]);
+    for k in 0..4 {
+        client.run(&format!("INSERT INTO t (k, c) VALUES ({k}, 1)"));
+    }
+    let first = Parameters { page_rows: Some(1), ..Parameters::default() };
+    let state = rows(client.query("SELECT k FROM t WHERE k IN (0, 1)", &first).unwrap());
+    let next = Parameters { paging_state: state.paging_state, ..first };
+    let error = client.query("SELECT k FROM t WHERE k IN (2, 3)", &next).unwrap_err();
+    assert!(error.message().contains("other partitions"), "{error}");
+}
+
+#[test]
 fn a_mangled_paging_state_is_refused() {
     let client = Client::new(&[TABLE]);
     for c in 0..3 {

@@ -5,6 +5,7 @@ use carnet::{DataType, Value};
 use super::operand::{Environment, Operand};
 use crate::ast::FunctionCall;
 use crate::exec::{CqlError, Uuids};
+use crate::json;
 
 /// A function of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub(crate) enum Function {
     ToDate,
     /// Milliseconds, of a timeuuid, a timestamp or a date.
     ToUnixTimestamp,
+    /// The JSON of any value.
+    ToJson,
 }
 
 const DAY_MILLIS: i64 = 86_400_000;
@@ -44,6 +47,7 @@ impl Function {
             "totimestamp" | "to_timestamp" | "dateof" => Self::ToTimestamp,
             "todate" | "to_date" => Self::ToDate,
             "tounixtimestamp" | "to_unix_timestamp" | "unixtimestampof" => Self::ToUnixTimestamp,
+            "tojson" | "to_json" => Self::ToJson,
             _ => return Err(CqlError::unsupported(format!("function {name}"))),
         })
     }
@@ -61,6 +65,7 @@ impl Function {
             Self::CurrentDate | Self::ToDate => DataType::Date,
             Self::CurrentTime => DataType::Time,
             Self::ToUnixTimestamp => DataType::Bigint,
+            Self::ToJson => DataType::Text,
         }
     }
 
@@ -73,12 +78,15 @@ impl Function {
     }
 
     pub(crate) fn check(self, arguments: &[Operand]) -> Result<(), CqlError> {
-        let wanted = usize::from(self.argument_type().is_some());
+        let wanted = usize::from(self == Self::ToJson || self.argument_type().is_some());
         if arguments.len() != wanted {
             return Err(CqlError::invalid(format!(
                 "{self:?} takes {wanted} arguments, not {}",
                 arguments.len()
             )));
+        }
+        if self == Self::ToJson {
+            return Ok(());
         }
         let accepted = arguments.iter().all(|argument| {
             matches!(argument.data_type, DataType::Timeuuid | DataType::Timestamp | DataType::Date)
@@ -101,6 +109,10 @@ impl Function {
             Self::CurrentTimestamp => Value::Timestamp(now),
             Self::CurrentDate => date(now)?,
             Self::CurrentTime => Value::Time(now.rem_euclid(DAY_MILLIS) * 1_000_000),
+            Self::ToJson => Value::Text(match arguments {
+                [Some(argument)] => json::of_value(argument)?,
+                _ => "null".to_owned(),
+            }),
             Self::ToTimestamp | Self::ToDate | Self::ToUnixTimestamp => {
                 let Some(Some(argument)) = arguments.first() else { return Ok(None) };
                 let millis = millis_of(argument)?;

@@ -6,6 +6,7 @@ use super::operand::{Environment, Operand};
 use crate::ast::InValues;
 use crate::compile::Compiler;
 use crate::exec::{Bound, CqlError};
+use crate::parser::IN_VALUES_MAX;
 use crate::result::ResultType;
 
 /// The values behind `IN`.
@@ -16,6 +17,16 @@ pub(crate) enum List {
 }
 
 impl List {
+    /// Returns the only value of a list that has one, which is as good as `=`; else the list.
+    pub(super) fn into_only(self) -> Result<Operand, Self> {
+        match self {
+            Self::Each(mut operands) if operands.len() == 1 => {
+                operands.pop().ok_or(Self::Each(operands))
+            }
+            list => Err(list),
+        }
+    }
+
     /// Evaluates to the values; none is null.
     pub(crate) fn values(&self, environment: &Environment<'_>) -> Result<Vec<Value>, CqlError> {
         match self {
@@ -71,6 +82,11 @@ fn decode(bytes: &[u8], data_type: DataType, what: &str) -> Result<Vec<Value>, C
     let number =
         |bytes: &[u8]| i32::from_be_bytes(bytes.try_into().expect("four bytes were taken"));
     let count = usize::try_from(number(take(4)?)).map_err(|_| wrong("the list has no length"))?;
+    if count > IN_VALUES_MAX {
+        return Err(wrong(&format!(
+            "the list behind IN has {count} values, more than the {IN_VALUES_MAX} that are allowed"
+        )));
+    }
     let mut values = Vec::new();
     for _ in 0..count {
         let length =

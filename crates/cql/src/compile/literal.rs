@@ -5,6 +5,7 @@ use carnet::{DataType, Value};
 
 use crate::ast::Literal;
 use crate::exec::CqlError;
+use crate::lexer::shorten;
 
 /// Serializes a constant as a type; `None` is null.
 pub(crate) fn serialize(
@@ -16,7 +17,10 @@ pub(crate) fn serialize(
         Literal::Null => return Ok(None),
         Literal::Boolean(value) if data_type == DataType::Boolean => Value::Boolean(*value),
         Literal::Integer(digits) => integer(digits, data_type).ok_or_else(|| {
-            CqlError::invalid(format!("{what}: {digits} is not a value of type {data_type}"))
+            CqlError::invalid(format!(
+                "{what}: {} is not a value of type {data_type}",
+                shorten(digits)
+            ))
         })?,
         Literal::Float(text) if is_fractional(data_type) => parse(data_type, text, what)?,
         Literal::String(text) if takes_strings(data_type) => parse(data_type, text, what)?,
@@ -29,7 +33,7 @@ pub(crate) fn serialize(
         other => {
             return Err(CqlError::invalid(format!(
                 "{what}: {} is not a value of type {data_type}",
-                crate::ast::Term::Literal(other.clone())
+                shorten(&other.to_string())
             )));
         }
     };

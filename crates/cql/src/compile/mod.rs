@@ -5,12 +5,15 @@
 //! a prepared statement and used until one of its tables changes.
 
 mod function;
+mod keys;
 mod list;
 mod literal;
 mod number;
 mod operand;
+mod order;
 mod relation;
 mod select;
+mod spans;
 mod system;
 mod transaction;
 mod r#where;
@@ -25,8 +28,10 @@ use crate::result::{ColumnSpec, ResultType};
 
 pub(crate) use number::{calculate, compare};
 pub(crate) use operand::{Environment, Evaluated, required};
+pub(crate) use order::RowOrder;
 pub(crate) use relation::Filter;
 pub(crate) use select::{Aggregate, Output, SelectPlan, limit_value, star_order};
+pub(crate) use system::SystemOutput;
 pub(crate) use transaction::{ResultPlan, Tables, TransactionPlan, table_key};
 pub(crate) use write::{Change, GuardPlan, WritePlan, WriteTarget, refuse_batch_using};
 

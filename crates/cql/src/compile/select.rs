@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use carnet::base::key::Order;
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{DataType, Value};
 
 use super::number;
 use super::operand::Operand;
+use super::order::{RowOrder, order};
 use super::relation::find;
 use super::r#where::{LIMIT_TYPE, Where};
-use crate::ast::{Arguments, FunctionCall, Ordering, Select, SelectItem, Selection, Term};
+use crate::ast::{Arguments, FunctionCall, Select, SelectItem, Selection, Term};
 use crate::compile::Compiler;
 use crate::exec::CqlError;
 use crate::result::ColumnSpec;
@@ -24,7 +24,7 @@ pub(crate) struct SelectPlan {
     pub(crate) outputs: Vec<Output>,
     /// One row is returned, made of all that are read.
     pub(crate) aggregates: bool,
-    pub(crate) reverse: bool,
+    pub(crate) order: RowOrder,
     /// One row of each partition, of its key and static columns.
     pub(crate) distinct: bool,
     pub(crate) limit: Option<Operand>,
@@ -75,7 +75,7 @@ impl<'a> Compiler<'a> {
             Selection::Items(items) => self.within_row(|compiler| compiler.items(items, table))?,
         };
         let filter = self.filter(table, &select.filter)?;
-        let reverse = order(table, &select.order_by, &filter)?;
+        let order = order(table, &select.order_by, &filter)?;
         if filter.needs_filtering() && !select.allow_filtering {
             return Err(CqlError::invalid(
                 "Cannot execute this query as it might involve data filtering and thus may have \
@@ -108,7 +108,7 @@ impl<'a> Compiler<'a> {
             columns,
             outputs,
             aggregates,
-            reverse,
+            order,
             distinct: select.distinct,
         })
     }
@@ -327,39 +327,6 @@ fn check_distinct(table: &TableSchema, outputs: &[Output], filter: &Where) -> Re
         ));
     }
     Ok(())
-}
-
-/// Tells whether the rows are read backwards.
-fn order(table: &TableSchema, order_by: &[Ordering], filter: &Where) -> Result<bool, CqlError> {
-    if order_by.is_empty() {
-        return Ok(false);
-    }
-    if !filter.names_partitions() {
-        return Err(CqlError::invalid(
-            "ORDER BY needs the partition key: rows have an order within a partition only",
-        ));
-    }
-    if !filter.names_one_partition() {
-        return Err(CqlError::unsupported("ORDER BY with IN on the partition key"));
-    }
-    let mut backwards = Vec::new();
-    let mut clustering = table.clustering_key();
-    for asked in order_by {
-        let Some(column) = clustering.next().filter(|column| column.name == asked.column.text)
-        else {
-            return Err(CqlError::invalid(format!(
-                "ORDER BY {}: the order is that of the clustering columns, from the first on",
-                asked.column.text
-            )));
-        };
-        backwards.push((column.kind == ColumnKind::Clustering(Order::Desc)) != asked.descending);
-    }
-    if backwards.windows(2).any(|pair| pair[0] != pair[1]) {
-        return Err(CqlError::invalid(
-            "ORDER BY: either all columns in the table's order, or all in the opposite one",
-        ));
-    }
-    Ok(backwards.first() == Some(&true))
 }
 
 /// Evaluates a limit.

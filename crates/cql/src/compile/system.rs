@@ -2,10 +2,11 @@
 
 use carnet::DataType;
 
+use super::function::Function;
 use super::list::List;
 use super::operand::Operand;
 use super::r#where::LIMIT_TYPE;
-use crate::ast::{Arguments, CompareOp, Relation, Select, Selection, Term};
+use crate::ast::{Arguments, CompareOp, FunctionCall, Relation, Select, Selection, Term};
 use crate::compile::Compiler;
 use crate::exec::CqlError;
 use crate::result::{ColumnSpec, ResultType};
@@ -14,11 +15,19 @@ use crate::system::SystemTable;
 /// A compiled `SELECT` on a system table.
 pub(crate) struct SystemPlan {
     pub(crate) columns: Vec<ColumnSpec>,
-    /// Columns by their places; `None` where rows are counted.
-    pub(crate) outputs: Option<Vec<usize>>,
+    /// `None` where rows are counted.
+    pub(crate) outputs: Option<Vec<SystemOutput>>,
     /// Each column, by its place, is one of the values.
     pub(crate) filters: Vec<(usize, List)>,
     pub(crate) limit: Option<Operand>,
+}
+
+/// One column of the result, by its place in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SystemOutput {
+    Column(usize),
+    /// The column's JSON.
+    Json(usize),
 }
 
 impl Compiler<'_> {
@@ -35,7 +44,9 @@ impl Compiler<'_> {
             return Err(CqlError::invalid("AS OF on a system table: it has no past"));
         }
         let (columns, outputs) = match &select.selection {
-            Selection::All => (table.specs(), Some((0..table.columns.len()).collect())),
+            Selection::All => {
+                (table.specs(), Some((0..table.columns.len()).map(SystemOutput::Column).collect()))
+            }
             Selection::Items(items) => {
                 let mut columns = Vec::new();
                 let mut outputs = Vec::new();
@@ -43,7 +54,7 @@ impl Compiler<'_> {
                     let mut column = match &item.term {
                         Term::Reference(reference) if reference.field.is_none() => {
                             let (position, column) = find(table, reference.name.as_str())?;
-                            outputs.push(position);
+                            outputs.push(SystemOutput::Column(position));
                             table.spec(column)
                         }
                         Term::Call(call)
@@ -52,6 +63,11 @@ impl Compiler<'_> {
                                 && items.len() == 1 =>
                         {
                             count_column(table)
+                        }
+                        Term::Call(call) if Function::find(call).ok() == Some(Function::ToJson) => {
+                            let (position, column) = json_column(call, table)?;
+                            outputs.push(SystemOutput::Json(position));
+                            column
                         }
                         other => {
                             return Err(CqlError::unsupported(format!(
@@ -111,6 +127,19 @@ fn find<'t>(
     table.column(name).ok_or_else(|| {
         CqlError::invalid(format!("table {}.{} has no column {name}", table.keyspace, table.name))
     })
+}
+
+/// Returns the column that `toJson` is called with, and what the result's column is.
+fn json_column(call: &FunctionCall, table: &SystemTable) -> Result<(usize, ColumnSpec), CqlError> {
+    let Arguments::Terms(terms) = &call.arguments else {
+        return Err(CqlError::invalid("* is an argument of count only"));
+    };
+    let [Term::Reference(reference)] = terms.as_slice() else {
+        return Err(CqlError::unsupported("toJson of anything but a column of a system table"));
+    };
+    let (position, column) = find(table, reference.name.as_str())?;
+    let name = format!("system.{}({})", call.function.name.as_str(), column.name);
+    Ok((position, ColumnSpec { name, result_type: DataType::Text.into(), ..table.spec(column) }))
 }
 
 fn count_column(table: &SystemTable) -> ColumnSpec {

@@ -16,17 +16,16 @@ use std::ops::Bound;
 use carnet::base::key::{self, Order};
 use carnet::base::{Bytes, Token, partition};
 use carnet::catalog::{ColumnKind, TableSchema};
-use carnet::{DataType, PartitionKey, Value};
+use carnet::{DataType, Value};
 
+use super::keys::{self, Choices, check_product, product};
 use super::list::List;
 use super::operand::{Environment, Operand, required};
 use super::relation::{Filter, Resolved, TokenOperand};
+use super::spans::spans;
 use crate::ast::{CompareOp, Relation};
 use crate::compile::Compiler;
 use crate::exec::{Access, Clustering, CqlError, Partitions};
-
-/// No statement reads more partitions or spans than this.
-const TARGETS_MAX: usize = 10_000;
 
 /// A compiled `WHERE`.
 #[derive(Clone, Debug)]
@@ -129,7 +128,10 @@ fn take_each(resolved: &mut Vec<Resolved>, position: usize) -> Option<Each> {
     })?;
     match resolved.remove(found) {
         Resolved::Compare(_, _, operand) => Some(Each::One(operand)),
-        Resolved::In(_, list) => Some(Each::List(list)),
+        Resolved::In(_, list) => Some(match list.into_only() {
+            Ok(operand) => Each::One(operand),
+            Err(list) => Each::List(list),
+        }),
         _ => None,
     }
 }
@@ -264,6 +266,28 @@ impl Where {
         self.names_one_partition() && self.names_rows() && self.clustering.iter().all(one)
     }
 
+    /// Returns `true` if a clustering column, given by its place among them, has one value in all
+    /// rows of a partition.
+    pub(super) fn fixes(&self, table: &TableSchema, place: usize) -> bool {
+        let mut next = 0;
+        for step in &self.clustering {
+            let (count, is_fixed) = match step {
+                Step::Each(each) => (1, matches!(each, Each::One(_))),
+                Step::Tuples(count, tuples) => (*count, tuples.len() == 1),
+                Step::Slice { .. } => break,
+            };
+            next += count;
+            if place < next {
+                return is_fixed;
+            }
+        }
+        let clustering = positions(table, |kind| matches!(kind, ColumnKind::Clustering(_)));
+        let position = clustering.get(place);
+        self.filters.iter().any(|filter| {
+            matches!(&filter.0, Resolved::Compare(at, CompareOp::Equal, _) if Some(at) == position)
+        })
+    }
+
     /// Tells whether any clustering column leads to rows.
     pub(crate) fn restricts_clustering(&self) -> bool {
         !self.clustering.is_empty()
@@ -276,76 +300,77 @@ impl Where {
         reverse: bool,
         environment: &Environment<'_>,
     ) -> Result<Access, CqlError> {
+        let (partitions, clustering) = self.targets(environment)?;
         Ok(Access {
             table: table.id,
-            partitions: self.partitions(environment)?,
-            clustering: self.clustering(environment)?,
+            partitions,
+            clustering,
             reverse,
             has_clustering: !self.orders.is_empty(),
             has_statics: table.statics().next().is_some(),
         })
     }
 
-    /// Evaluates to the partitions that are given.
-    pub(crate) fn partitions(&self, environment: &Environment<'_>) -> Result<Partitions, CqlError> {
-        match &self.partitions {
-            PartitionPlan::Keys(each) => {
-                let mut keys = vec![Vec::new()];
-                for each in each {
-                    keys = product(keys, &each.values(environment)?)?;
-                }
+    /// Evaluates to the partitions that are given, and to the rows within each.
+    pub(crate) fn targets(
+        &self,
+        environment: &Environment<'_>,
+    ) -> Result<(Partitions, Clustering), CqlError> {
+        let partition_lists = self.partition_lists(environment)?;
+        let clustering_lists = self.clustering_lists(environment)?;
+        check_product(partition_lists.iter().chain(&clustering_lists))?;
+        let partitions = match &self.partitions {
+            PartitionPlan::Keys(_) => {
+                let keys = product(&partition_lists);
                 let keys = keys.iter().map(|values| partition::encode(values));
-                let mut keys: Vec<PartitionKey> = keys.collect::<Result<_, _>>()?;
-                keys.sort_unstable();
-                keys.dedup();
-                Ok(Partitions::Keys(keys))
+                Partitions::Keys(keys.collect::<Result<_, _>>()?)
             }
-            PartitionPlan::Tokens(bounds) => {
-                let (mut lower, mut upper) = (Bound::Unbounded, Bound::Unbounded);
-                for (op, operand) in bounds {
-                    let token = operand.token(environment)?;
-                    match op {
-                        CompareOp::Greater => lower = later(lower, Bound::Excluded(token)),
-                        CompareOp::GreaterOrEqual => lower = later(lower, Bound::Included(token)),
-                        // The smallest token as an upper bound means the end of the ring.
-                        CompareOp::Less | CompareOp::LessOrEqual if token == Token::MIN => {}
-                        CompareOp::Less => upper = earlier(upper, Bound::Excluded(token)),
-                        CompareOp::LessOrEqual => upper = earlier(upper, Bound::Included(token)),
-                        CompareOp::Equal | CompareOp::NotEqual => {
-                            lower = later(lower, Bound::Included(token));
-                            upper = earlier(upper, Bound::Included(token));
-                        }
-                    }
-                }
-                Ok(Partitions::Tokens(lower, upper))
+            PartitionPlan::Tokens(bounds) => tokens(bounds, environment)?,
+        };
+        Ok((partitions, self.clustering(&clustering_lists, environment)?))
+    }
+
+    /// Evaluates to the values of each column of the partition key, in the order of their type.
+    fn partition_lists(&self, environment: &Environment<'_>) -> Result<Vec<Choices>, CqlError> {
+        let PartitionPlan::Keys(columns) = &self.partitions else { return Ok(Vec::new()) };
+        let list = |each: &Each| -> Result<Choices, CqlError> {
+            let mut values = each.values(environment)?;
+            keys::sort(&mut values);
+            Ok(values.into_iter().map(|value| vec![value]).collect())
+        };
+        columns.iter().map(list).collect()
+    }
+
+    /// Evaluates to the values of the clustering columns that are given by `=` or `IN`.
+    fn clustering_lists(&self, environment: &Environment<'_>) -> Result<Vec<Choices>, CqlError> {
+        let list = |step: &Step| match step {
+            Step::Each(each) => each
+                .values(environment)
+                .map(|values| values.into_iter().map(|value| vec![value]).collect())
+                .map(Some),
+            Step::Tuples(_, tuples) => {
+                let tuples = tuples.iter().map(|tuple| required(tuple, environment));
+                tuples.collect::<Result<Choices, _>>().map(Some)
             }
-        }
+            Step::Slice { .. } => Ok(None),
+        };
+        self.clustering.iter().map(list).filter_map(Result::transpose).collect()
     }
 
     /// Evaluates to the rows within each partition.
-    pub(crate) fn clustering(&self, environment: &Environment<'_>) -> Result<Clustering, CqlError> {
-        let mut prefixes = vec![Vec::new()];
-        for step in &self.clustering {
-            match step {
-                Step::Each(each) => prefixes = product(prefixes, &each.values(environment)?)?,
-                Step::Tuples(_, tuples) => {
-                    let tuples = tuples
-                        .iter()
-                        .map(|tuple| required(tuple, environment))
-                        .collect::<Result<Vec<_>, _>>()?;
-                    prefixes = join(&prefixes, &tuples)?;
-                }
-                Step::Slice { lower, upper } => {
-                    let lower = bound(lower.as_ref(), environment)?;
-                    let upper = bound(upper.as_ref(), environment)?;
-                    return self.spans(&prefixes, lower.as_ref(), upper.as_ref());
-                }
-            }
+    fn clustering(
+        &self,
+        lists: &[Choices],
+        environment: &Environment<'_>,
+    ) -> Result<Clustering, CqlError> {
+        if let Some(Step::Slice { lower, upper }) = self.clustering.last() {
+            let lower = bound(lower.as_ref(), environment)?;
+            let upper = bound(upper.as_ref(), environment)?;
+            return self.spans(&product(lists), lower.as_ref(), upper.as_ref());
         }
-        if self.names_partitions()
-            && prefixes.first().is_none_or(|one| one.len() == self.orders.len())
-        {
-            let cells = prefixes.iter().map(|values| key::encode(values, &self.orders));
+        if self.names_rows() {
+            let keys = product(lists);
+            let cells = keys.iter().map(|values| key::encode(values, &self.orders));
             let mut cells: Vec<Bytes> = cells.collect::<Result<_, _>>()?;
             cells.sort_unstable();
             cells.dedup();
@@ -354,7 +379,7 @@ impl Where {
         if self.clustering.is_empty() {
             return Ok(Clustering::All);
         }
-        self.spans(&prefixes, Bound::Unbounded, Bound::Unbounded)
+        self.spans(&product(lists), Bound::Unbounded, Bound::Unbounded)
     }
 
     fn spans(
@@ -364,8 +389,8 @@ impl Where {
         upper: Bound<&Vec<Value>>,
     ) -> Result<Clustering, CqlError> {
         let (lower, upper) = (lower.map(Vec::as_slice), upper.map(Vec::as_slice));
-        let spans = prefixes.iter().map(|prefix| key::slice(&self.orders, prefix, lower, upper));
-        let mut spans: Vec<key::ByteBounds> = spans.collect::<Result<_, _>>()?;
+        let within = prefixes.iter().map(|prefix| spans(&self.orders, prefix, lower, upper));
+        let mut spans = within.collect::<Result<Vec<_>, _>>()?.concat();
         let first = |bounds: &key::ByteBounds| match &bounds.0 {
             Bound::Included(bytes) | Bound::Excluded(bytes) => bytes.clone(),
             Bound::Unbounded => Bytes::new(),
@@ -412,30 +437,28 @@ fn bound(
     })
 }
 
-fn product(prefixes: Vec<Vec<Value>>, values: &[Value]) -> Result<Vec<Vec<Value>>, CqlError> {
-    if let [value] = values {
-        let mut prefixes = prefixes;
-        for prefix in &mut prefixes {
-            prefix.push(value.clone());
+/// Evaluates to the partitions between tokens.
+fn tokens(
+    bounds: &[(CompareOp, TokenOperand)],
+    environment: &Environment<'_>,
+) -> Result<Partitions, CqlError> {
+    let (mut lower, mut upper) = (Bound::Unbounded, Bound::Unbounded);
+    for (op, operand) in bounds {
+        let token = operand.token(environment)?;
+        match op {
+            CompareOp::Greater => lower = later(lower, Bound::Excluded(token)),
+            CompareOp::GreaterOrEqual => lower = later(lower, Bound::Included(token)),
+            // The smallest token as an upper bound means the end of the ring.
+            CompareOp::Less | CompareOp::LessOrEqual if token == Token::MIN => {}
+            CompareOp::Less => upper = earlier(upper, Bound::Excluded(token)),
+            CompareOp::LessOrEqual => upper = earlier(upper, Bound::Included(token)),
+            CompareOp::Equal | CompareOp::NotEqual => {
+                lower = later(lower, Bound::Included(token));
+                upper = earlier(upper, Bound::Included(token));
+            }
         }
-        return Ok(prefixes);
     }
-    let tails: Vec<Vec<Value>> = values.iter().map(|value| vec![value.clone()]).collect();
-    join(&prefixes, &tails)
-}
-
-fn join(prefixes: &[Vec<Value>], tails: &[Vec<Value>]) -> Result<Vec<Vec<Value>>, CqlError> {
-    if prefixes.len().saturating_mul(tails.len()) > TARGETS_MAX {
-        return Err(CqlError::invalid(format!(
-            "the lists behind IN name {} × {} keys; at most {TARGETS_MAX} fit in one statement",
-            prefixes.len(),
-            tails.len()
-        )));
-    }
-    let joined = prefixes
-        .iter()
-        .flat_map(|prefix| tails.iter().map(|tail| [prefix.as_slice(), tail].concat()));
-    Ok(joined.collect())
+    Ok(Partitions::Tokens(lower, upper))
 }
 
 fn later(a: Bound<Token>, b: Bound<Token>) -> Bound<Token> {

@@ -259,20 +259,43 @@ fn add_column(
     Ok(schema.add_column(&column.name.text, data_type, kind)?)
 }
 
+/// Returns the order of each clustering column. `CLUSTERING ORDER BY` names the first ones; the
+/// others ascend.
 fn clustering_orders(create: &CreateTable) -> Result<Vec<Order>, CqlError> {
     let key = &create.key.clustering;
-    let given = &create.clustering_order;
-    if given.is_empty() {
-        return Ok(vec![Order::Asc; key.len()]);
+    let mut orders = vec![Order::Asc; key.len()];
+    for (place, ordering) in create.clustering_order.iter().enumerate() {
+        let given = &ordering.column.text;
+        if !key.iter().any(|name| name.text == *given) {
+            return Err(CqlError::invalid(format!(
+                "Only clustering key columns can be defined in CLUSTERING ORDER directive: \
+                 {given} is not a clustering column"
+            )));
+        }
+        match key.get(place) {
+            Some(expected) if expected.text == *given => {}
+            Some(expected) => return Err(misplaced_order(create, &expected.text, given)),
+            None => {
+                return Err(CqlError::invalid(format!(
+                    "CLUSTERING ORDER BY names column {given} twice"
+                )));
+            }
+        }
+        if ordering.descending {
+            orders[place] = Order::Desc;
+        }
     }
-    let names = given.iter().map(|ordering| &ordering.column.text);
-    if !names.eq(key.iter().map(|name| &name.text)) {
-        return Err(CqlError::invalid(
-            "CLUSTERING ORDER BY names each clustering column, in the order of the primary key",
+    Ok(orders)
+}
+
+fn misplaced_order(create: &CreateTable, expected: &str, given: &str) -> CqlError {
+    if create.clustering_order.iter().any(|ordering| ordering.column.text == expected) {
+        return CqlError::invalid(format!(
+            "The order of columns in the CLUSTERING ORDER directive must match that of the \
+             clustering columns ({expected} must appear before {given})"
         ));
     }
-    let order = |descending| if descending { Order::Desc } else { Order::Asc };
-    Ok(given.iter().map(|ordering| order(ordering.descending)).collect())
+    CqlError::invalid(format!("Missing CLUSTERING ORDER for column {expected}"))
 }
 
 fn set_table_options(schema: &mut TableSchema, options: &Options) -> Result<(), CqlError> {

@@ -18,6 +18,7 @@ mod condition;
 mod ddl;
 mod describe;
 mod error;
+mod merge;
 mod paging;
 mod parameters;
 mod prepared;
@@ -43,6 +44,7 @@ pub(crate) use uuids::Uuids;
 
 use crate::ast::{BatchKind, Select, Statement, TableName, Write};
 use crate::compile::{Compiler, Environment, SelectPlan, Tables, TransactionPlan, WritePlan};
+use crate::parser::TERMS_MAX;
 use crate::result::{ColumnSpec, Response};
 use crate::system::{NodeInfo, Peer};
 use paging::PagingState;
@@ -201,11 +203,15 @@ impl Executor {
             return Err(CqlError::unsupported("counter batches"));
         }
         let mut parts = Vec::with_capacity(items.len());
+        let mut terms = 0;
         for item in items {
             let (statements, keyspace, values) = match item {
                 BatchItem::Text { text, values } => {
                     let keyspace = parameters.keyspace.clone().or_else(|| session.keyspace());
-                    (Arc::new(Statements::parse(&text)?), keyspace, values)
+                    let statements = Statements::parse(&text)?;
+                    terms += statements.parsed.terms;
+                    check_batch_terms(terms)?;
+                    (Arc::new(statements), keyspace, values)
                 }
                 BatchItem::Prepared { prepared, values } => {
                     (Arc::clone(&prepared.statements), prepared.keyspace.clone(), values)
@@ -423,6 +429,17 @@ impl Executor {
         }
         Ok(tables)
     }
+}
+
+/// Refuses a batch whose statements have too many terms together.
+fn check_batch_terms(terms: usize) -> Result<(), CqlError> {
+    if terms <= TERMS_MAX {
+        return Ok(());
+    }
+    Err(CqlError::invalid(format!(
+        "the statements of the batch have more than {TERMS_MAX} terms together; send them in \
+         several batches, or prepare them"
+    )))
 }
 
 /// Evaluates an `AS OF`.

@@ -19,7 +19,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use carnet::base::{Bytes, RowImage, TableId, Token};
-use carnet::{CellKey, Entry, KeyRange, PageLimit, PartitionKey, Result, Tx};
+use carnet::{CellKey, Entry, Error, KeyRange, PageLimit, PartitionKey, Result, Tx};
 
 /// Maximum number of cells in one read to the store.
 const PAGE_CELLS: usize = 256;
@@ -30,7 +30,7 @@ const FILTERED_CELLS: usize = 16;
 /// The partitions that a statement reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Partitions {
-    /// These, in token order, none twice.
+    /// These, in the order of the values of their keys, none twice.
     Keys(Vec<PartitionKey>),
     /// All whose token lies within the bounds.
     Tokens(Bound<Token>, Bound<Token>),
@@ -54,7 +54,7 @@ pub(crate) struct Access {
     pub(crate) table: TableId,
     pub(crate) partitions: Partitions,
     pub(crate) clustering: Clustering,
-    /// Rows of a partition from the last to the first; partitions stay in token order.
+    /// Rows of a partition from the last to the first; partitions stay in their order.
     pub(crate) reverse: bool,
     pub(crate) has_clustering: bool,
     pub(crate) has_statics: bool,
@@ -162,14 +162,18 @@ impl<'a> Scan<'a> {
         let last_partition = last.partition();
         match &self.access.partitions {
             Partitions::Keys(_) => {
-                self.partitions.retain(|partition| *partition >= last_partition);
-                if self.partitions.front() == Some(&last_partition) {
-                    self.partitions.pop_front();
-                    self.enter(last_partition).await?;
-                    let reverse = self.access.reverse;
-                    let rest = self.targets.drain(..);
-                    self.targets = rest.filter_map(|target| trim(target, last, reverse)).collect();
-                }
+                let place = self.partitions.iter().position(|key| *key == last_partition);
+                let place = place.ok_or_else(|| {
+                    Error::invalid(
+                        "the paging state belongs to a query of other partitions; begin the query \
+                         anew",
+                    )
+                })?;
+                self.partitions.drain(..=place);
+                self.enter(last_partition).await?;
+                let reverse = self.access.reverse;
+                let rest = self.targets.drain(..);
+                self.targets = rest.filter_map(|target| trim(target, last, reverse)).collect();
             }
             Partitions::Tokens(..) => {
                 let statics = self.fetch_statics(&last_partition).await?;

@@ -3,9 +3,9 @@
 use carnet::base::{BigInt, Bytes};
 use carnet::{CellKey, DataType, Tx, Value};
 
+use super::merge::Source;
 use super::paging::PagingState;
 use super::row;
-use super::scan::Scan;
 use super::{CqlError, Parameters};
 use crate::ast::ArithmeticOp;
 use crate::compile::{self, Aggregate, Environment, Evaluated, Output, SelectPlan};
@@ -16,6 +16,10 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 /// A result that is not asked for in pages may hold this many bytes.
 const UNPAGED_BYTES_MAX: usize = 64 << 20;
 
+/// Cassandra's words: drivers page by default, and what to do is in it.
+const MERGE_NOT_PAGED: &str = "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must \
+     either remove the ORDER BY or the IN and sort client side, or disable paging for this query";
+
 /// How much of a result one call returns.
 #[derive(Clone, Copy)]
 struct PageBounds {
@@ -25,10 +29,12 @@ struct PageBounds {
 }
 
 impl PageBounds {
+    const UNPAGED: Self = Self { rows: usize::MAX, bytes: UNPAGED_BYTES_MAX, is_paged: false };
+
     fn new(parameters: &Parameters) -> Self {
         match parameters.page_rows {
             Some(rows) => Self { rows: rows.max(1), bytes: PAGE_BYTES_MAX, is_paged: true },
-            None => Self { rows: usize::MAX, bytes: UNPAGED_BYTES_MAX, is_paged: false },
+            None => Self::UNPAGED,
         }
     }
 }
@@ -47,7 +53,14 @@ pub(crate) async fn run(
         let row = aggregate(&mut reader, plan).await?;
         return Ok(Rows { columns, rows: vec![row], paging_state: None });
     }
-    let bounds = PageBounds::new(parameters);
+    let mut bounds = PageBounds::new(parameters);
+    if reader.is_merged() {
+        let fits = |limit: u32| usize::try_from(limit).is_ok_and(|limit| limit <= bounds.rows);
+        if bounds.is_paged && !reader.remaining.is_some_and(fits) {
+            return Err(CqlError::invalid(MERGE_NOT_PAGED));
+        }
+        bounds = PageBounds::UNPAGED;
+    }
     let mut rows = Vec::new();
     let mut bytes = 0;
     let mut paging_state = None;
@@ -83,7 +96,7 @@ fn held_bytes(row: &[Option<Bytes>]) -> usize {
 
 /// Reads the rows that satisfy a `SELECT`, within its limits.
 struct Reader<'a> {
-    scan: Scan<'a>,
+    source: Source<'a>,
     plan: &'a SelectPlan,
     environment: Environment<'a>,
     snapshot: carnet::Timestamp,
@@ -100,7 +113,7 @@ impl<'a> Reader<'a> {
         environment: &Environment<'a>,
         state: Option<&PagingState>,
     ) -> Result<Self, CqlError> {
-        let access = plan.filter.access(&plan.table, plan.reverse, environment)?;
+        let access = plan.filter.access(&plan.table, plan.order.reverse, environment)?;
         let limit = compile::limit_value(plan.limit.as_ref(), environment)?;
         let per_partition = if plan.distinct {
             Some(1)
@@ -109,8 +122,11 @@ impl<'a> Reader<'a> {
         };
         let last =
             state.map(|state| CellKey::new(plan.table.id, &state.partition, &state.clustering));
+        let is_filtered = plan.filter.needs_filtering();
+        let behind = last.as_ref();
+        let source = Source::new(tx, &plan.table, access, plan.order, is_filtered, behind).await?;
         Ok(Self {
-            scan: Scan::new(tx, access, !plan.filter.filters.is_empty(), last.as_ref()).await?,
+            source,
             plan,
             environment: *environment,
             snapshot: tx.read_timestamp(),
@@ -137,23 +153,38 @@ impl<'a> Reader<'a> {
         }
         let wanted = self.remaining.map_or(wanted, |remaining| wanted.min(remaining as usize));
         if let Some(last) = self.last.as_ref().filter(|_| self.is_partition_full()) {
-            self.scan.skip_partition(last);
+            self.source.skip_partition(last);
         }
-        while let Some(stored) = self.scan.next(wanted).await? {
+        while let Some(stored) = self.source.next(wanted).await? {
             let columns = row::columns(&self.plan.table, &stored)?;
             if !self.satisfies(&columns)? {
                 continue;
             }
-            let same = self.last.as_ref().is_some_and(|last| last.same_partition(&stored.key));
-            self.in_partition = if same { self.in_partition.saturating_add(1) } else { 1 };
+            self.in_partition = self.count_in_partition(&stored.key);
             self.last = Some(stored.key.clone());
             self.remaining = self.remaining.map(|remaining| remaining - 1);
             if self.remaining == Some(0) {
-                self.scan.stop(&stored)?;
+                self.source.stop(&stored)?;
             }
             return Ok(Some((stored.key, columns)));
         }
         Ok(None)
+    }
+
+    /// Returns `true` if the rows of several partitions come in one order.
+    const fn is_merged(&self) -> bool {
+        matches!(self.source, Source::Merge(_))
+    }
+
+    /// Returns the number of rows of a row's partition, this one included.
+    fn count_in_partition(&mut self, row: &CellKey) -> u32 {
+        match &mut self.source {
+            Source::Merge(merge) => merge.count_row(),
+            Source::Scan(_) => {
+                let same = self.last.as_ref().is_some_and(|last| last.same_partition(row));
+                if same { self.in_partition.saturating_add(1) } else { 1 }
+            }
+        }
     }
 
     /// Returns `true` if the partition of the last row has given as many rows as it may.

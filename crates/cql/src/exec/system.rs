@@ -6,7 +6,8 @@ use carnet::base::Bytes;
 use super::prepared::Described;
 use super::{CqlError, Executor, Run};
 use crate::ast::{Name, Select, TableName};
-use crate::compile::{Compiler, limit_value};
+use crate::compile::{Compiler, SystemOutput, limit_value};
+use crate::json;
 use crate::result::{Response, Rows};
 use crate::system::{self, SystemTable};
 
@@ -61,10 +62,18 @@ impl Executor {
                 vec![vec![Some(Value::Bigint(count).serialize())]]
             }
             Some(outputs) => {
-                let project = |row: Vec<Option<Bytes>>| {
-                    outputs.iter().map(|position| row[*position].clone()).collect()
+                let value = |row: &[Option<Bytes>], output: &SystemOutput| match *output {
+                    SystemOutput::Column(position) => Ok(row[position].clone()),
+                    SystemOutput::Json(position) => {
+                        let result_type = &table.columns[position].result_type;
+                        let json = json::of_bytes(result_type, row[position].as_ref())?;
+                        Ok(Some(Bytes::from(json)))
+                    }
                 };
-                found.take(limit).map(project).collect()
+                let project = |row: Vec<Option<Bytes>>| -> Result<Vec<_>, CqlError> {
+                    outputs.iter().map(|output| value(&row, output)).collect()
+                };
+                found.take(limit).map(project).collect::<Result<_, _>>()?
             }
         };
         // There are few of them: a page size does not matter.

@@ -126,6 +126,18 @@ fn limit_bounds_the_read_set_of_named_rows() {
     assert_eq!(depends_on(per_partition, &[0, 1, 2]), [0, 1]);
 }
 
+/// A merge of partitions reads each up to its first row that was not returned.
+#[test]
+fn limit_bounds_the_read_set_of_merged_partitions() {
+    let around = [0, 1, 2, 3, 38, 39, 41];
+    let forward = "SELECT * FROM t WHERE k IN (1, 2) ORDER BY c LIMIT 2";
+    assert_eq!(depends_on(forward, &around), [0, 1, 2]);
+    let reverse = "SELECT * FROM t WHERE k IN (2, 1) ORDER BY c DESC LIMIT 2";
+    assert_eq!(depends_on(reverse, &around), [39, 41]);
+    let per_partition = "SELECT * FROM t WHERE k IN (1, 2) ORDER BY c PER PARTITION LIMIT 1";
+    assert!(!depends_on(per_partition, &around).contains(&39));
+}
+
 /// A row made of static columns alone says that its partition has no other row.
 #[test]
 fn static_row_depends_on_its_whole_partition() {

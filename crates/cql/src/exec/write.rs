@@ -21,6 +21,9 @@ use crate::result::Response;
 /// Rows in one read while a range is deleted.
 const PAGE_CELLS: usize = 500;
 
+/// Maximum number of keys that the statements of a batch name together.
+const BATCH_KEYS_MAX: usize = 100_000;
+
 /// A statement with the rows that it changes, evaluated once: a key may hold a fresh UUID.
 pub(super) struct Targeted<'a> {
     pub(super) plan: &'a WritePlan,
@@ -33,13 +36,7 @@ pub(crate) async fn run(
     tx: &Tx,
     writes: &[(&WritePlan, Environment<'_>)],
 ) -> Result<Response, CqlError> {
-    let target = |(plan, environment): &(&WritePlan, Environment<'_>)| targets(plan, environment);
-    let targets = writes.iter().map(target).collect::<Result<Vec<_>, _>>()?;
-    let writes: Vec<Targeted<'_>> = writes
-        .iter()
-        .zip(targets)
-        .map(|((plan, environment), targets)| Targeted { plan, environment: *environment, targets })
-        .collect();
+    let writes = targeted(writes)?;
     let is_conditional = writes.iter().any(|write| !matches!(write.plan.guard, GuardPlan::Always));
     if is_conditional && let Some(refused) = condition::refuse(tx, &writes).await? {
         return Ok(refused);
@@ -50,10 +47,42 @@ pub(crate) async fn run(
     Ok(if is_conditional { condition::applied() } else { Response::Void })
 }
 
+/// Evaluates which rows each statement changes.
+fn targeted<'a>(
+    writes: &[(&'a WritePlan, Environment<'a>)],
+) -> Result<Vec<Targeted<'a>>, CqlError> {
+    let mut found = Vec::with_capacity(writes.len());
+    let mut keys = 0;
+    for (plan, environment) in writes {
+        let targets = targets(plan, environment)?;
+        keys += targets.count();
+        if keys > BATCH_KEYS_MAX {
+            return Err(CqlError::invalid(format!(
+                "the statements of the batch name more than {BATCH_KEYS_MAX} keys together; send \
+                 them in several batches"
+            )));
+        }
+        found.push(Targeted { plan, environment: *environment, targets });
+    }
+    Ok(found)
+}
+
 /// The rows that a statement changes.
 pub(super) struct Targets {
     pub(super) partitions: Vec<PartitionKey>,
     pub(super) clustering: Clustering,
+}
+
+impl Targets {
+    /// Returns the number of rows or ranges that are named.
+    fn count(&self) -> usize {
+        let within = match &self.clustering {
+            Clustering::All => 1,
+            Clustering::Cells(cells) => cells.len(),
+            Clustering::Spans(spans) => spans.len(),
+        };
+        self.partitions.len() * within.max(1)
+    }
 }
 
 /// Evaluates which rows a statement changes.
@@ -74,10 +103,11 @@ fn targets(plan: &WritePlan, environment: &Environment<'_>) -> Result<Targets, C
             })
         }
         WriteTarget::Where(filter) => {
-            let Partitions::Keys(partitions) = filter.partitions(environment)? else {
+            let (partitions, clustering) = filter.targets(environment)?;
+            let Partitions::Keys(partitions) = partitions else {
                 return Err(CqlError::invalid("the statement names no partition"));
             };
-            Ok(Targets { partitions, clustering: filter.clustering(environment)? })
+            Ok(Targets { partitions, clustering })
         }
     }
 }

@@ -39,6 +39,16 @@ pub const MARKERS_MAX: usize = 65_535;
 /// The longest statement that [`Limits::default`] takes.
 pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
 
+/// Maximum number of terms in a statement: constants, markers, names and calls that stand for
+/// values. The statements of a batch share it.
+pub const TERMS_MAX: usize = 100_000;
+
+/// Maximum number of values in the list behind one `IN`.
+pub const IN_VALUES_MAX: usize = 10_000;
+
+/// Maximum number of characters in a number: reading its digits takes quadratic time.
+pub const NUMBER_DIGITS_MAX: usize = 10_000;
+
 /// What a caller lets a statement be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -61,6 +71,8 @@ pub struct Parsed {
     pub statement: Statement,
     /// Its bind markers, in the order of the text; [`BindMarker::index`] points in here.
     pub markers: Vec<Marker>,
+    /// Number of its terms, at most [`TERMS_MAX`].
+    pub terms: usize,
 }
 
 /// A bind marker as it was written.
@@ -81,7 +93,7 @@ pub fn parse(text: &str, limits: &Limits) -> Result<Parsed, ParseError> {
     Parser::new(text, limits)
         .and_then(|mut parser| {
             let statement = parser.whole_statement()?;
-            Ok(Parsed { statement, markers: parser.markers })
+            Ok(Parsed { statement, markers: parser.markers, terms: parser.terms })
         })
         .map_err(|failure| failure.locate(text))
 }
@@ -107,6 +119,8 @@ struct Parser<'t> {
     /// the first mistake in the text wins.
     unread: Option<Failure>,
     markers: Vec<Marker>,
+    /// Number of terms read so far.
+    terms: usize,
     depth: usize,
     names: Names,
 }
@@ -126,6 +140,7 @@ impl<'t> Parser<'t> {
             next: 0,
             unread: None,
             markers: Vec::new(),
+            terms: 0,
             depth: 0,
             names: Names::Refused,
         };
@@ -327,6 +342,18 @@ impl<'t> Parser<'t> {
             TokenKind::DollarString => "a $$ string".to_owned(),
             _ => shorten(self.text_of(token)),
         }
+    }
+
+    /// Counts a term.
+    fn new_term(&mut self) -> Parse<()> {
+        self.terms += 1;
+        if self.terms > TERMS_MAX {
+            let message = format!(
+                "the statement has more than {TERMS_MAX} terms; split it into several statements"
+            );
+            return Err(Failure::invalid(self.at(), message));
+        }
+        Ok(())
     }
 
     /// Counts a bind marker.

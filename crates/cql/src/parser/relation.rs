@@ -1,7 +1,8 @@
 //! Relations of `WHERE` and of a single statement's `IF`.
 
-use super::{Parse, Parser};
+use super::{IN_VALUES_MAX, Parse, Parser};
 use crate::ast::{CompareOp, InValues, Name, Relation, Term};
+use crate::error::Failure;
 use crate::lexer::TokenKind;
 
 const OPS: [CompareOp; 6] = [
@@ -110,10 +111,26 @@ impl Parser<'_> {
             TokenKind::Symbol("?" | ":") => self.marker().map(InValues::Marker),
             TokenKind::Symbol("(") => {
                 self.advance();
-                self.comma_separated_until(")", one).map(InValues::List)
+                self.in_list(one).map(InValues::List)
             }
             _ => Err(self.expected("values as (1, 2), or a bind marker")),
         }
+    }
+
+    /// Reads the values of a list behind its opening parenthesis.
+    fn in_list(&mut self, one: fn(&mut Self) -> Parse<Term>) -> Parse<Vec<Term>> {
+        let mut count = 0;
+        self.comma_separated_until(")", |parser| {
+            count += 1;
+            if count > IN_VALUES_MAX {
+                let message = format!(
+                    "the list behind IN has more than {IN_VALUES_MAX} values; ask for them in \
+                     several statements"
+                );
+                return Err(Failure::invalid(parser.at(), message));
+            }
+            one(parser)
+        })
     }
 
     fn column_relation(&mut self) -> Parse<Relation> {
@@ -169,7 +186,7 @@ impl Parser<'_> {
         match self.column_relation()? {
             Relation::IsNotNull(column) => {
                 let message = format!("IF has no IS NOT NULL here; write {column} != null");
-                Err(crate::error::Failure::syntax(column.at.0, message))
+                Err(Failure::syntax(column.at.0, message))
             }
             relation => Ok(relation),
         }

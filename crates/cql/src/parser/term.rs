@@ -1,6 +1,6 @@
 //! Terms.
 
-use super::{Names, Parse, Parser};
+use super::{NUMBER_DIGITS_MAX, Names, Parse, Parser};
 use crate::ast::{
     Arguments, ArithmeticOp, BindMarker, FunctionCall, FunctionName, Literal, Name, Reference,
     Term, TypeName,
@@ -51,16 +51,18 @@ impl Parser<'_> {
             return self.simple_term();
         }
         let token = self.peek();
-        if let Some(literal) = self.negative_number(token) {
+        if let Some(literal) = self.negative_number(token)? {
+            self.new_term()?;
             self.advance();
             return Ok(Term::Literal(literal));
         }
         self.nested(|parser| Ok(Term::Negate(Box::new(parser.factor()?))))
     }
 
-    fn negative_number(&self, token: Token) -> Option<Literal> {
+    fn negative_number(&self, token: Token) -> Parse<Option<Literal>> {
         let text = self.text_of(token);
-        match token.kind {
+        check_digits(text, token)?;
+        Ok(match token.kind {
             TokenKind::Integer => Some(Literal::Integer(format!("-{text}"))),
             TokenKind::Float => Some(Literal::Float(format!("-{text}"))),
             TokenKind::Duration => Some(Literal::Duration(format!("-{text}"))),
@@ -72,11 +74,12 @@ impl Parser<'_> {
             }
             TokenKind::Word if is_iso_duration(text) => Some(Literal::Duration(format!("-{text}"))),
             _ => None,
-        }
+        })
     }
 
     fn simple_term(&mut self) -> Parse<Term> {
         let token = self.peek();
+        self.new_term()?;
         match token.kind {
             TokenKind::Symbol("?" | ":") => self.marker().map(Term::Marker),
             TokenKind::Symbol("(") => self.parenthesised(),
@@ -103,6 +106,7 @@ impl Parser<'_> {
     /// Makes a constant of one token, where it is one.
     pub(super) fn constant(&self, token: Token) -> Parse<Option<Literal>> {
         let text = self.text_of(token);
+        check_digits(text, token)?;
         Ok(Some(match token.kind {
             TokenKind::String => Literal::String(unquote(text)),
             TokenKind::DollarString => Literal::String(text[2..text.len() - 2].to_owned()),
@@ -359,6 +363,19 @@ impl Parser<'_> {
             _ => Err(self.expected("a time-out as 500ms, or a bind marker")),
         }
     }
+}
+
+/// Refuses a number of too many digits.
+fn check_digits(text: &str, token: Token) -> Parse<()> {
+    let is_number = matches!(token.kind, TokenKind::Integer | TokenKind::Float);
+    if is_number && text.len() > NUMBER_DIGITS_MAX {
+        let message = format!(
+            "the number has {} digits, more than the {NUMBER_DIGITS_MAX} that are allowed",
+            text.len()
+        );
+        return Err(Failure::invalid(token.start, message));
+    }
+    Ok(())
 }
 
 /// Takes a string out of its single quotes.

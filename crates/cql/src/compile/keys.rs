@@ -1,0 +1,63 @@
+//! The keys that the lists of a `WHERE` name together: the product of the lists.
+//!
+//! The size of the product is checked before the first key is made, because two lists of 10,000
+//! values each name 100 million keys.
+
+use std::cmp::Ordering;
+
+use carnet::Value;
+use carnet::base::key::{self, Order};
+
+use super::number::compare;
+use crate::exec::CqlError;
+
+/// Maximum number of keys that the lists of one statement name together.
+const KEYS_MAX: usize = 10_000;
+
+/// What one column, or several that a tuple compares, may be: one item for each choice.
+pub(super) type Choices = Vec<Vec<Value>>;
+
+/// Refuses lists that name too many keys together.
+pub(super) fn check_product<'a>(
+    lists: impl Iterator<Item = &'a Choices> + Clone,
+) -> Result<(), CqlError> {
+    let sizes = lists.map(Vec::len);
+    let keys = sizes.clone().fold(1_usize, usize::saturating_mul);
+    if keys <= KEYS_MAX {
+        return Ok(());
+    }
+    let sizes: Vec<String> = sizes.filter(|size| *size > 1).map(|size| size.to_string()).collect();
+    Err(CqlError::invalid(format!(
+        "the lists behind IN name {} keys; at most {KEYS_MAX} fit in one statement",
+        sizes.join(" × ")
+    )))
+}
+
+/// Returns every key that takes one choice of each list. The first list varies slowest.
+pub(super) fn product(lists: &[Choices]) -> Vec<Vec<Value>> {
+    let join = |prefixes: Vec<Vec<Value>>, list: &Choices| {
+        let with_each = |prefix: &Vec<Value>| -> Vec<Vec<Value>> {
+            list.iter().map(|tail| [prefix.as_slice(), tail].concat()).collect()
+        };
+        prefixes.iter().flat_map(with_each).collect()
+    };
+    lists.iter().fold(vec![Vec::new()], join)
+}
+
+/// Sorts the values of a list in the order of their type, and drops duplicates.
+pub(super) fn sort(values: &mut Vec<Value>) {
+    if values.len() < 2 {
+        return;
+    }
+    // The bytes tell values apart that the order does not, as the decimals 1.0 and 1.00.
+    if values.iter().all(|value| value.data_type().is_key_type()) {
+        let encoded = |value: &Value| key::encode(std::slice::from_ref(value), &[Order::Asc]);
+        values.sort_by_cached_key(|value| (encoded(value).unwrap_or_default(), value.serialize()));
+    } else {
+        values.sort_by(|a, b| match compare(a, b) {
+            Ordering::Equal => a.serialize().cmp(&b.serialize()),
+            ordering => ordering,
+        });
+    }
+    values.dedup_by(|a, b| a.serialize() == b.serialize());
+}

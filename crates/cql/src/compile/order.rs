@@ -1,0 +1,75 @@
+//! `ORDER BY`: in which order the rows of a `SELECT` are read.
+
+use carnet::base::key::Order;
+use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
+
+use super::relation::find;
+use super::r#where::Where;
+use crate::ast::Ordering;
+use crate::exec::CqlError;
+
+/// In which order rows are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RowOrder {
+    /// The rows of a partition come from the last to the first.
+    pub(crate) reverse: bool,
+    /// Number of clustering columns, from the first on, whose order merges the rows of several
+    /// partitions; `None` where one partition is read after the other.
+    pub(crate) merged: Option<usize>,
+}
+
+/// Compiles an `ORDER BY`.
+///
+/// Rows are stored in one order, which can be read in both directions. A clustering column that has
+/// one value only may be left out: it has no influence on the order.
+pub(super) fn order(
+    table: &TableSchema,
+    order_by: &[Ordering],
+    filter: &Where,
+) -> Result<RowOrder, CqlError> {
+    if order_by.is_empty() {
+        return Ok(RowOrder::default());
+    }
+    if !filter.names_partitions() {
+        return Err(CqlError::invalid(
+            "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
+        ));
+    }
+    let mut reverse = None;
+    let mut compared = 0;
+    for asked in order_by {
+        let (place, column) = clustering_column(table, asked)?;
+        if place < compared || !(compared..place).all(|skipped| filter.fixes(table, skipped)) {
+            return Err(CqlError::invalid(
+                "Order by currently only supports the ordering of columns following their \
+                 declared order in the PRIMARY KEY",
+            ));
+        }
+        compared = place + 1;
+        let backwards = (column.kind == ColumnKind::Clustering(Order::Desc)) != asked.descending;
+        if reverse.replace(backwards).is_some_and(|before| before != backwards) {
+            return Err(CqlError::invalid(
+                "Unsupported order by relation: either all columns in the table's order, or all \
+                 in the opposite one",
+            ));
+        }
+    }
+    let merged = (!filter.names_one_partition()).then_some(compared);
+    Ok(RowOrder { reverse: reverse.unwrap_or_default(), merged })
+}
+
+/// Finds a clustering column, and its place among them.
+fn clustering_column<'t>(
+    table: &'t TableSchema,
+    asked: &Ordering,
+) -> Result<(usize, &'t ColumnSchema), CqlError> {
+    find(table, &asked.column)?;
+    let found = table.clustering_key().enumerate();
+    found.into_iter().find(|(_, column)| column.name == asked.column.text).ok_or_else(|| {
+        CqlError::invalid(format!(
+            "Order by is currently only supported on the clustered columns of the PRIMARY KEY, \
+             got {}",
+            asked.column.text
+        ))
+    })
+}

@@ -1,0 +1,210 @@
+//! Reads several partitions in the order of their rows: `ORDER BY` with `IN` on the partition key.
+//!
+//! Each partition has a scan of its own, whose rows come in the order asked for. The heads of all
+//! scans, which are the first rows not yet returned, lie in a heap:
+//!
+//! ```text
+//!   partition 0    · · 7 9        heads: 5 (partition 1), 7 (0), 8 (2)
+//!   partition 1    · 5 6          next row: 5, then the scan of partition 1 advances
+//!   partition 2    8
+//! ```
+//!
+//! Rows that the order does not tell apart come in the order of their partitions. No scan reads
+//! ahead of its head more than one of its own fetches, so a `LIMIT` is reached without reading the
+//! partitions to their ends; each partition then depends on its rows up to its head.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use carnet::base::Bytes;
+use carnet::base::key::{self, Order};
+use carnet::catalog::TableSchema;
+use carnet::{CellKey, DataType, PartitionKey, Result, Tx};
+
+use super::scan::{Access, Partitions, Scan, StoredRow};
+use crate::compile::RowOrder;
+
+/// Reads the rows of a plan, partition by partition or merged.
+#[expect(clippy::large_enum_variant, reason = "the large one is that of almost every read")]
+pub(super) enum Source<'a> {
+    Scan(Scan<'a>),
+    Merge(Merge<'a>),
+}
+
+impl<'a> Source<'a> {
+    /// Begins to read, behind a row that was returned before where one is given.
+    pub(super) async fn new(
+        tx: &'a Tx,
+        table: &TableSchema,
+        access: Access,
+        order: RowOrder,
+        is_filtered: bool,
+        behind: Option<&CellKey>,
+    ) -> Result<Self> {
+        match (&access.partitions, order.merged) {
+            (Partitions::Keys(keys), Some(columns)) if keys.len() > 1 => {
+                let comparison = Comparison::new(table, columns, order.reverse);
+                let merge = Merge::new(tx, &access, keys, comparison, is_filtered).await?;
+                Ok(Self::Merge(merge))
+            }
+            _ => Ok(Self::Scan(Scan::new(tx, access, is_filtered, behind).await?)),
+        }
+    }
+
+    /// Returns the next row. The caller can use `wanted` rows, this one included.
+    pub(super) async fn next(&mut self, wanted: usize) -> Result<Option<StoredRow>> {
+        match self {
+            Self::Scan(scan) => scan.next(wanted).await,
+            Self::Merge(merge) => merge.next().await,
+        }
+    }
+
+    /// Ends behind the row `last`, which [`Source::next`] returned: no further row is needed.
+    pub(super) fn stop(&mut self, last: &StoredRow) -> Result<()> {
+        match self {
+            Self::Scan(scan) => scan.stop(last),
+            Self::Merge(merge) => merge.stop(last),
+        }
+    }
+
+    /// Skips the rest of the partition of the last row.
+    pub(super) fn skip_partition(&mut self, last: &CellKey) {
+        match self {
+            Self::Scan(scan) => scan.skip_partition(last),
+            Self::Merge(merge) => merge.last = None,
+        }
+    }
+}
+
+/// Reads several partitions in the order of their rows.
+pub(super) struct Merge<'a> {
+    /// By the places of the partitions.
+    scans: Vec<Scan<'a>>,
+    comparison: Comparison,
+    heads: BinaryHeap<Head>,
+    /// The partition of the row returned last, whose scan has no head yet.
+    last: Option<usize>,
+    /// Number of rows that were counted, by partition.
+    counts: Vec<u32>,
+    /// The partition of the row returned last.
+    current: usize,
+}
+
+impl<'a> Merge<'a> {
+    async fn new(
+        tx: &'a Tx,
+        access: &Access,
+        keys: &[PartitionKey],
+        comparison: Comparison,
+        is_filtered: bool,
+    ) -> Result<Self> {
+        let mut scans = Vec::with_capacity(keys.len());
+        for key in keys {
+            let partitions = Partitions::Keys(vec![key.clone()]);
+            let access = Access { partitions, ..access.clone() };
+            scans.push(Scan::new(tx, access, is_filtered, None).await?);
+        }
+        let counts = vec![0; scans.len()];
+        let heads = BinaryHeap::with_capacity(scans.len());
+        let mut merge = Self { scans, comparison, heads, last: None, counts, current: 0 };
+        for place in 0..merge.scans.len() {
+            merge.advance(place).await?;
+        }
+        Ok(merge)
+    }
+
+    async fn next(&mut self) -> Result<Option<StoredRow>> {
+        if let Some(place) = self.last.take() {
+            self.advance(place).await?;
+        }
+        let Some(head) = self.heads.pop() else { return Ok(None) };
+        self.last = Some(head.place);
+        self.current = head.place;
+        Ok(Some(head.row))
+    }
+
+    /// Counts the row returned last, and returns how many rows of its partition were counted.
+    pub(super) fn count_row(&mut self) -> u32 {
+        let count = &mut self.counts[self.current];
+        *count = count.saturating_add(1);
+        *count
+    }
+
+    /// Reads the head of a partition.
+    async fn advance(&mut self, place: usize) -> Result<()> {
+        // How many rows of this partition come before those of others is not known.
+        if let Some(row) = self.scans[place].next(1).await? {
+            let sort_key = self.comparison.sort_key(&row)?;
+            self.heads.push(Head { sort_key, reverse: self.comparison.reverse, place, row });
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, last: &StoredRow) -> Result<()> {
+        if let Some(place) = self.last.take() {
+            self.scans[place].stop(last)?;
+        }
+        for head in self.heads.drain() {
+            self.scans[head.place].stop(&head.row)?;
+        }
+        Ok(())
+    }
+}
+
+/// What rows are compared by.
+struct Comparison {
+    /// Number of clustering columns that count, from the first on.
+    columns: usize,
+    types: Vec<DataType>,
+    orders: Vec<Order>,
+    reverse: bool,
+}
+
+impl Comparison {
+    fn new(table: &TableSchema, columns: usize, reverse: bool) -> Self {
+        let types = table.clustering_key().map(|column| column.data_type).collect();
+        Self { columns, types, orders: table.clustering_orders(), reverse }
+    }
+
+    /// Returns the bytes that rows are compared by. A row of static columns alone has none, and
+    /// comes first.
+    fn sort_key(&self, row: &StoredRow) -> Result<Bytes> {
+        let clustering = row.key.clustering_bytes();
+        if clustering.is_empty() || self.columns == self.types.len() {
+            return Ok(clustering);
+        }
+        let values = key::decode(&clustering, &self.types, &self.orders)?;
+        key::encode(&values[..self.columns], &self.orders)
+    }
+}
+
+/// The first row of a partition that has not been returned.
+struct Head {
+    sort_key: Bytes,
+    reverse: bool,
+    place: usize,
+    row: StoredRow,
+}
+
+/// The greatest head is the next row: the heap gives the greatest first.
+impl Ord for Head {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_key = self.sort_key.cmp(&other.sort_key);
+        let by_key = if self.reverse { by_key } else { by_key.reverse() };
+        by_key.then_with(|| other.place.cmp(&self.place))
+    }
+}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Head {}

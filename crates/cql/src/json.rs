@@ -1,0 +1,193 @@
+//! Values as JSON, as Cassandra's `toJson` writes them.
+//!
+//! | type | JSON |
+//! | --- | --- |
+//! | integers, `varint`, `decimal` | a number |
+//! | `float`, `double` | a number as Java writes it (`1.0E10`); `null` where it is not finite |
+//! | `boolean` | `true`, `false` |
+//! | `timestamp` | `"2026-11-25 01:02:03.004Z"` |
+//! | every other scalar | its text in quotes, a blob in hexadecimal digits |
+//! | list, set, tuple | an array |
+//! | map | an object, whose keys are in quotes whatever their type |
+
+use std::fmt::LowerExp;
+
+use carnet::Value;
+use carnet::base::{BigInt, Bytes};
+
+use crate::exec::CqlError;
+use crate::parser::NUMBER_DIGITS_MAX;
+use crate::result::ResultType;
+
+/// Returns a value in Cassandra's serialization as JSON; null is `null`.
+pub(crate) fn of_bytes(
+    result_type: &ResultType,
+    bytes: Option<&Bytes>,
+) -> Result<String, CqlError> {
+    let Some(bytes) = bytes else { return Ok("null".to_owned()) };
+    match result_type {
+        ResultType::Scalar(data_type) => of_value(&data_type.deserialize(bytes)?),
+        ResultType::List(item) | ResultType::Set(item) => {
+            let items = parts(bytes, 1)?.into_iter().map(|part| of_bytes(item, Some(&part)));
+            Ok(format!("[{}]", items.collect::<Result<Vec<_>, _>>()?.join(", ")))
+        }
+        ResultType::Map(key, value) => {
+            let parts = parts(bytes, 2)?;
+            let pair = |pair: &[Bytes]| {
+                let key = in_quotes(of_bytes(key, pair.first())?);
+                Ok(format!("{key}: {}", of_bytes(value, pair.get(1))?))
+            };
+            let pairs = parts.chunks(2).map(pair).collect::<Result<Vec<_>, CqlError>>()?;
+            Ok(format!("{{{}}}", pairs.join(", ")))
+        }
+        ResultType::Tuple(_) => Err(CqlError::unsupported("toJson of a tuple")),
+    }
+}
+
+/// Returns a value as JSON.
+pub(crate) fn of_value(value: &Value) -> Result<String, CqlError> {
+    Ok(match value {
+        Value::Tinyint(_) | Value::Smallint(_) | Value::Int(_) | Value::Bigint(_) => {
+            value.to_string()
+        }
+        Value::Varint(number) | Value::Decimal { unscaled: number, .. } => {
+            check_digits(number)?;
+            value.to_string()
+        }
+        Value::Float(number) if !number.is_finite() => "null".to_owned(),
+        Value::Double(number) if !number.is_finite() => "null".to_owned(),
+        Value::Float(number) => java_float(&format!("{number:?}"), number),
+        Value::Double(number) => java_float(&format!("{number:?}"), number),
+        Value::Boolean(value) => value.to_string(),
+        Value::Timestamp(_) => {
+            let text = value.to_string();
+            let millis = text.strip_suffix("000+0000");
+            quoted(&millis.map_or(text.clone(), |millis| format!("{millis}Z")))
+        }
+        value => quoted(&value.to_string()),
+    })
+}
+
+/// Writes a finite float as Java does: plainly from 10⁻³ and below 10⁷, else with an exponent.
+fn java_float(plain: &str, number: impl LowerExp) -> String {
+    let scientific = format!("{number:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let is_zero = digits.trim_start_matches('-') == "0";
+    if is_zero || matches!(exponent.parse::<i32>(), Ok(-3..7)) {
+        return plain.to_owned();
+    }
+    let point = if digits.contains('.') { "" } else { ".0" };
+    format!("{digits}{point}E{exponent}")
+}
+
+/// Refuses a number whose digits would take long to write: that takes quadratic time.
+fn check_digits(number: &BigInt) -> Result<(), CqlError> {
+    // A digit takes more than three bits.
+    let digits_min = number.bits() / 4;
+    if usize::try_from(digits_min).is_ok_and(|digits| digits <= NUMBER_DIGITS_MAX) {
+        return Ok(());
+    }
+    Err(CqlError::invalid(format!("toJson of a number of more than {NUMBER_DIGITS_MAX} digits")))
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn in_quotes(json: String) -> String {
+    if json.starts_with('"') { json } else { quoted(&json) }
+}
+
+/// Returns the parts of a collection, of which each item has `each`.
+fn parts(bytes: &Bytes, each: usize) -> Result<Vec<Bytes>, CqlError> {
+    let damaged = || CqlError::invalid("a collection is damaged");
+    let mut rest = bytes.clone();
+    let length = |rest: &mut Bytes| {
+        let word = rest.get(..4).and_then(|word| word.try_into().ok()).ok_or_else(damaged)?;
+        *rest = rest.slice(4..);
+        usize::try_from(i32::from_be_bytes(word)).map_err(|_| damaged())
+    };
+    let mut parts = Vec::new();
+    for _ in 0..length(&mut rest)?.saturating_mul(each) {
+        let length = length(&mut rest)?;
+        if length > rest.len() {
+            return Err(damaged());
+        }
+        parts.push(rest.split_to(length));
+    }
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet::DataType;
+
+    use super::*;
+    use crate::system::{collection, text};
+
+    fn json(data_type: DataType, text: &str) -> String {
+        of_value(&data_type.parse_text(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn scalars_are_written_as_cassandra_does() {
+        for (data_type, text, expected) in [
+            (DataType::Ascii, "a", "\"a\""),
+            (DataType::Text, "say \"hi\"\n\\", r#""say \"hi\"\n\\""#),
+            (DataType::Tinyint, "-1", "-1"),
+            (DataType::Smallint, "2", "2"),
+            (DataType::Int, "3", "3"),
+            (DataType::Bigint, "9223372036854775807", "9223372036854775807"),
+            (DataType::Varint, "100000000000000000000", "100000000000000000000"),
+            (DataType::Decimal, "1.50", "1.50"),
+            (DataType::Float, "1", "1.0"),
+            (DataType::Double, "0.001", "0.001"),
+            (DataType::Double, "0.0001", "1.0E-4"),
+            (DataType::Double, "9999999.5", "9999999.5"),
+            (DataType::Double, "12345678", "1.2345678E7"),
+            (DataType::Double, "-0", "-0.0"),
+            (DataType::Double, "NaN", "null"),
+            (DataType::Float, "Infinity", "null"),
+            (DataType::Boolean, "true", "true"),
+            (DataType::Blob, "0x00fF", "\"0x00ff\""),
+            (DataType::Inet, "127.0.0.1", "\"127.0.0.1\""),
+            (DataType::Timestamp, "2026-11-25 01:02:03.004Z", "\"2026-11-25 01:02:03.004Z\""),
+            (DataType::Date, "2026-11-25", "\"2026-11-25\""),
+            (DataType::Time, "01:02:03.5", "\"01:02:03.500000000\""),
+            (
+                DataType::Uuid,
+                "deadbeef-0000-4000-8000-00805f9b34fb",
+                "\"deadbeef-0000-4000-8000-00805f9b34fb\"",
+            ),
+            (
+                DataType::Timeuuid,
+                "deadbeef-0000-1000-8000-00805f9b34fb",
+                "\"deadbeef-0000-1000-8000-00805f9b34fb\"",
+            ),
+        ] {
+            assert_eq!(json(data_type, text), expected, "{data_type} {text}");
+        }
+    }
+
+    #[test]
+    fn collections_are_arrays_and_objects() {
+        let (int, text_type) = (ResultType::from(DataType::Int), ResultType::from(DataType::Text));
+        let (one, two) = (Value::Int(1).serialize(), Value::Int(2).serialize());
+        let list = collection(2, [&one[..], &two[..]].into_iter());
+        let set = ResultType::Set(Box::new(int.clone()));
+        assert_eq!(of_bytes(&set, Some(&list)).unwrap(), "[1, 2]");
+        let map = ResultType::Map(Box::new(int), Box::new(text_type));
+        let pairs = collection(1, [&one[..], &text("a").unwrap()[..]].into_iter());
+        assert_eq!(of_bytes(&map, Some(&pairs)).unwrap(), r#"{"1": "a"}"#);
+        assert_eq!(of_bytes(&map, None).unwrap(), "null");
+        for end in 0..pairs.len() {
+            assert!(of_bytes(&map, Some(&pairs.slice(..end))).is_err());
+        }
+    }
+
+    #[test]
+    fn number_of_too_many_digits_is_refused() {
+        let number = BigInt::from(1) << 200_000_u32;
+        assert!(of_value(&Value::Varint(number)).is_err());
+    }
+}
