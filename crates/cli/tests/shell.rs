@@ -317,6 +317,30 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
 }
 
 #[test]
+fn a_full_disk_is_read_and_verified() {
+    let bank = bank();
+    let limited = |arguments: &[&str]| {
+        let mut command = Command::new("sh");
+        // No file can grow.
+        command
+            .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""])
+            .arg(env!("CARGO_BIN_EXE_carnet"))
+            .args(arguments)
+            .stdin(Stdio::null());
+        command
+    };
+    let path = bank.path().to_str().unwrap();
+    let all = "SELECT id FROM bank.accounts";
+    fail(&mut limited(&["shell", path, "-e", all]));
+    let rows = succeed(&mut limited(&["shell", path, "--read-only", "--json", "-e", all]));
+    assert_eq!(rows.lines().count(), 2, "{rows}");
+    let write = "INSERT INTO bank.accounts (id) VALUES (9)";
+    let error = fail(&mut limited(&["shell", path, "--read-only", "-e", write]));
+    assert!(error.contains("for reading only"), "{error}");
+    succeed(&mut limited(&["verify", path]));
+}
+
+#[test]
 fn a_directory_that_cannot_be_made_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");

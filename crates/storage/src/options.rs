@@ -120,6 +120,10 @@ pub struct Options {
     pub cache_bytes: usize,
     /// At most so many reads wait for the disk at a time; others wait for their turn. Default: 256.
     pub reads_max: usize,
+    /// Whether the database is opened for reading only, as on a full disk or a read-only mount: it has
+    /// to be there, nothing of it is changed, nothing is compacted, and writes are refused. What
+    /// the opening itself would write takes memory, at most about twice the log. Default: false.
+    pub read_only: bool,
 }
 
 impl Default for Options {
@@ -140,6 +144,7 @@ impl Default for Options {
             compaction_threads: 3,
             cache_bytes: 0,
             reads_max: 256,
+            read_only: false,
         }
     }
 }

@@ -228,6 +228,17 @@ impl Builder {
         self
     }
 
+    /// Sets whether the database is opened for reading only: from a full disk or a read-only mount for
+    /// instance. It has to be there, none of its files is changed, and commits that write are refused
+    /// with `Invalid`. What recovery would write takes memory, at most about twice the log.
+    ///
+    /// Default: no. A database over a cluster cannot be opened so.
+    #[must_use]
+    pub const fn read_only(mut self, read_only: bool) -> Self {
+        self.storage.read_only = read_only;
+        self
+    }
+
     /// Replaces the clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -249,7 +260,8 @@ impl Builder {
     /// # Errors
     ///
     /// `Unavailable` when another process holds the directory or it cannot be read or written,
-    /// `Corrupted` when its files are not what was written, `Invalid` for a URL that is wrong,
+    /// `Corrupted` when its files are not what was written, `Invalid` for a URL that is wrong or where
+    /// there is no database to be opened for reading only,
     /// `Unsupported` for one of a store that is not built yet; else as [`Builder::open_url`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         let path = path.as_ref();
@@ -263,6 +275,12 @@ impl Builder {
                 )));
             }
             _ => {}
+        }
+        if self.storage.read_only && !path.is_dir() {
+            return Err(Error::invalid(format!(
+                "there is no directory {}, which was to be opened for reading only",
+                path.display()
+            )));
         }
         let disk = RealDisk::open(path)?;
         self.open_on(Arc::new(disk))
@@ -299,9 +317,17 @@ impl Builder {
         self.finish(Arc::new(AnyStore::Memory(Arc::new(store))), None)
     }
 
+    /// Refuses to open a database that has no files of its own for reading only.
+    pub(super) fn refuse_read_only(&self) -> Result<()> {
+        if self.storage.read_only {
+            return Err(Error::unsupported("a database over a cluster, opened for reading only"));
+        }
+        Ok(())
+    }
+
     /// Returns the directory whose control door is to be opened.
     fn control_of(&self, disk: &dyn Disk) -> Result<Option<PathBuf>> {
-        match (self.control, disk.directory()) {
+        match (self.control && !self.storage.read_only, disk.directory()) {
             (false, _) => Ok(None),
             (true, Some(directory)) => Ok(Some(directory.to_path_buf())),
             (true, None) => Err(Error::unsupported(

@@ -21,6 +21,7 @@ impl Builder {
     /// `Unavailable` where the cluster cannot be reached, does not take the keyspace, or no
     /// process leads in time; `Corrupted` where its tables are not Carnet's.
     pub async fn open_url(self, url: &ClusterUrl) -> Result<Db> {
+        self.refuse_read_only()?;
         let store =
             Box::pin(cluster::connect(url, self.retention, &self.clock, &*self.spawn)).await?;
         Ok(self.finish(Arc::new(AnyStore::Cluster(Arc::from(store))), None))
@@ -65,6 +66,7 @@ impl Builder {
         options: SequencerOptions,
         listen: impl FnOnce(&Arc<dyn Handler>) + Send,
     ) -> Result<Db> {
+        self.refuse_read_only()?;
         let doors = cluster::doors(&self.clock, &*self.spawn);
         let opening = cluster::open(cluster, network, address, doors, options, listen, None);
         let store = block_on(Box::pin(opening))?;

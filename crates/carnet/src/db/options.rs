@@ -137,9 +137,8 @@ impl<'db> TransactionOptions<'db> {
             };
             // Nothing of it may hold the snapshot back while it waits.
             drop(tx);
-            match block_on(again.wait(lost))? {
-                Some(wait) => Signal::new().wait(Some(wait)),
-                None => {}
+            if let Some(wait) = block_on(again.wait(lost))? {
+                Signal::new().wait(Some(wait));
             }
         }
     }

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Read};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use carnet::{Db, Durability, Isolation, block_on};
+use carnet::{Builder, Db, Durability, Isolation, block_on};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use clap::{Args, ValueEnum};
@@ -30,6 +30,10 @@ pub(crate) struct Shell {
     /// of it the shell is one process more: it has to listen, too.
     #[arg(long, value_name = "URL", conflicts_with = "directory")]
     store: Option<String>,
+    /// Open the database for reading only, as from a full disk or a read-only mount: no file of it is
+    /// changed.
+    #[arg(long, requires = "directory")]
+    read_only: bool,
     /// Run these statements.
     #[arg(short, long, value_name = "CQL", conflicts_with = "file", allow_hyphen_values = true)]
     execute: Option<String>,
@@ -57,6 +61,7 @@ const EXAMPLES: &str = "\
 Examples:
   carnet shell
   carnet shell ./data -k bank
+  carnet shell ./data --read-only -e \"COPY bank.accounts TO '/mnt/accounts.csv'\"
   carnet shell --store cassandra://127.0.0.1/bank
   carnet shell ./data -e 'SELECT * FROM bank.accounts' --csv > accounts.csv
   carnet shell ./data -e \"COPY bank.accounts FROM STDIN WITH HEADER = true\" < accounts.csv
@@ -89,7 +94,8 @@ impl Shell {
     pub(crate) fn run(self) -> Result<()> {
         let script = self.read_script()?;
         let opened = Opened::find(self.directory.clone(), self.store.as_deref())?;
-        let db = opened.open(self.isolation.into())?;
+        let db = opened
+            .open(Db::builder().isolation(self.isolation.into()).read_only(self.read_only))?;
         let node = NodeInfo::local(opened.place.host_id(""));
         let executor = Executor::new(db.clone(), node);
         let format = match (self.json, self.csv) {
@@ -166,12 +172,12 @@ impl Opened {
         Ok(Self { place, scratch: None })
     }
 
-    fn open(&self, isolation: Isolation) -> Result<Db> {
+    fn open(&self, builder: Builder) -> Result<Db> {
         let durability = match self.scratch {
             None => Durability::Always,
             // Nobody will open it after a loss of power.
             Some(_) => Durability::None,
         };
-        self.place.open(Db::builder().isolation(isolation).durability(durability))
+        self.place.open(builder.durability(durability))
     }
 }

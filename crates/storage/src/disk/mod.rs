@@ -84,6 +84,7 @@
 mod bulk;
 mod copy;
 mod promise;
+mod read_only;
 mod real;
 pub mod sim;
 #[cfg(test)]
@@ -102,6 +103,7 @@ use carnet_base::{Bytes, Error, Result};
 
 pub use bulk::{BulkReader, BulkWriter};
 use copy::copy;
+pub(crate) use read_only::ReadOnlyDisk;
 pub(crate) use real::LOCK;
 pub use real::{Backend, RealDisk};
 
@@ -343,6 +345,10 @@ impl DirectoryLock {
     }
 }
 
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// Says what was being done to which file when an operation failed.
 pub(crate) trait During<T> {
     fn during(self, verb: &str, disk: &dyn Disk, name: &str) -> Result<T>;
@@ -352,9 +358,12 @@ impl<T> During<T> for io::Result<T> {
     fn during(self, verb: &str, disk: &dyn Disk, name: &str) -> Result<T> {
         self.map_err(|error| {
             let path = disk.path(name);
-            let is_full =
-                matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-            let advice = if is_full { "; free some space" } else { "" };
+            let is_full = is_full(&error);
+            let advice = match error.kind() {
+                _ if is_full => "; free some space",
+                io::ErrorKind::ReadOnlyFilesystem => "; open the database for reading only",
+                _ => "",
+            };
             let failed = Error::unavailable(format!("cannot {verb} {path}{advice}"));
             // After any other operation it is not known what happened.
             if is_full && matches!(verb, "create" | "write") {

@@ -167,9 +167,9 @@ impl Engine {
     ///
     /// [`AppendError::Refused`] with what `decide` returned. [`AppendError::Engine`] with
     /// `Overloaded` where too many memtables wait for their flush or too many commits are under
-    /// way (await [`Engine::ready`]), with `Unavailable` where the store has stopped; `decide`
-    /// has not run then. With `Invalid` where the timestamp is not larger than every one before
-    /// it.
+    /// way (await [`Engine::ready`]), with `Unavailable` where the store has stopped, with `Invalid`
+    /// where it was opened for reading only; `decide` has not run then. With `Invalid` where the
+    /// timestamp is not larger than every one before it.
     pub fn append<E>(
         &self,
         prepared: Prepared,
@@ -293,11 +293,24 @@ impl Core {
         )))
     }
 
+    /// Refuses what writes to a database that was opened for reading only.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid`.
+    pub(super) fn check_takes_writes(&self) -> Result<()> {
+        if self.options.read_only {
+            return Err(Error::invalid("the database was opened for reading only"));
+        }
+        Ok(())
+    }
+
     /// Makes sure that the active memtable can take a record.
     pub(super) fn make_room(&self, order: &mut Order, len: usize) -> Result<()> {
         if order.closed {
             return Err(Error::unavailable("the database was closed; open it again"));
         }
+        self.check_takes_writes()?;
         self.publication.check()?;
         self.space.check()?;
         // Without a log slots are published before its writer has passed them: it may not be

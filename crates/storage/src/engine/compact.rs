@@ -183,7 +183,8 @@ impl Engine {
     /// # Errors
     ///
     /// `Unavailable` where the disk fails; then the store has stopped writing. `Corrupted` where a
-    /// table is damaged; then the tables stay as they are, and the store goes on.
+    /// table is damaged; then the tables stay as they are, and the store goes on. `Invalid` where the
+    /// database was opened for reading only.
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
         let core = &self.core;

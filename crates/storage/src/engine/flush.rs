@@ -112,8 +112,10 @@ impl Engine {
     /// # Errors
     ///
     /// `Unavailable` where the disk is full; where it fails otherwise the store has stopped writing.
+    /// `Invalid` where the database was opened for reading only.
     pub fn flush(&self) -> Result<()> {
         let core = &self.core;
+        core.check_takes_writes()?;
         core.publication.check()?;
         self.adopt_recovered()?;
         self.seal();

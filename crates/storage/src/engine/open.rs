@@ -29,7 +29,8 @@ use super::{Core, Engine, EntryCell, Order};
 use crate::backup;
 use crate::batch::{Adoption, Changes};
 use crate::cache::Cache;
-use crate::disk::{Disk, During};
+use crate::disk::{Disk, During, ReadOnlyDisk};
+use crate::inspect;
 use crate::manifest::{self, Identity, Manifest, TableMeta};
 use crate::memory::Budget;
 use crate::memtable::{Chunks, Memtable};
@@ -49,7 +50,8 @@ impl Engine {
     ///
     /// `Unavailable` where another process has the directory, naming it, or where the disk fails;
     /// `Corrupted` where files are missing or damaged, naming the file and the place;
-    /// `Unsupported` where a newer program wrote them; `Invalid` where the options make no sense.
+    /// `Unsupported` where a newer program wrote them; `Invalid` where the options make no sense, or
+    /// where there is no database to be opened for reading only.
     ///
     /// Before anything is appended, or read that an earlier life committed last, its caller has
     /// [`Engine::adopt_recovered`] complete the opening.
@@ -64,6 +66,7 @@ impl Engine {
         // A smaller one may still become as long while others wait.
         options.compaction.memtable_bytes = budget.flush.max(OVERSHOOT_BYTES) as u64;
         let directory = disk.lock()?;
+        let disk = if options.read_only { read_only(disk)? } else { disk };
         let counters = Arc::new(Counters::default());
         let cache = Cache::counted(budget.cache, Arc::clone(&counters));
         let mut manifest = load_or_create(&disk, &counters)?;
@@ -94,8 +97,8 @@ impl Engine {
         let settled = writer.written();
         let log = Log::new(writer, spares);
         let flush_signal = Signal::new();
-        let compact_signals: Vec<_> =
-            (0..options.compaction_threads.max(1)).map(|_| Signal::new()).collect();
+        let compactors = if options.read_only { 0 } else { options.compaction_threads.max(1) };
+        let compact_signals: Vec<_> = (0..compactors).map(|_| Signal::new()).collect();
         let mut signals = vec![log.signal.clone(), flush_signal.clone()];
         signals.extend(compact_signals.iter().cloned());
         let core = Arc::new(Core {
@@ -160,6 +163,16 @@ impl Engine {
         }
         Ok(Self { core, workers: Mutex::new(Some(workers)), _directory: directory })
     }
+}
+
+/// Keeps in memory what is written to the disk of a database.
+///
+/// # Errors
+///
+/// `Invalid` where there is no database.
+fn read_only(disk: Arc<dyn Disk>) -> Result<Arc<dyn Disk>> {
+    inspect::load(&*disk)?;
+    Ok(Arc::new(ReadOnlyDisk::new(disk)))
 }
 
 fn load_or_create(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Result<Manifest> {

@@ -172,11 +172,13 @@ impl Spill {
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails, `Invalid` for what is too long.
+    /// `Unavailable` where the disk fails, `Invalid` for what is too long, or where the database was
+    /// opened for reading only.
     pub fn add<'a, K: Into<CellKeyRef<'a>>>(
         &self,
         writes: impl Iterator<Item = (K, Option<&'a [u8]>)>,
     ) -> Result<()> {
+        self.core.check_takes_writes()?;
         self.core.publication.check()?;
         let mut writer = RunWriter::begin(&self.core, self.start)?;
         for (key, payload) in writes {

@@ -19,7 +19,7 @@ mod uring;
 
 use std::fmt;
 use std::fs::{self, DirBuilder, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use rustix::io::retry_on_intr;
 use self::file::RealFile;
 pub use self::reader::Backend;
 use self::reader::Reader;
-use super::{DirectoryLock, Disk, File, copy};
+use super::{DirectoryLock, Disk, File, copy, is_full};
 
 /// The file that names the process which holds the directory.
 pub(crate) const LOCK: &str = "LOCK";
@@ -105,18 +105,18 @@ impl RealDisk {
     }
 
     /// Locks the file [`LOCK`], which programs of before the directory's own lock rely on, and
-    /// names this process in it; `None` where nothing can be written.
+    /// names this process in it; `None` where the file cannot be made or opened for writing.
     fn lock_file(&self) -> io::Result<Option<fs::File>> {
         let mut file = match self.open_plain(LOCK, OFlags::RDWR | OFlags::CREATE) {
-            Err(error) if only_reads(&error) => return Ok(None),
+            Err(error) if only_reads(&error) || is_full(&error) => return Ok(None),
             opened => opened?,
         };
         file.try_lock()?;
         // The number is for people only: the lock is the operating system's and ends with the
-        // process, so that a stale number holds up no other process.
+        // process, so that a stale number holds up no other process, and a full disk holds up
+        // nobody.
         file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "{}", std::process::id())?;
+        let _ = writeln!(file, "{}", std::process::id());
         Ok(Some(file))
     }
 
