@@ -219,6 +219,18 @@ fn the_shell_works_on_a_cluster() {
 }
 
 #[test]
+fn the_readme_command_runs() {
+    let Some(node) = node::node() else { return };
+    let readme = include_str!("../../../README.md");
+    let printed = readme.lines().find(|line| line.contains("shell --store")).unwrap();
+    let command = printed.strip_prefix("cargo run --release -- ").unwrap();
+    let command = command.replace("127.0.0.1:PORT", &node.contact_point).replace('\'', "");
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let said = succeed(carnet().args(command.split_whitespace()).current_dir(root));
+    assert!(said.contains("(8 rows imported from "), "{said}");
+}
+
+#[test]
 fn the_commit_table_is_migrated() {
     let Some(url) = store(LONG_LEASE) else { return };
     let migrate = |to| {

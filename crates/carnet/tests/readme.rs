@@ -1,0 +1,25 @@
+//! README's program, run as it is printed.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use std::env;
+
+mod program {
+    include!("readme/program.rs");
+
+    pub(super) fn run() -> carnet::Result<()> {
+        main()
+    }
+}
+
+/// The only test of its process, which it moves to another directory.
+#[test]
+fn the_printed_program_runs_again_and_again() {
+    let readme = include_str!("../../../README.md");
+    let printed = readme.split("```rust\n").nth(1).unwrap().split("```").next().unwrap();
+    assert_eq!(printed, include_str!("readme/program.rs"), "README prints another program");
+    let directory = tempfile::tempdir().unwrap();
+    env::set_current_dir(directory.path()).unwrap();
+    program::run().unwrap();
+    program::run().unwrap();
+    assert!(directory.path().join("ledger-data/MANIFEST").exists());
+}
