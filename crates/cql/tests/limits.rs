@@ -106,7 +106,10 @@ fn keys_of_a_batch() {
     let text = format!("DELETE FROM u WHERE k IN ({})", numbers(10_000));
     let session = &client.session;
     let prepared = block_on(client.executor.prepare(session, &text, None)).unwrap();
-    let item = || BatchItem::Prepared { prepared: prepared.clone(), values: Values::default() };
+    let item = || BatchItem::Prepared {
+        prepared: std::sync::Arc::clone(&prepared),
+        values: Values::default(),
+    };
     let batch = |count: usize| {
         let items = (0..count).map(|_| item()).collect();
         let parameters = Parameters::default();
