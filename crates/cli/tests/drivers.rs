@@ -1,9 +1,16 @@
 //! Stock clients against the real server. What they do is in `tests/e2e`.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
+use std::path::Path;
 use std::process::Command;
 
+use carnet::catalog::{self, KeyspaceSchema};
+use carnet::{Db, block_on};
+use scylla::client::session_builder::SessionBuilder;
+use scylla::routing::Token;
 use support::{Server, clients, e2e, succeed};
 
 #[test]
@@ -33,4 +40,67 @@ fn the_node_driver_does_what_applications_do() {
     let mut command = Command::new("node");
     command.env("NODE_PATH", node.join("node_modules"));
     succeed(command.arg(e2e("node_driver.js")).arg(server.port()));
+}
+
+/// Keyspaces with replication settings that earlier builds stored and drivers cannot read.
+const OLD_KEYSPACES: [(&str, &[(&str, &str)]); 5] = [
+    ("old_simple", &[("class", "SimpleStrategy")]),
+    ("old_zero", &[("class", "SimpleStrategy"), ("replication_factor", "0")]),
+    ("old_network", &[("class", "NetworkTopologyStrategy"), ("replication_factor", "3")]),
+    ("old_center", &[("class", "NetworkTopologyStrategy"), ("dc1", "3")]),
+    ("old_class", &[("class", "NoStrategy")]),
+];
+
+fn create_old_keyspaces(directory: &Path) {
+    let db = Db::open(directory).unwrap();
+    for (name, settings) in OLD_KEYSPACES {
+        let replication = settings.iter().map(|(key, value)| ((*key).into(), (*value).into()));
+        let replication = replication.collect();
+        let schema = KeyspaceSchema { name: name.into(), replication, durable_writes: true };
+        db.transact(|tx| block_on(catalog::create_keyspace(tx.as_async(), &schema))).unwrap();
+    }
+    db.close().unwrap();
+}
+
+#[test]
+fn python_driver_maps_tokens_of_every_keyspace() {
+    let Some(python) = clients::python() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    create_old_keyspaces(directory.path());
+    let server = Server::start(directory.path(), &[]);
+    let mut command = Command::new(python);
+    command.arg(e2e("token_maps.py")).arg(server.port());
+    succeed(command.args(OLD_KEYSPACES.map(|(name, _)| name)));
+}
+
+#[test]
+fn java_driver_maps_tokens_of_every_keyspace() {
+    let Some(jars) = clients::java() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    create_old_keyspaces(directory.path());
+    let server = Server::start(directory.path(), &[]);
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(jars.join("*")).arg(e2e("TokenMaps.java")).arg(server.port());
+    succeed(command.args(OLD_KEYSPACES.map(|(name, _)| name)));
+}
+
+#[tokio::test]
+async fn rust_driver_maps_tokens_of_every_keyspace() {
+    let directory = tempfile::tempdir().unwrap();
+    create_old_keyspaces(directory.path());
+    let server = Server::start(directory.path(), &[]);
+    let session = SessionBuilder::new().known_node(server.cql.to_string()).build().await.unwrap();
+    for (name, replication) in [
+        ("rust_s", "{'class': 'SimpleStrategy'}"),
+        ("rust_n", "{'class': 'NetworkTopologyStrategy', 'replication_factor': 3}"),
+    ] {
+        let create = format!("CREATE KEYSPACE {name} WITH replication = {replication}");
+        session.query_unpaged(create, &[]).await.unwrap();
+    }
+    session.refresh_metadata().await.unwrap();
+    let state = session.get_cluster_state();
+    for keyspace in OLD_KEYSPACES.map(|(name, _)| name).into_iter().chain(["rust_s", "rust_n"]) {
+        let replicas = state.get_token_endpoints(keyspace, "t", Token::new(42));
+        assert_eq!(replicas.len(), 1, "{keyspace}: {:?}", state.get_keyspace(keyspace));
+    }
 }

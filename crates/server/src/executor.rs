@@ -253,6 +253,7 @@ fn failure(error: &CqlError) -> Failure {
             keyspace: keyspace.clone(),
             table: table.clone().unwrap_or_default(),
         },
+        CqlErrorKind::Config => FailureKind::Config,
         CqlErrorKind::Conflict => FailureKind::Conflict,
         CqlErrorKind::Overloaded { .. } => FailureKind::Overloaded,
         CqlErrorKind::Unknown { .. } => FailureKind::Unknown,

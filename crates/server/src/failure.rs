@@ -30,6 +30,8 @@ pub enum FailureKind {
     Syntax,
     /// The text is CQL that makes no sense here, or that is not supported yet.
     Invalid,
+    /// An option of a keyspace or table has a bad value.
+    Config,
     /// The user may not do that.
     Unauthorized,
     /// The keyspace or table to be created is there.
@@ -98,6 +100,7 @@ impl Failure {
         let detail = match self.kind {
             FailureKind::Syntax => ErrorDetail::Plain(ErrorCode::Syntax),
             FailureKind::Invalid => ErrorDetail::Plain(ErrorCode::Invalid),
+            FailureKind::Config => ErrorDetail::Plain(ErrorCode::Config),
             FailureKind::Unauthorized => ErrorDetail::Plain(ErrorCode::Unauthorized),
             FailureKind::AlreadyExists { keyspace, table } => {
                 ErrorDetail::AlreadyExists { keyspace, table }

@@ -45,7 +45,7 @@ impl Others {
         if self.schema.as_ref().is_some_and(|(known, _)| *known == version) {
             return Ok(Vec::new());
         }
-        let digest = SchemaDigest::read(&tx).await?;
+        let digest = SchemaDigest::read(&tx, executor.node()).await?;
         let before = self.schema.take();
         let changes = before.map_or_else(Vec::new, |(_, before)| digest.changes_since(&before));
         self.schema = Some((version, digest));

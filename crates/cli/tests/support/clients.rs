@@ -1,4 +1,4 @@
-//! Stock clients, fetched once through pip and npm, in the versions that `tests/e2e` pins.
+//! Stock clients, fetched once through pip, npm and Maven, in the versions that `tests/e2e` pins.
 //!
 //! They are kept under the target directory, or in `$CARNET_E2E_CACHE`. Where they cannot be had
 //! a test says so in one line and is skipped; with `CI=true` it fails.
@@ -42,6 +42,19 @@ pub(crate) fn node() -> Client {
         run(npm.current_dir(home))
     });
     skip_without("the Node driver", home)
+}
+
+/// Returns the folder that holds the jars of the Java driver.
+pub(crate) fn java() -> Client {
+    let pins = [e2e("pom.xml")];
+    let home = installed("java", &pins, |home| {
+        let mut mvn = Command::new("mvn");
+        mvn.args(["--batch-mode", "--quiet", "--file"]).arg(&pins[0]);
+        mvn.arg("org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies");
+        mvn.arg("-DincludeScope=runtime");
+        run(mvn.arg(format!("-DoutputDirectory={}", home.join("jars").display())))
+    });
+    skip_without("the Java driver", home.map(|home| home.join("jars")))
 }
 
 fn skip_without(what: &str, found: Result<PathBuf, String>) -> Client {

@@ -46,7 +46,8 @@ pub async fn describe(
     statement: &Describe,
     current: Option<&str>,
 ) -> Result<Rows> {
-    let scope = Scope { tx, current, internals: statement.internals };
+    let data_center = &node.data_center;
+    let scope = Scope { tx, current, data_center, internals: statement.internals };
     match &statement.target {
         DescribeTarget::Cluster => Ok(cluster(node, peers, current)),
         DescribeTarget::Schema { full } => scope.schema(*full).await,
@@ -84,19 +85,20 @@ const ELEMENT: [&str; 4] = ["keyspace_name", "type", "name", "create_statement"]
 struct Scope<'a> {
     tx: &'a Tx,
     current: Option<&'a str>,
+    data_center: &'a str,
     internals: bool,
 }
 
 impl Scope<'_> {
     async fn schema(&self, full: bool) -> Result<Rows> {
-        let mut keyspaces = all(self.tx).await?;
+        let mut keyspaces = all(self.tx, self.data_center).await?;
         keyspaces.retain(|keyspace| full || !is_system_keyspace(&keyspace.name));
         let rows = keyspaces.iter().flat_map(|keyspace| self.elements(keyspace, false));
         Ok(elements(rows.collect()))
     }
 
     async fn keyspaces(&self) -> Result<Rows> {
-        let keyspaces = all(self.tx).await?;
+        let keyspaces = all(self.tx, self.data_center).await?;
         Ok(list(keyspaces.iter().map(keyspace_entry).collect()))
     }
 
@@ -126,7 +128,9 @@ impl Scope<'_> {
         let keyspace = match &name.keyspace {
             Some(keyspace) => keyspace.as_str(),
             None => {
-                if let Some(mut keyspace) = system::keyspace(self.tx, wanted).await? {
+                if let Some(mut keyspace) =
+                    system::keyspace(self.tx, wanted, self.data_center).await?
+                {
                     sort(&mut keyspace.tables, |table| &table.name);
                     return Ok(elements(self.elements(&keyspace, false)));
                 }
@@ -151,7 +155,7 @@ impl Scope<'_> {
     async fn listed_keyspaces(&self) -> Result<Vec<KeyspaceView>> {
         match self.current {
             Some(name) => Ok(vec![self.named(Some(name)).await?]),
-            None => all(self.tx).await,
+            None => all(self.tx, self.data_center).await,
         }
     }
 
@@ -160,7 +164,7 @@ impl Scope<'_> {
         let name = name
             .or(self.current)
             .ok_or_else(|| Error::invalid("No keyspace specified and no current keyspace"))?;
-        let mut keyspace = system::keyspace(self.tx, name)
+        let mut keyspace = system::keyspace(self.tx, name, self.data_center)
             .await?
             .ok_or_else(|| Error::invalid(format!("'{name}' not found in keyspaces")))?;
         sort(&mut keyspace.tables, |table| &table.name);
@@ -181,8 +185,8 @@ impl Scope<'_> {
 }
 
 /// Lists all keyspaces and their tables in the order in which they are printed.
-async fn all(tx: &Tx) -> Result<Vec<KeyspaceView>> {
-    let mut keyspaces = system::all(tx).await?;
+async fn all(tx: &Tx, data_center: &str) -> Result<Vec<KeyspaceView>> {
+    let mut keyspaces = system::all(tx, data_center).await?;
     sort(&mut keyspaces, |keyspace| &keyspace.name);
     for keyspace in &mut keyspaces {
         sort(&mut keyspace.tables, |table| &table.name);

@@ -48,7 +48,7 @@ fn column_names(text: &str, current: Option<&str>) -> Vec<String> {
 }
 
 const BANK: &str = "CREATE KEYSPACE bank WITH replication = \
-                    {'class': 'NetworkTopologyStrategy', 'aa': '1', 'dc1': '3'}  \
+                    {'class': 'NetworkTopologyStrategy', 'datacenter1': '3'}  \
                     AND durable_writes = false;";
 
 const ACCOUNTS: &str = "\

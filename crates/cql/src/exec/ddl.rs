@@ -1,6 +1,6 @@
 //! Changes of the schema. Each is a transaction, as all else.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use carnet::Tx;
 use carnet::Uuid;
@@ -13,7 +13,7 @@ use crate::ast::{
     DropTable, Literal, Name, OptionValue, Options, Statement, TableChange, TableName, Term,
 };
 use crate::result::{ChangeKind, Response, SchemaChange};
-use crate::system;
+use crate::system::{self, Replication};
 
 /// More columns than this are a mistake: each row image would name them all.
 const COLUMNS_MAX: usize = 1_000;
@@ -25,8 +25,11 @@ impl Executor {
         run: &Run<'_>,
     ) -> Result<Response, CqlError> {
         let transaction = self.shared.db.transaction().label(run.label.clone());
+        let data_center = &self.shared.node.data_center;
         let change = transaction
-            .try_run(|tx| async move { change(&tx, statement, run.keyspace.as_deref()).await })
+            .try_run(|tx| async move {
+                change(&tx, statement, run.keyspace.as_deref(), data_center).await
+            })
             .await?;
         Ok(change.map_or(Response::Void, Response::SchemaChange))
     }
@@ -65,10 +68,11 @@ async fn change(
     tx: &Tx,
     statement: &Statement,
     keyspace: Option<&str>,
+    data_center: &str,
 ) -> Result<Option<SchemaChange>, CqlError> {
     match statement {
-        Statement::CreateKeyspace(create) => create_keyspace(tx, create).await,
-        Statement::AlterKeyspace(alter) => alter_keyspace(tx, alter).await,
+        Statement::CreateKeyspace(create) => create_keyspace(tx, create, data_center).await,
+        Statement::AlterKeyspace(alter) => alter_keyspace(tx, alter, data_center).await,
         Statement::DropKeyspace(drop) => drop_keyspace(tx, drop).await,
         Statement::CreateTable(create) => create_table(tx, create, keyspace).await,
         Statement::AlterTable(alter) => alter_table(tx, alter, keyspace).await,
@@ -86,6 +90,7 @@ fn changed(kind: ChangeKind, keyspace: &str, table: Option<&str>) -> Option<Sche
 async fn create_keyspace(
     tx: &Tx,
     create: &CreateKeyspace,
+    data_center: &str,
 ) -> Result<Option<SchemaChange>, CqlError> {
     let name = create.name.as_str();
     refuse_system(name)?;
@@ -95,23 +100,27 @@ async fn create_keyspace(
         }
         return Err(already_exists(name, None));
     }
-    let mut schema = KeyspaceSchema {
-        name: name.to_owned(),
-        replication: BTreeMap::new(),
-        durable_writes: true,
-    };
-    set_keyspace_options(&mut schema, &create.options)?;
-    if !schema.replication.contains_key("class") {
-        return Err(CqlError::invalid(
-            "Missing mandatory option 'replication' with a 'class', as in WITH replication = \
+    let options = KeyspaceOptions::read(&create.options)?;
+    let replication = options.replication.ok_or_else(|| {
+        CqlError::invalid(
+            "Missing mandatory option 'replication', as in WITH replication = \
              {'class': 'SimpleStrategy', 'replication_factor': 1}",
-        ));
-    }
+        )
+    })?;
+    let schema = KeyspaceSchema {
+        name: name.to_owned(),
+        replication: system::resolve(name, &replication, None, data_center)?,
+        durable_writes: options.durable_writes.unwrap_or(true),
+    };
     catalog::create_keyspace(tx, &schema).await?;
     Ok(changed(ChangeKind::Created, name, None))
 }
 
-async fn alter_keyspace(tx: &Tx, alter: &AlterKeyspace) -> Result<Option<SchemaChange>, CqlError> {
+async fn alter_keyspace(
+    tx: &Tx,
+    alter: &AlterKeyspace,
+    data_center: &str,
+) -> Result<Option<SchemaChange>, CqlError> {
     let name = alter.name.as_str();
     refuse_system(name)?;
     let Some(mut schema) = catalog::keyspace(tx, name).await? else {
@@ -120,30 +129,47 @@ async fn alter_keyspace(tx: &Tx, alter: &AlterKeyspace) -> Result<Option<SchemaC
         }
         return Err(catalog::no_keyspace(name).into());
     };
-    set_keyspace_options(&mut schema, &alter.options)?;
+    let options = KeyspaceOptions::read(&alter.options)?;
+    // An older build may have stored a form that drivers cannot read.
+    let previous = system::repaired(&schema.replication, data_center);
+    schema.replication = match options.replication {
+        Some(given) => system::resolve(name, &given, Some(&previous), data_center)?,
+        None => previous,
+    };
+    schema.durable_writes = options.durable_writes.unwrap_or(schema.durable_writes);
     catalog::alter_keyspace(tx, &schema)?;
     Ok(changed(ChangeKind::Updated, name, None))
 }
 
-fn set_keyspace_options(schema: &mut KeyspaceSchema, options: &Options) -> Result<(), CqlError> {
-    for (name, value) in options {
-        match (name.as_str(), value) {
-            ("replication", OptionValue::Map(entries)) => {
-                schema.replication =
-                    entries.iter().map(|(key, value)| (plain(key), plain(value))).collect();
-            }
-            ("durable_writes", OptionValue::Literal(Literal::Boolean(value))) => {
-                schema.durable_writes = *value;
-            }
-            (name, _) => {
-                return Err(CqlError::invalid(format!(
-                    "keyspace option {name}: only replication, a map, and durable_writes, true or \
-                     false, are known"
-                )));
+/// Options of a keyspace as a statement gives them.
+#[derive(Default)]
+struct KeyspaceOptions {
+    replication: Option<Replication>,
+    durable_writes: Option<bool>,
+}
+
+impl KeyspaceOptions {
+    fn read(options: &Options) -> Result<Self, CqlError> {
+        let mut read = Self::default();
+        for (name, value) in options {
+            match (name.as_str(), value) {
+                ("replication", OptionValue::Map(entries)) => {
+                    let entries = entries.iter().map(|(key, value)| (plain(key), plain(value)));
+                    read.replication = Some(entries.collect());
+                }
+                ("durable_writes", OptionValue::Literal(Literal::Boolean(value))) => {
+                    read.durable_writes = Some(*value);
+                }
+                (name, _) => {
+                    return Err(CqlError::invalid(format!(
+                        "keyspace option {name}: only replication, a map, and durable_writes, \
+                         true or false, are known"
+                    )));
+                }
             }
         }
+        Ok(read)
     }
-    Ok(())
 }
 
 async fn drop_keyspace(tx: &Tx, drop: &DropKeyspace) -> Result<Option<SchemaChange>, CqlError> {

@@ -20,6 +20,8 @@ pub enum CqlErrorKind {
     },
     /// The statement is wrong for the tables there are, or its values are.
     Invalid,
+    /// It does not fit the configuration: an option of a keyspace or table has a bad value.
+    Config,
     /// It is right, but not built yet.
     Unsupported,
     /// A table of the prepared statement has changed since: prepare it again.
@@ -70,6 +72,10 @@ impl CqlError {
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(CqlErrorKind::Invalid, message)
+    }
+
+    pub(crate) fn config(message: impl Into<String>) -> Self {
+        Self::new(CqlErrorKind::Config, message)
     }
 
     pub(crate) fn unsupported(what: impl fmt::Display) -> Self {

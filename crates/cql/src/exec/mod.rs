@@ -95,6 +95,12 @@ impl Executor {
         &self.shared.db
     }
 
+    /// Returns what the node says about itself.
+    #[must_use]
+    pub fn node(&self) -> &NodeInfo {
+        &self.shared.node
+    }
+
     /// Tells the other servers of the database of this one, until that [withdraws](Db::withdraw) it or
     /// leaves.
     ///

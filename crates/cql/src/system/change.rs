@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use carnet::{Result, Tx};
 
+use super::node::NodeInfo;
 use super::view::{self, KeyspaceView};
 use crate::result::{ChangeKind, SchemaChange};
 
@@ -19,13 +20,13 @@ struct Keyspace {
 }
 
 impl SchemaDigest {
-    /// Reads the schema of a snapshot.
+    /// Reads the schema of a snapshot, as the clients of a node see it.
     ///
     /// # Errors
     ///
     /// As [`Tx::get_cell`].
-    pub async fn read(tx: &Tx) -> Result<Self> {
-        let views = view::all(tx).await?;
+    pub async fn read(tx: &Tx, node: &NodeInfo) -> Result<Self> {
+        let views = view::all(tx, &node.data_center).await?;
         Ok(Self(views.into_iter().map(|view| (view.name.clone(), Keyspace::of(view))).collect()))
     }
 
@@ -93,7 +94,8 @@ mod tests {
     fn changes(db: &Db, statements: &[&str]) -> Vec<String> {
         let digest = || {
             let snapshot = db.snapshot().unwrap();
-            block_on(SchemaDigest::read(snapshot.as_async())).unwrap()
+            let node = super::super::tests::node();
+            block_on(SchemaDigest::read(snapshot.as_async(), &node)).unwrap()
         };
         let before = digest();
         let executor = Executor::new(db.clone(), super::super::tests::node());

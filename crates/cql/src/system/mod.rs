@@ -32,6 +32,7 @@ mod encode;
 mod node;
 mod options;
 mod peers;
+mod replication;
 mod rows;
 mod tables;
 mod view;
@@ -53,4 +54,5 @@ pub use tables::{
 
 pub(crate) use encode::{Cell, collection, text, texts};
 pub(crate) use options::map_of;
+pub(crate) use replication::{Replication, repaired, resolve};
 pub(crate) use view::{KeyspaceView, TableView, all, keyspace, short_class};

@@ -52,25 +52,25 @@ pub async fn rows(
         Content::Clients => clients(table, node),
         Content::Transactions => transactions(table, &holders()),
         Content::Keyspaces => {
-            let views = views(tx, false).await?;
+            let views = views(tx, node, false).await?;
             views.iter().map(|view| keyspace(table, view)).collect()
         }
         Content::Tables => {
-            let views = views(tx, false).await?;
+            let views = views(tx, node, false).await?;
             tables_of(&views).map(|view| schema_table(table, view)).collect()
         }
-        Content::Columns => columns(table, &views(tx, false).await?),
+        Content::Columns => columns(table, &views(tx, node, false).await?),
         Content::VirtualKeyspaces => {
-            let views = views(tx, true).await?;
+            let views = views(tx, node, true).await?;
             let row =
                 |view: &KeyspaceView| table.row([("keyspace_name", encode::text(&view.name))]);
             views.iter().map(row).collect()
         }
         Content::VirtualTables => {
-            let views = views(tx, true).await?;
+            let views = views(tx, node, true).await?;
             tables_of(&views).map(|view| virtual_table(table, view)).collect()
         }
-        Content::VirtualColumns => columns(table, &views(tx, true).await?),
+        Content::VirtualColumns => columns(table, &views(tx, node, true).await?),
     })
 }
 
@@ -92,8 +92,8 @@ fn version_uuid(version: Timestamp) -> Uuid {
     Uuid::from_u128(PREFIX | VARIANT | u128::from(version.get()))
 }
 
-async fn views(tx: &Tx, is_virtual: bool) -> Result<Vec<KeyspaceView>> {
-    let mut views = view::all(tx).await?;
+async fn views(tx: &Tx, node: &NodeInfo, is_virtual: bool) -> Result<Vec<KeyspaceView>> {
+    let mut views = view::all(tx, &node.data_center).await?;
     views.retain(|view| view.is_virtual == is_virtual);
     Ok(views)
 }

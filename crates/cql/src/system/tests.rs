@@ -18,7 +18,7 @@ pub(crate) fn sample() -> Db {
     block_on(async {
         let tx = tx.as_async();
         let mut bank = KeyspaceSchema::local("bank");
-        bank.replication = [("class", "NetworkTopologyStrategy"), ("aa", "1"), ("dc1", "3")]
+        bank.replication = [("class", "NetworkTopologyStrategy"), ("replication_factor", "3")]
             .map(|(key, value)| (key.into(), value.into()))
             .into();
         bank.durable_writes = false;
@@ -224,8 +224,8 @@ fn keyspaces_are_the_users_and_the_stored_ones_of_the_system() {
              replication {'class': 'org.apache.cassandra.locator.SimpleStrategy', \
              'replication_factor': '1'}",
             "keyspace_name 'bank'; durable_writes False; \
-             replication {'aa': '1', 'class': 'org.apache.cassandra.locator.NetworkTopologyStrategy', \
-             'dc1': '3'}",
+             replication {'class': 'org.apache.cassandra.locator.NetworkTopologyStrategy', \
+             'datacenter1': '3'}",
             "keyspace_name 'system'; durable_writes True; \
              replication {'class': 'org.apache.cassandra.locator.LocalStrategy'}",
             "keyspace_name 'system_schema'; durable_writes True; \

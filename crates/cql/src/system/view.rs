@@ -1,23 +1,20 @@
 //! Keyspaces and tables, the stored ones and the system's, in the one form in which the schema
 //! tables and `DESCRIBE` show them.
 
-use std::collections::BTreeMap;
-
 use carnet::base::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 use carnet::{Result, Tx, Uuid};
 
 use super::options::TableOptions;
+use super::replication::{LOCATOR, Replication, repaired};
 use super::tables::{self, SystemTable, is_system_keyspace, is_virtual_keyspace};
-
-const LOCATOR: &str = "org.apache.cassandra.locator.";
 
 /// A keyspace with its tables.
 #[derive(Debug)]
 pub(crate) struct KeyspaceView {
     pub(crate) name: String,
-    /// With the full name of the class.
-    pub(crate) replication: BTreeMap<String, String>,
+    /// In the form that drivers read, with the full name of the class.
+    pub(crate) replication: Replication,
     pub(crate) durable_writes: bool,
     pub(crate) is_virtual: bool,
     /// By name.
@@ -72,44 +69,42 @@ impl TableView {
     }
 }
 
-/// Lists all keyspaces by name.
-pub(crate) async fn all(tx: &Tx) -> Result<Vec<KeyspaceView>> {
+/// Lists all keyspaces by name, at a node of that data centre.
+pub(crate) async fn all(tx: &Tx, data_center: &str) -> Result<Vec<KeyspaceView>> {
     let mut views: Vec<_> = tables::KEYSPACES.into_iter().map(of_system).collect();
     for schema in catalog::keyspaces(tx).await? {
         // The name of a later version's system keyspace may be taken already; nobody gets at it.
         if !is_system_keyspace(&schema.name) {
-            views.push(of_user(tx, schema).await?);
+            views.push(of_user(tx, schema, data_center).await?);
         }
     }
     views.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(views)
 }
 
-/// Finds a keyspace.
-pub(crate) async fn keyspace(tx: &Tx, name: &str) -> Result<Option<KeyspaceView>> {
+/// Finds a keyspace, at a node of that data centre.
+pub(crate) async fn keyspace(
+    tx: &Tx,
+    name: &str,
+    data_center: &str,
+) -> Result<Option<KeyspaceView>> {
     if let Some(name) = tables::KEYSPACES.into_iter().find(|known| *known == name) {
         return Ok(Some(of_system(name)));
     }
     match catalog::keyspace(tx, name).await? {
-        Some(schema) => of_user(tx, schema).await.map(Some),
+        Some(schema) => of_user(tx, schema, data_center).await.map(Some),
         None => Ok(None),
     }
 }
 
-async fn of_user(tx: &Tx, schema: KeyspaceSchema) -> Result<KeyspaceView> {
+async fn of_user(tx: &Tx, schema: KeyspaceSchema, data_center: &str) -> Result<KeyspaceView> {
     let tables = catalog::tables(tx, &schema.name).await?;
     // CQL has no way to name what is in a raw table.
     let rows = tables.iter().filter(|table| table.kind == TableKind::Rows);
-    let mut replication = schema.replication;
-    if let Some(class) = replication.get_mut("class")
-        && !class.contains('.')
-    {
-        class.insert_str(0, LOCATOR);
-    }
     Ok(KeyspaceView {
         tables: rows.map(of_table).collect(),
         name: schema.name,
-        replication,
+        replication: repaired(&schema.replication, data_center),
         durable_writes: schema.durable_writes,
         is_virtual: false,
     })
