@@ -342,6 +342,34 @@ fn pages_of_any_size_add_up() {
 }
 
 #[test]
+fn batch_of_one_shows_the_key() {
+    let client = Client::new(&[TABLE, "INSERT INTO t (k, c, v) VALUES (1, 1, 'x')"]);
+    let text = "UPDATE t SET v = 'z' WHERE k = 1 AND c = 1 IF v = 'y'".to_owned();
+    let items = vec![BatchItem::Text { text, values: Values::default() }];
+    let kind = ast::BatchKind::Unlogged;
+    let parameters = Parameters::default();
+    let batch = client.executor.batch(&client.session, kind, items, &parameters);
+    let found = rows(block_on(batch).unwrap());
+    let names: Vec<&str> = found.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["[applied]", "k", "c", "v"]);
+}
+
+#[test]
+fn condition_takes_null_in_a_bound_list() {
+    let client = Client::new(&[TABLE, "INSERT INTO t (k, c) VALUES (1, 1)"]);
+    let update = client.prepare("UPDATE t SET v = 'z' WHERE k = 1 AND c = 1 IF v IN ?");
+    let list = [&[0, 0, 0, 2][..], &[0, 0, 0, 1, b'x'], &[0xff; 4]].concat();
+    let values = Values::Positional(vec![Bound::Bytes(list.into())]);
+    let found = rows(client.execute(&update, values.clone()).unwrap());
+    assert_eq!(found.rows, [vec![Some(Bytes::from_static(&[1]))]]);
+    let found = rows(client.execute(&update, values.clone()).unwrap());
+    assert_eq!(found.rows[0][1], Some(Bytes::from("z")));
+    let select = client.prepare("SELECT v FROM t WHERE k = 1 AND c IN ?");
+    let error = client.execute(&select, values).unwrap_err();
+    assert_eq!(error.kind(), &CqlErrorKind::Invalid);
+}
+
+#[test]
 fn merged_partitions_are_not_paged() {
     let client = Client::new(&[TABLE]);
     for k in 0..4 {

@@ -33,6 +33,23 @@ impl List {
             Self::Each(operands) => {
                 operands.iter().map(|operand| operand.required(environment)).collect()
             }
+            Self::Marker { what, .. } => {
+                let values = self.nullable_values(environment)?.into_iter();
+                let null = || CqlError::invalid(format!("{what}: an item of the list is null"));
+                values.map(|value| value.ok_or_else(null)).collect()
+            }
+        }
+    }
+
+    /// Evaluates to the values, of which some may be null.
+    pub(crate) fn nullable_values(
+        &self,
+        environment: &Environment<'_>,
+    ) -> Result<Vec<Option<Value>>, CqlError> {
+        match self {
+            Self::Each(operands) => {
+                operands.iter().map(|operand| operand.value(environment)).collect()
+            }
             Self::Marker { index, data_type, what } => {
                 match environment.bound.get(usize::from(*index)) {
                     Some(Bound::Bytes(bytes)) => decode(bytes, *data_type, what),
@@ -69,8 +86,9 @@ impl Compiler<'_> {
     }
 }
 
-/// Decodes a list as the native protocol serializes it: a count, then each item with its length.
-fn decode(bytes: &[u8], data_type: DataType, what: &str) -> Result<Vec<Value>, CqlError> {
+/// Decodes a list as the native protocol serializes it: a count, then each item with its length,
+/// which is −1 for null.
+fn decode(bytes: &[u8], data_type: DataType, what: &str) -> Result<Vec<Option<Value>>, CqlError> {
     let wrong = |why: &str| CqlError::invalid(format!("{what}: {why}"));
     let mut rest = bytes;
     let mut take = |length: usize| -> Result<&[u8], CqlError> {
@@ -89,10 +107,15 @@ fn decode(bytes: &[u8], data_type: DataType, what: &str) -> Result<Vec<Value>, C
     }
     let mut values = Vec::new();
     for _ in 0..count {
+        let length = number(take(4)?);
+        if length == -1 {
+            values.push(None);
+            continue;
+        }
         let length =
-            usize::try_from(number(take(4)?)).map_err(|_| wrong("an item of the list is null"))?;
+            usize::try_from(length).map_err(|_| wrong("an item of the list has no length"))?;
         let value = data_type.deserialize(take(length)?);
-        values.push(value.map_err(|error| wrong(error.message()))?);
+        values.push(Some(value.map_err(|error| wrong(error.message()))?));
     }
     if rest.is_empty() { Ok(values) } else { Err(wrong("the list is longer than it says")) }
 }
@@ -104,7 +127,11 @@ mod tests {
     #[test]
     fn lists_are_decoded_whole_or_refused() {
         let list = [0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0, 9];
-        assert_eq!(decode(&list, DataType::Int, "c").unwrap(), [Value::Int(7), Value::Int(9)]);
+        let (seven, nine) = (Some(Value::Int(7)), Some(Value::Int(9)));
+        assert_eq!(decode(&list, DataType::Int, "c").unwrap(), [seven, nine]);
+        let null = [0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff];
+        assert_eq!(decode(&null, DataType::Int, "c").unwrap(), [None]);
+        assert!(decode(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfe], DataType::Int, "c").is_err());
         for end in 0..list.len() {
             assert!(decode(&list[..end], DataType::Int, "c").is_err());
         }

@@ -178,11 +178,7 @@ impl Filter {
         row: &[Option<Bytes>],
         environment: &Environment<'_>,
     ) -> Result<bool, CqlError> {
-        let value = |position: &usize| -> Result<Option<Value>, CqlError> {
-            let bytes = row[*position].as_ref();
-            let data_type = table.columns[*position].data_type;
-            Ok(bytes.map(|bytes| data_type.deserialize(bytes)).transpose()?)
-        };
+        let value = |position: &usize| stored(table, row, *position);
         Ok(match &self.0 {
             Resolved::Compare(position, op, operand) => {
                 let (found, wanted) = (value(position)?, operand.value(environment)?);
@@ -222,24 +218,30 @@ impl Filter {
         })
     }
 
-    /// As [`Filter::holds`], for `IF`: there null equals null, and differs from all else.
+    /// Like [`Filter::holds`], for `IF`: there null equals null, and differs from all else.
     pub(crate) fn condition_holds(
         &self,
         table: &TableSchema,
         row: &[Option<Bytes>],
         environment: &Environment<'_>,
     ) -> Result<bool, CqlError> {
-        if let Resolved::Compare(position, op, operand) = &self.0 {
-            let found = row[*position].is_some();
-            let wanted = operand.value(environment)?.is_some();
-            match (found, wanted, op) {
-                (true, true, _) => {}
-                (false, false, CompareOp::Equal) => return Ok(true),
-                (found, wanted, CompareOp::NotEqual) => return Ok(found != wanted),
-                _ => return Ok(false),
+        match &self.0 {
+            Resolved::Compare(position, op, operand) => {
+                let found = stored(table, row, *position)?;
+                let wanted = operand.value(environment)?;
+                condition_holds_for(found.as_ref(), *op, wanted.as_ref())
             }
+            Resolved::In(position, list) => {
+                let found = stored(table, row, *position)?;
+                let wanted = list.nullable_values(environment)?;
+                let equals = |wanted: &Option<Value>| match (&found, wanted) {
+                    (Some(found), Some(wanted)) => compare(found, wanted).is_eq(),
+                    (found, wanted) => found.is_none() && wanted.is_none(),
+                };
+                Ok(wanted.iter().any(equals))
+            }
+            _ => self.holds(table, row, environment),
         }
-        self.holds(table, row, environment)
     }
 
     /// Returns the columns that it judges.
@@ -252,6 +254,36 @@ impl Filter {
             Resolved::Token(..) => &[],
         }
     }
+}
+
+/// Returns a row's value of a column, by its place.
+fn stored(
+    table: &TableSchema,
+    row: &[Option<Bytes>],
+    position: usize,
+) -> Result<Option<Value>, CqlError> {
+    let data_type = table.columns[position].data_type;
+    Ok(row[position].as_ref().map(|bytes| data_type.deserialize(bytes)).transpose()?)
+}
+
+/// Tells whether `found op wanted` in an `IF`. Null can only be asked for by `=` and `!=`.
+fn condition_holds_for(
+    found: Option<&Value>,
+    op: CompareOp,
+    wanted: Option<&Value>,
+) -> Result<bool, CqlError> {
+    Ok(match (found, wanted, op) {
+        (Some(_), Some(_), _) => holds_for(found, op, wanted),
+        (found, None, CompareOp::Equal) => found.is_none(),
+        (found, None, CompareOp::NotEqual) => found.is_some(),
+        (_, None, op) => {
+            return Err(CqlError::invalid(format!(
+                "Invalid comparison with null for operator \"{}\"",
+                op.symbol()
+            )));
+        }
+        (None, Some(_), op) => op == CompareOp::NotEqual,
+    })
 }
 
 /// Tells whether `found op wanted`; with null it never does.

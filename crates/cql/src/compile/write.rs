@@ -64,9 +64,39 @@ impl WritePlan {
         }
     }
 
+    /// Returns `true` if a column, by its place, is static.
+    pub(crate) fn is_static(&self, position: usize) -> bool {
+        self.table.columns[position].kind == ColumnKind::Static
+    }
+
+    /// Returns the places of the columns that are set or cleared.
+    fn changed(&self) -> Vec<usize> {
+        match &self.change {
+            Change::Set { columns, .. } => columns.iter().map(|(position, _)| *position).collect(),
+            Change::Clear(columns) => columns.clone(),
+            Change::Delete => Vec::new(),
+        }
+    }
+
+    /// Returns `true` if a static column is set or cleared.
+    pub(crate) fn changes_statics(&self) -> bool {
+        self.changed().into_iter().any(|position| self.is_static(position))
+    }
+
+    /// Returns `true` if the `IF` names a column that is not static.
+    fn judges_regulars(&self) -> bool {
+        match &self.guard {
+            GuardPlan::Always | GuardPlan::NotExists | GuardPlan::Exists => false,
+            GuardPlan::Columns(filters) => {
+                let mut named = filters.iter().flat_map(Filter::positions);
+                named.any(|position| !self.is_static(*position))
+            }
+        }
+    }
+
     /// Tells whether only static columns change.
     pub(crate) fn is_static_only(&self) -> bool {
-        let is_static = |position: &usize| self.table.columns[*position].kind == ColumnKind::Static;
+        let is_static = |position: &usize| self.is_static(*position);
         match &self.change {
             Change::Set { columns, marker } => {
                 let statics = columns.iter().all(|(position, _)| is_static(position));
@@ -173,6 +203,7 @@ impl<'a> Compiler<'a> {
             guard,
         };
         plan.check_names_rows("UPDATE")?;
+        plan.check_static_only("UPDATE")?;
         Ok(plan)
     }
 
@@ -194,6 +225,7 @@ impl<'a> Compiler<'a> {
         } else {
             plan.check_names_rows("DELETE")?;
         }
+        plan.check_static_only("DELETE")?;
         Ok(plan)
     }
 
@@ -249,7 +281,7 @@ impl WritePlan {
     fn check_names_rows(&self, statement: &str) -> Result<(), CqlError> {
         self.check_names_partitions(statement)?;
         let WriteTarget::Where(filter) = &self.target else { return Ok(()) };
-        if filter.names_rows() || self.is_static_only() {
+        if filter.names_rows() || (self.is_static_only() && !self.judges_regulars()) {
             return Ok(());
         }
         let missing: Vec<&str> =
@@ -257,6 +289,23 @@ impl WritePlan {
         Err(CqlError::invalid(format!(
             "{statement} needs each clustering column ({}) with = or IN",
             missing.join(", ")
+        )))
+    }
+}
+
+impl WritePlan {
+    /// Refuses clustering columns in a statement that neither changes nor judges a row.
+    fn check_static_only(&self, statement: &str) -> Result<(), CqlError> {
+        let WriteTarget::Where(filter) = &self.target else { return Ok(()) };
+        let changed = self.changed();
+        let changes_rows =
+            changed.is_empty() || changed.into_iter().any(|position| !self.is_static(position));
+        if changes_rows || self.judges_regulars() || !filter.restricts_clustering() {
+            return Ok(());
+        }
+        Err(CqlError::invalid(format!(
+            "Invalid restrictions on clustering columns since the {statement} statement modifies \
+             only static columns"
         )))
     }
 }

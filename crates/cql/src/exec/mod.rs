@@ -47,6 +47,7 @@ use crate::compile::{Compiler, Environment, SelectPlan, Tables, TransactionPlan,
 use crate::parser::TERMS_MAX;
 use crate::result::{ColumnSpec, Response};
 use crate::system::{NodeInfo, Peer};
+use condition::Form;
 use paging::PagingState;
 use prepared::{Cache, Statements};
 
@@ -251,7 +252,7 @@ impl Executor {
                         .map(|plan| (plan, *environment))
                     })
                     .collect();
-                write::run(&tx, &writes).await
+                write::run(&tx, &writes, Form::Batch).await
             }
         });
         self.forget_stale(result.await)
@@ -330,13 +331,15 @@ impl Executor {
 
     async fn write(&self, statements: &Statements, run: &Run<'_>) -> Result<Response, CqlError> {
         let transaction = self.shared.db.transaction().label(run.label.clone());
+        let is_batch = matches!(statements.parsed.statement, Statement::Batch(_));
+        let form = if is_batch { Form::Batch } else { Form::Single };
         transaction
             .try_run(|tx| async move {
                 let plan = self.plan(&tx, statements, run.keyspace.as_deref()).await?;
                 let Plan::Writes(plans) = &*plan else { return Ok(Response::Void) };
                 let environment = self.environment(&run.bound);
                 let writes: Vec<_> = plans.iter().map(|plan| (plan, environment)).collect();
-                write::run(&tx, &writes).await
+                write::run(&tx, &writes, form).await
             })
             .await
     }

@@ -43,7 +43,7 @@ impl Fixture {
             }
             Plan::Writes(plans) => {
                 let writes: Vec<_> = plans.iter().map(|plan| (plan, environment)).collect();
-                write::run(tx, &writes).await.unwrap();
+                write::run(tx, &writes, Form::Single).await.unwrap();
             }
             Plan::Transaction(_) => panic!("the statement is one"),
         }
@@ -81,6 +81,7 @@ fn condition_holds_until_commit() {
     let is_refused = |update| is_refused(Isolation::Snapshot, &[update], change);
     assert!(is_refused("UPDATE t SET v = 2 WHERE k = 1 AND c = 1 IF s = 1"));
     assert!(!is_refused("UPDATE t SET v = 2 WHERE k = 1 AND c = 1"));
+    assert!(!is_refused("UPDATE t SET v = 2 WHERE k = 1 AND c = 1 IF v = 1"));
 }
 
 /// Returns the values of `c` for which a change of that row, or its insertion, makes the transaction

@@ -12,7 +12,7 @@ use carnet::catalog::{ColumnKind, TableSchema};
 use carnet::{CellKey, Entry, KeyRange, PageLimit, PartitionKey, Tx};
 
 use super::CqlError;
-use super::condition;
+use super::condition::{self, Form};
 use super::row;
 use super::scan::{Clustering, Partitions, StoredRow};
 use crate::compile::{Change, Environment, Evaluated, GuardPlan, WritePlan, WriteTarget, required};
@@ -35,10 +35,11 @@ pub(super) struct Targeted<'a> {
 pub(crate) async fn run(
     tx: &Tx,
     writes: &[(&WritePlan, Environment<'_>)],
+    form: Form,
 ) -> Result<Response, CqlError> {
     let writes = targeted(writes)?;
     let is_conditional = writes.iter().any(|write| !matches!(write.plan.guard, GuardPlan::Always));
-    if is_conditional && let Some(refused) = condition::refuse(tx, &writes).await? {
+    if is_conditional && let Some(refused) = condition::refuse(tx, &writes, form).await? {
         return Ok(refused);
     }
     for write in &writes {
