@@ -6,8 +6,9 @@
 //!
 //! **What a stranger can do.** Argon2 is slow and takes memory on purpose, so a flood of log-ins is
 //! an attack of its own: a fixed number of verifications runs at a time, a fixed number waits, the
-//! rest is told to come back. An unknown user costs as much as a wrong password, and looks the
-//! same. A failed log-in ends the connection.
+//! rest is told to come back. A verification that has begun cannot be cancelled, so the permits
+//! belong to it: a client that disconnects, or misses its deadline, does not free them. An unknown
+//! user costs as much as a wrong password, and looks the same. A failed log-in ends the connection.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,9 +57,14 @@ pub struct Authenticator {
     users: HashMap<String, Arc<str>>,
     /// A real user's hash, for verifying the passwords of users that do not exist.
     decoy: Arc<str>,
-    running: Semaphore,
-    waiting: Semaphore,
+    running: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    /// [`matches`], except in tests.
+    hasher: Hasher,
 }
+
+/// Hashes a password and compares it with a hash.
+type Hasher = fn(hash: &str, password: &[u8]) -> bool;
 
 /// Why a client is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,20 +104,27 @@ impl Authenticator {
                  without one",
             ));
         };
-        let running = Semaphore::new(RUNNING_MAX);
-        let waiting = Semaphore::new(WAITING_MAX);
-        Ok(Self { users, decoy, running, waiting })
+        let running = Arc::new(Semaphore::new(RUNNING_MAX));
+        let waiting = Arc::new(Semaphore::new(WAITING_MAX));
+        Ok(Self { users, decoy, running, waiting, hasher: matches })
     }
 
     /// Verifies a password. Runs on a thread of its own, as it takes tens of milliseconds.
+    ///
+    /// Dropping the future gives up a wait for a permit. It does not stop a hash that has begun.
     pub(crate) async fn verify(&self, credentials: Credentials) -> Result<String, Refusal> {
-        let _waiting = self.waiting.try_acquire().map_err(|_| Refusal::Busy)?;
-        let _running = self.running.acquire().await.map_err(|_| Refusal::Busy)?;
+        let waiting = Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| Refusal::Busy)?;
+        let running = Arc::clone(&self.running).acquire_owned().await;
+        let permits = (waiting, running.map_err(|_| Refusal::Busy)?);
         let known = self.users.get(&credentials.user).map(Arc::clone);
         let is_known = known.is_some();
         let hash = known.unwrap_or_else(|| Arc::clone(&self.decoy));
-        let password = credentials.password;
-        let right = task::spawn_blocking(move || matches(&hash, &password)).await.unwrap_or(false);
+        let (password, hasher) = (credentials.password, self.hasher);
+        let work = task::spawn_blocking(move || {
+            let _permits = permits;
+            hasher(&hash, &password)
+        });
+        let right = work.await.unwrap_or(false);
         if right && is_known { Ok(credentials.user) } else { Err(Refusal::Wrong) }
     }
 }
@@ -174,6 +187,7 @@ impl Credentials {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use argon2::{Algorithm, Version};
@@ -223,6 +237,29 @@ mod tests {
         assert!(early.is_err(), "more verifications run than are allowed");
         drop(held);
         assert_eq!(verify.await, Ok("ann".into()));
+    }
+
+    /// As when greeting deadlines pass while passwords are hashed.
+    #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "a hash that takes its time")]
+    async fn dropped_logins_keep_their_permits() {
+        static RUNNING: AtomicUsize = AtomicUsize::new(0);
+        static MOST: AtomicUsize = AtomicUsize::new(0);
+        fn slow(_: &str, _: &[u8]) -> bool {
+            MOST.fetch_max(RUNNING.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(20));
+            RUNNING.fetch_sub(1, Ordering::SeqCst);
+            true
+        }
+        let text = format!("ann:{}", hash("one"));
+        let authenticator = Authenticator { hasher: slow, ..Authenticator::parse(&text).unwrap() };
+        let verify = || authenticator.verify(credentials(b"\0ann\0one"));
+        for _ in 0..20 {
+            // Polled once and dropped.
+            assert!(tokio::time::timeout(Duration::ZERO, verify()).await.is_err());
+        }
+        assert_eq!(verify().await, Ok("ann".into()));
+        assert!(MOST.load(Ordering::SeqCst) <= RUNNING_MAX, "{MOST:?} hashes ran at a time");
     }
 
     #[test]
