@@ -104,3 +104,66 @@ async fn rust_driver_maps_tokens_of_every_keyspace() {
         assert_eq!(replicas.len(), 1, "{keyspace}: {:?}", state.get_keyspace(keyspace));
     }
 }
+
+/// Serves with memory for a few prepared statements.
+fn serve_with_little_prepared_memory(directory: &Path) -> Server {
+    let config = directory.join("carnet.toml");
+    std::fs::write(&config, "[server]\nprepared_memory = \"64KiB\"\n").unwrap();
+    Server::start(&directory.join("data"), &["--config", config.to_str().unwrap()])
+}
+
+fn assert_statements_were_evicted(server: &Server) {
+    let (_, figures) = server.get("/metrics");
+    let figure = |name: &str| -> u64 {
+        let line = figures.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().parse().unwrap()
+    };
+    assert!(figure("carnet_prepared_statements ") < 20, "{figures}");
+    assert!(figure("carnet_prepared_bytes ") <= 64 << 10, "{figures}");
+    assert!(figure("carnet_server_errors_total{code=\"unprepared\"} ") > 0, "{figures}");
+}
+
+#[test]
+fn python_driver_prepares_evicted_statements_again() {
+    let Some(python) = clients::python() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let server = serve_with_little_prepared_memory(directory.path());
+    succeed(Command::new(python).arg(e2e("prepare_again.py")).arg(server.port()));
+    assert_statements_were_evicted(&server);
+}
+
+#[test]
+fn node_driver_prepares_evicted_statements_again() {
+    let Some(node) = clients::node() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let server = serve_with_little_prepared_memory(directory.path());
+    let mut command = Command::new("node");
+    command.env("NODE_PATH", node.join("node_modules"));
+    succeed(command.arg(e2e("prepare_again.js")).arg(server.port()));
+    assert_statements_were_evicted(&server);
+}
+
+#[tokio::test]
+async fn rust_driver_prepares_evicted_statements_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = serve_with_little_prepared_memory(directory.path());
+    let session = SessionBuilder::new().known_node(server.cql.to_string()).build().await.unwrap();
+    for statement in [
+        "CREATE KEYSPACE again WITH replication = {'class': 'SimpleStrategy', \
+         'replication_factor': 1}",
+        "CREATE TABLE again.t (k int PRIMARY KEY, v int)",
+    ] {
+        session.query_unpaged(statement, &[]).await.unwrap();
+    }
+    let mut selects = Vec::new();
+    for n in 0..30 {
+        let text = format!("SELECT v, k AS n{n} FROM again.t WHERE k = ?");
+        selects.push(session.prepare(text).await.unwrap());
+    }
+    for _ in 0..3 {
+        for select in &selects {
+            session.execute_unpaged(select, (1,)).await.unwrap();
+        }
+    }
+    assert_statements_were_evicted(&server);
+}

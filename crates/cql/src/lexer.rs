@@ -70,6 +70,16 @@ pub(crate) struct Lexer<'t> {
     at: usize,
 }
 
+/// Counts the tokens of a text, up to the first that cannot be read.
+pub(crate) fn count(text: &str) -> usize {
+    let mut lexer = Lexer::new(text);
+    let mut count = 0;
+    while lexer.next().is_ok_and(|token| token.kind != TokenKind::End) {
+        count += 1;
+    }
+    count
+}
+
 impl<'t> Lexer<'t> {
     pub(crate) const fn new(text: &'t str) -> Self {
         Self { text, at: 0 }

@@ -145,6 +145,16 @@ impl Backend for CqlBackend {
 
     fn append_metrics(&self, out: &mut String) {
         let db = self.executor.db();
+        let (statements, bytes) = self.executor.prepared_size();
+        let _ = writeln!(
+            out,
+            "# HELP carnet_prepared_statements Prepared statements that are kept.\n\
+             # TYPE carnet_prepared_statements gauge\n\
+             carnet_prepared_statements {statements}\n\
+             # HELP carnet_prepared_bytes The memory of prepared statements, estimated.\n\
+             # TYPE carnet_prepared_bytes gauge\n\
+             carnet_prepared_bytes {bytes}"
+        );
         let _ = writeln!(
             out,
             "# HELP carnet_published_timestamp The last commit that every reader can see.\n\

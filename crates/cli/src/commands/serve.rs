@@ -95,7 +95,8 @@ impl Serve {
         let place = place(&settings)?;
         let db = place.open(builder(&settings).control(true))?;
         let listen = with_port(settings.listen.unwrap_or(LISTEN))?;
-        let backend = backend(db.clone(), &place, told(&place, listen, settings.advertise))?;
+        let told = told(&place, listen, settings.advertise);
+        let backend = backend(db.clone(), &place, told, settings.prepared_bytes)?;
         let http = settings.http.unwrap_or(Http(Some(HTTP))).0;
         let config = Config { http, ..Config::new(listen) };
         runtime.block_on(async {
@@ -216,12 +217,24 @@ fn told(place: &Place, listen: SocketAddr, advertise: Option<SocketAddr>) -> Soc
 }
 
 /// Serves a database, as one of several servers where others may reach this one.
-fn backend(db: Db, place: &Place, told: SocketAddr) -> Result<CqlBackend> {
+fn backend(
+    db: Db,
+    place: &Place,
+    told: SocketAddr,
+    prepared_bytes: Option<usize>,
+) -> Result<CqlBackend> {
     let node = node_info(place, told);
-    let Some(peers) = place.peers() else {
-        return Ok(CqlBackend::new(Executor::new(db, node)));
+    let executor = |node| {
+        let executor = Executor::new(db, node);
+        if let Some(bytes_max) = prepared_bytes {
+            executor.set_prepared_bytes_max(bytes_max);
+        }
+        executor
     };
-    let executor = Executor::new(db, node.among_others());
+    let Some(peers) = place.peers() else {
+        return Ok(CqlBackend::new(executor(node)));
+    };
+    let executor = executor(node.among_others());
     if told.ip().is_loopback() && !peers.listen.ip().is_loopback() {
         tracing::warn!(
             address = %told,

@@ -60,6 +60,7 @@ impl Settings {
             ("server", "advertise") => self.advertise = Some(advertise(text)?),
             ("server", "http") => self.http = Some(http(text)?),
             ("server", "users") => self.users = Some(path()),
+            ("server", "prepared_memory") => self.prepared_bytes = Some(bytes(text)?),
             ("database", "directory") => self.directory = Some(path()),
             ("database", "durability") => self.durability = Some(durability(text)?),
             ("database", "memory") => self.memory_bytes = Some(bytes(text)?),
@@ -161,7 +162,7 @@ mod tests {
     fn a_file_says_what_the_command_line_can_say() {
         let settings = parse(
             "[server]\nlisten = \"127.0.0.1:1\"\nadvertise = \"10.0.0.9:2\"\nhttp = \"off\"\n\
-             users = \"users\"\n\
+             users = \"users\"\nprepared_memory = \"8MiB\"\n\
              [database]\ndirectory = \"/srv/data\"\ndurability = \"interval:50\"\n\
              memory = \"1GiB\"\nretention = \"2h\"\nisolation = \"snapshot\"\n",
         )
@@ -171,6 +172,7 @@ mod tests {
             advertise: Some("10.0.0.9:2".parse().unwrap()),
             http: Some(super::super::Http(None)),
             users: Some("/etc/carnet/users".into()),
+            prepared_bytes: Some(8 << 20),
             directory: Some("/srv/data".into()),
             store: None,
             durability: Some(Durability::Interval(Duration::from_millis(50))),

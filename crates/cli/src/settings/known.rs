@@ -48,6 +48,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         "A file with a line NAME:HASH for each user, as `carnet hash-password` prints it.",
     ),
     setting(
+        "server",
+        "prepared_memory",
+        "64MiB",
+        "Memory for prepared statements. The least recently used are evicted; drivers prepare them \
+         again.",
+    ),
+    setting(
         "database",
         "directory",
         "carnet-data",

@@ -31,6 +31,7 @@ pub(crate) struct Settings {
     pub(crate) advertise: Option<SocketAddr>,
     pub(crate) http: Option<Http>,
     pub(crate) users: Option<PathBuf>,
+    pub(crate) prepared_bytes: Option<usize>,
     pub(crate) directory: Option<PathBuf>,
     /// The URL of a cluster.
     pub(crate) store: Option<String>,

@@ -18,6 +18,7 @@ mod condition;
 mod ddl;
 mod describe;
 mod error;
+mod lru;
 mod merge;
 mod paging;
 mod parameters;
@@ -147,19 +148,35 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// As [`Executor::query`].
+    /// As [`Executor::query`]; `Invalid` for a statement that would take more than a quarter of
+    /// the memory for prepared statements.
     pub async fn prepare(
         &self,
         session: &Session,
         text: &str,
         keyspace: Option<&str>,
     ) -> Result<Arc<Prepared>, CqlError> {
+        self.shared.prepared.check_text(text)?;
         let statements = Statements::parse(text)?;
         let keyspace = keyspace.map(str::to_owned).or_else(|| session.keyspace());
         let tx = self.shared.db.snapshot_async().await?;
         let described = self.describe_plan(&tx, &statements, keyspace.as_deref()).await?;
         let prepared = Prepared::new(text, keyspace, statements, described);
-        Ok(self.shared.prepared.keep(prepared))
+        self.shared.prepared.keep(text, prepared)
+    }
+
+    /// Limits the memory that prepared statements take, in bytes. Beyond it the least recently used
+    /// are evicted. Default: 64 MiB.
+    ///
+    /// The bytes of a statement are estimated from its text and columns.
+    pub fn set_prepared_bytes_max(&self, bytes_max: usize) {
+        self.shared.prepared.set_bytes_max(bytes_max);
+    }
+
+    /// Returns the number of prepared statements that are kept, and the bytes that they take.
+    #[must_use]
+    pub fn prepared_size(&self) -> (usize, usize) {
+        self.shared.prepared.size()
     }
 
     /// Finds a prepared statement; the client prepares it again where it is not there.

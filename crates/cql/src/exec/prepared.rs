@@ -1,17 +1,37 @@
 //! Prepared statements, and the plans kept with them.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use carnet::base::murmur3;
 
+use super::lru::Lru;
 use super::{CqlError, CqlErrorKind, Plan};
 use crate::compile::Tables;
+use crate::lexer;
 use crate::parser::{Limits, Parsed, parse};
 use crate::result::ColumnSpec;
 
-/// More prepared statements than this, and the oldest are forgotten: clients prepare them again.
-const PREPARED_MAX: usize = 10_000;
+/// Default limit of the bytes that all prepared statements take.
+pub(super) const PREPARED_BYTES_MAX: usize = 64 << 20;
+
+/// One statement may take this part of the limit, so that the statements of a busy application do
+/// not evict each other.
+const SHARE: usize = 4;
+
+/// Bytes of a prepared statement without its text: maps, the smallest plan, the key's columns.
+const STATEMENT_BYTES: usize = 4 << 10;
+/// Bytes of syntax tree and plan for each token of the text, at most. `tests/prepared_memory.rs`
+/// compares it with the allocator's count.
+const TOKEN_BYTES: usize = 256;
+/// Copies of each byte of the text in tree and plan, at most: literals and names.
+const TEXT_COPIES: usize = 3;
+/// Bytes of a marker's or a result column's description, in statement and plan.
+const SPEC_BYTES: usize = 512;
+
+/// Estimates the bytes that tree and plan of a text take, before either is built.
+fn text_bytes(text: &str) -> usize {
+    STATEMENT_BYTES + TEXT_COPIES * text.len() + TOKEN_BYTES * lexer::count(text)
+}
 
 /// A statement that has been read, with the last plan made for it.
 pub(crate) struct Statements {
@@ -137,39 +157,68 @@ fn id(text: &str, keyspace: Option<&str>) -> [u8; 16] {
     id
 }
 
-/// The statements that clients have prepared.
-#[derive(Default)]
-pub(super) struct Cache(Mutex<CacheState>);
+/// The statements that clients have prepared, bounded by their estimated bytes.
+///
+/// A client that executes an evicted one is told to prepare it again.
+pub(super) struct Cache(Mutex<Lru<[u8; 16], Arc<Prepared>>>);
 
-#[derive(Default)]
-struct CacheState {
-    by_id: HashMap<[u8; 16], Arc<Prepared>>,
-    in_order: VecDeque<[u8; 16]>,
+impl Default for Cache {
+    fn default() -> Self {
+        Self(Mutex::new(Lru::new(PREPARED_BYTES_MAX)))
+    }
 }
 
 impl Cache {
-    pub(super) fn keep(&self, prepared: Prepared) -> Arc<Prepared> {
+    /// Refuses a text that would take more than one statement's share. It would be evicted as soon
+    /// as it was prepared, and its client would prepare it for ever.
+    pub(super) fn check_text(&self, text: &str) -> Result<(), CqlError> {
+        self.check(text_bytes(text))
+    }
+
+    fn check(&self, bytes: usize) -> Result<(), CqlError> {
+        let bytes_max = self.lock().bytes_max() / SHARE;
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        Err(CqlError::invalid(format!(
+            "the statement takes about {bytes} bytes when it is prepared; {bytes_max} are allowed \
+             for one statement: split it, or send it without preparing it"
+        )))
+    }
+
+    pub(super) fn keep(&self, text: &str, prepared: Prepared) -> Result<Arc<Prepared>, CqlError> {
+        let specs = prepared.markers.len() + prepared.result.len();
+        let bytes = text_bytes(text) + SPEC_BYTES * specs;
+        self.check(bytes)?;
         let prepared = Arc::new(prepared);
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.by_id.insert(prepared.id, Arc::clone(&prepared)).is_none() {
-            state.in_order.push_back(prepared.id);
-        }
-        if state.in_order.len() > PREPARED_MAX
-            && let Some(oldest) = state.in_order.pop_front()
-        {
-            state.by_id.remove(&oldest);
-        }
-        prepared
+        let evicted = self.lock().insert(prepared.id, Arc::clone(&prepared), bytes);
+        // Dropped without the lock: a large statement takes milliseconds.
+        drop(evicted);
+        Ok(prepared)
     }
 
     pub(super) fn forget(&self, id: &[u8; 16]) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.by_id.remove(id);
-        state.in_order.retain(|known| known != id);
+        let forgotten = self.lock().remove(id);
+        drop(forgotten);
     }
 
     pub(super) fn find(&self, id: &[u8]) -> Option<Arc<Prepared>> {
         let id: [u8; 16] = id.try_into().ok()?;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).by_id.get(&id).cloned()
+        self.lock().get(&id)
+    }
+
+    pub(super) fn set_bytes_max(&self, bytes_max: usize) {
+        let evicted = self.lock().set_bytes_max(bytes_max);
+        drop(evicted);
+    }
+
+    /// Returns the number of statements and their estimated bytes.
+    pub(super) fn size(&self) -> (usize, usize) {
+        let lru = self.lock();
+        (lru.len(), lru.bytes())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lru<[u8; 16], Arc<Prepared>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

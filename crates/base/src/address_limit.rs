@@ -1,0 +1,159 @@
+//! A bound on what one source address may hold of something that all share.
+//!
+//! An IPv6 client usually owns a whole /64 network, so addresses of one /64 count together.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The bits of an IPv6 address that name the network.
+const NETWORK_BITS: u32 = 64;
+
+/// Places by source address, at most a fixed number for each.
+///
+/// `T` is what the places of one address share, such as a budget of bytes. An address without places
+/// takes no memory.
+pub struct AddressLimit<T> {
+    places_max: usize,
+    sources: Mutex<HashMap<IpAddr, Source<T>>>,
+}
+
+/// The places that one address holds.
+struct Source<T> {
+    places: usize,
+    shared: T,
+}
+
+impl<T: Clone> AddressLimit<T> {
+    /// Allows that many places to each address.
+    #[must_use]
+    pub fn new(places_max: usize) -> Arc<Self> {
+        Arc::new(Self { places_max, sources: Mutex::default() })
+    }
+
+    /// Takes a place until the guard is dropped, or returns `None` where the address has no more.
+    ///
+    /// `shared` makes what the places of the address share; it is called for the first of them.
+    pub fn enter(
+        self: &Arc<Self>,
+        address: IpAddr,
+        shared: impl FnOnce() -> T,
+    ) -> Option<AddressPlace<T>> {
+        let address = network(address);
+        let mut sources = self.lock();
+        let source =
+            sources.entry(address).or_insert_with(|| Source { places: 0, shared: shared() });
+        if source.places >= self.places_max {
+            if source.places == 0 {
+                sources.remove(&address);
+            }
+            return None;
+        }
+        source.places += 1;
+        let shared = source.shared.clone();
+        Some(AddressPlace { limit: Arc::clone(self), address, shared })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Source<T>>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> fmt::Debug for AddressLimit<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AddressLimit").field("places_max", &self.places_max).finish_non_exhaustive()
+    }
+}
+
+/// A place that an address holds; dropping it gives it back.
+pub struct AddressPlace<T: Clone> {
+    limit: Arc<AddressLimit<T>>,
+    address: IpAddr,
+    shared: T,
+}
+
+impl<T: Clone> AddressPlace<T> {
+    /// Returns what the places of this address share.
+    #[must_use]
+    pub const fn shared(&self) -> &T {
+        &self.shared
+    }
+}
+
+impl<T: Clone> fmt::Debug for AddressPlace<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AddressPlace").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl<T: Clone> Drop for AddressPlace<T> {
+    fn drop(&mut self) {
+        let mut sources = self.limit.lock();
+        if let Some(source) = sources.get_mut(&self.address) {
+            source.places -= 1;
+            if source.places == 0 {
+                sources.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// Returns what is counted for an address: itself, or the /64 network of an IPv6 address.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let mask = u128::MAX << (u128::BITS - NETWORK_BITS);
+            Ipv6Addr::from_bits(address.to_bits() & mask).into()
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn each_address_has_its_own_places() {
+        let limit = AddressLimit::new(2);
+        let enter = |text| limit.enter(address(text), || ());
+        let first = enter("10.0.0.1").unwrap();
+        let _second = enter("10.0.0.1").unwrap();
+        assert!(enter("10.0.0.1").is_none());
+        assert!(enter("::ffff:10.0.0.1").is_none(), "the same address, written as IPv6");
+        let other = enter("10.0.0.2").unwrap();
+        drop(first);
+        let _third = enter("10.0.0.1").unwrap();
+        drop(other);
+        assert_eq!(limit.lock().len(), 1, "an address without places is forgotten");
+    }
+
+    #[test]
+    fn ipv6_network_counts_as_one_address() {
+        let limit = AddressLimit::new(1);
+        let _place = limit.enter(address("2001:db8::1"), || ()).unwrap();
+        assert!(limit.enter(address("2001:db8::ffff:2"), || ()).is_none());
+        assert!(limit.enter(address("2001:db8:0:1::1"), || ()).is_some());
+    }
+
+    #[test]
+    fn places_of_an_address_share_a_value() {
+        let limit = AddressLimit::new(2);
+        let enter = |text| limit.enter(address(text), || Arc::new(0)).unwrap();
+        let (first, second, other) = (enter("10.0.0.1"), enter("10.0.0.1"), enter("10.0.0.2"));
+        assert!(Arc::ptr_eq(first.shared(), second.shared()));
+        assert!(!Arc::ptr_eq(first.shared(), other.shared()));
+    }
+
+    #[test]
+    fn limit_of_zero_lets_none_in() {
+        let limit = AddressLimit::new(0);
+        assert!(limit.enter(address("10.0.0.1"), || ()).is_none());
+        assert!(limit.lock().is_empty());
+    }
+}
