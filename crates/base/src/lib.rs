@@ -3,6 +3,7 @@
 //!
 //! Read [`cell`] first: it fixes the order in which every store keeps its cells.
 
+pub mod address_limit;
 pub mod cell;
 mod cell_builder;
 mod cells;
@@ -12,6 +13,7 @@ pub mod error;
 pub mod ids;
 pub mod key;
 pub mod limits;
+pub mod log_rate;
 pub mod murmur3;
 pub mod park;
 pub mod partition;
@@ -30,6 +32,7 @@ pub mod var_long;
 #[cfg(test)]
 mod testing;
 
+pub use address_limit::{AddressLimit, AddressPlace};
 pub use bytes::Bytes;
 pub use cell::{CellHash, CellKey, CellKeyRef, KeyRange, PartitionKey, Version};
 pub use cell_builder::{CellBuilder, CellKeyBuilder};
@@ -39,6 +42,7 @@ pub use commit_encoding::{CommitCell, CommitEntry, Encoding, EncodingMap};
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{ColumnId, Epoch, TableId, Timestamp, Token};
 pub use key::Order;
+pub use log_rate::LogRate;
 pub use num_bigint::BigInt;
 #[cfg(not(shuttle))]
 pub use park::block_on;
