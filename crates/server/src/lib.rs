@@ -17,6 +17,7 @@
 //! | [`failure`] | how a statement fails, and which of the protocol's errors that is |
 //! | `connection` | a state machine without I/O, and the driver that moves its bytes |
 //! | [`auth`] | users, password hashes, SASL PLAIN |
+//! | [`clients`] | the list of connections |
 //! | [`events`] | what happens beside a connection, to those that registered for it |
 //! | [`listener`] | the ports, the limits, the drain |
 //! | [`http`], [`metrics`] | health and figures |
@@ -41,6 +42,7 @@
 
 pub mod auth;
 pub mod backend;
+pub mod clients;
 mod connection;
 pub mod events;
 pub mod executor;
@@ -53,6 +55,7 @@ pub mod protocol;
 
 pub use auth::{Authenticator, hash_password};
 pub use backend::{Answer, Backend, Client, Outcome};
+pub use clients::Clients;
 pub use events::{Event, Events};
 pub use executor::CqlBackend;
 pub use failure::{Failure, FailureKind};

@@ -14,6 +14,7 @@ use tracing::{error, info, warn};
 
 use crate::auth::Authenticator;
 use crate::backend::Backend;
+use crate::clients::Clients;
 use crate::connection::{self, Shared};
 use crate::events::Events;
 use crate::http;
@@ -30,13 +31,15 @@ pub struct Config {
     pub http: Option<SocketAddr>,
     /// How much the server takes on.
     pub limits: Limits,
+    /// Where the server lists its connections.
+    pub clients: Clients,
 }
 
 impl Config {
     /// Listens for CQL there, without HTTP, with the default limits.
     #[must_use]
     pub fn new(listen: SocketAddr) -> Self {
-        Self { listen, http: None, limits: Limits::default() }
+        Self { listen, http: None, limits: Limits::default(), clients: Clients::default() }
     }
 }
 
@@ -121,6 +124,7 @@ impl<B: Backend> Server<B> {
             authenticator: authenticator.map(Arc::new),
             budget: ByteBudget::new(config.limits.request_bytes_max),
             limits: config.limits,
+            clients: config.clients,
             metrics: Arc::new(Metrics::default()),
             events: Events::new(),
             clock,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{ErrorKind, SystemClock};
+use carnet_cql::system::{ClientList, ConnectionStage};
 use carnet_server::protocol::Opcode;
 use carnet_server::{
     Authenticator, ChangeTarget, ChangeType, Config, Event, Limits, SchemaChange, Server,
@@ -452,4 +453,29 @@ fn errors_are_counted_by_code() {
     assert_eq!(client.receive().opcode, ERROR);
     let (_, figures) = get(server.http, "/metrics");
     assert!(figures.contains("\ncarnet_server_errors_total{code=\"syntax\"} 1\n"), "{figures}");
+}
+
+#[test]
+fn connections_are_listed_with_their_stage() {
+    let server = Running::with(limits(), Some(PASSWORDS));
+    let stages = || {
+        let mut clients = server.clients.clients();
+        clients.sort_by_key(|client| client.address.port());
+        clients.into_iter().map(|client| (client.stage, client.username)).collect::<Vec<_>>()
+    };
+    let mut client = Client::connect(server.address, 4);
+    server.eventually("it is listed", |_| stages() == [(ConnectionStage::Establishing, None)]);
+    client.startup(&[("DRIVER_NAME", "x")]);
+    assert_eq!(client.receive().opcode, AUTHENTICATE);
+    assert_eq!(stages(), [(ConnectionStage::Authenticating, None)]);
+    client.log_in("ann", "one");
+    assert_eq!(client.receive().opcode, AUTH_SUCCESS);
+    assert_eq!(stages(), [(ConnectionStage::Ready, Some("ann".to_owned()))]);
+    client.query(2, "whoami");
+    client.receive();
+    let [listed] = &server.clients.clients()[..] else { panic!("one connection") };
+    assert_eq!((listed.protocol_version, listed.request_count), (4, 3));
+    assert_eq!(listed.options["DRIVER_NAME"], "x");
+    drop(client);
+    server.eventually("it is gone", |_| stages().is_empty());
 }

@@ -10,7 +10,7 @@ use carnet::base::{Clock, SystemClock};
 use carnet::{Builder, Db, Durability, block_on};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
-use carnet_server::{Authenticator, Config, CqlBackend, Server};
+use carnet_server::{Authenticator, Clients, Config, CqlBackend, Server};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -95,10 +95,12 @@ impl Serve {
         let place = place(&settings)?;
         let db = place.open(builder(&settings).control(true))?;
         let listen = with_port(settings.listen.unwrap_or(LISTEN))?;
-        let told = told(&place, listen, settings.advertise);
-        let backend = backend(db.clone(), &place, told, settings.prepared_bytes)?;
+        let clients = Clients::default();
+        let mut node = node_info(&place, told(&place, listen, settings.advertise));
+        node.clients = Some(Arc::new(clients.clone()));
+        let backend = backend(db.clone(), &place, node, settings.prepared_bytes)?;
         let http = settings.http.unwrap_or(Http(Some(HTTP))).0;
-        let config = Config { http, ..Config::new(listen) };
+        let config = Config { http, clients, ..Config::new(listen) };
         runtime.block_on(async {
             let served = Box::pin(serve(&db, config, backend, authenticator, &place)).await;
             db.leave().await;
@@ -220,10 +222,10 @@ fn told(place: &Place, listen: SocketAddr, advertise: Option<SocketAddr>) -> Soc
 fn backend(
     db: Db,
     place: &Place,
-    told: SocketAddr,
+    node: NodeInfo,
     prepared_bytes: Option<usize>,
 ) -> Result<CqlBackend> {
-    let node = node_info(place, told);
+    let told = SocketAddr::new(node.address, node.port);
     let executor = |node| {
         let executor = Executor::new(db, node);
         if let Some(bytes_max) = prepared_bytes {

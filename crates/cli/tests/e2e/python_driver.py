@@ -52,6 +52,21 @@ def the_server_describes_itself(session):
 
 
 @check
+def connected_clients_are_listed(session):
+    version = session.cluster.protocol_version
+    rows = session.execute("SELECT * FROM system_views.clients").all()
+    own = [row for row in rows if row.protocol_version == version]
+    # The control connection and that of the pool.
+    assert len(own) >= 2, rows
+    for row in own:
+        assert row.address == "127.0.0.1" and row.port > 0, row
+        assert row.connection_stage == "ready" and row.request_count > 0, row
+        assert row.driver_name.endswith("Python Driver") and row.driver_version, row
+        assert row.client_options["DRIVER_NAME"] == row.driver_name, row
+        assert row.username is None and row.ssl_enabled is False, row
+
+
+@check
 def prepared_statements_take_positions_and_names(session):
     session.execute("CREATE TABLE people (id int, day int, name text, PRIMARY KEY (id, day))")
     insert = session.prepare("INSERT INTO people (id, day, name) VALUES (?, ?, ?)")

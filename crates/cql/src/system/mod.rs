@@ -42,8 +42,8 @@ pub(crate) mod tests;
 
 pub use change::SchemaDigest;
 pub use node::{
-    CQL_VERSION, Client, ClientList, NATIVE_PROTOCOL_VERSION, NodeInfo, PARTITIONER,
-    RELEASE_VERSION, TOKEN,
+    CQL_VERSION, Client, ClientList, ConnectionStage, NATIVE_PROTOCOL_VERSION, NodeInfo,
+    PARTITIONER, RELEASE_VERSION, TOKEN,
 };
 pub use options::check_option;
 pub use peers::Peer;

@@ -75,6 +75,27 @@ pub trait ClientList: Send + Sync {
     fn clients(&self) -> Vec<Client>;
 }
 
+/// How far the start of a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionStage {
+    /// The client has not sent STARTUP.
+    Establishing,
+    /// The client is asked for its password.
+    Authenticating,
+    /// The client may run statements.
+    Ready,
+}
+
+impl ConnectionStage {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Establishing => "establishing",
+            Self::Authenticating => "authenticating",
+            Self::Ready => "ready",
+        }
+    }
+}
+
 /// A connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
@@ -82,8 +103,8 @@ pub struct Client {
     pub address: SocketAddr,
     /// Who it is; `None` without authentication.
     pub username: Option<String>,
-    /// Whether it can make requests already, or is still starting.
-    pub is_ready: bool,
+    /// How far its start has come.
+    pub stage: ConnectionStage,
     /// The version of the native protocol it speaks.
     pub protocol_version: u8,
     /// What it said of itself at its start, `DRIVER_NAME` and `DRIVER_VERSION` among it.

@@ -276,12 +276,11 @@ fn transactions(table: &SystemTable, holders: &[Holder]) -> Vec<Row> {
 fn client(table: &SystemTable, client: &Client) -> Row {
     let options = client.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let option = |name: &str| client.options.get(name).and_then(|value| encode::text(value));
-    let stage = if client.is_ready { "ready" } else { "establishing" };
     table.row([
         ("address", encode::inet(client.address.ip())),
         ("port", encode::int(client.address.port().into())),
         ("client_options", encode::text_map(options)),
-        ("connection_stage", encode::text(stage)),
+        ("connection_stage", encode::text(client.stage.name())),
         ("driver_name", option("DRIVER_NAME")),
         ("driver_version", option("DRIVER_VERSION")),
         ("hostname", encode::text(&client.address.ip().to_string())),

@@ -378,7 +378,7 @@ impl ClientList for Two {
         let late = Client {
             address: "[::1]:7".parse().unwrap(),
             username: Some("ada".into()),
-            is_ready: false,
+            stage: ConnectionStage::Authenticating,
             protocol_version: 4,
             options: BTreeMap::new(),
             request_count: 0,
@@ -387,7 +387,7 @@ impl ClientList for Two {
         let early = Client {
             address: "127.0.0.1:80".parse().unwrap(),
             username: None,
-            is_ready: true,
+            stage: ConnectionStage::Ready,
             protocol_version: 5,
             options: options.map(|(key, value)| (key.into(), value.into())).into(),
             request_count: 12,

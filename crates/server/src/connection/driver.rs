@@ -38,6 +38,7 @@ use tracing::{debug, error, warn};
 use super::state::{Action, Connection, Job};
 use crate::auth::{Authenticator, Refusal};
 use crate::backend::{Answer, Backend, Client, Outcome};
+use crate::clients::{Clients, Registration};
 use crate::events::{Event, Events};
 use crate::failure::{Failure, FailureKind};
 use crate::listener::Limits;
@@ -65,6 +66,7 @@ pub(crate) struct Shared<B> {
     pub(crate) backend: B,
     pub(crate) authenticator: Option<Arc<Authenticator>>,
     pub(crate) limits: Limits,
+    pub(crate) clients: Clients,
     pub(crate) budget: ByteBudget,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Events,
@@ -116,6 +118,7 @@ struct Driver<B: Backend> {
     shared: Arc<Shared<B>>,
     peer: SocketAddr,
     connection: Connection,
+    registration: Registration,
     decoder: FrameDecoder,
     inbox: BytesMut,
     encoder: FrameEncoder,
@@ -138,6 +141,7 @@ impl<B: Backend> Driver<B> {
         Self {
             peer,
             connection: Connection::new(shared.authenticator.is_some()),
+            registration: shared.clients.register(peer),
             decoder: FrameDecoder::new(
                 shared.budget.clone(),
                 GREETING_BODY_MAX.min(shared.limits.body_bytes_max),
@@ -246,6 +250,7 @@ impl<B: Backend> Driver<B> {
                 Ok(None) => return,
                 Ok(Some(Decoded::Frame(frame))) => {
                     self.shared.metrics.requests.of(frame.header.opcode).add(1);
+                    self.registration.count_request();
                     self.connection.step(frame)
                 }
                 Ok(Some(Decoded::Shed(header))) => {
@@ -268,6 +273,10 @@ impl<B: Backend> Driver<B> {
                 Action::Negotiated(encoding) => {
                     self.decoder.negotiated(encoding.version, encoding.lz4);
                     self.encoder.negotiated(encoding);
+                    if self.connection.is_greeting() {
+                        let options = self.connection.options();
+                        self.registration.authenticating(encoding.version, options);
+                    }
                 }
                 Action::Verify { stream, credentials } => {
                     let authenticator = self.shared.authenticator.as_ref().map(Arc::clone);
@@ -281,6 +290,7 @@ impl<B: Backend> Driver<B> {
                 }
                 Action::Open { user, version, options } => {
                     self.decoder.set_body_max(self.shared.limits.body_bytes_max);
+                    self.registration.ready(version, user.as_deref(), &options);
                     let client = Client { address: self.peer, user, version, options };
                     self.session = Some(Arc::new(self.shared.backend.open(client)));
                 }

@@ -87,6 +87,11 @@ impl Connection {
         self.encoding
     }
 
+    /// The STARTUP options, until the session is opened.
+    pub(super) fn options(&self) -> &[(String, String)] {
+        &self.options
+    }
+
     /// Whether another frame may be taken: not while a password is verified, and not after the end.
     pub(super) fn takes_frames(&self) -> bool {
         !matches!(self.phase, Phase::Verifying | Phase::Closing)
@@ -150,6 +155,10 @@ impl Connection {
     }
 
     fn startup(&mut self, stream: i16, options: Vec<(String, String)>) -> Vec<Action> {
+        if !options.iter().any(|(name, _)| name.eq_ignore_ascii_case("CQL_VERSION")) {
+            let why = "Missing value CQL_VERSION in STARTUP message";
+            return self.refuse(stream, &ProtocolError::malformed(why));
+        }
         let compression = options.iter().find(|(name, _)| name == "COMPRESSION");
         match compression.map(|(_, value)| value.to_ascii_lowercase()).as_deref() {
             None | Some("") => {}
@@ -268,6 +277,7 @@ mod tests {
         actions.into_iter().map(tell).collect()
     }
 
+    const CQL_VERSION: (&str, &str) = ("CQL_VERSION", "3.0.0");
     const QUERY: &[u8] = b"\0\0\0\x01q\0\x01\0";
 
     #[test]
@@ -304,7 +314,7 @@ mod tests {
     fn a_wrong_password_ends_the_connection() {
         for refusal in [Refusal::Wrong, Refusal::Busy] {
             let mut connection = Connection::new(true);
-            connection.step(startup(Version::V4, &[]));
+            connection.step(startup(Version::V4, &[CQL_VERSION]));
             let token = b"\0\0\0\x08\0ann\0one";
             connection.step(frame(Version::V4, Opcode::AuthResponse, token));
             let actions = story(connection.verified(9, Err(refusal)));
@@ -318,7 +328,7 @@ mod tests {
         let refused = |passwords, before: &[Opcode], opcode, body: &[u8]| {
             let mut connection = Connection::new(passwords);
             for _ in before {
-                connection.step(startup(Version::V4, &[]));
+                connection.step(startup(Version::V4, &[CQL_VERSION]));
             }
             let actions = story(connection.step(frame(Version::V4, opcode, body)));
             assert!(connection.is_closing(), "{actions:?}");
@@ -342,9 +352,30 @@ mod tests {
     #[test]
     fn another_compression_is_refused() {
         let mut connection = Connection::new(false);
-        let actions = story(connection.step(startup(Version::V4, &[("COMPRESSION", "snappy")])));
-        assert!(actions.concat().contains("use lz4 or none"));
+        let actions =
+            story(connection.step(startup(Version::V4, &[CQL_VERSION, ("COMPRESSION", "snappy")])));
+        assert_eq!(
+            actions,
+            ["9: Protocol: compression \"snappy\" is not supported: use lz4 or none"]
+        );
         assert!(connection.is_closing());
+    }
+
+    #[test]
+    fn startup_without_cql_version_is_refused() {
+        let mut connection = Connection::new(false);
+        let actions = story(connection.step(startup(Version::V4, &[("DRIVER_NAME", "x")])));
+        assert_eq!(actions, ["9: Protocol: Missing value CQL_VERSION in STARTUP message"]);
+        assert!(connection.is_closing());
+    }
+
+    #[test]
+    fn version_three_is_refused_by_name() {
+        let mut connection = Connection::new(false);
+        let actions = story(connection.broken(&ProtocolError::UnsupportedVersion(3)));
+        let expected = "0: Protocol: Invalid or unsupported protocol version (3); \
+                        supported versions are (4/v4, 5/v5)";
+        assert_eq!(actions, [expected]);
     }
 
     #[test]
@@ -363,7 +394,7 @@ mod tests {
     #[test]
     fn what_is_shed_can_be_tried_again_on_the_same_connection() {
         let mut connection = Connection::new(false);
-        connection.step(startup(Version::V4, &[]));
+        connection.step(startup(Version::V4, &[CQL_VERSION]));
         let header = frame(Version::V4, Opcode::Query, QUERY).header;
         let actions = story(connection.shed(header));
         assert!(actions[0].starts_with("9: Overloaded"));

@@ -12,7 +12,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use carnet_base::SystemClock;
 use carnet_server::protocol::compression;
 use carnet_server::protocol::segment::{self, PAYLOAD_LEN_MAX};
-use carnet_server::{Authenticator, Config, Events, Limits, Metrics, Server};
+use carnet_server::{Authenticator, Clients, Config, Events, Limits, Metrics, Server};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -45,6 +45,7 @@ pub(crate) struct Running {
     pub(crate) http: SocketAddr,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Events,
+    pub(crate) clients: Clients,
     shutdown: Option<oneshot::Sender<()>>,
     served: Option<JoinHandle<()>>,
 }
@@ -57,7 +58,8 @@ impl Running {
     pub(crate) fn with(limits: Limits, passwords: Option<&str>) -> Self {
         let runtime = Runtime::new().unwrap();
         let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
-        let config = Config { listen: loopback, http: Some(loopback), limits };
+        let config = Config { http: Some(loopback), limits, ..Config::new(loopback) };
+        let clients = config.clients.clone();
         let authenticator = passwords.map(|text| Authenticator::parse(text).unwrap());
         let clock = Arc::new(SystemClock);
         let server = Server::bind(config, toy::Toy::default(), authenticator, clock);
@@ -70,7 +72,7 @@ impl Running {
             let _ = asked.await;
         }));
         let (shutdown, served) = (Some(shutdown), Some(served));
-        Self { runtime, address, http, metrics, events, shutdown, served }
+        Self { runtime, address, http, metrics, events, clients, shutdown, served }
     }
 
     /// Asks the server to drain, and returns at once.

@@ -1,0 +1,192 @@
+//! The connected clients, as `system_views.clients` lists them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use carnet_cql::system::{self, ClientList, ConnectionStage};
+
+use crate::protocol::Version;
+
+/// Maximum size of the STARTUP options that are kept of one connection, in bytes. Options that do
+/// not fit are left out, so that clients cannot fill the memory with them.
+const OPTIONS_BYTES_MAX: usize = 4 << 10;
+
+/// The connections of a server. Clones share one list.
+#[derive(Clone, Debug, Default)]
+pub struct Clients(Arc<Mutex<List>>);
+
+#[derive(Debug, Default)]
+struct List {
+    next: u64,
+    entries: HashMap<u64, Arc<Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    address: SocketAddr,
+    requests: AtomicU64,
+    about: Mutex<About>,
+}
+
+/// What a client said of itself.
+#[derive(Debug)]
+struct About {
+    stage: ConnectionStage,
+    version: Version,
+    username: Option<String>,
+    options: BTreeMap<String, String>,
+}
+
+impl Clients {
+    /// Lists a connection until the registration is dropped.
+    pub(crate) fn register(&self, address: SocketAddr) -> Registration {
+        let about = About {
+            stage: ConnectionStage::Establishing,
+            version: Version::HIGHEST,
+            username: None,
+            options: BTreeMap::new(),
+        };
+        let entry =
+            Arc::new(Entry { address, requests: AtomicU64::new(0), about: Mutex::new(about) });
+        let mut list = self.lock();
+        let id = list.next;
+        list.next += 1;
+        list.entries.insert(id, Arc::clone(&entry));
+        Registration { clients: self.clone(), id, entry }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, List> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClientList for Clients {
+    fn clients(&self) -> Vec<system::Client> {
+        let entries: Vec<_> = self.lock().entries.values().map(Arc::clone).collect();
+        entries.iter().map(|entry| entry.client()).collect()
+    }
+}
+
+impl Entry {
+    fn client(&self) -> system::Client {
+        let about = self.about.lock().unwrap_or_else(PoisonError::into_inner);
+        system::Client {
+            address: self.address,
+            username: about.username.clone(),
+            stage: about.stage,
+            protocol_version: about.version.number(),
+            options: about.options.clone(),
+            request_count: self.requests.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The entry of one connection.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    clients: Clients,
+    id: u64,
+    entry: Arc<Entry>,
+}
+
+impl Registration {
+    /// Counts a request.
+    pub(crate) fn count_request(&self) {
+        self.entry.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that the client has sent STARTUP and is asked for its password.
+    pub(crate) fn authenticating(&self, version: Version, options: &[(String, String)]) {
+        let options = kept(options);
+        let mut about = self.about();
+        (about.stage, about.version) = (ConnectionStage::Authenticating, version);
+        about.options = options;
+    }
+
+    /// Notes that the client may run statements.
+    pub(crate) fn ready(
+        &self,
+        version: Version,
+        username: Option<&str>,
+        options: &[(String, String)],
+    ) {
+        let options = kept(options);
+        let mut about = self.about();
+        (about.stage, about.version) = (ConnectionStage::Ready, version);
+        about.username = username.map(str::to_owned);
+        about.options = options;
+    }
+
+    fn about(&self) -> MutexGuard<'_, About> {
+        self.entry.about.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.clients.lock().entries.remove(&self.id);
+    }
+}
+
+fn kept(options: &[(String, String)]) -> BTreeMap<String, String> {
+    let mut bytes = 0;
+    let mut kept = BTreeMap::new();
+    for (name, value) in options {
+        let len = name.len() + value.len();
+        if bytes + len <= OPTIONS_BYTES_MAX {
+            bytes += len;
+            kept.insert(name.clone(), value.clone());
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn option(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn connection_is_listed_while_it_lasts() {
+        let clients = Clients::default();
+        let address = "10.0.0.1:7".parse().unwrap();
+        let registration = clients.register(address);
+        let [establishing] = &clients.clients()[..] else { panic!("one connection") };
+        assert_eq!(establishing.stage, ConnectionStage::Establishing);
+        registration.count_request();
+        let options = [option("DRIVER_NAME", "x")];
+        registration.authenticating(Version::V4, &options);
+        assert_eq!(clients.clients()[0].stage, ConnectionStage::Authenticating);
+        assert_eq!(clients.clients()[0].username, None);
+        registration.count_request();
+        registration.ready(Version::V4, Some("ann"), &options);
+        let expected = system::Client {
+            address,
+            username: Some("ann".into()),
+            stage: ConnectionStage::Ready,
+            protocol_version: 4,
+            options: options.into(),
+            request_count: 2,
+        };
+        assert_eq!(clients.clients(), [expected]);
+        let other = clients.register(address);
+        assert_eq!(clients.clients().len(), 2);
+        drop(registration);
+        assert_eq!(clients.clients()[0].stage, ConnectionStage::Establishing);
+        drop(other);
+        assert_eq!(clients.clients(), []);
+    }
+
+    #[test]
+    fn oversized_options_are_left_out() {
+        let long = "x".repeat(OPTIONS_BYTES_MAX);
+        let options = [option("LONG", &long), option("DRIVER_NAME", "x"), option("ALSO", &long)];
+        let kept = kept(&options);
+        assert_eq!(kept.keys().collect::<Vec<_>>(), ["DRIVER_NAME"]);
+    }
+}
