@@ -11,7 +11,7 @@
 //! | `boolean` | 1: 0 or 1 | false first |
 //! | `float`, `double` | 4, 8: positive: sign bit set; negative: all bits flipped | −∞ … −0.0, 0.0 … ∞, NaN; every NaN is written alike |
 //! | `text`, `ascii`, `blob` | each 0x00 becomes `00 FF`; then `00 00` | unsigned bytes, a prefix first |
-//! | `inet` | 4 bytes, then `00`, or `01` and the other 12 | unsigned bytes, a prefix first |
+//! | `inet` | 4 bytes, then `00`, or `01` and the other 12; an IPv4-mapped IPv6 address is the IPv4 address | unsigned bytes, a prefix first |
 //! | `uuid` | 16: version, then the time where that is 1, else the first half; then the second half | as `UUIDType` |
 //! | `timeuuid` | 16: the time, then the second half with each byte's sign bit flipped | as `TimeUUIDType`, which compares *signed* bytes |
 //!

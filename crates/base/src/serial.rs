@@ -12,7 +12,7 @@
 //! | `float`, `double` | 4, 8: IEEE 754 |
 //! | `boolean` | 1: zero is false; written as 0 or 1 |
 //! | `uuid`, `timeuuid` | 16 |
-//! | `inet` | 4 or 16 |
+//! | `inet` | 4 or 16; an IPv4-mapped IPv6 address is the IPv4 address |
 //! | `text`, `ascii`, `blob` | the bytes themselves |
 //! | `varint` | 1 or more: two's complement, written as short as it goes |
 //! | `decimal` | 4: scale, two's complement; then the digits as a `varint` |
@@ -63,8 +63,10 @@ impl Value {
             Self::Double(number) => out.put_f64(*number),
             Self::Float(number) => out.put_f32(*number),
             Self::Uuid(uuid) | Self::Timeuuid(uuid) => out.put_slice(uuid.as_bytes()),
-            Self::Inet(IpAddr::V4(address)) => out.put_slice(&address.octets()),
-            Self::Inet(IpAddr::V6(address)) => out.put_slice(&address.octets()),
+            Self::Inet(address) => match address.to_canonical() {
+                IpAddr::V4(address) => out.put_slice(&address.octets()),
+                IpAddr::V6(address) => out.put_slice(&address.octets()),
+            },
             Self::Varint(number) => out.put_slice(&number.to_signed_bytes_be()),
             Self::Decimal { unscaled, scale } => {
                 out.put_i32(*scale);
@@ -176,7 +178,7 @@ fn inet(bytes: &[u8]) -> Result<IpAddr> {
     if let Ok(octets) = <[u8; 4]>::try_from(bytes) {
         return Ok(IpAddr::from(octets));
     }
-    exactly::<16>(DataType::Inet, bytes).map(IpAddr::from)
+    exactly::<16>(DataType::Inet, bytes).map(|octets| IpAddr::from(octets).to_canonical())
 }
 
 fn varint(data_type: DataType, bytes: &[u8]) -> Result<BigInt> {
@@ -234,6 +236,19 @@ mod tests {
             seen.push(data_type);
         }
         assert!(DataType::ALL.iter().all(|data_type| seen.contains(data_type)));
+    }
+
+    #[test]
+    fn mapped_addresses_are_ipv4_addresses() {
+        let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 1, 2, 3, 4];
+        let plain = DataType::Inet.deserialize(&[1, 2, 3, 4]).unwrap();
+        assert_eq!(DataType::Inet.deserialize(&mapped).unwrap(), plain);
+        assert_eq!(DataType::Inet.parse_text("::ffff:1.2.3.4").unwrap(), plain);
+        let address = IpAddr::from(mapped);
+        assert!(address.is_ipv6());
+        assert_eq!(Value::Inet(address).serialize(), plain.serialize());
+        // An IPv4-compatible address is another one.
+        assert_ne!(DataType::Inet.parse_text("::1.2.3.4").unwrap(), plain);
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! | `time` | `03:04:05.678000000` | fewer digits or none; nanoseconds since midnight |
 //! | `uuid`, `timeuuid` | `f81d4fae-7dec-11d0-a765-00a0c91e6bf6` | any case |
 //! | `blob` | `0x00ff` | any case |
-//! | `inet` | `127.0.0.1`, `::1` | |
+//! | `inet` | `127.0.0.1`, `::1` | `::ffff:127.0.0.1` |
 //! | `text`, `ascii` | as it is | |
 //!
 //! Dates and timestamps outside the years 1 to 9999 are printed as numbers, and years of up to

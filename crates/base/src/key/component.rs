@@ -106,7 +106,7 @@ fn put_escaped(out: &mut BytesMut, bytes: &[u8]) {
 }
 
 fn put_inet(out: &mut BytesMut, address: IpAddr) {
-    match address {
+    match address.to_canonical() {
         IpAddr::V4(address) => {
             out.put_slice(&address.octets());
             out.put_u8(0);

@@ -37,7 +37,9 @@ impl DataType {
             Self::Boolean => boolean(trimmed),
             Self::Uuid => uuid(trimmed).map(Value::Uuid),
             Self::Timeuuid => uuid(trimmed).map(Value::Timeuuid),
-            Self::Inet => IpAddr::from_str(trimmed).ok().map(Value::Inet),
+            Self::Inet => {
+                IpAddr::from_str(trimmed).ok().map(|address| Value::Inet(address.to_canonical()))
+            }
             Self::Blob => blob(trimmed).map(Value::Blob),
             Self::Timestamp => timestamp(trimmed).map(Value::Timestamp),
             Self::Date => date(trimmed).map(Value::Date),

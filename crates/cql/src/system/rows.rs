@@ -250,7 +250,7 @@ fn clients(table: &SystemTable, node: &NodeInfo) -> Vec<Row> {
 
 /// `inet` compares bytes, a shorter address before a longer one with the same beginning.
 fn key_order(address: SocketAddr) -> (Vec<u8>, u16) {
-    let bytes = match address.ip() {
+    let bytes = match address.ip().to_canonical() {
         IpAddr::V4(ip) => ip.octets().to_vec(),
         IpAddr::V6(ip) => ip.octets().to_vec(),
     };
