@@ -406,8 +406,9 @@ fn paging_state_of_other_partitions_is_refused() {
 }
 
 #[test]
-fn a_mangled_paging_state_is_refused() {
-    let client = Client::new(&[TABLE]);
+fn foreign_paging_state_is_refused() {
+    let other = "CREATE TABLE other (k int, c int, v int, PRIMARY KEY (k, c))";
+    let client = Client::new(&[TABLE, other]);
     for c in 0..3 {
         client.run(&format!("INSERT INTO t (k, c) VALUES (1, {c})"));
     }
@@ -419,7 +420,14 @@ fn a_mangled_paging_state_is_refused() {
     for bytes in [Bytes::from(mangled), Bytes::new(), state.slice(1..)] {
         let parameters = Parameters { paging_state: Some(bytes), ..first.clone() };
         let error = client.query(query, &parameters).unwrap_err();
-        assert_eq!(error.kind(), &CqlErrorKind::Invalid);
+        assert_eq!(error.kind(), &CqlErrorKind::Protocol);
+        assert!(error.message().starts_with("Invalid value for the paging state"), "{error}");
+    }
+    let second = Parameters { paging_state: Some(state), ..first };
+    assert!(client.query(query, &second).is_ok());
+    for query in ["SELECT * FROM other", "SELECT * FROM system.local"] {
+        let error = client.query(query, &second).unwrap_err();
+        assert_eq!(error.kind(), &CqlErrorKind::Protocol, "{query}: {error}");
     }
 }
 

@@ -263,6 +263,8 @@ fn failure(error: &CqlError) -> Failure {
             keyspace: keyspace.clone(),
             table: table.clone().unwrap_or_default(),
         },
+        CqlErrorKind::Protocol => FailureKind::Protocol,
+        CqlErrorKind::Unauthorized => FailureKind::Unauthorized,
         CqlErrorKind::Config => FailureKind::Config,
         CqlErrorKind::Conflict => FailureKind::Conflict,
         CqlErrorKind::Overloaded { .. } => FailureKind::Overloaded,

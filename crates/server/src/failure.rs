@@ -26,6 +26,8 @@ use crate::protocol::types::Consistency;
 /// Why a statement failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureKind {
+    /// The request breaks the protocol, as a paging state that no server returned does.
+    Protocol,
     /// The text is no CQL.
     Syntax,
     /// The text is CQL that makes no sense here, or that is not supported yet.
@@ -98,6 +100,7 @@ impl Failure {
         // One store, and it did not answer.
         let replies = Replies { consistency, received: 0, required: 1 };
         let detail = match self.kind {
+            FailureKind::Protocol => ErrorDetail::Plain(ErrorCode::Protocol),
             FailureKind::Syntax => ErrorDetail::Plain(ErrorCode::Syntax),
             FailureKind::Invalid => ErrorDetail::Plain(ErrorCode::Invalid),
             FailureKind::Config => ErrorDetail::Plain(ErrorCode::Config),

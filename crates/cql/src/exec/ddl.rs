@@ -57,9 +57,7 @@ impl Executor {
 
 fn refuse_system(keyspace: &str) -> Result<(), CqlError> {
     if system::is_system_keyspace(keyspace) {
-        return Err(CqlError::invalid(format!(
-            "keyspace {keyspace} is the system's: it is read only"
-        )));
+        return Err(CqlError::unauthorized(format!("{keyspace} keyspace is not user-modifiable.")));
     }
     Ok(())
 }
@@ -93,7 +91,10 @@ async fn create_keyspace(
     data_center: &str,
 ) -> Result<Option<SchemaChange>, CqlError> {
     let name = create.name.as_str();
-    refuse_system(name)?;
+    // Cassandra answers this one as an invalid request, every other change as unauthorized.
+    if system::is_system_keyspace(name) {
+        return Err(CqlError::invalid(format!("System keyspace '{name}' is not user-modifiable")));
+    }
     if catalog::keyspace(tx, name).await?.is_some() {
         if create.if_not_exists {
             return Ok(None);

@@ -20,6 +20,10 @@ pub enum CqlErrorKind {
     },
     /// The statement is wrong for the tables there are, or its values are.
     Invalid,
+    /// The request breaks the native protocol: its paging state is unknown.
+    Protocol,
+    /// It changes what no user may change.
+    Unauthorized,
     /// It does not fit the configuration: an option of a keyspace or table has a bad value.
     Config,
     /// It is right, but not built yet.
@@ -72,6 +76,10 @@ impl CqlError {
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(CqlErrorKind::Invalid, message)
+    }
+
+    pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(CqlErrorKind::Unauthorized, message)
     }
 
     pub(crate) fn config(message: impl Into<String>) -> Self {

@@ -341,6 +341,9 @@ impl Executor {
             _ => error,
         })?;
         let Plan::Select(plan) = &*plan else { return Ok(Response::Void) };
+        if state.as_ref().is_some_and(|state| state.table != plan.table.id) {
+            return Err(paging::invalid("it belongs to a statement on another table"));
+        }
         let rows =
             select::run(&snapshot, plan, &environment, run.parameters, state.as_ref()).await?;
         Ok(Response::Rows(rows))

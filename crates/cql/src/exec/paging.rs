@@ -1,7 +1,8 @@
 //! The paging state: where a read that spans several calls goes on, and at which snapshot.
 //!
 //! ```text
-//! version    1 byte    1
+//! version    1 byte    2
+//! table      4 bytes   the id of the table that is read, big-endian
 //! snapshot   8 bytes   R, big-endian: every page of a sequence reads the same moment
 //! remaining  4 bytes   rows that the LIMIT still allows, 2³² − 1 without one
 //! in here    4 bytes   rows returned from the partition below, for PER PARTITION LIMIT
@@ -15,17 +16,22 @@
 //! Clients hold it and send it back. The checksum catches what was mangled or invented by
 //! mistake; it is no secret, and nothing here reaches what the statement itself could not read.
 
+use carnet::base::TableId;
 use carnet::base::{Bytes, Token, murmur3};
-use carnet::{Error, PartitionKey, Result, Timestamp};
+use carnet::{PartitionKey, Timestamp};
 
-const VERSION: u8 = 1;
+use super::{CqlError, CqlErrorKind};
+
+const VERSION: u8 = 2;
 const CHECKSUM_BYTES: usize = 4;
-const HEAD_BYTES: usize = 1 + 8 + 4 + 4 + 8 + 2;
+const HEAD_BYTES: usize = 1 + 4 + 8 + 4 + 4 + 8 + 2;
 const NO_LIMIT: u32 = u32::MAX;
 
 /// Where a read goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PagingState {
+    /// The table that is read.
+    pub(crate) table: TableId,
     /// The snapshot of the whole sequence.
     pub(crate) snapshot: Timestamp,
     /// Rows that the LIMIT still allows.
@@ -44,6 +50,7 @@ impl PagingState {
         let length = u16::try_from(partition.len()).expect("a partition key has at most 64 KiB");
         let mut out = Vec::with_capacity(HEAD_BYTES + partition.len() + CHECKSUM_BYTES);
         out.push(VERSION);
+        out.extend_from_slice(&self.table.0.to_be_bytes());
         out.extend_from_slice(&self.snapshot.get().to_be_bytes());
         out.extend_from_slice(&self.remaining.unwrap_or(NO_LIMIT).to_be_bytes());
         out.extend_from_slice(&self.in_partition.to_be_bytes());
@@ -55,12 +62,13 @@ impl PagingState {
         out.into()
     }
 
-    pub(crate) fn decode(bytes: &Bytes) -> Result<Self> {
-        let mangled = || {
-            Error::invalid(
-                "the paging state is not one that this server returned; begin the query anew",
-            )
-        };
+    /// Reads the state that a client sends back.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` for bytes that no server of this version returned.
+    pub(crate) fn decode(bytes: &Bytes) -> Result<Self, CqlError> {
+        let mangled = || invalid("no server of this version returned it");
         let end = bytes.len().checked_sub(CHECKSUM_BYTES).ok_or_else(mangled)?;
         if end < HEAD_BYTES || bytes[0] != VERSION || bytes[end..] != checksum(&bytes[..end]) {
             return Err(mangled());
@@ -69,24 +77,33 @@ impl PagingState {
             u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
         let long = |at: usize| (u64::from(word(at)) << 32) | u64::from(word(at + 4));
-        let length = usize::from(u16::from_be_bytes([bytes[25], bytes[26]]));
+        let length = usize::from(u16::from_be_bytes([bytes[29], bytes[30]]));
         let partition_end = HEAD_BYTES + length;
         if partition_end > end {
             return Err(mangled());
         }
         let partition = PartitionKey::with_token(
-            Token(long(17).cast_signed()),
+            Token(long(21).cast_signed()),
             bytes.slice(HEAD_BYTES..partition_end),
         );
-        let remaining = word(9);
+        let remaining = word(13);
         Ok(Self {
-            snapshot: Timestamp::new(long(1)).ok_or_else(mangled)?,
+            table: TableId(word(1)),
+            snapshot: Timestamp::new(long(5)).ok_or_else(mangled)?,
             remaining: (remaining != NO_LIMIT).then_some(remaining),
-            in_partition: word(13),
+            in_partition: word(17),
             partition,
             clustering: bytes.slice(partition_end..end),
         })
     }
+}
+
+/// Returns the error of a paging state that cannot be used.
+pub(crate) fn invalid(why: &str) -> CqlError {
+    CqlError::new(
+        CqlErrorKind::Protocol,
+        format!("Invalid value for the paging state: {why}; begin the query anew"),
+    )
 }
 
 fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
@@ -100,6 +117,7 @@ mod tests {
 
     fn state() -> PagingState {
         PagingState {
+            table: TableId(1007),
             snapshot: Timestamp::new(77).unwrap(),
             remaining: Some(12),
             in_partition: 3,

@@ -203,6 +203,7 @@ impl<'a> Reader<'a> {
 
     fn state(&self, last: &CellKey) -> PagingState {
         PagingState {
+            table: self.plan.table.id,
             snapshot: self.snapshot,
             remaining: self.remaining,
             in_partition: self.in_partition,

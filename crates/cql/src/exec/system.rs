@@ -4,7 +4,7 @@ use carnet::Value;
 use carnet::base::Bytes;
 
 use super::prepared::Described;
-use super::{CqlError, Executor, Run};
+use super::{CqlError, Executor, Run, paging};
 use crate::ast::{Name, Select, TableName};
 use crate::compile::{Compiler, SystemOutput, limit_value};
 use crate::json;
@@ -34,6 +34,9 @@ impl Executor {
         let Some(table) = self.find_system(&select.from, run.keyspace.as_deref()) else {
             return Err(CqlError::invalid(format!("table {} does not exist", select.from)));
         };
+        if run.parameters.paging_state.is_some() {
+            return Err(paging::invalid("system tables are returned in one page"));
+        }
         let mut compiler = Compiler::default();
         let plan = compiler.system_select(select, table)?;
         let environment = self.environment(&run.bound);
