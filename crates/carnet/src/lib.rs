@@ -52,6 +52,7 @@
 //! * An [`Error`]'s [kind](ErrorKind) says what the caller can do.
 
 mod admin;
+pub mod admission;
 pub mod backup;
 pub mod catalog;
 pub mod cluster;

@@ -15,6 +15,7 @@ use carnet_store::Context;
 use carnet_txn::{Backoff, Turns};
 
 use super::Db;
+use crate::admission::Permit;
 use crate::tx::Tx;
 
 /// Maximum time that a transaction waits for its turn, where no deadline comes earlier; then it runs
@@ -29,6 +30,7 @@ pub(super) struct Again<'db> {
     deadline: Option<Moment>,
     /// It waits for no turn: it has waited for as long as it may.
     is_impatient: bool,
+    permit: Option<Arc<Permit>>,
 }
 
 /// How an attempt ended.
@@ -53,7 +55,12 @@ impl<E: From<Error>> Lost<E> {
 }
 
 impl<'db> Again<'db> {
-    pub(super) fn new(db: &'db Db, attempts_max: u32, context: &Context) -> Self {
+    pub(super) fn new(
+        db: &'db Db,
+        attempts_max: u32,
+        context: &Context,
+        permit: Option<Arc<Permit>>,
+    ) -> Self {
         Self {
             db,
             backoff: Backoff::attempts(attempts_max),
@@ -61,6 +68,7 @@ impl<'db> Again<'db> {
             deadline: context.deadline(),
             // One that may run once only takes its chance.
             is_impatient: attempts_max <= 1,
+            permit,
         }
     }
 
@@ -124,6 +132,7 @@ impl<'db> Again<'db> {
 
     /// Waits for a turn; returns `false` where it takes too long.
     async fn take_turn(&mut self, cell: CellHash) -> bool {
+        let _paused = self.permit.as_deref().map(Permit::pause);
         let left = self.deadline.map(|deadline| deadline.since(self.db.inner.clock.now()));
         let limit =
             self.db.inner.timer.wait(left.map_or(TURN_WAIT_MAX, |left| left.min(TURN_WAIT_MAX)));

@@ -16,6 +16,7 @@ use carnet_txn::{IdleLimits, IdleWatch, Isolation, Limits, Sequencer, VersionOrd
 
 use super::near::Near;
 use super::{Db, Inner};
+use crate::admission::{Admission, AdmissionLimits};
 use crate::catalog::SchemaCache;
 use crate::cluster::ClusterUrl;
 use crate::control::Door;
@@ -46,6 +47,7 @@ pub struct Builder {
     idle: IdleLimits,
     commit_encoding: Encoding,
     control: bool,
+    admission: Option<AdmissionLimits>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) spawn: Arc<dyn Spawn>,
 }
@@ -64,6 +66,7 @@ impl Default for Builder {
             idle: IdleLimits::default(),
             commit_encoding: DEFAULT_ENCODING,
             control: false,
+            admission: None,
             clock: Arc::new(SystemClock),
             spawn: Arc::new(ThreadSpawn),
         }
@@ -239,6 +242,16 @@ impl Builder {
         self
     }
 
+    /// Limits how many statements run at a time: [`Db::admission`] is asked for each then, as
+    /// `carnet serve` does. Transactions of the Rust API are not counted.
+    ///
+    /// Default: no limits.
+    #[must_use]
+    pub const fn admission(mut self, limits: AdmissionLimits) -> Self {
+        self.admission = Some(limits);
+        self
+    }
+
     /// Replaces the clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -338,7 +351,10 @@ impl Builder {
 
     pub(super) fn finish(self, store: Arc<AnyStore>, door: Option<Door>) -> Db {
         let schemas = Arc::new(SchemaCache::new());
+        let admission =
+            self.admission.map(|limits| Admission::new(limits, &self.clock, &*self.spawn));
         let inner = Inner {
+            admission,
             _door: door,
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),
             limits: self.limits,

@@ -21,6 +21,7 @@ use carnet_store::{CommitLog, Context, Outcome};
 use carnet_store_local::{LocalStore, Newest};
 use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
 
+use crate::admission::Admission;
 use crate::catalog::SchemaCache;
 use crate::control::Door;
 use crate::stores::AnyStore;
@@ -76,6 +77,7 @@ struct Inner {
     timer: ThreadTimer,
     rng: Mutex<SeededRng>,
     contention: Arc<Contention>,
+    admission: Option<Admission>,
     isolation: Isolation,
     attempts_max: u32,
     limits: Limits,
@@ -139,6 +141,13 @@ impl Db {
         F: Future<Output = Result<T>>,
     {
         self.transaction().try_run(body).await
+    }
+
+    /// Returns what statements are to be asked for their admission; `None` where
+    /// [`Builder::admission`] did not ask for one.
+    #[must_use]
+    pub fn admission(&self) -> Option<&Admission> {
+        self.inner.admission.as_ref()
     }
 
     /// Returns the settings of one transaction.

@@ -4,13 +4,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{Error, Result, Signal, Timer, Timestamp, block_on};
+use carnet_base::{Error, Moment, Result, Signal, Timer, Timestamp, block_on};
 use carnet_store::{BeginKind, Context};
 use carnet_txn::{Isolation, Label, Terms, Transaction};
 
 use super::Db;
 use super::again::{Again, Finished};
 use super::near::Near;
+use crate::admission::Permit;
 use crate::tx::{SyncTx, Tx};
 
 /// Settings of one transaction. Made by [`Db::transaction`].
@@ -21,8 +22,10 @@ pub struct TransactionOptions<'db> {
     isolation: Isolation,
     attempts_max: u32,
     timeout: Option<Duration>,
+    deadline: Option<Moment>,
     bypass_cache: bool,
     label: Option<Label>,
+    permit: Option<Arc<Permit>>,
 }
 
 impl<'db> TransactionOptions<'db> {
@@ -32,8 +35,10 @@ impl<'db> TransactionOptions<'db> {
             isolation: db.inner.isolation,
             attempts_max: db.inner.attempts_max,
             timeout: None,
+            deadline: None,
             bypass_cache: false,
             label: None,
+            permit: None,
         }
     }
 
@@ -52,6 +57,20 @@ impl<'db> TransactionOptions<'db> {
     /// Sets how long reads and the commit may take, all attempts together.
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// Sets the moment until which reads and the commit may take, all attempts together. Beside a
+    /// [timeout](Self::timeout) the earlier of the two counts.
+    pub fn deadline(mut self, deadline: impl Into<Option<Moment>>) -> Self {
+        self.deadline = deadline.into();
+        self
+    }
+
+    /// Takes the permit that the transaction runs by, so that it can be paused while the transaction
+    /// waits for its turn at a hot cell.
+    pub fn permit(mut self, permit: impl Into<Option<Arc<Permit>>>) -> Self {
+        self.permit = permit.into();
         self
     }
 
@@ -127,7 +146,7 @@ impl<'db> TransactionOptions<'db> {
         body: impl Fn(&SyncTx) -> Result<T, E>,
     ) -> Result<T, E> {
         let context = self.context();
-        let mut again = Again::new(self.db, self.attempts_max, &context);
+        let mut again = Again::new(self.db, self.attempts_max, &context, self.permit.clone());
         loop {
             let tx = block_on(self.begin_with(BeginKind::ReadWrite, context))?;
             let result = body(&SyncTx::new(tx.clone()));
@@ -154,7 +173,7 @@ impl<'db> TransactionOptions<'db> {
         F: Future<Output = Result<T, E>>,
     {
         let context = self.context();
-        let mut again = Again::new(self.db, self.attempts_max, &context);
+        let mut again = Again::new(self.db, self.attempts_max, &context, self.permit.clone());
         loop {
             let tx = self.begin_with(BeginKind::ReadWrite, context).await?;
             let result = body(tx.clone()).await;
@@ -175,10 +194,9 @@ impl<'db> TransactionOptions<'db> {
     }
 
     fn context(&self) -> Context {
-        let context = match self.timeout {
-            None => Context::unbounded(),
-            Some(timeout) => Context::until(self.db.inner.clock.now().after(timeout)),
-        };
+        let timeout = self.timeout.map(|timeout| self.db.inner.clock.now().after(timeout));
+        let deadline = timeout.into_iter().chain(self.deadline).min();
+        let context = deadline.map_or_else(Context::unbounded, Context::until);
         if self.bypass_cache { context.bypassing_cache() } else { context }
     }
 

@@ -1,0 +1,147 @@
+//! Permits, and those that wait for them.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use carnet::admission::{Admission, AdmissionLimits, Arrived, Class, GateLimits, Permit, Place};
+use carnet::{Db, Error, ErrorKind, block_on};
+
+fn db(running_max: usize, queue_max: usize) -> Db {
+    let shed_after = Duration::from_millis(20);
+    let gate = GateLimits { running_max, queue_max, queue_bytes_max: 1 << 20, shed_after };
+    Db::builder().admission(AdmissionLimits { statements: gate, system: gate }).in_memory()
+}
+
+fn arrive(admission: &Admission) -> Result<Arrived, Error> {
+    admission.arrive(Class::Write, 100, None)
+}
+
+fn admitted(admission: &Admission) -> Permit {
+    let Ok(Arrived::Admitted(permit)) = arrive(admission) else { panic!("there is room") };
+    permit
+}
+
+fn waits(admission: &Admission) -> Place {
+    let Ok(Arrived::Waits(place)) = arrive(admission) else { panic!("there is none") };
+    place
+}
+
+fn poll(place: &mut Place) -> Poll<Result<Permit, Error>> {
+    Pin::new(place).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn permit_passes_to_the_next() {
+    let db = db(1, 4);
+    let admission = db.admission().unwrap();
+    let permit = admitted(admission);
+    let (mut second, given_up, mut third) = (waits(admission), waits(admission), waits(admission));
+    assert!(poll(&mut second).is_pending());
+    drop(given_up);
+    drop(permit);
+    let Poll::Ready(Ok(permit)) = poll(&mut second) else { panic!("it is its turn") };
+    assert!(poll(&mut third).is_pending());
+    // Admitted and given up before it ran.
+    drop(permit);
+    drop(third);
+    let figures = admission.figures(Class::Write);
+    assert_eq!((figures.running, figures.waiting, figures.admitted), (0, 0, 3));
+    drop(admitted(admission));
+}
+
+#[test]
+fn classes_do_not_wait_for_each_other() {
+    let db = db(1, 4);
+    let admission = db.admission().unwrap();
+    let _writes = admitted(admission);
+    for class in [Class::Read, Class::System] {
+        assert!(matches!(admission.arrive(class, 1, None), Ok(Arrived::Admitted(_))));
+    }
+}
+
+#[test]
+fn overload_is_refused_with_a_time() {
+    let db = db(1, 2);
+    let admission = db.admission().unwrap();
+    let permit = admitted(admission);
+    let mut places: Vec<_> = (0..2).map(|_| waits(admission)).collect();
+    let newest = waits(admission);
+    let Poll::Ready(Err(error)) = poll(&mut places[0]) else { panic!("it is the oldest") };
+    let ErrorKind::Overloaded { retry_after } = error.kind() else { panic!("{error}") };
+    assert!(retry_after >= Duration::from_millis(10), "{error}");
+    assert!(error.to_string().contains("try again after"), "{error}");
+    // Nothing arrives and nothing ends: the ticker refuses.
+    let error = block_on(newest).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Overloaded { .. }));
+    drop(permit);
+    assert_eq!(admission.figures(Class::Write).shed_overloaded, 3);
+}
+
+#[test]
+fn threads_share_permits() {
+    let db = db(2, 1_000);
+    let running = std::sync::atomic::AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let permit = match arrive(db.admission().unwrap()).unwrap() {
+                        Arrived::Admitted(permit) => permit,
+                        Arrived::Waits(place) => block_on(place).unwrap(),
+                    };
+                    let before = running.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                    assert!(before < 2, "{before} run already");
+                    thread::yield_now();
+                    running.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                    drop(permit);
+                }
+            });
+        }
+    });
+    let figures = db.admission().unwrap().figures(Class::Write);
+    assert_eq!((figures.running, figures.waiting, figures.admitted), (0, 0, 3_200));
+}
+
+/// The second waits for its turn behind the first, whose body waits for the test.
+#[test]
+fn waiting_for_a_turn_holds_no_permit() {
+    let db = db(2, 4);
+    let (table, admission) = (db.raw("t").unwrap(), db.admission().unwrap());
+    let (runs, is_released) = (Cell::new(0), Cell::new(false));
+    let mut first = pin!(db.run(|tx| {
+        let (db, table, runs, is_released) = (&db, &table, &runs, &is_released);
+        async move {
+            runs.set(runs.get() + 1);
+            table.get(&tx, "hot").await?;
+            if runs.get() == 1 {
+                // Its first attempt loses.
+                db.transact(|tx| table.put(tx, "hot", "other"))?;
+            } else {
+                poll_fn(|_| if is_released.get() { Poll::Ready(()) } else { Poll::Pending }).await;
+            }
+            table.put(&tx, "hot", "first").await
+        }
+    }));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(first.as_mut().poll(&mut context).is_pending());
+    let options = db.transaction().permit(Arc::new(admitted(admission)));
+    let mut second = pin!(options.run(|tx| {
+        let table = &table;
+        async move {
+            let before = table.get(&tx, "hot").await?.unwrap();
+            table.put(&tx, "hot", [&before[..], b" and second"].concat()).await
+        }
+    }));
+    assert!(second.as_mut().poll(&mut context).is_pending());
+    assert_eq!(admission.figures(Class::Write).running, 0, "it waits for its turn");
+    is_released.set(true);
+    assert!(matches!(first.as_mut().poll(&mut context), Poll::Ready(Ok(()))));
+    assert!(matches!(second.as_mut().poll(&mut context), Poll::Ready(Ok(()))));
+    assert_eq!(table.get(&db, "hot").unwrap().as_deref(), Some(&b"first and second"[..]));
+}
