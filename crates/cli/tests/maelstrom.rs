@@ -62,6 +62,19 @@ fn partitions_change_nothing_and_services_may_fail() {
     valid(&Plan { faults, ..short() }, &["--service-timeout", "50"]);
 }
 
+/// Each answer of a service takes 1.1 s, and the node asks again after 1 s.
+#[test]
+fn service_later_than_its_timeout_is_waited_for() {
+    let latency = Duration::from_millis(550);
+    let conditions = Conditions { latency, ..Plan::default().conditions };
+    let time_limit = Duration::from_secs(7);
+    let plan = Plan { conditions, time_limit, rate: 10.0, ..Plan::default() };
+    let report = run(&plan, &node(&[])).unwrap();
+    assert!(report.verdict.is_valid, "{}", report.verdict.explanation);
+    let Report { ok, fail, info, .. } = report;
+    assert!(ok > fail + info, "{ok} ok, {fail} failed, {info} unknown");
+}
+
 #[test]
 fn what_is_broken_on_purpose_is_found() {
     let options = ["--ignore-missing", "--layout", "tree"];

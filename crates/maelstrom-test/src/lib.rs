@@ -21,8 +21,8 @@
 //! * The world does no I/O and has no clock: with [`simulated`] a seed gives one run.
 //! * Messages are counted as Maelstrom counts them: those of servers are all that neither come from
 //!   nor go to a client, divided by the number of requests that clients made.
-//! * The partition cuts nodes from each other, never from a service. Nobody loses a client's
-//!   message.
+//! * A partition cuts nodes from each other, as Maelstrom's; it cuts them from services only where
+//!   [`Plan::partition_services`] says so. Clients' messages are never lost.
 //!
 //! # What differs from Maelstrom
 //!

@@ -55,6 +55,9 @@ struct Arguments {
     /// Cut nodes off from each other, and reunite them, every so many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     partition_every: Option<f64>,
+    /// Cut these nodes off from services as well.
+    #[arg(long, requires = "partition_every")]
+    partition_services: bool,
     /// How many of 1000 requests to services, and as many of their answers, are late.
     #[arg(long, value_name = "PER-MILLE", default_value_t = 0)]
     late: u64,
@@ -126,6 +129,7 @@ impl Arguments {
                 errors: self.errors,
             },
             partition_every: self.partition_every.map(Duration::from_secs_f64),
+            partition_services: self.partition_services,
             model: self.consistency_model,
             seed: self.seed,
             ..Plan::default()

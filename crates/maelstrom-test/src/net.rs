@@ -44,7 +44,7 @@ pub(crate) struct Counts {
     pub(crate) clients: u64,
     /// Those of servers, by the kind of message and who takes part.
     pub(crate) kinds: BTreeMap<String, u64>,
-    /// Between nodes that cannot reach each other now, or unlucky.
+    /// Those of servers that a partition or the network lost.
     pub(crate) lost: u64,
 }
 
@@ -73,8 +73,10 @@ pub(crate) struct Network {
     rng: SeededRng,
     underway: BTreeMap<(Moment, u64), Envelope>,
     sent: u64,
-    /// Nodes that reach only each other.
+    /// Nodes that do not reach the others.
     cut_off: BTreeSet<String>,
+    /// Whether they do not reach services, either.
+    cuts_services: bool,
     pub(crate) counts: Counts,
 }
 
@@ -86,13 +88,14 @@ impl Network {
             underway: BTreeMap::new(),
             sent: 0,
             cut_off: BTreeSet::new(),
+            cuts_services: false,
             counts: Counts::default(),
         }
     }
 
-    /// Cuts some nodes off from the others; services are reached by all.
-    pub(crate) fn cut_off(&mut self, nodes: BTreeSet<String>) {
-        self.cut_off = nodes;
+    /// Cuts some nodes off from the others, and from services too if told so.
+    pub(crate) fn cut_off(&mut self, nodes: BTreeSet<String>, cuts_services: bool) {
+        (self.cut_off, self.cuts_services) = (nodes, cuts_services);
     }
 
     /// Sends a message, which takes `extra` longer than others.
@@ -154,8 +157,12 @@ impl Network {
     }
 
     fn reaches(&self, Envelope { src, dest, .. }: &Envelope) -> bool {
-        let is_between_nodes = Party::of(src) == Party::Node && Party::of(dest) == Party::Node;
-        !is_between_nodes || self.cut_off.contains(src) == self.cut_off.contains(dest)
+        let is_cut_off = |name: &String| self.cut_off.contains(name);
+        match (Party::of(src), Party::of(dest)) {
+            (Party::Client, _) | (_, Party::Client) => true,
+            (Party::Node, Party::Node) => is_cut_off(src) == is_cut_off(dest),
+            _ => !self.cuts_services || !is_cut_off(src) && !is_cut_off(dest),
+        }
     }
 
     /// Returns when the next message arrives.
@@ -182,7 +189,7 @@ mod tests {
     #[test]
     fn a_partition_cuts_nodes_only_and_clients_do_not_wait() {
         let mut network = network(0);
-        network.cut_off(BTreeSet::from(["n0".to_owned()]));
+        network.cut_off(BTreeSet::from(["n0".to_owned()]), false);
         let now = Moment::default();
         for (src, dest) in [("n0", "n1"), ("n1", "n2"), ("n0", "lin-kv"), ("c1", "n0")] {
             network.send(envelope(src, dest), now, Duration::ZERO);
@@ -196,6 +203,20 @@ mod tests {
         assert!(network.arrived(later).is_none());
         let Counts { servers, clients, lost, .. } = network.counts;
         assert_eq!((servers, clients, lost), (3, 1, 1));
+    }
+
+    #[test]
+    fn partition_may_cut_services_as_well() {
+        let mut network = network(0);
+        network.cut_off(BTreeSet::from(["n0".to_owned()]), true);
+        for (src, dest) in [("n0", "lin-kv"), ("lin-kv", "n0"), ("n1", "lin-kv"), ("c1", "n0")] {
+            network.send(envelope(src, dest), Moment::default(), Duration::ZERO);
+        }
+        let later = Moment::default().after(Duration::from_millis(10));
+        let sources = [network.arrived(later).unwrap().src, network.arrived(later).unwrap().src];
+        assert_eq!(sources, ["c1", "n1"]);
+        assert!(network.arrived(later).is_none());
+        assert_eq!(network.counts.lost, 2);
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub struct Plan {
     pub faults: Faults,
     /// After each such time nodes are cut off from each other, or reunited.
     pub partition_every: Option<Duration>,
+    /// Whether nodes that are cut off do not reach services, either.
+    pub partition_services: bool,
     /// What the history has to be.
     pub model: Model,
     /// Draws everything that is random outside of the nodes.
@@ -56,6 +58,7 @@ impl Default for Plan {
             },
             faults: Faults::default(),
             partition_every: None,
+            partition_services: false,
             model: Model::StrictSerializable,
             seed: 0,
         }

@@ -47,6 +47,19 @@ impl Report {
         count(self.server_messages) / count((self.ok + self.fail + self.info).max(1))
     }
 
+    /// Returns the number of messages that nodes sent to each other.
+    #[must_use]
+    pub fn messages_between_nodes(&self) -> u64 {
+        let kinds = self.counts.kinds.iter();
+        kinds.filter(|(kind, _)| kind.starts_with("node ")).map(|(_, count)| count).sum()
+    }
+
+    /// Returns the number of messages that partitions and the network lost.
+    #[must_use]
+    pub const fn lost_messages(&self) -> u64 {
+        self.counts.lost
+    }
+
     /// Returns the time within which so many of 1000 requests were answered that were answered at
     /// all; zero where none was.
     #[must_use]

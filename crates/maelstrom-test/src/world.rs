@@ -202,7 +202,7 @@ impl World {
             Phase::Load if self.clients.is_done() => {
                 self.phase = Phase::LastReads;
                 self.next_partition = None;
-                self.network.cut_off(BTreeSet::new());
+                self.network.cut_off(BTreeSet::new(), false);
                 for request in self.clients.finish(now) {
                     self.network.send(request, now, Duration::ZERO);
                 }
@@ -246,7 +246,7 @@ impl World {
             let node = nodes.swap_remove(usize::try_from(place).unwrap_or_default());
             cut_off.insert(format!("n{node}"));
         }
-        self.network.cut_off(cut_off);
+        self.network.cut_off(cut_off, self.plan.partition_services);
     }
 
     /// Returns when something is to be done next; `None` while all depends on the nodes.

@@ -121,6 +121,61 @@ fn partitions_and_losses_between_nodes_change_no_answer() {
     }
 }
 
+/// Five nodes tell each other of moves only if told so: by default that costs more than it saves,
+/// and a partition between nodes would cut nothing.
+#[test]
+fn partition_of_five_nodes_loses_their_messages() {
+    let options = Options { hint_peers_max: 4, ..Options::default() };
+    for seed in seeds(5) {
+        let partition_every = Some(300 * MILLISECOND);
+        let conditions = slow(MILLISECOND);
+        let plan = Plan { nodes: 5, conditions, partition_every, ..short(seed) };
+        let report = all_ok(&plan, &options);
+        let (sent, lost) = (report.messages_between_nodes(), report.lost_messages());
+        // Of five nodes two are cut off for half of the time: 6 of 10 pairs.
+        assert!(sent > 500 && lost > sent / 10 && lost < sent / 2, "{lost} of {sent} lost");
+    }
+}
+
+#[test]
+fn nodes_cut_off_from_services_serve_again_after() {
+    for seed in seeds(10) {
+        let (conditions, partition_every) = (slow(MILLISECOND), Some(1000 * MILLISECOND));
+        let plan = Plan { nodes: 3, conditions, partition_every, ..short(seed) };
+        let plan = Plan { partition_services: true, time_limit: 6000 * MILLISECOND, ..plan };
+        // Without hints all messages go to services.
+        let mut options = Options { hint_peers_max: 0, ..Options::default() };
+        options.tree.answer_timeout = Some(100 * MILLISECOND);
+        let report = valid(&plan, &options);
+        assert!(report.lost_messages() > 10, "services were reached");
+        let unanswered = report.fail + report.info;
+        assert!(report.ok > 9 * unanswered, "seed {seed}: {unanswered} unanswered");
+    }
+}
+
+/// Services whose every answer takes longer than the timeout: 550 ms there, and 550 ms back.
+#[test]
+fn answers_later_than_the_timeout_count() {
+    for seed in seeds(5) {
+        let latency = 550 * MILLISECOND;
+        let conditions = Conditions { latency, ..Plan::default().conditions };
+        let time_limit = 20_000 * MILLISECOND;
+        let plan = Plan { conditions, time_limit, rate: 10.0, seed, ..Plan::default() };
+        for timeout in [1000, 100] {
+            let mut options = Options::default();
+            options.tree.answer_timeout = Some(timeout * MILLISECOND);
+            let report = valid(&plan, &options);
+            let Report { ok, fail, info, .. } = report;
+            println!(
+                "timeout {timeout} ms: {ok} ok, {fail} fail, {info} info, p50 {:?}, {:.2} messages",
+                report.latency(500),
+                report.server_messages_per_op()
+            );
+            assert!(ok > 2 * (fail + info), "seed {seed}: {ok} ok, {fail} fail, {info} info");
+        }
+    }
+}
+
 /// Services that are late, silent and in error.
 fn bad_services(per_mille: u64) -> Faults {
     Faults {
@@ -137,7 +192,8 @@ fn services_that_fail_now_and_then_are_asked_again() {
     for seed in seeds(20) {
         let faults = bad_services(20);
         let plan = Plan { faults, conditions: slow(MILLISECOND), ..short(seed) };
-        let mut options = Options { service_timeout: 100 * MILLISECOND, ..Options::default() };
+        let mut options = Options::default();
+        options.tree.answer_timeout = Some(100 * MILLISECOND);
         // Whatever becomes of a request, clients would have the patience.
         options.tree.patience = Duration::from_secs(4);
         let report = valid(&plan, &options);
@@ -154,7 +210,8 @@ fn what_is_not_known_is_never_answered_for_certain() {
         let kinds = [Kind::TxnListAppend, Kind::TxnRwRegister, Kind::LinKv, Kind::GSet];
         let workload = kinds[usize::try_from(seed % 4).unwrap_or_default()];
         let plan = Plan { workload, faults: bad_services(400), ..short(seed) };
-        let mut options = Options { service_timeout: 40 * MILLISECOND, ..Options::default() };
+        let mut options = Options::default();
+        options.tree.answer_timeout = Some(40 * MILLISECOND);
         options.tree.patience = 150 * MILLISECOND;
         let report = valid(&plan, &options);
         fail += report.fail;

@@ -164,7 +164,7 @@ impl Shared {
     fn member(&self, id: String, peers: Vec<String>) -> Member {
         let Self { options, output, timer, rng, .. } = self;
         let (output, timer) = (Arc::clone(output), Arc::clone(timer));
-        let rpc = Rpc::new(&id, output, Arc::clone(&timer), options.service_timeout);
+        let rpc = Rpc::new(&id, output);
         let nodes = Nodes { rpc: rpc.clone(), service: options.nodes_in.clone() };
         let peers = if peers.len() <= options.hint_peers_max { peers } else { Vec::new() };
         let root = Root { rpc: rpc.clone(), service: options.root_in.clone(), peers };

@@ -43,7 +43,6 @@ fn unavailable(service: &str, reply: &Reply) -> Error {
         Reply::Ok(_) => format!("{service} answers something else"),
         Reply::Error(Some(code)) => format!("{service} answers with error {code}"),
         Reply::Error(None) => format!("{service} answers with an error of no known kind"),
-        Reply::Timeout => format!("{service} does not answer"),
     })
 }
 

@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use carnet_base::{Bytes, Error, ErrorKind, Moment, Result, Rng, Timer, Timestamp};
 
+use crate::ask::{AnswerTime, Calls};
 use crate::cache::Cache;
 use crate::edit::Edited;
 use crate::id::{Attempt, NodeId, TransactorId};
@@ -78,6 +79,9 @@ struct State {
     /// How sure it is that the cached root is still the newest when a batch begins.
     sure: u32,
     attempts: u64,
+    /// How long the stores take to answer.
+    nodes_time: AnswerTime,
+    root_time: AnswerTime,
     /// How long a compare-and-set takes, about.
     swap_time: Duration,
     /// For how many more moves to rest after each of them.
@@ -155,6 +159,8 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
             root: None,
             sure: 0,
             attempts: 0,
+            nodes_time: AnswerTime::default(),
+            root_time: AnswerTime::default(),
             swap_time: Duration::ZERO,
             rests: 0,
             rest_until: Moment::default(),
@@ -453,62 +459,96 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         count(&mut self.state().stats);
     }
 
+    /// Calls a store until it answers. It is called again after an error, and where an answer is
+    /// late; earlier calls stay open, and the first answer counts.
+    async fn ask<T, F>(
+        &self,
+        time: fn(&mut State) -> &mut AnswerTime,
+        deadline: Moment,
+        call: impl Fn() -> F + Send,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<T>> + Send,
+        T: Send,
+    {
+        let mut calls = Calls::new(&*self.timer);
+        let mut timeout = self.timeout(time);
+        loop {
+            calls.start(call());
+            let least = self.options.answer_timeout.unwrap_or_default();
+            let left = deadline.since(self.timer.now()).max(least);
+            let error = match calls.first(timeout.map(|timeout| timeout.min(left))).await {
+                Some((took, Ok(answer))) => {
+                    time(&mut self.state()).learn(took);
+                    return Ok(answer);
+                }
+                Some((_, Err(error))) => error,
+                None => {
+                    timeout = timeout.map(|timeout| timeout.saturating_mul(2));
+                    Error::unavailable("no answer came in time")
+                }
+            };
+            self.wait_or_give_up(error, deadline).await?;
+        }
+    }
+
+    /// Returns the time after which an answer is late, if there is such a time.
+    fn timeout(&self, time: fn(&mut State) -> &mut AnswerTime) -> Option<Duration> {
+        let min = self.options.answer_timeout?;
+        Some(time(&mut self.state()).timeout(min, self.options.patience / 2))
+    }
+
     /// Reads a node, and waits for it where it is late.
     async fn fetch(&self, id: NodeId, this: &Try) -> Result<Option<Arc<Node>>, Stop> {
         let mut misses = 0;
         loop {
-            self.count(|stats| stats.node_gets += 1);
-            let error = match self.nodes.get(id).await {
-                Ok(Some(bytes)) => {
-                    let node = Arc::new(Node::decode(id, &bytes)?);
-                    self.state().cache.insert(id, &node);
-                    return Ok(Some(node));
-                }
-                Ok(None) => {
-                    self.count(|stats| stats.nodes_missing += 1);
-                    if self.options.ignore_missing {
-                        return Ok(None);
-                    }
-                    misses += 1;
-                    if misses % MISSES_BEFORE_ROOT == 0 {
-                        let newest = self.read_root(this.deadline).await?;
-                        if newest.bytes != this.base.bytes {
-                            return Err(Stop::Moved(newest));
-                        }
-                    }
-                    Error::unavailable(format!("node {id} is not there"))
-                }
-                Err(error) => error,
+            let get = || {
+                self.count(|stats| stats.node_gets += 1);
+                self.nodes.get(id)
             };
+            let found = self.ask(|state| &mut state.nodes_time, this.deadline, get).await?;
+            if let Some(bytes) = found {
+                let node = Arc::new(Node::decode(id, &bytes)?);
+                self.state().cache.insert(id, &node);
+                return Ok(Some(node));
+            }
+            self.count(|stats| stats.nodes_missing += 1);
+            if self.options.ignore_missing {
+                return Ok(None);
+            }
+            misses += 1;
+            if misses % MISSES_BEFORE_ROOT == 0 {
+                let newest = self.read_root(this.deadline).await?;
+                if newest.bytes != this.base.bytes {
+                    return Err(Stop::Moved(newest));
+                }
+            }
+            let error = Error::unavailable(format!("node {id} is not there"));
             self.wait_or_give_up(error, this.deadline).await?;
         }
     }
 
     async fn put(&self, id: NodeId, node: &Arc<Node>, deadline: Moment) -> Result<()> {
         let bytes = node.encode(id);
-        loop {
+        let put = || {
             self.count(|stats| {
                 stats.node_puts += 1;
                 stats.node_put_bytes += bytes.len() as u64;
             });
-            match self.nodes.put(id, bytes.clone()).await {
-                Ok(()) => break,
-                Err(error) => self.wait_or_give_up(error, deadline).await?,
-            }
-        }
+            self.nodes.put(id, bytes.clone())
+        };
+        self.ask(|state| &mut state.nodes_time, deadline, put).await?;
         // Only what is put for certain: a root may come to name it.
         self.state().cache.insert(id, node);
         Ok(())
     }
 
     async fn read_root(&self, deadline: Moment) -> Result<Known> {
-        let bytes = loop {
+        let read = || {
             self.count(|stats| stats.root_reads += 1);
-            match self.root.read().await {
-                Ok(bytes) => break bytes,
-                Err(error) => self.wait_or_give_up(error, deadline).await?,
-            }
+            self.root.read()
         };
+        let bytes = self.ask(|state| &mut state.root_time, deadline, read).await?;
         self.know(bytes)
     }
 
@@ -561,13 +601,42 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
 
     /// Moves the root, for certain or certainly not.
     async fn swap(&self, this: &Try, root: Root, attempt: Attempt) -> Result<(), Stop> {
-        match self.compare_and_set(&this.base, root).await {
-            Ok(Some(_)) => return Ok(()),
+        let mut calls = Calls::new(&*self.timer);
+        calls.start(self.compare_and_set(&this.base, root));
+        match calls.first(self.timeout(|state| &mut state.root_time)).await {
+            Some((_, Ok(Some(_)))) => return Ok(()),
             // Whoever won may go on at once; the root is read after the wait, not before it.
-            Ok(None) => self.back_off(this.losses).await,
-            Err(_) => self.count(|stats| stats.swaps_in_doubt += 1),
+            Some((_, Ok(None))) => self.back_off(this.losses).await,
+            Some((_, Err(_))) => self.count(|stats| stats.swaps_in_doubt += 1),
+            None => {
+                self.count(|stats| stats.swaps_in_doubt += 1);
+                return self.resolve_late(this, attempt, calls).await;
+            }
         }
         self.resolve(this, attempt).await
+    }
+
+    /// Finds out what became of an attempt, or takes the late answer to it. Only a success ends the
+    /// search: an attempt that is refused may be one that was sent twice.
+    async fn resolve_late(
+        &self,
+        this: &Try,
+        attempt: Attempt,
+        mut calls: Calls<'_, impl Future<Output = Result<Option<Known>>> + Send>,
+    ) -> Result<(), Stop> {
+        let mut late = pin!(calls.first(None));
+        let mut resolve = pin!(self.resolve(this, attempt));
+        let mut is_open = true;
+        poll_fn(|context| {
+            if is_open && let Poll::Ready(answer) = late.as_mut().poll(context) {
+                is_open = false;
+                if let Some((_, Ok(Some(_)))) = answer {
+                    return Poll::Ready(Ok(()));
+                }
+            }
+            resolve.as_mut().poll(context)
+        })
+        .await
     }
 
     /// Sets the root; returns it where the pointer says so.
@@ -597,6 +666,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
     fn pace(&self, swap: Swap, began: Moment) {
         let now = self.timer.now();
         let state = &mut *self.state();
+        state.root_time.learn(now.since(began));
         state.swap_time = (state.swap_time * 7 + now.since(began)) / 8;
         if swap == Swap::Mismatch {
             state.rests = (state.rests + RESTS_PER_LOSS).min(RESTS_MAX);
@@ -625,11 +695,16 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
             }
             let (below, buffer) = (base.root.below, base.root.buffer.clone());
             let fence = base.root.moved(self.transactor, self.next_attempt(), below, buffer);
-            match self.compare_and_set(base, fence).await {
-                Ok(Some(fence)) => return Err(Stop::Lost(fence)),
-                Ok(None) => {}
-                Err(error) => self.wait_or_give_up(error, *deadline).await.map_err(unknown)?,
-            }
+            let mut calls = Calls::new(&*self.timer);
+            calls.start(self.compare_and_set(base, fence));
+            let error = match calls.first(self.timeout(|state| &mut state.root_time)).await {
+                Some((_, Ok(Some(fence)))) => return Err(Stop::Lost(fence)),
+                Some((_, Ok(None))) => continue,
+                Some((_, Err(error))) => error,
+                // The next read shows whether it has moved the root.
+                None => Error::unavailable("no answer came in time"),
+            };
+            self.wait_or_give_up(error, *deadline).await.map_err(unknown)?;
         }
     }
 }

@@ -39,6 +39,7 @@
 //! * No two roots are the same bytes: each names its transactor, his attempt, and the number of
 //!   the move. So a compare-and-set that expects one cannot be fooled by a return to it.
 //! * Nothing definite is answered while a compare-and-set is in doubt (`batch`).
+//! * A late answer of a store counts: calls stay open while they are repeated (`ask`).
 //! * What a transaction that only reads has seen was the newest root at some moment after it was
 //!   called: [`Options::verify_reads`]. A batch of them shares one read of the root, which began
 //!   after all of them were called.
@@ -51,6 +52,7 @@
 //! Ranges: keys are found by their hash. Snapshots kept by name: old roots are readable while
 //! their nodes are there, and garbage collection does not spare them.
 
+mod ask;
 mod batch;
 mod cache;
 mod codec;

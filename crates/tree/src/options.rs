@@ -42,6 +42,11 @@ pub struct Options {
     /// transactions end with `Unavailable`, or with `Unknown` where the move may have happened or
     /// may yet. Default: 30 s.
     pub patience: Duration,
+    /// Timeout after which a store is asked again, and a compare-and-set is looked for in the root;
+    /// the first call stays open, and its answer counts. The timeout grows with the time that
+    /// answers take, up to half of [`Options::patience`]. Default: none, for stores that end each
+    /// call themselves.
+    pub answer_timeout: Option<Duration>,
     /// **Wrong on purpose**: takes a node that is not there for an empty one, and loses updates.
     /// It exists so that checkers can show that they see it. Default: false.
     pub ignore_missing: bool,
@@ -112,6 +117,7 @@ impl Default for Options {
             backoff: Duration::from_millis(5),
             missing_wait: Duration::from_millis(5),
             patience: Duration::from_secs(30),
+            answer_timeout: None,
             ignore_missing: false,
             shape: Shape::default(),
         }

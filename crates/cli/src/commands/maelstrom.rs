@@ -52,7 +52,8 @@ pub(crate) struct Maelstrom {
     /// The service that keeps the tree's nodes.
     #[arg(long, value_name = "SERVICE", default_value = "lww-kv")]
     nodes_in: String,
-    /// Ask a service again when it has not answered for so many milliseconds.
+    /// Ask a service again when it has not answered for so many milliseconds, or for longer where
+    /// its answers take longer. A late answer counts.
     #[arg(long, value_name = "MILLIS", default_value_t = 1000, value_parser = millis())]
     service_timeout: u64,
     /// Give a transaction up when the services have not answered for so many milliseconds.
@@ -102,11 +103,7 @@ impl Maelstrom {
     }
 
     fn options(self) -> Options {
-        let mut options = Options {
-            nodes_in: self.nodes_in,
-            service_timeout: Duration::from_millis(self.service_timeout),
-            ..Options::default()
-        };
+        let mut options = Options { nodes_in: self.nodes_in, ..Options::default() };
         if self.no_hints {
             options.hint_peers_max = 0;
         }
@@ -115,6 +112,7 @@ impl Maelstrom {
         tree.batch_interval = Duration::from_millis(self.batch_delay);
         tree.backoff = Duration::from_millis(self.backoff);
         tree.patience = Duration::from_millis(self.patience);
+        tree.answer_timeout = Some(Duration::from_millis(self.service_timeout));
         tree.cache_root = !self.no_root_cache;
         tree.verify_reads = !self.no_verify_reads;
         tree.ignore_missing = self.ignore_missing;

@@ -51,6 +51,7 @@ pub(crate) fn options(seed: u64) -> Options {
         batch_interval: MILLISECOND * u32::try_from(pick(0, 2) * 5).unwrap(),
         reads_in_flight: [64, 1][usize::try_from(pick(3, 2)).unwrap()],
         writes_in_flight: [64, 1][usize::try_from(pick(4, 2)).unwrap()],
+        answer_timeout: [None, Some(3 * MILLISECOND)][usize::try_from(pick(5, 2)).unwrap()],
         shape: match pick(0, 4) {
             0 => Shape::flat(),
             1 => Shape { leaf_bytes_max: 60, inline_bytes_max: 20, ..Shape::bare() },
