@@ -124,8 +124,20 @@ fn markers_have_the_names_and_types_of_what_they_stand_for() {
     );
     assert_eq!(
         described("SELECT c FROM p WHERE token(a, b) > ? AND token(a, b) <= token(?, ?)").0,
-        ["partition key token bigint", "a text", "b bigint"]
+        ["partition key token bigint", "arg0(system.token) text", "arg1(system.token) bigint"]
     );
+    // The value of a function's argument is no partition key.
+    assert_eq!(described("SELECT c FROM p WHERE token(a, b) > token(?, ?)").1, Vec::<u16>::new());
+    assert_eq!(
+        described("SELECT (int)?, toTimestamp(?) FROM t WHERE k = ? PER PARTITION LIMIT ?").0,
+        ["[selection] int", "[selection] timeuuid", "k int", "[per_partition_limit] int"]
+    );
+    assert_eq!(
+        described("INSERT INTO t (k, c) VALUES (:c, :k)"),
+        (vec!["c int".into(), "k int".into()], vec![0], no_rows.clone())
+    );
+    assert_eq!(described("SELECT v FROM t WHERE k IN (?, ?)").1, [0]);
+    assert_eq!(described("UPDATE t SET v = ? WHERE k = 1 + ? AND c = 1").1, Vec::<u16>::new());
     let transaction = "BEGIN TRANSACTION LET x = (SELECT v FROM t WHERE k = ? AND c = ?); \
                        IF x.v = ? THEN UPDATE t SET v = ? WHERE k = ? AND c = ?; END IF \
                        COMMIT TRANSACTION";
@@ -138,6 +150,42 @@ fn markers_have_the_names_and_types_of_what_they_stand_for() {
         described("SELECT key FROM system.local WHERE key = ?"),
         (vec!["key text".into()], vec![], vec!["key text".into()])
     );
+}
+
+#[test]
+fn tuples_are_bound_to_one_marker() {
+    let client = Client::new(&[
+        "CREATE TABLE u (k int, a int, b text, PRIMARY KEY (k, a, b)) WITH CLUSTERING ORDER BY (a DESC)",
+    ]);
+    for (a, b) in [(1, "x"), (1, "y"), (2, "x"), (3, "x")] {
+        client.run(&format!("INSERT INTO u (k, a, b) VALUES (1, {a}, '{b}')"));
+    }
+    let tuple = |a: u8, b: &str| {
+        let length = u8::try_from(b.len()).unwrap();
+        [&[0, 0, 0, 4, 0, 0, 0, a, 0, 0, 0, length][..], b.as_bytes()].concat()
+    };
+    let found = |query: &str, bytes: Vec<u8>| {
+        let prepared = client.prepare(query);
+        let spec = &prepared.markers[0];
+        let found = client.execute(&prepared, Values::Positional(vec![Bound::Bytes(bytes.into())]));
+        (format!("{} {}", spec.name, spec.result_type), found.map(|found| ints(&rows(found), 0)))
+    };
+    let select = "SELECT a FROM u WHERE k = 1 AND (a, b)";
+    let (name, after) = found(&format!("{select} > ?"), tuple(1, "x"));
+    assert_eq!((name.as_str(), after.unwrap()), ("(a,b) tuple<int, text>", vec![3, 2, 1]));
+    let (_, same) = found(&format!("{select} = ?"), tuple(2, "x"));
+    assert_eq!(same.unwrap(), [2]);
+    let (first, second) = (tuple(3, "x"), tuple(1, "y"));
+    let lengths = [&first, &second].map(|tuple| u8::try_from(tuple.len()).unwrap());
+    let list = [&[0, 0, 0, 2, 0, 0, 0, lengths[0]][..], &first, &[0, 0, 0, lengths[1]], &second];
+    let (name, listed) = found(&format!("{select} IN ?"), list.concat());
+    assert_eq!((name.as_str(), listed.unwrap()), ("in(a,b) list<tuple<int, text>>", vec![3, 1]));
+    let (name, one) = found(&format!("{select} IN (?)"), tuple(3, "x"));
+    assert_eq!((name.as_str(), one.unwrap()), ("(a,b) tuple<int, text>", vec![3]));
+    let cut = found(&format!("{select} > ?"), tuple(1, "x")[..9].to_vec()).1;
+    assert_eq!(cut.unwrap_err().kind(), &CqlErrorKind::Invalid);
+    let (_, half) = found(&format!("{select} > ?"), tuple(1, "x")[..8].to_vec());
+    assert!(half.unwrap_err().message().contains("null"));
 }
 
 #[test]

@@ -266,6 +266,13 @@ fn failure(error: &CqlError) -> Failure {
         CqlErrorKind::Protocol => FailureKind::Protocol,
         CqlErrorKind::Unauthorized => FailureKind::Unauthorized,
         CqlErrorKind::Config => FailureKind::Config,
+        CqlErrorKind::FunctionFailure { keyspace, function, argument_types } => {
+            FailureKind::FunctionFailure {
+                keyspace: keyspace.clone(),
+                function: function.clone(),
+                argument_types: argument_types.clone(),
+            }
+        }
         CqlErrorKind::Conflict => FailureKind::Conflict,
         CqlErrorKind::Overloaded { .. } => FailureKind::Overloaded,
         CqlErrorKind::Unknown { .. } => FailureKind::Unknown,
@@ -275,4 +282,20 @@ fn failure(error: &CqlError) -> Failure {
         _ => FailureKind::Invalid,
     };
     Failure::new(kind, error.message())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_function_keeps_its_code() {
+        let kind = CqlErrorKind::FunctionFailure {
+            keyspace: "system".to_owned(),
+            function: "_divide".to_owned(),
+            argument_types: vec!["int".to_owned(); 2],
+        };
+        let failure = failure(&CqlError::new(kind, "/ by zero"));
+        assert!(matches!(failure.kind, FailureKind::FunctionFailure { .. }));
+    }
 }

@@ -48,6 +48,15 @@ pub enum FailureKind {
         /// The id.
         id: Bytes,
     },
+    /// A function of values failed, as a division by zero does.
+    FunctionFailure {
+        /// The function's keyspace.
+        keyspace: String,
+        /// The function.
+        function: String,
+        /// The types of its arguments.
+        argument_types: Vec<String>,
+    },
     /// Another transaction came first; nothing was written. Run it again.
     Conflict,
     /// There is no room for the work; nothing was done. Come back later.
@@ -109,6 +118,9 @@ impl Failure {
                 ErrorDetail::AlreadyExists { keyspace, table }
             }
             FailureKind::Unprepared { id } => ErrorDetail::Unprepared { id },
+            FailureKind::FunctionFailure { keyspace, function, argument_types } => {
+                ErrorDetail::FunctionFailure { keyspace, function, argument_types }
+            }
             FailureKind::Conflict => {
                 return ErrorResponse::plain(
                     ErrorCode::Overloaded,
@@ -174,6 +186,17 @@ mod tests {
         assert_eq!(code(ErrorKind::Timeout, Version::V5), ErrorCode::ReadTimeout);
         assert_eq!(code(ErrorKind::Unsupported, Version::V5), ErrorCode::Invalid);
         assert_eq!(code(ErrorKind::Corrupted, Version::V5), ErrorCode::Server);
+    }
+
+    #[test]
+    fn failed_function_is_named() {
+        let kind = FailureKind::FunctionFailure {
+            keyspace: "system".to_owned(),
+            function: "_divide".to_owned(),
+            argument_types: vec!["int".to_owned(); 2],
+        };
+        let response = Failure::new(kind, "/ by zero").into_response(Consistency::One);
+        assert_eq!(response.code(Version::V4), ErrorCode::FunctionFailure);
     }
 
     #[test]

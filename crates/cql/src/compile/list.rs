@@ -1,8 +1,8 @@
-//! What stands behind `IN`.
+//! What stands behind `IN`, and values of tuples that are bound to one marker.
 
 use carnet::{DataType, Value};
 
-use super::operand::{Environment, Operand};
+use super::operand::{Environment, Operand, required};
 use crate::ast::InValues;
 use crate::compile::Compiler;
 use crate::exec::{Bound, CqlError};
@@ -16,6 +16,13 @@ pub(crate) enum List {
     Marker { index: u16, data_type: DataType, what: String },
 }
 
+/// The tuples behind `(column, …) IN`.
+#[derive(Clone, Debug)]
+pub(super) enum Tuples {
+    Each(Vec<Vec<Operand>>),
+    Marker { index: u16, types: Vec<DataType>, what: String },
+}
+
 impl List {
     /// Returns the only value of a list that has one, which is as good as `=`; else the list.
     pub(super) fn into_only(self) -> Result<Operand, Self> {
@@ -27,12 +34,18 @@ impl List {
         }
     }
 
+    /// Returns the marker of the first value, where it is one.
+    pub(super) fn first_marker(&self) -> Option<u16> {
+        match self {
+            Self::Each(operands) => operands.first()?.marker(),
+            Self::Marker { .. } => None,
+        }
+    }
+
     /// Evaluates to the values; none is null.
     pub(crate) fn values(&self, environment: &Environment<'_>) -> Result<Vec<Value>, CqlError> {
         match self {
-            Self::Each(operands) => {
-                operands.iter().map(|operand| operand.required(environment)).collect()
-            }
+            Self::Each(operands) => required(operands, environment),
             Self::Marker { what, .. } => {
                 let values = self.nullable_values(environment)?.into_iter();
                 let null = || CqlError::invalid(format!("{what}: an item of the list is null"));
@@ -51,15 +64,46 @@ impl List {
                 operands.iter().map(|operand| operand.value(environment)).collect()
             }
             Self::Marker { index, data_type, what } => {
-                match environment.bound.get(usize::from(*index)) {
-                    Some(Bound::Bytes(bytes)) => decode(bytes, *data_type, what),
-                    Some(Bound::Null | Bound::Unset) => Err(CqlError::invalid(format!(
-                        "{what}: the list behind IN is null or unset"
-                    ))),
-                    None => Err(CqlError::invalid(format!(
-                        "{what}: no value was sent for its bind marker"
-                    ))),
-                }
+                let items = items(bound_list(*index, what, environment)?, what)?;
+                items.into_iter().map(|item| value(item, *data_type, what)).collect()
+            }
+        }
+    }
+}
+
+impl Tuples {
+    /// Returns `true` if there is one tuple, whatever is bound.
+    pub(super) const fn is_one(&self) -> bool {
+        match self {
+            Self::Each(tuples) => tuples.len() == 1,
+            Self::Marker { .. } => false,
+        }
+    }
+
+    /// Returns `true` if each tuple has that many values.
+    pub(super) fn are_of(&self, count: usize) -> bool {
+        match self {
+            Self::Each(tuples) => tuples.iter().all(|tuple| tuple.len() == count),
+            Self::Marker { types, .. } => types.len() == count,
+        }
+    }
+
+    /// Evaluates to the tuples; none of their values is null.
+    pub(super) fn values(
+        &self,
+        environment: &Environment<'_>,
+    ) -> Result<Vec<Vec<Value>>, CqlError> {
+        match self {
+            Self::Each(tuples) => tuples.iter().map(|tuple| required(tuple, environment)).collect(),
+            Self::Marker { index, types, what } => {
+                let null = || CqlError::invalid(format!("{what}: a value of a tuple is null"));
+                let tuple = |item: Option<&[u8]>| -> Result<Vec<Value>, CqlError> {
+                    let parts = parts(item.ok_or_else(null)?, types.len(), what)?;
+                    let values = parts.into_iter().zip(types);
+                    values.map(|(part, of)| value(part, *of, what)?.ok_or_else(null)).collect()
+                };
+                let items = items(bound_list(*index, what, environment)?, what)?;
+                items.into_iter().map(tuple).collect()
             }
         }
     }
@@ -86,38 +130,96 @@ impl Compiler<'_> {
     }
 }
 
-/// Decodes a list as the native protocol serializes it: a count, then each item with its length,
+fn bound_list<'b>(
+    index: u16,
+    what: &str,
+    environment: &Environment<'b>,
+) -> Result<&'b [u8], CqlError> {
+    match environment.bound.get(usize::from(index)) {
+        Some(Bound::Bytes(bytes)) => Ok(bytes),
+        Some(Bound::Null | Bound::Unset) => {
+            Err(CqlError::invalid(format!("{what}: the list behind IN is null or unset")))
+        }
+        None => Err(CqlError::invalid(format!("{what}: no value was sent for its bind marker"))),
+    }
+}
+
+fn value(item: Option<&[u8]>, data_type: DataType, what: &str) -> Result<Option<Value>, CqlError> {
+    let value = item.map(|bytes| data_type.deserialize(bytes)).transpose();
+    value.map_err(|error| CqlError::invalid(format!("{what}: {}", error.message())))
+}
+
+/// Splits a list as the native protocol serializes it: a count, then each item with its length,
 /// which is −1 for null.
-fn decode(bytes: &[u8], data_type: DataType, what: &str) -> Result<Vec<Option<Value>>, CqlError> {
-    let wrong = |why: &str| CqlError::invalid(format!("{what}: {why}"));
-    let mut rest = bytes;
-    let mut take = |length: usize| -> Result<&[u8], CqlError> {
-        let (taken, left) =
-            rest.split_at_checked(length).ok_or_else(|| wrong("the list is cut short"))?;
-        rest = left;
-        Ok(taken)
-    };
-    let number =
-        |bytes: &[u8]| i32::from_be_bytes(bytes.try_into().expect("four bytes were taken"));
-    let count = usize::try_from(number(take(4)?)).map_err(|_| wrong("the list has no length"))?;
+fn items<'b>(bytes: &'b [u8], what: &str) -> Result<Vec<Option<&'b [u8]>>, CqlError> {
+    let mut rest = Rest { bytes, what };
+    let count = rest.number()?;
+    let count = usize::try_from(count).map_err(|_| rest.wrong("the list has no length"))?;
     if count > IN_VALUES_MAX {
-        return Err(wrong(&format!(
+        return Err(rest.wrong(&format!(
             "the list behind IN has {count} values, more than the {IN_VALUES_MAX} that are allowed"
         )));
     }
-    let mut values = Vec::new();
+    let mut items = Vec::new();
     for _ in 0..count {
-        let length = number(take(4)?);
-        if length == -1 {
-            values.push(None);
-            continue;
-        }
-        let length =
-            usize::try_from(length).map_err(|_| wrong("an item of the list has no length"))?;
-        let value = data_type.deserialize(take(length)?);
-        values.push(Some(value.map_err(|error| wrong(error.message()))?));
+        items.push(rest.item()?);
     }
-    if rest.is_empty() { Ok(values) } else { Err(wrong("the list is longer than it says")) }
+    rest.end()?;
+    Ok(items)
+}
+
+/// Splits a tuple as the native protocol serializes it: each value with its length. Values at its
+/// end that were left out are null.
+pub(super) fn parts<'b>(
+    bytes: &'b [u8],
+    count: usize,
+    what: &str,
+) -> Result<Vec<Option<&'b [u8]>>, CqlError> {
+    let mut rest = Rest { bytes, what };
+    let mut parts = Vec::new();
+    for _ in 0..count {
+        parts.push(if rest.bytes.is_empty() { None } else { rest.item()? });
+    }
+    rest.end()?;
+    Ok(parts)
+}
+
+/// What is left to read of a list or tuple.
+struct Rest<'b, 'w> {
+    bytes: &'b [u8],
+    what: &'w str,
+}
+
+impl<'b> Rest<'b, '_> {
+    fn wrong(&self, why: &str) -> CqlError {
+        CqlError::invalid(format!("{}: {why}", self.what))
+    }
+
+    fn number(&mut self) -> Result<i32, CqlError> {
+        let (word, rest) =
+            self.bytes.split_first_chunk().ok_or_else(|| self.wrong("the value is cut short"))?;
+        self.bytes = rest;
+        Ok(i32::from_be_bytes(*word))
+    }
+
+    fn item(&mut self) -> Result<Option<&'b [u8]>, CqlError> {
+        let length = self.number()?;
+        if length == -1 {
+            return Ok(None);
+        }
+        let length = usize::try_from(length)
+            .map_err(|_| self.wrong("an item of the value has no length"))?;
+        let (item, rest) = self
+            .bytes
+            .split_at_checked(length)
+            .ok_or_else(|| self.wrong("the value is cut short"))?;
+        self.bytes = rest;
+        Ok(Some(item))
+    }
+
+    fn end(&self) -> Result<(), CqlError> {
+        if self.bytes.is_empty() { Ok(()) } else { Err(self.wrong("the value is too long")) }
+    }
 }
 
 #[cfg(test)]
@@ -127,17 +229,25 @@ mod tests {
     #[test]
     fn lists_are_decoded_whole_or_refused() {
         let list = [0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0, 9];
-        let (seven, nine) = (Some(Value::Int(7)), Some(Value::Int(9)));
-        assert_eq!(decode(&list, DataType::Int, "c").unwrap(), [seven, nine]);
-        let null = [0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff];
-        assert_eq!(decode(&null, DataType::Int, "c").unwrap(), [None]);
-        assert!(decode(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfe], DataType::Int, "c").is_err());
+        let (seven, nine): ([u8; 4], [u8; 4]) = ([0, 0, 0, 7], [0, 0, 0, 9]);
+        assert_eq!(items(&list, "c").unwrap(), [Some(&seven[..]), Some(&nine[..])]);
         for end in 0..list.len() {
-            assert!(decode(&list[..end], DataType::Int, "c").is_err());
+            assert!(items(&list[..end], "c").is_err());
         }
-        assert!(decode(&[list.as_slice(), &[0]].concat(), DataType::Int, "c").is_err());
+        assert!(items(&[list.as_slice(), &[0]].concat(), "c").is_err());
+        assert_eq!(items(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff], "c").unwrap(), [None]);
+        assert!(items(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfe], "c").is_err());
         // A count that is a lie allocates nothing.
-        assert!(decode(&[0x7f, 0xff, 0xff, 0xff], DataType::Int, "c").is_err());
-        assert!(decode(&[0xff; 4], DataType::Int, "c").is_err());
+        assert!(items(&[0x7f, 0xff, 0xff, 0xff], "c").is_err());
+        assert!(items(&[0xff; 4], "c").is_err());
+    }
+
+    #[test]
+    fn values_left_out_of_a_tuple_are_null() {
+        let tuple = [0, 0, 0, 1, 7];
+        assert_eq!(parts(&tuple, 2, "c").unwrap(), [Some(&[7][..]), None]);
+        assert_eq!(parts(&tuple, 1, "c").unwrap(), [Some(&[7][..])]);
+        assert!(parts(&tuple, 0, "c").is_err());
+        assert!(parts(&tuple[..4], 1, "c").is_err());
     }
 }

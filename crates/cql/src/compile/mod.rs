@@ -8,6 +8,7 @@ mod function;
 mod keys;
 mod list;
 mod literal;
+mod names;
 mod number;
 mod operand;
 mod order;
@@ -47,6 +48,8 @@ pub(crate) struct Compiler<'a> {
     table: Option<&'a TableSchema>,
     /// Whether a name may be a column of that table.
     in_row: bool,
+    /// Whether selected terms are being compiled: their markers have no name of their own.
+    in_selection: bool,
     lets: Vec<LetColumns>,
 }
 
@@ -82,6 +85,7 @@ impl<'a> Compiler<'a> {
         let (keyspace, table) = self
             .table
             .map_or(Default::default(), |table| (table.keyspace.clone(), table.name.clone()));
+        let what = if self.in_selection { "[selection]" } else { what };
         let name = marker.name.clone().unwrap_or_else(|| what.to_owned());
         self.markers[index] =
             Some(ColumnSpec { keyspace, table, name, result_type: result_type.into() });

@@ -7,7 +7,7 @@ use carnet::base::key::{self, Order};
 use carnet::{DataType, Value};
 
 use crate::ast::ArithmeticOp;
-use crate::exec::CqlError;
+use crate::exec::{CqlError, CqlErrorKind};
 
 /// Larger integers are stored and compared, but not calculated with: it would take ever longer.
 const VARINT_BITS_MAX: u64 = 1 << 18;
@@ -50,6 +50,9 @@ fn compare_decimals(a: &BigInt, a_scale: i32, b: &BigInt, b_scale: i32) -> Order
 
 /// Calculates `a op b`; both are numbers of one type, and so is the result.
 pub(crate) fn calculate(a: &Value, op: ArithmeticOp, b: &Value) -> Result<Value, CqlError> {
+    if matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder) && is_integer_zero(b) {
+        return Err(division_by_zero(a, op, b));
+    }
     macro_rules! integers {
         ($variant:ident, $a:expr, $b:expr) => {{
             let result = match op {
@@ -90,9 +93,6 @@ pub(crate) fn calculate(a: &Value, op: ArithmeticOp, b: &Value) -> Result<Value,
             ArithmeticOp::Add => x + y,
             ArithmeticOp::Subtract => x - y,
             ArithmeticOp::Multiply => x * y,
-            ArithmeticOp::Divide | ArithmeticOp::Remainder if *y == BigInt::from(0) => {
-                return Err(failed(a, op, b));
-            }
             ArithmeticOp::Divide => x / y,
             ArithmeticOp::Remainder => x % y,
         }),
@@ -107,6 +107,31 @@ pub(crate) fn calculate(a: &Value, op: ArithmeticOp, b: &Value) -> Result<Value,
             )));
         }
     })
+}
+
+fn is_integer_zero(value: &Value) -> bool {
+    match value {
+        Value::Tinyint(number) => *number == 0,
+        Value::Smallint(number) => *number == 0,
+        Value::Int(number) => *number == 0,
+        Value::Bigint(number) => *number == 0,
+        Value::Varint(number) => *number == BigInt::ZERO,
+        _ => false,
+    }
+}
+
+/// The error that Cassandra answers, whose operators are functions of the keyspace `system`.
+fn division_by_zero(a: &Value, op: ArithmeticOp, b: &Value) -> CqlError {
+    let types = [a, b].map(|value| value.data_type().to_string());
+    let function = if op == ArithmeticOp::Divide { "_divide" } else { "_modulo" };
+    let message =
+        format!("the operation '{} {} {}' failed: / by zero", types[0], op.symbol(), types[1]);
+    let kind = CqlErrorKind::FunctionFailure {
+        keyspace: "system".to_owned(),
+        function: function.to_owned(),
+        argument_types: types.into(),
+    };
+    CqlError::new(kind, message)
 }
 
 fn failed(a: &Value, op: ArithmeticOp, b: &Value) -> CqlError {
@@ -173,6 +198,21 @@ mod tests {
             }
         }
         assert_eq!(compare(&decimal(10, 1), &decimal(1, 0)), Ordering::Equal);
+    }
+
+    #[test]
+    fn division_by_zero_is_a_failed_function() {
+        let (five, zero) = (Value::Varint(BigInt::from(5)), Value::Varint(BigInt::ZERO));
+        let error = calculate(&five, ArithmeticOp::Remainder, &zero).unwrap_err();
+        assert_eq!(error.message(), "the operation 'varint % varint' failed: / by zero");
+        let kind = CqlErrorKind::FunctionFailure {
+            keyspace: "system".to_owned(),
+            function: "_modulo".to_owned(),
+            argument_types: vec!["varint".to_owned(); 2],
+        };
+        assert_eq!(error.kind(), &kind);
+        let infinite = calculate(&Value::Double(1.0), ArithmeticOp::Divide, &Value::Double(0.0));
+        assert_eq!(infinite, Ok(Value::Double(f64::INFINITY)));
     }
 
     #[test]

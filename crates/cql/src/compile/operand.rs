@@ -7,6 +7,7 @@ use carnet::base::{Bytes, WallTime};
 use carnet::{DataType, Value};
 
 use super::function::Function;
+use super::list::parts;
 use super::number;
 use crate::ast::{Arguments, ArithmeticOp, FunctionCall, Literal, Reference, Term};
 use crate::compile::{Compiler, literal};
@@ -26,6 +27,13 @@ enum Source {
     /// Serialized; `None` is null.
     Constant(Option<Bytes>),
     Marker(u16),
+    /// A value of the tuple that is bound to a marker, by its place.
+    TuplePart {
+        index: u16,
+        place: usize,
+        /// Number of values in the tuple.
+        count: usize,
+    },
     /// A column of the row, by its place among the table's columns.
     Column(usize),
     /// A column that a `LET` read.
@@ -73,11 +81,32 @@ impl Operand {
         Self { data_type, what: what.to_owned(), source: Source::Column(position) }
     }
 
+    /// The values of the tuple that is bound to a marker.
+    pub(crate) fn tuple_parts(index: u16, types: &[DataType], what: &str) -> Vec<Self> {
+        let count = types.len();
+        let part = |(place, data_type): (usize, &DataType)| {
+            let source = Source::TuplePart { index, place, count };
+            Self { data_type: *data_type, what: what.to_owned(), source }
+        };
+        types.iter().enumerate().map(part).collect()
+    }
+
+    /// Returns the marker that it is, if it is one.
+    pub(crate) const fn marker(&self) -> Option<u16> {
+        match self.source {
+            Source::Marker(index) => Some(index),
+            _ => None,
+        }
+    }
+
     /// Tells whether it depends on a column of the row.
     pub(crate) fn reads_row(&self) -> bool {
         match &self.source {
             Source::Column(_) => true,
-            Source::Constant(_) | Source::Marker(_) | Source::Let { .. } => false,
+            Source::Constant(_)
+            | Source::Marker(_)
+            | Source::TuplePart { .. }
+            | Source::Let { .. } => false,
             Source::Call(_, arguments) => arguments.iter().any(Self::reads_row),
             Source::Arithmetic(first, rest) => {
                 first.reads_row() || rest.iter().any(|(_, operand)| operand.reads_row())
@@ -90,6 +119,9 @@ impl Operand {
         let found = match &self.source {
             Source::Constant(bytes) => bytes.clone(),
             Source::Marker(index) => return self.evaluate_marker(*index, environment),
+            Source::TuplePart { index, place, count } => {
+                return self.evaluate_tuple_part(*index, *place, *count, environment);
+            }
             Source::Column(position) => environment
                 .row
                 .and_then(|row| row.get(*position))
@@ -144,6 +176,24 @@ impl Operand {
                 Ok(Evaluated::Bytes(bytes.clone()))
             }
         }
+    }
+
+    fn evaluate_tuple_part(
+        &self,
+        index: u16,
+        place: usize,
+        count: usize,
+        environment: &Environment<'_>,
+    ) -> Result<Evaluated, CqlError> {
+        let bytes = match environment.bound.get(usize::from(index)) {
+            None => return Err(self.wrong("no value was sent for its bind marker")),
+            Some(Bound::Null | Bound::Unset) => return Ok(Evaluated::Null),
+            Some(Bound::Bytes(bytes)) => bytes,
+        };
+        let parts = parts(bytes, count, &self.what)?;
+        let Some(part) = parts[place] else { return Ok(Evaluated::Null) };
+        self.data_type.deserialize(part).map_err(|error| self.wrong(error.message()))?;
+        Ok(Evaluated::Bytes(Bytes::copy_from_slice(part)))
     }
 
     fn calculate(
@@ -340,13 +390,15 @@ impl Compiler<'_> {
         let Arguments::Terms(terms) = &call.arguments else {
             return Err(CqlError::invalid("* is an argument of count only"));
         };
+        let name = call.function.name.as_str();
         let mut arguments = Vec::with_capacity(terms.len());
-        for term in terms {
+        for (place, term) in terms.iter().enumerate() {
+            let what = format!("arg{place}(system.{name})");
             arguments.push(match function.argument_type() {
                 Some(data_type) if !matches!(term, Term::Reference(_) | Term::Call(_)) => {
-                    self.operand(term, data_type, call.function.name.as_str())?
+                    self.operand(term, data_type, &what)?
                 }
-                _ => self.untyped_operand(term, call.function.name.as_str())?,
+                _ => self.untyped_operand(term, &what)?,
             });
         }
         function.check(&arguments)?;

@@ -6,12 +6,13 @@ use carnet::base::Bytes;
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{DataType, Value};
 
-use super::list::List;
+use super::list::{List, Tuples};
 use super::number::compare;
 use super::operand::{Environment, Operand};
-use crate::ast::{Arguments, CompareOp, InValues, Name, Relation, Term};
+use crate::ast::{Arguments, BindMarker, CompareOp, InValues, Name, Relation, Term};
 use crate::compile::Compiler;
 use crate::exec::CqlError;
+use crate::result::ResultType;
 
 /// A relation whose names are resolved to places among the table's columns.
 #[derive(Clone, Debug)]
@@ -19,7 +20,7 @@ pub(super) enum Resolved {
     Compare(usize, CompareOp, Operand),
     In(usize, List),
     CompareTuple(Vec<usize>, CompareOp, Vec<Operand>),
-    InTuple(Vec<usize>, Vec<Vec<Operand>>),
+    InTuple(Vec<usize>, Tuples),
     Token(CompareOp, TokenOperand),
 }
 
@@ -54,13 +55,7 @@ impl Compiler<'_> {
             }
             Relation::InTuple { columns, values } => {
                 let positions = clustering_run(table, columns)?;
-                let InValues::List(tuples) = values else {
-                    return Err(CqlError::unsupported("a bind marker for a list of tuples"));
-                };
-                let tuples = tuples
-                    .iter()
-                    .map(|tuple| self.tuple(table, &positions, tuple))
-                    .collect::<Result<_, _>>()?;
+                let tuples = self.tuples(table, &positions, values)?;
                 Ok(Resolved::InTuple(positions, tuples))
             }
             Relation::Token { columns, op, value } => self.token(table, columns, *op, value),
@@ -77,8 +72,10 @@ impl Compiler<'_> {
         positions: &[usize],
         value: &Term,
     ) -> Result<Vec<Operand>, CqlError> {
-        let Term::Tuple(terms) = value else {
-            return Err(CqlError::unsupported("a bind marker for a tuple"));
+        let terms = match value {
+            Term::Tuple(terms) => terms,
+            Term::Marker(marker) => return Ok(self.tuple_marker(table, positions, marker)),
+            _ => return Err(CqlError::invalid("a tuple of columns is compared with a tuple")),
         };
         if terms.len() > positions.len() || terms.is_empty() {
             return Err(CqlError::invalid(format!(
@@ -92,6 +89,39 @@ impl Compiler<'_> {
             self.operand(term, column.data_type, &column.name)
         };
         positions.iter().zip(terms).map(operand).collect()
+    }
+
+    fn tuples(
+        &mut self,
+        table: &TableSchema,
+        positions: &[usize],
+        values: &InValues,
+    ) -> Result<Tuples, CqlError> {
+        match values {
+            InValues::List(tuples) => {
+                let tuples = tuples.iter().map(|tuple| self.tuple(table, positions, tuple));
+                tuples.collect::<Result<_, _>>().map(Tuples::Each)
+            }
+            InValues::Marker(marker) => {
+                let (types, what) = tuple_of(table, positions);
+                let tuple = ResultType::Tuple(types.iter().copied().map(Into::into).collect());
+                self.type_marker(marker, &format!("in{what}"), ResultType::List(Box::new(tuple)));
+                Ok(Tuples::Marker { index: marker.index, types, what })
+            }
+        }
+    }
+
+    /// Compiles a tuple that is bound to one marker.
+    fn tuple_marker(
+        &mut self,
+        table: &TableSchema,
+        positions: &[usize],
+        marker: &BindMarker,
+    ) -> Vec<Operand> {
+        let (types, what) = tuple_of(table, positions);
+        let tuple = ResultType::Tuple(types.iter().copied().map(Into::into).collect());
+        self.type_marker(marker, &what, tuple);
+        Operand::tuple_parts(marker.index, &types, &what)
     }
 
     fn token(
@@ -123,8 +153,9 @@ impl Compiler<'_> {
                     )));
                 }
                 let key = table.partition_key().zip(terms);
-                let parts =
-                    key.map(|(column, term)| self.operand(term, column.data_type, &column.name));
+                let parts = key.enumerate().map(|(place, (column, term))| {
+                    self.operand(term, column.data_type, &format!("arg{place}(system.token)"))
+                });
                 TokenOperand::Of(parts.collect::<Result<_, _>>()?)
             }
             value => TokenOperand::Number(self.operand(
@@ -148,6 +179,13 @@ pub(super) fn find<'t>(
             table.keyspace, table.name, name.text
         ))
     })
+}
+
+/// Returns the types of a tuple of columns, and its name: `(a,b)`.
+fn tuple_of(table: &TableSchema, positions: &[usize]) -> (Vec<DataType>, String) {
+    let columns = positions.iter().map(|position| &table.columns[*position]);
+    let names: Vec<&str> = columns.clone().map(|column| column.name.as_str()).collect();
+    (columns.map(|column| column.data_type).collect(), format!("({})", names.join(",")))
 }
 
 fn clustering_run(table: &TableSchema, columns: &[Name]) -> Result<Vec<usize>, CqlError> {
@@ -200,11 +238,11 @@ impl Filter {
                 satisfies(ordering, *op)
             }
             Resolved::InTuple(positions, tuples) => {
-                for tuple in tuples {
+                for tuple in tuples.values(environment)? {
                     let mut same = true;
-                    for (position, operand) in positions.iter().zip(tuple) {
+                    for (position, wanted) in positions.iter().zip(&tuple) {
                         let Some(found) = value(position)? else { return Ok(false) };
-                        same &= compare(&found, &operand.required(environment)?).is_eq();
+                        same &= compare(&found, wanted).is_eq();
                     }
                     if same {
                         return Ok(true);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{DataType, Value};
 
+use super::names::column_name;
 use super::number;
 use super::operand::Operand;
 use super::order::{RowOrder, order};
@@ -72,7 +73,12 @@ impl<'a> Compiler<'a> {
                 ));
             }
             Selection::All => all_columns(table),
-            Selection::Items(items) => self.within_row(|compiler| compiler.items(items, table))?,
+            Selection::Items(items) => {
+                self.in_selection = true;
+                let compiled = self.within_row(|compiler| compiler.items(items, table));
+                self.in_selection = false;
+                compiled?
+            }
         };
         let filter = self.filter(table, &select.filter)?;
         let order = order(table, &select.order_by, &filter)?;
@@ -166,15 +172,14 @@ impl<'a> Compiler<'a> {
                     }
                     name => {
                         let operand = self.untyped_operand(term, name)?;
-                        let shown = format!("system.{term}");
-                        Ok((shown, operand.data_type, Output::Operand(operand)))
+                        Ok((column_name(term), operand.data_type, Output::Operand(operand)))
                     }
                 }
             }
             Term::Cast(..) => Err(CqlError::unsupported("CAST")),
             term => {
                 let operand = self.untyped_operand(term, "a selected term")?;
-                Ok((term.to_string(), operand.data_type, Output::Operand(operand)))
+                Ok((column_name(term), operand.data_type, Output::Operand(operand)))
             }
         }
     }

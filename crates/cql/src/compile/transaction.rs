@@ -64,6 +64,21 @@ pub(crate) enum ConditionPlan {
     },
 }
 
+impl TransactionPlan {
+    /// Returns the markers that give the partition key of its first statement that has them.
+    pub(crate) fn partition_markers(&self) -> Option<Vec<u16>> {
+        let select = match &self.result {
+            ResultPlan::Select(select) => Some(&**select),
+            ResultPlan::Applied | ResultPlan::Items(..) => None,
+        };
+        let reads = self.lets.iter().chain(select);
+        let mut reads = reads.map(|read| read.filter.partition_markers());
+        let mut writes =
+            self.body.then.iter().chain(&self.body.otherwise).map(WritePlan::partition_markers);
+        reads.find_map(|markers| markers).or_else(|| writes.find_map(|markers| markers))
+    }
+}
+
 impl ConditionPlan {
     /// Tells whether it holds. A comparison with null is false.
     pub(crate) fn holds(&self, environment: &Environment<'_>) -> Result<bool, CqlError> {

@@ -19,7 +19,7 @@ use carnet::catalog::{ColumnKind, TableSchema};
 use carnet::{DataType, Value};
 
 use super::keys::{self, Choices, check_product, product};
-use super::list::List;
+use super::list::{List, Tuples};
 use super::operand::{Environment, Operand, required};
 use super::relation::{Filter, Resolved, TokenOperand};
 use super::spans::spans;
@@ -53,7 +53,7 @@ enum Each {
 #[derive(Clone, Debug)]
 enum Step {
     Each(Each),
-    Tuples(usize, Vec<Vec<Operand>>),
+    Tuples(usize, Tuples),
     /// The last step.
     Slice {
         lower: Option<(CompareOp, Vec<Operand>)>,
@@ -185,21 +185,16 @@ fn plan_clustering(table: &TableSchema, resolved: &mut Vec<Resolved>) -> Vec<Ste
     steps
 }
 
-fn take_tuples(
-    resolved: &mut Vec<Resolved>,
-    position: usize,
-) -> Option<(usize, Vec<Vec<Operand>>)> {
+fn take_tuples(resolved: &mut Vec<Resolved>, position: usize) -> Option<(usize, Tuples)> {
     let found = resolved.iter().position(|relation| match relation {
         Resolved::CompareTuple(at, CompareOp::Equal, operands) => {
             at[0] == position && at.len() == operands.len()
         }
-        Resolved::InTuple(at, tuples) => {
-            at[0] == position && tuples.iter().all(|tuple| tuple.len() == at.len())
-        }
+        Resolved::InTuple(at, tuples) => at[0] == position && tuples.are_of(at.len()),
         _ => false,
     })?;
     match resolved.remove(found) {
-        Resolved::CompareTuple(at, _, operands) => Some((at.len(), vec![operands])),
+        Resolved::CompareTuple(at, _, operands) => Some((at.len(), Tuples::Each(vec![operands]))),
         Resolved::InTuple(at, tuples) => Some((at.len(), tuples)),
         _ => None,
     }
@@ -234,6 +229,16 @@ impl Where {
         matches!(self.partitions, PartitionPlan::Keys(_))
     }
 
+    /// Returns the markers that give the columns of the partition key, if each has one.
+    pub(crate) fn partition_markers(&self) -> Option<Vec<u16>> {
+        let PartitionPlan::Keys(columns) = &self.partitions else { return None };
+        let marker = |each: &Each| match each {
+            Each::One(operand) => operand.marker(),
+            Each::List(list) => list.first_marker(),
+        };
+        columns.iter().map(marker).collect()
+    }
+
     /// Tells whether one partition is given, by `=` on each column of its key.
     pub(crate) fn names_one_partition(&self) -> bool {
         match &self.partitions {
@@ -260,7 +265,7 @@ impl Where {
     pub(crate) fn names_one_row(&self) -> bool {
         let one = |step: &Step| match step {
             Step::Each(each) => matches!(each, Each::One(_)),
-            Step::Tuples(_, tuples) => tuples.len() == 1,
+            Step::Tuples(_, tuples) => tuples.is_one(),
             Step::Slice { .. } => false,
         };
         self.names_one_partition() && self.names_rows() && self.clustering.iter().all(one)
@@ -273,7 +278,7 @@ impl Where {
         for step in &self.clustering {
             let (count, is_fixed) = match step {
                 Step::Each(each) => (1, matches!(each, Each::One(_))),
-                Step::Tuples(count, tuples) => (*count, tuples.len() == 1),
+                Step::Tuples(count, tuples) => (*count, tuples.is_one()),
                 Step::Slice { .. } => break,
             };
             next += count;
@@ -348,10 +353,7 @@ impl Where {
                 .values(environment)
                 .map(|values| values.into_iter().map(|value| vec![value]).collect())
                 .map(Some),
-            Step::Tuples(_, tuples) => {
-                let tuples = tuples.iter().map(|tuple| required(tuple, environment));
-                tuples.collect::<Result<Choices, _>>().map(Some)
-            }
+            Step::Tuples(_, tuples) => tuples.values(environment).map(Some),
             Step::Slice { .. } => Ok(None),
         };
         self.clustering.iter().map(list).filter_map(Result::transpose).collect()

@@ -64,6 +64,14 @@ impl WritePlan {
         }
     }
 
+    /// Returns the markers that give the columns of the partition key, if each has one.
+    pub(crate) fn partition_markers(&self) -> Option<Vec<u16>> {
+        match &self.target {
+            WriteTarget::Key { partition, .. } => partition.iter().map(Operand::marker).collect(),
+            WriteTarget::Where(filter) => filter.partition_markers(),
+        }
+    }
+
     /// Returns `true` if a column, by its place, is static.
     pub(crate) fn is_static(&self, position: usize) -> bool {
         self.table.columns[position].kind == ColumnKind::Static

@@ -40,6 +40,15 @@ pub enum CqlErrorKind {
         /// The table; `None` when it is the keyspace itself.
         table: Option<String>,
     },
+    /// A function of values failed, as a division by zero does.
+    FunctionFailure {
+        /// The function's keyspace.
+        keyspace: String,
+        /// The function.
+        function: String,
+        /// The types of its arguments.
+        argument_types: Vec<String>,
+    },
     /// Another transaction was first, as often as the statement was run. Nothing was written.
     Conflict,
     /// There is no room for the work now. Nothing was written.

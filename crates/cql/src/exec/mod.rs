@@ -46,7 +46,7 @@ pub(crate) use uuids::Uuids;
 use crate::ast::{BatchKind, Select, Statement, TableName, Write};
 use crate::compile::{Compiler, Environment, SelectPlan, Tables, TransactionPlan, WritePlan};
 use crate::parser::TERMS_MAX;
-use crate::result::{ColumnSpec, Response};
+use crate::result::Response;
 use crate::system::{NodeInfo, Peer};
 use condition::Form;
 use paging::PagingState;
@@ -440,7 +440,7 @@ impl Executor {
             Plan::Writes(_) => Vec::new(),
             Plan::Transaction(plan) => transaction::result_columns(plan),
         };
-        let partition_key = partition_key_markers(&markers, &tables);
+        let partition_key = partition_key_markers(&plan, &tables);
         Ok(prepared::Described { markers, partition_key, result, tables })
     }
 
@@ -563,22 +563,20 @@ async fn find_table(
     Ok(schema)
 }
 
-/// Returns the markers that give the partition key of a statement's one table, if each of its
-/// columns has one: drivers find the owner of a row by them.
-fn partition_key_markers(markers: &[ColumnSpec], tables: &Tables) -> Vec<u16> {
+/// Returns the markers that give the partition key of a statement's one table, in the order of its
+/// columns, if each of these has one: drivers find the owner of a row by them.
+fn partition_key_markers(plan: &Plan, tables: &Tables) -> Vec<u16> {
     let mut schemas: Vec<&Arc<TableSchema>> = tables.values().collect();
     schemas.dedup_by_key(|schema| schema.id);
-    let [schema] = schemas.as_slice() else { return Vec::new() };
-    let indexes: Option<Vec<u16>> = schema
-        .partition_key()
-        .map(|column| {
-            let index = markers.iter().position(|marker| {
-                marker.name == column.name && marker.result_type == column.data_type.into()
-            })?;
-            u16::try_from(index).ok()
-        })
-        .collect();
-    indexes.unwrap_or_default()
+    if schemas.len() != 1 {
+        return Vec::new();
+    }
+    let markers = match plan {
+        Plan::Select(select) => select.filter.partition_markers(),
+        Plan::Writes(writes) => writes.iter().find_map(WritePlan::partition_markers),
+        Plan::Transaction(transaction) => transaction.partition_markers(),
+    };
+    markers.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,0 +1,39 @@
+//! Names of result columns that are not columns of the table.
+//!
+//! They are Cassandra's, because clients read results by them: `system.max(n)`,
+//! `system.totimestamp(system.now())`, `(int)n`, `cast(n as text)`, `n + 1`. Columns stand in them
+//! without quotes.
+
+use crate::ast::{Arguments, ArithmeticOp, FunctionCall, Term};
+
+/// Returns the name of the column that a selected term makes.
+pub(super) fn column_name(term: &Term) -> String {
+    match term {
+        Term::Reference(reference) => {
+            let name = reference.name.as_str();
+            match &reference.field {
+                Some(field) => format!("{name}.{}", field.as_str()),
+                None => name.to_owned(),
+            }
+        }
+        Term::Call(call) => call_name(call),
+        Term::Cast(term, type_name) => format!("cast({} as {type_name})", column_name(term)),
+        Term::Hint(type_name, term) => format!("({type_name}){}", column_name(term)),
+        Term::Negate(term) => format!("-{}", column_name(term)),
+        Term::Arithmetic { first, rest } => {
+            let operand = |(op, term): &(ArithmeticOp, Term)| {
+                format!(" {} {}", op.symbol(), column_name(term))
+            };
+            column_name(first) + &rest.iter().map(operand).collect::<String>()
+        }
+        term => term.to_string(),
+    }
+}
+
+fn call_name(call: &FunctionCall) -> String {
+    let arguments = match &call.arguments {
+        Arguments::Star => "*".to_owned(),
+        Arguments::Terms(terms) => terms.iter().map(column_name).collect::<Vec<_>>().join(", "),
+    };
+    format!("system.{}({arguments})", call.function.name.as_str())
+}
