@@ -62,7 +62,8 @@ pub mod system;
 
 pub use error::{ParseError, ParseErrorKind};
 pub use exec::{
-    BatchItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Values,
+    BatchItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Timestamps,
+    Values,
 };
 pub use keyword::is_reserved;
 pub use parser::{

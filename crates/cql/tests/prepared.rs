@@ -9,7 +9,8 @@ use carnet_base::{Rng, SeededRng};
 use carnet_cql::result::{Response, ResultType, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{
-    BatchItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Values, ast,
+    BatchItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Timestamps,
+    Values, ast,
 };
 
 struct Client {
@@ -19,8 +20,12 @@ struct Client {
 
 impl Client {
     fn new(setup: &[&str]) -> Self {
+        Self::with_timestamps(Timestamps::default(), setup)
+    }
+
+    fn with_timestamps(timestamps: Timestamps, setup: &[&str]) -> Self {
         let node = NodeInfo::local(Uuid::from_u64_pair(1, 2));
-        let executor = Executor::new(Db::builder().in_memory(), node);
+        let executor = Executor::with_timestamps(Db::builder().in_memory(), node, timestamps);
         let client = Self { executor, session: Session::new() };
         client.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
         client.run("USE ks");
@@ -486,4 +491,33 @@ fn results_name_their_types() {
     let types: Vec<&ResultType> = found.columns.iter().map(|column| &column.result_type).collect();
     let (int, text) = (ResultType::Scalar(DataType::Int), ResultType::Scalar(DataType::Text));
     assert_eq!(types, [&int, &int, &text, &text]);
+}
+
+#[test]
+fn timestamps_are_refused_or_ignored() {
+    let refusing = Client::new(&[TABLE]);
+    let texts = [
+        "INSERT INTO t (k, c, v) VALUES (1, 1, 'a') USING TIMESTAMP 9",
+        "UPDATE t USING TIMESTAMP 1 SET v = 'b' WHERE k = 1 AND c = 1",
+        "BEGIN BATCH USING TIMESTAMP 7 INSERT INTO t (k, c, v) VALUES (1, 2, 'c'); APPLY BATCH",
+    ];
+    for text in texts {
+        let error = refusing.query(text, &Parameters::default()).unwrap_err();
+        assert_eq!(error.kind(), &CqlErrorKind::Invalid);
+        assert!(error.message().contains("timestamps = \"ignore\""), "{error}");
+    }
+    let ignoring = Client::with_timestamps(Timestamps::Ignore, &[TABLE]);
+    for text in texts {
+        ignoring.run(text);
+    }
+    // The order of the statements decides, not that of their timestamps.
+    let changed = ignoring.rows("SELECT v FROM t WHERE k = 1 AND c = 1");
+    assert_eq!(changed.rows, [[Some(Value::Text("b".into()).serialize())]]);
+    let delete = ignoring.prepare("DELETE FROM t USING TIMESTAMP ? WHERE k = ? AND c = ?");
+    assert_eq!(delete.markers[0].name, "[timestamp]");
+    assert_eq!(delete.markers[0].result_type, ResultType::from(DataType::Bigint));
+    let values = [Value::Bigint(0), Value::Int(1), Value::Int(1)];
+    let values = values.iter().map(|value| Bound::Bytes(value.serialize())).collect();
+    ignoring.execute(&delete, Values::Positional(values)).unwrap();
+    assert!(ignoring.rows("SELECT v FROM t WHERE k = 1 AND c = 1").rows.is_empty());
 }

@@ -98,7 +98,7 @@ impl Serve {
         let clients = Clients::default();
         let mut node = node_info(&place, told(&place, listen, settings.advertise));
         node.clients = Some(Arc::new(clients.clone()));
-        let backend = backend(db.clone(), &place, node, settings.prepared_bytes)?;
+        let backend = backend(db.clone(), &place, node, &settings)?;
         let http = settings.http.unwrap_or(Http(Some(HTTP))).0;
         let config = Config { http, clients, ..Config::new(listen) };
         runtime.block_on(async {
@@ -219,16 +219,12 @@ fn told(place: &Place, listen: SocketAddr, advertise: Option<SocketAddr>) -> Soc
 }
 
 /// Serves a database, as one of several servers where others may reach this one.
-fn backend(
-    db: Db,
-    place: &Place,
-    node: NodeInfo,
-    prepared_bytes: Option<usize>,
-) -> Result<CqlBackend> {
+fn backend(db: Db, place: &Place, node: NodeInfo, settings: &Settings) -> Result<CqlBackend> {
     let told = SocketAddr::new(node.address, node.port);
     let executor = |node| {
-        let executor = Executor::new(db, node);
-        if let Some(bytes_max) = prepared_bytes {
+        let timestamps = settings.timestamps.unwrap_or_default();
+        let executor = Executor::with_timestamps(db, node, timestamps);
+        if let Some(bytes_max) = settings.prepared_bytes {
             executor.set_prepared_bytes_max(bytes_max);
         }
         executor

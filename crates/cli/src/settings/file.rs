@@ -8,7 +8,9 @@ use carnet::cluster::ClusterUrl;
 use toml::de::{DeTable, DeValue};
 
 use super::known::{is_known, names, sections};
-use super::{Settings, advertise, bytes, durability, http, isolation, listen, retention};
+use super::{
+    Settings, advertise, bytes, durability, http, isolation, listen, retention, timestamps,
+};
 
 /// Options of a cluster's URL that name files.
 const PATHS: &[&str] =
@@ -60,6 +62,7 @@ impl Settings {
             ("server", "advertise") => self.advertise = Some(advertise(text)?),
             ("server", "http") => self.http = Some(http(text)?),
             ("server", "users") => self.users = Some(path()),
+            ("server", "timestamps") => self.timestamps = Some(timestamps(text)?),
             ("server", "prepared_memory") => self.prepared_bytes = Some(bytes(text)?),
             ("database", "directory") => self.directory = Some(path()),
             ("database", "durability") => self.durability = Some(durability(text)?),
@@ -150,6 +153,7 @@ mod tests {
 
     use carnet::base::{Rng, SeededRng};
     use carnet::{Durability, Isolation};
+    use carnet_cql::Timestamps;
 
     use super::super::template;
     use super::*;
@@ -162,7 +166,7 @@ mod tests {
     fn a_file_says_what_the_command_line_can_say() {
         let settings = parse(
             "[server]\nlisten = \"127.0.0.1:1\"\nadvertise = \"10.0.0.9:2\"\nhttp = \"off\"\n\
-             users = \"users\"\nprepared_memory = \"8MiB\"\n\
+             users = \"users\"\ntimestamps = \"ignore\"\nprepared_memory = \"8MiB\"\n\
              [database]\ndirectory = \"/srv/data\"\ndurability = \"interval:50\"\n\
              memory = \"1GiB\"\nretention = \"2h\"\nisolation = \"snapshot\"\n",
         )
@@ -172,6 +176,7 @@ mod tests {
             advertise: Some("10.0.0.9:2".parse().unwrap()),
             http: Some(super::super::Http(None)),
             users: Some("/etc/carnet/users".into()),
+            timestamps: Some(Timestamps::Ignore),
             prepared_bytes: Some(8 << 20),
             directory: Some("/srv/data".into()),
             store: None,
@@ -223,6 +228,7 @@ mod tests {
         assert_eq!(settings.durability, Some(Durability::Always));
         assert_eq!(settings.memory_bytes, Some(512 << 20));
         assert_eq!(settings.isolation, Some(Isolation::StrictSerializable));
+        assert_eq!(settings.timestamps, Some(Timestamps::Refuse));
     }
 
     #[test]
@@ -237,6 +243,10 @@ mod tests {
             ("server = 1", "line 1: server is a section"),
             ("[server]\nlisten = [1]", "line 2: server.listen takes a text"),
             ("[server]\nlisten = \"x", "line 2: "),
+            (
+                "[server]\ntimestamps = \"keep\"",
+                "line 2: server.timestamps \"keep\": expected refuse or ignore",
+            ),
             ("[server]\nusers = \"a\"\nusers = \"b\"", "line 3: duplicate key"),
             ("[database]\nmemory = 5", "line 2: database.memory \"5\": expected a size"),
             ("[cluster]\nlease = \"1s\"", "line 2: cluster.url is missing"),

@@ -49,6 +49,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "server",
+        "timestamps",
+        "refuse",
+        "What becomes of USING TIMESTAMP: refuse fails the statement, ignore runs it without.",
+    ),
+    setting(
+        "server",
         "prepared_memory",
         "64MiB",
         "Memory for prepared statements. The least recently used are evicted; drivers prepare them \

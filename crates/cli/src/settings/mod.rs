@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use carnet::{Durability, Isolation};
+use carnet_cql::Timestamps;
 
 pub(crate) use known::template;
 
@@ -31,6 +32,7 @@ pub(crate) struct Settings {
     pub(crate) advertise: Option<SocketAddr>,
     pub(crate) http: Option<Http>,
     pub(crate) users: Option<PathBuf>,
+    pub(crate) timestamps: Option<Timestamps>,
     pub(crate) prepared_bytes: Option<usize>,
     pub(crate) directory: Option<PathBuf>,
     /// The URL of a cluster.
@@ -87,6 +89,14 @@ fn isolation(text: &str) -> Result<Isolation, String> {
         "serializable" => Ok(Isolation::Serializable),
         "snapshot" => Ok(Isolation::Snapshot),
         _ => Err("expected strict-serializable, serializable or snapshot".into()),
+    }
+}
+
+fn timestamps(text: &str) -> Result<Timestamps, String> {
+    match text {
+        "refuse" => Ok(Timestamps::Refuse),
+        "ignore" => Ok(Timestamps::Ignore),
+        _ => Err("expected refuse or ignore".into()),
     }
 }
 

@@ -24,7 +24,7 @@ use carnet::DataType;
 use carnet::catalog::TableSchema;
 
 use crate::ast::BindMarker;
-use crate::exec::CqlError;
+use crate::exec::{CqlError, Timestamps};
 use crate::result::{ColumnSpec, ResultType};
 
 pub(crate) use number::{calculate, compare};
@@ -34,7 +34,7 @@ pub(crate) use relation::Filter;
 pub(crate) use select::{Aggregate, Output, SelectPlan, limit_value, star_order};
 pub(crate) use system::SystemOutput;
 pub(crate) use transaction::{ResultPlan, Tables, TransactionPlan, table_key};
-pub(crate) use write::{Change, GuardPlan, WritePlan, WriteTarget, refuse_batch_using};
+pub(crate) use write::{Change, GuardPlan, WritePlan, WriteTarget};
 
 /// What a `LET` reads: its name, and names and types of its columns.
 type LetColumns = (String, Vec<(String, DataType)>);
@@ -51,9 +51,14 @@ pub(crate) struct Compiler<'a> {
     /// Whether selected terms are being compiled: their markers have no name of their own.
     in_selection: bool,
     lets: Vec<LetColumns>,
+    timestamps: Timestamps,
 }
 
 impl<'a> Compiler<'a> {
+    pub(crate) fn new(timestamps: Timestamps) -> Self {
+        Self { timestamps, ..Self::default() }
+    }
+
     /// Turns to a table; names are not columns of it until [`Compiler::within_row`].
     fn enter(&mut self, table: &'a TableSchema) {
         self.table = Some(table);

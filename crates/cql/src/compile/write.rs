@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use carnet::DataType;
 use carnet::catalog::{ColumnKind, TableSchema};
 
 use super::operand::Operand;
 use super::relation::{Filter, Resolved, find};
 use super::r#where::Where;
 use crate::ast::{
-    Assignment, Attribute, Delete, Guard, Insert, Name, Relation, Update, Using, Write,
+    Assignment, Attribute, Delete, Guard, Insert, Name, Relation, Term, Update, Using, Write,
 };
 use crate::compile::Compiler;
-use crate::exec::CqlError;
+use crate::exec::{CqlError, Timestamps};
 
 /// A compiled statement that changes rows.
 #[derive(Clone, Debug)]
@@ -132,12 +133,42 @@ impl<'a> Compiler<'a> {
         table: &'a Arc<TableSchema>,
     ) -> Result<WritePlan, CqlError> {
         self.enter(table);
-        refuse_using(write.using())?;
+        self.check_using(write.using())?;
         match write {
             Write::Insert(insert) => self.insert(insert, table),
             Write::Update(update) => self.update(update, table),
             Write::Delete(delete) => self.delete(delete, table),
         }
+    }
+
+    /// Checks the `USING` of a statement or batch.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a timestamp, unless those are ignored; `Unsupported` for the rest.
+    pub(crate) fn check_using(&mut self, using: &Using) -> Result<(), CqlError> {
+        match (using.get(Attribute::Timestamp), self.timestamps) {
+            (None, _) => {}
+            (Some(term), Timestamps::Ignore) => {
+                if let Term::Marker(marker) = term {
+                    self.type_marker(marker, "[timestamp]", DataType::Bigint);
+                }
+            }
+            (Some(_), Timestamps::Refuse) => {
+                return Err(CqlError::invalid(
+                    "USING TIMESTAMP is refused: the order of writes is that of their \
+                     transactions; leave it out, or have the server ignore it with the setting \
+                     timestamps = \"ignore\" in the section [server]",
+                ));
+            }
+        }
+        if using.get(Attribute::Ttl).is_some() {
+            return Err(CqlError::unsupported("USING TTL"));
+        }
+        if using.get(Attribute::Timeout).is_some() {
+            return Err(CqlError::unsupported("USING TIMEOUT"));
+        }
+        Ok(())
     }
 
     fn insert(&mut self, insert: &Insert, table: &Arc<TableSchema>) -> Result<WritePlan, CqlError> {
@@ -339,24 +370,4 @@ fn settable<'t>(
         )));
     }
     Ok((position, column))
-}
-
-fn refuse_using(using: &Using) -> Result<(), CqlError> {
-    if using.get(Attribute::Timestamp).is_some() {
-        return Err(CqlError::invalid(
-            "USING TIMESTAMP is refused: the order of writes is that of their transactions",
-        ));
-    }
-    if using.get(Attribute::Ttl).is_some() {
-        return Err(CqlError::unsupported("USING TTL"));
-    }
-    if using.get(Attribute::Timeout).is_some() {
-        return Err(CqlError::unsupported("USING TIMEOUT"));
-    }
-    Ok(())
-}
-
-/// Refuses what a batch may not say for all its statements.
-pub(crate) fn refuse_batch_using(using: &Using) -> Result<(), CqlError> {
-    refuse_using(using)
 }

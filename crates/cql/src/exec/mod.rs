@@ -27,6 +27,7 @@ mod row;
 mod scan;
 mod select;
 mod system;
+mod timestamps;
 mod transaction;
 mod uuids;
 mod write;
@@ -40,6 +41,8 @@ use carnet::{AsOf, Db, Label, Timestamp, Tx, Value, WallTime};
 pub use error::{CqlError, CqlErrorKind};
 pub use parameters::{BatchItem, Bound, Parameters, Session, Values};
 pub use prepared::Prepared;
+pub use timestamps::Timestamps;
+
 pub(crate) use scan::{Access, Clustering, Partitions};
 pub(crate) use uuids::Uuids;
 
@@ -61,6 +64,7 @@ pub struct Executor {
 struct Shared {
     db: Db,
     node: NodeInfo,
+    timestamps: Timestamps,
     /// The other servers, as they were looked at last.
     peers: Mutex<Arc<[Peer]>>,
     uuids: Uuids,
@@ -86,9 +90,15 @@ impl Executor {
     /// Makes an executor for a database, at a node that says of itself what `node` says.
     #[must_use]
     pub fn new(db: Db, node: NodeInfo) -> Self {
+        Self::with_timestamps(db, node, Timestamps::default())
+    }
+
+    /// Like [`Executor::new`], but says what becomes of `USING TIMESTAMP`.
+    #[must_use]
+    pub fn with_timestamps(db: Db, node: NodeInfo, timestamps: Timestamps) -> Self {
         let uuids = Uuids::new(SeededRng::from_entropy());
         let (peers, prepared) = (Mutex::new([].into()), Cache::default());
-        Self { shared: Arc::new(Shared { db, node, peers, uuids, prepared }) }
+        Self { shared: Arc::new(Shared { db, node, timestamps, peers, uuids, prepared }) }
     }
 
     /// Returns the database.
@@ -402,7 +412,7 @@ impl Executor {
         if let Some(plan) = statements.cached_plan(&tables) {
             return Ok(plan);
         }
-        let mut compiler = Compiler::default();
+        let mut compiler = Compiler::new(self.shared.timestamps);
         let plan = compile(&mut compiler, &statements.parsed.statement, &tables)?;
         compiler.finish(statements.parsed.markers.len())?;
         Ok(statements.keep_plan(tables, plan))
@@ -432,7 +442,7 @@ impl Executor {
             return Ok(prepared::Described::default());
         }
         let tables = self.tables(tx, statement, keyspace).await?;
-        let mut compiler = Compiler::default();
+        let mut compiler = Compiler::new(self.shared.timestamps);
         let plan = compile(&mut compiler, statement, &tables)?;
         let markers = compiler.finish(count)?;
         let result = match &plan {
@@ -503,7 +513,7 @@ fn compile<'a>(
         Statement::Select(select) => Plan::Select(compiler.select(select, table(&select.from)?)?),
         Statement::Write(one) => Plan::Writes(vec![write(compiler, one)?]),
         Statement::Batch(batch) => {
-            crate::compile::refuse_batch_using(&batch.using)?;
+            compiler.check_using(&batch.using)?;
             let writes = batch.writes.iter().map(|one| write(compiler, one));
             Plan::Writes(writes.collect::<Result<_, _>>()?)
         }
