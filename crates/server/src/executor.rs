@@ -289,6 +289,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn refusals_keep_their_kind() {
+        for (kind, expected) in [
+            (CqlErrorKind::Protocol, FailureKind::Protocol),
+            (CqlErrorKind::Unauthorized, FailureKind::Unauthorized),
+            (CqlErrorKind::Config, FailureKind::Config),
+        ] {
+            assert_eq!(failure(&CqlError::new(kind, "why")).kind, expected);
+        }
+    }
+
+    #[test]
     fn failed_function_keeps_its_code() {
         let kind = CqlErrorKind::FunctionFailure {
             keyspace: "system".to_owned(),

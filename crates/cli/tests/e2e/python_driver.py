@@ -67,6 +67,23 @@ def connected_clients_are_listed(session):
 
 
 @check
+def schema_errors_have_cassandras_codes(session):
+    keyspace = session.keyspace
+    for code, statement in [
+        (0x2000, "CREATE TABLE odd (id int PRIMARY KEY) WITH colour = 'red'"),
+        (0x2000, "CREATE TABLE odd (id int PRIMARY KEY) WITH gc_grace_seconds = 'soon'"),
+        (0x2100, "DROP KEYSPACE system"),
+        (0x2100, "CREATE TABLE system.odd (id int PRIMARY KEY)"),
+        (0x2200, "CREATE KEYSPACE system WITH replication = {'class': 'SimpleStrategy'}"),
+        (0x2300, "CREATE TABLE odd (id int PRIMARY KEY) WITH gc_grace_seconds = -1"),
+        (0x2300, f"ALTER KEYSPACE {keyspace} WITH replication = {{'class': 'NoStrategy'}}"),
+    ]:
+        error = raises(Exception, session.execute, statement)
+        # Some of the driver's exceptions only have the code in their text.
+        assert f"code={code:04x}" in str(error), (statement, error)
+
+
+@check
 def prepared_statements_take_positions_and_names(session):
     session.execute("CREATE TABLE people (id int, day int, name text, PRIMARY KEY (id, day))")
     insert = session.prepare("INSERT INTO people (id, day, name) VALUES (?, ?, ?)")

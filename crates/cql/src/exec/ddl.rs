@@ -10,10 +10,10 @@ use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 use super::{CqlError, CqlErrorKind, Executor, Run, Session};
 use crate::ast::{
     AlterKeyspace, AlterTable, ColumnDefinition, CreateKeyspace, CreateTable, DropKeyspace,
-    DropTable, Literal, Name, OptionValue, Options, Statement, TableChange, TableName, Term,
+    DropTable, Name, OptionValue, Options, Statement, TableChange, TableName,
 };
 use crate::result::{ChangeKind, Response, SchemaChange};
-use crate::system::{self, Replication};
+use crate::system::{self, OptionError, Replication, TableOptions};
 
 /// More columns than this are a mistake: each row image would name them all.
 const COLUMNS_MAX: usize = 1_000;
@@ -101,7 +101,7 @@ async fn create_keyspace(
         }
         return Err(already_exists(name, None));
     }
-    let options = KeyspaceOptions::read(&create.options)?;
+    let options = KeyspaceOptions::read(&create.options);
     let replication = options.replication.ok_or_else(|| {
         CqlError::invalid(
             "Missing mandatory option 'replication', as in WITH replication = \
@@ -130,7 +130,7 @@ async fn alter_keyspace(
         }
         return Err(catalog::no_keyspace(name).into());
     };
-    let options = KeyspaceOptions::read(&alter.options)?;
+    let options = KeyspaceOptions::read(&alter.options);
     // An older build may have stored a form that drivers cannot read.
     let previous = system::repaired(&schema.replication, data_center);
     schema.replication = match options.replication {
@@ -150,26 +150,21 @@ struct KeyspaceOptions {
 }
 
 impl KeyspaceOptions {
-    fn read(options: &Options) -> Result<Self, CqlError> {
+    fn read(options: &Options) -> Self {
         let mut read = Self::default();
         for (name, value) in options {
             match (name.as_str(), value) {
                 ("replication", OptionValue::Map(entries)) => {
-                    let entries = entries.iter().map(|(key, value)| (plain(key), plain(value)));
+                    let entries = entries
+                        .iter()
+                        .map(|(key, value)| (system::plain(key), system::plain(value)));
                     read.replication = Some(entries.collect());
                 }
-                ("durable_writes", OptionValue::Literal(Literal::Boolean(value))) => {
-                    read.durable_writes = Some(*value);
-                }
-                (name, _) => {
-                    return Err(CqlError::invalid(format!(
-                        "keyspace option {name}: only replication, a map, and durable_writes, \
-                         true or false, are known"
-                    )));
-                }
+                // Names and types were checked when the text was read.
+                _ => read.durable_writes = system::durable_writes(value).or(read.durable_writes),
             }
         }
-        Ok(read)
+        read
     }
 }
 
@@ -328,20 +323,23 @@ fn misplaced_order(create: &CreateTable, expected: &str, given: &str) -> CqlErro
 fn set_table_options(schema: &mut TableSchema, options: &Options) -> Result<(), CqlError> {
     for (name, value) in options {
         let name = name.as_str();
-        let text = system::check_option(name, value)?;
-        if name == "default_time_to_live" && text != "0" {
+        let text = system::check_option(name, value).map_err(refuse_option)?;
+        if name == "default_time_to_live" && text.trim_matches('\'') != "0" {
             return Err(CqlError::unsupported("default_time_to_live other than 0"));
         }
         schema.options.insert(name.to_owned(), text);
     }
-    Ok(())
+    TableOptions::read(&schema.options).check().map_err(refuse_option)
 }
 
-/// Returns a constant's text without quotes.
-fn plain(literal: &Literal) -> String {
-    match literal {
-        Literal::String(text) => text.clone(),
-        other => Term::Literal(other.clone()).to_string(),
+fn refuse_option(error: OptionError) -> CqlError {
+    match error {
+        // Names and types were checked when the text was read, so no text is at hand.
+        OptionError::Syntax(message) => {
+            CqlError::new(CqlErrorKind::Syntax { line: 1, column: 1 }, message)
+        }
+        OptionError::Value(message) => CqlError::config(message),
+        OptionError::Unsupported(what) => CqlError::unsupported(what),
     }
 }
 

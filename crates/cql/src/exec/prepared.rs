@@ -6,10 +6,13 @@ use carnet::base::murmur3;
 
 use super::lru::Lru;
 use super::{CqlError, CqlErrorKind, Plan};
+use crate::ast::{AlterTable, Statement, TableChange};
 use crate::compile::Tables;
+use crate::error::Failure;
 use crate::lexer;
 use crate::parser::{Limits, Parsed, parse};
 use crate::result::ColumnSpec;
+use crate::system;
 
 /// Default limit of the bytes that all prepared statements take.
 pub(super) const PREPARED_BYTES_MAX: usize = 64 << 20;
@@ -51,6 +54,7 @@ struct Promised {
 impl Statements {
     pub(super) fn parse(text: &str) -> Result<Self, CqlError> {
         let parsed = parse(text, &Limits::default())?;
+        check_options(&parsed.statement).map_err(|failure| failure.locate(text))?;
         Ok(Self { parsed, plan: Mutex::default(), promised: OnceLock::new() })
     }
 
@@ -88,6 +92,19 @@ impl Statements {
         let kept = Some((tables, Arc::clone(&plan)));
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = kept;
         plan
+    }
+}
+
+/// Checks the names and types of the options that a statement sets.
+fn check_options(statement: &Statement) -> Result<(), Failure> {
+    match statement {
+        Statement::CreateKeyspace(create) => system::check_keyspace_options(&create.options),
+        Statement::AlterKeyspace(alter) => system::check_keyspace_options(&alter.options),
+        Statement::CreateTable(create) => system::check_table_options(&create.options),
+        Statement::AlterTable(AlterTable { change: TableChange::Options(options), .. }) => {
+            system::check_table_options(options)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -30,6 +30,7 @@
 mod change;
 mod encode;
 mod node;
+mod option_values;
 mod options;
 mod peers;
 mod replication;
@@ -45,7 +46,7 @@ pub use node::{
     CQL_VERSION, Client, ClientList, ConnectionStage, NATIVE_PROTOCOL_VERSION, NodeInfo,
     PARTITIONER, RELEASE_VERSION, TOKEN,
 };
-pub use options::check_option;
+pub use options::{OptionError, check_option};
 pub use peers::Peer;
 pub use rows::{rows, schema_version};
 pub use tables::{
@@ -53,6 +54,8 @@ pub use tables::{
 };
 
 pub(crate) use encode::{Cell, collection, text, texts};
-pub(crate) use options::map_of;
+pub(crate) use options::{
+    TableOptions, check_keyspace_options, check_table_options, durable_writes, map_of, plain,
+};
 pub(crate) use replication::{Replication, repaired, resolve};
 pub(crate) use view::{KeyspaceView, TableView, all, keyspace, short_class};

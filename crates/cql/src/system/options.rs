@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-use carnet::{Error, Result};
-
 use super::encode::{self, Cell};
-use crate::ast::{AlterTable, Literal, Name, OptionValue, Statement, TableChange};
+use super::option_values;
+use crate::ast::{AlterTable, Literal, Name, OptionValue, Options, Statement, TableChange};
+use crate::error::Failure;
 use crate::parser::{Limits, parse};
 
 /// What Carnet has besides Cassandra 5.0's: Accord's switch, by which a table takes part in
@@ -77,22 +77,52 @@ impl Setting {
                 plain(literal).parse().ok().map(Self::Double)
             }
             (Self::Boolean(_), OptionValue::Literal(literal)) => {
-                plain(literal).to_ascii_lowercase().parse().ok().map(Self::Boolean)
+                parse_boolean(&plain(literal)).map(Self::Boolean)
             }
             _ => None,
         }
     }
 
-    const fn what(&self) -> &'static str {
+    /// Says of a value that it has another type than this one.
+    fn mismatch(&self, name: &str, value: &OptionValue) -> String {
+        let value = shown(value);
         match self {
-            Self::Text(_) => "a string",
-            Self::Int(_) => "a 32-bit integer",
-            Self::Double(_) => "a number",
-            Self::Boolean(_) => "true or false",
-            Self::Map(_) => "a map, as {'key': 'value'}",
-            Self::Blobs(_) => "a map, as {'key': 0x0123}",
+            Self::Text(_) => {
+                format!("Invalid value for property '{name}'. It should be a string")
+            }
+            Self::Int(_) => format!("Invalid integer value {value} for '{name}'"),
+            Self::Double(_) => format!("Invalid double value {value} for '{name}'"),
+            Self::Boolean(_) => wrong_boolean(name, &value),
+            Self::Map(_) => format!("Invalid value for property '{name}'. It should be a map."),
+            Self::Blobs(_) => format!(
+                "Invalid value for property '{name}'. It should be a map, as {{'key': 0x0123}}."
+            ),
         }
     }
+}
+
+/// Returns a value as errors show it.
+fn shown(value: &OptionValue) -> String {
+    match value {
+        OptionValue::Map(_) => "a map".to_owned(),
+        OptionValue::Literal(literal) => plain(literal),
+    }
+}
+
+/// Reads a boolean as Cassandra does.
+fn parse_boolean(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" => Some(true),
+        "0" | "false" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+fn wrong_boolean(name: &str, value: &str) -> String {
+    format!(
+        "Invalid boolean value {value} for '{name}'. Positive values can be '1', 'true' or \
+         'yes'. Negative values can be '0', 'false' or 'no'."
+    )
 }
 
 /// Writes the value as a term of CQL.
@@ -128,7 +158,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Returns what a constant says, without quotes.
-fn plain(literal: &Literal) -> String {
+pub(crate) fn plain(literal: &Literal) -> String {
     match literal {
         Literal::String(text) => text.clone(),
         other => other.to_string(),
@@ -230,6 +260,20 @@ impl TableOptions {
         options
     }
 
+    /// Checks the options of a table against each other.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionError::Value`].
+    pub(crate) fn check(&self) -> Result<(), OptionError> {
+        match (self.get("min_index_interval"), self.get("max_index_interval")) {
+            (Some(min), Some(max)) => {
+                option_values::check_intervals(min, max).map_err(OptionError::Value)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn set(&mut self, name: &str, value: Setting) {
         if let Some((_, setting)) = self.settings.iter_mut().find(|(known, _)| *known == name) {
             *setting = value;
@@ -262,27 +306,86 @@ impl TableOptions {
     }
 }
 
+/// What is wrong with an option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OptionError {
+    /// The option does not exist, or takes values of another type: a mistake in the text.
+    Syntax(String),
+    /// The option does not take this value.
+    Value(String),
+    /// Cassandra has the option, and Carnet does not.
+    Unsupported(String),
+}
+
 /// Checks an option that a table is created or altered with, and returns the text under which the
 /// catalogue keeps it.
 ///
 /// # Errors
 ///
-/// `Invalid` for an option that there is not, or a value of the wrong type.
-pub fn check_option(name: &str, value: &OptionValue) -> Result<String> {
+/// [`OptionError`] for an option that does not exist, or a value that it does not take.
+pub fn check_option(name: &str, value: &OptionValue) -> Result<String, OptionError> {
+    if name == "id" {
+        return Err(OptionError::Unsupported("the table option id".to_owned()));
+    }
     let defaults = defaults();
     let known = defaults.iter().find(|(known, _)| *known == name).map(|(_, default)| default);
     let mode = Setting::text("");
-    let Some(default) = known.or_else(|| (name == TRANSACTIONAL_MODE).then_some(&mode)) else {
-        let known: Vec<_> = defaults.iter().map(|(known, _)| *known).collect();
-        return Err(Error::invalid(format!(
-            "there is no table option {name}; there are {} and {TRANSACTIONAL_MODE}",
-            known.join(", ")
-        )));
+    let default = known.or_else(|| (name == TRANSACTIONAL_MODE).then_some(&mode));
+    let default =
+        default.ok_or_else(|| OptionError::Syntax(format!("Unknown property '{name}'")))?;
+    let setting = default
+        .replace(name, value)
+        .ok_or_else(|| OptionError::Syntax(default.mismatch(name, value)))?;
+    let pairs = match value {
+        OptionValue::Map(pairs) => pairs.as_slice(),
+        OptionValue::Literal(_) => &[],
     };
-    if default.replace(name, value).is_none() {
-        return Err(Error::invalid(format!("option {name} takes {}, not {value}", default.what())));
-    }
+    let given = pairs.iter().map(|(key, value)| (plain(key), plain(value))).collect();
+    option_values::check(name, &setting, &given).map_err(OptionError::Value)?;
     Ok(value.to_string())
+}
+
+/// Checks the names and types of a table's options.
+///
+/// # Errors
+///
+/// A mistake in the text, at the option's name.
+pub(crate) fn check_table_options(options: &Options) -> Result<(), Failure> {
+    for (name, value) in options {
+        if let Err(OptionError::Syntax(message)) = check_option(name.as_str(), value) {
+            return Err(Failure::syntax(name.at.0, message));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the names and types of a keyspace's options.
+///
+/// # Errors
+///
+/// A mistake in the text, at the option's name.
+pub(crate) fn check_keyspace_options(options: &Options) -> Result<(), Failure> {
+    for (name, value) in options {
+        let message = match (name.as_str(), value) {
+            ("replication", OptionValue::Map(_)) => continue,
+            ("replication", _) => {
+                "Invalid value for property 'replication'. It should be a map.".to_owned()
+            }
+            ("durable_writes", value) if durable_writes(value).is_some() => continue,
+            ("durable_writes", value) => wrong_boolean("durable_writes", &shown(value)),
+            (name, _) => format!("Unknown property '{name}'"),
+        };
+        return Err(Failure::syntax(name.at.0, message));
+    }
+    Ok(())
+}
+
+/// Reads the value of the keyspace option `durable_writes`.
+pub(crate) fn durable_writes(value: &OptionValue) -> Option<bool> {
+    match value {
+        OptionValue::Literal(literal) => parse_boolean(&plain(literal)),
+        OptionValue::Map(_) => None,
+    }
 }
 
 /// Reads an option's value with the grammar of the statement that sets it.
@@ -362,24 +465,125 @@ mod tests {
         }
     }
 
+    fn check(name: &str, text: &str) -> Result<String, OptionError> {
+        check_option(name, &parse_value(name, text).unwrap())
+    }
+
     #[test]
-    fn options_are_checked() {
-        let check = |name: &str, text: &str| {
-            check_option(name, &parse_value(name, text).unwrap()).map_err(|e| e.to_string())
-        };
-        assert_eq!(check("comment", "'a'"), Ok("'a'".into()));
-        assert_eq!(check("transactional_mode", "off"), Ok("'off'".into()));
-        assert_eq!(check("extensions", "{}"), Ok("{}".into()));
-        assert_eq!(
-            check("gc_grace_seconds", "'soon'"),
-            Err("option gc_grace_seconds takes a 32-bit integer, not 'soon'".into())
-        );
-        assert!(check("compaction", "'fast'").is_err());
-        assert!(check("comment", "{'a': 'b'}").is_err());
-        assert!(check("cdc", "1").is_err());
-        assert!(check("extensions", "{'a': 'b'}").is_err());
-        assert!(
-            check("colour", "'red'").unwrap_err().starts_with("there is no table option colour")
-        );
+    fn valid_options_are_kept_as_written() {
+        for (name, texts) in [
+            ("comment", &["'a'"][..]),
+            ("transactional_mode", &["'off'"]),
+            ("extensions", &["{}"]),
+            ("cdc", &["true", "'TRUE'", "1", "'no'"]),
+            ("compression", &["{}", "{'enabled': false}", "{'enabled': 'false'}"]),
+            ("compression", &["{'class': 'ZstdCompressor', 'compression_level': 3}"]),
+            ("compression", &["{'class': 'org.apache.cassandra.io.compress.LZ4Compressor'}"]),
+            ("compression", &["{'class': 'LZ4Compressor', 'chunk_length_in_kb': 64}"]),
+            ("compaction", &["{'class': 'UnifiedCompactionStrategy'}"]),
+            ("compaction", &["{'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': 160}"]),
+            ("compaction", &["{'class': 'SizeTieredCompactionStrategy', 'max_threshold': 0}"]),
+            ("caching", &["{'keys': 'NONE', 'rows_per_partition': 10}", "{'keys': 'all'}"]),
+            ("gc_grace_seconds", &["0", "864000"]),
+            ("bloom_filter_fp_chance", &["1", "0.0001"]),
+            ("crc_check_chance", &["0", "1.0"]),
+            ("speculative_retry", &["'99p'", "'99.9PERCENTILE'", "'50ms'", "'NONE'", "ALWAYS"]),
+            ("speculative_retry", &["'MIN(99p, 50ms)'", "'max(5ms,90p)'"]),
+            ("read_repair", &["'BLOCKING'", "'none'"]),
+            ("memtable", &["'trie'"]),
+        ] {
+            for text in texts {
+                assert!(check(name, text).is_ok(), "{name} = {text}: {:?}", check(name, text));
+            }
+        }
+        assert_eq!(check("compression", "{'enabled': false}"), Ok("{'enabled': false}".into()));
+    }
+
+    #[test]
+    fn unknown_options_and_types_are_syntax_errors() {
+        for (name, text, message) in [
+            ("colour", "'red'", "Unknown property 'colour'"),
+            ("gc_grace_seconds", "'soon'", "Invalid integer value soon for 'gc_grace_seconds'"),
+            ("gc_grace_seconds", "{'a': 1}", "Invalid integer value a map"),
+            ("crc_check_chance", "'often'", "Invalid double value often for 'crc_check_chance'"),
+            ("compaction", "'fast'", "property 'compaction'. It should be a map."),
+            ("comment", "{'a': 'b'}", "property 'comment'. It should be a string"),
+            ("cdc", "'maybe'", "Invalid boolean value maybe for 'cdc'."),
+            ("extensions", "{'a': 'b'}", "property 'extensions'. It should be a map"),
+        ] {
+            match check(name, text) {
+                Err(OptionError::Syntax(found)) => assert!(found.contains(message), "{found}"),
+                other => panic!("{name} = {text}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_option_values_are_refused() {
+        for (name, text, message) in [
+            ("gc_grace_seconds", "-1", "greater than or equal to 0 (got -1)"),
+            ("default_time_to_live", "-1", "greater than or equal to 0"),
+            ("default_time_to_live", "630720001", "less than or equal to 630720000"),
+            ("bloom_filter_fp_chance", "0", "larger than 0.0000671"),
+            ("bloom_filter_fp_chance", "1.1", "less than or equal to 1.0 (got 1.1)"),
+            ("bloom_filter_fp_chance", "NaN", "(got NaN)"),
+            ("crc_check_chance", "-0.1", "larger than or equal to 0"),
+            ("min_index_interval", "0", "greater than or equal to 1"),
+            ("memtable_flush_period_in_ms", "-5", "greater than or equal to 0"),
+            ("speculative_retry", "'100p'", "[100p] is not supported"),
+            ("speculative_retry", "'fast'", "[fast] is not supported"),
+            ("speculative_retry", "'MIN(1ms,2ms)'", "is not supported"),
+            ("additional_write_policy", "'-1ms'", "is not supported"),
+            ("read_repair", "'ASYNC'", "it takes BLOCKING or NONE"),
+            ("memtable", "'fast'", "Memtable configuration \"fast\" not found"),
+            ("caching", "{'rows': 'ALL'}", "Invalid caching sub-options [rows]"),
+            ("caching", "{'keys': 3}", "Invalid value '3' for caching sub-option 'keys'"),
+            ("compaction", "{}", "Missing sub-option 'class'"),
+            (
+                "compaction",
+                "{'class': 'FastStrategy'}",
+                "compaction strategy class 'org.apache.cassandra.db.compaction.FastStrategy'",
+            ),
+            (
+                "compaction",
+                "{'class': 'SizeTieredCompactionStrategy', 'speed': 9}",
+                "[speed] are not understood by SizeTieredCompactionStrategy",
+            ),
+            (
+                "compaction",
+                "{'class': 'SizeTieredCompactionStrategy', 'min_threshold': 1}",
+                "cannot be less than 2",
+            ),
+            (
+                "compaction",
+                "{'class': 'SizeTieredCompactionStrategy', 'max_threshold': 3}",
+                "must be larger than the min (4)",
+            ),
+            ("compression", "{'enabled': 'perhaps'}", "'enabled' is true or false"),
+            (
+                "compression",
+                "{'enabled': false, 'class': 'LZ4Compressor'}",
+                "no other options must be specified",
+            ),
+            ("compression", "{'chunk_length_in_kb': 4}", "Missing sub-option 'class'"),
+            (
+                "compression",
+                "{'class': 'Zip'}",
+                "Compression for type org.apache.cassandra.io.compress.Zip",
+            ),
+            (
+                "compression",
+                "{'class': 'LZ4Compressor', 'chunk_length_in_kb': 3}",
+                "must be a power of 2",
+            ),
+            ("compression", "{'class': 'LZ4Compressor', 'level': 3}", "options level"),
+        ] {
+            match check(name, text) {
+                Err(OptionError::Value(found)) => assert!(found.contains(message), "{found}"),
+                other => panic!("{name} = {text}: {other:?}"),
+            }
+        }
+        assert!(options(&[("min_index_interval", "4096")]).check().is_err());
+        assert!(options(&[("max_index_interval", "128")]).check().is_ok());
     }
 }
