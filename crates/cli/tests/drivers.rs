@@ -167,3 +167,27 @@ async fn rust_driver_prepares_evicted_statements_again() {
     }
     assert_statements_were_evicted(&server);
 }
+
+#[tokio::test]
+async fn setting_lets_timestamps_be_ignored() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join("carnet.toml");
+    std::fs::write(&settings, "[server]\ntimestamps = \"ignore\"\n").unwrap();
+    for (arguments, is_ignored) in
+        [(&[][..], false), (&["--config", settings.to_str().unwrap()], true)]
+    {
+        let database = directory.path().join(format!("{is_ignored}"));
+        let server = Server::start(&database, arguments);
+        let address = server.cql.to_string();
+        let session = SessionBuilder::new().known_node(address).build().await.unwrap();
+        for create in [
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}",
+            "CREATE TABLE ks.t (k int PRIMARY KEY, v int)",
+        ] {
+            session.query_unpaged(create, &[]).await.unwrap();
+        }
+        let insert = "INSERT INTO ks.t (k, v) VALUES (1, 1) USING TIMESTAMP 5";
+        let inserted = session.query_unpaged(insert, &[]).await;
+        assert_eq!(inserted.is_ok(), is_ignored, "{inserted:?}");
+    }
+}
