@@ -6,11 +6,13 @@
 //! | `float`, `double` | a number as Java writes it (`1.0E10`); `null` where it is not finite |
 //! | `boolean` | `true`, `false` |
 //! | `timestamp` | `"2026-11-25 01:02:03.004Z"` |
+//! | `inet` | its text in quotes, an IPv6 address with all its groups |
 //! | every other scalar | its text in quotes, a blob in hexadecimal digits |
 //! | list, set, tuple | an array |
 //! | map | an object, whose keys are in quotes whatever their type |
 
 use std::fmt::LowerExp;
+use std::net::IpAddr;
 
 use carnet::Value;
 use carnet::base::{BigInt, Bytes};
@@ -63,6 +65,10 @@ pub(crate) fn of_value(value: &Value) -> Result<String, CqlError> {
             let text = value.to_string();
             let millis = text.strip_suffix("000+0000");
             quoted(&millis.map_or(text.clone(), |millis| format!("{millis}Z")))
+        }
+        Value::Inet(IpAddr::V6(address)) => {
+            let groups = address.segments().map(|group| format!("{group:x}"));
+            quoted(&groups.join(":"))
         }
         value => quoted(&value.to_string()),
     })
@@ -151,6 +157,7 @@ mod tests {
             (DataType::Boolean, "true", "true"),
             (DataType::Blob, "0x00fF", "\"0x00ff\""),
             (DataType::Inet, "127.0.0.1", "\"127.0.0.1\""),
+            (DataType::Inet, "2001:db8::1", "\"2001:db8:0:0:0:0:0:1\""),
             (DataType::Timestamp, "2026-11-25 01:02:03.004Z", "\"2026-11-25 01:02:03.004Z\""),
             (DataType::Date, "2026-11-25", "\"2026-11-25\""),
             (DataType::Time, "01:02:03.5", "\"01:02:03.500000000\""),

@@ -141,7 +141,7 @@ fn markers_have_the_names_and_types_of_what_they_stand_for() {
         described("INSERT INTO t (k, c) VALUES (:c, :k)"),
         (vec!["c int".into(), "k int".into()], vec![0], no_rows.clone())
     );
-    assert_eq!(described("SELECT v FROM t WHERE k IN (?, ?)").1, [0]);
+    assert_eq!(described("SELECT v FROM t WHERE k IN (?, ?)").1, [1]);
     assert_eq!(described("UPDATE t SET v = ? WHERE k = 1 + ? AND c = 1").1, Vec::<u16>::new());
     let transaction = "BEGIN TRANSACTION LET x = (SELECT v FROM t WHERE k = ? AND c = ?); \
                        IF x.v = ? THEN UPDATE t SET v = ? WHERE k = ? AND c = ?; END IF \

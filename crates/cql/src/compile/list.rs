@@ -34,10 +34,10 @@ impl List {
         }
     }
 
-    /// Returns the marker of the first value, where it is one.
-    pub(super) fn first_marker(&self) -> Option<u16> {
+    /// Returns the marker of the last value, where it is one.
+    pub(super) fn last_marker(&self) -> Option<u16> {
         match self {
-            Self::Each(operands) => operands.first()?.marker(),
+            Self::Each(operands) => operands.last()?.marker(),
             Self::Marker { .. } => None,
         }
     }

@@ -19,14 +19,29 @@ pub(super) fn column_name(term: &Term) -> String {
         Term::Call(call) => call_name(call),
         Term::Cast(term, type_name) => format!("cast({} as {type_name})", column_name(term)),
         Term::Hint(type_name, term) => format!("({type_name}){}", column_name(term)),
-        Term::Negate(term) => format!("-{}", column_name(term)),
+        Term::Negate(term) => match &**term {
+            Term::Arithmetic { .. } => format!("-({})", column_name(term)),
+            term => format!("-{}", column_name(term)),
+        },
         Term::Arithmetic { first, rest } => {
+            let in_product = rest.iter().any(|(op, _)| !op.is_sum());
             let operand = |(op, term): &(ArithmeticOp, Term)| {
-                format!(" {} {}", op.symbol(), column_name(term))
+                format!(" {} {}", op.symbol(), operand_name(term, in_product))
             };
-            column_name(first) + &rest.iter().map(operand).collect::<String>()
+            operand_name(first, in_product) + &rest.iter().map(operand).collect::<String>()
         }
         term => term.to_string(),
+    }
+}
+
+/// Encloses an operand in parentheses where the operators around it would take it apart.
+fn operand_name(term: &Term, in_product: bool) -> String {
+    let name = column_name(term);
+    match term {
+        Term::Arithmetic { rest, .. } if in_product || rest.iter().any(|(op, _)| op.is_sum()) => {
+            format!("({name})")
+        }
+        _ => name,
     }
 }
 

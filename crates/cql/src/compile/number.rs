@@ -124,8 +124,10 @@ fn is_integer_zero(value: &Value) -> bool {
 fn division_by_zero(a: &Value, op: ArithmeticOp, b: &Value) -> CqlError {
     let types = [a, b].map(|value| value.data_type().to_string());
     let function = if op == ArithmeticOp::Divide { "_divide" } else { "_modulo" };
-    let message =
-        format!("the operation '{} {} {}' failed: / by zero", types[0], op.symbol(), types[1]);
+    // Java's words: one for integers of the machine, one for those of any size.
+    let why = if matches!(b, Value::Varint(_)) { "BigInteger divide by zero" } else { "/ by zero" };
+    let (left, right) = (&types[0], &types[1]);
+    let message = format!("the operation '{left} {} {right}' failed: {why}", op.symbol());
     let kind = CqlErrorKind::FunctionFailure {
         keyspace: "system".to_owned(),
         function: function.to_owned(),
@@ -204,7 +206,10 @@ mod tests {
     fn division_by_zero_is_a_failed_function() {
         let (five, zero) = (Value::Varint(BigInt::from(5)), Value::Varint(BigInt::ZERO));
         let error = calculate(&five, ArithmeticOp::Remainder, &zero).unwrap_err();
-        assert_eq!(error.message(), "the operation 'varint % varint' failed: / by zero");
+        assert_eq!(
+            error.message(),
+            "the operation 'varint % varint' failed: BigInteger divide by zero"
+        );
         let kind = CqlErrorKind::FunctionFailure {
             keyspace: "system".to_owned(),
             function: "_modulo".to_owned(),

@@ -81,7 +81,7 @@ impl<'a> Compiler<'a> {
             }
         };
         let filter = self.filter(table, &select.filter)?;
-        let order = order(table, &select.order_by, &filter)?;
+        let mut order = order(table, &select.order_by, &filter)?;
         if filter.needs_filtering() && !select.allow_filtering {
             return Err(CqlError::invalid(
                 "Cannot execute this query as it might involve data filtering and thus may have \
@@ -96,6 +96,10 @@ impl<'a> Compiler<'a> {
             ));
         }
         let outputs = if aggregates { gather(outputs)? } else { outputs };
+        if aggregates {
+            // As in Cassandra, which orders results: one row needs no order.
+            order.merged = None;
+        }
         if select.distinct {
             check_distinct(table, &outputs, &filter)?;
         }

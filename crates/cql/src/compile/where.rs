@@ -234,7 +234,7 @@ impl Where {
         let PartitionPlan::Keys(columns) = &self.partitions else { return None };
         let marker = |each: &Each| match each {
             Each::One(operand) => operand.marker(),
-            Each::List(list) => list.first_marker(),
+            Each::List(list) => list.last_marker(),
         };
         columns.iter().map(marker).collect()
     }

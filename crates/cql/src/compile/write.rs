@@ -286,7 +286,7 @@ impl<'a> Compiler<'a> {
                 let column = &table.columns[*position];
                 if matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_)) {
                     return Err(CqlError::invalid(format!(
-                        "IF judges columns outside the primary key; {} is part of it",
+                        "PRIMARY KEY column '{}' cannot have IF conditions",
                         column.name
                     )));
                 }

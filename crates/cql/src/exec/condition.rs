@@ -1,145 +1,51 @@
-//! The `IF` of single statements and batches, and what a client learns where it does not hold.
-//!
-//! The answer is Cassandra's, which drivers' mappers read by the names of its columns:
-//!
-//! * It begins with `[applied]`. A single statement adds the columns that its `IF` names; one with
-//!   `IF [NOT] EXISTS` adds all columns. A batch, even of one statement, adds the primary key and
-//!   the columns of all conditions, or all columns where one condition is `IF [NOT] EXISTS`.
-//! * Every judged row that exists is a row of the answer, in the order of the table. Conditions on
-//!   static columns alone judge no row: the answer shows the first row of the partition.
-//! * Where no row exists, static columns that were read are a row of their own. A static column is
-//!   read where a condition names it or a statement changes any; otherwise it is shown as null.
+//! The `IF` of single statements and batches: whether all of them hold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use carnet::base::{Bytes, RowImage};
-use carnet::catalog::{ColumnKind, TableSchema};
-use carnet::{CellKey, DataType, PartitionKey, Tx, Value};
+use carnet::catalog::TableSchema;
+use carnet::{CellKey, PartitionKey, Tx};
 
 use super::CqlError;
+use super::applied::{Form, Judged, Read, answer, shown_rows};
 use super::row;
-use super::scan::{Access, Clustering, Partitions, Scan, StoredRow};
+use super::scan::{Clustering, StoredRow};
 use super::write::Targeted;
-use crate::compile::{Filter, GuardPlan, WritePlan, star_order};
-use crate::result::{ColumnSpec, Response, Rows};
+use crate::compile::{Filter, GuardPlan, WritePlan};
+use crate::result::Response;
 
-/// The name of the column that says whether a conditional statement was applied.
-const APPLIED: &str = "[applied]";
-
-/// Answers that a conditional statement was applied.
-pub(crate) fn applied() -> Response {
-    let columns = vec![applied_column("", "")];
-    Response::Rows(Rows { columns, rows: vec![vec![boolean(true)]], paging_state: None })
-}
-
-pub(crate) fn applied_column(keyspace: &str, table: &str) -> ColumnSpec {
-    ColumnSpec {
-        keyspace: keyspace.to_owned(),
-        table: table.to_owned(),
-        name: APPLIED.to_owned(),
-        result_type: DataType::Boolean.into(),
-    }
-}
-
-pub(crate) fn boolean(value: bool) -> Option<Bytes> {
-    Some(Value::Boolean(value).serialize())
-}
-
-/// Whether a statement came alone.
+/// What a condition asks of a row. All conditions on one row are of one kind, as in Cassandra.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    Single,
-    Batch,
+pub(super) enum Kind {
+    Exists,
+    NotExists,
+    Columns,
 }
 
-/// Which columns of a table the conditions read, and which an answer shows.
-struct Read {
-    /// Every static column, not only those that a condition names.
-    statics: bool,
-    /// Every regular column, not only those that a condition names.
-    regulars: bool,
-    /// The columns that conditions name, by their places, those of a statement in the order of its
-    /// `IF` with regular columns first.
-    named: Vec<usize>,
-    /// Whether a condition is `IF EXISTS` or `IF NOT EXISTS`.
-    existence: bool,
-}
+impl Kind {
+    const fn new(guard: &GuardPlan) -> Option<Self> {
+        match guard {
+            GuardPlan::Always => None,
+            GuardPlan::Exists => Some(Self::Exists),
+            GuardPlan::NotExists => Some(Self::NotExists),
+            GuardPlan::Columns(_) => Some(Self::Columns),
+        }
+    }
 
-impl Read {
-    fn new(writes: &[Targeted<'_>]) -> Self {
-        let mut read =
-            Self { statics: false, regulars: false, named: Vec::new(), existence: false };
-        for Targeted { plan, .. } in writes {
-            read.regulars |= !plan.is_static_only();
-            read.statics |= plan.changes_statics();
-            match &plan.guard {
-                GuardPlan::Always => {}
-                GuardPlan::Exists | GuardPlan::NotExists => read.existence = true,
-                GuardPlan::Columns(filters) => read.add_named(plan, filters),
+    /// Refuses a condition beside one of another kind on the same row.
+    fn check(self, before: Self) -> Result<(), CqlError> {
+        Err(CqlError::invalid(match (before, self) {
+            _ if before == self => return Ok(()),
+            (Self::Columns, Self::Exists) => {
+                "Cannot mix IF conditions and IF EXISTS for the same row"
             }
-        }
-        read
-    }
-
-    fn add_named(&mut self, plan: &WritePlan, filters: &[Filter]) {
-        let mut named: Vec<usize> = filters.iter().flat_map(Filter::positions).copied().collect();
-        named.sort_by_key(|position| plan.is_static(*position));
-        for position in named {
-            if !self.named.contains(&position) {
-                self.named.push(position);
+            (Self::Columns, _) | (_, Self::Columns) => {
+                "Cannot mix IF conditions and IF NOT EXISTS for the same row"
             }
-        }
+            _ => "Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row",
+        }))
     }
-
-    /// Returns `true` if any static column is read.
-    fn reads_statics(&self, table: &TableSchema) -> bool {
-        let is_static = |position: &usize| table.columns[*position].kind == ColumnKind::Static;
-        self.statics || self.named.iter().any(is_static)
-    }
-
-    /// Returns the places of the columns that an answer shows.
-    fn shown(&self, table: &TableSchema, form: Form) -> Vec<usize> {
-        if self.existence {
-            return star_order(table);
-        }
-        let is_key = |position: &usize| {
-            let kind = table.columns[*position].kind;
-            matches!(kind, ColumnKind::Partition | ColumnKind::Clustering(_))
-        };
-        let key = star_order(table).into_iter().filter(is_key);
-        let key: Vec<usize> = if form == Form::Batch { key.collect() } else { Vec::new() };
-        [key, self.named.clone()].concat()
-    }
-
-    /// Returns a row's columns; those that were not read are null.
-    fn columns(
-        &self,
-        table: &TableSchema,
-        row: &StoredRow,
-    ) -> Result<Vec<Option<Bytes>>, CqlError> {
-        let mut columns = row::columns(table, row)?;
-        for (position, column) in table.columns.iter().enumerate() {
-            let is_read = match column.kind {
-                ColumnKind::Static => self.statics || self.named.contains(&position),
-                ColumnKind::Regular => self.regulars || self.named.contains(&position),
-                ColumnKind::Partition | ColumnKind::Clustering(_) => true,
-            };
-            if !is_read {
-                columns[position] = None;
-            }
-        }
-        Ok(columns)
-    }
-}
-
-/// What conditions have read of a partition.
-#[derive(Default)]
-struct Judged {
-    statics: Option<Arc<RowImage>>,
-    /// The rows that conditions judge; `None` for one that does not exist. Empty where conditions
-    /// judge static columns alone.
-    rows: BTreeMap<CellKey, Option<RowImage>>,
 }
 
 /// Judges every `IF`; returns the answer where one does not hold.
@@ -161,11 +67,7 @@ pub(super) async fn refuse(
         }
         let (partition, clustering) = judged_key(write)?;
         if !partitions.contains_key(partition) {
-            let statics = if read.reads_statics(table) {
-                read_statics(tx, table, partition).await?
-            } else {
-                None
-            };
+            let statics = read_statics(tx, table, &read, partition).await?;
             let judged = Judged { statics, ..Judged::default() };
             partitions.insert(partition.clone(), judged);
         }
@@ -194,7 +96,12 @@ fn judged_key<'w>(
     match (write.targets.partitions.as_slice(), cells) {
         ([partition], []) => Ok((partition, None)),
         ([partition], [clustering]) => Ok((partition, Some(clustering))),
-        _ => Err(CqlError::invalid("IN has no place in a statement with IF")),
+        ([_], _) => Err(CqlError::invalid(
+            "IN on the clustering key columns is not supported with conditional updates",
+        )),
+        _ => Err(CqlError::invalid(
+            "IN on the partition key is not supported with conditional updates",
+        )),
     }
 }
 
@@ -209,6 +116,7 @@ async fn judge(
     let Targeted { plan, environment, .. } = write;
     let table = &plan.table;
     let key = CellKey::new(table.id, partition, clustering.cloned().unwrap_or_default());
+    check_kind(plan, partition, &key, judged)?;
     let image = match clustering {
         Some(_) if judges_row(plan) => {
             if !judged.rows.contains_key(&key) {
@@ -237,6 +145,24 @@ async fn judge(
     }
 }
 
+/// Refuses an `IF` beside one of another kind on the same row or the same static columns.
+fn check_kind(
+    plan: &WritePlan,
+    partition: &PartitionKey,
+    row: &CellKey,
+    judged: &mut Judged,
+) -> Result<(), CqlError> {
+    let Some(kind) = Kind::new(&plan.guard) else { return Ok(()) };
+    if judges_row(plan) {
+        kind.check(*judged.kinds.entry(row.clone()).or_insert(kind))?;
+    }
+    if judges_statics(plan) {
+        let statics = CellKey::new(plan.table.id, partition, "");
+        kind.check(*judged.kinds.entry(statics).or_insert(kind))?;
+    }
+    Ok(())
+}
+
 /// Returns `true` if the `IF` of a statement depends on a row, not on static columns alone.
 fn judges_row(plan: &WritePlan) -> bool {
     match &plan.guard {
@@ -249,57 +175,31 @@ fn judges_row(plan: &WritePlan) -> bool {
     }
 }
 
-/// Returns the rows of a partition that an answer shows.
-async fn shown_rows(
-    tx: &Tx,
-    table: &TableSchema,
-    partition: &PartitionKey,
-    judged: Judged,
-) -> Result<Vec<StoredRow>, CqlError> {
-    let Judged { statics, rows } = judged;
-    if rows.is_empty() {
-        return Ok(first_row(tx, table, partition, statics).await?.into_iter().collect());
-    }
-    let existing = rows.into_iter().filter_map(|(key, image)| Some((key, image?)));
-    let mut found: Vec<StoredRow> = existing
-        .map(|(key, image)| StoredRow { key, image: Some(image), statics: statics.clone() })
-        .collect();
-    if found.is_empty() && statics.is_some() {
-        found.push(StoredRow { key: CellKey::new(table.id, partition, ""), image: None, statics });
-    }
-    Ok(found)
-}
-
-/// Reads the first row of a partition, or its static columns where it has none.
-async fn first_row(
-    tx: &Tx,
-    table: &TableSchema,
-    partition: &PartitionKey,
-    statics: Option<Arc<RowImage>>,
-) -> Result<Option<StoredRow>, CqlError> {
-    let access = Access {
-        table: table.id,
-        partitions: Partitions::Keys(vec![partition.clone()]),
-        clustering: Clustering::All,
-        reverse: false,
-        has_clustering: table.clustering_key().next().is_some(),
-        has_statics: statics.is_some(),
-    };
-    let mut scan = Scan::new(tx, access, false, None).await?;
-    let found = scan.next(1).await?;
-    if let Some(row) = &found {
-        scan.stop(row)?;
-    }
-    Ok(found)
-}
-
-/// Reads the static columns of a partition, and depends on them.
+/// Reads the static columns of a partition, and depends on them; `None` where the ones that are
+/// asked for are null.
 async fn read_statics(
     tx: &Tx,
     table: &TableSchema,
+    wanted: &Read,
     partition: &PartitionKey,
 ) -> Result<Option<Arc<RowImage>>, CqlError> {
-    Ok(read(tx, &CellKey::new(table.id, partition, "")).await?.map(Arc::new))
+    if !wanted.reads_statics(table) {
+        return Ok(None);
+    }
+    let image = read(tx, &CellKey::new(table.id, partition, "")).await?;
+    Ok(image.filter(|image| wanted.finds_statics(table, image)).map(Arc::new))
+}
+
+/// Returns `true` if the `IF` of a statement depends on static columns.
+fn judges_statics(plan: &WritePlan) -> bool {
+    match &plan.guard {
+        GuardPlan::Always => false,
+        GuardPlan::Exists | GuardPlan::NotExists => plan.is_static_only(),
+        GuardPlan::Columns(filters) => {
+            let mut named = filters.iter().flat_map(Filter::positions);
+            named.any(|position| plan.is_static(*position))
+        }
+    }
 }
 
 async fn read(tx: &Tx, cell: &CellKey) -> Result<Option<RowImage>, CqlError> {
@@ -307,34 +207,4 @@ async fn read(tx: &Tx, cell: &CellKey) -> Result<Option<RowImage>, CqlError> {
     let Some(entry) = tx.get_cell(cell).await? else { return Ok(None) };
     let image = RowImage::decode(&entry.payload)?;
     Ok(image.is_live().then_some(image))
-}
-
-fn answer(
-    table: &TableSchema,
-    read: &Read,
-    form: Form,
-    found: &[StoredRow],
-) -> Result<Response, CqlError> {
-    let mut columns = vec![applied_column(&table.keyspace, &table.name)];
-    if found.is_empty() {
-        let rows = vec![vec![boolean(false)]];
-        return Ok(Response::Rows(Rows { columns, rows, paging_state: None }));
-    }
-    let shown = read.shown(table, form);
-    columns.extend(shown.iter().map(|position| {
-        let column = &table.columns[*position];
-        ColumnSpec {
-            keyspace: table.keyspace.clone(),
-            table: table.name.clone(),
-            name: column.name.clone(),
-            result_type: column.data_type.into(),
-        }
-    }));
-    let row = |stored: &StoredRow| {
-        let values = read.columns(table, stored)?;
-        let shown = shown.iter().map(|position| values[*position].clone());
-        Ok(std::iter::once(boolean(false)).chain(shown).collect())
-    };
-    let rows = found.iter().map(row).collect::<Result<_, CqlError>>()?;
-    Ok(Response::Rows(Rows { columns, rows, paging_state: None }))
 }

@@ -291,7 +291,7 @@ fn clustering_orders(create: &CreateTable) -> Result<Vec<Order>, CqlError> {
         if !key.iter().any(|name| name.text == *given) {
             return Err(CqlError::invalid(format!(
                 "Only clustering key columns can be defined in CLUSTERING ORDER directive: \
-                 {given} is not a clustering column"
+                 [{given}] are not clustering columns"
             )));
         }
         match key.get(place) {
@@ -299,7 +299,8 @@ fn clustering_orders(create: &CreateTable) -> Result<Vec<Order>, CqlError> {
             Some(expected) => return Err(misplaced_order(create, &expected.text, given)),
             None => {
                 return Err(CqlError::invalid(format!(
-                    "CLUSTERING ORDER BY names column {given} twice"
+                    "Duplicate column '{given}' in CLUSTERING ORDER BY clause for table '{}'",
+                    create.table.table.text
                 )));
             }
         }

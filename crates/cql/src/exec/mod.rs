@@ -14,6 +14,7 @@
 //!   version of a schema is made anew; a *prepared* statement is answered "prepare again" before
 //!   anything is run, because its client encodes and decodes by what it was told.
 
+mod applied;
 mod condition;
 mod ddl;
 mod describe;
@@ -51,7 +52,7 @@ use crate::compile::{Compiler, Environment, SelectPlan, Tables, TransactionPlan,
 use crate::parser::TERMS_MAX;
 use crate::result::Response;
 use crate::system::{NodeInfo, Peer};
-use condition::Form;
+use applied::Form;
 use paging::PagingState;
 use prepared::{Cache, Statements};
 
@@ -583,7 +584,8 @@ fn partition_key_markers(plan: &Plan, tables: &Tables) -> Vec<u16> {
     }
     let markers = match plan {
         Plan::Select(select) => select.filter.partition_markers(),
-        Plan::Writes(writes) => writes.iter().find_map(WritePlan::partition_markers),
+        // Of several, the last one counts, as in Cassandra.
+        Plan::Writes(writes) => writes.iter().rev().find_map(WritePlan::partition_markers),
         Plan::Transaction(transaction) => transaction.partition_markers(),
     };
     markers.unwrap_or_default()

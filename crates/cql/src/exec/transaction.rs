@@ -3,7 +3,7 @@
 use carnet::Tx;
 use carnet::base::Bytes;
 
-use super::condition::{applied_column, boolean};
+use super::applied::{applied_column, boolean};
 use super::{CqlError, Parameters, select, write};
 use crate::compile::{Environment, Evaluated, ResultPlan, TransactionPlan};
 use crate::result::{ColumnSpec, Response, Rows};

@@ -12,7 +12,8 @@ use carnet::catalog::{ColumnKind, TableSchema};
 use carnet::{CellKey, Entry, KeyRange, PageLimit, PartitionKey, Tx};
 
 use super::CqlError;
-use super::condition::{self, Form};
+use super::applied::{Form, applied};
+use super::condition;
 use super::row;
 use super::scan::{Clustering, Partitions, StoredRow};
 use crate::compile::{Change, Environment, Evaluated, GuardPlan, WritePlan, WriteTarget, required};
@@ -45,7 +46,7 @@ pub(crate) async fn run(
     for write in &writes {
         apply_to(tx, write).await?;
     }
-    Ok(if is_conditional { condition::applied() } else { Response::Void })
+    Ok(if is_conditional { applied() } else { Response::Void })
 }
 
 /// Evaluates which rows each statement changes.
