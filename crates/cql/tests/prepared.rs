@@ -478,7 +478,12 @@ fn foreign_paging_state_is_refused() {
     }
     let second = Parameters { paging_state: Some(state), ..first };
     assert!(client.query(query, &second).is_ok());
-    for query in ["SELECT * FROM other", "SELECT * FROM system.local"] {
+    for query in [
+        "SELECT * FROM other",
+        "SELECT * FROM system.local",
+        "SELECT * FROM t WHERE k = 2",
+        "SELECT * FROM t WHERE k IN (2, 3)",
+    ] {
         let error = client.query(query, &second).unwrap_err();
         assert_eq!(error.kind(), &CqlErrorKind::Protocol, "{query}: {error}");
     }

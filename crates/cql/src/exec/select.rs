@@ -4,9 +4,9 @@ use carnet::base::{BigInt, Bytes};
 use carnet::{CellKey, DataType, Tx, Value};
 
 use super::merge::Source;
-use super::paging::PagingState;
+use super::paging::{self, PagingState};
 use super::row;
-use super::{CqlError, Parameters};
+use super::{CqlError, Parameters, Partitions};
 use crate::ast::ArithmeticOp;
 use crate::compile::{self, Aggregate, Environment, Evaluated, Output, SelectPlan};
 use crate::result::Rows;
@@ -122,6 +122,11 @@ impl<'a> Reader<'a> {
         };
         let last =
             state.map(|state| CellKey::new(plan.table.id, &state.partition, &state.clustering));
+        if let (Some(state), Partitions::Keys(keys)) = (state, &access.partitions)
+            && !keys.contains(&state.partition)
+        {
+            return Err(paging::invalid("it belongs to a statement on other partitions"));
+        }
         let is_filtered = plan.filter.needs_filtering();
         let behind = last.as_ref();
         let source = Source::new(tx, &plan.table, access, plan.order, is_filtered, behind).await?;
