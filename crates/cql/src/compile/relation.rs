@@ -209,54 +209,7 @@ fn clustering_run(table: &TableSchema, columns: &[Name]) -> Result<Vec<usize>, C
 pub(crate) struct Filter(pub(super) Resolved);
 
 impl Filter {
-    /// Tells whether a row satisfies it. A comparison with null is false.
-    pub(crate) fn holds(
-        &self,
-        table: &TableSchema,
-        row: &[Option<Bytes>],
-        environment: &Environment<'_>,
-    ) -> Result<bool, CqlError> {
-        let value = |position: &usize| stored(table, row, *position);
-        Ok(match &self.0 {
-            Resolved::Compare(position, op, operand) => {
-                let (found, wanted) = (value(position)?, operand.value(environment)?);
-                holds_for(found.as_ref(), *op, wanted.as_ref())
-            }
-            Resolved::In(position, list) => {
-                let wanted = list.values(environment)?;
-                let found = value(position)?;
-                found.is_some_and(|found| {
-                    wanted.iter().any(|wanted| compare(&found, wanted).is_eq())
-                })
-            }
-            Resolved::CompareTuple(positions, op, operands) => {
-                let mut ordering = Ordering::Equal;
-                for (position, operand) in positions.iter().zip(operands) {
-                    let Some(found) = value(position)? else { return Ok(false) };
-                    ordering = ordering.then(compare(&found, &operand.required(environment)?));
-                }
-                satisfies(ordering, *op)
-            }
-            Resolved::InTuple(positions, tuples) => {
-                for tuple in tuples.values(environment)? {
-                    let mut same = true;
-                    for (position, wanted) in positions.iter().zip(&tuple) {
-                        let Some(found) = value(position)? else { return Ok(false) };
-                        same &= compare(&found, wanted).is_eq();
-                    }
-                    if same {
-                        return Ok(true);
-                    }
-                }
-                false
-            }
-            Resolved::Token(..) => {
-                return Err(CqlError::unsupported("token() beside the whole partition key"));
-            }
-        })
-    }
-
-    /// Like [`Filter::holds`], for `IF`: there null equals null, and differs from all else.
+    /// Returns `true` if a row satisfies it as an `IF`: null equals null, and differs from all else.
     pub(crate) fn condition_holds(
         &self,
         table: &TableSchema,
@@ -278,7 +231,7 @@ impl Filter {
                 };
                 Ok(wanted.iter().any(equals))
             }
-            _ => self.holds(table, row, environment),
+            _ => Err(CqlError::unsupported("tuples in IF")),
         }
     }
 
@@ -295,7 +248,7 @@ impl Filter {
 }
 
 /// Returns a row's value of a column, by its place.
-fn stored(
+pub(super) fn stored(
     table: &TableSchema,
     row: &[Option<Bytes>],
     position: usize,
@@ -332,7 +285,7 @@ pub(crate) fn holds_for(found: Option<&Value>, op: CompareOp, wanted: Option<&Va
     }
 }
 
-const fn satisfies(ordering: Ordering, op: CompareOp) -> bool {
+pub(super) const fn satisfies(ordering: Ordering, op: CompareOp) -> bool {
     match op {
         CompareOp::Equal => ordering.is_eq(),
         CompareOp::NotEqual => ordering.is_ne(),

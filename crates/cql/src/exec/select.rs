@@ -8,7 +8,7 @@ use super::paging::{self, PagingState};
 use super::row;
 use super::{CqlError, Parameters, Partitions};
 use crate::ast::ArithmeticOp;
-use crate::compile::{self, Aggregate, Environment, Evaluated, Output, SelectPlan};
+use crate::compile::{self, Aggregate, Environment, Evaluated, Output, RowFilter, SelectPlan};
 use crate::result::Rows;
 
 /// A page ends before it holds more bytes than this, whatever its number of rows.
@@ -98,7 +98,7 @@ fn held_bytes(row: &[Option<Bytes>]) -> usize {
 struct Reader<'a> {
     source: Source<'a>,
     plan: &'a SelectPlan,
-    environment: Environment<'a>,
+    filters: Vec<RowFilter>,
     snapshot: carnet::Timestamp,
     remaining: Option<u32>,
     per_partition: Option<u32>,
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
     async fn new(
         tx: &'a Tx,
         plan: &'a SelectPlan,
-        environment: &Environment<'a>,
+        environment: &Environment<'_>,
         state: Option<&PagingState>,
     ) -> Result<Self, CqlError> {
         let access = plan.filter.access(&plan.table, plan.order.reverse, environment)?;
@@ -127,13 +127,15 @@ impl<'a> Reader<'a> {
         {
             return Err(paging::invalid("it belongs to a statement on other partitions"));
         }
-        let is_filtered = plan.filter.needs_filtering();
+        let filters = plan.filter.filters.iter().map(|filter| RowFilter::new(filter, environment));
+        let filters = filters.collect::<Result<Vec<_>, _>>()?;
+        let is_filtered = !filters.is_empty();
         let behind = last.as_ref();
         let source = Source::new(tx, &plan.table, access, plan.order, is_filtered, behind).await?;
         Ok(Self {
             source,
             plan,
-            environment: *environment,
+            filters,
             snapshot: tx.read_timestamp(),
             // An aggregate is made of all rows; LIMIT is about what is returned.
             remaining: if plan.aggregates {
@@ -198,8 +200,8 @@ impl<'a> Reader<'a> {
     }
 
     fn satisfies(&self, columns: &[Option<Bytes>]) -> Result<bool, CqlError> {
-        for filter in &self.plan.filter.filters {
-            if !filter.holds(&self.plan.table, columns, &self.environment)? {
+        for filter in &self.filters {
+            if !filter.holds(&self.plan.table, columns)? {
                 return Ok(false);
             }
         }

@@ -1,0 +1,159 @@
+//! Relations of a `WHERE` that are judged row by row, with their values evaluated once.
+//!
+//! A list behind `IN` may hold 10,000 values, and a scan millions of rows: a value is looked for by
+//! binary search, not compared with each one of the list.
+
+use std::cmp::Ordering;
+
+use carnet::Value;
+use carnet::base::Bytes;
+use carnet::base::key::{self, Order};
+use carnet::catalog::TableSchema;
+
+use super::number::compare;
+use super::operand::{Environment, required};
+use super::relation::{Filter, Resolved, holds_for, satisfies, stored};
+use crate::ast::CompareOp;
+use crate::exec::CqlError;
+
+/// A relation with its values.
+pub(crate) enum RowFilter {
+    Compare(usize, CompareOp, Option<Value>),
+    In(usize, ValueSet),
+    CompareTuple(Vec<usize>, CompareOp, Vec<Value>),
+    /// The tuples by their lengths, which may be less than the number of columns.
+    InTuple(Vec<usize>, Vec<(usize, ValueSet)>),
+}
+
+/// Values, or tuples of values, among which others are looked for.
+pub(crate) enum ValueSet {
+    /// Encoded in the order of their types, and sorted.
+    Encoded(Vec<Bytes>),
+    /// Of types that have no such encoding; sorted.
+    Numbers(Vec<Value>),
+}
+
+impl ValueSet {
+    fn new(mut values: Vec<Value>) -> Result<Self, CqlError> {
+        if values.iter().all(|value| value.data_type().is_key_type()) {
+            return Self::of_tuples(values.iter().map(std::slice::from_ref));
+        }
+        values.sort_by(compare);
+        Ok(Self::Numbers(values))
+    }
+
+    fn of_tuples<'v>(tuples: impl Iterator<Item = &'v [Value]>) -> Result<Self, CqlError> {
+        let mut encoded = tuples.map(encode).collect::<Result<Vec<_>, _>>()?;
+        encoded.sort_unstable();
+        Ok(Self::Encoded(encoded))
+    }
+
+    fn contains(&self, values: &[Value]) -> Result<bool, CqlError> {
+        Ok(match (self, values) {
+            (Self::Encoded(encoded), values) => encoded.binary_search(&encode(values)?).is_ok(),
+            (Self::Numbers(numbers), [value]) => {
+                numbers.binary_search_by(|number| compare(number, value)).is_ok()
+            }
+            (Self::Numbers(_), _) => false,
+        })
+    }
+}
+
+fn encode(values: &[Value]) -> Result<Bytes, CqlError> {
+    Ok(key::encode(values, &vec![Order::Asc; values.len()])?)
+}
+
+impl RowFilter {
+    /// Evaluates the values of a relation.
+    pub(crate) fn new(filter: &Filter, environment: &Environment<'_>) -> Result<Self, CqlError> {
+        Ok(match &filter.0 {
+            Resolved::Compare(position, op, operand) => {
+                Self::Compare(*position, *op, operand.value(environment)?)
+            }
+            Resolved::In(position, list) => {
+                Self::In(*position, ValueSet::new(list.values(environment)?)?)
+            }
+            Resolved::CompareTuple(positions, op, operands) => {
+                Self::CompareTuple(positions.clone(), *op, required(operands, environment)?)
+            }
+            Resolved::InTuple(positions, tuples) => {
+                let tuples = tuples.values(environment)?;
+                let of_length = |length: usize| {
+                    let tuples = tuples.iter().filter(|tuple| tuple.len() == length);
+                    let set = ValueSet::of_tuples(tuples.map(Vec::as_slice))?;
+                    Ok((length, set))
+                };
+                let sets = (1..=positions.len()).map(of_length);
+                Self::InTuple(positions.clone(), sets.collect::<Result<_, CqlError>>()?)
+            }
+            Resolved::Token(..) => {
+                return Err(CqlError::unsupported("token() beside the whole partition key"));
+            }
+        })
+    }
+
+    /// Returns `true` if a row satisfies it. A comparison with null is false.
+    pub(crate) fn holds(
+        &self,
+        table: &TableSchema,
+        row: &[Option<Bytes>],
+    ) -> Result<bool, CqlError> {
+        Ok(match self {
+            Self::Compare(position, op, wanted) => {
+                holds_for(stored(table, row, *position)?.as_ref(), *op, wanted.as_ref())
+            }
+            Self::In(position, wanted) => match stored(table, row, *position)? {
+                Some(found) => wanted.contains(std::slice::from_ref(&found))?,
+                None => false,
+            },
+            Self::CompareTuple(positions, op, wanted) => {
+                let Some(found) = tuple(table, row, positions)? else { return Ok(false) };
+                let ordering =
+                    found.iter().zip(wanted).map(|(found, wanted)| compare(found, wanted));
+                satisfies(ordering.fold(Ordering::Equal, Ordering::then), *op)
+            }
+            Self::InTuple(positions, sets) => {
+                let Some(found) = tuple(table, row, positions)? else { return Ok(false) };
+                for (length, wanted) in sets {
+                    if wanted.contains(&found[..*length])? {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+        })
+    }
+}
+
+/// Returns a row's values of several columns; `None` where one is null.
+fn tuple(
+    table: &TableSchema,
+    row: &[Option<Bytes>],
+    positions: &[usize],
+) -> Result<Option<Vec<Value>>, CqlError> {
+    positions.iter().map(|position| stored(table, row, *position)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet::DataType;
+
+    use super::*;
+
+    fn set(data_type: DataType, texts: &[&str]) -> ValueSet {
+        ValueSet::new(texts.iter().map(|text| data_type.parse_text(text).unwrap()).collect())
+            .unwrap()
+    }
+
+    #[test]
+    fn values_are_found_whatever_their_digits() {
+        let decimals = set(DataType::Decimal, &["7", "1.50", "-3"]);
+        let contains =
+            |text: &str| decimals.contains(&[DataType::Decimal.parse_text(text).unwrap()]).unwrap();
+        assert!(contains("1.5") && contains("-3.0") && !contains("1.51"));
+        let texts = set(DataType::Text, &["b", "", "a", "b"]);
+        let contains = |text: &str| texts.contains(&[Value::Text(text.to_owned())]).unwrap();
+        assert!(contains("") && contains("b") && !contains("c"));
+        assert!(!set(DataType::Int, &[]).contains(&[Value::Int(1)]).unwrap());
+    }
+}
