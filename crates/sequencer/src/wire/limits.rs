@@ -18,6 +18,8 @@ pub(crate) struct Limits {
     pub(super) connections_max: usize,
     /// Connections of others that have not said yet who they are.
     pub(super) greetings_max: usize,
+    /// Those of them that one address may have.
+    pub(super) greetings_per_address_max: usize,
     /// How long connecting and greeting may take.
     pub(super) greeting_timeout: Duration,
     /// Whoever was not heard of for that long is asked whether he is there.
@@ -44,6 +46,7 @@ impl Default for Limits {
             answer_bytes_max: FRAME_BYTES_MAX,
             connections_max: 1024,
             greetings_max: 128,
+            greetings_per_address_max: 64,
             greeting_timeout: Duration::from_secs(2),
             ping_every: Duration::from_millis(250),
             pings_lost_max: 4,

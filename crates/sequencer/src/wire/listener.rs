@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use carnet_base::{AddressLimit, AddressPlace, Clock as _, LogRate, SystemClock};
 use tokio::io::{ReadHalf, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -26,6 +28,9 @@ use crate::transport::{Answering, Handler};
 /// meanwhile pings are answered.
 const LONG_FRAME_BYTES: usize = 64 << 10;
 
+/// Log lines about refused connections that may be written at once, and the interval of one more.
+const REFUSALS_LOGGED: (u32, Duration) = (10, Duration::from_secs(1));
+
 const NOT_ASKED: Malformed = Malformed("an answer on a connection that asks");
 
 /// What connections share.
@@ -35,8 +40,13 @@ pub(super) struct Served {
     incarnation: Incarnation,
     handler: Mutex<Option<Weak<dyn Handler>>>,
     greetings: Arc<Semaphore>,
+    greetings_by_address: Arc<AddressLimit<()>>,
     connections: Arc<Semaphore>,
+    refusals: Mutex<LogRate>,
 }
+
+/// The places of a connection that has not greeted yet.
+type Greeting = (AddressPlace<()>, OwnedSemaphorePermit);
 
 impl Served {
     pub(super) fn new(security: Security, limits: Limits, incarnation: Incarnation) -> Arc<Self> {
@@ -46,12 +56,28 @@ impl Served {
             incarnation,
             handler: Mutex::new(None),
             greetings: Arc::new(Semaphore::new(limits.greetings_max)),
+            greetings_by_address: AddressLimit::new(limits.greetings_per_address_max),
+            refusals: Mutex::new(LogRate::new(REFUSALS_LOGGED.0, REFUSALS_LOGGED.1)),
             connections: Arc::new(Semaphore::new(limits.connections_max)),
         })
     }
 
     pub(super) fn serve(&self, handler: &Arc<dyn Handler>) {
         *lock(&self.handler) = Some(Arc::downgrade(handler));
+    }
+
+    /// Takes the places for a greeting, or `None` where all are taken or its address has its share.
+    fn greeting(&self, from: SocketAddr) -> Option<Greeting> {
+        let place = self.greetings_by_address.enter(from.ip(), || ())?;
+        Some((place, Arc::clone(&self.greetings).try_acquire_owned().ok()?))
+    }
+
+    fn refused(&self, from: SocketAddr, refusal: &Refusal) {
+        if let Some(suppressed) = lock(&self.refusals).admit(SystemClock.now()) {
+            tracing::warn!(
+                %from, why = %refusal, suppressed, "refused the connection of another process"
+            );
+        }
     }
 
     fn handler(&self) -> Option<Arc<dyn Handler>> {
@@ -69,12 +95,12 @@ pub(super) async fn listen(served: Arc<Served>, listener: TcpListener) {
             Some(_) = connections.join_next() => continue,
         };
         match accepted {
-            Ok((stream, from)) => match Arc::clone(&served.greetings).try_acquire_owned() {
-                Ok(greeting) => {
+            Ok((stream, from)) => match served.greeting(from) {
+                Some(greeting) => {
                     let served = Arc::clone(&served);
                     connections.spawn(converse(served, stream, from, greeting));
                 }
-                Err(_) => refused(from, &Refusal::Full),
+                None => served.refused(from, &Refusal::Full),
             },
             Err(error) => {
                 tracing::warn!(%error, "cannot take a connection of another process");
@@ -84,24 +110,15 @@ pub(super) async fn listen(served: Arc<Served>, listener: TcpListener) {
     }
 }
 
-fn refused(from: SocketAddr, refusal: &Refusal) {
-    tracing::warn!(%from, why = %refusal, "refused the connection of another process");
-}
-
 /// Finds out who it is, and answers him for as long as he stays.
-async fn converse(
-    served: Arc<Served>,
-    stream: TcpStream,
-    from: SocketAddr,
-    greeting: OwnedSemaphorePermit,
-) {
+async fn converse(served: Arc<Served>, stream: TcpStream, from: SocketAddr, greeting: Greeting) {
     let opened = timeout(served.limits.greeting_timeout, Box::pin(open(&served, stream)));
     let stream = match opened.await.unwrap_or(Err(Refusal::Slow)) {
         Ok(stream) => stream,
-        Err(refusal) => return refused(from, &refusal),
+        Err(refusal) => return served.refused(from, &refusal),
     };
     let Ok(_connection) = Arc::clone(&served.connections).try_acquire_owned() else {
-        return refused(from, &Refusal::Full);
+        return served.refused(from, &Refusal::Full);
     };
     drop(greeting);
     let (reader, writer) = split(stream);

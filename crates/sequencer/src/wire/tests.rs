@@ -387,6 +387,25 @@ fn those_who_say_nothing_are_few_and_do_not_stay() {
 }
 
 #[test]
+fn one_address_has_a_share_of_the_greetings() {
+    let runtime = runtime();
+    let limits = Limits { greetings_max: 3, greetings_per_address_max: 2, ..patient() };
+    let leader = network_within(&runtime, secret(), limits);
+    let handler = echo();
+    leader.serve(&handler);
+    let _silent = [stranger(&leader), stranger(&leader)];
+    let third = stranger(&leader).read(&mut [0; 8]);
+    assert!(matches!(third, Ok(0) | Err(_)), "it is left at once: {third:?}");
+    let incarnation = Reached::parse(leader.address()).unwrap().incarnation;
+    runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        let mut other = socket.connect(leader.listens_on()).await.unwrap();
+        handshake::greet(&mut other, secret().secret(), incarnation, None).await.unwrap();
+    });
+}
+
+#[test]
 fn connections_are_bounded() {
     let runtime = runtime();
     let limits = Limits { connections_max: 1, ..patient() };
