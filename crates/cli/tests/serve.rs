@@ -111,6 +111,9 @@ fn users_have_to_log_in() {
     let server = Server::start(&directory.path().join("data"), &["--users", users]);
     let mut command = std::process::Command::new(python);
     succeed(command.arg(e2e("auth.py")).arg(server.port()));
+    let log = server.log();
+    assert!(log.contains("log-in refused: the user or the password is wrong"), "{log}");
+    assert!(log.contains("peer=127.0.0.1:") && log.contains("user=\"ann\""), "{log}");
 }
 
 fn hash_password(name: &str, password: &str) -> String {

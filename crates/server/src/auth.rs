@@ -5,19 +5,20 @@
 //! begin with `#` are skipped.
 //!
 //! **What a stranger can do.** Argon2 is slow and takes memory on purpose, so a flood of log-ins is
-//! an attack of its own: a fixed number of verifications runs at a time, a fixed number waits, the
-//! rest is told to come back. A verification that has begun cannot be cancelled, so the permits
+//! an attack of its own: a fixed number of verifications runs at a time, a fixed number waits, half
+//! of them from one address, the rest is told to come back. A verification that has begun cannot be cancelled, so the permits
 //! belong to it: a client that disconnects, or misses its deadline, does not free them. An unknown
 //! user costs as much as a wrong password, and looks the same. A failed log-in ends the connection.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Argon2, Params};
 use bytes::Bytes;
-use carnet_base::{Error, Result};
+use carnet_base::{AddressLimit, Error, Result};
 use tokio::sync::Semaphore;
 use tokio::task;
 
@@ -30,6 +31,8 @@ pub(crate) const CLASS: &str = "org.apache.cassandra.auth.PasswordAuthenticator"
 const RUNNING_MAX: usize = 2;
 /// How many verifications run or wait.
 const WAITING_MAX: usize = 256;
+/// How many of them may be of one address.
+const WAITING_PER_ADDRESS_MAX: usize = WAITING_MAX / 2;
 /// The most memory that one hash may ask for, in KiB. [`RUNNING_MAX`] times this is the bound.
 const HASH_MEMORY_KIB_MAX: u32 = 64 << 10;
 /// The most passes over that memory.
@@ -59,6 +62,7 @@ pub struct Authenticator {
     decoy: Arc<str>,
     running: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
+    by_address: Arc<AddressLimit<()>>,
     /// [`matches`], except in tests.
     hasher: Hasher,
 }
@@ -73,6 +77,16 @@ pub(crate) enum Refusal {
     Wrong,
     /// Too many others are asking.
     Busy,
+}
+
+impl Refusal {
+    /// Returns the sentence for the client and the log.
+    pub(crate) const fn why(self) -> &'static str {
+        match self {
+            Self::Wrong => "the user or the password is wrong",
+            Self::Busy => "too many log-ins at a time: try again",
+        }
+    }
 }
 
 impl Authenticator {
@@ -106,16 +120,22 @@ impl Authenticator {
         };
         let running = Arc::new(Semaphore::new(RUNNING_MAX));
         let waiting = Arc::new(Semaphore::new(WAITING_MAX));
-        Ok(Self { users, decoy, running, waiting, hasher: matches })
+        let by_address = AddressLimit::new(WAITING_PER_ADDRESS_MAX);
+        Ok(Self { users, decoy, running, waiting, by_address, hasher: matches })
     }
 
     /// Verifies a password. Runs on a thread of its own, as it takes tens of milliseconds.
     ///
     /// Dropping the future gives up a wait for a permit. It does not stop a hash that has begun.
-    pub(crate) async fn verify(&self, credentials: Credentials) -> Result<String, Refusal> {
+    pub(crate) async fn verify(
+        &self,
+        credentials: Credentials,
+        address: IpAddr,
+    ) -> Result<String, Refusal> {
+        let place = self.by_address.enter(address, || ()).ok_or(Refusal::Busy)?;
         let waiting = Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| Refusal::Busy)?;
         let running = Arc::clone(&self.running).acquire_owned().await;
-        let permits = (waiting, running.map_err(|_| Refusal::Busy)?);
+        let permits = (place, waiting, running.map_err(|_| Refusal::Busy)?);
         let known = self.users.get(&credentials.user).map(Arc::clone);
         let is_known = known.is_some();
         let hash = known.unwrap_or_else(|| Arc::clone(&self.decoy));
@@ -187,6 +207,7 @@ impl Credentials {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
@@ -194,6 +215,8 @@ mod tests {
     use carnet_base::{Rng, SeededRng};
 
     use super::*;
+
+    const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     /// Cheap hashes: these tests are not about their strength.
     fn hash(password: &str) -> String {
@@ -209,7 +232,7 @@ mod tests {
     async fn the_right_password_of_a_known_user_opens() {
         let text = format!("# users\n\nann:{}\nbob:{}\n", hash("one"), hash("two"));
         let authenticator = Authenticator::parse(&text).unwrap();
-        let verify = |token| authenticator.verify(credentials(token));
+        let verify = |token| authenticator.verify(credentials(token), LOOPBACK);
         assert_eq!(verify(b"\0ann\0one").await, Ok("ann".into()));
         assert_eq!(verify(b"ann\0ann\0one").await, Ok("ann".into()));
         assert_eq!(verify(b"\0ann\0two").await, Err(Refusal::Wrong));
@@ -219,7 +242,7 @@ mod tests {
     #[tokio::test]
     async fn the_decoys_password_opens_nothing() {
         let authenticator = Authenticator::parse(&format!("ann:{}", hash("one"))).unwrap();
-        let answer = authenticator.verify(credentials(b"\0eve\0one")).await;
+        let answer = authenticator.verify(credentials(b"\0eve\0one"), LOOPBACK).await;
         assert_eq!(answer, Err(Refusal::Wrong));
     }
 
@@ -228,15 +251,36 @@ mod tests {
         let authenticator = Authenticator::parse(&format!("ann:{}", hash("one"))).unwrap();
         let held = authenticator.running.acquire_many(2).await.unwrap();
         let waiting = authenticator.waiting.acquire_many(256).await.unwrap();
-        let answer = authenticator.verify(credentials(b"\0ann\0one")).await;
+        let answer = authenticator.verify(credentials(b"\0ann\0one"), LOOPBACK).await;
         assert_eq!(answer, Err(Refusal::Busy));
         drop(waiting);
-        let verify = authenticator.verify(credentials(b"\0ann\0one"));
+        let verify = authenticator.verify(credentials(b"\0ann\0one"), LOOPBACK);
         let mut verify = std::pin::pin!(verify);
         let early = tokio::time::timeout(Duration::from_millis(20), &mut verify).await;
         assert!(early.is_err(), "more verifications run than are allowed");
         drop(held);
         assert_eq!(verify.await, Ok("ann".into()));
+    }
+
+    #[tokio::test]
+    async fn one_address_may_queue_half_of_the_logins() {
+        let authenticator = Authenticator::parse(&format!("ann:{}", hash("one"))).unwrap();
+        let held = authenticator.running.acquire_many(2).await.unwrap();
+        let mut logins = Vec::new();
+        for _ in 0..WAITING_PER_ADDRESS_MAX {
+            let mut login = Box::pin(authenticator.verify(credentials(b"\0ann\0one"), LOOPBACK));
+            assert!(tokio::time::timeout(Duration::ZERO, &mut login).await.is_err());
+            logins.push(login);
+        }
+        let more = authenticator.verify(credentials(b"\0ann\0one"), LOOPBACK);
+        let answer = tokio::time::timeout(Duration::ZERO, more).await;
+        assert_eq!(answer, Ok(Err(Refusal::Busy)));
+        let elsewhere = IpAddr::from([10, 0, 0, 1]);
+        let mut other = Box::pin(authenticator.verify(credentials(b"\0ann\0one"), elsewhere));
+        let early = tokio::time::timeout(Duration::ZERO, &mut other).await;
+        assert!(early.is_err(), "it is not refused, it waits: {early:?}");
+        drop((held, logins));
+        assert_eq!(other.await, Ok("ann".into()));
     }
 
     /// As when greeting deadlines pass while passwords are hashed.
@@ -253,7 +297,7 @@ mod tests {
         }
         let text = format!("ann:{}", hash("one"));
         let authenticator = Authenticator { hasher: slow, ..Authenticator::parse(&text).unwrap() };
-        let verify = || authenticator.verify(credentials(b"\0ann\0one"));
+        let verify = || authenticator.verify(credentials(b"\0ann\0one"), LOOPBACK);
         for _ in 0..20 {
             // Polled once and dropped.
             assert!(tokio::time::timeout(Duration::ZERO, verify()).await.is_err());

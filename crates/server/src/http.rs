@@ -9,13 +9,15 @@
 //! The text of a 200 from `/readyz` is `ok`, or names damage in spite of which statements are run.
 //!
 //! HTTP/1.1 with one request per connection, GET and HEAD only: three static answers need no more.
-//! The head of a request is bounded in bytes and time, and so is the number of connections.
+//! The head of a request is bounded in bytes and time, and so is the number of connections, of which
+//! one address may have half; further ones are closed at once.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use carnet_base::AddressLimit;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -27,6 +29,7 @@ use crate::connection::Shared;
 use crate::listener::pause_after;
 
 const CONNECTIONS_MAX: usize = 64;
+const CONNECTIONS_PER_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
 const HEAD_LEN_MAX: usize = 8 << 10;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -97,18 +100,26 @@ pub(crate) async fn serve<B: Backend>(
     draining: watch::Receiver<bool>,
 ) {
     let mut connections = JoinSet::new();
+    let places = AddressLimit::new(CONNECTIONS_PER_ADDRESS_MAX);
     loop {
         tokio::select! {
-            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => {
-                let stream = match accepted {
-                    Ok((stream, _)) => stream,
+            accepted = listener.accept() => {
+                let (stream, peer) = match accepted {
+                    Ok(accepted) => accepted,
                     Err(e) => {
                         pause_after(&e).await;
                         continue;
                     }
                 };
+                let place = places.enter(peer.ip(), || ());
+                let place = place.filter(|_| connections.len() < CONNECTIONS_MAX);
+                let Some(place) = place else {
+                    shared.refusals.connection(peer, "there are too many for HTTP");
+                    continue;
+                };
                 let (shared, draining) = (Arc::clone(&shared), draining.clone());
                 connections.spawn(async move {
+                    let _place = place;
                     // A monitor that goes away or stalls gets no answer, and needs none.
                     let _ = timeout(REQUEST_TIMEOUT, answer(&shared, stream, draining)).await;
                 });

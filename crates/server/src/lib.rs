@@ -27,9 +27,13 @@
 //! * **A client can hurt its own connection only.** Whatever breaks the protocol ends that
 //!   connection with an error; a backend that panics fails that request.
 //! * **Memory is bounded** by connections × buffers, plus one budget for the bytes of all requests
-//!   in flight. What does not fit is refused ("overloaded"), or left in the kernel until it does:
-//!   a connection whose answers are not read, or that has too many requests under way, is not read
-//!   from.
+//!   in flight, charged as they arrive. What does not fit is refused ("overloaded"), or left in the
+//!   kernel until it does: a connection whose answers are not read, or that has too many requests
+//!   under way, is not read from.
+//! * **One address holds a share**, by default half, of the connections, the bytes of requests and
+//!   the log-ins under way, so that it cannot shut out the others.
+//! * **Silence has an end**: before log-in, within a request as a whole, while answers wait, and
+//!   between requests. Refusals are logged at a limited rate.
 //! * **Requests of one connection run side by side** and are answered as they finish, each with its
 //!   stream's number. A client that needs an order waits for the answer.
 //! * **A request is answered once.** One that is under way when the server drains is answered;
@@ -38,7 +42,8 @@
 //!
 //! # Deliberately absent
 //!
-//! TLS (put a proxy before it for now), roles and permissions, tracing, per-user limits.
+//! TLS (put a proxy before it for now, and raise the limits per address: clients share the proxy's),
+//! roles and permissions, tracing, per-user limits.
 
 pub mod auth;
 pub mod backend;
@@ -52,6 +57,7 @@ pub mod listener;
 pub mod metrics;
 mod others;
 pub mod protocol;
+mod refusals;
 
 pub use auth::{Authenticator, hash_password};
 pub use backend::{Answer, Backend, Client, Outcome};

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{Clock, Error, Result};
+use carnet_base::{AddressLimit, AddressPlace, Clock, Error, Result};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -20,6 +20,7 @@ use crate::events::Events;
 use crate::http;
 use crate::metrics::Metrics;
 use crate::protocol::budget::ByteBudget;
+use crate::refusals::Refusals;
 
 /// Where a server listens, and how much it takes on.
 #[derive(Clone, Debug)]
@@ -49,13 +50,19 @@ pub struct Limits {
     /// CQL connections at a time; more are closed at once. Each may hold
     /// [`unsent_bytes_max`](Self::unsent_bytes_max) of answers. Default: 4096.
     pub connections_max: usize,
+    /// CQL connections at a time from one address, or one /64 network of IPv6; more are closed at
+    /// once. Default: half of [`connections_max`](Self::connections_max).
+    pub connections_per_address_max: Option<usize>,
     /// The longest body of a request, in bytes, compressed and not. A larger one ends the
     /// connection. Default: 16 MiB, as Cassandra's.
     pub body_bytes_max: usize,
-    /// The bytes of all requests that are not answered yet, on all connections. What does not fit
-    /// is refused as overloaded. More lets more large requests in; less bounds memory better.
-    /// Default: 256 MiB.
+    /// The bytes of all requests that have arrived and are not answered yet, on all connections.
+    /// What does not fit is refused as overloaded. More lets more large requests in; less bounds
+    /// memory better. Default: 256 MiB.
     pub request_bytes_max: usize,
+    /// The same, for the connections of one address. Default: half of
+    /// [`request_bytes_max`](Self::request_bytes_max), and at least one request of the longest body.
+    pub request_bytes_per_address_max: Option<usize>,
     /// Statements under way on one connection; further ones wait unread. Default: 1024.
     pub requests_per_connection_max: usize,
     /// Bytes of answers that wait to be sent on one connection; while there are more, nothing is
@@ -66,6 +73,12 @@ pub struct Limits {
     /// How long a client may stop in the middle of a request, or not read its answers.
     /// Default: 30 s.
     pub stall_timeout: Duration,
+    /// How long a request may take to arrive as a whole, beside one second for each 64 KiB of it.
+    /// Default: 30 s.
+    pub frame_timeout: Duration,
+    /// How long a client may be silent between requests; zero is for ever. Drivers send a heartbeat
+    /// every 30 s. Default: 10 min.
+    pub idle_timeout: Duration,
     /// How long a drain waits for requests under way, before it cuts them off. Default: 10 s.
     pub drain_timeout: Duration,
 }
@@ -74,15 +87,37 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 4096,
+            connections_per_address_max: None,
             body_bytes_max: 16 << 20,
             request_bytes_max: 256 << 20,
+            request_bytes_per_address_max: None,
             requests_per_connection_max: 1024,
             unsent_bytes_max: 1 << 20,
             greeting_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
+            frame_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(600),
             drain_timeout: Duration::from_secs(10),
         }
     }
+}
+
+impl Limits {
+    /// Returns the connections that one address may have.
+    fn connections_per_address(&self) -> usize {
+        self.connections_per_address_max.unwrap_or_else(|| half(self.connections_max))
+    }
+
+    /// Returns the bytes of requests that one address may have.
+    fn request_bytes_per_address(&self) -> usize {
+        self.request_bytes_per_address_max.unwrap_or_else(|| {
+            half(self.request_bytes_max).max(self.body_bytes_max).min(self.request_bytes_max)
+        })
+    }
+}
+
+const fn half(of: usize) -> usize {
+    of.div_ceil(2)
 }
 
 /// A server that has its ports and serves nobody yet.
@@ -123,6 +158,8 @@ impl<B: Backend> Server<B> {
             backend,
             authenticator: authenticator.map(Arc::new),
             budget: ByteBudget::new(config.limits.request_bytes_max),
+            places: AddressLimit::new(config.limits.connections_per_address()),
+            refusals: Refusals::new(Arc::clone(&clock)),
             limits: config.limits,
             clients: config.clients,
             metrics: Arc::new(Metrics::default()),
@@ -215,11 +252,14 @@ fn admit<B: Backend>(
     peer: SocketAddr,
     draining: &watch::Receiver<bool>,
 ) {
-    if connections.len() >= shared.limits.connections_max {
-        shared.metrics.connections_refused.add(1);
-        warn!(%peer, "too many connections");
-        return;
-    }
+    let place = match place(shared, connections.len(), peer) {
+        Ok(place) => place,
+        Err(why) => {
+            shared.metrics.connections_refused.add(1);
+            shared.refusals.connection(peer, why);
+            return;
+        }
+    };
     shared.metrics.connections_accepted.add(1);
     // Without it small answers would wait for acknowledgements. Where it cannot be set, they do.
     let _ = stream.set_nodelay(true);
@@ -227,8 +267,22 @@ fn admit<B: Backend>(
     connections.spawn(async move {
         let metrics = Arc::clone(&shared.metrics);
         let _open = metrics.connections.enter();
-        connection::serve(shared, stream, peer, draining).await;
+        connection::serve(shared, stream, peer, place, draining).await;
     });
+}
+
+/// Takes a place for a connection, or says why there is none.
+fn place<B>(
+    shared: &Shared<B>,
+    connections: usize,
+    peer: SocketAddr,
+) -> std::result::Result<AddressPlace<ByteBudget>, &'static str> {
+    if connections >= shared.limits.connections_max {
+        return Err("there are too many connections");
+    }
+    let bytes_max = shared.limits.request_bytes_per_address();
+    let place = shared.places.enter(peer.ip(), || shared.budget.child(bytes_max));
+    place.ok_or("its address has too many connections")
 }
 
 /// Waits before the next attempt: the usual reason is that there are too many open files, which

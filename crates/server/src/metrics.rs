@@ -112,7 +112,7 @@ pub struct Metrics {
     pub connections: Gauge,
     /// CQL connections that were accepted.
     pub connections_accepted: Counter,
-    /// CQL connections that were closed at once, as there were too many.
+    /// CQL connections that were closed at once, as there were too many in all or from one address.
     pub connections_refused: Counter,
     /// Requests that were understood, by what they ask for.
     pub requests: PerRequest<Counter>,
@@ -189,7 +189,7 @@ impl Metrics {
         gauge(out, "carnet_server_connections", help, self.connections.get());
         let help = "CQL connections accepted.";
         counter(out, "carnet_server_connections_accepted_total", help, &self.connections_accepted);
-        let help = "CQL connections closed at once, as there were too many.";
+        let help = "CQL connections closed at once: too many in all or from one address.";
         counter(out, "carnet_server_connections_refused_total", help, &self.connections_refused);
 
         let name = "carnet_server_requests_total";

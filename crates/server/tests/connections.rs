@@ -1,18 +1,20 @@
 //! What a client may rely on, and what it cannot do to the server.
 
+use std::io::Read;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use carnet_base::{ErrorKind, SystemClock};
 use carnet_cql::system::{ClientList, ConnectionStage};
-use carnet_server::protocol::Opcode;
+use carnet_server::protocol::{Opcode, segment};
 use carnet_server::{
     Authenticator, ChangeTarget, ChangeType, Config, Event, Limits, SchemaChange, Server,
 };
 use support::{
     AUTH_SUCCESS, AUTHENTICATE, Client, ERROR, EVENT, OPTIONS, PASSWORDS, QUERY, READY, RESULT,
-    Running, SUPPORTED, frame, get, http, pause, toy::Toy,
+    Running, SUPPORTED, frame, get, http, http_over, pause, toy::Toy,
 };
 
 mod support;
@@ -206,6 +208,134 @@ fn a_request_holds_its_bytes_until_it_is_answered() {
     assert_eq!(second.receive().opcode, RESULT);
 }
 
+/// 16 connections that announce 16 MiB each, and send 14 bytes, held the whole budget.
+#[test]
+fn announced_bytes_shut_out_nobody() {
+    let server = Running::start();
+    let announced = frame(4, 1, QUERY, 0, &vec![0; 16 << 20]);
+    let liars: Vec<Client> = (0..20)
+        .map(|_| {
+            let mut liar = server.client(4);
+            liar.send_bytes(&announced[..14]);
+            liar
+        })
+        .collect();
+    server.eventually("the bytes arrive", |metrics| metrics.received_bytes.get() >= 20 * 14);
+    let mut client = server.client(4);
+    client.query(1, &format!("warn{}", " ".repeat(1 << 20)));
+    assert_eq!(client.receive().opcode, RESULT);
+    assert_eq!(server.metrics.requests_shed.get(), 0);
+    drop(liars);
+}
+
+#[test]
+fn trickled_request_is_cut_off() {
+    let limits = Limits { frame_timeout: Duration::from_millis(300), ..limits() };
+    let server = Running::with(limits, None);
+    for version in [4, 5] {
+        let mut trickling = server.client(version);
+        let mut quick = server.client(version);
+        let mut bytes = BytesMut::from(&frame(version, 1, QUERY, 0, &[0; 1000])[..]);
+        if version == 5 {
+            let payload = bytes.split();
+            segment::put(&mut bytes, &payload, true, false);
+        }
+        let mut sent = 0;
+        while server.metrics.connections.get() == 2 {
+            assert!(sent < 200, "it takes as long as it likes");
+            // The other end may just have closed.
+            let _ = trickling.try_send_bytes(&bytes[sent..=sent]);
+            sent += 1;
+            pause(Duration::from_millis(20));
+            quick.query(1, "warn");
+            assert_eq!(quick.receive().opcode, RESULT);
+        }
+        drop((trickling, quick));
+        server.eventually("both are gone", |metrics| metrics.connections.get() == 0);
+    }
+}
+
+#[test]
+fn silent_connections_are_cut_off() {
+    let (greeting_timeout, idle_timeout) = (Duration::from_millis(200), Duration::from_millis(600));
+    let server =
+        Running::with(Limits { greeting_timeout, idle_timeout, ..limits() }, Some(PASSWORDS));
+    let started = || {
+        let mut client = Client::connect(server.address, 4);
+        client.startup(&[]);
+        assert_eq!(client.receive().opcode, AUTHENTICATE);
+        client
+    };
+    let (mut asked, mut idle, mut living) = (started(), started(), started());
+    for client in [&mut idle, &mut living] {
+        client.log_in("ann", "one");
+        assert_eq!(client.receive().opcode, AUTH_SUCCESS);
+    }
+    let heartbeat = |client: &mut Client| {
+        client.send(1, OPTIONS, 0, b"");
+        assert_eq!(client.receive().opcode, SUPPORTED);
+        pause(Duration::from_millis(50));
+    };
+    server.eventually("the silent two are cut off", |metrics| {
+        heartbeat(&mut living);
+        metrics.connections.get() == 1
+    });
+    asked.assert_closed();
+    idle.assert_closed();
+    living.query(1, "sleep 900");
+    assert_eq!(living.receive().opcode, RESULT, "a client that waits for an answer is not idle");
+}
+
+#[test]
+fn one_address_holds_half_of_the_connections() {
+    let server = Running::with(Limits { connections_max: 4, ..limits() }, None);
+    let first = server.client(4);
+    let _second = server.client(4);
+    Client::connect(server.address, 4).assert_closed();
+    assert_eq!(server.metrics.connections_refused.get(), 1);
+    let _other = server.client_from("127.0.0.2", 4);
+    drop(first);
+    server.eventually("there is room again", |metrics| metrics.connections.get() == 2);
+    server.client(4);
+}
+
+#[test]
+fn one_address_holds_a_share_of_request_bytes() {
+    let limits = Limits {
+        request_bytes_max: 20_000,
+        request_bytes_per_address_max: Some(10_000),
+        ..limits()
+    };
+    let server = Running::with(limits, None);
+    let (mut first, mut second) = (server.client(4), server.client(4));
+    let mut other = server.client_from("127.0.0.2", 4);
+    let padding = " ".repeat(6000);
+    first.query(1, &format!("sleep 300{padding}"));
+    server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
+    let warn = format!("warn{padding}");
+    second.query(1, &warn);
+    second.receive().assert_error(OVERLOADED, "try again later");
+    other.query(1, &warn);
+    assert_eq!(other.receive().opcode, RESULT);
+    assert_eq!(first.receive().opcode, RESULT);
+}
+
+#[test]
+fn silent_http_connections_leave_room_for_others() {
+    let server = Running::start();
+    let mut silent: Vec<TcpStream> =
+        (0..100).map(|_| TcpStream::connect(server.http).unwrap()).collect();
+    let other = server.connect_from("127.0.0.2", server.http);
+    let (status, _) = http_over(other, "GET /livez HTTP/1.1\r\n\r\n");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    // Those beyond the share were closed at once; the others are, at the deadline.
+    for stream in &mut silent {
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)));
+    }
+    assert_eq!(get(server.http, "/livez").0, "HTTP/1.1 200 OK");
+}
+
 #[test]
 fn a_client_that_is_still_sending_gets_the_last_answer() {
     let server = Running::start();
@@ -311,7 +441,8 @@ fn a_drain_ends_in_time() {
 
 #[test]
 fn there_is_room_for_a_number_of_connections() {
-    let server = Running::with(Limits { connections_max: 2, ..limits() }, None);
+    let limits = Limits { connections_max: 2, connections_per_address_max: Some(2), ..limits() };
+    let server = Running::with(limits, None);
     let first = server.client(4);
     let _second = server.client(4);
     Client::connect(server.address, 4).assert_closed();

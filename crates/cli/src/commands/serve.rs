@@ -10,7 +10,7 @@ use carnet::base::{Clock, SystemClock};
 use carnet::{Builder, Db, Durability, block_on};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
-use carnet_server::{Authenticator, Clients, Config, CqlBackend, Server};
+use carnet_server::{Authenticator, Clients, Config, CqlBackend, Limits, Server};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -100,7 +100,7 @@ impl Serve {
         node.clients = Some(Arc::new(clients.clone()));
         let backend = backend(db.clone(), &place, node, &settings)?;
         let http = settings.http.unwrap_or(Http(Some(HTTP))).0;
-        let config = Config { http, clients, ..Config::new(listen) };
+        let config = Config { listen, http, limits: limits(&settings), clients };
         runtime.block_on(async {
             let served = Box::pin(serve(&db, config, backend, authenticator, &place)).await;
             db.leave().await;
@@ -142,6 +142,18 @@ impl Serve {
 fn place(settings: &Settings) -> Result<Place> {
     let directory = settings.directory.clone().unwrap_or_else(|| DIRECTORY.into());
     Place::of(Some(directory), settings.store.as_deref())?.context("a directory has a default")
+}
+
+fn limits(settings: &Settings) -> Limits {
+    let default = Limits::default();
+    Limits {
+        connections_max: settings.connections.unwrap_or(default.connections_max),
+        connections_per_address_max: settings.connections_per_address,
+        request_bytes_max: settings.request_bytes.unwrap_or(default.request_bytes_max),
+        request_bytes_per_address_max: settings.request_bytes_per_address,
+        idle_timeout: settings.idle_timeout.unwrap_or(default.idle_timeout),
+        ..default
+    }
 }
 
 fn builder(settings: &Settings) -> Builder {

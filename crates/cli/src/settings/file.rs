@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::known::{is_known, names, sections};
 use super::{
-    Settings, advertise, bytes, durability, http, isolation, listen, retention, timestamps,
+    Settings, advertise, bytes, count, durability, http, isolation, listen, retention, timestamps,
 };
 
 /// Options of a cluster's URL that name files.
@@ -63,6 +63,15 @@ impl Settings {
             ("server", "http") => self.http = Some(http(text)?),
             ("server", "users") => self.users = Some(path()),
             ("server", "timestamps") => self.timestamps = Some(timestamps(text)?),
+            ("server", "connections") => self.connections = Some(count(text)?),
+            ("server", "connections_per_address") => {
+                self.connections_per_address = Some(count(text)?);
+            }
+            ("server", "request_memory") => self.request_bytes = Some(bytes(text)?),
+            ("server", "request_memory_per_address") => {
+                self.request_bytes_per_address = Some(bytes(text)?);
+            }
+            ("server", "idle_timeout") => self.idle_timeout = Some(retention(text)?),
             ("server", "prepared_memory") => self.prepared_bytes = Some(bytes(text)?),
             ("database", "directory") => self.directory = Some(path()),
             ("database", "durability") => self.durability = Some(durability(text)?),
@@ -166,7 +175,10 @@ mod tests {
     fn a_file_says_what_the_command_line_can_say() {
         let settings = parse(
             "[server]\nlisten = \"127.0.0.1:1\"\nadvertise = \"10.0.0.9:2\"\nhttp = \"off\"\n\
-             users = \"users\"\ntimestamps = \"ignore\"\nprepared_memory = \"8MiB\"\n\
+             users = \"users\"\ntimestamps = \"ignore\"\n\
+             connections = 100\nconnections_per_address = \"10\"\n\
+             request_memory = \"64MiB\"\nrequest_memory_per_address = \"32MiB\"\n\
+             idle_timeout = \"1m\"\nprepared_memory = \"8MiB\"\n\
              [database]\ndirectory = \"/srv/data\"\ndurability = \"interval:50\"\n\
              memory = \"1GiB\"\nretention = \"2h\"\nisolation = \"snapshot\"\n",
         )
@@ -177,6 +189,11 @@ mod tests {
             http: Some(super::super::Http(None)),
             users: Some("/etc/carnet/users".into()),
             timestamps: Some(Timestamps::Ignore),
+            connections: Some(100),
+            connections_per_address: Some(10),
+            request_bytes: Some(64 << 20),
+            request_bytes_per_address: Some(32 << 20),
+            idle_timeout: Some(Duration::from_secs(60)),
             prepared_bytes: Some(8 << 20),
             directory: Some("/srv/data".into()),
             store: None,

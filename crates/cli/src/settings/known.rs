@@ -47,6 +47,32 @@ pub(super) const SETTINGS: &[Setting] = &[
         "",
         "A file with a line NAME:HASH for each user, as `carnet hash-password` prints it.",
     ),
+    setting("server", "connections", "4096", "CQL connections at a time; more are closed at once."),
+    setting(
+        "server",
+        "connections_per_address",
+        "2048",
+        "The same from one address, or one /64 network of IPv6. If not set, half of connections. \
+         Behind a proxy\n# all clients share its address.",
+    ),
+    setting(
+        "server",
+        "request_memory",
+        "256MiB",
+        "Memory for requests that are not answered yet; what does not fit is refused as overloaded.",
+    ),
+    setting(
+        "server",
+        "request_memory_per_address",
+        "128MiB",
+        "The same for the connections of one address. If not set, half of request_memory.",
+    ),
+    setting(
+        "server",
+        "idle_timeout",
+        "10m",
+        "How long a client may be silent between requests; 0s is for ever. Drivers send heartbeats.",
+    ),
     setting(
         "server",
         "timestamps",

@@ -33,6 +33,11 @@ pub(crate) struct Settings {
     pub(crate) http: Option<Http>,
     pub(crate) users: Option<PathBuf>,
     pub(crate) timestamps: Option<Timestamps>,
+    pub(crate) connections: Option<usize>,
+    pub(crate) connections_per_address: Option<usize>,
+    pub(crate) request_bytes: Option<usize>,
+    pub(crate) request_bytes_per_address: Option<usize>,
+    pub(crate) idle_timeout: Option<Duration>,
     pub(crate) prepared_bytes: Option<usize>,
     pub(crate) directory: Option<PathBuf>,
     /// The URL of a cluster.
@@ -115,6 +120,11 @@ fn bytes(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| "expected a size such as 512MiB or 4GiB".into())
 }
 
+fn count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| "expected a number from 1 on".into())
+}
+
 fn retention(text: &str) -> Result<Duration, String> {
     let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
     match scaled(text, &units) {
@@ -147,6 +157,14 @@ mod tests {
         assert_eq!(http("off").unwrap().0, None);
         assert_eq!(http("127.0.0.1:0").unwrap().0.unwrap().port(), 0);
         assert!(http("9180").is_err());
+    }
+
+    #[test]
+    fn counts_are_positive_numbers() {
+        assert_eq!(count("4096"), Ok(4096));
+        for wrong in ["", "0", "-1", "many", "1.5", "99999999999999999999"] {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -180,6 +180,11 @@ impl Server {
         (status, rest)
     }
 
+    /// Returns the log up to now.
+    pub(crate) fn log(&self) -> String {
+        read(&self.log)
+    }
+
     /// Returns the status line and the body of an answer over HTTP.
     pub(crate) fn get(&self, path: &str) -> (String, String) {
         let mut stream = TcpStream::connect(self.http).unwrap();

@@ -16,7 +16,8 @@
 //! that the server drains, gets the answers to what is under way first; then the server says that
 //! it has said everything, and reads on for a moment, as closing a socket with unread bytes would
 //! destroy the last answer on its way. A client that stalls in the middle of a request, of its
-//! greeting, or of reading answers, is cut off.
+//! greeting, or of reading answers, is cut off; so is one whose request takes too long as a whole,
+//! and one that is silent for long between requests.
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
@@ -26,15 +27,17 @@ use std::task::Poll;
 use std::time::Duration;
 use std::{future, io, panic};
 
-use bytes::{Bytes, BytesMut};
-use carnet_base::Clock;
+use bytes::{BufMut, Bytes, BytesMut};
+use carnet_base::{AddressLimit, AddressPlace, Clock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::net::tcp::ReadHalf;
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, error, warn};
 
+use super::pace::{Pace, Turn};
 use super::state::{Action, Connection, Job};
 use crate::auth::{Authenticator, Refusal};
 use crate::backend::{Answer, Backend, Client, Outcome};
@@ -50,11 +53,14 @@ use crate::protocol::error::{ErrorCode, ErrorResponse};
 use crate::protocol::request::Statement;
 use crate::protocol::response::{MetadataForm, Response};
 use crate::protocol::types::{Consistency, EventType};
+use crate::refusals::Refusals;
 
 /// How long a body may be before the client has said who it is.
 const GREETING_BODY_MAX: usize = 64 << 10;
 /// How much room is made for a read.
 const READ_LEN: usize = 16 << 10;
+/// Maximum number of bytes that one read takes, before they are charged to the budget.
+const READ_LEN_MAX: usize = 64 << 10;
 /// How much room an idle connection keeps for its next requests.
 const KEPT_LEN_MAX: usize = 64 << 10;
 /// How long, and how many bytes, the server reads on after its last word.
@@ -68,6 +74,9 @@ pub(crate) struct Shared<B> {
     pub(crate) limits: Limits,
     pub(crate) clients: Clients,
     pub(crate) budget: ByteBudget,
+    /// The connections of each address, which share a budget within that of the server.
+    pub(crate) places: Arc<AddressLimit<ByteBudget>>,
+    pub(crate) refusals: Refusals,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Events,
     pub(crate) clock: Arc<dyn Clock>,
@@ -78,9 +87,10 @@ pub(crate) async fn serve<B: Backend>(
     shared: Arc<Shared<B>>,
     mut stream: TcpStream,
     peer: SocketAddr,
+    place: AddressPlace<ByteBudget>,
     drain: watch::Receiver<bool>,
 ) {
-    let driver = Driver::new(shared, peer);
+    let driver = Driver::new(shared, peer, place.shared().clone());
     match driver.run(&mut stream, drain).await {
         Ok(()) => linger(&mut stream).await,
         Err(e) => debug!(%peer, error = %e, "connection ended"),
@@ -111,7 +121,7 @@ async fn linger(stream: &mut TcpStream) {
 /// What a task of the connection comes back with.
 enum Done {
     Answered(Bytes),
-    Verified { stream: i16, answer: Result<String, Refusal> },
+    Verified { stream: i16, user: String, answer: Result<String, Refusal> },
 }
 
 struct Driver<B: Backend> {
@@ -129,6 +139,8 @@ struct Driver<B: Backend> {
     event_types: Vec<EventType>,
     /// When the client must have said who it is.
     greeting_deadline: Instant,
+    /// How long the request under way has been arriving.
+    pace: Pace,
     /// When the last bytes came.
     read_at: Instant,
     /// When the last bytes went, or the first of those that wait were queued.
@@ -136,16 +148,13 @@ struct Driver<B: Backend> {
 }
 
 impl<B: Backend> Driver<B> {
-    fn new(shared: Arc<Shared<B>>, peer: SocketAddr) -> Self {
+    fn new(shared: Arc<Shared<B>>, peer: SocketAddr, budget: ByteBudget) -> Self {
         let now = Instant::now();
         Self {
             peer,
             connection: Connection::new(shared.authenticator.is_some()),
             registration: shared.clients.register(peer),
-            decoder: FrameDecoder::new(
-                shared.budget.clone(),
-                GREETING_BODY_MAX.min(shared.limits.body_bytes_max),
-            ),
+            decoder: FrameDecoder::new(budget, GREETING_BODY_MAX.min(shared.limits.body_bytes_max)),
             inbox: BytesMut::new(),
             encoder: FrameEncoder::new(),
             running: JoinSet::new(),
@@ -153,6 +162,7 @@ impl<B: Backend> Driver<B> {
             events: None,
             event_types: Vec::new(),
             greeting_deadline: now + shared.limits.greeting_timeout,
+            pace: Pace::default(),
             read_at: now,
             written_at: now,
             shared,
@@ -170,18 +180,20 @@ impl<B: Backend> Driver<B> {
             if *drain.borrow_and_update() {
                 self.connection.close();
             }
-            self.take_frames();
+            let completed = self.take_frames();
             self.encoder.seal();
             if self.connection.is_closing() && self.running.is_empty() && self.encoder.is_empty() {
                 return Ok(());
             }
-            let (reads, writes, deadline) =
-                (self.reads(), !self.encoder.is_empty(), self.deadline());
+            let (reads, writes) = (self.reads(), !self.encoder.is_empty());
+            let mid_frame = self.decoder.is_mid_frame(&self.inbox);
+            self.pace.turn(Instant::now(), Turn { completed, mid_frame, reads });
+            let deadline = self.deadline(mid_frame);
             if reads {
                 make_room(&mut self.inbox);
             }
             tokio::select! {
-                read = reader.read_buf(&mut self.inbox), if reads => self.received(read?)?,
+                read = read(&mut reader, &mut self.inbox), if reads => self.received(read?)?,
                 sent = writer.write_buf(self.encoder.out()), if writes => self.sent(sent?),
                 Some(done) = self.running.join_next() => {
                     self.finished(done);
@@ -226,28 +238,35 @@ impl<B: Backend> Driver<B> {
         self.encoder.shrink();
     }
 
-    /// The moment at which patience ends, and with what.
-    fn deadline(&self) -> Option<(Instant, &'static str)> {
+    /// The earliest of the deadlines that hold now, and the reason to end the connection then.
+    fn deadline(&self, mid_frame: bool) -> Option<(Instant, &'static str)> {
         let limits = &self.shared.limits;
         let greeting = self.connection.is_greeting().then_some(self.greeting_deadline);
-        let reading = (self.reads() && self.decoder.is_mid_frame(&self.inbox))
-            .then_some(self.read_at + limits.stall_timeout);
+        let reading = (self.reads() && mid_frame).then_some(self.read_at + limits.stall_timeout);
+        let frame = self.pace.deadline(self.decoder.announced(), limits.frame_timeout);
         let writing = (!self.encoder.is_empty()).then_some(self.written_at + limits.stall_timeout);
+        let is_idle = !mid_frame && self.encoder.is_empty() && self.running.is_empty();
+        let idle = (is_idle && !limits.idle_timeout.is_zero())
+            .then(|| self.read_at.max(self.written_at) + limits.idle_timeout);
         [
             greeting.map(|at| (at, "the client did not say who it is in time")),
             reading.map(|at| (at, "the client stopped in the middle of a request")),
+            frame.map(|at| (at, "a request took too long to arrive")),
             writing.map(|at| (at, "the client does not read its answers")),
+            idle.map(|at| (at, "the client was silent for too long")),
         ]
         .into_iter()
         .flatten()
         .min()
     }
 
-    /// Takes every request that is complete, as long as there is room.
-    fn take_frames(&mut self) {
+    /// Takes every request that is complete, as long as there is room. Returns `true` if it took
+    /// one.
+    fn take_frames(&mut self) -> bool {
+        let mut completed = false;
         while self.takes_requests() {
             let actions = match self.decoder.next(&mut self.inbox) {
-                Ok(None) => return,
+                Ok(None) => return completed,
                 Ok(Some(Decoded::Frame(frame))) => {
                     self.shared.metrics.requests.of(frame.header.opcode).add(1);
                     self.registration.count_request();
@@ -262,8 +281,10 @@ impl<B: Backend> Driver<B> {
                     self.connection.broken(&e)
                 }
             };
+            completed = true;
             self.act(actions);
         }
+        completed
     }
 
     fn act(&mut self, actions: Vec<Action>) {
@@ -280,12 +301,13 @@ impl<B: Backend> Driver<B> {
                 }
                 Action::Verify { stream, credentials } => {
                     let authenticator = self.shared.authenticator.as_ref().map(Arc::clone);
+                    let (user, address) = (credentials.user.clone(), self.peer.ip());
                     self.running.spawn(async move {
                         let answer = match authenticator {
-                            Some(authenticator) => authenticator.verify(credentials).await,
+                            Some(authenticator) => authenticator.verify(credentials, address).await,
                             None => Err(Refusal::Wrong),
                         };
-                        Done::Verified { stream, answer }
+                        Done::Verified { stream, user, answer }
                     });
                 }
                 Action::Open { user, version, options } => {
@@ -317,10 +339,10 @@ impl<B: Backend> Driver<B> {
     fn finished(&mut self, done: Result<Done, tokio::task::JoinError>) {
         match done {
             Ok(Done::Answered(frame)) => self.push(&frame),
-            Ok(Done::Verified { stream, answer }) => {
-                if answer.is_err() {
+            Ok(Done::Verified { stream, user, answer }) => {
+                if let Err(refusal) = &answer {
                     self.shared.metrics.logins_refused.add(1);
-                    warn!(peer = %self.peer, "log-in refused");
+                    self.shared.refusals.login(self.peer, &user, refusal.why());
                 }
                 let actions = self.connection.verified(stream, answer);
                 self.act(actions);
@@ -360,6 +382,11 @@ impl<B: Backend> Driver<B> {
         }
         self.encoder.push(frame);
     }
+}
+
+/// Reads some bytes. Those that are read in one go are few enough to be charged afterwards.
+async fn read(reader: &mut ReadHalf<'_>, inbox: &mut BytesMut) -> io::Result<usize> {
+    reader.read_buf(&mut inbox.limit(READ_LEN_MAX)).await
 }
 
 /// Makes room for a read. What a long request took is given back once it is answered.

@@ -1,6 +1,7 @@
 //! One client's connection: [`state`] decides, [`driver`] moves bytes and runs statements.
 
 mod driver;
+mod pace;
 mod state;
 
 pub(crate) use driver::{Shared, serve};

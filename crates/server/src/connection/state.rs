@@ -193,8 +193,8 @@ impl Connection {
                 let open = self.open(Some(user));
                 return vec![open, Action::Send { stream, response: Response::AuthSuccess }];
             }
-            Err(Refusal::Wrong) => (ErrorCode::Authentication, "the user or the password is wrong"),
-            Err(Refusal::Busy) => (ErrorCode::Overloaded, "too many log-ins at a time: try again"),
+            Err(refusal @ Refusal::Wrong) => (ErrorCode::Authentication, refusal.why()),
+            Err(refusal @ Refusal::Busy) => (ErrorCode::Overloaded, refusal.why()),
         };
         self.end(stream, ErrorResponse::plain(code, why))
     }

@@ -14,8 +14,10 @@
 //!
 //! A connection begins plain. v5 changes to segments after STARTUP, for good.
 //!
-//! A frame whose body does not fit the [`ByteBudget`] is *shed*: its bytes are thrown away as they
-//! come, so that it costs no memory, and the client is told to come back later.
+//! The [`ByteBudget`] is charged for the bytes of a body as they arrive, never for those announced.
+//! A frame whose body does not fit is *shed*: its bytes are thrown away as they come, so that it
+//! costs no memory, and the client is told to come back later. Beside the budget a connection may
+//! hold one segment (128 KiB) that is not complete, as its frames are not known before its checksum.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -94,6 +96,16 @@ impl FrameDecoder {
         !inbox.is_empty() || !self.collected.is_empty() || !matches!(self.partial, Partial::Header)
     }
 
+    /// Returns the length of the frame under way, as far as it is known, in bytes.
+    #[must_use]
+    pub const fn announced(&self) -> usize {
+        match &self.partial {
+            Partial::Body(header, _) | Partial::Skip { header, .. } => header.body_len,
+            Partial::Header if self.segmented => segment::PAYLOAD_LEN_MAX,
+            Partial::Header => HEADER_LEN,
+        }
+    }
+
     /// Takes the next request, or `None` until more bytes arrive.
     ///
     /// # Errors
@@ -109,6 +121,7 @@ impl FrameDecoder {
             inbox.advance(HEADER_LEN);
             self.begin(header);
         }
+        self.charge(inbox.len(), 0);
         match &mut self.partial {
             Partial::Skip { header, left } => {
                 let skipped = inbox.len().min(*left);
@@ -157,6 +170,7 @@ impl FrameDecoder {
         }
         let body = self.segment.split_to(header.body_len);
         self.begin(header);
+        self.charge(body.len(), 0);
         match self.partial {
             Partial::Skip { header, .. } => Ok(self.shed(header)),
             _ => self.complete(body)?.ok_or_else(cut),
@@ -174,6 +188,8 @@ impl FrameDecoder {
             self.begin(header);
             part = rest;
         }
+        let kept = self.collected.len();
+        self.charge(kept + part.len(), kept);
         let left = match &mut self.partial {
             Partial::Skip { left, .. } => {
                 left.checked_sub(part.len()).inspect(|rest| *left = *rest)
@@ -198,6 +214,17 @@ impl FrameDecoder {
         }
     }
 
+    /// Charges for what has arrived of the frame under way, of which `kept` bytes were taken from
+    /// the connection. Where it does not fit, those are dropped and the rest is skipped.
+    fn charge(&mut self, arrived: usize, kept: usize) {
+        let Partial::Body(header, charge) = &mut self.partial else { return };
+        let header = *header;
+        if !charge.grow_to(arrived.min(header.body_len)) {
+            self.collected = BytesMut::new();
+            self.partial = Partial::Skip { header, left: header.body_len - kept };
+        }
+    }
+
     fn parse_header(&self, bytes: &[u8]) -> Result<Option<RequestHeader>> {
         if let (Some(agreed), Some(&first)) = (self.version, bytes.first())
             && first & !RESPONSE_BIT != agreed.number()
@@ -210,8 +237,11 @@ impl FrameDecoder {
         RequestHeader::parse(bytes, self.body_max)
     }
 
+    /// Begins a frame. One for which there is no room now is skipped from its first byte on, which
+    /// spares the client's bytes; nothing is charged for the announcement.
     fn begin(&mut self, header: RequestHeader) {
-        self.partial = match self.budget.charge(header.body_len) {
+        let charge = self.budget.charge(0).filter(|_| self.budget.fits(header.body_len));
+        self.partial = match charge {
             Some(charge) => Partial::Body(header, charge),
             None => Partial::Skip { header, left: header.body_len },
         };

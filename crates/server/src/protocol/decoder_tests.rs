@@ -121,7 +121,7 @@ fn the_budget_is_held_until_the_frame_is_dropped() {
     let mut decoder = FrameDecoder::new(budget.clone(), MIB);
     let mut inbox = BytesMut::from(&plain(4, 1, &[0; 80])[..40]);
     assert!(decoder.next(&mut inbox).unwrap().is_none());
-    assert_eq!(budget.used(), 80, "charged by the header");
+    assert_eq!(budget.used(), 31, "charged as it arrives");
     inbox.extend_from_slice(&plain(4, 1, &[0; 80])[40..]);
     let frame = decoder.next(&mut inbox).unwrap();
     assert_eq!(budget.used(), 80);
@@ -130,6 +130,66 @@ fn the_budget_is_held_until_the_frame_is_dropped() {
     assert!(decoder.next(&mut BytesMut::from(&plain(4, 1, &[0; 80])[..40])).unwrap().is_none());
     drop(decoder);
     assert_eq!(budget.used(), 0, "a connection that ends gives its bytes back");
+}
+
+#[test]
+fn announced_bytes_are_not_charged() {
+    let budget = ByteBudget::new(16 * MIB);
+    let mut decoders = Vec::new();
+    for _ in 0..16 {
+        let mut decoder = FrameDecoder::new(budget.clone(), MIB);
+        let mut inbox = BytesMut::from(&plain(4, 1, &vec![0; MIB])[..14]);
+        assert!(decoder.next(&mut inbox).unwrap().is_none());
+        assert_eq!(decoder.announced(), MIB);
+        decoders.push(decoder);
+    }
+    assert_eq!(budget.used(), 16 * 5);
+    let frame = decoder_within(&budget).next(&mut BytesMut::from(&plain(4, 2, &[0; 100])[..]));
+    assert!(matches!(frame, Ok(Some(Decoded::Frame(_)))));
+    drop(frame);
+
+    let mut parts = BytesMut::new();
+    let long = plain(5, 1, &vec![0; MIB]);
+    segment::put(&mut parts, &long[..HEADER_LEN + 1000], false, false);
+    let mut segmented = decoder_within(&budget);
+    segmented.negotiated(Version::V5, false);
+    assert!(segmented.next(&mut parts).unwrap().is_none());
+    assert_eq!(budget.used(), 16 * 5 + 1000);
+}
+
+fn decoder_within(budget: &ByteBudget) -> FrameDecoder {
+    FrameDecoder::new(budget.clone(), MIB)
+}
+
+/// There was room when it began, and there is none when the rest comes.
+#[test]
+fn frame_is_shed_once_the_budget_runs_out() {
+    let budget = ByteBudget::new(200_000);
+    for segments in [false, true] {
+        let mut decoder = decoder_within(&budget);
+        let frame = plain(if segments { 5 } else { 4 }, 1, &[0; 150_000]);
+        let (first, rest) = frame.split_at(100_000);
+        let mut inbox = BytesMut::new();
+        let put = |inbox: &mut BytesMut, part: &[u8]| {
+            if segments {
+                segment::put(inbox, part, false, false);
+            } else {
+                inbox.extend_from_slice(part);
+            }
+        };
+        if segments {
+            decoder.negotiated(Version::V5, false);
+        }
+        put(&mut inbox, first);
+        assert!(decoder.next(&mut inbox).unwrap().is_none());
+        assert_eq!(budget.used(), 100_000 - HEADER_LEN);
+        let other = budget.charge(100_000).unwrap();
+        put(&mut inbox, rest);
+        assert!(matches!(decoder.next(&mut inbox), Ok(Some(Decoded::Shed(_)))));
+        assert_eq!(budget.used(), 100_000, "what had arrived is given back");
+        assert!(!decoder.is_mid_frame(&inbox));
+        drop(other);
+    }
 }
 
 #[test]

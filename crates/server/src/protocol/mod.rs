@@ -17,8 +17,8 @@
 //!
 //! **Invariants.** A client's bytes decide nothing before they are checked:
 //!
-//! * No length is trusted. The body's length is compared with a limit and charged to the server's
-//!   [`ByteBudget`](budget::ByteBudget) before any of it is kept; memory grows with bytes that
+//! * No length is trusted. The body's length is compared with a limit, its bytes are charged to the
+//!   server's [`ByteBudget`](budget::ByteBudget) as they arrive; memory grows with bytes that
 //!   have arrived, never with bytes that were announced; lists are sized by what the rest of the
 //!   body could hold; an lz4 block cannot claim more than its input can expand to.
 //! * Nothing recurses: requests hold no nested types.

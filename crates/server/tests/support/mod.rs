@@ -13,6 +13,7 @@ use carnet_base::SystemClock;
 use carnet_server::protocol::compression;
 use carnet_server::protocol::segment::{self, PAYLOAD_LEN_MAX};
 use carnet_server::{Authenticator, Clients, Config, Events, Limits, Metrics, Server};
+use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -75,6 +76,18 @@ impl Running {
         Self { runtime, address, http, metrics, events, clients, shutdown, served }
     }
 
+    pub(crate) fn connect_from(&self, source: &str, to: SocketAddr) -> TcpStream {
+        let source = SocketAddr::new(source.parse().unwrap(), 0);
+        let stream = self.runtime.block_on(async {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind(source).unwrap();
+            socket.connect(to).await.unwrap()
+        });
+        let stream = stream.into_std().unwrap();
+        stream.set_nonblocking(false).unwrap();
+        stream
+    }
+
     /// Asks the server to drain, and returns at once.
     pub(crate) fn shut_down(&mut self) {
         self.shutdown.take().unwrap().send(()).unwrap();
@@ -97,7 +110,12 @@ impl Running {
     }
 
     pub(crate) fn client(&self, version: u8) -> Client {
-        let mut client = Client::connect(self.address, version);
+        self.client_from("127.0.0.1", version)
+    }
+
+    /// Connects from another address of the loopback network.
+    pub(crate) fn client_from(&self, source: &str, version: u8) -> Client {
+        let mut client = Client::over(self.connect_from(source, self.address), version);
         client.startup(&[]);
         assert_eq!(client.receive().opcode, READY);
         client.settle(false);
@@ -149,7 +167,10 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr, version: u8) -> Self {
-        let tcp = TcpStream::connect(address).unwrap();
+        Self::over(TcpStream::connect(address).unwrap(), version)
+    }
+
+    pub(crate) fn over(tcp: TcpStream, version: u8) -> Self {
         tcp.set_nodelay(true).unwrap();
         tcp.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let (received, frames) = (BytesMut::new(), BytesMut::new());
@@ -160,6 +181,10 @@ impl Client {
     pub(crate) fn settle(&mut self, lz4: bool) {
         self.segmented = self.version == 5;
         self.lz4 = lz4;
+    }
+
+    pub(crate) fn try_send_bytes(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.tcp.write_all(bytes)
     }
 
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
@@ -294,7 +319,10 @@ pub(crate) fn put_string(out: &mut Vec<u8>, text: &str) {
 
 /// Asks the HTTP port, and returns the status line and the body.
 pub(crate) fn http(address: SocketAddr, request: &str) -> (String, String) {
-    let mut tcp = TcpStream::connect(address).unwrap();
+    http_over(TcpStream::connect(address).unwrap(), request)
+}
+
+pub(crate) fn http_over(mut tcp: TcpStream, request: &str) -> (String, String) {
     tcp.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     tcp.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();

@@ -1,0 +1,86 @@
+//! Log lines for refused log-ins and connections.
+//!
+//! Strangers cause them, so each kind has a rate. A line says how many like it were suppressed
+//! since the last one; the totals are in the metrics.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use carnet_base::{Clock, LogRate};
+use tracing::warn;
+
+/// Lines of each kind that may be written at once.
+const BURST: u32 = 10;
+/// Interval in which one more line of each kind may be written.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum number of characters of a user's name in the log.
+const USER_CHARS_MAX: usize = 64;
+
+/// Writes refusals to the log, at a limited rate.
+pub(crate) struct Refusals {
+    clock: Arc<dyn Clock>,
+    logins: Mutex<LogRate>,
+    connections: Mutex<LogRate>,
+}
+
+impl Refusals {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        let rate = || Mutex::new(LogRate::new(BURST, INTERVAL));
+        Self { clock, logins: rate(), connections: rate() }
+    }
+
+    /// Logs a refused log-in.
+    pub(crate) fn login(&self, peer: SocketAddr, user: &str, why: impl fmt::Display) {
+        if let Some(suppressed) = self.admit(&self.logins) {
+            warn!(%peer, user = %Shown(user), suppressed, "log-in refused: {why}");
+        }
+    }
+
+    /// Logs a connection that was closed at once.
+    pub(crate) fn connection(&self, peer: SocketAddr, why: impl fmt::Display) {
+        if let Some(suppressed) = self.admit(&self.connections) {
+            warn!(%peer, suppressed, "connection refused: {why}");
+        }
+    }
+
+    fn admit(&self, rate: &Mutex<LogRate>) -> Option<u64> {
+        rate.lock().unwrap_or_else(PoisonError::into_inner).admit(self.clock.now())
+    }
+}
+
+/// A user's name as a client sent it: quoted, so that it stays on its line, and cut.
+struct Shown<'a>(&'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.char_indices().nth(USER_CHARS_MAX) {
+            Some((end, _)) => write!(f, "{:?}…", &self.0[..end]),
+            None => write!(f, "{:?}", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::SystemClock;
+
+    use super::*;
+
+    #[test]
+    fn kinds_of_refusals_have_rates_of_their_own() {
+        let refusals = Refusals::new(Arc::new(SystemClock));
+        let admitted = |rate| (0..1000).filter(|_| refusals.admit(rate).is_some()).count();
+        // More, where the test takes longer than a second.
+        assert!((10..30).contains(&admitted(&refusals.connections)));
+        assert!((10..30).contains(&admitted(&refusals.logins)));
+    }
+
+    #[test]
+    fn names_in_the_log_are_quoted_and_cut() {
+        assert_eq!(Shown("ann\n\x1b[31m").to_string(), r#""ann\n\u{1b}[31m""#);
+        let long = Shown(&"é".repeat(70)).to_string();
+        assert_eq!(long, format!("\"{}\"…", "é".repeat(64)));
+    }
+}
