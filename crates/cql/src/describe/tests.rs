@@ -94,7 +94,8 @@ CREATE TABLE bank.\"Log\" (
     AND caching = {'keys': 'ALL', 'rows_per_partition': 'NONE'}
     AND cdc = false
     AND comment = 'who''s who'
-    AND compaction = {'class': 'org.apache.cassandra.db.compaction.LeveledCompactionStrategy'}
+    AND compaction = {'class': 'org.apache.cassandra.db.compaction.LeveledCompactionStrategy', \
+'max_threshold': '32', 'min_threshold': '4'}
     AND compression = {'chunk_length_in_kb': '16', \
 'class': 'org.apache.cassandra.io.compress.LZ4Compressor'}
     AND memtable = 'default'

@@ -51,7 +51,13 @@ impl Executor {
 
     pub(super) fn refuse_system(&self, table: &TableName, run: &Run<'_>) -> Result<(), CqlError> {
         let keyspace = table.keyspace.as_ref().map(Name::as_str).or(run.keyspace.as_deref());
-        keyspace.map_or(Ok(()), refuse_system)
+        match keyspace {
+            Some(keyspace) if system::is_virtual_keyspace(keyspace) => Err(CqlError::invalid(
+                format!("Modification is not supported by table {keyspace}.{}", table.table.text),
+            )),
+            Some(keyspace) => refuse_system(keyspace),
+            None => Ok(()),
+        }
     }
 }
 
@@ -402,6 +408,13 @@ async fn truncate(
     table: &TableName,
     keyspace: Option<&str>,
 ) -> Result<Option<SchemaChange>, CqlError> {
+    let named = table.keyspace.as_ref().map(Name::as_str).or(keyspace);
+    if let Some(keyspace) = named.filter(|keyspace| system::is_virtual_keyspace(keyspace)) {
+        let name = &table.table.text;
+        return Err(CqlError::invalid(format!(
+            "Truncation is not supported by table {keyspace}.{name}"
+        )));
+    }
     let (keyspace, name) = place(table, keyspace)?;
     catalog::truncate_table(tx, keyspace, name).await?;
     Ok(None)

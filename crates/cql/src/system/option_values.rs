@@ -17,13 +17,14 @@ const TTL_MAX: i32 = 20 * 365 * 24 * 3600;
 /// The memtable configurations of Cassandra's default settings file.
 const MEMTABLES: [&str; 3] = ["default", "skiplist", "trie"];
 
+const STRATEGY_PACKAGE: &str = "org.apache.cassandra.db.compaction.";
+const COMPRESSOR_PACKAGE: &str = "org.apache.cassandra.io.compress.";
+
 /// Options that every compaction strategy has.
 const COMPACTION: &[&str] = &[
     "class",
     "enabled",
     "log_all",
-    "max_threshold",
-    "min_threshold",
     "only_purge_repaired_tombstones",
     "provide_overlapping_tombstones",
     "tombstone_compaction_interval",
@@ -33,14 +34,19 @@ const COMPACTION: &[&str] = &[
 
 /// The compaction strategies, with the options that they have besides.
 const STRATEGIES: [(&str, &[&str]); 4] = [
-    ("SizeTieredCompactionStrategy", &["bucket_high", "bucket_low", "min_sstable_size"]),
+    (
+        "SizeTieredCompactionStrategy",
+        &["bucket_high", "bucket_low", "max_threshold", "min_sstable_size", "min_threshold"],
+    ),
     (
         "LeveledCompactionStrategy",
         &[
             "bucket_high",
             "bucket_low",
             "fanout_size",
+            "max_threshold",
             "min_sstable_size",
+            "min_threshold",
             "single_sstable_uplevel",
             "sstable_size_in_mb",
         ],
@@ -53,7 +59,9 @@ const STRATEGIES: [(&str, &[&str]); 4] = [
             "compaction_window_size",
             "compaction_window_unit",
             "expired_sstable_check_frequency_seconds",
+            "max_threshold",
             "min_sstable_size",
+            "min_threshold",
             "timestamp_resolution",
             "unsafe_aggressive_sstable_expiration",
         ],
@@ -168,23 +176,8 @@ fn one_of(name: &str, text: &str, known: &[&str]) -> Result<(), String> {
     })
 }
 
-/// Checks a speculative retry policy: `NONE`, `NEVER`, `ALWAYS`, `50ms`, `99p`, `99percentile`,
-/// `MIN(99p,50ms)` or `MAX(99p,50ms)`.
 fn check_policy(name: &str, text: &str) -> Result<(), String> {
-    let upper = text.to_ascii_uppercase();
-    let hybrid = upper.strip_prefix("MIN(").or_else(|| upper.strip_prefix("MAX("));
-    let is_policy = match hybrid.and_then(|rest| rest.strip_suffix(')')) {
-        Some(both) => both.split_once(',').is_some_and(|(first, second)| {
-            let (first, second) = (first.trim(), second.trim());
-            is_percentile(first) && is_fixed(second) || is_fixed(first) && is_percentile(second)
-        }),
-        None => {
-            matches!(upper.as_str(), "NONE" | "NEVER" | "ALWAYS")
-                || is_fixed(&upper)
-                || is_percentile(&upper)
-        }
-    };
-    ensure(is_policy, || {
+    ensure(canonical_policy(text).is_some(), || {
         format!(
             "{name}: Specified Speculative Retry Policy [{text}] is not supported; it takes 99p, \
              50ms, MIN(99p,50ms), MAX(99p,50ms), ALWAYS or NEVER"
@@ -192,13 +185,86 @@ fn check_policy(name: &str, text: &str) -> Result<(), String> {
     })
 }
 
-fn is_fixed(upper: &str) -> bool {
-    upper.strip_suffix("MS").and_then(number).is_some()
+/// Returns a speculative retry policy as Cassandra stores it: `NEVER`, `ALWAYS`, `50ms`, `99p`,
+/// `MIN(99p,50ms)` or `MAX(99p,50ms)`.
+fn canonical_policy(text: &str) -> Option<String> {
+    let upper = text.to_ascii_uppercase();
+    let (function, both) = match upper.split_once('(') {
+        Some((function @ ("MIN" | "MAX"), rest)) => (function, rest.strip_suffix(')')?),
+        _ => {
+            return match upper.as_str() {
+                "NONE" | "NEVER" => Some("NEVER".to_owned()),
+                "ALWAYS" => Some(upper),
+                _ => percentile(&upper).or_else(|| fixed(&upper)),
+            };
+        }
+    };
+    let (first, second) = both.split_once(',')?;
+    let (first, second) = (first.trim(), second.trim());
+    let percentile = percentile(first).or_else(|| percentile(second))?;
+    let fixed = fixed(first).or_else(|| fixed(second))?;
+    Some(format!("{function}({percentile},{fixed})"))
 }
 
-fn is_percentile(upper: &str) -> bool {
-    let percentile = upper.strip_suffix("PERCENTILE").or_else(|| upper.strip_suffix('P'));
-    percentile.and_then(number).is_some_and(|percentile| percentile > 0.0 && percentile < 100.0)
+fn percentile(upper: &str) -> Option<String> {
+    let percentile = upper.strip_suffix("PERCENTILE").or_else(|| upper.strip_suffix('P'))?;
+    let percentile = number(percentile).filter(|number| *number > 0.0 && *number < 100.0)?;
+    Some(format!("{percentile}p"))
+}
+
+fn fixed(upper: &str) -> Option<String> {
+    let millis = number(upper.strip_suffix("MS")?)?;
+    Some(format!("{}ms", millis.trunc()))
+}
+
+/// Returns the text of an option as Cassandra stores it.
+pub(super) fn canonical_text(name: &str, text: String) -> String {
+    match name {
+        "additional_write_policy" | "speculative_retry" => canonical_policy(&text).unwrap_or(text),
+        "read_repair" => text.to_ascii_uppercase(),
+        _ => text,
+    }
+}
+
+/// Returns the entries of an option as Cassandra stores them: classes with their package, and the
+/// defaults of what the statement leaves out.
+pub(super) fn canonical_map(name: &str, mut given: Pairs) -> Pairs {
+    match name {
+        "caching" => {
+            let none =
+                ["keys", "rows_per_partition"].map(|key| (key.to_owned(), "NONE".to_owned()));
+            let given = given.into_iter().map(|(key, value)| (key, value.to_ascii_uppercase()));
+            return none.into_iter().chain(given).collect();
+        }
+        "compaction" => {
+            qualify(&mut given, STRATEGY_PACKAGE);
+            if class(&given).is_none_or(|class| !class.ends_with(".UnifiedCompactionStrategy")) {
+                for (key, value) in [("max_threshold", "32"), ("min_threshold", "4")] {
+                    given.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+                }
+            }
+        }
+        "compression" if given.is_empty() || is_off(&given) => {
+            return [("enabled".to_owned(), "false".to_owned())].into();
+        }
+        "compression" => {
+            given.remove("enabled");
+            qualify(&mut given, COMPRESSOR_PACKAGE);
+            given.entry("chunk_length_in_kb".to_owned()).or_insert_with(|| "16".to_owned());
+        }
+        _ => {}
+    }
+    given
+}
+
+fn qualify(given: &mut Pairs, package: &str) {
+    if let Some(class) = given.get_mut("class") {
+        *class = full(class, package);
+    }
+}
+
+fn is_off(given: &Pairs) -> bool {
+    given.get("enabled").is_some_and(|text| text.eq_ignore_ascii_case("false"))
 }
 
 /// Reads digits with perhaps a point, as `f64` would also read signs, exponents and words.
@@ -212,7 +278,7 @@ fn check_caching(given: &Pairs) -> Result<(), String> {
         let is_known = ["ALL", "NONE"].iter().any(|word| word.eq_ignore_ascii_case(value));
         let is_valid = match key.as_str() {
             "keys" => is_known,
-            "rows_per_partition" => is_known || value.parse::<u32>().is_ok(),
+            "rows_per_partition" => is_known || value.parse::<i32>().is_ok_and(|rows| rows >= 0),
             _ => {
                 return Err(format!(
                     "Invalid caching sub-options [{key}]: only 'keys' and 'rows_per_partition' \
@@ -231,10 +297,9 @@ fn check_caching(given: &Pairs) -> Result<(), String> {
 }
 
 fn check_compaction(given: &Pairs) -> Result<(), String> {
-    let package = "org.apache.cassandra.db.compaction.";
     let class = class(given).ok_or("Missing sub-option 'class' for the 'compaction' option.")?;
-    let (class, own) = find_class(class, package, &STRATEGIES).ok_or_else(|| {
-        format!("Unable to find compaction strategy class '{}'", full(class, package))
+    let (class, own) = find_class(class, STRATEGY_PACKAGE, &STRATEGIES).ok_or_else(|| {
+        format!("Unable to find compaction strategy class '{}'", full(class, STRATEGY_PACKAGE))
     })?;
     if let Some(unknown) = unknown(given, COMPACTION, own) {
         return Err(format!("Properties specified [{unknown}] are not understood by {class}"));
@@ -248,27 +313,35 @@ fn check_compaction(given: &Pairs) -> Result<(), String> {
     };
     let (min, max) = (threshold("min_threshold", 4)?, threshold("max_threshold", 32)?);
     ensure(min >= 2, || format!("Min compaction threshold cannot be less than 2 (got {min})"))?;
-    ensure(max == 0 || max > min, || {
+    ensure(max != 0, || {
+        "Disabling compaction by setting compaction thresholds to 0 has been removed, set the \
+         compaction option 'enabled' to false instead."
+            .to_owned()
+    })?;
+    ensure(max > min, || {
         format!("Max compaction threshold must be larger than the min ({min}) (got {max})")
     })
 }
 
 fn check_compression(given: &Pairs) -> Result<(), String> {
     check_switch("compression", given)?;
-    let is_off = given.get("enabled").is_some_and(|text| text.eq_ignore_ascii_case("false"));
-    if is_off {
+    if is_off(given) {
         return ensure(given.len() == 1, || {
             "If the 'enabled' option is set to false no other options must be specified".to_owned()
         });
     }
-    // An empty map and an empty class switch compression off, too.
-    if given.is_empty() || class(given) == Some("") {
+    // An empty map switches compression off, too.
+    if given.is_empty() {
         return Ok(());
     }
-    let package = "org.apache.cassandra.io.compress.";
     let class = class(given).ok_or("Missing sub-option 'class' for the 'compression' option.")?;
-    let (_, own) = find_class(class, package, &COMPRESSORS)
-        .ok_or_else(|| format!("Could not create Compression for type {}", full(class, package)))?;
+    ensure(!class.is_empty(), || {
+        "The 'class' option must not be empty. To disable compression use 'enabled': false"
+            .to_owned()
+    })?;
+    let (_, own) = find_class(class, COMPRESSOR_PACKAGE, &COMPRESSORS).ok_or_else(|| {
+        format!("Could not create Compression for type {}", full(class, COMPRESSOR_PACKAGE))
+    })?;
     if let Some(unknown) = unknown(given, COMPRESSION, own) {
         return Err(format!("Unknown compression options {unknown}"));
     }

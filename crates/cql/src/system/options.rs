@@ -58,9 +58,9 @@ impl Setting {
     /// Reads a value that takes the place of this one, which is the default.
     fn replace(&self, name: &str, value: &OptionValue) -> Option<Self> {
         match (self, value) {
-            (Self::Map(default), OptionValue::Map(pairs)) => {
+            (Self::Map(_), OptionValue::Map(pairs)) => {
                 let given = pairs.iter().map(|(key, value)| (plain(key), plain(value))).collect();
-                Some(Self::Map(complete(name, default, given)))
+                Some(Self::Map(option_values::canonical_map(name, given)))
             }
             (Self::Blobs(_), OptionValue::Map(pairs)) => {
                 let blob = |(key, value): &(Literal, Literal)| match value {
@@ -69,7 +69,9 @@ impl Setting {
                 };
                 pairs.iter().map(blob).collect::<Option<_>>().map(Self::Blobs)
             }
-            (Self::Text(_), OptionValue::Literal(literal)) => Some(Self::Text(plain(literal))),
+            (Self::Text(_), OptionValue::Literal(literal)) => {
+                Some(Self::Text(option_values::canonical_text(name, plain(literal))))
+            }
             (Self::Int(_), OptionValue::Literal(literal)) => {
                 plain(literal).parse().ok().map(Self::Int)
             }
@@ -163,27 +165,6 @@ pub(crate) fn plain(literal: &Literal) -> String {
         Literal::String(text) => text.clone(),
         other => other.to_string(),
     }
-}
-
-/// Adds to a map what Cassandra adds: what `caching` leaves out, and the packages of classes.
-fn complete(
-    name: &str,
-    default: &BTreeMap<String, String>,
-    mut given: BTreeMap<String, String>,
-) -> BTreeMap<String, String> {
-    let package = match name {
-        "caching" => return default.clone().into_iter().chain(given).collect(),
-        "compaction" => "org.apache.cassandra.db.compaction",
-        "compression" => "org.apache.cassandra.io.compress",
-        _ => return given,
-    };
-    if let Some(class) = given.get_mut("class")
-        && !class.is_empty()
-        && !class.contains('.')
-    {
-        *class = format!("{package}.{class}");
-    }
-    given
 }
 
 /// Cassandra 5.0's options and their defaults, in the order in which `DESCRIBE` prints them.
@@ -437,7 +418,7 @@ mod tests {
             (
                 "compaction",
                 "{'class': 'org.apache.cassandra.db.compaction.LeveledCompactionStrategy', \
-                 'sstable_size_in_mb': '160'}",
+                 'max_threshold': '32', 'min_threshold': '4', 'sstable_size_in_mb': '160'}",
             ),
             ("extensions", "{'a': 0x00ff}"),
             ("transactional_mode", "'full'"),
@@ -465,6 +446,39 @@ mod tests {
         }
     }
 
+    #[test]
+    fn options_are_shown_as_cassandra_stores_them() {
+        for (name, text, expected) in [
+            ("speculative_retry", "'99.9percentile'", "'99.9p'"),
+            ("speculative_retry", "'none'", "'NEVER'"),
+            ("speculative_retry", "'max(5.5ms, 90P)'", "'MAX(90p,5ms)'"),
+            ("read_repair", "'none'", "'NONE'"),
+            ("caching", "{}", "{'keys': 'NONE', 'rows_per_partition': 'NONE'}"),
+            (
+                "caching",
+                "{'keys': 'all', 'rows_per_partition': 10}",
+                "{'keys': 'ALL', 'rows_per_partition': '10'}",
+            ),
+            (
+                "compaction",
+                "{'class': 'UnifiedCompactionStrategy'}",
+                "{'class': 'org.apache.cassandra.db.compaction.UnifiedCompactionStrategy'}",
+            ),
+            ("compression", "{}", "{'enabled': 'false'}"),
+            ("compression", "{'enabled': false}", "{'enabled': 'false'}"),
+            (
+                "compression",
+                "{'enabled': true, 'class': 'ZstdCompressor'}",
+                "{'chunk_length_in_kb': '16', \
+                 'class': 'org.apache.cassandra.io.compress.ZstdCompressor'}",
+            ),
+        ] {
+            assert!(check(name, text).is_ok(), "{name} = {text}");
+            let options = options(&[(name, text)]);
+            assert_eq!(term(&options, name).as_deref(), Some(expected), "{name} = {text}");
+        }
+    }
+
     fn check(name: &str, text: &str) -> Result<String, OptionError> {
         check_option(name, &parse_value(name, text).unwrap())
     }
@@ -482,7 +496,6 @@ mod tests {
             ("compression", &["{'class': 'LZ4Compressor', 'chunk_length_in_kb': 64}"]),
             ("compaction", &["{'class': 'UnifiedCompactionStrategy'}"]),
             ("compaction", &["{'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': 160}"]),
-            ("compaction", &["{'class': 'SizeTieredCompactionStrategy', 'max_threshold': 0}"]),
             ("caching", &["{'keys': 'NONE', 'rows_per_partition': 10}", "{'keys': 'all'}"]),
             ("gc_grace_seconds", &["0", "864000"]),
             ("bloom_filter_fp_chance", &["1", "0.0001"]),
@@ -559,6 +572,18 @@ mod tests {
                 "{'class': 'SizeTieredCompactionStrategy', 'max_threshold': 3}",
                 "must be larger than the min (4)",
             ),
+            (
+                "compaction",
+                "{'class': 'SizeTieredCompactionStrategy', 'max_threshold': 0}",
+                "set the compaction option 'enabled' to false",
+            ),
+            (
+                "compaction",
+                "{'class': 'UnifiedCompactionStrategy', 'min_threshold': 4}",
+                "[min_threshold] are not understood by UnifiedCompactionStrategy",
+            ),
+            ("compression", "{'class': ''}", "must not be empty"),
+            ("caching", "{'rows_per_partition': 2147483648}", "NONE or an integer"),
             ("compression", "{'enabled': 'perhaps'}", "'enabled' is true or false"),
             (
                 "compression",

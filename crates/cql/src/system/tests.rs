@@ -244,7 +244,8 @@ fn tables_have_their_options_or_the_defaults() {
             "keyspace_name 'bank'; table_name 'Log'; additional_write_policy '99p'; \
              bloom_filter_fp_chance 0.01; caching {'keys': 'ALL', 'rows_per_partition': 'NONE'}; \
              comment 'who''s who'; \
-             compaction {'class': 'org.apache.cassandra.db.compaction.LeveledCompactionStrategy'}; \
+             compaction {'class': 'org.apache.cassandra.db.compaction.LeveledCompactionStrategy', \
+             'max_threshold': '32', 'min_threshold': '4'}; \
              compression {'chunk_length_in_kb': '16', \
              'class': 'org.apache.cassandra.io.compress.LZ4Compressor'}; crc_check_chance 1; \
              dclocal_read_repair_chance 0; default_time_to_live 0; extensions {}; \
