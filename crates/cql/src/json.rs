@@ -12,7 +12,7 @@
 //! | map | an object, whose keys are in quotes whatever their type |
 
 use std::fmt::LowerExp;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use carnet::Value;
 use carnet::base::{BigInt, Bytes};
@@ -66,12 +66,36 @@ pub(crate) fn of_value(value: &Value) -> Result<String, CqlError> {
             let millis = text.strip_suffix("000+0000");
             quoted(&millis.map_or(text.clone(), |millis| format!("{millis}Z")))
         }
-        Value::Inet(IpAddr::V6(address)) => {
-            let groups = address.segments().map(|group| format!("{group:x}"));
-            quoted(&groups.join(":"))
-        }
+        Value::Inet(IpAddr::V6(address)) => quoted(&ipv6(address)),
         value => quoted(&value.to_string()),
     })
+}
+
+/// Returns a value as the text that Java makes of it.
+pub(crate) fn java_text(value: &Value) -> Result<String, CqlError> {
+    Ok(match value {
+        Value::Boolean(value) => value.to_string(),
+        Value::Float(number) if number.is_finite() => java_float(&format!("{number:?}"), number),
+        Value::Double(number) if number.is_finite() => java_float(&format!("{number:?}"), number),
+        Value::Varint(number) | Value::Decimal { unscaled: number, .. } => {
+            check_digits(number)?;
+            value.to_string()
+        }
+        Value::Timestamp(_) => {
+            let text = value.to_string();
+            match text.strip_suffix("000+0000") {
+                Some(millis) => format!("{}Z", millis.replace(' ', "T")),
+                None => text,
+            }
+        }
+        Value::Inet(IpAddr::V6(address)) => ipv6(address),
+        value => value.to_string(),
+    })
+}
+
+/// Writes an IPv6 address with all its groups.
+fn ipv6(address: &Ipv6Addr) -> String {
+    address.segments().map(|group| format!("{group:x}")).join(":")
 }
 
 /// Writes a finite float as Java does: plainly from 10⁻³ and below 10⁷, else with an exponent.
@@ -87,13 +111,15 @@ fn java_float(plain: &str, number: impl LowerExp) -> String {
 }
 
 /// Refuses a number whose digits would take long to write: that takes quadratic time.
-fn check_digits(number: &BigInt) -> Result<(), CqlError> {
+pub(crate) fn check_digits(number: &BigInt) -> Result<(), CqlError> {
     // A digit takes more than three bits.
     let digits_min = number.bits() / 4;
     if usize::try_from(digits_min).is_ok_and(|digits| digits <= NUMBER_DIGITS_MAX) {
         return Ok(());
     }
-    Err(CqlError::invalid(format!("toJson of a number of more than {NUMBER_DIGITS_MAX} digits")))
+    Err(CqlError::invalid(format!(
+        "a number of more than {NUMBER_DIGITS_MAX} digits cannot be written as text"
+    )))
 }
 
 fn quoted(text: &str) -> String {

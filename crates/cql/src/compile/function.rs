@@ -126,7 +126,7 @@ impl Function {
     }
 }
 
-fn millis_of(value: &Value) -> Result<i64, CqlError> {
+pub(super) fn millis_of(value: &Value) -> Result<i64, CqlError> {
     match value {
         Value::Timestamp(millis) => Ok(*millis),
         Value::Date(day) => Ok((i64::from(*day) - EPOCH_DAY) * DAY_MILLIS),
@@ -137,7 +137,7 @@ fn millis_of(value: &Value) -> Result<i64, CqlError> {
     }
 }
 
-fn date(millis: i64) -> Result<Value, CqlError> {
+pub(super) fn date(millis: i64) -> Result<Value, CqlError> {
     u32::try_from(millis.div_euclid(DAY_MILLIS) + EPOCH_DAY)
         .map(Value::Date)
         .map_err(|_| CqlError::invalid("the time lies outside of the range of dates"))

@@ -4,6 +4,7 @@
 //! rows of a statement are found. It reads nothing and changes nothing, so a plan is made once for
 //! a prepared statement and used until one of its tables changes.
 
+mod cast;
 mod function;
 mod keys;
 mod list;

@@ -6,10 +6,12 @@
 use carnet::base::{Bytes, WallTime};
 use carnet::{DataType, Value};
 
+use super::cast;
 use super::function::Function;
 use super::list::parts;
+use super::names::column_name;
 use super::number;
-use crate::ast::{Arguments, ArithmeticOp, FunctionCall, Literal, Reference, Term};
+use crate::ast::{Arguments, ArithmeticOp, FunctionCall, Literal, Reference, Term, TypeName};
 use crate::compile::{Compiler, literal};
 use crate::exec::{Bound, CqlError, Uuids};
 
@@ -42,6 +44,8 @@ enum Source {
         column: usize,
     },
     Call(Function, Vec<Operand>),
+    /// To the type of the whole.
+    Cast(Box<Operand>),
     /// Operands are converted to the type of the whole.
     Arithmetic(Box<Operand>, Vec<(ArithmeticOp, Operand)>),
 }
@@ -108,6 +112,7 @@ impl Operand {
             | Source::TuplePart { .. }
             | Source::Let { .. } => false,
             Source::Call(_, arguments) => arguments.iter().any(Self::reads_row),
+            Source::Cast(operand) => operand.reads_row(),
             Source::Arithmetic(first, rest) => {
                 first.reads_row() || rest.iter().any(|(_, operand)| operand.reads_row())
             }
@@ -137,6 +142,11 @@ impl Operand {
                     values.push(argument.value(environment)?);
                 }
                 function.call(&values, environment)?.map(|value| value.serialize())
+            }
+            Source::Cast(operand) => {
+                let value = operand.value(environment)?;
+                let value = value.map(|value| cast::cast(value, self.data_type)).transpose()?;
+                value.map(|value| value.serialize())
             }
             Source::Arithmetic(first, rest) => {
                 self.calculate(first, rest, environment)?.map(|value| value.serialize())
@@ -267,7 +277,10 @@ impl Compiler<'_> {
             Term::Arithmetic { first, rest } => {
                 return self.arithmetic(first, rest, data_type, what);
             }
-            Term::Cast(..) => return Err(CqlError::unsupported("CAST")),
+            Term::Cast(inner, type_name) => {
+                let found = self.cast(inner, type_name)?;
+                return fits(found, data_type, what);
+            }
             Term::List(_) | Term::Set(_) | Term::Map(_) => {
                 return Err(CqlError::unsupported("collections as values"));
             }
@@ -282,6 +295,7 @@ impl Compiler<'_> {
         match term {
             Term::Reference(reference) => self.reference(reference),
             Term::Call(call) => self.call(call),
+            Term::Cast(inner, type_name) => self.cast(inner, type_name),
             term => match self.type_of(term)? {
                 Some(data_type) => self.operand(term, data_type, what),
                 None => Err(CqlError::invalid(format!(
@@ -297,7 +311,7 @@ impl Compiler<'_> {
             Term::Literal(constant) => literal::natural_type(constant),
             Term::Reference(reference) => Some(self.reference(reference)?.data_type),
             Term::Call(call) => Function::result_type(call)?,
-            Term::Hint(type_name, _) => type_name.data_type(),
+            Term::Hint(type_name, _) | Term::Cast(_, type_name) => type_name.data_type(),
             Term::Negate(inner) => self.type_of(inner)?,
             Term::Arithmetic { first, rest } => {
                 // A constant takes the type of what it is added to.
@@ -383,6 +397,16 @@ impl Compiler<'_> {
             return Err(CqlError::invalid(format!("table {} has no column {name}", table.name)));
         };
         Ok(Operand::column(position, table.columns[position].data_type, name))
+    }
+
+    fn cast(&mut self, term: &Term, type_name: &TypeName) -> Result<Operand, CqlError> {
+        let Some(data_type) = type_name.data_type() else {
+            return Err(CqlError::unsupported(format!("CAST to {type_name}")));
+        };
+        let what = column_name(term);
+        let operand = self.untyped_operand(term, &what)?;
+        cast::check(operand.data_type, data_type, &what)?;
+        Ok(Operand { data_type, what, source: Source::Cast(Box::new(operand)) })
     }
 
     fn call(&mut self, call: &FunctionCall) -> Result<Operand, CqlError> {

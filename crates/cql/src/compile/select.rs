@@ -180,7 +180,6 @@ impl<'a> Compiler<'a> {
                     }
                 }
             }
-            Term::Cast(..) => Err(CqlError::unsupported("CAST")),
             term => {
                 let operand = self.untyped_operand(term, "a selected term")?;
                 Ok((column_name(term), operand.data_type, Output::Operand(operand)))
