@@ -14,14 +14,15 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use argon2::password_hash::PasswordHasher;
 use argon2::password_hash::phc::PasswordHash;
-use argon2::password_hash::{PasswordHasher, PasswordVerifier};
-use argon2::{Argon2, Params};
+use argon2::{Argon2, Block, Params};
 use bytes::Bytes;
 use carnet_base::{AddressLimit, Error, Result};
 use tokio::sync::Semaphore;
 use tokio::task;
 
+use crate::hashing::{Memories, matches};
 use crate::protocol::ProtocolError;
 
 /// The authenticator that clients are told: every driver answers it with SASL PLAIN.
@@ -63,12 +64,13 @@ pub struct Authenticator {
     running: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     by_address: Arc<AddressLimit<()>>,
+    memories: Arc<Memories>,
     /// [`matches`], except in tests.
     hasher: Hasher,
 }
 
 /// Hashes a password and compares it with a hash.
-type Hasher = fn(hash: &str, password: &[u8]) -> bool;
+type Hasher = fn(hash: &str, password: &[u8], memory: &mut Vec<Block>) -> bool;
 
 /// Why a client is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +123,8 @@ impl Authenticator {
         let running = Arc::new(Semaphore::new(RUNNING_MAX));
         let waiting = Arc::new(Semaphore::new(WAITING_MAX));
         let by_address = AddressLimit::new(WAITING_PER_ADDRESS_MAX);
-        Ok(Self { users, decoy, running, waiting, by_address, hasher: matches })
+        let memories = Arc::default();
+        Ok(Self { users, decoy, running, waiting, by_address, memories, hasher: matches })
     }
 
     /// Verifies a password. Runs on a thread of its own, as it takes tens of milliseconds.
@@ -140,9 +143,10 @@ impl Authenticator {
         let is_known = known.is_some();
         let hash = known.unwrap_or_else(|| Arc::clone(&self.decoy));
         let (password, hasher) = (credentials.password, self.hasher);
+        let memories = Arc::clone(&self.memories);
         let work = task::spawn_blocking(move || {
             let _permits = permits;
-            hasher(&hash, &password)
+            memories.lend(|memory| hasher(&hash, &password, memory))
         });
         let right = work.await.unwrap_or(false);
         if right && is_known { Ok(credentials.user) } else { Err(Refusal::Wrong) }
@@ -167,13 +171,6 @@ fn check_hash(hash: &str) -> std::result::Result<(), String> {
         ));
     }
     Ok(())
-}
-
-/// Tells whether a password is that of a hash. The comparison takes the same time wherever the two
-/// differ.
-fn matches(hash: &str, password: &[u8]) -> bool {
-    PasswordHash::new(hash)
-        .is_ok_and(|hash| Argon2::default().verify_password(password, &hash).is_ok())
 }
 
 /// What a client says to be. Not `Debug`: passwords are not for logs.
@@ -289,7 +286,7 @@ mod tests {
     async fn dropped_logins_keep_their_permits() {
         static RUNNING: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
-        fn slow(_: &str, _: &[u8]) -> bool {
+        fn slow(_: &str, _: &[u8], _: &mut Vec<Block>) -> bool {
             MOST.fetch_max(RUNNING.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(20));
             RUNNING.fetch_sub(1, Ordering::SeqCst);

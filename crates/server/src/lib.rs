@@ -52,6 +52,7 @@ mod connection;
 pub mod events;
 pub mod executor;
 pub mod failure;
+mod hashing;
 pub mod http;
 pub mod listener;
 pub mod metrics;

@@ -1,0 +1,104 @@
+//! Verifies passwords with Argon2, in memory that is kept for the next verification.
+//!
+//! Each hash takes 19 MiB by default, and runs on any free thread of a pool. Without this pool of
+//! buffers the allocator keeps freed memory of that size for each of these threads.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use argon2::password_hash::phc::{Output, PasswordHash};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
+
+/// Memory of verifications that have ended: as many buffers as ran at a time.
+#[derive(Default)]
+pub(crate) struct Memories(Mutex<Vec<Vec<Block>>>);
+
+impl Memories {
+    /// Runs a verification in the memory of an earlier one, if there is any free.
+    pub(crate) fn lend<T>(&self, verification: impl FnOnce(&mut Vec<Block>) -> T) -> T {
+        let free = self.lock().pop();
+        let mut memory = free.unwrap_or_default();
+        let result = verification(&mut memory);
+        self.lock().push(memory);
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Vec<Block>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Not the contents: they come of passwords.
+impl fmt::Debug for Memories {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memories").finish_non_exhaustive()
+    }
+}
+
+/// Returns `true` if a password is that of a hash. The comparison takes the same time wherever the
+/// two differ.
+pub(crate) fn matches(hash: &str, password: &[u8], memory: &mut Vec<Block>) -> bool {
+    verify(hash, password, memory).unwrap_or(false)
+}
+
+/// Returns `None` where the hash cannot be used. It is checked when the password file is read.
+fn verify(hash: &str, password: &[u8], memory: &mut Vec<Block>) -> Option<bool> {
+    let hash = PasswordHash::new(hash).ok()?;
+    let algorithm = Algorithm::try_from(hash.algorithm.as_str()).ok()?;
+    let version = hash.version.map(Version::try_from).transpose().ok()?.unwrap_or_default();
+    let params = Params::try_from(&hash).ok()?;
+    let (salt, expected) = (hash.salt.as_ref()?, hash.hash.as_ref()?);
+    let blocks = params.block_count();
+    if memory.len() < blocks {
+        memory.resize(blocks, Block::new());
+    }
+    let mut buffer = [0; Output::MAX_LENGTH];
+    let out = buffer.get_mut(..expected.len())?;
+    let argon2 = Argon2::new(algorithm, version, params);
+    argon2.hash_password_into_with_memory(password, salt, out, &mut memory[..blocks]).ok()?;
+    Some(Output::new(out).ok()? == *expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+
+    use super::*;
+
+    fn hash(password: &str, kib: u32, output_len: Option<usize>) -> String {
+        let params = Params::new(kib, 1, 1, output_len).unwrap();
+        let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+        argon2.hash_password(password.as_bytes()).unwrap().to_string()
+    }
+
+    #[test]
+    fn verdict_is_that_of_the_library() {
+        let memories = Memories::default();
+        // What an earlier verification left in the memory makes no difference.
+        for (kib, output_len) in [(8, None), (64, Some(16)), (16, Some(64)), (8, Some(32))] {
+            let text = hash("one", kib, output_len);
+            for password in ["one", "two", ""] {
+                let parsed = PasswordHash::new(&text).unwrap();
+                let expected =
+                    Argon2::default().verify_password(password.as_bytes(), &parsed).is_ok();
+                let found = memories.lend(|memory| matches(&text, password.as_bytes(), memory));
+                assert_eq!(found, expected, "{text} {password:?}");
+                assert_eq!(found, password == "one");
+            }
+        }
+        for broken in ["", "one", "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ"] {
+            assert!(!memories.lend(|memory| matches(broken, b"one", memory)));
+        }
+    }
+
+    #[test]
+    fn memory_is_used_again() {
+        let memories = Memories::default();
+        let text = hash("one", 64, None);
+        for _ in 0..3 {
+            assert!(memories.lend(|memory| matches(&text, b"one", memory)));
+        }
+        let kept: Vec<usize> = memories.lock().iter().map(Vec::len).collect();
+        assert_eq!(kept, [64]);
+    }
+}
