@@ -150,6 +150,7 @@ fn estimate_covers_what_is_allocated() {
         ("condition", format!("UPDATE t SET v = 'b' WHERE k = 1 AND c = 1 IF {conditions}")),
         ("literal", long(1, MIB - 100)),
         ("sum", format!("SELECT k{} FROM t", "+1".repeat(5_000))),
+        ("casts", format!("SELECT v{} FROM t", ",CAST(k AS text)".repeat(2_000))),
         ("names", format!("SELECT v{} FROM t", ",k".repeat(5_000))),
         ("transaction", format!("BEGIN TRANSACTION {lets} COMMIT TRANSACTION")),
     ] {
