@@ -9,7 +9,8 @@ use bytes::Bytes;
 use carnet_cql::ast;
 use carnet_cql::result::{ChangeKind, ColumnSpec as CqlColumn, Response, ResultType};
 use carnet_cql::{
-    BatchItem as CqlItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Session, Values,
+    BatchItem as CqlItem, Bound, CqlError, CqlErrorKind, Executor, Grant, Parameters, Session,
+    Values,
 };
 
 use tokio::sync::Mutex;
@@ -195,6 +196,7 @@ fn parameters(params: QueryParams) -> Parameters {
             .filter(|rows| *rows > 0),
         paging_state: params.paging_state,
         keyspace: params.keyspace,
+        grant: Grant::default(),
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) use operand::{Environment, Evaluated, required};
 pub(crate) use order::RowOrder;
 pub(crate) use relation::Filter;
 pub(crate) use row_filter::RowFilter;
-pub(crate) use select::{Aggregate, Output, SelectPlan, limit_value, star_order};
+pub(crate) use select::{Aggregate, Output, SelectPlan, is_aggregate, limit_value, star_order};
 pub(crate) use system::SystemOutput;
 pub(crate) use transaction::{ResultPlan, Tables, TransactionPlan, table_key};
 pub(crate) use write::{Change, GuardPlan, WritePlan, WriteTarget};

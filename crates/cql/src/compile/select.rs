@@ -234,12 +234,17 @@ fn all_columns(table: &TableSchema) -> (Vec<ColumnSpec>, Vec<Output>) {
     (columns.collect(), positions.iter().copied().map(Output::Column).collect())
 }
 
+/// Returns `true` for the name of an aggregate function.
+pub(crate) fn is_aggregate(name: &str) -> bool {
+    matches!(name, "count" | "min" | "max" | "sum" | "avg")
+}
+
 fn aggregate(
     call: &FunctionCall,
     table: &TableSchema,
 ) -> Result<Option<(String, DataType, Output)>, CqlError> {
     let name = call.function.name.as_str();
-    if !matches!(name, "count" | "min" | "max" | "sum" | "avg") {
+    if !is_aggregate(name) {
         return Ok(None);
     }
     let terms = match &call.arguments {

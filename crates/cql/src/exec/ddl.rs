@@ -24,7 +24,7 @@ impl Executor {
         statement: &Statement,
         run: &Run<'_>,
     ) -> Result<Response, CqlError> {
-        let transaction = self.shared.db.transaction().label(run.label.clone());
+        let transaction = run.transaction(&self.shared.db);
         let data_center = &self.shared.node.data_center;
         let change = transaction
             .try_run(|tx| async move {

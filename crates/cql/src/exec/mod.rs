@@ -19,6 +19,7 @@ mod condition;
 mod ddl;
 mod describe;
 mod error;
+mod grant;
 mod lru;
 mod merge;
 mod paging;
@@ -33,13 +34,14 @@ mod transaction;
 mod uuids;
 mod write;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use carnet::base::SeededRng;
+use carnet::base::{Moment, SeededRng};
 use carnet::catalog::{self, TableSchema};
-use carnet::{AsOf, Db, Label, Timestamp, Tx, Value, WallTime};
+use carnet::{AsOf, Db, Label, Timestamp, TransactionOptions, Tx, Value, WallTime};
 
 pub use error::{CqlError, CqlErrorKind};
+pub use grant::{Grant, Timeouts, class_of};
 pub use parameters::{BatchItem, Bound, Parameters, Session, Values};
 pub use prepared::Prepared;
 pub use timestamps::Timestamps;
@@ -70,6 +72,7 @@ struct Shared {
     peers: Mutex<Arc<[Peer]>>,
     uuids: Uuids,
     prepared: Cache,
+    timeouts: OnceLock<Timeouts>,
 }
 
 /// What a statement is run with, beside the transaction.
@@ -78,6 +81,15 @@ struct Run<'a> {
     parameters: &'a Parameters,
     bound: Vec<Bound>,
     keyspace: Option<String>,
+    deadline: Option<Moment>,
+}
+
+impl Run<'_> {
+    /// Returns the settings of the statement's transaction.
+    fn transaction<'d>(&self, db: &'d Db) -> TransactionOptions<'d> {
+        let permit = self.parameters.grant.permit.clone();
+        db.transaction().label(self.label.clone()).deadline(self.deadline).permit(permit)
+    }
 }
 
 /// A plan for the tables that it was made for.
@@ -99,7 +111,8 @@ impl Executor {
     pub fn with_timestamps(db: Db, node: NodeInfo, timestamps: Timestamps) -> Self {
         let uuids = Uuids::new(SeededRng::from_entropy());
         let (peers, prepared) = (Mutex::new([].into()), Cache::default());
-        Self { shared: Arc::new(Shared { db, node, timestamps, peers, uuids, prepared }) }
+        let timeouts = OnceLock::new();
+        Self { shared: Arc::new(Shared { db, node, timestamps, peers, uuids, prepared, timeouts }) }
     }
 
     /// Returns the database.
@@ -174,6 +187,17 @@ impl Executor {
         let described = self.describe_plan(&tx, &statements, keyspace.as_deref()).await?;
         let prepared = Prepared::new(text, keyspace, statements, described);
         self.shared.prepared.keep(text, prepared)
+    }
+
+    /// Sets how long statements that say when they arrived may take. Only the first call counts.
+    ///
+    /// Default: as long as they like.
+    pub fn set_timeouts(&self, timeouts: Timeouts) {
+        self.shared.timeouts.get_or_init(|| timeouts);
+    }
+
+    fn timeouts(&self) -> Option<&Timeouts> {
+        self.shared.timeouts.get()
     }
 
     /// Limits the memory that prepared statements take, in bytes. Beyond it the least recently used
@@ -260,7 +284,11 @@ impl Executor {
             let bound = values.resolve(&statements.parsed.markers)?;
             parts.push((statements, keyspace, bound));
         }
+        let Grant { arrived, permit } = &parameters.grant;
+        let deadline =
+            self.timeouts().and_then(|timeouts| Some(arrived.as_ref()?.after(timeouts.statement)));
         let run = self.shared.db.transaction().label(session.label("BATCH"));
+        let run = run.deadline(deadline).permit(permit.clone());
         let result = run.try_run(|tx| {
             let parts = &parts;
             async move {
@@ -296,7 +324,8 @@ impl Executor {
         let parsed = &statements.parsed;
         let bound = parameters.values.resolve(&parsed.markers)?;
         let label = session.label(parsed.statement.kind());
-        let run = Run { label, parameters, bound, keyspace };
+        let deadline = self.deadline(&parsed.statement, &parameters.grant);
+        let run = Run { label, parameters, bound, keyspace, deadline };
         match &parsed.statement {
             Statement::Select(select) if self.is_system(&select.from, &run) => {
                 self.system_select(select, &run).await
@@ -329,7 +358,7 @@ impl Executor {
         let state = run.parameters.paging_state.as_ref();
         let state = state.map(PagingState::decode).transpose()?;
         let environment = self.environment(&run.bound);
-        let options = self.shared.db.transaction().label(run.label.clone());
+        let options = run.transaction(&self.shared.db);
         let options = options.bypass_cache(select.bypass_cache);
         let at = match &state {
             Some(state) => Some(AsOf::Timestamp(state.snapshot)),
@@ -361,7 +390,7 @@ impl Executor {
     }
 
     async fn write(&self, statements: &Statements, run: &Run<'_>) -> Result<Response, CqlError> {
-        let transaction = self.shared.db.transaction().label(run.label.clone());
+        let transaction = run.transaction(&self.shared.db);
         let is_batch = matches!(statements.parsed.statement, Statement::Batch(_));
         let form = if is_batch { Form::Batch } else { Form::Single };
         transaction
@@ -380,7 +409,7 @@ impl Executor {
         statements: &Statements,
         run: &Run<'_>,
     ) -> Result<Response, CqlError> {
-        let transaction = self.shared.db.transaction().label(run.label.clone());
+        let transaction = run.transaction(&self.shared.db);
         transaction
             .try_run(|tx| async move {
                 let plan = self.plan(&tx, statements, run.keyspace.as_deref()).await?;

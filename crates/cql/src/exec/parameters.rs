@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use carnet::{Bytes, Label};
 
-use super::{CqlError, Prepared};
+use super::{CqlError, Grant, Prepared};
 use crate::parser::Marker;
 
 /// What a connection remembers between statements.
@@ -107,7 +107,7 @@ fn named(values: &[(String, Bound)], marker: &Marker) -> Result<Bound, CqlError>
 }
 
 /// What a client sends beside the text of a statement.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Parameters {
     /// The values of the bind markers.
     pub values: Values,
@@ -117,6 +117,8 @@ pub struct Parameters {
     pub paging_state: Option<Bytes>,
     /// The keyspace of names without one, instead of the session's.
     pub keyspace: Option<String>,
+    /// What the statement runs by.
+    pub grant: Grant,
 }
 
 /// One statement of a batch.

@@ -50,7 +50,7 @@ impl Executor {
         let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
 
         let db = &self.shared.db;
-        let tx = db.transaction().label(run.label.clone()).snapshot_async(None).await?;
+        let tx = run.transaction(db).snapshot_async(None).await?;
         let (node, holders) = (&self.shared.node, || db.holders());
         let found = system::rows(table, &tx, node, holders, &self.peers()).await?;
         let satisfies = |row: &Vec<Option<Bytes>>| {
