@@ -3,11 +3,14 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use carnet::admission::Arrived;
+use carnet_base::Moment;
+use carnet_cql::Grant;
 
 use crate::events::Event;
 use crate::failure::Failure;
 use crate::protocol::Version;
-use crate::protocol::request::{Batch, QueryParams};
+use crate::protocol::request::{Batch, QueryParams, Statement};
 use crate::protocol::response::{Prepared, Rows};
 use crate::protocol::types::SchemaChange;
 
@@ -68,6 +71,21 @@ pub trait Backend: Send + Sync + 'static {
     /// Begins a connection, once its client has said who it is.
     fn open(&self, client: Client) -> Self::Session;
 
+    /// Asks for the admission of a statement whose request has so many bytes and arrived now; `None`
+    /// for one that needs none.
+    ///
+    /// # Errors
+    ///
+    /// [`FailureKind::Overloaded`](crate::FailureKind::Overloaded) where it is refused.
+    fn arrive(
+        &self,
+        _statement: &Statement,
+        _bytes: usize,
+        _now: Moment,
+    ) -> Result<Option<Arrived>, Failure> {
+        Ok(None)
+    }
+
     /// Runs a statement's text.
     ///
     /// `params.keyspace`, where it is set, stands in for the session's.
@@ -76,6 +94,7 @@ pub trait Backend: Send + Sync + 'static {
         session: &Self::Session,
         text: &str,
         params: QueryParams,
+        grant: Grant,
     ) -> impl Future<Output = Result<Answer, Failure>> + Send;
 
     /// Keeps a statement's text. The id is good on every connection, until the backend answers it
@@ -94,6 +113,7 @@ pub trait Backend: Send + Sync + 'static {
         session: &Self::Session,
         id: &Bytes,
         params: QueryParams,
+        grant: Grant,
     ) -> impl Future<Output = Result<Answer, Failure>> + Send;
 
     /// Runs several statements as one transaction.
@@ -101,6 +121,7 @@ pub trait Backend: Send + Sync + 'static {
         &self,
         session: &Self::Session,
         batch: Batch,
+        grant: Grant,
     ) -> impl Future<Output = Result<Answer, Failure>> + Send;
 
     /// Waits for what happens elsewhere and clients are to hear of: what other servers of the same

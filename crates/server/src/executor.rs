@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use carnet::admission::{Admission, Arrived, Class, Figures};
+use carnet_base::Moment;
 use carnet_cql::ast;
 use carnet_cql::result::{ChangeKind, ColumnSpec as CqlColumn, Response, ResultType};
 use carnet_cql::{
     BatchItem as CqlItem, Bound, CqlError, CqlErrorKind, Executor, Grant, Parameters, Session,
-    Values,
+    Values, class_of,
 };
 
 use tokio::sync::Mutex;
@@ -19,7 +21,7 @@ use crate::backend::{Answer, Backend, Client, Outcome};
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::others::Others;
-use crate::protocol::request::{Batch, BatchKind, BatchStatement, QueryParams};
+use crate::protocol::request::{Batch, BatchKind, BatchStatement, QueryParams, Statement};
 use crate::protocol::response::{Prepared, Rows};
 use crate::protocol::types::{
     BoundValue, BoundValues, ChangeTarget, ChangeType, ColumnSpec, ColumnType, Columns,
@@ -68,13 +70,34 @@ impl Backend for CqlBackend {
         })
     }
 
+    fn arrive(
+        &self,
+        statement: &Statement,
+        bytes: usize,
+        now: Moment,
+    ) -> Result<Option<Arrived>, Failure> {
+        let Some(admission) = self.executor.db().admission() else { return Ok(None) };
+        let class = match statement {
+            Statement::Query { text, .. } => class_of(text),
+            // One that is not prepared is answered at once.
+            Statement::Execute { id, .. } => {
+                self.executor.prepared(id).map_or(Class::System, |prepared| prepared.class())
+            }
+            Statement::Prepare { .. } => Class::System,
+            Statement::Batch(_) => Class::Write,
+        };
+        let deadline = self.executor.arrival_deadline(now);
+        Ok(Some(admission.arrive(class, bytes, deadline)?))
+    }
+
     async fn query(
         &self,
         session: &Session,
         text: &str,
         params: QueryParams,
+        grant: Grant,
     ) -> Result<Answer, Failure> {
-        let response = self.executor.query(session, text, &parameters(params)).await;
+        let response = self.executor.query(session, text, &parameters(params, grant)).await;
         Ok(outcome(response.map_err(|error| failure(&error))?).into())
     }
 
@@ -102,13 +125,20 @@ impl Backend for CqlBackend {
         session: &Session,
         id: &Bytes,
         params: QueryParams,
+        grant: Grant,
     ) -> Result<Answer, Failure> {
         let prepared = self.find(id)?;
-        let response = self.executor.execute(session, &prepared, &parameters(params)).await;
+        let parameters = parameters(params, grant);
+        let response = self.executor.execute(session, &prepared, &parameters).await;
         Ok(outcome(response.map_err(|error| failure(&error))?).into())
     }
 
-    async fn batch(&self, session: &Session, batch: Batch) -> Result<Answer, Failure> {
+    async fn batch(
+        &self,
+        session: &Session,
+        batch: Batch,
+        grant: Grant,
+    ) -> Result<Answer, Failure> {
         let mut items = Vec::with_capacity(batch.items.len());
         for item in batch.items {
             let values = Values::Positional(item.values.into_iter().map(bound).collect());
@@ -124,7 +154,7 @@ impl Backend for CqlBackend {
             BatchKind::Unlogged => ast::BatchKind::Unlogged,
             BatchKind::Counter => ast::BatchKind::Counter,
         };
-        let parameters = parameters(batch.params);
+        let parameters = parameters(batch.params, grant);
         let response = self.executor.batch(session, kind, items, &parameters).await;
         Ok(outcome(response.map_err(|error| failure(&error))?).into())
     }
@@ -163,6 +193,9 @@ impl Backend for CqlBackend {
              carnet_published_timestamp {}",
             db.published()
         );
+        if let Some(admission) = db.admission() {
+            append_admission(out, admission);
+        }
         if let Some(metrics) = db.metrics() {
             metrics.each(|name, help, kind, value| {
                 let _ = writeln!(
@@ -175,12 +208,49 @@ impl Backend for CqlBackend {
     }
 }
 
+/// Appends the figures of admission, by class.
+#[expect(clippy::cast_precision_loss, reason = "figures of a monitor are floats")]
+fn append_admission(out: &mut String, admission: &Admission) {
+    type Figure = fn(&Figures) -> f64;
+    let figures: [(&str, &str, &str, Figure); 6] = [
+        ("running", "gauge", "Statements that run.", |of| of.running as f64),
+        ("waiting", "gauge", "Statements that wait for their admission.", |of| of.waiting as f64),
+        ("admitted_total", "counter", "Statements that were admitted.", |of| of.admitted as f64),
+        (
+            "shed_overloaded_total",
+            "counter",
+            "Statements that were refused because more arrived than could be done.",
+            |of| of.shed_overloaded as f64,
+        ),
+        (
+            "shed_deadline_total",
+            "counter",
+            "Statements that were refused because they would have been late.",
+            |of| of.shed_deadline as f64,
+        ),
+        (
+            "waited_seconds_total",
+            "counter",
+            "Time that statements have waited for their admission or refusal.",
+            |of| of.waited.as_secs_f64(),
+        ),
+    ];
+    for (name, kind, help, figure) in figures {
+        let name = format!("carnet_admission_{name}");
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for class in Class::ALL {
+            let value = figure(&admission.figures(class));
+            let _ = writeln!(out, "{name}{{class=\"{}\"}} {value}", class.name());
+        }
+    }
+}
+
 /// The text of `/readyz` for a database that works although something is wrong.
 fn warned(warnings: &[String]) -> String {
     format!("ok, but {}", warnings.join("\nand "))
 }
 
-fn parameters(params: QueryParams) -> Parameters {
+fn parameters(params: QueryParams, grant: Grant) -> Parameters {
     Parameters {
         values: match params.values {
             BoundValues::Positional(values) => {
@@ -196,7 +266,7 @@ fn parameters(params: QueryParams) -> Parameters {
             .filter(|rows| *rows > 0),
         paging_state: params.paging_state,
         keyspace: params.keyspace,
-        grant: Grant::default(),
+        grant,
     }
 }
 

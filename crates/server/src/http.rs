@@ -14,15 +14,18 @@
 
 use std::io;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use carnet_base::AddressLimit;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::runtime;
+use tokio::sync::{oneshot, watch};
+use tokio::task::{self, JoinSet};
 use tokio::time::timeout;
+use tracing::error;
 
 use crate::backend::Backend;
 use crate::connection::Shared;
@@ -93,8 +96,52 @@ fn reply<B: Backend>(shared: &Shared<B>, draining: bool, path: &str) -> Reply {
     }
 }
 
+/// Answers monitors on a thread of its own, so that statements which keep all others busy do not keep a
+/// monitor waiting. It ends with [`Monitors::end`].
+pub(crate) struct Monitors {
+    stop: oneshot::Sender<()>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Monitors {
+    /// Starts the thread.
+    #[expect(clippy::disallowed_methods, reason = "the server owns its runtimes")]
+    pub(crate) fn start<B: Backend>(
+        shared: Arc<Shared<B>>,
+        listener: TcpListener,
+        draining: watch::Receiver<bool>,
+    ) -> io::Result<Self> {
+        let listener = listener.into_std()?;
+        let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new().name("carnet-http".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                let listener = match TcpListener::from_std(listener) {
+                    Ok(listener) => listener,
+                    Err(error) => return error!(%error, "monitors are not answered"),
+                };
+                tokio::select! {
+                    () = serve(shared, listener, draining) => {}
+                    // The server has ended, or was dropped.
+                    _ = stopped => {}
+                }
+            });
+        })?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends the thread, and waits for it: it holds what the server held.
+    pub(crate) async fn end(self) {
+        drop(self.stop);
+        let joined = task::spawn_blocking(|| self.thread.join()).await;
+        if !matches!(joined, Ok(Ok(()))) {
+            error!("the thread that answers monitors broke");
+        }
+    }
+}
+
 /// Answers monitors until it is dropped, also while the server drains.
-pub(crate) async fn serve<B: Backend>(
+async fn serve<B: Backend>(
     shared: Arc<Shared<B>>,
     listener: TcpListener,
     draining: watch::Receiver<bool>,

@@ -17,7 +17,7 @@ use crate::backend::Backend;
 use crate::clients::Clients;
 use crate::connection::{self, Shared};
 use crate::events::Events;
-use crate::http;
+use crate::http::Monitors;
 use crate::metrics::Metrics;
 use crate::protocol::budget::ByteBudget;
 use crate::refusals::Refusals;
@@ -206,9 +206,11 @@ impl<B: Backend> Server<B> {
         let (drain, draining) = watch::channel(false);
         // They end with this function.
         let mut beside = JoinSet::new();
-        if let Some(http) = http {
-            beside.spawn(http::serve(Arc::clone(&shared), http, draining.clone()));
-        }
+        let monitors = http.and_then(|http| {
+            Monitors::start(Arc::clone(&shared), http, draining.clone())
+                .inspect_err(|error| error!(%error, "monitors are not answered"))
+                .ok()
+        });
         beside.spawn(tell_news(Arc::clone(&shared)));
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
@@ -232,6 +234,10 @@ impl<B: Backend> Server<B> {
         let all = async { while connections.join_next().await.is_some() {} };
         if timeout(shared.limits.drain_timeout, all).await.is_err() {
             warn!(connections = connections.len(), "cut off: they did not end in time");
+        }
+        drop(connections);
+        if let Some(monitors) = monitors {
+            monitors.end().await;
         }
     }
 }

@@ -93,7 +93,8 @@ impl Serve {
         let authenticator = settings.users.as_deref().map(users::read).transpose()?;
         let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
         let place = place(&settings)?;
-        let db = place.open(builder(&settings).control(true))?;
+        let builder = builder(&settings).control(true).admission(settings.limits.admission());
+        let db = place.open(builder)?;
         let listen = with_port(settings.listen.unwrap_or(LISTEN))?;
         let clients = Clients::default();
         let mut node = node_info(&place, told(&place, listen, settings.advertise));
@@ -236,6 +237,7 @@ fn backend(db: Db, place: &Place, node: NodeInfo, settings: &Settings) -> Result
     let executor = |node| {
         let timestamps = settings.timestamps.unwrap_or_default();
         let executor = Executor::with_timestamps(db, node, timestamps);
+        executor.set_timeouts(settings.limits.timeouts());
         if let Some(bytes_max) = settings.prepared_bytes {
             executor.set_prepared_bytes_max(bytes_max);
         }

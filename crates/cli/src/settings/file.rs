@@ -78,6 +78,7 @@ impl Settings {
             ("database", "memory") => self.memory_bytes = Some(bytes(text)?),
             ("database", "retention") => self.retention = Some(retention(text)?),
             ("database", "isolation") => self.isolation = Some(isolation(text)?),
+            ("limits", name) => self.limits.take(name, text)?,
             (section, name) => unreachable!("{section}.{name} is known and not taken"),
         }
         Ok(())
@@ -164,7 +165,7 @@ mod tests {
     use carnet::{Durability, Isolation};
     use carnet_cql::Timestamps;
 
-    use super::super::template;
+    use super::super::{Limits, template};
     use super::*;
 
     fn parse(text: &str) -> Result<Settings> {
@@ -180,7 +181,8 @@ mod tests {
              request_memory = \"64MiB\"\nrequest_memory_per_address = \"32MiB\"\n\
              idle_timeout = \"1m\"\nprepared_memory = \"8MiB\"\n\
              [database]\ndirectory = \"/srv/data\"\ndurability = \"interval:50\"\n\
-             memory = \"1GiB\"\nretention = \"2h\"\nisolation = \"snapshot\"\n",
+             memory = \"1GiB\"\nretention = \"2h\"\nisolation = \"snapshot\"\n\
+             [limits]\nrunning = 4\nshed_after = \"20ms\"\nscan_timeout = \"2m\"\n",
         )
         .unwrap();
         let expected = Settings {
@@ -201,6 +203,12 @@ mod tests {
             memory_bytes: Some(1 << 30),
             retention: Some(Duration::from_secs(7_200)),
             isolation: Some(Isolation::Snapshot),
+            limits: Limits {
+                running: Some(4),
+                shed_after: Some(Duration::from_millis(20)),
+                scan_timeout: Some(Duration::from_secs(120)),
+                ..Limits::default()
+            },
         };
         assert_eq!(settings, expected);
     }

@@ -112,6 +112,38 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Of statements that do not ask for another: strict-serializable, serializable or snapshot.",
     ),
     setting(
+        "limits",
+        "running",
+        "",
+        "Statements that read which run at a time, and as many that write. Default: 8 for each \
+         processor.",
+    ),
+    setting(
+        "limits",
+        "queue",
+        "1000",
+        "Statements of a kind that wait. One more, and the newest run first while others are refused.",
+    ),
+    setting("limits", "queue_memory", "16MiB", "Memory of the statements of a kind that wait."),
+    setting(
+        "limits",
+        "shed_after",
+        "50ms",
+        "How long a statement waits at most once the queue was full, until it is empty again.",
+    ),
+    setting(
+        "limits",
+        "statement_timeout",
+        "5s",
+        "How long a statement may take that names what it reads and writes; below what drivers wait.",
+    ),
+    setting(
+        "limits",
+        "scan_timeout",
+        "60s",
+        "How long a statement may take that reads a whole table, filters or aggregates.",
+    ),
+    setting(
         "cluster",
         "url",
         "",

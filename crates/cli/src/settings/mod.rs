@@ -9,6 +9,7 @@
 
 mod file;
 mod known;
+mod limits;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use carnet::{Durability, Isolation};
 use carnet_cql::Timestamps;
 
 pub(crate) use known::template;
+pub(crate) use limits::Limits;
 
 /// The longest time between two syncs.
 const SYNC_MILLIS_MAX: u64 = 3_600_000;
@@ -46,6 +48,7 @@ pub(crate) struct Settings {
     pub(crate) memory_bytes: Option<usize>,
     pub(crate) retention: Option<Duration>,
     pub(crate) isolation: Option<Isolation>,
+    pub(crate) limits: Limits,
 }
 
 /// Where to answer monitors, if anywhere.

@@ -196,6 +196,13 @@ impl Executor {
         self.shared.timeouts.get_or_init(|| timeouts);
     }
 
+    /// Returns when a statement has to be done, as far as that is known at its arrival; `None` without
+    /// [timeouts](Executor::set_timeouts).
+    #[must_use]
+    pub fn arrival_deadline(&self, arrived: Moment) -> Option<Moment> {
+        Some(arrived.after(self.timeouts()?.statement))
+    }
+
     fn timeouts(&self) -> Option<&Timeouts> {
         self.shared.timeouts.get()
     }
@@ -285,8 +292,7 @@ impl Executor {
             parts.push((statements, keyspace, bound));
         }
         let Grant { arrived, permit } = &parameters.grant;
-        let deadline =
-            self.timeouts().and_then(|timeouts| Some(arrived.as_ref()?.after(timeouts.statement)));
+        let deadline = arrived.and_then(|arrived| self.arrival_deadline(arrived));
         let run = self.shared.db.transaction().label(session.label("BATCH"));
         let run = run.deadline(deadline).permit(permit.clone());
         let result = run.try_run(|tx| {

@@ -23,13 +23,15 @@ use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use std::{future, io, panic};
 
 use bytes::{BufMut, Bytes, BytesMut};
+use carnet::admission::{Arrived, Permit};
 use carnet_base::{AddressLimit, AddressPlace, Clock};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use carnet_cql::Grant;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
 use tokio::sync::{broadcast, watch};
@@ -63,6 +65,8 @@ const READ_LEN: usize = 16 << 10;
 const READ_LEN_MAX: usize = 64 << 10;
 /// How much room an idle connection keeps for its next requests.
 const KEPT_LEN_MAX: usize = 64 << 10;
+/// How often it is looked whether a client from which nothing is read is still there.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long, and how many bytes, the server reads on after its last word.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 1 << 20;
@@ -143,6 +147,8 @@ struct Driver<B: Backend> {
     pace: Pace,
     /// When the last bytes came.
     read_at: Instant,
+    /// When the client was looked after that nothing is read from.
+    looked_at: Instant,
     /// When the last bytes went, or the first of those that wait were queued.
     written_at: Instant,
 }
@@ -164,6 +170,7 @@ impl<B: Backend> Driver<B> {
             greeting_deadline: now + shared.limits.greeting_timeout,
             pace: Pace::default(),
             read_at: now,
+            looked_at: now,
             written_at: now,
             shared,
         }
@@ -191,7 +198,10 @@ impl<B: Backend> Driver<B> {
             let deadline = self.deadline(mid_frame);
             if reads {
                 make_room(&mut self.inbox);
+            } else {
+                self.look_for_end(&reader)?;
             }
+            let look_at = self.looked_at + LOOK_EVERY;
             tokio::select! {
                 read = read(&mut reader, &mut self.inbox), if reads => self.received(read?)?,
                 sent = writer.write_buf(self.encoder.out()), if writes => self.sent(sent?),
@@ -204,6 +214,8 @@ impl<B: Backend> Driver<B> {
                 event = next_event(&mut self.events) => self.tell(event),
                 // An error says that the server is gone, which is a drain too.
                 _ = drain.changed(), if !self.connection.is_closing() => self.connection.close(),
+                // Only to look for the client's end.
+                () = sleep_until(look_at), if !reads => {}
                 what = passed(deadline) => {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, what));
                 }
@@ -223,9 +235,25 @@ impl<B: Backend> Driver<B> {
         self.takes_requests()
     }
 
+    /// Looks whether a client from which nothing is read has gone: what it asked for would run for
+    /// nobody.
+    fn look_for_end(&mut self, reader: &ReadHalf<'_>) -> io::Result<()> {
+        let now = Instant::now();
+        if now.duration_since(self.looked_at) < LOOK_EVERY {
+            return Ok(());
+        }
+        self.looked_at = now;
+        let ready = pin!(reader.ready(Interest::READABLE));
+        match ready.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(ready)) if ready.is_read_closed() => Err(gone()),
+            Poll::Ready(Err(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     fn received(&mut self, len: usize) -> io::Result<()> {
         if len == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the client has gone"));
+            return Err(gone());
         }
         self.shared.metrics.received_bytes.add(len as u64);
         self.read_at = Instant::now();
@@ -332,8 +360,19 @@ impl<B: Backend> Driver<B> {
         let Some(session) = self.session.as_ref().map(Arc::clone) else { return };
         let shared = Arc::clone(&self.shared);
         let encoding = self.connection.encoding();
-        self.running
-            .spawn(async move { Done::Answered(answer(&shared, &session, encoding, job).await) });
+        let (bytes, now) = (job.charge.bytes(), shared.clock.now());
+        let arrived = match shared.backend.arrive(&job.statement, bytes, now) {
+            Ok(arrived) => arrived,
+            // Before there is a task: a refusal must cost less than what it saves.
+            Err(failure) => {
+                let consistency = consistency_of(&job.statement);
+                let response = Response::Error(failure.into_response(consistency));
+                return self.send(job.stream, &response);
+            }
+        };
+        self.running.spawn(async move {
+            Done::Answered(answer(&shared, &session, encoding, job, arrived).await)
+        });
     }
 
     fn finished(&mut self, done: Result<Done, tokio::task::JoinError>) {
@@ -389,6 +428,10 @@ async fn read(reader: &mut ReadHalf<'_>, inbox: &mut BytesMut) -> io::Result<usi
     reader.read_buf(&mut inbox.limit(READ_LEN_MAX)).await
 }
 
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the client has gone")
+}
+
 /// Makes room for a read. What a long request took is given back once it is answered.
 fn make_room(inbox: &mut BytesMut) {
     inbox.reserve(READ_LEN);
@@ -424,11 +467,21 @@ async fn answer<B: Backend>(
     session: &B::Session,
     encoding: Encoding,
     job: Job,
+    arrived: Option<Arrived>,
 ) -> Bytes {
     let Job { stream, opcode, statement, tracing, charge } = job;
     let _in_flight = shared.metrics.requests_in_flight.enter();
     let started = shared.clock.now();
-    let (response, mut warnings) = respond(shared, session, statement).await;
+    // The permit lasts until the answer is encoded.
+    let permit = match admitted(arrived).await {
+        Ok(permit) => permit,
+        Err(failure) => {
+            let response = Response::Error(failure.into_response(consistency_of(&statement)));
+            return encode(&shared.metrics, encoding, stream, &response, &[]);
+        }
+    };
+    let grant = Grant { arrived: Some(started), permit: permit.as_ref().map(Arc::clone) };
+    let (response, mut warnings) = respond(shared, session, statement, grant).await;
     if tracing {
         warnings.push("not supported yet: tracing; the statement ran without".into());
     }
@@ -436,10 +489,19 @@ async fn answer<B: Backend>(
         shared.events.publish(Event::Schema(change.clone()));
     }
     let frame = encode(&shared.metrics, encoding, stream, &response, &warnings);
-    drop(charge);
+    drop((permit, charge));
     let took = shared.clock.now().since(started);
     shared.metrics.request_duration.of(opcode).record(took);
     frame
+}
+
+/// Waits for the admission of a statement that was not refused on its arrival.
+async fn admitted(arrived: Option<Arrived>) -> Result<Option<Arc<Permit>>, Failure> {
+    Ok(match arrived {
+        None => None,
+        Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
+        Some(Arrived::Waits(place)) => Some(Arc::new(place.await?)),
+    })
 }
 
 /// Encodes a response; one that the protocol has no room for becomes an error.
@@ -466,9 +528,10 @@ async fn respond<B: Backend>(
     shared: &Shared<B>,
     session: &B::Session,
     statement: Statement,
+    grant: Grant,
 ) -> (Response, Vec<String>) {
     let consistency = consistency_of(&statement);
-    let answer = unless_panicked(run(&shared.backend, session, statement)).await;
+    let answer = unless_panicked(run(&shared.backend, session, statement, grant)).await;
     match answer.unwrap_or_else(|| Err(panicked())) {
         Ok(answer) => answer,
         Err(failure) => {
@@ -492,15 +555,17 @@ async fn run<B: Backend>(
     backend: &B,
     session: &B::Session,
     statement: Statement,
+    grant: Grant,
 ) -> Result<(Response, Vec<String>), Failure> {
     match statement {
         Statement::Query { text, params } => {
             let skip = params.skip_metadata;
-            backend.query(session, &text, params).await.map(|answer| response(answer, skip, None))
+            let answer = backend.query(session, &text, params, grant).await?;
+            Ok(response(answer, skip, None))
         }
         Statement::Execute { id, result_id, params } => {
             let skip = params.skip_metadata;
-            let answer = backend.execute(session, &id, params).await?;
+            let answer = backend.execute(session, &id, params, grant).await?;
             Ok(response(answer, skip, result_id.as_deref()))
         }
         Statement::Prepare { text, keyspace } => {
@@ -508,7 +573,7 @@ async fn run<B: Backend>(
             Ok((Response::Prepared(prepared), Vec::new()))
         }
         Statement::Batch(batch) => {
-            backend.batch(session, batch).await.map(|answer| response(answer, false, None))
+            backend.batch(session, batch, grant).await.map(|answer| response(answer, false, None))
         }
     }
 }

@@ -99,6 +99,12 @@ impl Charge {
         }
         fits
     }
+
+    /// Returns how many bytes are charged.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 impl Drop for Charge {

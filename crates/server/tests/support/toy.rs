@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carnet_base::{DataType, murmur3};
+use carnet_cql::Grant;
 use carnet_server::{
     Answer, Backend, Batch, BatchStatement, BoundValue, BoundValues, ChangeTarget, ChangeType,
     Client, ColumnSpec, ColumnType, Columns, Failure, FailureKind, Outcome, Prepared, QueryParams,
@@ -212,6 +213,7 @@ impl Backend for Toy {
         session: &Session,
         text: &str,
         params: QueryParams,
+        _grant: Grant,
     ) -> Result<Answer, Failure> {
         self.run(session, text, &params).await
     }
@@ -239,19 +241,29 @@ impl Backend for Toy {
         session: &Session,
         id: &Bytes,
         params: QueryParams,
+        _grant: Grant,
     ) -> Result<Answer, Failure> {
         let statement = lock(&self.prepared).get(id).cloned();
         let statement = statement.ok_or_else(|| Failure::unprepared(id.clone()))?;
         self.run(session, &statement, &params).await
     }
 
-    async fn batch(&self, session: &Session, batch: Batch) -> Result<Answer, Failure> {
+    async fn batch(
+        &self,
+        session: &Session,
+        batch: Batch,
+        grant: Grant,
+    ) -> Result<Answer, Failure> {
         for item in batch.items {
             let values = BoundValues::Positional(item.values);
             let params = QueryParams { values, ..batch.params.clone() };
             match item.statement {
-                BatchStatement::Text(text) => self.query(session, &text, params).await?,
-                BatchStatement::Prepared(id) => self.execute(session, &id, params).await?,
+                BatchStatement::Text(text) => {
+                    self.query(session, &text, params, grant.clone()).await?
+                }
+                BatchStatement::Prepared(id) => {
+                    self.execute(session, &id, params, grant.clone()).await?
+                }
             };
         }
         Ok(Outcome::Void.into())

@@ -1,0 +1,110 @@
+//! Settings of admission, and of how long statements may take.
+
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use carnet::admission::{AdmissionLimits, GateLimits};
+use carnet_cql::Timeouts;
+
+use super::{bytes, scaled};
+
+/// Most statements of a kind that run, and that wait.
+const COUNT_MAX: usize = 1_000_000;
+/// The longest time that can be set, in milliseconds: a day.
+const MILLIS_MAX: u64 = 86_400_000;
+
+/// Those that were given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) running: Option<usize>,
+    pub(crate) queue: Option<usize>,
+    pub(crate) queue_bytes: Option<usize>,
+    pub(crate) shed_after: Option<Duration>,
+    pub(crate) statement_timeout: Option<Duration>,
+    pub(crate) scan_timeout: Option<Duration>,
+}
+
+impl Limits {
+    pub(super) fn take(&mut self, name: &str, text: &str) -> Result<(), String> {
+        match name {
+            "running" => self.running = Some(count(text)?),
+            "queue" => self.queue = Some(count(text)?),
+            "queue_memory" => self.queue_bytes = Some(bytes(text)?),
+            "shed_after" => self.shed_after = Some(time(text)?),
+            "statement_timeout" => self.statement_timeout = Some(time(text)?),
+            "scan_timeout" => self.scan_timeout = Some(time(text)?),
+            name => unreachable!("limits.{name} is known and not taken"),
+        }
+        Ok(())
+    }
+
+    /// Returns the limits of admission on this machine.
+    pub(crate) fn admission(&self) -> AdmissionLimits {
+        let processors = available_parallelism().map_or(1, usize::from);
+        let AdmissionLimits { statements, system } = AdmissionLimits::of_server(processors);
+        let gate = |default: GateLimits| GateLimits {
+            running_max: self.running.unwrap_or(default.running_max),
+            queue_max: self.queue.unwrap_or(default.queue_max),
+            queue_bytes_max: self.queue_bytes.unwrap_or(default.queue_bytes_max),
+            ..default
+        };
+        let shed_after = self.shed_after.unwrap_or(statements.shed_after);
+        AdmissionLimits {
+            statements: GateLimits { shed_after, ..gate(statements) },
+            system: gate(system),
+        }
+    }
+
+    /// Returns how long statements may take.
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        Timeouts {
+            statement: self.statement_timeout.unwrap_or(Duration::from_secs(5)),
+            scan: self.scan_timeout.unwrap_or(Duration::from_secs(60)),
+        }
+    }
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=COUNT_MAX).contains(count));
+    count.ok_or_else(|| format!("expected a number from 1 to {COUNT_MAX}"))
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    match scaled(text, &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)]) {
+        Some(millis @ 1..=MILLIS_MAX) => Ok(Duration::from_millis(millis)),
+        Some(_) => Err("expected a time from 1ms to 24h".into()),
+        None => Err("expected a time such as 50ms, 5s or 2m".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_checked() {
+        let mut limits = Limits::default();
+        for (name, text) in [("running", "16"), ("queue", "1"), ("shed_after", "1ms")] {
+            limits.take(name, text).unwrap();
+        }
+        limits.take("queue_memory", "4MiB").unwrap();
+        let admission = limits.admission();
+        assert_eq!(admission.statements.running_max, 16);
+        assert_eq!(admission.system.running_max, 16);
+        assert_eq!(admission.statements.queue_bytes_max, 4 << 20);
+        assert_eq!(admission.statements.shed_after, Duration::from_millis(1));
+        assert_eq!(admission.system.shed_after, Duration::from_secs(2));
+        assert_eq!(limits.timeouts().scan, Duration::from_secs(60));
+        for (name, text) in [
+            ("running", "0"),
+            ("running", "many"),
+            ("queue", "1000001"),
+            ("queue_memory", "16"),
+            ("shed_after", "0ms"),
+            ("scan_timeout", "25h"),
+            ("statement_timeout", "5"),
+        ] {
+            assert!(limits.take(name, text).is_err(), "{name} = {text}");
+        }
+    }
+}
