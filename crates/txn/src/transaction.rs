@@ -1,8 +1,9 @@
 //! One transaction: a snapshot, the writes laid over it, and a memory of what was read.
 
+mod merge;
+mod narrow;
 mod page;
 
-use std::iter::Peekable;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -22,6 +23,7 @@ use crate::limits::{Limits, Written};
 use crate::open::{Label, OpenTransaction};
 use crate::reader;
 use crate::reads::Reads;
+use merge::{covered, cut, merge, own_page};
 
 /// A cell that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -387,45 +389,6 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         Ok(page)
     }
 
-    /// Takes the end of a page out of the read set: the caller of [`Transaction::range`] looked at
-    /// nothing behind the cell `last` of the page, which left `resume` of `range`.
-    ///
-    /// A write of another transaction into that end is no conflict then.
-    ///
-    /// # Errors
-    ///
-    /// `Invalid` when the transaction has ended; `Timeout` when it has been left alone for too long.
-    pub fn narrow_range(
-        &self,
-        range: &KeyRange,
-        resume: Option<&KeyRange>,
-        reverse: bool,
-        last: &CellKey,
-    ) -> Result<()> {
-        if self.inner.remembers_reads() {
-            let page = covered(range, resume, reverse);
-            self.inner.open()?.reads.narrow(&page, reverse, last);
-        }
-        Ok(())
-    }
-
-    /// Takes the last cells of a [`Transaction::get_many`] out of the read set: its caller did not
-    /// look at them.
-    ///
-    /// # Errors
-    ///
-    /// Like [`Transaction::narrow_range`].
-    pub fn forget_cells(&self, keys: &[CellKey]) -> Result<()> {
-        if self.inner.remembers_reads() {
-            let mut state = self.inner.open()?;
-            // Cells that the transaction wrote itself were not remembered.
-            let read = keys.iter().filter(|key| state.writes.get(key).is_none());
-            let hashes: Vec<_> = read.map(CellKey::hash).collect();
-            state.reads.forget_points(&hashes);
-        }
-        Ok(())
-    }
-
     /// Writes a cell. Nobody else sees it before the commit.
     ///
     /// # Errors
@@ -765,91 +728,4 @@ impl From<Ended> for Error {
 
 fn only_reads() -> Error {
     Error::invalid("this transaction only reads; begin one that may write")
-}
-
-/// Merges stored cells and own writes, both in order; an own write hides the stored cell.
-fn merge(
-    mut stored: Peekable<impl Iterator<Item = (CellKey, Entry)>>,
-    own: impl Iterator<Item = (CellKey, Option<Entry>)>,
-    before: impl Fn(&CellKey, &CellKey) -> bool,
-) -> Vec<(CellKey, Entry)> {
-    let mut merged = Vec::new();
-    for (key, entry) in own {
-        while let Some(cell) = stored.next_if(|(theirs, _)| before(theirs, &key)) {
-            merged.push(cell);
-        }
-        stored.next_if(|(theirs, _)| *theirs == key);
-        if let Some(entry) = entry {
-            merged.push((key, entry));
-        }
-    }
-    merged.extend(stored);
-    merged
-}
-
-/// Merges writes in memory and older ones that are not, both in order, up to so many cells; tells
-/// whether there are more.
-fn own_page(
-    own: impl Iterator<Item = (CellKey, Option<Bytes>)>,
-    spilled: SpilledPage,
-    cells_max: usize,
-    before: impl Fn(&CellKey, &CellKey) -> bool,
-) -> (Vec<(CellKey, Option<Bytes>)>, bool) {
-    let SpilledPage { cells, more } = spilled;
-    let (mut own, mut spilled) = (own.peekable(), cells.into_iter().peekable());
-    let mut page = Vec::new();
-    while page.len() < cells_max {
-        // Behind the spilled cells that are here nothing is known of others.
-        if more && spilled.peek().is_none() {
-            return (page, true);
-        }
-        let next = match (own.peek(), spilled.peek()) {
-            (Some((ours, _)), Some((older, _))) if before(older, ours) => spilled.next(),
-            (Some((ours, _)), Some((older, _))) if ours == older => {
-                spilled.next();
-                own.next()
-            }
-            (Some(_), _) => own.next(),
-            (None, _) => spilled.next(),
-        };
-        let Some(cell) = next else { return (page, false) };
-        page.push(cell);
-    }
-    let more = more || own.peek().is_some() || spilled.peek().is_some();
-    (page, more)
-}
-
-/// The part of a range that a page has covered.
-fn covered(range: &KeyRange, rest: Option<&KeyRange>, reverse: bool) -> KeyRange {
-    use std::ops::Bound::{Excluded, Included, Unbounded};
-    let Some(rest) = rest else { return range.clone() };
-    let flip = |bound: &std::ops::Bound<CellKey>| match bound {
-        Included(key) => Excluded(key.clone()),
-        Excluded(key) => Included(key.clone()),
-        Unbounded => Unbounded,
-    };
-    let mut covered = range.clone();
-    if reverse {
-        covered.lower = flip(&rest.upper);
-    } else {
-        covered.upper = flip(&rest.lower);
-    }
-    covered
-}
-
-/// Keeps a page within its limit: own writes may have made it longer.
-fn cut(
-    mut cells: Vec<(CellKey, Entry)>,
-    resume: Option<KeyRange>,
-    range: &KeyRange,
-    reverse: bool,
-    limit: PageLimit,
-) -> TransactionPage {
-    let cells_max = limit.cells.max(1);
-    if cells.len() <= cells_max {
-        return TransactionPage { cells, resume };
-    }
-    cells.truncate(cells_max);
-    let resume = cells.last().map(|(key, _)| range.after(key.clone(), reverse));
-    TransactionPage { cells, resume }
 }

@@ -3,7 +3,8 @@
 use carnet_base::{CellPage, KeyRange, Result};
 use carnet_store::{CellStore, CommitLog, PageLimit, RangeRequest};
 
-use super::{State, Transaction, covered};
+use super::merge::covered;
+use super::{State, Transaction};
 
 impl State {
     /// Tells whether nothing was written that would have to be laid over a page.
