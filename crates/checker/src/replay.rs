@@ -73,6 +73,9 @@ pub struct Committed {
     pub reads: Vec<Read>,
     /// What it wrote, each key once.
     pub writes: Vec<Write>,
+    /// Whether it may overwrite what was committed after its snapshot: it depends on nothing that it
+    /// overwrites, and the versions of a key are ordered by C.
+    pub overwrites: bool,
     /// When it was invoked and when it was answered, on any clock that all share; the latter is
     /// `None` if no answer came.
     pub invoked: u64,
@@ -286,7 +289,9 @@ impl<'t> State<'t> {
         }
         for write in &transaction.writes {
             let before = self.newest.insert(&write.key, (at, write.deletes));
-            if let Some((other, _)) = before.filter(|(other, _)| *other > snapshot) {
+            if let Some((other, _)) =
+                before.filter(|(other, _)| *other > snapshot && !transaction.overwrites)
+            {
                 return Err(format!(
                     "it wrote {}, which the commit at {other} had written too, between its \
                      snapshot {snapshot} and its commit {at}",

@@ -175,6 +175,8 @@ pub(crate) struct Promise {
     /// Whether snapshots hold all that was acknowledged before, at every level: one process knows
     /// that without asking anybody.
     pub(crate) is_always_fresh: bool,
+    /// Whether versions of a cell are ordered by commits, so that writes alone conflict with nothing.
+    pub(crate) orders_by_commit: bool,
 }
 
 impl Promise {
@@ -188,6 +190,12 @@ impl Promise {
             Isolation::Snapshot => Level::Snapshot { real_time },
             _ => Level::Serializable { real_time },
         }
+    }
+
+    /// Returns `true` if a transaction may overwrite what was committed after its snapshot.
+    fn lets_overwrite(self, record: &Record) -> bool {
+        let checks_reads = self.isolation != Isolation::Snapshot;
+        self.orders_by_commit && (checks_reads || record.looks.is_empty())
     }
 
     fn model(self) -> Model {
@@ -239,7 +247,8 @@ fn inside(records: &[Record], promise: Promise) -> Result<(), String> {
     let mut replayed = Vec::with_capacity(records.len());
     for (number, record) in records.iter().enumerate() {
         if !record.lost && happened(record) {
-            replayed.push(committed_as(number, record, &commits)?);
+            let overwrites = promise.lets_overwrite(record);
+            replayed.push(Committed { overwrites, ..committed_as(number, record, &commits)? });
         }
     }
     replay(&replayed, promise.level()).map_err(|wrong| format!("by its timestamps, {wrong}"))
@@ -289,6 +298,7 @@ fn committed_as(
         writes: writes
             .map(|(key, deletes)| Write { key: key.clone(), deletes: *deletes })
             .collect(),
+        overwrites: false,
         invoked: record.invoked,
         answered: record.answered,
     })

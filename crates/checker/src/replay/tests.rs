@@ -27,6 +27,7 @@ fn committed(name: u64, snapshot: u64, commit: u64, reads: &[Read], writes: &[&s
         commit: (commit > 0).then_some(commit),
         reads: reads.to_vec(),
         writes: writes.iter().map(write).collect(),
+        overwrites: false,
         invoked: 10 * snapshot + 5,
         answered: Some(10 * place + 6),
     }
@@ -47,6 +48,15 @@ fn a_right_run_passes() {
         committed(5, 3, 4, &[point("x", None)], &["x"]),
     ];
     assert_eq!(replay(&run, STRICT), Ok(()));
+}
+
+#[test]
+fn blind_overwrites_pass_where_they_may() {
+    let first = committed(1, 0, 2, &[], &["x"]);
+    let blind = committed(2, 1, 3, &[point("y", None)], &["x"]);
+    assert!(wrong(&[first.clone(), blind.clone()], STRICT).1.contains("had written too"));
+    let overwrites = Committed { overwrites: true, ..blind };
+    assert_eq!(replay(&[first, overwrites], STRICT), Ok(()));
 }
 
 #[test]

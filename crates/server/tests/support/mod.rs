@@ -12,7 +12,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use carnet_base::SystemClock;
 use carnet_server::protocol::compression;
 use carnet_server::protocol::segment::{self, PAYLOAD_LEN_MAX};
-use carnet_server::{Authenticator, Clients, Config, Events, Limits, Metrics, Server};
+use carnet_server::{Authenticator, Backend, Clients, Config, Events, Limits, Metrics, Server};
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -57,13 +57,17 @@ impl Running {
     }
 
     pub(crate) fn with(limits: Limits, passwords: Option<&str>) -> Self {
+        Self::of(toy::Toy::default(), limits, passwords)
+    }
+
+    pub(crate) fn of<B: Backend>(backend: B, limits: Limits, passwords: Option<&str>) -> Self {
         let runtime = Runtime::new().unwrap();
         let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
         let config = Config { http: Some(loopback), limits, ..Config::new(loopback) };
         let clients = config.clients.clone();
         let authenticator = passwords.map(|text| Authenticator::parse(text).unwrap());
         let clock = Arc::new(SystemClock);
-        let server = Server::bind(config, toy::Toy::default(), authenticator, clock);
+        let server = Server::bind(config, backend, authenticator, clock);
         let server = runtime.block_on(server).unwrap();
         let address = server.local_addr().unwrap();
         let http = server.http_addr().unwrap().unwrap();

@@ -174,6 +174,10 @@ impl Toy {
                 sleep(Duration::from_millis(number()?)).await;
                 Outcome::Void
             }
+            ("hog", _) => {
+                super::pause(Duration::from_millis(number()?));
+                Outcome::Void
+            }
             ("blob", _) => {
                 let len = usize::try_from(number()?).unwrap_or(0);
                 let columns = Columns::new(vec![ColumnSpec::new("toy", "t", "b", DataType::Blob)]);

@@ -80,7 +80,8 @@ pub(crate) fn run(order: &Order) -> Run {
         faults: Cell::new(0),
     });
     let ended = executor.run(TURNS_MAX, live(Rc::clone(&world)));
-    let promise = verdict::Promise { isolation: world.setup.isolation, is_always_fresh: false };
+    let isolation = world.setup.isolation;
+    let promise = verdict::Promise { isolation, is_always_fresh: false, orders_by_commit: false };
     let verdict = match ended {
         None => Err("it stands still: somebody waits for what never comes".to_owned()),
         Some(ended) => ended.and_then(|()| verdict::judge(&world.ledger, promise)),

@@ -95,7 +95,8 @@ pub(crate) fn run(order: &Order) -> Run {
         known: RefCell::default(),
     });
     let of_run = Rc::clone(&world);
-    let promise = verdict::Promise { isolation: world.setup.isolation, is_always_fresh: true };
+    let isolation = world.setup.isolation;
+    let promise = verdict::Promise { isolation, is_always_fresh: true, orders_by_commit: true };
     let lives = async move {
         if of_run.setup.facade {
             live(&of_run, dice, open_facade).await

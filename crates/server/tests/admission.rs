@@ -1,0 +1,135 @@
+//! What the server does with more than it can do.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use carnet::admission::{AdmissionLimits, Class, GateLimits};
+use carnet::base::{Clock, SystemClock};
+use carnet::{Db, Durability};
+use carnet_cql::system::NodeInfo;
+use carnet_cql::{Executor, Parameters, Session, Timeouts};
+use carnet_server::{CqlBackend, Limits};
+use support::{RESULT, Running, get, pause};
+use tempfile::TempDir;
+
+const OVERLOADED: i32 = 0x1001;
+const READ_TIMEOUT: i32 = 0x1200;
+const COUNT: &str = "SELECT count(*) FROM ks.t";
+
+/// A database with a table whose rows take a while to be counted.
+fn executor(running_max: usize, queue_max: usize) -> (Executor, TempDir) {
+    let shed_after = Duration::from_millis(20);
+    let gate = GateLimits { running_max, queue_max, queue_bytes_max: 1 << 20, shed_after };
+    let limits = AdmissionLimits { statements: gate, system: gate };
+    let directory = tempfile::tempdir().unwrap();
+    let durability = Durability::None;
+    let db = Db::builder().admission(limits).durability(durability).open(directory.path()).unwrap();
+    let executor = Executor::new(db, NodeInfo::local(carnet::Uuid::from_bytes([7; 16])));
+    let (session, none) = (Session::new(), Parameters::default());
+    let run = |cql: &str| drop(carnet::block_on(executor.query(&session, cql, &none)).unwrap());
+    run("CREATE KEYSPACE ks WITH replication = \
+         {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    run("CREATE TABLE ks.t (p int, c int, PRIMARY KEY (p, c))");
+    for batch in 0..20 {
+        let inserts: String = (0..100)
+            .map(|row| format!("INSERT INTO ks.t (p, c) VALUES ({batch}, {row}); "))
+            .collect();
+        run(&format!("BEGIN UNLOGGED BATCH {inserts} APPLY BATCH"));
+    }
+    (executor, directory)
+}
+
+#[test]
+fn overload_is_refused_and_every_request_is_answered() {
+    const REQUESTS: i16 = 200;
+    let (executor, _directory) = executor(1, 2);
+    let db = executor.db().clone();
+    let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
+    let mut client = server.client(4);
+    for stream in 0..REQUESTS {
+        client.query(stream, COUNT);
+    }
+    let (mut streams, mut good) = (BTreeSet::new(), 0);
+    for _ in 0..REQUESTS {
+        let response = client.receive();
+        assert!(streams.insert(response.stream), "stream {} twice", response.stream);
+        if response.opcode == RESULT {
+            good += 1;
+        } else {
+            response.assert_error(OVERLOADED, "try again after ");
+        }
+    }
+    assert!((1..REQUESTS).contains(&good), "{good} of {REQUESTS} were answered");
+    client.query(1, COUNT);
+    assert_eq!(client.receive().opcode, RESULT, "it is over");
+    let figures = db.admission().unwrap().figures(Class::Read);
+    assert_eq!((figures.running, figures.waiting), (0, 0));
+    assert_eq!(figures.admitted, u64::try_from(good).unwrap() + 1);
+    let (_, metrics) = get(server.http, "/metrics");
+    let shed = format!(
+        "carnet_admission_shed_overloaded_total{{class=\"read\"}} {}\n",
+        figures.shed_overloaded
+    );
+    assert!(metrics.contains(&shed), "{metrics}");
+}
+
+#[test]
+fn drivers_connect_while_the_gate_is_full() {
+    let (executor, _directory) = executor(1, 1);
+    let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
+    let mut busy = server.client(4);
+    for stream in 0..100 {
+        busy.query(stream, COUNT);
+    }
+    let mut other = server.client(4);
+    other.query(1, "SELECT cluster_name FROM system.local");
+    assert_eq!(other.receive().opcode, RESULT);
+    (0..100).for_each(|_| drop(busy.receive()));
+}
+
+#[test]
+fn statements_end_at_their_timeout() {
+    let (executor, _directory) = executor(4, 4);
+    let timeouts = Timeouts { statement: Duration::from_secs(5), scan: Duration::from_nanos(1) };
+    executor.set_timeouts(timeouts);
+    let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
+    let mut client = server.client(4);
+    client.query(1, COUNT);
+    client.receive().assert_error(READ_TIMEOUT, "");
+    client.query(1, "SELECT c FROM ks.t WHERE p = 1 AND c = 1");
+    assert_eq!(client.receive().opcode, RESULT);
+}
+
+/// Nothing is read from it, so that its end is not read either.
+#[test]
+fn client_that_goes_takes_its_statements_along() {
+    let limits = Limits { requests_per_connection_max: 1, ..Limits::default() };
+    let server = Running::with(limits, None);
+    let mut client = server.client(4);
+    for stream in 0..3 {
+        client.query(stream, "sleep 60000");
+    }
+    server.eventually("a statement runs", |metrics| metrics.requests_in_flight.get() == 1);
+    drop(client);
+    let begun = SystemClock.now();
+    server.eventually("it is cancelled", |metrics| metrics.requests_in_flight.get() == 0);
+    let took = SystemClock.now().since(begun);
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+#[test]
+fn monitors_are_answered_while_all_threads_are_busy() {
+    let server = Running::start();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut clients: Vec<_> = (0..2 * threads).map(|_| server.client(4)).collect();
+    clients.iter_mut().for_each(|client| client.query(1, "hog 3000"));
+    pause(Duration::from_millis(200));
+    let begun = SystemClock.now();
+    assert_eq!(get(server.http, "/livez").0, "HTTP/1.1 200 OK");
+    assert!(get(server.http, "/metrics").1.contains("carnet_server_"));
+    let took = SystemClock.now().since(begun);
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
