@@ -128,7 +128,7 @@ impl Desk {
         // Outside of the lock, like every waker: it may be the last to hold a task.
         if let Some(At { outcome: Some(Ok(())), .. }) = at {
             // Admitted, and never ran.
-            self.step(|gate, now, decisions| gate.pause(now, decisions));
+            self.step(Gate::pause);
         }
     }
 }
@@ -182,7 +182,7 @@ impl Permit {
     /// Lets another statement run while this one waits for something else than the processor or the
     /// disk. It goes on without waiting once the guard is dropped.
     pub fn pause(&self) -> Paused<'_> {
-        self.desk.step(|gate, now, decisions| gate.pause(now, decisions));
+        self.desk.step(Gate::pause);
         Paused(self)
     }
 }

@@ -11,6 +11,10 @@ const LIMITS: GateLimits = GateLimits {
     shed_after: Duration::from_millis(50),
 };
 
+fn number(rng: &mut SeededRng, bound: u64) -> usize {
+    usize::try_from(rng.below(bound)).unwrap()
+}
+
 fn at(millis: u64) -> Moment {
     Moment(Duration::from_millis(millis))
 }
@@ -135,7 +139,7 @@ fn paused_requests_make_room() {
 fn each_request_is_decided_once() {
     for seed in 0..300 {
         let mut rng = SeededRng::new(seed);
-        let mut gate = Gate::new(GateLimits { queue_max: 1 + rng.below(6) as usize, ..LIMITS });
+        let mut gate = Gate::new(GateLimits { queue_max: 1 + number(&mut rng, 6), ..LIMITS });
         let (mut waiting, mut running, mut now) = (BTreeSet::new(), 0_usize, 0);
         for _ in 0..500 {
             now += rng.below(8);
@@ -143,7 +147,7 @@ fn each_request_is_decided_once() {
             match rng.below(10) {
                 0..5 => {
                     let deadline = rng.chance(2).then(|| at(now + rng.below(60)));
-                    match gate.arrive(rng.below(300) as usize, deadline, at(now), &mut decisions) {
+                    match gate.arrive(number(&mut rng, 300), deadline, at(now), &mut decisions) {
                         Arrival::Admitted => running += 1,
                         Arrival::Queued(ticket) => assert!(waiting.insert(ticket)),
                         Arrival::Shed(_) => {}
@@ -154,7 +158,7 @@ fn each_request_is_decided_once() {
                     gate.done(Duration::from_millis(rng.below(9)), at(now), &mut decisions);
                 }
                 8 => {
-                    let any = waiting.iter().nth(rng.below(4) as usize).copied();
+                    let any = waiting.iter().nth(number(&mut rng, 4)).copied();
                     if let Some(ticket) = any {
                         assert!(gate.cancel(ticket) && waiting.remove(&ticket));
                     }
@@ -286,7 +290,7 @@ fn clients_that_wait_are_never_refused() {
     for _ in 0..400 {
         load.arrive(0);
     }
-    load.end_until(3_000_000, |load, now| load.arrive(now));
+    load.end_until(3_000_000, Load::arrive);
     assert_eq!((load.shed, load.late), (0, 0));
     let answered: u32 = load.good.iter().sum();
     assert!(answered > 20_000, "{answered}");
