@@ -105,7 +105,6 @@ pub(crate) struct Monitors {
 
 impl Monitors {
     /// Starts the thread.
-    #[expect(clippy::disallowed_methods, reason = "the server owns its runtimes")]
     pub(crate) fn start<B: Backend>(
         shared: Arc<Shared<B>>,
         listener: TcpListener,

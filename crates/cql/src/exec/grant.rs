@@ -10,7 +10,7 @@ use carnet::admission::{Class, Permit};
 use carnet::base::Moment;
 
 use super::{Executor, Prepared};
-use crate::ast::{Select, Selection, Statement, Term};
+use crate::ast::{Name, Select, Selection, Statement, Term};
 use crate::compile::is_aggregate;
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::system::is_system_keyspace;
@@ -96,7 +96,7 @@ impl Prepared {
     pub fn class(&self) -> Class {
         match &self.statements.parsed.statement {
             Statement::Select(select) => {
-                let named = select.from.keyspace.as_ref().map(|name| name.as_str());
+                let named = select.from.keyspace.as_ref().map(Name::as_str);
                 class_of_query(named.or(self.keyspace.as_deref()).unwrap_or_default())
             }
             Statement::Write(_) | Statement::Batch(_) | Statement::Transaction(_) => Class::Write,
