@@ -4,6 +4,7 @@
 //! in turn within a pass, so that a noisy minute of the machine falls on all of them alike.
 
 mod gates;
+mod overload;
 mod workload;
 
 use std::path::PathBuf;

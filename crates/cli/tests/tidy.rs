@@ -29,7 +29,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("maelstrom", &["tree"]),
     ("cli", &["server", "cql", "carnet", "checker", "maelstrom", "maelstrom-test"]),
     ("maelstrom-test", &["maelstrom", "checker"]),
-    ("bench", &["carnet", "storage"]),
+    ("bench", &["server", "cql", "carnet", "storage"]),
     ("sim", &["carnet", "checker", "sequencer", "storage", "store", "store-local", "txn"]),
 ];
 

@@ -25,6 +25,8 @@ use carnet_storage::{AppendError, Engine, EntryCell, Mutation, Options};
 use clap::Subcommand;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::overload::{self, Overload};
+
 /// One promise each.
 #[derive(Subcommand)]
 pub(crate) enum Gate {
@@ -44,6 +46,15 @@ pub(crate) enum Gate {
     Large(large::Large),
     /// Transfers between accounts on a cluster, beside other databases.
     Transfers(transfers::Transfers),
+    /// Offers a server multiples of what it can do, with its gate and without.
+    Overload(Overload),
+    /// The server of `overload`, which starts it.
+    #[command(hide = true)]
+    OverloadServer {
+        /// Admits statements through a gate.
+        #[arg(long)]
+        gate: bool,
+    },
 }
 
 impl Gate {
@@ -58,6 +69,8 @@ impl Gate {
             Self::TransactionCost(cost) => cost.run(dir.path()),
             Self::Large(large) => large.run(dir.path()),
             Self::Transfers(transfers) => transfers.run(),
+            Self::Overload(overload) => overload.run(),
+            Self::OverloadServer { gate } => overload::serve(*gate),
         }
     }
 }

@@ -1,0 +1,234 @@
+//! The generators: a closed loop, which measures capacity, and an open one, which does not wait.
+
+use std::io::{self, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use carnet_base::{Clock, Moment, Rng, SeededRng, SystemClock};
+
+use super::wire::{self, Answer};
+
+/// A reply later than this is worth nothing to whoever waits for it.
+const GOOD_WITHIN: Duration = Duration::from_millis(100);
+/// Requests that one connection has under way at most.
+const STREAMS: usize = 16_384;
+/// Connections of the open loop.
+const CONNECTIONS: usize = 8;
+/// How long the open loop waits for answers after its last request.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is asked again and again: rows of some random keys.
+#[derive(Clone)]
+pub(super) struct Statement {
+    pub(super) id: Vec<u8>,
+    pub(super) keys: usize,
+    pub(super) rows: u64,
+}
+
+impl Statement {
+    fn frame(&self, stream: u16, rng: &mut SeededRng) -> Vec<u8> {
+        let key = |_| i32::try_from(rng.below(self.rows)).expect("there are fewer rows");
+        let keys: Vec<i32> = (0..self.keys).map(key).collect();
+        wire::execute(stream, &self.id, &keys)
+    }
+}
+
+/// What became of the requests of an open loop.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) offered: u64,
+    /// Answered within 100 ms of the moment at which they were to be sent.
+    pub(super) good: u64,
+    pub(super) late: u64,
+    pub(super) shed: u64,
+    pub(super) failed: u64,
+    /// Not answered ten seconds after the end, or never sent for want of a stream.
+    pub(super) lost: u64,
+    /// The longest time by which a request was sent too late.
+    pub(super) lag: Duration,
+}
+
+/// Asks with so many clients, each of which waits for its answer; returns good answers a second.
+pub(super) fn closed(
+    address: SocketAddr,
+    statement: &Statement,
+    clients: u64,
+    time: Duration,
+) -> io::Result<f64> {
+    let good = AtomicU64::new(0);
+    let ends = SystemClock.now().after(time);
+    thread::scope(|scope| {
+        let client = |seed| {
+            let good = &good;
+            move || -> io::Result<()> {
+                let (mut tcp, mut rng) = (wire::connect(address)?, SeededRng::new(seed));
+                while SystemClock.now() < ends {
+                    let sent = SystemClock.now();
+                    tcp.write_all(&statement.frame(1, &mut rng))?;
+                    let response = wire::receive(&mut tcp)?;
+                    let took = SystemClock.now().since(sent);
+                    if response.answer == Answer::Good && took <= GOOD_WITHIN {
+                        good.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                Ok(())
+            }
+        };
+        let threads: Vec<_> = (0..clients).map(|seed| scope.spawn(client(seed))).collect();
+        threads.into_iter().try_for_each(|thread| {
+            thread.join().map_err(|_| io::Error::other("a client panicked"))?
+        })
+    })?;
+    #[expect(clippy::cast_precision_loss, reason = "it is far below 2^52")]
+    Ok(good.load(Ordering::Relaxed) as f64 / time.as_secs_f64())
+}
+
+/// One connection of the open loop: when the request of each stream was to be sent, in nanoseconds
+/// since the begin and one more; zero for a free stream.
+struct Lane {
+    tcp: Mutex<TcpStream>,
+    sent: Vec<AtomicU64>,
+    next: AtomicU32,
+}
+
+struct Tally {
+    good: AtomicU64,
+    late: AtomicU64,
+    shed: AtomicU64,
+    failed: AtomicU64,
+    is_over: AtomicBool,
+}
+
+/// Asks `rate` times a second, whether answers come or not.
+pub(super) fn open(
+    address: SocketAddr,
+    statement: &Statement,
+    rate: f64,
+    time: Duration,
+) -> io::Result<Outcome> {
+    let begun = SystemClock.now();
+    let tally = Arc::new(Tally {
+        good: AtomicU64::new(0),
+        late: AtomicU64::new(0),
+        shed: AtomicU64::new(0),
+        failed: AtomicU64::new(0),
+        is_over: AtomicBool::new(false),
+    });
+    let mut lanes = Vec::new();
+    let mut receivers = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let tcp = wire::connect(address)?;
+        // A server that reads nothing must not hold up the clock.
+        tcp.set_write_timeout(Some(Duration::from_millis(1)))?;
+        let reader = tcp.try_clone()?;
+        let sent = (0..STREAMS).map(|_| AtomicU64::new(0)).collect();
+        let lane = Arc::new(Lane { tcp: Mutex::new(tcp), sent, next: AtomicU32::new(0) });
+        let (of_thread, tally) = (Arc::clone(&lane), Arc::clone(&tally));
+        receivers.push(start(move || receive_all(reader, &of_thread, &tally, begun)));
+        lanes.push(lane);
+    }
+    let mut outcome = send_all(&lanes, statement, rate, time, begun);
+    let patience = SystemClock.now().after(PATIENCE);
+    while lanes.iter().any(|lane| lane.under_way() > 0) && SystemClock.now() < patience {
+        pause(Duration::from_millis(20));
+    }
+    tally.is_over.store(true, Ordering::Relaxed);
+    for lane in &lanes {
+        outcome.lost += lane.under_way();
+        let tcp = lane.tcp.lock().unwrap_or_else(PoisonError::into_inner);
+        // The receiver ends by it; a server that has closed the connection has done so already.
+        let _ = tcp.shutdown(std::net::Shutdown::Both);
+    }
+    for receiver in receivers {
+        receiver.join().map_err(|_| io::Error::other("a receiver panicked"))?;
+    }
+    let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    outcome.good = load(&tally.good);
+    outcome.late = load(&tally.late);
+    outcome.shed = load(&tally.shed);
+    outcome.failed = load(&tally.failed);
+    Ok(outcome)
+}
+
+impl Lane {
+    fn under_way(&self) -> u64 {
+        self.sent.iter().filter(|sent| sent.load(Ordering::Relaxed) > 0).count() as u64
+    }
+}
+
+fn send_all(
+    lanes: &[Arc<Lane>],
+    statement: &Statement,
+    rate: f64,
+    time: Duration,
+    begun: Moment,
+) -> Outcome {
+    let mut rng = SeededRng::new(1);
+    let mut outcome = Outcome::default();
+    // What a full socket did not take, by lane: a frame is sent as a whole or not at all.
+    let mut unsent: Vec<Vec<u8>> = vec![Vec::new(); lanes.len()];
+    let interval = Duration::from_secs_f64(1.0 / rate);
+    let mut due = SystemClock.now();
+    let ends = due.after(time);
+    while due < ends {
+        let now = SystemClock.now();
+        if now < due {
+            if due.since(now) > Duration::from_micros(200) {
+                pause(Duration::from_micros(100));
+            }
+            continue;
+        }
+        outcome.lag = outcome.lag.max(now.since(due));
+        let at = usize::try_from(outcome.offered).unwrap_or(0) % lanes.len();
+        outcome.offered += 1;
+        let lane = &lanes[at];
+        let stream = lane.next.fetch_add(1, Ordering::Relaxed) as usize % STREAMS;
+        let is_free = lane.sent[stream].load(Ordering::Relaxed) == 0;
+        if is_free && unsent[at].len() < 1 << 20 {
+            let nanos = u64::try_from(due.since(begun).as_nanos()).unwrap_or(u64::MAX);
+            lane.sent[stream].store(nanos + 1, Ordering::Relaxed);
+            let name = u16::try_from(stream).expect("streams are fewer than 2^15");
+            unsent[at].extend(statement.frame(name, &mut rng));
+        } else {
+            outcome.lost += 1;
+        }
+        let mut tcp = lane.tcp.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(sent) = tcp.write(&unsent[at]) {
+            unsent[at].drain(..sent);
+        }
+        drop(tcp);
+        due = due.after(interval);
+    }
+    outcome
+}
+
+fn receive_all(tcp: TcpStream, lane: &Lane, tally: &Tally, begun: Moment) {
+    let mut reader = BufReader::new(tcp);
+    while let Ok(response) = wire::receive(&mut reader) {
+        let now = SystemClock.now().since(begun);
+        let sent = lane.sent[usize::from(response.stream) % STREAMS].swap(0, Ordering::Relaxed);
+        let took = now.saturating_sub(Duration::from_nanos(sent.saturating_sub(1)));
+        let count = match response.answer {
+            Answer::Good if took <= GOOD_WITHIN => &tally.good,
+            Answer::Good => &tally.late,
+            Answer::Overloaded => &tally.shed,
+            Answer::OtherError => &tally.failed,
+        };
+        if !tally.is_over.load(Ordering::Relaxed) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a generator of load has threads of its own")]
+fn start(run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+    thread::spawn(run)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a generator of load waits for the wall clock")]
+pub(super) fn pause(time: Duration) {
+    thread::sleep(time);
+}

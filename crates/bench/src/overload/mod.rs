@@ -1,0 +1,153 @@
+//! More than a server can do: what it still does, with its gate and without.
+//!
+//! For each multiple of its capacity a new server, in a process of its own, is asked in an open loop
+//! (requests are sent by the clock, whether answers come or not), and afterwards in a closed one. A
+//! request is a multi-get of 20 random keys, whose rows memory holds. Generator and server share the
+//! machine, so capacity is what is left of it.
+
+mod load;
+mod server;
+mod wire;
+
+use std::io;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use load::Statement;
+use server::Process;
+
+pub(crate) use server::serve;
+
+/// Goodput at multiples of capacity, and afterwards.
+#[derive(Args)]
+pub(crate) struct Overload {
+    /// How long each multiple is offered, in seconds.
+    #[arg(long, default_value_t = 6)]
+    seconds: u64,
+    /// Multiples of the capacity.
+    #[arg(long, value_delimiter = ',', default_values_t = [0.8, 1.0, 2.0, 5.0, 10.0])]
+    factors: Vec<f64>,
+    /// Rounds; with and without gate in turn within each.
+    #[arg(long, default_value_t = 1)]
+    rounds: usize,
+    /// Print a JSON object for each measurement.
+    #[arg(long)]
+    json: bool,
+}
+
+const KEYS: usize = 20;
+const ROWS: u64 = 20_000;
+const CLIENTS: u64 = 16;
+
+/// One measurement.
+#[derive(Serialize)]
+struct Row {
+    round: usize,
+    gate: bool,
+    factor: f64,
+    /// All figures are a second.
+    capacity: f64,
+    offered: f64,
+    good: f64,
+    late: f64,
+    shed: f64,
+    failed: f64,
+    /// Requests, not a second.
+    lost: u64,
+    /// Good answers a second of the closed loop, two seconds after the load.
+    after: f64,
+    peak_mib: u64,
+    generator_lag_ms: u128,
+}
+
+impl Overload {
+    pub(crate) fn run(&self) -> carnet::Result<()> {
+        let failed =
+            |error| carnet::Error::unavailable("the measurement failed").with_source(error);
+        if !self.json {
+            println!(
+                "gate factor capacity offered/s  good/s  late/s  shed/s failed/s  lost after/s peak MiB lag ms"
+            );
+        }
+        for round in 0..self.rounds {
+            for &factor in &self.factors {
+                for gate in [false, true] {
+                    let row = self.measure(round, gate, factor).map_err(failed)?;
+                    self.print(&row);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(&self, round: usize, gate: bool, factor: f64) -> io::Result<Row> {
+        let server = Process::start(gate)?;
+        let statement = fill(&server)?;
+        let address = server.address;
+        // The first second warms it up.
+        load::closed(address, &statement, CLIENTS, Duration::from_secs(1))?;
+        let capacity = load::closed(address, &statement, CLIENTS, Duration::from_secs(2))?;
+        let time = Duration::from_secs(self.seconds);
+        let outcome = load::open(address, &statement, capacity * factor, time)?;
+        load::pause(Duration::from_secs(2));
+        let after = load::closed(address, &statement, CLIENTS, Duration::from_secs(2))?;
+        #[expect(clippy::cast_precision_loss, reason = "it is far below 2^52")]
+        let rate = |count: u64| count as f64 / time.as_secs_f64();
+        Ok(Row {
+            round,
+            gate,
+            factor,
+            capacity,
+            offered: rate(outcome.offered),
+            good: rate(outcome.good),
+            late: rate(outcome.late),
+            shed: rate(outcome.shed),
+            failed: rate(outcome.failed),
+            lost: outcome.lost,
+            after,
+            peak_mib: server.peak_bytes().unwrap_or(0) >> 20,
+            generator_lag_ms: outcome.lag.as_millis(),
+        })
+    }
+
+    fn print(&self, row: &Row) {
+        if self.json {
+            println!("{}", serde_json::json!(row));
+            return;
+        }
+        println!(
+            "{:<4} {:>6} {:>8.0} {:>9.0} {:>7.0} {:>7.0} {:>7.0} {:>8.0} {:>5} {:>7.0} {:>8} {:>6}",
+            if row.gate { "on" } else { "off" },
+            row.factor,
+            row.capacity,
+            row.offered,
+            row.good,
+            row.late,
+            row.shed,
+            row.failed,
+            row.lost,
+            row.after,
+            row.peak_mib,
+            row.generator_lag_ms
+        );
+    }
+}
+
+/// Makes the table, and prepares the statement.
+fn fill(server: &Process) -> io::Result<Statement> {
+    let mut tcp = wire::connect(server.address)?;
+    let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+    wire::query(&mut tcp, &format!("CREATE KEYSPACE ks WITH replication = {replication}"))?;
+    wire::query(&mut tcp, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")?;
+    for batch in 0..ROWS / 500 {
+        let inserts: String = (batch * 500..(batch + 1) * 500)
+            .map(|key| format!("INSERT INTO ks.t (k, v) VALUES ({key}, '{:0>100}'); ", key))
+            .collect();
+        wire::query(&mut tcp, &format!("BEGIN UNLOGGED BATCH {inserts} APPLY BATCH"))?;
+    }
+    let markers = vec!["?"; KEYS].join(", ");
+    let id = wire::prepare(&mut tcp, &format!("SELECT k, v FROM ks.t WHERE k IN ({markers})"))?;
+    Ok(Statement { id, keys: KEYS, rows: ROWS })
+}

@@ -1,0 +1,89 @@
+//! The server under load, in a process of its own.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use carnet::admission::AdmissionLimits;
+use carnet::{Db, Durability, Uuid};
+use carnet_base::SystemClock;
+use carnet_cql::system::NodeInfo;
+use carnet_cql::{Executor, Timeouts};
+use carnet_server::{Config, CqlBackend, Server};
+
+/// Memory for the store.
+const MEMORY_BYTES: usize = 64 << 20;
+
+/// Serves a new database until standard input ends; prints the address.
+pub(crate) fn serve(with_gate: bool) -> carnet::Result<()> {
+    let directory = tempfile::tempdir()
+        .map_err(|error| carnet::Error::unavailable("no directory").with_source(error))?;
+    let mut builder = Db::builder().memory_bytes(MEMORY_BYTES).durability(Durability::None);
+    if with_gate {
+        let processors = available_parallelism().map_or(1, usize::from);
+        builder = builder.admission(AdmissionLimits::of_server(processors));
+    }
+    let executor =
+        Executor::new(builder.open(directory.path())?, NodeInfo::local(Uuid::from_bytes([7; 16])));
+    if with_gate {
+        let timeouts =
+            Timeouts { statement: Duration::from_secs(5), scan: Duration::from_secs(60) };
+        executor.set_timeouts(timeouts);
+    }
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|error| carnet::Error::unavailable("no runtime").with_source(error))?;
+    runtime.block_on(async {
+        let config = Config::new(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let clock = Arc::new(SystemClock);
+        let server = Server::bind(config, CqlBackend::new(executor), None, clock).await?;
+        let _ = writeln!(io::stdout(), "{}", server.local_addr()?);
+        server
+            .run(async {
+                let _ =
+                    tokio::task::spawn_blocking(|| io::stdin().read_to_end(&mut Vec::new())).await;
+            })
+            .await;
+        Ok(())
+    })
+}
+
+/// A server that ends with this.
+pub(super) struct Process {
+    child: Child,
+    pub(super) address: SocketAddr,
+}
+
+impl Process {
+    pub(super) fn start(with_gate: bool) -> io::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("overload-server");
+        if with_gate {
+            command.arg("--gate");
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
+        BufReader::new(stdout).read_line(&mut line)?;
+        let address = line.trim().parse().map_err(io::Error::other)?;
+        Ok(Self { child, address })
+    }
+
+    /// Returns the largest resident memory so far, in bytes, where the system says it.
+    pub(super) fn peak_bytes(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kib << 10)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

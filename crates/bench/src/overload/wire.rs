@@ -1,0 +1,118 @@
+//! As much of the native protocol, version 4, as a load generator needs.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+const VERSION: u8 = 4;
+const STARTUP: u8 = 0x01;
+const QUERY: u8 = 0x07;
+const PREPARE: u8 = 0x09;
+const EXECUTE: u8 = 0x0a;
+const ERROR: u8 = 0x00;
+const RESULT: u8 = 0x08;
+const OVERLOADED: i32 = 0x1001;
+/// Consistency ONE, and that values follow.
+const PARAMETERS: [u8; 3] = [0, 1, 1];
+/// Longest response that is taken.
+const BODY_MAX: usize = 64 << 20;
+
+/// What a response says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Good,
+    Overloaded,
+    OtherError,
+}
+
+/// A response.
+pub(super) struct Response {
+    pub(super) stream: u16,
+    pub(super) answer: Answer,
+    body: Vec<u8>,
+}
+
+fn frame(stream: u16, opcode: u8, body: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(body.len()).expect("a request of the generator is short");
+    let mut frame = vec![VERSION, 0];
+    frame.extend(stream.to_be_bytes());
+    frame.push(opcode);
+    frame.extend(len.to_be_bytes());
+    frame.extend(body);
+    frame
+}
+
+fn long_text(text: &str) -> Vec<u8> {
+    let len = u32::try_from(text.len()).expect("a statement of the generator is short");
+    [&len.to_be_bytes(), text.as_bytes()].concat()
+}
+
+/// Returns the frame that runs a prepared statement with numbers for its markers.
+pub(super) fn execute(stream: u16, id: &[u8], numbers: &[i32]) -> Vec<u8> {
+    let mut body = Vec::new();
+    body.extend(u16::try_from(id.len()).expect("an id is short").to_be_bytes());
+    body.extend(id);
+    body.extend(PARAMETERS);
+    body.extend(u16::try_from(numbers.len()).expect("there are few markers").to_be_bytes());
+    for number in numbers {
+        body.extend(4_u32.to_be_bytes());
+        body.extend(number.to_be_bytes());
+    }
+    frame(stream, EXECUTE, &body)
+}
+
+/// Connects, and says hello.
+pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let mut tcp = TcpStream::connect(address)?;
+    tcp.set_nodelay(true)?;
+    tcp.set_read_timeout(Some(Duration::from_secs(60)))?;
+    let mut body = vec![0, 1];
+    for text in ["CQL_VERSION", "3.0.0"] {
+        body.extend(u16::try_from(text.len()).expect("it is short").to_be_bytes());
+        body.extend(text.as_bytes());
+    }
+    tcp.write_all(&frame(0, STARTUP, &body))?;
+    receive(&mut tcp)?;
+    Ok(tcp)
+}
+
+/// Runs a statement's text.
+pub(super) fn query(tcp: &mut TcpStream, text: &str) -> io::Result<()> {
+    let body = [&long_text(text)[..], &[0, 1, 0]].concat();
+    tcp.write_all(&frame(0, QUERY, &body))?;
+    match receive(tcp)?.answer {
+        Answer::Good => Ok(()),
+        answer => Err(io::Error::other(format!("{answer:?}: {text}"))),
+    }
+}
+
+/// Prepares a statement; returns its id.
+pub(super) fn prepare(tcp: &mut TcpStream, text: &str) -> io::Result<Vec<u8>> {
+    tcp.write_all(&frame(0, PREPARE, &long_text(text)))?;
+    let response = receive(tcp)?;
+    let id = response.body.get(6..).filter(|_| response.answer == Answer::Good);
+    let len =
+        response.body.get(4..6).map_or(0, |len| usize::from(len[0]) << 8 | usize::from(len[1]));
+    id.and_then(|id| id.get(..len))
+        .map(<[u8]>::to_vec)
+        .ok_or_else(|| io::Error::other(format!("cannot prepare {text}")))
+}
+
+/// Receives a response.
+pub(super) fn receive(tcp: &mut impl Read) -> io::Result<Response> {
+    let mut header = [0; 9];
+    tcp.read_exact(&mut header)?;
+    let stream = u16::from_be_bytes([header[2], header[3]]);
+    let len = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
+    let len = usize::try_from(len).ok().filter(|len| *len <= BODY_MAX);
+    let mut body = vec![0; len.ok_or_else(|| io::Error::other("a response is too long"))?];
+    tcp.read_exact(&mut body)?;
+    let code = body.first_chunk().map_or(0, |code| i32::from_be_bytes(*code));
+    let answer = match header[4] {
+        ERROR if code == OVERLOADED => Answer::Overloaded,
+        ERROR => Answer::OtherError,
+        _ => Answer::Good,
+    };
+    debug_assert!(header[4] != RESULT || answer == Answer::Good);
+    Ok(Response { stream, answer, body })
+}
