@@ -143,6 +143,17 @@ fn node_driver_prepares_evicted_statements_again() {
     assert_statements_were_evicted(&server);
 }
 
+#[test]
+fn java_driver_prepares_evicted_statements_again() {
+    let Some(jars) = clients::java() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let server = serve_with_little_prepared_memory(directory.path());
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(jars.join("*")).arg(e2e("PrepareAgain.java")).arg(server.port());
+    succeed(&mut command);
+    assert_statements_were_evicted(&server);
+}
+
 #[tokio::test]
 async fn rust_driver_prepares_evicted_statements_again() {
     let directory = tempfile::tempdir().unwrap();
