@@ -14,7 +14,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use carnet_base::{
     Bytes, CellBuilder, CellHash, CellKey, CellPage, ErrorKind, KeyRange, Result, TableId,
-    Timestamp, block_on, block_on_one,
+    TimeSlice, Timestamp, YieldNow, block_on, block_on_one,
 };
 use carnet_store::PageLimit;
 use carnet_txn::{Contention, Entry, Isolation, Transaction, TransactionPage, Turns};
@@ -34,6 +34,7 @@ pub struct Tx {
 
 struct Shared {
     near: Arc<Near>,
+    yield_now: Option<YieldNow>,
     changes_schema: AtomicBool,
     /// Tables that it creates.
     created: Mutex<Vec<TableId>>,
@@ -45,15 +46,28 @@ struct Shared {
 }
 
 impl Tx {
-    pub(crate) fn new(transaction: Transaction<AnyStore>, near: Arc<Near>) -> Self {
+    pub(crate) fn new(
+        transaction: Transaction<AnyStore>,
+        near: Arc<Near>,
+        yield_now: Option<YieldNow>,
+    ) -> Self {
         let shared = Arc::new(Shared {
             near,
+            yield_now,
             changes_schema: AtomicBool::new(false),
             created: Mutex::default(),
             retryable: Mutex::default(),
             committed: OnceLock::new(),
         });
         Self { transaction, shared }
+    }
+
+    /// Begins a time slice for work in the transaction that may never wait; `None` where
+    /// [`TransactionOptions::yield_now`](crate::TransactionOptions::yield_now) said nothing.
+    #[must_use]
+    pub fn time_slice(&self) -> Option<TimeSlice<'_>> {
+        let Shared { near, yield_now, .. } = &*self.shared;
+        Some(TimeSlice::begin(&*near.clock, (*yield_now)?))
     }
 
     /// Returns the snapshot: the transaction sees every commit up to here, and none after.

@@ -133,3 +133,24 @@ fn monitors_are_answered_while_all_threads_are_busy() {
     let took = SystemClock.now().since(begun);
     assert!(took < Duration::from_secs(1), "{took:?}");
 }
+
+/// A scan of rows that memory holds never waits. With one thread for all, a small query would wait for
+/// its end.
+#[test]
+fn small_query_runs_beside_a_scan() {
+    let (executor, _directory) = executor(8, 8);
+    let server = Running::on_one_thread(CqlBackend::new(executor));
+    let mut scans = server.client(4);
+    let mut small = server.client(4);
+    // The machine may stop the test for longer than a scan takes.
+    let runs_beside = (0..50).any(|_| {
+        scans.query(1, COUNT);
+        server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
+        small.query(1, "SELECT c FROM ks.t WHERE p = 1 AND c = 1");
+        assert_eq!(small.receive().opcode, RESULT);
+        let is_running = server.metrics.requests_in_flight.get() == 1;
+        assert_eq!(scans.receive().opcode, RESULT);
+        is_running
+    });
+    assert!(runs_beside, "it waits for the scan");
+}

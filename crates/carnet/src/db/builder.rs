@@ -353,8 +353,10 @@ impl Builder {
         let schemas = Arc::new(SchemaCache::new());
         let admission =
             self.admission.map(|limits| Admission::new(limits, &self.clock, &*self.spawn));
+        let near = Near::of_all(&store, &schemas, &self.clock);
         let inner = Inner {
             admission,
+            near,
             _door: door,
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),
             limits: self.limits,
@@ -362,7 +364,6 @@ impl Builder {
             clock: self.clock,
             rng: Mutex::new(SeededRng::from_entropy()),
             contention: Arc::default(),
-            near: Near::of_all(&store, &schemas),
             store,
             isolation: self.isolation,
             attempts_max: self.attempts_max,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carnet_base::stripe;
+use carnet_base::{Clock, stripe};
 
 use crate::catalog::SchemaCache;
 use crate::stores::AnyStore;
@@ -18,14 +18,19 @@ const PLACES: usize = 64;
 pub(crate) struct Near {
     pub(super) store: Arc<AnyStore>,
     pub(crate) schemas: Arc<SchemaCache>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Near {
     /// Makes one for each place.
-    pub(super) fn of_all(store: &AnyStore, schemas: &Arc<SchemaCache>) -> Box<[Arc<Self>]> {
+    pub(super) fn of_all(
+        store: &AnyStore,
+        schemas: &Arc<SchemaCache>,
+        clock: &Arc<dyn Clock>,
+    ) -> Box<[Arc<Self>]> {
         let near = |_| {
             let (store, schemas) = (Arc::new(store.clone()), Arc::clone(schemas));
-            Arc::new(Self { store, schemas })
+            Arc::new(Self { store, schemas, clock: Arc::clone(clock) })
         };
         (0..PLACES).map(near).collect()
     }

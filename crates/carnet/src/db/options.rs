@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{Error, Moment, Result, Signal, Timer, Timestamp, block_on};
+use carnet_base::{Error, Moment, Result, Signal, Timer, Timestamp, YieldNow, block_on};
 use carnet_store::{BeginKind, Context};
 use carnet_txn::{Isolation, Label, Terms, Transaction};
 
@@ -26,6 +26,7 @@ pub struct TransactionOptions<'db> {
     bypass_cache: bool,
     label: Option<Label>,
     permit: Option<Arc<Permit>>,
+    yield_now: Option<YieldNow>,
 }
 
 impl<'db> TransactionOptions<'db> {
@@ -39,6 +40,7 @@ impl<'db> TransactionOptions<'db> {
             bypass_cache: false,
             label: None,
             permit: None,
+            yield_now: None,
         }
     }
 
@@ -71,6 +73,12 @@ impl<'db> TransactionOptions<'db> {
     /// waits for its turn at a hot cell.
     pub fn permit(mut self, permit: impl Into<Option<Arc<Permit>>>) -> Self {
         self.permit = permit.into();
+        self
+    }
+
+    /// Sets how long work in the transaction yields to other tasks: see [`Tx::time_slice`].
+    pub fn yield_now(mut self, yield_now: impl Into<Option<YieldNow>>) -> Self {
+        self.yield_now = yield_now.into();
         self
     }
 
@@ -212,6 +220,6 @@ impl<'db> TransactionOptions<'db> {
             Terms { limits: inner.limits, idle: Some(&inner.idle), label: self.label.as_ref() };
         let begun = Transaction::begin_on(store, context, kind, self.isolation, terms);
         let transaction = begun.await?;
-        Ok(Tx::new(transaction, Arc::clone(near)))
+        Ok(Tx::new(transaction, Arc::clone(near), self.yield_now))
     }
 }

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use carnet::TransactionOptions;
 use carnet::admission::{Class, Permit};
-use carnet::base::Moment;
+use carnet::base::{Moment, YieldNow};
 
 use super::{Executor, Prepared};
 use crate::ast::{Name, Select, Selection, Statement, Term};
@@ -22,6 +23,19 @@ pub struct Grant {
     pub arrived: Option<Moment>,
     /// What it runs by.
     pub permit: Option<Arc<Permit>>,
+    /// How it yields to others at the end of its time slices.
+    pub yield_now: Option<YieldNow>,
+}
+
+impl Grant {
+    /// Hands what a transaction needs of it to the transaction's settings.
+    pub(super) fn apply<'d>(
+        &self,
+        options: TransactionOptions<'d>,
+        deadline: Option<Moment>,
+    ) -> TransactionOptions<'d> {
+        options.deadline(deadline).permit(self.permit.clone()).yield_now(self.yield_now)
+    }
 }
 
 /// How long statements may take from their arrival.

@@ -87,8 +87,8 @@ struct Run<'a> {
 impl Run<'_> {
     /// Returns the settings of the statement's transaction.
     fn transaction<'d>(&self, db: &'d Db) -> TransactionOptions<'d> {
-        let permit = self.parameters.grant.permit.clone();
-        db.transaction().label(self.label.clone()).deadline(self.deadline).permit(permit)
+        let options = db.transaction().label(self.label.clone());
+        self.parameters.grant.apply(options, self.deadline)
     }
 }
 
@@ -291,10 +291,10 @@ impl Executor {
             let bound = values.resolve(&statements.parsed.markers)?;
             parts.push((statements, keyspace, bound));
         }
-        let Grant { arrived, permit } = &parameters.grant;
-        let deadline = arrived.and_then(|arrived| self.arrival_deadline(arrived));
+        let grant = &parameters.grant;
+        let deadline = grant.arrived.and_then(|arrived| self.arrival_deadline(arrived));
         let run = self.shared.db.transaction().label(session.label("BATCH"));
-        let run = run.deadline(deadline).permit(permit.clone());
+        let run = grant.apply(run, deadline);
         let result = run.try_run(|tx| {
             let parts = &parts;
             async move {

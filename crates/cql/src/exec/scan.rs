@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use carnet::base::{Bytes, RowImage, TableId, Token};
+use carnet::base::{Bytes, RowImage, TableId, TimeSlice, Token};
 use carnet::{CellKey, Entry, Error, KeyRange, PageLimit, PartitionKey, Result, Tx};
 
 /// Maximum number of cells in one read to the store.
@@ -83,6 +83,8 @@ pub(crate) struct Scan<'a> {
     fetched: Option<Fetched>,
     /// Minimum number of cells in the next read.
     fetch_cells: usize,
+    /// Checked before each read: what memory holds makes no read wait.
+    slice: Option<TimeSlice<'a>>,
 }
 
 /// A read to the store, as the read set remembers it.
@@ -129,6 +131,7 @@ impl<'a> Scan<'a> {
             cells: VecDeque::new(),
             fetched: None,
             fetch_cells: if is_filtered { FILTERED_CELLS } else { 1 },
+            slice: tx.time_slice(),
         };
         if let Some(last) = behind {
             scan.skip_to(last).await?;
@@ -144,16 +147,25 @@ impl<'a> Scan<'a> {
                     return Ok(Some(row));
                 }
             } else if let Some(target) = self.targets.pop_front() {
+                self.end_slice().await;
                 self.fetch(target, wanted).await?;
             } else if let Some(row) = self.leave_partition() {
                 return Ok(Some(row));
             } else if self.partitions.is_empty() {
                 return Ok(None);
             } else if self.is_of_single_rows() {
+                self.end_slice().await;
                 self.fetch_partitions(wanted).await?;
             } else if let Some(partition) = self.partitions.pop_front() {
+                self.end_slice().await;
                 self.enter(partition).await?;
             }
+        }
+    }
+
+    async fn end_slice(&mut self) {
+        if let Some(slice) = &mut self.slice {
+            slice.check().await;
         }
     }
 

@@ -43,7 +43,11 @@ pub(crate) async fn run(
     if is_conditional && let Some(refused) = condition::refuse(tx, &writes, form).await? {
         return Ok(refused);
     }
+    let mut slice = tx.time_slice();
     for write in &writes {
+        if let Some(slice) = &mut slice {
+            slice.check().await;
+        }
         apply_to(tx, write).await?;
     }
     Ok(if is_conditional { applied() } else { Response::Void })

@@ -480,7 +480,13 @@ async fn answer<B: Backend>(
             return encode(&shared.metrics, encoding, stream, &response, &[]);
         }
     };
-    let grant = Grant { arrived: Some(started), permit: permit.as_ref().map(Arc::clone) };
+    let permit_of_statement = permit.as_ref().map(Arc::clone);
+    let grant = Grant {
+        arrived: Some(started),
+        permit: permit_of_statement,
+        // Others first, those included whose sockets have become ready meanwhile.
+        yield_now: Some(|| Box::pin(tokio::task::yield_now())),
+    };
     let (response, mut warnings) = respond(shared, session, statement, grant).await;
     if tracing {
         warnings.push("not supported yet: tracing; the statement ran without".into());

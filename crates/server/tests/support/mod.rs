@@ -61,7 +61,21 @@ impl Running {
     }
 
     pub(crate) fn of<B: Backend>(backend: B, limits: Limits, passwords: Option<&str>) -> Self {
-        let runtime = Runtime::new().unwrap();
+        Self::on(Runtime::new().unwrap(), backend, limits, passwords)
+    }
+
+    pub(crate) fn on_one_thread<B: Backend>(backend: B) -> Self {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+        Self::on(runtime, backend, Limits::default(), None)
+    }
+
+    fn on<B: Backend>(
+        runtime: Runtime,
+        backend: B,
+        limits: Limits,
+        passwords: Option<&str>,
+    ) -> Self {
         let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
         let config = Config { http: Some(loopback), limits, ..Config::new(loopback) };
         let clients = config.clients.clone();
@@ -104,11 +118,11 @@ impl Running {
 
     /// Waits until something is so, for at most ten seconds.
     pub(crate) fn eventually(&self, what: &str, mut is_so: impl FnMut(&Metrics) -> bool) {
-        for _ in 0..1000 {
+        for _ in 0..10_000 {
             if is_so(&self.metrics) {
                 return;
             }
-            pause(Duration::from_millis(10));
+            pause(Duration::from_millis(1));
         }
         panic!("never happened: {what}");
     }
