@@ -71,18 +71,19 @@ pub trait Backend: Send + Sync + 'static {
     /// Begins a connection, once its client has said who it is.
     fn open(&self, client: Client) -> Self::Session;
 
-    /// Asks for the admission of a statement whose request has so many bytes and arrived now; `None`
-    /// for one that needs none.
+    /// Asks for the admission of a statement whose request has `bytes` bytes and arrived at `now`.
+    /// Returns `None` for one that needs none.
     ///
     /// # Errors
     ///
     /// [`FailureKind::Overloaded`](crate::FailureKind::Overloaded) where it is refused.
     fn arrive(
         &self,
-        _statement: &Statement,
-        _bytes: usize,
-        _now: Moment,
+        statement: &Statement,
+        bytes: usize,
+        now: Moment,
     ) -> Result<Option<Arrived>, Failure> {
+        let _ = (statement, bytes, now);
         Ok(None)
     }
 

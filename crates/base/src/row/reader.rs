@@ -75,7 +75,7 @@ impl<'a> RowReader<'a> {
         self.marker
     }
 
-    /// Tells whether the row exists whose image takes all of `bytes`. An image that is too long for one
+    /// Returns `true` if the row exists whose image takes all of `bytes`. An image that is too long for one
     /// that does not is not looked into.
     ///
     /// # Errors

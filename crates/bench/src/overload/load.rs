@@ -11,7 +11,7 @@ use carnet_base::{Clock, Moment, Rng, SeededRng, SystemClock};
 
 use super::wire::{self, Answer};
 
-/// A reply later than this is worth nothing to whoever waits for it.
+/// Later replies are not good ones: clients have given up.
 const GOOD_WITHIN: Duration = Duration::from_millis(100);
 /// Requests that one connection has under way at most.
 const STREAMS: usize = 16_384;
@@ -20,7 +20,7 @@ const CONNECTIONS: usize = 8;
 /// How long the open loop waits for answers after its last request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is asked again and again: rows of some random keys.
+/// The request of all generators: a multi-get of random keys.
 #[derive(Clone)]
 pub(super) struct Statement {
     pub(super) id: Vec<u8>,
@@ -51,7 +51,7 @@ pub(super) struct Outcome {
     pub(super) lag: Duration,
 }
 
-/// Asks with so many clients, each of which waits for its answer; returns good answers a second.
+/// Asks with a number of clients that each wait for their answers; returns good answers per second.
 pub(super) fn closed(
     address: SocketAddr,
     statement: &Statement,

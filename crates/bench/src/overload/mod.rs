@@ -3,7 +3,7 @@
 //! For each multiple of its capacity a new server, in a process of its own, is asked in an open loop
 //! (requests are sent by the clock, whether answers come or not), and afterwards in a closed one. A
 //! request is a multi-get of 20 random keys, whose rows memory holds. Generator and server share the
-//! machine, so capacity is what is left of it.
+//! machine, so the generator lowers the capacity.
 
 mod load;
 mod server;

@@ -57,7 +57,7 @@ impl Desk {
             }),
             signal: Signal::new(),
         });
-        // It ends once the desk is gone, and nobody waits for that.
+        // It ends by itself once the desk is dropped.
         let ticker = Ticker(Arc::downgrade(&desk));
         drop(spawn.spawn("carnet-gate", desk.signal.clone(), Box::new(ticker)));
         desk

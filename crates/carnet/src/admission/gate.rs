@@ -10,9 +10,9 @@
 //! # The gate
 //!
 //! ```text
-//!              ┌──────────── queue: at most so many, so many bytes ────────────┐
-//!  arrive ────▶│ oldest                                               newest   │────▶ running
-//!              └─▲──────────────────────────────────────────────────────────▲──┘      at most so many
+//!              ┌──────────── queue: bounded in number and bytes ───────────────┐
+//!  arrive ────▶│ oldest                                               newest   │────▶ running:
+//!              └─▲──────────────────────────────────────────────────────────▲──┘      bounded in number
 //!                │ refused while overloaded: from here       overloaded: next from here
 //!                └ in order: next from here
 //! ```
@@ -136,7 +136,7 @@ impl Gate {
         }
     }
 
-    /// Takes a request of so many bytes. What waited and is refused for it goes to `decisions`.
+    /// Takes a request of `bytes` bytes. Requests that are refused for it go to `decisions`.
     pub fn arrive(
         &mut self,
         bytes: usize,
@@ -186,7 +186,7 @@ impl Gate {
         self.running += 1;
     }
 
-    /// Takes that nobody waits for a request any more. Returns `true` if it waited.
+    /// Takes a request out of the queue, because its caller gave it up. Returns `true` if it waited.
     pub fn cancel(&mut self, ticket: Ticket) -> bool {
         self.take(ticket).is_some()
     }
@@ -275,7 +275,7 @@ impl Gate {
         if self.is_overloaded { Duration::ZERO } else { self.time_of(self.queue.len()) }
     }
 
-    /// How long so many requests take.
+    /// Returns how long a number of requests takes.
     fn time_of(&self, requests: usize) -> Duration {
         let requests = u32::try_from(requests).unwrap_or(u32::MAX);
         let width = u32::try_from(self.limits.running_max).unwrap_or(u32::MAX);

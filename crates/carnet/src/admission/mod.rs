@@ -70,7 +70,7 @@ pub struct AdmissionLimits {
 const RUNNING_PER_PROCESSOR: usize = 8;
 
 impl AdmissionLimits {
-    /// Returns the limits of a server on a machine with so many processors: 8 statements of a class
+    /// Returns the limits of a server on a machine with `processors` processors: 8 statements of a class
     /// at a time for each of them, 1,000 that wait with 16 MiB, and 50 ms of waiting while
     /// overloaded.
     #[must_use]
@@ -113,7 +113,7 @@ impl Admission {
         Self { desks: Class::ALL.map(desk) }
     }
 
-    /// Takes a statement of so many bytes.
+    /// Takes a statement whose request has `bytes` bytes.
     ///
     /// # Errors
     ///

@@ -257,7 +257,7 @@ pub(super) fn stored(
     Ok(row[position].as_ref().map(|bytes| data_type.deserialize(bytes)).transpose()?)
 }
 
-/// Tells whether `found op wanted` in an `IF`. Null can only be asked for by `=` and `!=`.
+/// Returns `true` if `found op wanted` holds in an `IF`. Null can only be asked for by `=` and `!=`.
 fn condition_holds_for(
     found: Option<&Value>,
     op: CompareOp,

@@ -105,7 +105,7 @@ fn judged_key<'w>(
     }
 }
 
-/// Tells whether the `IF` of a statement holds, and remembers the row that it judges.
+/// Returns `true` if the `IF` of a statement holds, and remembers the row that it judges.
 async fn judge(
     tx: &Tx,
     write: &Targeted<'_>,

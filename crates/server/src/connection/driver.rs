@@ -235,8 +235,8 @@ impl<B: Backend> Driver<B> {
         self.takes_requests()
     }
 
-    /// Looks whether a client from which nothing is read has gone: what it asked for would run for
-    /// nobody.
+    /// Looks whether a client from which nothing is read has closed the connection: its statements
+    /// would run in vain.
     fn look_for_end(&mut self, reader: &ReadHalf<'_>) -> io::Result<()> {
         let now = Instant::now();
         if now.duration_since(self.looked_at) < LOOK_EVERY {

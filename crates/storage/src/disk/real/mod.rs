@@ -113,8 +113,7 @@ impl RealDisk {
         };
         file.try_lock()?;
         // The number is for people only: the lock is the operating system's and ends with the
-        // process, so that a stale number holds up no other process, and a full disk holds up
-        // nobody.
+        // process, so that a stale number holds up no other process; on a full disk there is none.
         file.set_len(0)?;
         let _ = writeln!(file, "{}", std::process::id());
         Ok(Some(file))
