@@ -210,7 +210,7 @@ fn a_request_holds_its_bytes_until_it_is_answered() {
 
 /// 16 connections that announce 16 MiB each, and send 14 bytes, held the whole budget.
 #[test]
-fn announced_bytes_shut_out_nobody() {
+fn announced_bytes_take_no_memory() {
     let server = Running::start();
     let announced = frame(4, 1, QUERY, 0, &vec![0; 16 << 20]);
     let liars: Vec<Client> = (0..20)
