@@ -159,7 +159,10 @@ fn conflicts_are_found_both_ways() {
     small.commit().unwrap();
     assert_eq!(large.commit().unwrap_err().kind(), ErrorKind::Conflict, "it was second");
     let (large, writer, reader) = (db.begin().unwrap(), db.begin().unwrap(), db.begin().unwrap());
+    let blind = db.begin().unwrap();
     fill(&large).unwrap();
+    table.put(&blind, [101], "blind").unwrap();
+    table.get(&writer, [100]).unwrap();
     table.put(&writer, [100], "").unwrap();
     table.get(&reader, [150]).unwrap();
     table.put(&reader, "elsewhere", "").unwrap();
@@ -168,6 +171,9 @@ fn conflicts_are_found_both_ways() {
     assert_eq!(db.outcome(start).unwrap(), carnet::Outcome::Committed(commit));
     assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::Conflict);
     assert_eq!(reader.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    blind.commit().unwrap();
+    assert_eq!(table.get(&db, [101]).unwrap().as_deref(), Some(&b"blind"[..]));
+    assert_eq!(table.get(&db, [102]).unwrap().as_deref(), Some(&[102; 100][..]));
 }
 
 /// More cells than the conflict state lists: whoever began before is refused, whoever begins

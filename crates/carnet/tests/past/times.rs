@@ -131,6 +131,7 @@ fn a_refused_commit_leaves_its_point_to_the_next() {
     put(&db, &table, "a");
     world.pass(5 * SECOND);
     let loser = db.begin().unwrap();
+    table.get(&loser, "k").unwrap();
     table.put(&loser, "k", "loser").unwrap();
     // It writes the point of the pause, and the keeper asks for another one.
     put(&db, &table, "b");
