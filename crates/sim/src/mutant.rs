@@ -15,8 +15,10 @@ pub enum Mutant {
     ReadPointsIgnored,
     /// A commit is not checked against writes into the ranges that it read.
     ReadRangesIgnored,
-    /// A commit that read nothing is not checked at all.
+    /// A commit that read nothing is not checked at all, although versions are ordered by starts.
     BlindWritesUnchecked,
+    /// A commit at snapshot isolation is not checked against writes of what it overwrites.
+    OverwritesUnchecked,
     /// P moves to a commit when it is decided, before it is resolved (I3).
     PublishedBeforeResolved,
     /// A commit is acknowledged when it is decided, before P has come to it.
@@ -81,10 +83,11 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, each with the scenarios that must find it.
-    pub const ALL: [(Self, &[Scenario]); 33] = [
+    pub const ALL: [(Self, &[Scenario]); 34] = [
         (Self::ReadPointsIgnored, BOTH),
         (Self::ReadRangesIgnored, BOTH),
-        (Self::BlindWritesUnchecked, BOTH),
+        (Self::BlindWritesUnchecked, CLUSTER),
+        (Self::OverwritesUnchecked, EMBEDDED),
         (Self::PublishedBeforeResolved, BOTH),
         (Self::AcknowledgedBeforePublished, EMBEDDED),
         (Self::AcknowledgedBeforeDurable, EMBEDDED),

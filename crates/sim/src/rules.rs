@@ -71,6 +71,7 @@ impl CommitOrder for Rules {
             {
                 claim.read = self.inner.latest();
             }
+            Some(Mutant::OverwritesUnchecked) => claim.checks_writes = false,
             _ => {}
         }
         let commit = self.inner.decide(claim)?;

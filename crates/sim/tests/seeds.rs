@@ -56,10 +56,10 @@ fn a_broken_rule_is_found_by_the_workload_that_is_made_for_it() {
         (Mutant::ReadPointsIgnored, Workload::Doctors),
         (Mutant::ReadRangesIgnored, Workload::Rows),
         (Mutant::ReadRangesIgnored, Workload::Seats),
-        (Mutant::BlindWritesUnchecked, Workload::Registers),
+        (Mutant::OverwritesUnchecked, Workload::Bank),
         (Mutant::UndecidedVersionsRead, Workload::Bank),
     ] {
-        let found = (0..5).any(|seed| {
+        let found = (0..20).any(|seed| {
             let order = Order::of(Scenario::Embedded, seed);
             let order = Order { workload: Some(workload), mutant: Some(mutant), ..order };
             order.run().verdict.is_err()
