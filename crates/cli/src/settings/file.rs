@@ -264,7 +264,10 @@ mod tests {
                 "line 3: server.listen \"here\": expected an address",
             ),
             ("[server]\nport = 1", "line 2: [server] has no port; it has listen, advertise, http"),
-            ("\n[sever]", "line 2: there is no [sever]; there are server, database, limits, cluster"),
+            (
+                "\n[sever]",
+                "line 2: there is no [sever]; there are server, database, limits, cluster",
+            ),
             ("server = 1", "line 1: server is a section"),
             ("[server]\nlisten = [1]", "line 2: server.listen takes a text"),
             ("[server]\nlisten = \"x", "line 2: "),
