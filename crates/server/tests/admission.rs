@@ -4,6 +4,8 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use carnet::admission::{AdmissionLimits, Class, GateLimits};
@@ -12,6 +14,7 @@ use carnet::{Db, Durability};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session, Timeouts};
 use carnet_server::{CqlBackend, Limits};
+use support::toy::Toy;
 use support::{RESULT, Running, get, pause};
 use tempfile::TempDir;
 
@@ -118,6 +121,28 @@ fn client_that_goes_takes_its_statements_along() {
     server.eventually("it is cancelled", |metrics| metrics.requests_in_flight.get() == 0);
     let took = SystemClock.now().since(begun);
     assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+/// A client that asks for much and reads nothing; then it reads, and gets it all.
+#[test]
+fn large_answers_wait_as_requests() {
+    const REQUESTS: i16 = 100;
+    const BLOB_BYTES: usize = 1 << 20;
+    let toy = Toy::default();
+    let made = Arc::clone(&toy.blob_bytes);
+    let server = Running::of(toy, Limits::default(), None);
+    let mut client = server.client(4);
+    for stream in 0..REQUESTS {
+        client.query(stream, &format!("blob {BLOB_BYTES}"));
+    }
+    server.eventually("all have arrived", |metrics| metrics.requests_in_flight.get() >= 90);
+    pause(Duration::from_millis(300));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let bytes = made.load(Ordering::Relaxed);
+    // Kernel buffers take some, and each thread may be at one when the limit is reached.
+    assert!(bytes <= (12 + threads) * BLOB_BYTES, "{bytes} bytes of answers were made");
+    let streams: BTreeSet<_> = (0..REQUESTS).map(|_| client.receive().stream).collect();
+    assert_eq!(streams.len(), usize::try_from(REQUESTS).unwrap());
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -102,7 +103,7 @@ impl Desk {
     }
 
     fn permit(self: &Arc<Self>, admitted: Moment) -> Permit {
-        Permit { desk: Arc::clone(self), admitted }
+        Permit { desk: Arc::clone(self), admitted, paused: AtomicU64::new(0) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -176,6 +177,8 @@ impl Drop for Desk {
 pub struct Permit {
     desk: Arc<Desk>,
     admitted: Moment,
+    /// Time that it was paused, in nanoseconds.
+    paused: AtomicU64,
 }
 
 impl Permit {
@@ -183,14 +186,16 @@ impl Permit {
     /// disk. It goes on without waiting once the guard is dropped.
     pub fn pause(&self) -> Paused<'_> {
         self.desk.step(Gate::pause);
-        Paused(self)
+        Paused { permit: self, since: self.desk.clock.now() }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         self.desk.step(|gate, now, decisions| {
-            gate.done(now.since(self.admitted), now, decisions);
+            let paused = Duration::from_nanos(self.paused.load(Ordering::Relaxed));
+            let took = now.since(self.admitted).saturating_sub(paused);
+            gate.done(took, now, decisions);
         });
     }
 }
@@ -203,11 +208,17 @@ impl fmt::Debug for Permit {
 
 /// A permit that does not count meanwhile.
 #[must_use = "the statement runs again when it is dropped"]
-pub struct Paused<'p>(&'p Permit);
+pub struct Paused<'p> {
+    permit: &'p Permit,
+    since: Moment,
+}
 
 impl Drop for Paused<'_> {
     fn drop(&mut self) {
-        self.0.desk.lock().gate.resume();
+        let Permit { desk, paused, .. } = self.permit;
+        let nanos = desk.clock.now().since(self.since).as_nanos();
+        paused.fetch_add(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
+        desk.lock().gate.resume();
     }
 }
 

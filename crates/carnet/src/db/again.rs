@@ -3,6 +3,10 @@
 //! The first conflict sends a transaction into the queue of the cell that it lost
 //! ([`carnet_txn::Contention`]); there it runs again when its turn comes. A transaction that loses
 //! although it is its turn, to one that takes no part in the queue, backs off.
+//!
+//! Transactions that take the head of a queue lose another cell each time: the head moves. After
+//! [`LOSSES_MAX`] conflicts a transaction waits in one more queue, which all that keep losing share.
+//! One of them runs at a time, so that it competes with newcomers alone.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -22,12 +26,20 @@ use crate::tx::Tx;
 /// out of turn. A transaction that stands first and does nothing must not block the others for good.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Number of conflicts after which a transaction joins the queue of those that keep losing.
+const LOSSES_MAX: u32 = 4;
+
+/// The queue of the transactions that keep losing. It comes behind all cells.
+const LOSERS: CellHash = CellHash(u64::MAX);
+
 /// The attempts of one transaction.
 pub(super) struct Again<'db> {
     db: &'db Db,
     backoff: Backoff,
     turns: Turns,
     deadline: Option<Moment>,
+    /// Number of conflicts.
+    losses: u32,
     /// It waits for no turn: it has waited for as long as it may.
     is_impatient: bool,
     permit: Option<Arc<Permit>>,
@@ -66,6 +78,7 @@ impl<'db> Again<'db> {
             backoff: Backoff::attempts(attempts_max),
             turns: Turns::new(Arc::clone(&db.inner.contention)),
             deadline: context.deadline(),
+            losses: 0,
             // One that may run once only takes its chance.
             is_impatient: attempts_max <= 1,
             permit,
@@ -125,7 +138,12 @@ impl<'db> Again<'db> {
             return Ok(None);
         }
         let backoff = self.db.draw_wait(&mut self.backoff, lost.kind).ok_or(lost.error)?;
-        let Some(cell) = is_new else { return Ok(Some(backoff)) };
+        self.losses += 1;
+        // To join the queue of a cell it would have to leave that of the losers.
+        let Some(cell) = is_new.filter(|_| !self.turns.holds(LOSERS)) else {
+            return Ok(Some(backoff));
+        };
+        let cell = if self.losses < LOSSES_MAX { cell } else { LOSERS };
         let has_turn = self.take_turn(cell).await;
         Ok((!has_turn).then_some(backoff))
     }

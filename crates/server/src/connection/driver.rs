@@ -41,6 +41,7 @@ use tracing::{debug, error, warn};
 
 use super::pace::{Pace, Turn};
 use super::state::{Action, Connection, Job};
+use super::unsent::Unsent;
 use crate::auth::{Authenticator, Refusal};
 use crate::backend::{Answer, Backend, Client, Outcome};
 use crate::clients::{Clients, Registration};
@@ -136,6 +137,7 @@ struct Driver<B: Backend> {
     decoder: FrameDecoder,
     inbox: BytesMut,
     encoder: FrameEncoder,
+    unsent: Arc<Unsent>,
     running: JoinSet<Done>,
     session: Option<Arc<B::Session>>,
     events: Option<broadcast::Receiver<Event>>,
@@ -163,6 +165,7 @@ impl<B: Backend> Driver<B> {
             decoder: FrameDecoder::new(budget, GREETING_BODY_MAX.min(shared.limits.body_bytes_max)),
             inbox: BytesMut::new(),
             encoder: FrameEncoder::new(),
+            unsent: Arc::new(Unsent::new(shared.limits.unsent_bytes_max)),
             running: JoinSet::new(),
             session: None,
             events: None,
@@ -264,6 +267,7 @@ impl<B: Backend> Driver<B> {
         self.shared.metrics.sent_bytes.add(len as u64);
         self.written_at = Instant::now();
         self.encoder.shrink();
+        self.unsent.set_queued(self.encoder.len());
     }
 
     /// The earliest of the deadlines that hold now, and the reason to end the connection then.
@@ -370,14 +374,20 @@ impl<B: Backend> Driver<B> {
                 return self.send(job.stream, &response);
             }
         };
+        let unsent = Arc::clone(&self.unsent);
         self.running.spawn(async move {
-            Done::Answered(answer(&shared, &session, encoding, job, arrived).await)
+            let frame = answer(&shared, &session, encoding, &unsent, job, arrived).await;
+            unsent.encode(frame.len());
+            Done::Answered(frame)
         });
     }
 
     fn finished(&mut self, done: Result<Done, tokio::task::JoinError>) {
         match done {
-            Ok(Done::Answered(frame)) => self.push(&frame),
+            Ok(Done::Answered(frame)) => {
+                self.unsent.take(frame.len());
+                self.push(&frame);
+            }
             Ok(Done::Verified { stream, user, answer }) => {
                 if let Err(refusal) = &answer {
                     self.shared.metrics.logins_refused.add(1);
@@ -420,6 +430,7 @@ impl<B: Backend> Driver<B> {
             self.written_at = Instant::now();
         }
         self.encoder.push(frame);
+        self.unsent.set_queued(self.encoder.len());
     }
 }
 
@@ -466,6 +477,7 @@ async fn answer<B: Backend>(
     shared: &Shared<B>,
     session: &B::Session,
     encoding: Encoding,
+    unsent: &Unsent,
     job: Job,
     arrived: Option<Arrived>,
 ) -> Bytes {
@@ -473,7 +485,7 @@ async fn answer<B: Backend>(
     let _in_flight = shared.metrics.requests_in_flight.enter();
     let started = shared.clock.now();
     // The permit lasts until the answer is encoded.
-    let permit = match admitted(arrived).await {
+    let permit = match admitted(shared, unsent, &statement, charge.bytes(), arrived).await {
         Ok(permit) => permit,
         Err(failure) => {
             let response = Response::Error(failure.into_response(consistency_of(&statement)));
@@ -501,13 +513,28 @@ async fn answer<B: Backend>(
     frame
 }
 
-/// Waits for the admission of a statement that was not refused on its arrival.
-async fn admitted(arrived: Option<Arrived>) -> Result<Option<Arc<Permit>>, Failure> {
-    Ok(match arrived {
-        None => None,
-        Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
-        Some(Arrived::Waits(place)) => Some(Arc::new(place.await?)),
-    })
+/// Waits for the admission of a statement that was not refused on its arrival, and for the client to take
+/// the answers before it. Where both take turns the statement arrives anew.
+async fn admitted<B: Backend>(
+    shared: &Shared<B>,
+    unsent: &Unsent,
+    statement: &Statement,
+    bytes: usize,
+    mut arrived: Option<Arrived>,
+) -> Result<Option<Arc<Permit>>, Failure> {
+    loop {
+        let permit = match arrived {
+            None => None,
+            Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
+            Some(Arrived::Waits(place)) => Some(Arc::new(place.await?)),
+        };
+        if unsent.has_room() {
+            return Ok(permit);
+        }
+        drop(permit);
+        unsent.wait_for_room().await;
+        arrived = shared.backend.arrive(statement, bytes, shared.clock.now())?;
+    }
 }
 
 /// Encodes a response; one that the protocol has no room for becomes an error.

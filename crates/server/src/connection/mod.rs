@@ -3,5 +3,6 @@
 mod driver;
 mod pace;
 mod state;
+mod unsent;
 
 pub(crate) use driver::{Shared, serve};

@@ -2,7 +2,8 @@
 //! server's promises to be tried. It shows what a [`Backend`] has to do, and no more.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +20,8 @@ use carnet_server::{
 pub(crate) struct Toy {
     rows: Mutex<BTreeMap<i32, Option<Bytes>>>,
     prepared: Mutex<HashMap<Bytes, String>>,
+    /// Bytes of blobs that statements have returned.
+    pub(crate) blob_bytes: Arc<AtomicUsize>,
 }
 
 /// A connection's keyspace and user.
@@ -180,6 +183,7 @@ impl Toy {
             }
             ("blob", _) => {
                 let len = usize::try_from(number()?).unwrap_or(0);
+                self.blob_bytes.fetch_add(len, Ordering::Relaxed);
                 let columns = Columns::new(vec![ColumnSpec::new("toy", "t", "b", DataType::Blob)]);
                 rows(columns, vec![vec![Some(Bytes::from(vec![b'b'; len]))]])
             }
