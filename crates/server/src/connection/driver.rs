@@ -499,7 +499,9 @@ async fn answer<B: Backend>(
         // Others first, those included whose sockets have become ready meanwhile.
         yield_now: Some(|| Box::pin(tokio::task::yield_now())),
     };
-    let (response, mut warnings) = respond(shared, session, statement, grant).await;
+    // In memory of its own, which a statement that is refused does not need: its task is small.
+    let responds = Box::pin(respond(shared, session, statement, grant));
+    let (response, mut warnings) = responds.await;
     if tracing {
         warnings.push("not supported yet: tracing; the statement ran without".into());
     }
