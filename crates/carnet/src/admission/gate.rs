@@ -10,21 +10,25 @@
 //! # The gate
 //!
 //! ```text
-//!              ┌──────────── queue: bounded in number and bytes ───────────────┐
-//!  arrive ────▶│ oldest                                               newest   │────▶ running:
-//!              └─▲──────────────────────────────────────────────────────────▲──┘      bounded in number
-//!                │ refused while overloaded: from here       overloaded: next from here
-//!                └ in order: next from here
+//!            ┌──── queue: bounded in number and bytes ────┐
+//!  arrive ──▶│ newest                              oldest │──▶ running: bounded in number
+//!     │      └────────────────────────────────────────┬───┘
+//!     ▼ overloaded, and the queue is long enough      ▼ overloaded, and waited too long
+//!  refused                                          refused
 //! ```
 //!
-//! * **In order.** While the queue has room, requests wait in the order of their arrival. Clients that
-//!   wait for their answers, as many as there may be, only wait longer: none is refused.
+//! * **In order.** Requests wait in the order of their arrival. While the queue has room none is refused,
+//!   however long it waits: clients that wait for their answers only wait longer.
 //! * **Overloaded.** Once the queue is full more arrives than can be done, and every request that
-//!   waits in order would be late. Now the *newest* runs first: it still can be in time. What has
-//!   waited for [`GateLimits::shed_after`] is refused, oldest first. This ends when the queue is
-//!   empty.
+//!   waited in such a queue would be late. From then on a request is refused on its arrival, which
+//!   costs least, if it would wait for [`GateLimits::shed_after`]; the queue stays as short as that.
+//!   What has waited for so long nevertheless is refused as well. This ends when the queue is empty.
 //! * **Deadlines.** A request whose deadline comes before it would be done, by what requests took on
 //!   average, is refused at once: on arrival, or when its turn comes.
+//!
+//! Deliberately absent: serving the newest first under overload. It answers as many in time, but each
+//! request joins the queue and is refused from its other end, which costs several times as much as
+//! a refusal on arrival.
 //!
 //! A gate is a pure structure: it is told the time, and what it decides its driver does.
 //!
@@ -151,6 +155,9 @@ impl Gate {
             self.running += 1;
             return Arrival::Admitted;
         }
+        if self.is_overloaded && self.expected_wait() >= self.limits.shed_after {
+            return Arrival::Shed(self.shed(Reason::Overloaded));
+        }
         while !self.has_room(bytes) {
             self.is_overloaded = true;
             let Some((oldest, _)) = self.queue.first_key_value() else {
@@ -210,7 +217,7 @@ impl Gate {
         self.queue.len()
     }
 
-    /// Returns `true` while the newest runs first.
+    /// Returns `true` while requests are refused that would wait for too long.
     #[must_use]
     pub const fn is_overloaded(&self) -> bool {
         self.is_overloaded
@@ -220,12 +227,7 @@ impl Gate {
     fn next(&mut self, now: Moment, decisions: &mut Vec<Decision>) {
         while self.running < self.limits.running_max {
             self.refuse_old(now, decisions);
-            let next = if self.is_overloaded {
-                self.queue.last_key_value()
-            } else {
-                self.queue.first_key_value()
-            };
-            let Some((&ticket, waiting)) = next else { return };
+            let Some((&ticket, waiting)) = self.queue.first_key_value() else { return };
             if self.is_late(waiting.deadline, Duration::ZERO, now) {
                 self.refuse(ticket, Reason::Deadline, decisions);
                 continue;
@@ -269,10 +271,9 @@ impl Gate {
             && self.queue_bytes.saturating_add(bytes) <= self.limits.queue_bytes_max
     }
 
-    /// How long a request that arrives now waits: all of the queue in order, nothing of it while
-    /// overloaded.
+    /// Returns how long a request that arrives now waits, by what requests took on average.
     fn expected_wait(&self) -> Duration {
-        if self.is_overloaded { Duration::ZERO } else { self.time_of(self.queue.len()) }
+        self.time_of(self.queue.len())
     }
 
     /// Returns how long a number of requests takes.

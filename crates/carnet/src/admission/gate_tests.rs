@@ -58,19 +58,35 @@ fn queue_with_room_is_served_in_order() {
 }
 
 #[test]
-fn full_queue_serves_the_newest_and_refuses_the_oldest() {
+fn full_queue_refuses_what_would_be_late() {
     let mut gate = busy();
+    // Requests take 40 ms: with two in the queue another one would wait for 40 ms, with three for 60.
+    let mut decisions = Vec::new();
+    gate.done(Duration::from_millis(40), at(0), &mut decisions);
+    assert_eq!(arrive(&mut gate, 0).0, Arrival::Admitted);
     let tickets: Vec<_> = (0..4).map(|_| ticket(arrive(&mut gate, 0).0)).collect();
     assert!(!gate.is_overloaded());
+    let refused = |arrived: (Arrival, Vec<Decision>)| matches!(arrived.0, Arrival::Shed(shed) if shed.reason == Reason::Overloaded);
     let (newest, decisions) = arrive(&mut gate, 10);
     assert!(matches!(decisions[..], [Decision::Shed(refused, _)] if refused == tickets[0]));
     assert!(gate.is_overloaded());
-    assert_eq!(done(&mut gate, 20), [Decision::Admit(ticket(newest))]);
-    // The others have waited for 50 ms.
-    let refused = done(&mut gate, 50);
-    assert_eq!(refused.len(), 3, "{refused:?}");
-    let is_shed = |decision: &Decision| matches!(decision, Decision::Shed(_, shed) if shed.reason == Reason::Overloaded);
-    assert!(refused.iter().all(is_shed), "{refused:?}");
+    let newest = ticket(newest);
+    assert!(refused(arrive(&mut gate, 11)), "four are waiting");
+    let done = |gate: &mut Gate, millis| {
+        let mut decisions = Vec::new();
+        gate.done(Duration::from_millis(40), at(millis), &mut decisions);
+        decisions
+    };
+    assert_eq!(done(&mut gate, 12), [Decision::Admit(tickets[1])]);
+    assert!(refused(arrive(&mut gate, 12)), "three are waiting");
+    assert_eq!(done(&mut gate, 13), [Decision::Admit(tickets[2])]);
+    let last = ticket(arrive(&mut gate, 13).0);
+    // The oldest has waited for 50 ms.
+    let decisions = done(&mut gate, 50);
+    assert!(matches!(decisions[0], Decision::Shed(refused, _) if refused == tickets[3]));
+    assert_eq!(decisions[1..], [Decision::Admit(newest)]);
+    assert!(gate.is_overloaded());
+    assert_eq!(done(&mut gate, 51), [Decision::Admit(last)]);
     assert!(!gate.is_overloaded(), "the queue is empty");
 }
 

@@ -122,7 +122,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "limits",
         "queue",
         "1000",
-        "Statements of a kind that wait. One more, and the newest run first while others are refused.",
+        "Statements of a kind that wait. One more, and those that would be late are refused on arrival.",
     ),
     setting("limits", "queue_memory", "16MiB", "Memory of the statements of a kind that wait."),
     setting(
