@@ -349,6 +349,13 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// Returns `true` if a write failed because nothing may be written there, or because the file could be
+/// opened for reading only.
+fn only_reads(error: &io::Error) -> bool {
+    let is_bad_file = error.raw_os_error() == Some(rustix::io::Errno::BADF.raw_os_error());
+    is_bad_file || error.kind() == io::ErrorKind::ReadOnlyFilesystem
+}
+
 /// Says what was being done to which file when an operation failed.
 pub(crate) trait During<T> {
     fn during(self, verb: &str, disk: &dyn Disk, name: &str) -> Result<T>;
@@ -361,7 +368,7 @@ impl<T> During<T> for io::Result<T> {
             let is_full = is_full(&error);
             let advice = match error.kind() {
                 _ if is_full => "; free some space",
-                io::ErrorKind::ReadOnlyFilesystem => "; open the database for reading only",
+                _ if only_reads(&error) => "; open the database for reading only",
                 _ => "",
             };
             let failed = Error::unavailable(format!("cannot {verb} {path}{advice}"));
