@@ -29,7 +29,7 @@ pub(super) struct Statement {
 }
 
 impl Statement {
-    fn frame(&self, stream: u16, rng: &mut SeededRng) -> Vec<u8> {
+    pub(super) fn frame(&self, stream: u16, rng: &mut SeededRng) -> Vec<u8> {
         let key = |_| i32::try_from(rng.below(self.rows)).expect("there are fewer rows");
         let keys: Vec<i32> = (0..self.keys).map(key).collect();
         wire::execute(stream, &self.id, &keys)

@@ -5,6 +5,7 @@
 //! request is a multi-get of 20 random keys, whose rows memory holds. Generator and server share the
 //! machine, so the generator lowers the capacity.
 
+mod beside;
 mod load;
 mod server;
 mod wire;
@@ -32,6 +33,9 @@ pub(crate) struct Overload {
     /// Rounds; with and without gate in turn within each.
     #[arg(long, default_value_t = 1)]
     rounds: usize,
+    /// Time point reads beside statements that read much instead.
+    #[arg(long)]
+    beside: bool,
     /// Print a JSON object for each measurement.
     #[arg(long)]
     json: bool,
@@ -66,6 +70,9 @@ impl Overload {
     pub(crate) fn run(&self) -> carnet::Result<()> {
         let failed =
             |error| carnet::Error::unavailable("the measurement failed").with_source(error);
+        if self.beside {
+            return (0..self.rounds).try_for_each(|round| self.beside(round)).map_err(failed);
+        }
         if !self.json {
             println!(
                 "gate factor capacity offered/s  good/s  late/s  shed/s failed/s  lost after/s peak MiB lag ms"
@@ -77,6 +84,47 @@ impl Overload {
                     let row = self.measure(round, gate, factor).map_err(failed)?;
                     self.print(&row);
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Times point reads alone and beside counts and large multi-gets.
+    fn beside(&self, round: usize) -> io::Result<()> {
+        let server = Process::start(true)?;
+        fill(&server)?;
+        let mut tcp = wire::connect(server.address)?;
+        let mut statement = |text: &str, keys: usize| {
+            let id = wire::prepare(&mut tcp, text)?;
+            io::Result::Ok(Statement { id, keys, rows: ROWS })
+        };
+        let multi_get = |keys: usize| {
+            format!("SELECT k, v FROM ks.t WHERE k IN ({})", vec!["?"; keys].join(", "))
+        };
+        let point = statement("SELECT k, v FROM ks.t WHERE k = ?", 1)?;
+        let heavy = [
+            ("alone", None, 0),
+            ("4 × count(*) of 20,000 rows", Some(statement("SELECT count(*) FROM ks.t", 0)?), 4),
+            ("8 × 500 keys", Some(statement(&multi_get(500), 500)?), 8),
+            ("1 × 10,000 keys", Some(statement(&multi_get(10_000), 10_000)?), 1),
+        ];
+        let time = Duration::from_secs(self.seconds);
+        for (name, heavy, clients) in &heavy {
+            let found = beside::measure(server.address, &point, heavy.as_ref(), *clients, time)?;
+            let beside::Latency { reads, p50_micros, p99_micros, max_micros, beside, failed } =
+                found;
+            if self.json {
+                let row = serde_json::json!({
+                    "round": round, "beside": name, "reads": reads, "p50_us": p50_micros,
+                    "p99_us": p99_micros, "max_us": max_micros, "done_beside": beside,
+                    "failed": failed,
+                });
+                println!("{row}");
+            } else {
+                println!(
+                    "{name:<28} {reads:>8} reads, p50 {p50_micros:>5} µs, p99 {p99_micros:>6} µs, \
+                     longest {max_micros:>7} µs; {beside} beside, {failed} failed"
+                );
             }
         }
         Ok(())
@@ -143,7 +191,7 @@ fn fill(server: &Process) -> io::Result<Statement> {
     wire::query(&mut tcp, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")?;
     for batch in 0..ROWS / 500 {
         let inserts: String = (batch * 500..(batch + 1) * 500)
-            .map(|key| format!("INSERT INTO ks.t (k, v) VALUES ({key}, '{:0>100}'); ", key))
+            .map(|key| format!("INSERT INTO ks.t (k, v) VALUES ({key}, '{key:0>100}'); "))
             .collect();
         wire::query(&mut tcp, &format!("BEGIN UNLOGGED BATCH {inserts} APPLY BATCH"))?;
     }

@@ -1,0 +1,103 @@
+//! Point reads beside statements that read much.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use carnet_base::{Clock, SeededRng, SystemClock};
+use hdrhistogram::Histogram;
+
+use super::load::Statement;
+use super::wire::{self, Answer};
+
+/// How long point reads took, in microseconds, and how much was done beside them.
+pub(super) struct Latency {
+    pub(super) reads: u64,
+    pub(super) p50_micros: u64,
+    pub(super) p99_micros: u64,
+    pub(super) max_micros: u64,
+    pub(super) beside: u64,
+    pub(super) failed: u64,
+}
+
+/// Reads points one after the other by two clients, while others run a heavy statement.
+pub(super) fn measure(
+    address: SocketAddr,
+    point: &Statement,
+    heavy: Option<&Statement>,
+    heavy_clients: u64,
+    time: Duration,
+) -> io::Result<Latency> {
+    let (is_over, beside, failed) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let ends = SystemClock.now().after(time);
+    let micros = thread::scope(|scope| {
+        let hog = |seed, statement| {
+            let (is_over, beside, failed) = (&is_over, &beside, &failed);
+            move || -> io::Result<()> {
+                let (mut tcp, mut rng) = (wire::connect(address)?, SeededRng::new(seed));
+                while !is_over.load(Ordering::Relaxed) {
+                    let answer = ask(&mut tcp, statement, &mut rng)?;
+                    let count = if answer == Answer::Good { beside } else { failed };
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(())
+            }
+        };
+        let hogs: Vec<_> = heavy
+            .into_iter()
+            .flat_map(|statement| (0..heavy_clients).map(move |seed| (100 + seed, statement)))
+            .map(|(seed, statement)| scope.spawn(hog(seed, statement)))
+            .collect();
+        let reader = |seed| {
+            let failed = &failed;
+            move || -> io::Result<Histogram<u64>> {
+                let (mut tcp, mut rng) = (wire::connect(address)?, SeededRng::new(seed));
+                let mut micros = Histogram::new(3).map_err(io::Error::other)?;
+                while SystemClock.now() < ends {
+                    let sent = SystemClock.now();
+                    if ask(&mut tcp, point, &mut rng)? != Answer::Good {
+                        failed.fetch_add(1, Ordering::Relaxed);
+                    }
+                    let took = SystemClock.now().since(sent).as_micros();
+                    micros.saturating_record(u64::try_from(took).unwrap_or(u64::MAX));
+                }
+                Ok(micros)
+            }
+        };
+        let readers = [scope.spawn(reader(1)), scope.spawn(reader(2))];
+        let mut all = Histogram::<u64>::new(3).map_err(io::Error::other)?;
+        let mut outcome = Ok(());
+        for reader in readers {
+            match joined(reader) {
+                Ok(micros) => all.add(micros).map_err(io::Error::other)?,
+                Err(error) => outcome = Err(error),
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        hogs.into_iter().try_for_each(joined)?;
+        outcome.map(|()| all)
+    })?;
+    Ok(Latency {
+        reads: micros.len(),
+        p50_micros: micros.value_at_quantile(0.5),
+        p99_micros: micros.value_at_quantile(0.99),
+        max_micros: micros.max(),
+        beside: beside.load(Ordering::Relaxed),
+        failed: failed.load(Ordering::Relaxed),
+    })
+}
+
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
+    thread.join().map_err(|_| io::Error::other("a client panicked"))?
+}
+
+fn ask(
+    tcp: &mut (impl io::Read + Write),
+    statement: &Statement,
+    rng: &mut SeededRng,
+) -> io::Result<Answer> {
+    tcp.write_all(&statement.frame(1, rng))?;
+    Ok(wire::receive(tcp)?.answer)
+}
