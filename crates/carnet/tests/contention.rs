@@ -2,9 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Waker};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 
 use carnet::{Db, Isolation, RawTable, block_on};
 
@@ -72,8 +73,44 @@ fn hot_row_serves_all_in_turn() {
     }
 }
 
-/// Each lost attempt lost another cell, so that turns at cells alone do not help: the last of 100 would
-/// need more than 64 attempts.
+/// Transactions that lose another cell each time share a queue: one of them runs at a time.
+#[test]
+fn one_of_the_losers_runs_at_a_time() {
+    let db = Db::builder().in_memory();
+    let table = db.raw("t").unwrap();
+    let runs = [Cell::new(0_u8), Cell::new(0)];
+    let is_released = Cell::new(false);
+    let loser = |name: usize, waits: bool| {
+        let (db, table, runs, is_released) = (&db, &table, &runs[name], &is_released);
+        async move {
+            db.run(|tx| async move {
+                runs.set(runs.get() + 1);
+                let cell = [u8::try_from(name).unwrap(), runs.get()];
+                table.get(&tx, cell).await?;
+                if runs.get() <= 4 {
+                    db.transact(|tx| table.put(tx, cell, "other"))?;
+                } else if waits {
+                    poll_fn(|_| if is_released.get() { Poll::Ready(()) } else { Poll::Pending })
+                        .await;
+                }
+                table.put(&tx, cell, "mine").await
+            })
+            .await
+        }
+    };
+    let mut context = Context::from_waker(Waker::noop());
+    let (mut first, mut second) = (pin!(loser(0, true)), pin!(loser(1, false)));
+    assert!(first.as_mut().poll(&mut context).is_pending());
+    assert_eq!(runs[0].get(), 5);
+    assert!(second.as_mut().poll(&mut context).is_pending());
+    assert_eq!(runs[1].get(), 4, "it waits for the first");
+    is_released.set(true);
+    assert!(first.as_mut().poll(&mut context).is_ready());
+    assert!(second.as_mut().poll(&mut context).is_ready());
+    assert_eq!(runs[1].get(), 5);
+}
+
+/// All takers of a queue's head commit, although the head is another cell each time.
 #[test]
 fn takers_of_a_moving_head_are_all_served() {
     const TAKERS: u8 = 100;
@@ -151,6 +188,20 @@ fn blind_writes_do_not_conflict() {
     let db = Db::open(dir.path().join("data")).unwrap();
     let table = db.raw("t").unwrap();
     assert_eq!(table.get(&db, "hot").unwrap().as_deref(), Some(&b"blind"[..]), "after recovery");
+}
+
+/// Whatever order a store keeps versions in, a commit that it acknowledges is what readers see.
+#[test]
+fn acknowledged_blind_write_is_seen() {
+    for (store, db, _dir) in databases() {
+        let table = db.raw("t").unwrap();
+        let (first, second) = (db.begin().unwrap(), db.begin().unwrap());
+        table.put(&second, "hot", "second").unwrap();
+        second.commit().unwrap();
+        table.put(&first, "hot", "first").unwrap();
+        let seen: &[u8] = if first.commit().is_ok() { b"first" } else { b"second" };
+        assert_eq!(table.get(&db, "hot").unwrap().as_deref(), Some(seen), "{store}");
+    }
 }
 
 /// A transaction depends on the rows that it took from an iterator, and on nothing behind them.

@@ -326,7 +326,9 @@ impl Builder {
     /// Makes a database in memory. Nothing survives it; it is for tests.
     #[must_use]
     pub fn in_memory(self) -> Db {
-        let store = MemoryStore::with_clock(order(Life::default()), Arc::clone(&self.clock));
+        // It keeps versions by their starts.
+        let order = Sequencer::resuming(Life::default());
+        let store = MemoryStore::with_clock(Box::new(order), Arc::clone(&self.clock));
         self.finish(Arc::new(AnyStore::Memory(Arc::new(store))), None)
     }
 
@@ -372,6 +374,7 @@ impl Builder {
     }
 }
 
+/// Makes the rules of the local store, whose versions are ordered by their commits.
 fn order(life: Life) -> Box<dyn CommitOrder> {
     Box::new(Sequencer::resuming(life).with_version_order(VersionOrder::Commit))
 }
