@@ -21,13 +21,13 @@ fn number(table: &RawTable, db: &Db) -> u64 {
 }
 
 async fn yield_times(mut times: u32) {
-    std::future::poll_fn(|context| {
+    poll_fn(|context| {
         if times == 0 {
-            return std::task::Poll::Ready(());
+            return Poll::Ready(());
         }
         times -= 1;
         context.waker().wake_by_ref();
-        std::task::Poll::Pending
+        Poll::Pending
     })
     .await;
 }
@@ -50,11 +50,11 @@ fn join_all<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T
     while !futures.is_empty() {
         let mut context = Context::from_waker(Waker::noop());
         futures.retain_mut(|future| match future.as_mut().poll(&mut context) {
-            std::task::Poll::Ready(output) => {
+            Poll::Ready(output) => {
                 outputs.push(output);
                 false
             }
-            std::task::Poll::Pending => true,
+            Poll::Pending => true,
         });
         std::thread::yield_now();
     }
@@ -232,7 +232,7 @@ fn dropped_iterator_bounds_the_read_set() {
 fn one_attempt_takes_no_turn() {
     let db = Db::builder().in_memory();
     let table = db.raw("counters").unwrap();
-    let runs = std::cell::Cell::new(0);
+    let runs = Cell::new(0);
     let result = db.transaction().attempts_max(1).transact(|tx| {
         runs.set(runs.get() + 1);
         table.get(tx, "hot")?;
