@@ -9,7 +9,9 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use carnet::admission::{Admission, AdmissionLimits, Arrived, Class, GateLimits, Permit, Place};
+use carnet::admission::{
+    Admission, AdmissionLimits, Arrived, Class, GateLimits, Level, Permit, Place, Request, Workload,
+};
 use carnet::{Db, Error, ErrorKind, block_on};
 
 fn db(running_max: usize, queue_max: usize) -> Db {
@@ -18,8 +20,13 @@ fn db(running_max: usize, queue_max: usize) -> Db {
     Db::builder().admission(AdmissionLimits { statements: gate, system: gate }).in_memory()
 }
 
+fn arrive_in(admission: &Admission, class: Class) -> Result<Arrived, Error> {
+    let (level, workload) = (&Level::default(), Workload::Interactive);
+    admission.arrive(Request { level, class, workload, bytes: 100, deadline: None })
+}
+
 fn arrive(admission: &Admission) -> Result<Arrived, Error> {
-    admission.arrive(Class::Write, 100, None)
+    arrive_in(admission, Class::Write)
 }
 
 fn admitted(admission: &Admission) -> Permit {
@@ -61,7 +68,7 @@ fn classes_do_not_wait_for_each_other() {
     let admission = db.admission().unwrap();
     let _writes = admitted(admission);
     for class in [Class::Read, Class::System] {
-        assert!(matches!(admission.arrive(class, 1, None), Ok(Arrived::Admitted(_))));
+        assert!(matches!(arrive_in(admission, class), Ok(Arrived::Admitted(_))));
     }
 }
 

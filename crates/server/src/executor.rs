@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet::admission::{Admission, Arrived, Class, Figures};
+use carnet::admission::{Admission, Arrived, Class, Figures, Level, Request, Workload};
 use carnet_base::Moment;
 use carnet_cql::ast;
 use carnet_cql::result::{ChangeKind, ColumnSpec as CqlColumn, Response, ResultType};
@@ -34,6 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Runs CQL for the connections of a server.
 pub struct CqlBackend {
     executor: Executor,
+    level: Level,
     /// What other servers of the database do; `None` where there are no others.
     others: Option<Mutex<Others>>,
 }
@@ -41,8 +42,8 @@ pub struct CqlBackend {
 impl CqlBackend {
     /// Serves what an executor runs.
     #[must_use]
-    pub const fn new(executor: Executor) -> Self {
-        Self { executor, others: None }
+    pub fn new(executor: Executor) -> Self {
+        Self { executor, level: Level::default(), others: None }
     }
 
     /// Serves it as one of several servers of the database: clients hear of the others, once this one
@@ -51,7 +52,7 @@ impl CqlBackend {
         let mut others = Others::default();
         // What is there before the first client is no news.
         others.look(&executor).await;
-        Self { executor, others: Some(Mutex::new(others)) }
+        Self { executor, level: Level::default(), others: Some(Mutex::new(others)) }
     }
 
     fn find(&self, id: &Bytes) -> Result<Arc<carnet_cql::Prepared>, Failure> {
@@ -87,7 +88,8 @@ impl Backend for CqlBackend {
             Statement::Batch(_) => Class::Write,
         };
         let deadline = self.executor.arrival_deadline(now);
-        Ok(Some(admission.arrive(class, bytes, deadline)?))
+        let (level, workload) = (&self.level, Workload::Interactive);
+        Ok(Some(admission.arrive(Request { level, class, workload, bytes, deadline })?))
     }
 
     async fn query(
@@ -208,11 +210,11 @@ impl Backend for CqlBackend {
     }
 }
 
-/// Appends the figures of admission, by class.
+/// Appends the figures of admission, by class and level.
 #[expect(clippy::cast_precision_loss, reason = "figures of a monitor are floats")]
 fn append_admission(out: &mut String, admission: &Admission) {
     type Figure = fn(&Figures) -> f64;
-    let figures: [(&str, &str, &str, Figure); 6] = [
+    let figures: [(&str, &str, &str, Figure); 7] = [
         ("running", "gauge", "Statements that run.", |of| of.running as f64),
         ("waiting", "gauge", "Statements that wait for their admission.", |of| of.waiting as f64),
         ("admitted_total", "counter", "Statements that were admitted.", |of| of.admitted as f64),
@@ -229,6 +231,12 @@ fn append_admission(out: &mut String, admission: &Admission) {
             |of| of.shed_deadline as f64,
         ),
         (
+            "throttled_total",
+            "counter",
+            "Batch statements that waited in a full queue, where interactive ones would have been refused.",
+            |of| of.throttled as f64,
+        ),
+        (
             "waited_seconds_total",
             "counter",
             "Time that statements have waited for their admission or refusal.",
@@ -239,8 +247,10 @@ fn append_admission(out: &mut String, admission: &Admission) {
         let name = format!("carnet_admission_{name}");
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for class in Class::ALL {
-            let value = figure(&admission.figures(class));
-            let _ = writeln!(out, "{name}{{class=\"{}\"}} {value}", class.name());
+            for (level, figures) in admission.figures_of_levels(class) {
+                let (class, value) = (class.name(), figure(&figures));
+                let _ = writeln!(out, "{name}{{class=\"{class}\",level=\"{level}\"}} {value}");
+            }
         }
     }
 }

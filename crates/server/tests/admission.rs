@@ -73,7 +73,7 @@ fn overload_is_refused_and_every_request_is_answered() {
     assert_eq!(figures.admitted, u64::try_from(good).unwrap() + 1);
     let (_, metrics) = get(server.http, "/metrics");
     let shed = format!(
-        "carnet_admission_shed_overloaded_total{{class=\"read\"}} {}\n",
+        "carnet_admission_shed_overloaded_total{{class=\"read\",level=\"default\"}} {}\n",
         figures.shed_overloaded
     );
     assert!(metrics.contains(&shed), "{metrics}");

@@ -1,6 +1,6 @@
 //! A gate with a lock around it, and those that wait at it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use carnet_base::{Clock, Moment, Result, Signal, Spawn, Step, Worker};
 
-use super::gate::{Arrival, Decision, Gate, GateLimits, Reason, Shed, Ticket};
-use super::{Arrived, Class, Figures, refusal};
+use super::gate::Gate;
+use super::level::{Level, LevelId, Workload};
+use super::request::{Arrival, Arriving, Decision, GateLimits, Pass, Reason, Shed, Ticket};
+use super::{Arrived, Class, Figures, nanos, refusal};
 
 /// How often the queue is looked at while nothing arrives and nothing ends.
 const TICK: Duration = Duration::from_millis(10);
@@ -28,15 +30,21 @@ pub(super) struct Desk {
 struct State {
     gate: Gate,
     places: HashMap<Ticket, At>,
-    figures: Figures,
+    figures: BTreeMap<LevelId, Named>,
     /// The ticker sleeps until it is rung.
     ticker_sleeps: bool,
+}
+
+/// The figures of a level.
+struct Named {
+    level: Arc<str>,
+    figures: Figures,
 }
 
 /// Where a statement stands.
 struct At {
     arrived: Moment,
-    outcome: Option<Result<(), Shed>>,
+    outcome: Option<Result<Pass, Shed>>,
     waker: Option<Waker>,
 }
 
@@ -53,7 +61,7 @@ impl Desk {
             state: Mutex::new(State {
                 gate: Gate::new(limits),
                 places: HashMap::new(),
-                figures: Figures::default(),
+                figures: BTreeMap::new(),
                 ticker_sleeps: true,
             }),
             signal: Signal::new(),
@@ -66,27 +74,31 @@ impl Desk {
 
     pub(super) fn arrive(
         self: &Arc<Self>,
+        level: &Level,
+        workload: Workload,
         bytes: usize,
         deadline: Option<Moment>,
     ) -> Result<Arrived> {
-        let now = self.clock.now();
+        let (now, limits) = (self.clock.now(), level.limits);
+        let request = Arriving { level: level.id, limits, workload, bytes, deadline };
         let mut decisions = Vec::new();
         let mut state = self.lock();
-        let arrival = state.gate.arrive(bytes, deadline, now, &mut decisions);
+        let arrival = state.gate.arrive(request, now, &mut decisions);
+        let figures = state.figures_of(level);
         let arrived = match arrival {
-            Arrival::Admitted => {
-                state.figures.admitted += 1;
-                Ok(Arrived::Admitted(self.permit(now)))
+            Arrival::Admitted(pass) => {
+                figures.admitted += 1;
+                Ok(Arrived::Admitted(self.permit(pass, now)))
             }
             Arrival::Queued(ticket) => {
-                state.places.insert(ticket, At { arrived: now, outcome: None, waker: None });
-                if std::mem::take(&mut state.ticker_sleeps) {
-                    self.signal.ring();
-                }
-                Ok(Arrived::Waits(Place { desk: Arc::clone(self), ticket: Some(ticket) }))
+                Ok(Arrived::Waits(self.place(&mut state, ticket, false, now)))
+            }
+            Arrival::Throttled(ticket) => {
+                figures.throttled += 1;
+                Ok(Arrived::Waits(self.place(&mut state, ticket, true, now)))
             }
             Arrival::Shed(shed) => {
-                state.figures.shed(shed.reason);
+                figures.shed(shed.reason);
                 Err(refusal(self.class, shed))
             }
         };
@@ -96,14 +108,33 @@ impl Desk {
         arrived
     }
 
-    pub(super) fn figures(&self) -> Figures {
+    /// Returns the figures of each level, with its name.
+    pub(super) fn figures(&self) -> Vec<(Arc<str>, Figures)> {
         let state = self.lock();
-        let (running, waiting) = (state.gate.running(), state.gate.waiting());
-        Figures { running, waiting, ..state.figures }
+        let of_level = |(id, named): (&LevelId, &Named)| {
+            let (running, waiting) = state.gate.of_level(*id);
+            (Arc::clone(&named.level), Figures { running, waiting, ..named.figures })
+        };
+        state.figures.iter().map(of_level).collect()
     }
 
-    fn permit(self: &Arc<Self>, admitted: Moment) -> Permit {
-        Permit { desk: Arc::clone(self), admitted, paused: AtomicU64::new(0) }
+    fn permit(self: &Arc<Self>, pass: Pass, admitted: Moment) -> Permit {
+        let (paused, processor) = (AtomicU64::new(0), AtomicU64::new(0));
+        Permit { desk: Arc::clone(self), pass, admitted, paused, processor }
+    }
+
+    fn place(
+        self: &Arc<Self>,
+        state: &mut State,
+        ticket: Ticket,
+        is_throttled: bool,
+        now: Moment,
+    ) -> Place {
+        state.places.insert(ticket, At { arrived: now, outcome: None, waker: None });
+        if std::mem::take(&mut state.ticker_sleeps) {
+            self.signal.ring();
+        }
+        Place { desk: Arc::clone(self), ticket: Some(ticket), is_throttled }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -127,29 +158,36 @@ impl Desk {
         state.gate.cancel(ticket);
         drop(state);
         // Outside of the lock, like every waker: it may be the last to hold a task.
-        if let Some(At { outcome: Some(Ok(())), .. }) = at {
-            // Admitted, and never ran.
-            self.step(Gate::pause);
+        if let Some(At { outcome: Some(Ok(pass)), .. }) = at {
+            self.step(|gate, now, decisions| gate.give_back(pass, now, decisions));
         }
     }
 }
 
 impl State {
+    fn figures_of(&mut self, level: &Level) -> &mut Figures {
+        let named = self.figures.entry(level.id).or_insert_with(|| Named {
+            level: Arc::clone(&level.name),
+            figures: Figures::default(),
+        });
+        &mut named.figures
+    }
+
     fn decide(&mut self, decisions: &[Decision], now: Moment) -> Vec<Waker> {
         let mut wakers = Vec::new();
         for decision in decisions {
             let (ticket, outcome) = match *decision {
-                Decision::Admit(ticket) => {
-                    self.figures.admitted += 1;
-                    (ticket, Ok(()))
-                }
-                Decision::Shed(ticket, shed) => {
-                    self.figures.shed(shed.reason);
-                    (ticket, Err(shed))
-                }
+                Decision::Admit(ticket, pass) => (ticket, Ok(pass)),
+                Decision::Shed(ticket, shed) => (ticket, Err(shed)),
             };
             let Some(at) = self.places.get_mut(&ticket) else { continue };
-            self.figures.waited += now.since(at.arrived);
+            if let Some(named) = self.figures.get_mut(&ticket.lane.level) {
+                named.figures.waited += now.since(at.arrived);
+                match outcome {
+                    Ok(_) => named.figures.admitted += 1,
+                    Err(shed) => named.figures.shed(shed.reason),
+                }
+            }
             at.outcome = Some(outcome);
             wakers.extend(at.waker.take());
         }
@@ -176,17 +214,27 @@ impl Drop for Desk {
 #[must_use = "it is given back when it is dropped"]
 pub struct Permit {
     desk: Arc<Desk>,
+    pass: Pass,
     admitted: Moment,
     /// Time that it was paused, in nanoseconds.
     paused: AtomicU64,
+    /// Processor time that it used, in nanoseconds.
+    processor: AtomicU64,
 }
 
 impl Permit {
     /// Lets another statement run while this one waits for something else than the processor or the
     /// disk. It goes on without waiting once the guard is dropped.
     pub fn pause(&self) -> Paused<'_> {
-        self.desk.step(Gate::pause);
+        self.desk.step(|gate, now, decisions| gate.pause(self.pass, now, decisions));
         Paused { permit: self, since: self.desk.clock.now() }
+    }
+
+    /// Counts processor time that the statement used. Its level is charged for it at the end; where
+    /// none was counted, for the time from the admission.
+    pub fn count_processor(&self, time: Duration) {
+        // Relaxed: the counter guards no other memory.
+        self.processor.fetch_add(nanos(time), Ordering::Relaxed);
     }
 }
 
@@ -195,7 +243,9 @@ impl Drop for Permit {
         self.desk.step(|gate, now, decisions| {
             let paused = Duration::from_nanos(self.paused.load(Ordering::Relaxed));
             let took = now.since(self.admitted).saturating_sub(paused);
-            gate.done(took, now, decisions);
+            let processor = Duration::from_nanos(self.processor.load(Ordering::Relaxed));
+            let cost = if processor.is_zero() { took } else { processor };
+            gate.done(self.pass, took, cost, now, decisions);
         });
     }
 }
@@ -215,10 +265,9 @@ pub struct Paused<'p> {
 
 impl Drop for Paused<'_> {
     fn drop(&mut self) {
-        let Permit { desk, paused, .. } = self.permit;
-        let nanos = desk.clock.now().since(self.since).as_nanos();
-        paused.fetch_add(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
-        desk.lock().gate.resume();
+        let Permit { desk, paused, pass, .. } = self.permit;
+        paused.fetch_add(nanos(desk.clock.now().since(self.since)), Ordering::Relaxed);
+        desk.lock().gate.resume(*pass);
     }
 }
 
@@ -227,6 +276,16 @@ pub struct Place {
     desk: Arc<Desk>,
     /// `None` once it is decided.
     ticket: Option<Ticket>,
+    is_throttled: bool,
+}
+
+impl Place {
+    /// Returns `true` for a batch statement that waits among too many: its client should not be read
+    /// any further meanwhile.
+    #[must_use]
+    pub const fn is_throttled(&self) -> bool {
+        self.is_throttled
+    }
 }
 
 impl Future for Place {
@@ -247,7 +306,7 @@ impl Future for Place {
         drop(state);
         self.ticket = None;
         Poll::Ready(match outcome {
-            Ok(()) => Ok(desk.permit(desk.clock.now())),
+            Ok(pass) => Ok(desk.permit(pass, desk.clock.now())),
             Err(shed) => Err(refusal(desk.class, shed)),
         })
     }

@@ -10,24 +10,32 @@
 //! # The gate
 //!
 //! ```text
-//!            ┌──── queue: bounded in number and bytes ────┐
-//!  arrive ──▶│ newest                              oldest │──▶ running: bounded in number
-//!     │      └────────────────────────────────────────┬───┘
-//!     ▼ overloaded, and the queue is long enough      ▼ overloaded, and waited too long
-//!  refused                                          refused
+//!                ┌──── lane: bounded in number and bytes ─────┐
+//!  arrive ──────▶│ newest                              oldest │──┐
+//!     │ of its   └────────────────────────────────────────┬───┘  │ the level that has used
+//!     │ level and                                         │      ▼ least for its shares
+//!     │ workload ▶ … one lane for each …                  │  ──▶ running: bounded in number
+//!     ▼ overloaded, and the lane is long enough           ▼ overloaded, and waited too long
+//!  refused                                              refused
 //! ```
 //!
-//! * **In order.** Requests wait in the order of their arrival. While the queue has room none is refused,
-//!   however long it waits: clients that wait for their answers only wait longer.
-//! * **Overloaded.** Once the queue is full more arrives than can be done, and every request that
-//!   waited in such a queue would be late. From then on a request is refused on its arrival, which
-//!   costs least, if it would wait for [`GateLimits::shed_after`]; the queue stays as short as that.
-//!   What has waited for so long nevertheless is refused as well. This ends when the queue is empty.
-//! * **Deadlines.** A request whose deadline comes before it would be done, by what requests took on
-//!   average, is refused at once: on arrival, or when its turn comes.
+//! * **In order.** Requests of a lane wait in the order of their arrival. While the lane has room none
+//!   is refused, however long it waits: clients that wait for their answers only wait longer.
+//! * **Overloaded.** Once a lane of interactive requests is full more arrives than can be done, and every
+//!   request that waited in such a lane would be late. From then on a request is refused on its arrival,
+//!   which costs least, if it would wait for [`GateLimits::shed_after`]; the lane stays as short as
+//!   that. What has waited for so long nevertheless is refused as well. This ends when the lane is empty.
+//! * **Throttled.** Batch requests are not refused for being many: they wait, and their clients are not
+//!   read any further. Those that would have been refused are counted. Batch requests take half of the
+//!   places at most, so that interactive ones do not wait for the end of a long one.
+//! * **Shares.** Among levels that wait the one comes next that has used least processor time for its
+//!   shares ([`Accounts`]). Within a level interactive requests come first, except that each
+//!   twentieth place goes to a batch request.
+//! * **Deadlines.** A request whose deadline comes before it would be done, by what requests of its lane
+//!   took on average, is refused at once: on arrival, or when its turn comes.
 //!
 //! Deliberately absent: serving the newest first under overload. It answers as many in time, but each
-//! request joins the queue and is refused from its other end, which costs several times as much as
+//! request joins the lane and is refused from its other end, which costs several times as much as
 //! a refusal on arrival.
 //!
 //! A gate is a pure structure: it is told the time, and what it decides its driver does.
@@ -43,72 +51,27 @@ use std::time::Duration;
 
 use carnet_base::Moment;
 
-/// How much a gate lets through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GateLimits {
-    /// Maximum number of requests that run at a time. At least 1.
-    pub running_max: usize,
-    /// Maximum number of requests that wait.
-    pub queue_max: usize,
-    /// Maximum bytes of the requests that wait.
-    pub queue_bytes_max: usize,
-    /// How long a request waits at most while the gate is overloaded.
-    pub shed_after: Duration,
-}
-
-/// Names a request at its gate: later ones have larger tickets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(u64);
-
-/// Why a request is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// More arrives than can be done.
-    Overloaded,
-    /// Its deadline comes before it would be done.
-    Deadline,
-}
-
-/// A refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shed {
-    /// Why.
-    pub reason: Reason,
-    /// After how long it is worth a try again.
-    pub retry_after: Duration,
-}
-
-/// What becomes of a request on its arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
-    /// It runs; [`Gate::done`] is told when it has ended.
-    Admitted,
-    /// It waits; a [`Decision`] tells what becomes of it, unless it is cancelled.
-    Queued(Ticket),
-    /// It is refused.
-    Shed(Shed),
-}
-
-/// What becomes of a request that waited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// It runs.
-    Admit(Ticket),
-    /// It is refused.
-    Shed(Ticket, Shed),
-}
+use super::lane::{Lane, Waiting};
+use super::level::{LevelId, LevelLimits, Workload};
+use super::request::{Arrival, Arriving, Decision, GateLimits, LaneId, Pass, Reason, Shed, Ticket};
+use super::shares::Accounts;
 
 /// Shortest and longest time after which a refused request is told to come again.
 const RETRY_MIN: Duration = Duration::from_millis(10);
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// The average forgets this part of itself with each request.
-const AVERAGE_OVER: u32 = 32;
+/// Of so many requests of a level one is a batch request, where both wait.
+const BATCH_EVERY: u64 = 20;
+/// Levels that a gate remembers; those of which no request runs or waits are forgotten beyond.
+const LEVELS_MAX: usize = 64;
 
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    arrived: Moment,
-    deadline: Option<Moment>,
-    bytes: usize,
+#[derive(Debug)]
+struct LevelState {
+    limits: LevelLimits,
+    running: usize,
+    /// Requests that were admitted and have not ended, paused ones included.
+    held: usize,
+    admitted: u64,
+    lanes: [Lane; Workload::ALL.len()],
 }
 
 /// The gate. See the module's essay.
@@ -116,12 +79,11 @@ struct Waiting {
 pub struct Gate {
     limits: GateLimits,
     running: usize,
-    queue: BTreeMap<Ticket, Waiting>,
-    queue_bytes: usize,
+    waiting: usize,
+    batch_running: usize,
+    levels: BTreeMap<LevelId, LevelState>,
+    accounts: Accounts,
     tickets: u64,
-    is_overloaded: bool,
-    /// Average time from admission to end.
-    average: Duration,
 }
 
 impl Gate {
@@ -132,68 +94,91 @@ impl Gate {
         Self {
             limits,
             running: 0,
-            queue: BTreeMap::new(),
-            queue_bytes: 0,
+            waiting: 0,
+            batch_running: 0,
+            levels: BTreeMap::new(),
+            accounts: Accounts::default(),
             tickets: 0,
-            is_overloaded: false,
-            average: Duration::ZERO,
         }
     }
 
-    /// Takes a request of `bytes` bytes. Requests that are refused for it go to `decisions`.
+    /// Takes a request. Requests that are refused for it go to `decisions`.
     pub fn arrive(
         &mut self,
-        bytes: usize,
-        deadline: Option<Moment>,
+        request: Arriving,
         now: Moment,
         decisions: &mut Vec<Decision>,
     ) -> Arrival {
-        if self.is_late(deadline, self.expected_wait(), now) {
-            return Arrival::Shed(self.shed(Reason::Deadline));
+        let Arriving { level, workload, bytes, deadline, .. } = request;
+        let id = LaneId { level, workload };
+        self.begin(request);
+        let lane = self.lane(id);
+        let (wait, is_empty) = (lane.expected_wait(now), lane.len() == 0);
+        if is_late(lane, deadline, wait, now) {
+            return Arrival::Shed(self.shed(id, Reason::Deadline, now));
         }
-        if self.running < self.limits.running_max && self.queue.is_empty() {
-            self.running += 1;
-            return Arrival::Admitted;
+        if is_empty && self.may_run(id) && !self.others_wait(id) {
+            return Arrival::Admitted(self.admit(id));
         }
-        if self.is_overloaded && self.expected_wait() >= self.limits.shed_after {
-            return Arrival::Shed(self.shed(Reason::Overloaded));
+        if lane.is_overloaded && wait >= self.shed_after(level) {
+            return Arrival::Shed(self.shed(id, Reason::Overloaded, now));
         }
-        while !self.has_room(bytes) {
-            self.is_overloaded = true;
-            let Some((oldest, _)) = self.queue.first_key_value() else {
-                return Arrival::Shed(self.shed(Reason::Overloaded));
-            };
-            self.refuse(*oldest, Reason::Overloaded, decisions);
+        let is_full = self.lane(id).len() >= self.queue_max(level);
+        if (is_full && workload == Workload::Interactive || !self.has_room(level, bytes))
+            && !self.make_room(id, bytes, now, decisions)
+        {
+            return Arrival::Shed(self.shed(id, Reason::Overloaded, now));
         }
-        let ticket = Ticket(self.tickets);
+        let ticket = Ticket { number: self.tickets, lane: id };
         self.tickets += 1;
-        self.queue_bytes += bytes;
-        self.queue.insert(ticket, Waiting { arrived: now, deadline, bytes });
-        self.refuse_old(now, decisions);
-        Arrival::Queued(ticket)
+        self.waiting += 1;
+        self.lane_mut(id).push(ticket.number, Waiting { arrived: now, deadline, bytes });
+        self.refuse_old(id, now, decisions);
+        if is_full && workload == Workload::Batch {
+            Arrival::Throttled(ticket)
+        } else {
+            Arrival::Queued(ticket)
+        }
     }
 
-    /// Takes the end of a request that ran, and how long it did.
-    pub fn done(&mut self, took: Duration, now: Moment, decisions: &mut Vec<Decision>) {
-        let before = self.average.saturating_mul(AVERAGE_OVER - 1);
-        self.average =
-            if self.average.is_zero() { took } else { before.saturating_add(took) / AVERAGE_OVER };
-        self.pause(now, decisions);
+    /// Takes the end of a request that ran: how long it did, and the processor time that it used.
+    pub fn done(
+        &mut self,
+        pass: Pass,
+        took: Duration,
+        cost: Duration,
+        now: Moment,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let lane = self.lane_mut(pass.lane);
+        lane.average.add(took);
+        lane.cost.add(cost);
+        self.accounts.give_back(pass.lane.level, pass.charged);
+        self.accounts.charge(pass.lane.level, cost);
+        self.level_mut(pass.lane.level).held -= 1;
+        self.pause(pass, now, decisions);
+    }
+
+    /// Takes the end of a request that was admitted and never ran.
+    pub fn give_back(&mut self, pass: Pass, now: Moment, decisions: &mut Vec<Decision>) {
+        self.accounts.give_back(pass.lane.level, pass.charged);
+        self.level_mut(pass.lane.level).held -= 1;
+        self.pause(pass, now, decisions);
     }
 
     /// Takes that a request which runs waits for something other than the processor and the disk: it
     /// does not count until [`Gate::resume`].
-    pub fn pause(&mut self, now: Moment, decisions: &mut Vec<Decision>) {
-        self.running -= 1;
+    pub fn pause(&mut self, pass: Pass, now: Moment, decisions: &mut Vec<Decision>) {
+        self.count_running(pass.lane, |running| *running -= 1);
         self.next(now, decisions);
     }
 
     /// Takes that a paused request runs again. It does not wait: others may be waiting for it.
-    pub const fn resume(&mut self) {
-        self.running += 1;
+    pub fn resume(&mut self, pass: Pass) {
+        self.count_running(pass.lane, |running| *running += 1);
     }
 
-    /// Takes a request out of the queue, because its caller gave it up. Returns `true` if it waited.
+    /// Takes a request out of its lane, because its caller gave it up. Returns `true` if it waited.
     pub fn cancel(&mut self, ticket: Ticket) -> bool {
         self.take(ticket).is_some()
     }
@@ -201,7 +186,9 @@ impl Gate {
     /// Refuses what has waited for too long. It is needed only where nothing arrives and nothing ends
     /// for long: both look as well.
     pub fn tick(&mut self, now: Moment, decisions: &mut Vec<Decision>) {
-        self.refuse_old(now, decisions);
+        let busy: Vec<LaneId> =
+            self.lanes().filter(|(_, lane)| lane.len() > 0).map(|(id, _)| id).collect();
+        busy.into_iter().for_each(|id| self.refuse_old(id, now, decisions));
         self.next(now, decisions);
     }
 
@@ -213,84 +200,260 @@ impl Gate {
 
     /// Returns how many requests wait.
     #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.queue.len()
+    pub const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Returns how many requests of a level run, and how many wait.
+    #[must_use]
+    pub fn of_level(&self, level: LevelId) -> (usize, usize) {
+        self.levels
+            .get(&level)
+            .map_or((0, 0), |state| (state.running, state.lanes.iter().map(Lane::len).sum()))
     }
 
     /// Returns `true` while requests are refused that would wait for too long.
     #[must_use]
-    pub const fn is_overloaded(&self) -> bool {
-        self.is_overloaded
+    pub fn is_overloaded(&self) -> bool {
+        self.waiting > 0 && self.lanes().any(|(_, lane)| lane.is_overloaded)
+    }
+
+    fn begin(&mut self, request: Arriving) {
+        let Arriving { level, limits, .. } = request;
+        if self.levels.len() >= LEVELS_MAX && !self.levels.contains_key(&level) {
+            self.forget_idle();
+        }
+        let state = self.levels.entry(level).or_insert_with(|| LevelState {
+            limits,
+            running: 0,
+            held: 0,
+            admitted: 0,
+            lanes: Default::default(),
+        });
+        let is_idle = state.held == 0 && state.lanes.iter().all(|lane| lane.len() == 0);
+        if is_idle || state.limits.shares != limits.shares {
+            self.accounts.begin(level, limits.shares);
+        }
+        state.limits = limits;
+    }
+
+    fn forget_idle(&mut self) {
+        let is_idle =
+            |state: &LevelState| state.held == 0 && state.lanes.iter().all(|lane| lane.len() == 0);
+        let idle = self.levels.iter().find(|(_, state)| is_idle(state)).map(|(level, _)| *level);
+        if let Some(level) = idle {
+            self.levels.remove(&level);
+            self.accounts.remove(level);
+        }
     }
 
     /// Admits requests while there is room for them.
     fn next(&mut self, now: Moment, decisions: &mut Vec<Decision>) {
-        while self.running < self.limits.running_max {
-            self.refuse_old(now, decisions);
-            let Some((&ticket, waiting)) = self.queue.first_key_value() else { return };
-            if self.is_late(waiting.deadline, Duration::ZERO, now) {
-                self.refuse(ticket, Reason::Deadline, decisions);
+        while self.waiting > 0 && self.running < self.limits.running_max {
+            let Some(id) = self.next_lane() else { return };
+            self.refuse_old(id, now, decisions);
+            let lane = self.lane(id);
+            let Some((number, waiting)) = lane.oldest() else { continue };
+            let ticket = Ticket { number, lane: id };
+            if is_late(lane, waiting.deadline, Duration::ZERO, now) {
+                self.refuse(ticket, Reason::Deadline, now, decisions);
                 continue;
             }
-            self.take(ticket);
-            self.running += 1;
-            decisions.push(Decision::Admit(ticket));
+            self.waiting -= 1;
+            self.lane_mut(id).admitted(number, now);
+            let pass = self.admit(id);
+            decisions.push(Decision::Admit(ticket, pass));
         }
+    }
+
+    /// Chooses the lane whose oldest request runs next.
+    fn next_lane(&mut self) -> Option<LaneId> {
+        let (levels, limits, batch_running) = (&self.levels, &self.limits, self.batch_running);
+        let wants = |id: LaneId| {
+            levels.get(&id.level).is_some_and(|state| {
+                state.lanes[id.workload as usize].len() > 0
+                    && has_place(limits, state, batch_running, id.workload)
+            })
+        };
+        let of_level = |level| Workload::ALL.map(|workload| LaneId { level, workload });
+        let waiting =
+            levels.keys().copied().filter(|level| of_level(*level).into_iter().any(wants));
+        let level = self.accounts.next(waiting)?;
+        let [interactive, batch] = of_level(level);
+        let is_turn_of_batch = levels[&level].admitted % BATCH_EVERY == BATCH_EVERY - 1;
+        Some(if wants(batch) && (is_turn_of_batch || !wants(interactive)) {
+            batch
+        } else {
+            interactive
+        })
+    }
+
+    fn admit(&mut self, id: LaneId) -> Pass {
+        let charged = self.lane(id).cost.get();
+        self.accounts.charge(id.level, charged);
+        self.count_running(id, |running| *running += 1);
+        let state = self.level_mut(id.level);
+        state.admitted += 1;
+        state.held += 1;
+        Pass { lane: id, charged }
+    }
+
+    fn count_running(&mut self, id: LaneId, change: impl Fn(&mut usize)) {
+        change(&mut self.running);
+        if id.workload == Workload::Batch {
+            change(&mut self.batch_running);
+        }
+        let state = self.level_mut(id.level);
+        change(&mut state.running);
+        change(&mut state.lanes[id.workload as usize].running);
     }
 
     /// Refuses, while overloaded, what has waited for too long; and always what waits beyond its
     /// deadline and is the oldest.
-    fn refuse_old(&mut self, now: Moment, decisions: &mut Vec<Decision>) {
-        while let Some((&oldest, waiting)) = self.queue.first_key_value() {
-            let is_old = self.is_overloaded && now.since(waiting.arrived) >= self.limits.shed_after;
-            if is_old {
-                self.refuse(oldest, Reason::Overloaded, decisions);
+    fn refuse_old(&mut self, id: LaneId, now: Moment, decisions: &mut Vec<Decision>) {
+        let shed_after = self.shed_after(id.level);
+        loop {
+            let lane = self.lane(id);
+            let Some((number, waiting)) = lane.oldest() else { return };
+            let oldest = Ticket { number, lane: id };
+            if lane.is_overloaded && now.since(waiting.arrived) >= shed_after {
+                self.refuse(oldest, Reason::Overloaded, now, decisions);
             } else if waiting.deadline.is_some_and(|deadline| deadline <= now) {
-                self.refuse(oldest, Reason::Deadline, decisions);
+                self.refuse(oldest, Reason::Deadline, now, decisions);
             } else {
                 return;
             }
         }
     }
 
-    fn refuse(&mut self, ticket: Ticket, reason: Reason, decisions: &mut Vec<Decision>) {
-        let shed = self.shed(reason);
+    /// Refuses the oldest requests of a lane until there is room for one more of `bytes` bytes. A batch
+    /// request makes no room. Returns `false` if there is none.
+    fn make_room(
+        &mut self,
+        id: LaneId,
+        bytes: usize,
+        now: Moment,
+        decisions: &mut Vec<Decision>,
+    ) -> bool {
+        if id.workload == Workload::Batch {
+            return false;
+        }
+        self.lane_mut(id).is_overloaded = true;
+        while self.lane(id).len() >= self.queue_max(id.level) || !self.has_room(id.level, bytes) {
+            let Some((number, _)) = self.lane(id).oldest() else { return false };
+            self.refuse(Ticket { number, lane: id }, Reason::Overloaded, now, decisions);
+            // It ends with an empty lane, and this one is not empty for long.
+            self.lane_mut(id).is_overloaded = true;
+        }
+        true
+    }
+
+    fn refuse(
+        &mut self,
+        ticket: Ticket,
+        reason: Reason,
+        now: Moment,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let shed = self.shed(ticket.lane, reason, now);
         self.take(ticket);
         decisions.push(Decision::Shed(ticket, shed));
     }
 
     fn take(&mut self, ticket: Ticket) -> Option<Waiting> {
-        let waiting = self.queue.remove(&ticket)?;
-        self.queue_bytes -= waiting.bytes;
-        self.is_overloaded &= !self.queue.is_empty();
+        let state = self.levels.get_mut(&ticket.lane.level)?;
+        let waiting = state.lanes[ticket.lane.workload as usize].take(ticket.number)?;
+        self.waiting -= 1;
         Some(waiting)
     }
 
-    fn has_room(&self, bytes: usize) -> bool {
-        self.queue.len() < self.limits.queue_max
-            && self.queue_bytes.saturating_add(bytes) <= self.limits.queue_bytes_max
+    /// Returns `true` if another request of a lane may run now.
+    fn may_run(&self, id: LaneId) -> bool {
+        self.running < self.limits.running_max
+            && has_place(&self.limits, &self.levels[&id.level], self.batch_running, id.workload)
     }
 
-    /// Returns how long a request that arrives now waits, by what requests took on average.
-    fn expected_wait(&self) -> Duration {
-        self.time_of(self.queue.len())
+    /// Returns `true` if a request of another lane waits that may run now: it came first.
+    fn others_wait(&self, id: LaneId) -> bool {
+        self.waiting > 0
+            && self
+                .lanes()
+                .any(|(other, lane)| other != id && lane.len() > 0 && self.may_run(other))
     }
 
-    /// Returns how long a number of requests takes.
-    fn time_of(&self, requests: usize) -> Duration {
-        let requests = u32::try_from(requests).unwrap_or(u32::MAX);
-        let width = u32::try_from(self.limits.running_max).unwrap_or(u32::MAX);
-        self.average.saturating_mul(requests) / width
+    /// Returns `true` if requests of a level that wait may have `bytes` more bytes.
+    fn has_room(&self, level: LevelId, bytes: usize) -> bool {
+        let half = self.limits.queue_bytes_max / 2;
+        let shares: u64 = self.levels.values().map(|state| u64::from(state.limits.shares)).sum();
+        let own = |state: &LevelState| {
+            let part = half as u64 * u64::from(state.limits.shares) / shares.max(1);
+            usize::try_from(part).unwrap_or(half)
+        };
+        // What levels hold beyond their own part comes out of the common half.
+        let common: usize = self
+            .levels
+            .iter()
+            .map(|(id, state)| {
+                let more = if *id == level { bytes } else { 0 };
+                let held: usize = state.lanes.iter().map(|lane| lane.bytes).sum();
+                held.saturating_add(more).saturating_sub(own(state))
+            })
+            .fold(0, usize::saturating_add);
+        common <= self.limits.queue_bytes_max - half
     }
 
-    fn is_late(&self, deadline: Option<Moment>, wait: Duration, now: Moment) -> bool {
-        deadline.is_some_and(|deadline| deadline.since(now) <= wait.saturating_add(self.average))
+    fn queue_max(&self, level: LevelId) -> usize {
+        let of_level = self.levels.get(&level).and_then(|state| state.limits.queue_max);
+        of_level.unwrap_or(self.limits.queue_max).max(1)
     }
 
-    fn shed(&self, reason: Reason) -> Shed {
-        let retry_after = self.time_of(self.queue.len()).clamp(RETRY_MIN, RETRY_MAX);
+    fn shed_after(&self, level: LevelId) -> Duration {
+        let of_level = self.levels.get(&level).and_then(|state| state.limits.shed_after);
+        of_level.unwrap_or(self.limits.shed_after)
+    }
+
+    fn shed(&self, id: LaneId, reason: Reason, now: Moment) -> Shed {
+        let retry_after = self.lane(id).expected_wait(now).clamp(RETRY_MIN, RETRY_MAX);
         Shed { reason, retry_after }
     }
+
+    fn lanes(&self) -> impl Iterator<Item = (LaneId, &Lane)> {
+        self.levels.iter().flat_map(|(level, state)| {
+            Workload::ALL
+                .iter()
+                .zip(&state.lanes)
+                .map(|(workload, lane)| (LaneId { level: *level, workload: *workload }, lane))
+        })
+    }
+
+    fn level_mut(&mut self, level: LevelId) -> &mut LevelState {
+        self.levels.get_mut(&level).expect("a level is known while a request of it runs or waits")
+    }
+
+    fn lane(&self, id: LaneId) -> &Lane {
+        &self.levels[&id.level].lanes[id.workload as usize]
+    }
+
+    fn lane_mut(&mut self, id: LaneId) -> &mut Lane {
+        &mut self.level_mut(id.level).lanes[id.workload as usize]
+    }
+}
+
+/// Returns `true` if a level may have one more request running, as far as its own limits go and those of
+/// batch requests.
+fn has_place(
+    limits: &GateLimits,
+    state: &LevelState,
+    batch_running: usize,
+    workload: Workload,
+) -> bool {
+    let batch_max = (limits.running_max / 2).max(1);
+    state.limits.running_max.is_none_or(|most| state.running < most.max(1))
+        && (workload == Workload::Interactive || batch_running < batch_max)
+}
+
+fn is_late(lane: &Lane, deadline: Option<Moment>, wait: Duration, now: Moment) -> bool {
+    deadline.is_some_and(|deadline| deadline.since(now) <= wait.saturating_add(lane.average.get()))
 }
 
 #[cfg(test)]

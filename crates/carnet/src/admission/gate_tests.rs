@@ -19,10 +19,36 @@ fn at(millis: u64) -> Moment {
     Moment(Duration::from_millis(millis))
 }
 
+const LEVEL: LaneId = LaneId { level: LevelId(0), workload: Workload::Interactive };
+
+fn request(bytes: usize, deadline: Option<Moment>) -> Arriving {
+    let LaneId { level, workload } = LEVEL;
+    Arriving { level, limits: LevelLimits::default(), workload, bytes, deadline }
+}
+
 fn arrive(gate: &mut Gate, millis: u64) -> (Arrival, Vec<Decision>) {
     let mut decisions = Vec::new();
-    let arrival = gate.arrive(1, None, at(millis), &mut decisions);
+    let arrival = gate.arrive(request(1, None), at(millis), &mut decisions);
     (arrival, decisions)
+}
+
+fn pass(arrival: Arrival) -> Pass {
+    let Arrival::Admitted(pass) = arrival else { panic!("{arrival:?}") };
+    pass
+}
+
+/// Ends a request of the lane that all tests use which name none.
+fn end(gate: &mut Gate, took: u64, millis: u64, decisions: &mut Vec<Decision>) {
+    let (pass, took) = (Pass { lane: LEVEL, charged: Duration::ZERO }, Duration::from_millis(took));
+    gate.done(pass, took, took, at(millis), decisions);
+}
+
+fn admitted(decisions: &[Decision]) -> Vec<Ticket> {
+    let ticket = |decision: &Decision| match decision {
+        Decision::Admit(ticket, _) => *ticket,
+        Decision::Shed(..) => panic!("{decisions:?}"),
+    };
+    decisions.iter().map(ticket).collect()
 }
 
 fn ticket(arrival: Arrival) -> Ticket {
@@ -32,7 +58,7 @@ fn ticket(arrival: Arrival) -> Ticket {
 
 fn done(gate: &mut Gate, millis: u64) -> Vec<Decision> {
     let mut decisions = Vec::new();
-    gate.done(Duration::from_millis(1), at(millis), &mut decisions);
+    end(gate, 1, millis, &mut decisions);
     decisions
 }
 
@@ -40,7 +66,7 @@ fn done(gate: &mut Gate, millis: u64) -> Vec<Decision> {
 fn busy() -> Gate {
     let mut gate = Gate::new(LIMITS);
     for _ in 0..2 {
-        assert_eq!(arrive(&mut gate, 0), (Arrival::Admitted, Vec::new()));
+        pass(arrive(&mut gate, 0).0);
     }
     gate
 }
@@ -51,42 +77,36 @@ fn queue_with_room_is_served_in_order() {
     let first = ticket(arrive(&mut gate, 0).0);
     let second = ticket(arrive(&mut gate, 1).0);
     // Nothing is refused, however long it waits.
-    assert_eq!(done(&mut gate, 9_000), [Decision::Admit(first)]);
-    assert_eq!(done(&mut gate, 9_001), [Decision::Admit(second)]);
+    assert_eq!(admitted(&done(&mut gate, 9_000)), [first]);
+    assert_eq!(admitted(&done(&mut gate, 9_001)), [second]);
     assert_eq!(done(&mut gate, 9_002), []);
     assert_eq!((gate.running(), gate.waiting()), (1, 0));
 }
 
+/// Two places, each taken for 40 ms: a request is admitted each 20 ms.
 #[test]
 fn full_queue_refuses_what_would_be_late() {
     let mut gate = busy();
-    // Requests take 40 ms: with two in the queue another one would wait for 40 ms, with three for 60.
-    let mut decisions = Vec::new();
-    gate.done(Duration::from_millis(40), at(0), &mut decisions);
-    assert_eq!(arrive(&mut gate, 0).0, Arrival::Admitted);
     let tickets: Vec<_> = (0..4).map(|_| ticket(arrive(&mut gate, 0).0)).collect();
+    assert_eq!(admitted(&done(&mut gate, 20)), tickets[..1]);
     assert!(!gate.is_overloaded());
     let refused = |arrived: (Arrival, Vec<Decision>)| matches!(arrived.0, Arrival::Shed(shed) if shed.reason == Reason::Overloaded);
-    let (newest, decisions) = arrive(&mut gate, 10);
-    assert!(matches!(decisions[..], [Decision::Shed(refused, _)] if refused == tickets[0]));
+    ticket(arrive(&mut gate, 20).0);
+    let (newest, decisions) = arrive(&mut gate, 30);
+    assert!(matches!(decisions[..], [Decision::Shed(refused, _)] if refused == tickets[1]));
     assert!(gate.is_overloaded());
-    let newest = ticket(newest);
-    assert!(refused(arrive(&mut gate, 11)), "four are waiting");
-    let done = |gate: &mut Gate, millis| {
-        let mut decisions = Vec::new();
-        gate.done(Duration::from_millis(40), at(millis), &mut decisions);
-        decisions
-    };
-    assert_eq!(done(&mut gate, 12), [Decision::Admit(tickets[1])]);
-    assert!(refused(arrive(&mut gate, 12)), "three are waiting");
-    assert_eq!(done(&mut gate, 13), [Decision::Admit(tickets[2])]);
-    let last = ticket(arrive(&mut gate, 13).0);
-    // The oldest has waited for 50 ms.
-    let decisions = done(&mut gate, 50);
+    ticket(newest);
+    assert!(refused(arrive(&mut gate, 31)), "four wait before it, for 20 ms each");
+    assert_eq!(admitted(&done(&mut gate, 40)), [tickets[2]]);
+    assert!(refused(arrive(&mut gate, 41)), "three wait before it");
+    // The oldest has waited for 50 ms. The one behind it is admitted.
+    let decisions = done(&mut gate, 60);
     assert!(matches!(decisions[0], Decision::Shed(refused, _) if refused == tickets[3]));
-    assert_eq!(decisions[1..], [Decision::Admit(newest)]);
+    admitted(&decisions[1..]);
+    ticket(arrive(&mut gate, 60).0);
+    done(&mut gate, 79);
     assert!(gate.is_overloaded());
-    assert_eq!(done(&mut gate, 51), [Decision::Admit(last)]);
+    done(&mut gate, 80);
     assert!(!gate.is_overloaded(), "the queue is empty");
 }
 
@@ -105,11 +125,11 @@ fn tick_refuses_where_nothing_ends() {
 fn bytes_that_wait_are_bounded() {
     let mut gate = busy();
     let mut decisions = Vec::new();
-    let first = ticket(gate.arrive(600, None, at(0), &mut decisions));
-    assert!(matches!(gate.arrive(600, None, at(1), &mut decisions), Arrival::Queued(_)));
+    let first = ticket(gate.arrive(request(600, None), at(0), &mut decisions));
+    assert!(matches!(gate.arrive(request(600, None), at(1), &mut decisions), Arrival::Queued(_)));
     assert!(matches!(decisions[..], [Decision::Shed(refused, _)] if refused == first));
     decisions.clear();
-    let larger = gate.arrive(1_001, None, at(1), &mut decisions);
+    let larger = gate.arrive(request(1_001, None), at(1), &mut decisions);
     assert!(matches!(larger, Arrival::Shed(_)), "it would never have room: {larger:?}");
 }
 
@@ -117,19 +137,18 @@ fn bytes_that_wait_are_bounded() {
 fn late_requests_are_refused_at_once() {
     let mut gate = busy();
     let mut decisions = Vec::new();
-    gate.done(Duration::from_millis(10), at(0), &mut decisions);
+    end(&mut gate, 10, 0, &mut decisions);
     let arrive = |gate: &mut Gate, deadline: u64, now: u64| {
-        let mut decisions = Vec::new();
-        gate.arrive(1, Some(at(deadline)), at(now), &mut decisions)
+        gate.arrive(request(1, Some(at(deadline))), at(now), &mut Vec::new())
     };
     let refused = arrive(&mut gate, 10, 0);
     assert!(matches!(refused, Arrival::Shed(shed) if shed.reason == Reason::Deadline));
-    assert_eq!(arrive(&mut gate, 11, 0), Arrival::Admitted);
+    pass(arrive(&mut gate, 11, 0));
     let waits = ticket(arrive(&mut gate, 30, 0));
-    // Two in the queue before it take 10 ms of the two that run.
     ticket(arrive(&mut gate, 30, 0));
-    assert!(matches!(arrive(&mut gate, 20, 0), Arrival::Shed(_)), "it would wait");
-    gate.done(Duration::from_millis(10), at(25), &mut decisions);
+    assert!(matches!(arrive(&mut gate, 24, 14), Arrival::Shed(_)), "it takes 10 ms");
+    assert!(matches!(arrive(&mut gate, 25, 14), Arrival::Shed(_)), "the oldest waits for 14 ms");
+    end(&mut gate, 10, 25, &mut decisions);
     assert!(
         matches!(decisions[0], Decision::Shed(refused, shed)
             if refused == waits && shed.reason == Reason::Deadline),
@@ -139,12 +158,14 @@ fn late_requests_are_refused_at_once() {
 
 #[test]
 fn paused_requests_make_room() {
-    let mut gate = busy();
+    let mut gate = Gate::new(LIMITS);
+    let first = pass(arrive(&mut gate, 0).0);
+    pass(arrive(&mut gate, 0).0);
     let waits = ticket(arrive(&mut gate, 0).0);
     let mut decisions = Vec::new();
-    gate.pause(at(1), &mut decisions);
-    assert_eq!(decisions, [Decision::Admit(waits)]);
-    gate.resume();
+    gate.pause(first, at(1), &mut decisions);
+    assert_eq!(admitted(&decisions), [waits]);
+    gate.resume(first);
     assert_eq!(gate.running(), 3, "it does not wait for the others");
     arrive(&mut gate, 1);
     assert_eq!(done(&mut gate, 2), [], "one more than may");
@@ -156,22 +177,33 @@ fn each_request_is_decided_once() {
     for seed in 0..300 {
         let mut rng = SeededRng::new(seed);
         let mut gate = Gate::new(GateLimits { queue_max: 1 + number(&mut rng, 6), ..LIMITS });
-        let (mut waiting, mut running, mut now) = (BTreeSet::new(), 0_usize, 0);
+        let (mut waiting, mut running, mut now) = (BTreeSet::new(), Vec::new(), 0);
         for _ in 0..500 {
             now += rng.below(8);
             let mut decisions = Vec::new();
             match rng.below(10) {
                 0..5 => {
                     let deadline = rng.chance(2).then(|| at(now + rng.below(60)));
-                    match gate.arrive(number(&mut rng, 300), deadline, at(now), &mut decisions) {
-                        Arrival::Admitted => running += 1,
-                        Arrival::Queued(ticket) => assert!(waiting.insert(ticket)),
+                    let request = Arriving {
+                        level: LevelId(rng.below(3)),
+                        workload: Workload::ALL[number(&mut rng, 2)],
+                        ..request(number(&mut rng, 300), deadline)
+                    };
+                    match gate.arrive(request, at(now), &mut decisions) {
+                        Arrival::Admitted(pass) => running.push(pass),
+                        Arrival::Queued(ticket) | Arrival::Throttled(ticket) => {
+                            assert!(waiting.insert(ticket));
+                        }
                         Arrival::Shed(_) => {}
                     }
                 }
-                5..8 if running > 0 => {
-                    running -= 1;
-                    gate.done(Duration::from_millis(rng.below(9)), at(now), &mut decisions);
+                5..8 if !running.is_empty() => {
+                    let pass = running.swap_remove(number(&mut rng, running.len() as u64));
+                    let took = Duration::from_millis(rng.below(9));
+                    match rng.below(5) {
+                        0 => gate.give_back(pass, at(now), &mut decisions),
+                        _ => gate.done(pass, took, took, at(now), &mut decisions),
+                    }
                 }
                 8 => {
                     let any = waiting.iter().nth(number(&mut rng, 4)).copied();
@@ -182,15 +214,154 @@ fn each_request_is_decided_once() {
                 _ => gate.tick(at(now), &mut decisions),
             }
             for decision in decisions {
-                let (Decision::Admit(ticket) | Decision::Shed(ticket, _)) = decision;
+                let (Decision::Admit(ticket, _) | Decision::Shed(ticket, _)) = decision;
                 assert!(waiting.remove(&ticket), "seed {seed}: decided twice");
-                running += usize::from(matches!(decision, Decision::Admit(_)));
+                if let Decision::Admit(_, pass) = decision {
+                    running.push(pass);
+                }
             }
-            assert_eq!((gate.running(), gate.waiting()), (running, waiting.len()), "seed {seed}");
-            assert!(running <= 2, "seed {seed}");
-            assert!(running == 2 || waiting.is_empty(), "seed {seed}: the gate idles");
+            assert_eq!(
+                (gate.running(), gate.waiting()),
+                (running.len(), waiting.len()),
+                "seed {seed}"
+            );
+            assert!(running.len() <= 2, "seed {seed}");
+            let batch = running.iter().filter(|pass| pass.lane.workload == Workload::Batch).count();
+            assert!(batch <= 1, "seed {seed}: no place is left for interactive requests");
+            let may_run =
+                |ticket: &Ticket| ticket.lane.workload == Workload::Interactive || batch == 0;
+            assert!(
+                running.len() == 2 || !waiting.iter().any(may_run),
+                "seed {seed}: the gate idles"
+            );
         }
     }
+}
+
+#[test]
+fn batch_requests_wait_and_are_not_refused() {
+    let mut gate = busy();
+    let batch = Arriving { workload: Workload::Batch, ..request(1, None) };
+    let mut decisions = Vec::new();
+    let mut throttled = 0;
+    let mut tickets = Vec::new();
+    for millis in 0..20 {
+        match gate.arrive(batch, at(millis * 10), &mut decisions) {
+            Arrival::Queued(ticket) => tickets.push(ticket),
+            Arrival::Throttled(ticket) => {
+                tickets.push(ticket);
+                throttled += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((throttled, decisions.len()), (16, 0), "a lane of four");
+    let interactive = ticket(arrive(&mut gate, 200).0);
+    // The interactive one comes first, and one batch request runs at a time.
+    assert_eq!(admitted(&done(&mut gate, 201)), [interactive]);
+    assert_eq!(admitted(&done(&mut gate, 202)), tickets[..1]);
+    assert_eq!(admitted(&done(&mut gate, 203)), []);
+}
+
+#[test]
+fn batch_requests_get_a_part_beside_interactive_ones() {
+    let mut gate = Gate::new(GateLimits { queue_max: 10_000, queue_bytes_max: 1 << 20, ..LIMITS });
+    let batch = Arriving { workload: Workload::Batch, ..request(1, None) };
+    let mut running = Vec::new();
+    let mut decisions = Vec::new();
+    for _ in 0..500 {
+        for request in [request(1, None), batch] {
+            if let Arrival::Admitted(pass) = gate.arrive(request, at(0), &mut decisions) {
+                running.push(pass);
+            }
+        }
+    }
+    let mut batches = 0;
+    for _ in 0..200 {
+        let pass = running.remove(0);
+        gate.done(pass, Duration::from_millis(1), Duration::from_millis(1), at(1), &mut decisions);
+        for decision in decisions.drain(..) {
+            let Decision::Admit(_, pass) = decision else { panic!("{decision:?}") };
+            batches += u32::from(pass.lane.workload == Workload::Batch);
+            running.push(pass);
+        }
+    }
+    assert!((8..=12).contains(&batches), "{batches} of 200");
+}
+
+/// Both levels ask for more than can be done; requests of the second take four times as long.
+#[test]
+fn levels_share_processor_time_by_their_shares() {
+    for seed in 0..20 {
+        let mut rng = SeededRng::new(seed);
+        let limits = GateLimits { running_max: 8, queue_max: 50, ..SERVER };
+        let mut gate = Gate::new(limits);
+        let level = |id: u64| Arriving {
+            level: LevelId(id),
+            limits: LevelLimits {
+                shares: [1_000, 100][usize::try_from(id).unwrap()],
+                ..LevelLimits::default()
+            },
+            ..request(100, None)
+        };
+        let mut running = Vec::new();
+        let mut used = [0_u64; 2];
+        let mut decisions = Vec::new();
+        for step in 0..20_000 {
+            for id in 0..2 {
+                if let Arrival::Admitted(pass) = gate.arrive(level(id), at(step), &mut decisions) {
+                    running.push(pass);
+                }
+            }
+            if running.len() == 8 {
+                let pass = running.swap_remove(number(&mut rng, 8));
+                let id = usize::try_from(pass.lane.level.0).unwrap();
+                let micros = [1, 4][id] * (50 + rng.below(100));
+                used[id] += micros;
+                let cost = Duration::from_micros(micros);
+                gate.done(pass, cost, cost, at(step), &mut decisions);
+            }
+            running.extend(decisions.drain(..).filter_map(|decision| match decision {
+                Decision::Admit(_, pass) => Some(pass),
+                Decision::Shed(..) => None,
+            }));
+        }
+        let ratio = used[0] * 100 / used[1];
+        assert!((900..=1_100).contains(&ratio), "seed {seed}: {used:?}");
+    }
+}
+
+#[test]
+fn level_has_limits_of_its_own() {
+    let mut gate = Gate::new(GateLimits { running_max: 8, ..LIMITS });
+    let limits = LevelLimits { running_max: Some(1), queue_max: Some(2), ..LevelLimits::default() };
+    let level = Arriving { level: LevelId(7), limits, ..request(1, None) };
+    let mut decisions = Vec::new();
+    let first = pass(gate.arrive(level, at(0), &mut decisions));
+    let second = ticket(gate.arrive(level, at(0), &mut decisions));
+    ticket(gate.arrive(level, at(0), &mut decisions));
+    assert_eq!(decisions, []);
+    ticket(gate.arrive(level, at(0), &mut decisions));
+    assert!(matches!(decisions.pop(), Some(Decision::Shed(oldest, _)) if oldest == second));
+    pass(arrive(&mut gate, 0).0);
+    // The limits that the last request named hold.
+    let limits = LevelLimits { running_max: Some(3), ..limits };
+    ticket(gate.arrive(Arriving { limits, ..level }, at(1), &mut decisions));
+    decisions.clear();
+    gate.done(first, Duration::ZERO, Duration::ZERO, at(2), &mut decisions);
+    assert_eq!(admitted(&decisions).len(), 2);
+}
+
+#[test]
+fn idle_levels_are_forgotten_beyond_a_number() {
+    let mut gate = Gate::new(LIMITS);
+    let mut decisions = Vec::new();
+    for id in 0..1_000 {
+        let level = Arriving { level: LevelId(id), ..request(1, None) };
+        let pass = pass(gate.arrive(level, at(id), &mut decisions));
+        gate.done(pass, Duration::ZERO, Duration::ZERO, at(id), &mut decisions);
+    }
+    assert!(gate.levels.len() <= LEVELS_MAX);
 }
 
 /// A server of eight places, each of which takes 1 ms for a request: 8,000 a second.
@@ -199,6 +370,7 @@ struct Load {
     rng: SeededRng,
     /// In microseconds: when each request that runs ends, and when it arrived.
     running: BTreeSet<(u64, u64, u64)>,
+    passes: BTreeMap<u64, Pass>,
     arrived: BTreeMap<Ticket, u64>,
     id: u64,
     /// An answer is good within this time, in microseconds.
@@ -216,6 +388,7 @@ impl Load {
             gate: Gate::new(limits),
             rng: SeededRng::new(7),
             running: BTreeSet::new(),
+            passes: BTreeMap::new(),
             arrived: BTreeMap::new(),
             id: 0,
             good: vec![0; 10],
@@ -224,17 +397,18 @@ impl Load {
         }
     }
 
-    fn admit(&mut self, now: u64, arrived: u64) {
+    fn admit(&mut self, now: u64, arrived: u64, pass: Pass) {
         self.id += 1;
+        self.passes.insert(self.id, pass);
         self.running.insert((now + 500 + self.rng.below(1_001), arrived, self.id));
     }
 
     fn decide(&mut self, now: u64, decisions: Vec<Decision>) {
         for decision in decisions {
             match decision {
-                Decision::Admit(ticket) => {
+                Decision::Admit(ticket, pass) => {
                     let arrived = self.arrived.remove(&ticket).unwrap();
-                    self.admit(now, arrived);
+                    self.admit(now, arrived, pass);
                 }
                 Decision::Shed(ticket, _) => {
                     self.arrived.remove(&ticket);
@@ -248,9 +422,11 @@ impl Load {
         let mut decisions = Vec::new();
         let moment = Moment(Duration::from_micros(now));
         let deadline = moment.after(Duration::from_secs(5));
-        match self.gate.arrive(100, Some(deadline), moment, &mut decisions) {
-            Arrival::Admitted => self.admit(now, now),
-            Arrival::Queued(ticket) => drop(self.arrived.insert(ticket, now)),
+        match self.gate.arrive(request(100, Some(deadline)), moment, &mut decisions) {
+            Arrival::Admitted(pass) => self.admit(now, now, pass),
+            Arrival::Queued(ticket) | Arrival::Throttled(ticket) => {
+                assert_eq!(self.arrived.insert(ticket, now), None);
+            }
             Arrival::Shed(_) => self.shed += 1,
         }
         self.decide(now, decisions);
@@ -262,7 +438,8 @@ impl Load {
             self.running.remove(&(ends, arrived, id));
             let mut decisions = Vec::new();
             let moment = Moment(Duration::from_micros(ends));
-            self.gate.done(Duration::from_millis(1), moment, &mut decisions);
+            let (pass, took) = (self.passes.remove(&id).unwrap(), Duration::from_millis(1));
+            self.gate.done(pass, took, took, moment, &mut decisions);
             self.decide(ends, decisions);
             if ends - arrived <= self.good_micros {
                 self.good[usize::try_from(arrived / 1_000_000).unwrap().min(9)] += 1;

@@ -1,9 +1,9 @@
 //! Admission: how many statements a process runs at a time, and which it refuses.
 //!
 //! ```text
-//!   statement ─ arrive(class, bytes, deadline) ─▶ desk of its class: gate ─┬▶ Permit ─ runs ─ drop
-//!                                                                         ├▶ Place ─ await ─▶ Permit
-//!                                                                         └▶ Err(Overloaded)
+//!   statement ─ arrive(Request) ─▶ desk of its class: gate ─┬▶ Permit ─ runs ─ drop
+//!                                                          ├▶ Place ─ await ─▶ Permit
+//!                                                          └▶ Err(Overloaded)
 //! ```
 //!
 //! What may run is decided by a [`Gate`], one for each [`Class`]: writes must not wait behind reads,
@@ -20,6 +20,10 @@
 
 mod desk;
 mod gate;
+mod lane;
+mod level;
+mod request;
+mod shares;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +31,9 @@ use std::time::Duration;
 use carnet_base::{Clock, Error, ErrorKind, Moment, Result, Spawn};
 
 pub use desk::{Paused, Permit, Place};
-pub use gate::{Arrival, Decision, Gate, GateLimits, Reason, Shed, Ticket};
+pub use gate::Gate;
+pub use level::{Level, LevelId, LevelLimits, SHARES_DEFAULT, Workload};
+pub use request::{Arrival, Arriving, Decision, GateLimits, LaneId, Pass, Reason, Shed, Ticket};
 
 use desk::Desk;
 
@@ -92,6 +98,21 @@ pub struct Admission {
     desks: [Arc<Desk>; Class::ALL.len()],
 }
 
+/// A statement that arrives.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'l> {
+    /// Its service level.
+    pub level: &'l Level,
+    /// Its class.
+    pub class: Class,
+    /// How it is treated under overload.
+    pub workload: Workload,
+    /// The bytes of its request.
+    pub bytes: usize,
+    /// When it has to be done.
+    pub deadline: Option<Moment>,
+}
+
 /// A statement that was not refused.
 #[must_use = "a statement runs while it holds its permit"]
 pub enum Arrived {
@@ -113,23 +134,31 @@ impl Admission {
         Self { desks: Class::ALL.map(desk) }
     }
 
-    /// Takes a statement whose request has `bytes` bytes.
+    /// Takes a statement.
     ///
     /// # Errors
     ///
     /// `Overloaded` where it is refused; nothing was done.
-    pub fn arrive(&self, class: Class, bytes: usize, deadline: Option<Moment>) -> Result<Arrived> {
-        self.desks[class as usize].arrive(bytes, deadline)
+    pub fn arrive(&self, request: Request<'_>) -> Result<Arrived> {
+        let Request { level, class, workload, bytes, deadline } = request;
+        self.desks[class as usize].arrive(level, workload, bytes, deadline)
     }
 
     /// Returns figures of a class.
     #[must_use]
     pub fn figures(&self, class: Class) -> Figures {
+        let levels = self.figures_of_levels(class);
+        levels.into_iter().fold(Figures::default(), |sum, (_, figures)| sum.plus(figures))
+    }
+
+    /// Returns figures of a class by level, with the level's name.
+    #[must_use]
+    pub fn figures_of_levels(&self, class: Class) -> Vec<(Arc<str>, Figures)> {
         self.desks[class as usize].figures()
     }
 }
 
-/// Figures of a class, since the start.
+/// Figures of a class, or of one level in it, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Statements that run.
@@ -142,8 +171,28 @@ pub struct Figures {
     pub shed_overloaded: u64,
     /// Statements that were refused because of their deadline.
     pub shed_deadline: u64,
+    /// Batch statements that waited, and would have been refused as interactive ones.
+    pub throttled: u64,
     /// Time that admitted and refused statements have waited.
     pub waited: Duration,
+}
+
+impl Figures {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            running: self.running + other.running,
+            waiting: self.waiting + other.waiting,
+            admitted: self.admitted + other.admitted,
+            shed_overloaded: self.shed_overloaded + other.shed_overloaded,
+            shed_deadline: self.shed_deadline + other.shed_deadline,
+            throttled: self.throttled + other.throttled,
+            waited: self.waited + other.waited,
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Returns the error of a statement that was refused.
