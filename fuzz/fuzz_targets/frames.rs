@@ -2,9 +2,11 @@
 #![no_main]
 
 use bytes::BytesMut;
+use carnet_server::Request;
 use carnet_server::protocol::Version;
 use carnet_server::protocol::budget::ByteBudget;
 use carnet_server::protocol::decoder::{Decoded, FrameDecoder};
+use carnet_server::protocol::peek::Peek;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (bool, bool, Vec<Vec<u8>>)| {
@@ -16,7 +18,10 @@ fuzz_target!(|input: (bool, bool, Vec<Vec<u8>>)| {
         inbox.extend_from_slice(&piece);
         while let Ok(Some(decoded)) = decoder.next(&mut inbox) {
             if let Decoded::Frame(frame) = decoded {
-                let _ = carnet_server::Request::decode(&frame);
+                let peek = Peek::of(&frame);
+                if let Ok(Request::Statement(statement)) = Request::decode(&frame) {
+                    assert_eq!(peek, Some(Peek::from(&statement)));
+                }
             }
         }
     }

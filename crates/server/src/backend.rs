@@ -10,7 +10,8 @@ use carnet_cql::Grant;
 use crate::events::Event;
 use crate::failure::Failure;
 use crate::protocol::Version;
-use crate::protocol::request::{Batch, QueryParams, Statement};
+use crate::protocol::peek::Peek;
+use crate::protocol::request::{Batch, QueryParams};
 use crate::protocol::response::{Prepared, Rows};
 use crate::protocol::types::SchemaChange;
 
@@ -72,18 +73,20 @@ pub trait Backend: Send + Sync + 'static {
     fn open(&self, client: Client) -> Self::Session;
 
     /// Asks for the admission of a statement whose request has `bytes` bytes and arrived at `now`.
-    /// Returns `None` for one that needs none.
+    /// Returns `None` for one that needs none. It is asked before the request is decoded, so that a
+    /// refusal costs little.
     ///
     /// # Errors
     ///
     /// [`FailureKind::Overloaded`](crate::FailureKind::Overloaded) where it is refused.
     fn arrive(
         &self,
-        statement: &Statement,
+        session: &Self::Session,
+        statement: Peek<'_>,
         bytes: usize,
         now: Moment,
     ) -> Result<Option<Arrived>, Failure> {
-        let _ = (statement, bytes, now);
+        let _ = (session, statement, bytes, now);
         Ok(None)
     }
 

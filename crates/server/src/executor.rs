@@ -21,7 +21,8 @@ use crate::backend::{Answer, Backend, Client, Outcome};
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::others::Others;
-use crate::protocol::request::{Batch, BatchKind, BatchStatement, QueryParams, Statement};
+use crate::protocol::peek::Peek;
+use crate::protocol::request::{Batch, BatchKind, BatchStatement, QueryParams};
 use crate::protocol::response::{Prepared, Rows};
 use crate::protocol::types::{
     BoundValue, BoundValues, ChangeTarget, ChangeType, ColumnSpec, ColumnType, Columns,
@@ -73,19 +74,20 @@ impl Backend for CqlBackend {
 
     fn arrive(
         &self,
-        statement: &Statement,
+        _session: &Session,
+        statement: Peek<'_>,
         bytes: usize,
         now: Moment,
     ) -> Result<Option<Arrived>, Failure> {
         let Some(admission) = self.executor.db().admission() else { return Ok(None) };
         let class = match statement {
-            Statement::Query { text, .. } => class_of(text),
+            Peek::Query(text) => class_of(text),
             // One that is not prepared is answered at once.
-            Statement::Execute { id, .. } => {
+            Peek::Execute(id) => {
                 self.executor.prepared(id).map_or(Class::System, |prepared| prepared.class())
             }
-            Statement::Prepare { .. } => Class::System,
-            Statement::Batch(_) => Class::Write,
+            Peek::Prepare => Class::System,
+            Peek::Batch => Class::Write,
         };
         let deadline = self.executor.arrival_deadline(now);
         let (level, workload) = (&self.level, Workload::Interactive);
@@ -356,7 +358,9 @@ fn failure(error: &CqlError) -> Failure {
             }
         }
         CqlErrorKind::Conflict => FailureKind::Conflict,
-        CqlErrorKind::Overloaded { .. } => FailureKind::Overloaded,
+        CqlErrorKind::Overloaded { retry_after } => {
+            FailureKind::Overloaded { retry_after: *retry_after }
+        }
         CqlErrorKind::Unknown { .. } => FailureKind::Unknown,
         CqlErrorKind::Timeout => FailureKind::Timeout,
         CqlErrorKind::Unavailable => FailureKind::Unavailable,

@@ -16,6 +16,7 @@
 //! [`Timeout`]: FailureKind::Timeout
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 use carnet_base::{Error, ErrorKind};
@@ -59,8 +60,11 @@ pub enum FailureKind {
     },
     /// Another transaction came first; nothing was written. Run it again.
     Conflict,
-    /// There is no room for the work; nothing was done. Come back later.
-    Overloaded,
+    /// There is no room for the work; nothing was done.
+    Overloaded {
+        /// When another try makes sense.
+        retry_after: Duration,
+    },
     /// The deadline passed; nothing was written.
     Timeout,
     /// Whether the transaction was committed is not known.
@@ -127,13 +131,15 @@ impl Failure {
                     format!("aborted, safe to retry: {}", self.message),
                 );
             }
-            FailureKind::Overloaded => ErrorDetail::Plain(ErrorCode::Overloaded),
+            FailureKind::Overloaded { retry_after } => {
+                return ErrorResponse::overloaded(retry_after, self.message);
+            }
             FailureKind::Timeout => ErrorDetail::ReadTimeout { replies, data_present: false },
             FailureKind::Unknown => ErrorDetail::CasWriteUnknown(replies),
             FailureKind::Unavailable => ErrorDetail::Unavailable(replies),
             FailureKind::Server => ErrorDetail::Plain(ErrorCode::Server),
         };
-        ErrorResponse { detail, message: self.message }
+        ErrorResponse { detail, message: self.message, retry_after: None }
     }
 }
 
@@ -152,7 +158,7 @@ impl From<Error> for Failure {
         let kind = match error.kind() {
             ErrorKind::Conflict | ErrorKind::TooOld => FailureKind::Conflict,
             ErrorKind::Unknown { .. } => FailureKind::Unknown,
-            ErrorKind::Overloaded { .. } => FailureKind::Overloaded,
+            ErrorKind::Overloaded { retry_after } => FailureKind::Overloaded { retry_after },
             ErrorKind::Timeout => FailureKind::Timeout,
             ErrorKind::Invalid
             | ErrorKind::Unsupported

@@ -8,18 +8,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use carnet::admission::{AdmissionLimits, Class, GateLimits};
+use carnet::admission::{AdmissionLimits, Class, GateLimits, Workload};
 use carnet::base::{Clock, SystemClock};
 use carnet::{Db, Durability};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session, Timeouts};
-use carnet_server::{CqlBackend, Limits};
+use carnet_server::protocol::Opcode;
+use carnet_server::{CqlBackend, Limits, Metrics};
 use support::toy::Toy;
-use support::{RESULT, Running, get, pause};
+use support::{QUERY, RESULT, Running, get, pause};
 use tempfile::TempDir;
 
 const OVERLOADED: i32 = 0x1001;
 const READ_TIMEOUT: i32 = 0x1200;
+const PROTOCOL: i32 = 0x000a;
 const COUNT: &str = "SELECT count(*) FROM ks.t";
 
 /// A database with a table whose rows take a while to be counted.
@@ -63,6 +65,8 @@ fn overload_is_refused_and_every_request_is_answered() {
             good += 1;
         } else {
             response.assert_error(OVERLOADED, "try again after ");
+            let retry_after = response.retry_after_ms().unwrap();
+            assert!(response.error().1.contains(&format!("after {retry_after} ms")));
         }
     }
     assert!((1..REQUESTS).contains(&good), "{good} of {REQUESTS} were answered");
@@ -77,6 +81,42 @@ fn overload_is_refused_and_every_request_is_answered() {
         figures.shed_overloaded
     );
     assert!(metrics.contains(&shed), "{metrics}");
+}
+
+/// A gate with one place for a batch statement, and one in the queue.
+fn narrow_gate() -> Db {
+    let shed_after = Duration::from_millis(20);
+    let gate = GateLimits { running_max: 1, queue_max: 1, queue_bytes_max: 1 << 20, shed_after };
+    Db::builder().admission(AdmissionLimits { statements: gate, system: gate }).in_memory()
+}
+
+/// The text's frame ends before its parameters, so that decoding it would end the connection.
+#[test]
+fn statement_is_refused_before_it_is_decoded() {
+    let toy = Toy::behind(narrow_gate(), Workload::Interactive);
+    let server = Running::of(toy, Limits::default(), None);
+    let mut client = server.client(4);
+    client.send(7, QUERY, 0, b"\0\0\0\x04late");
+    client.receive().assert_error(OVERLOADED, "try again after ");
+    client.send(8, QUERY, 0, b"\0\0\0\x01q");
+    client.receive().assert_error(PROTOCOL, "");
+}
+
+#[test]
+fn throttled_client_is_not_read_any_further() {
+    const READ: u64 = 18;
+    let toy = Toy::behind(narrow_gate(), Workload::Batch);
+    let server = Running::of(toy, Limits::default(), None);
+    let mut client = server.client(4);
+    (0..100).for_each(|stream| client.query(stream, "sleep 200"));
+    // One runs, one waits in the queue, and sixteen wait beyond it.
+    let requests = |metrics: &Metrics| metrics.requests.of(Opcode::Query).get();
+    server.eventually("it is throttled", |metrics| requests(metrics) == READ);
+    pause(Duration::from_millis(50));
+    let read = requests(&server.metrics);
+    assert!(read <= READ + 1, "{read} statements were read");
+    assert_eq!(client.receive().opcode, RESULT);
+    server.eventually("it is read on", |metrics| requests(metrics) > READ);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use carnet_server::Request;
 use carnet_server::protocol::budget::ByteBudget;
 use carnet_server::protocol::decoder::{Decoded, FrameDecoder};
 use carnet_server::protocol::frame::{Frame, RequestHeader};
+use carnet_server::protocol::peek::Peek;
 use carnet_server::protocol::segment::{self, PAYLOAD_LEN_MAX};
 use carnet_server::protocol::{Opcode, Version, compression};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -120,8 +121,10 @@ fn mutate(rng: &mut SeededRng, bytes: &mut Vec<u8>) {
 }
 
 fn read(frame: &Frame) {
-    // What comes out is not the question here.
-    let _ = Request::decode(frame);
+    let peek = Peek::of(frame);
+    if let Ok(Request::Statement(statement)) = Request::decode(frame) {
+        assert_eq!(peek, Some(Peek::from(&statement)));
+    }
 }
 
 /// Makes an input of the seed, decodes it, and returns how much it could justify to allocate.

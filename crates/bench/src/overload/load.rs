@@ -17,6 +17,8 @@ const GOOD_WITHIN: Duration = Duration::from_millis(100);
 const STREAMS: usize = 16_384;
 /// Connections of the open loop.
 const CONNECTIONS: usize = 8;
+/// How often the open loop sends.
+const SEND_EVERY: Duration = Duration::from_micros(100);
 /// How long the open loop waits for answers after its last request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -154,11 +156,32 @@ pub(super) fn open(
 }
 
 impl Lane {
+    /// Takes the next stream for a request that is due then, unless it is in use.
+    fn take_stream(&self, due: Moment, begun: Moment) -> Option<u16> {
+        let stream = self.next.fetch_add(1, Ordering::Relaxed) as usize % STREAMS;
+        let nanos = u64::try_from(due.since(begun).as_nanos()).unwrap_or(u64::MAX);
+        let (relaxed, sent) = (Ordering::Relaxed, &self.sent[stream]);
+        sent.compare_exchange(0, nanos + 1, relaxed, relaxed).ok()?;
+        Some(u16::try_from(stream).expect("streams are fewer than 2^15"))
+    }
+
+    fn send(&self, unsent: &mut Vec<u8>) {
+        if unsent.is_empty() {
+            return;
+        }
+        let mut tcp = self.tcp.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(sent) = tcp.write(unsent) {
+            unsent.drain(..sent);
+        }
+    }
+
     fn under_way(&self) -> u64 {
         self.sent.iter().filter(|sent| sent.load(Ordering::Relaxed) > 0).count() as u64
     }
 }
 
+/// Sends the requests that are due, all of a lane at a time: a system call for each would cost the
+/// generator more than a refusal costs the server.
 fn send_all(
     lanes: &[Arc<Lane>],
     statement: &Statement,
@@ -175,38 +198,25 @@ fn send_all(
     let ends = due.after(time);
     while due < ends {
         let now = SystemClock.now();
-        if now < due {
-            if due.since(now) > Duration::from_micros(200) {
-                pause(Duration::from_micros(100));
-            }
-            continue;
-        }
         outcome.lag = outcome.lag.max(now.since(due));
-        let at = usize::try_from(outcome.offered).unwrap_or(0) % lanes.len();
-        outcome.offered += 1;
-        let lane = &lanes[at];
-        let stream = lane.next.fetch_add(1, Ordering::Relaxed) as usize % STREAMS;
-        let is_free = lane.sent[stream].load(Ordering::Relaxed) == 0;
-        if is_free && unsent[at].len() < 1 << 20 {
-            let nanos = u64::try_from(due.since(begun).as_nanos()).unwrap_or(u64::MAX);
-            lane.sent[stream].store(nanos + 1, Ordering::Relaxed);
-            let name = u16::try_from(stream).expect("streams are fewer than 2^15");
-            unsent[at].extend(statement.frame(name, &mut rng));
-        } else {
-            outcome.lost += 1;
+        while due <= now && due < ends {
+            let at = usize::try_from(outcome.offered).unwrap_or(0) % lanes.len();
+            outcome.offered += 1;
+            let has_room = unsent[at].len() < 1 << 20;
+            match has_room.then(|| lanes[at].take_stream(due, begun)).flatten() {
+                Some(name) => unsent[at].extend(statement.frame(name, &mut rng)),
+                None => outcome.lost += 1,
+            }
+            due = due.after(interval);
         }
-        let mut tcp = lane.tcp.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(sent) = tcp.write(&unsent[at]) {
-            unsent[at].drain(..sent);
-        }
-        drop(tcp);
-        due = due.after(interval);
+        lanes.iter().zip(&mut unsent).for_each(|(lane, unsent)| lane.send(unsent));
+        pause(SEND_EVERY);
     }
     outcome
 }
 
 fn receive_all(tcp: TcpStream, lane: &Lane, tally: &Tally, begun: Moment) {
-    let mut reader = BufReader::new(tcp);
+    let mut reader = BufReader::with_capacity(64 << 10, tcp);
     while let Ok(response) = wire::receive(&mut reader) {
         let now = SystemClock.now().since(begun);
         let sent = lane.sent[usize::from(response.stream) % STREAMS].swap(0, Ordering::Relaxed);

@@ -53,6 +53,8 @@ use crate::protocol::budget::ByteBudget;
 use crate::protocol::decoder::{Decoded, FrameDecoder};
 use crate::protocol::encoder::{Encoding, FrameEncoder};
 use crate::protocol::error::{ErrorCode, ErrorResponse};
+use crate::protocol::frame::Frame;
+use crate::protocol::peek::Peek;
 use crate::protocol::request::Statement;
 use crate::protocol::response::{MetadataForm, Response};
 use crate::protocol::types::{Consistency, EventType};
@@ -66,6 +68,9 @@ const READ_LEN: usize = 16 << 10;
 const READ_LEN_MAX: usize = 64 << 10;
 /// How much room an idle connection keeps for its next requests.
 const KEPT_LEN_MAX: usize = 64 << 10;
+/// Statements of a connection that wait in a full queue while more of its requests are read. Beyond that
+/// the client is throttled.
+const THROTTLED_MAX: usize = 16;
 /// How often it is looked whether a client from which nothing is read is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long, and how many bytes, the server reads on after its last word.
@@ -125,7 +130,7 @@ async fn linger(stream: &mut TcpStream) {
 
 /// What a task of the connection comes back with.
 enum Done {
-    Answered(Bytes),
+    Answered { frame: Bytes, was_throttled: bool },
     Verified { stream: i16, user: String, answer: Result<String, Refusal> },
 }
 
@@ -139,6 +144,8 @@ struct Driver<B: Backend> {
     encoder: FrameEncoder,
     unsent: Arc<Unsent>,
     running: JoinSet<Done>,
+    /// Statements among them that waited for their admission in a full queue.
+    throttled: usize,
     session: Option<Arc<B::Session>>,
     events: Option<broadcast::Receiver<Event>>,
     /// Those that the client asked for.
@@ -167,6 +174,7 @@ impl<B: Backend> Driver<B> {
             encoder: FrameEncoder::new(),
             unsent: Arc::new(Unsent::new(shared.limits.unsent_bytes_max)),
             running: JoinSet::new(),
+            throttled: 0,
             session: None,
             events: None,
             event_types: Vec::new(),
@@ -231,6 +239,7 @@ impl<B: Backend> Driver<B> {
         self.connection.takes_frames()
             && self.running.len() < self.shared.limits.requests_per_connection_max
             && self.encoder.len() < self.shared.limits.unsent_bytes_max
+            && self.throttled < THROTTLED_MAX
     }
 
     /// Whether more bytes are wanted. Those that are here already come first.
@@ -297,29 +306,58 @@ impl<B: Backend> Driver<B> {
     fn take_frames(&mut self) -> bool {
         let mut completed = false;
         while self.takes_requests() {
-            let actions = match self.decoder.next(&mut self.inbox) {
+            match self.decoder.next(&mut self.inbox) {
                 Ok(None) => return completed,
-                Ok(Some(Decoded::Frame(frame))) => {
-                    self.shared.metrics.requests.of(frame.header.opcode).add(1);
-                    self.registration.count_request();
-                    self.connection.step(frame)
-                }
+                Ok(Some(Decoded::Frame(frame))) => self.take(frame),
                 Ok(Some(Decoded::Shed(header))) => {
                     self.shared.metrics.requests_shed.add(1);
-                    self.connection.shed(header)
+                    let actions = self.connection.shed(header);
+                    self.act(actions);
                 }
                 Err(e) => {
                     debug!(peer = %self.peer, error = %e, "not the native protocol");
-                    self.connection.broken(&e)
+                    let actions = self.connection.broken(&e);
+                    self.act(actions);
                 }
-            };
+            }
             completed = true;
-            self.act(actions);
         }
         completed
     }
 
+    /// Takes a request. A statement asks for its admission first.
+    fn take(&mut self, frame: Frame) {
+        self.shared.metrics.requests.of(frame.header.opcode).add(1);
+        self.registration.count_request();
+        let stream = frame.header.stream;
+        match self.arrive(&frame) {
+            Ok(arrived) => {
+                let actions = self.connection.step(frame);
+                self.act_on(actions, arrived);
+            }
+            // Before it is decoded and before there is a task: a refusal must cost less than what it saves.
+            Err(failure) => {
+                let response = Response::Error(failure.into_response(Consistency::default()));
+                self.send(stream, &response);
+            }
+        }
+    }
+
+    /// Asks for the admission of a frame's statement. There is none in what the connection refuses.
+    fn arrive(&self, frame: &Frame) -> Result<Option<Arrived>, Failure> {
+        let Some(session) = self.session.as_ref().filter(|_| self.connection.is_ready()) else {
+            return Ok(None);
+        };
+        let Some(statement) = Peek::of(frame) else { return Ok(None) };
+        let (bytes, now) = (frame.charge.bytes(), self.shared.clock.now());
+        self.shared.backend.arrive(session, statement, bytes, now)
+    }
+
     fn act(&mut self, actions: Vec<Action>) {
+        self.act_on(actions, None);
+    }
+
+    fn act_on(&mut self, actions: Vec<Action>, mut arrived: Option<Arrived>) {
         for action in actions {
             match action {
                 Action::Send { stream, response } => self.send(stream, &response),
@@ -348,7 +386,7 @@ impl<B: Backend> Driver<B> {
                     let client = Client { address: self.peer, user, version, options };
                     self.session = Some(Arc::new(self.shared.backend.open(client)));
                 }
-                Action::Run(job) => self.start(job),
+                Action::Run(job) => self.start(job, arrived.take()),
                 Action::Subscribe(types) => {
                     self.event_types.extend(types);
                     self.event_types.sort_unstable();
@@ -359,32 +397,25 @@ impl<B: Backend> Driver<B> {
         }
     }
 
-    fn start(&mut self, job: Job) {
+    fn start(&mut self, job: Job, arrived: Option<Arrived>) {
         // A statement comes after STARTUP, which opened the session.
         let Some(session) = self.session.as_ref().map(Arc::clone) else { return };
         let shared = Arc::clone(&self.shared);
         let encoding = self.connection.encoding();
-        let (bytes, now) = (job.charge.bytes(), shared.clock.now());
-        let arrived = match shared.backend.arrive(&job.statement, bytes, now) {
-            Ok(arrived) => arrived,
-            // Before there is a task: a refusal must cost less than what it saves.
-            Err(failure) => {
-                let consistency = consistency_of(&job.statement);
-                let response = Response::Error(failure.into_response(consistency));
-                return self.send(job.stream, &response);
-            }
-        };
+        let was_throttled = matches!(&arrived, Some(Arrived::Waits(place)) if place.is_throttled());
+        self.throttled += usize::from(was_throttled);
         let unsent = Arc::clone(&self.unsent);
         self.running.spawn(async move {
             let frame = answer(&shared, &session, encoding, &unsent, job, arrived).await;
             unsent.encode(frame.len());
-            Done::Answered(frame)
+            Done::Answered { frame, was_throttled }
         });
     }
 
     fn finished(&mut self, done: Result<Done, tokio::task::JoinError>) {
         match done {
-            Ok(Done::Answered(frame)) => {
+            Ok(Done::Answered { frame, was_throttled }) => {
+                self.throttled -= usize::from(was_throttled);
                 self.unsent.take(frame.len());
                 self.push(&frame);
             }
@@ -485,7 +516,8 @@ async fn answer<B: Backend>(
     let _in_flight = shared.metrics.requests_in_flight.enter();
     let started = shared.clock.now();
     // The permit lasts until the answer is encoded.
-    let permit = match admitted(shared, unsent, &statement, charge.bytes(), arrived).await {
+    let waiting = Waiting { session, statement: &statement, bytes: charge.bytes() };
+    let permit = match admitted(shared, unsent, waiting, arrived).await {
         Ok(permit) => permit,
         Err(failure) => {
             let response = Response::Error(failure.into_response(consistency_of(&statement)));
@@ -515,13 +547,19 @@ async fn answer<B: Backend>(
     frame
 }
 
+/// A statement that waits for its admission.
+struct Waiting<'w, S> {
+    session: &'w S,
+    statement: &'w Statement,
+    bytes: usize,
+}
+
 /// Waits for the admission of a statement that was not refused on its arrival, and for the client to take
 /// the answers before it. Where both take turns the statement arrives anew.
 async fn admitted<B: Backend>(
     shared: &Shared<B>,
     unsent: &Unsent,
-    statement: &Statement,
-    bytes: usize,
+    waiting: Waiting<'_, B::Session>,
     mut arrived: Option<Arrived>,
 ) -> Result<Option<Arc<Permit>>, Failure> {
     loop {
@@ -535,7 +573,9 @@ async fn admitted<B: Backend>(
         }
         drop(permit);
         unsent.wait_for_room().await;
-        arrived = shared.backend.arrive(statement, bytes, shared.clock.now())?;
+        let Waiting { session, statement, bytes } = waiting;
+        let statement = Peek::from(statement);
+        arrived = shared.backend.arrive(session, statement, bytes, shared.clock.now())?;
     }
 }
 

@@ -102,6 +102,11 @@ impl Connection {
         matches!(self.phase, Phase::Greeting | Phase::Asked | Phase::Verifying)
     }
 
+    /// Returns `true` once the client may run statements.
+    pub(super) fn is_ready(&self) -> bool {
+        self.phase == Phase::Ready
+    }
+
     /// Whether the connection ends once everything is sent.
     pub(super) fn is_closing(&self) -> bool {
         self.phase == Phase::Closing

@@ -34,6 +34,9 @@ impl Encoding {
     ) -> Result<Bytes, Oversize> {
         let mut body = response.encode(self.version, warnings)?;
         let mut bits = if warnings.is_empty() { 0 } else { flags::WARNING };
+        if response.has_payload() {
+            bits |= flags::CUSTOM_PAYLOAD;
+        }
         if self.lz4
             && self.version < Version::V5
             && let Some(compressed) = compression::compress_prefixed(&body)

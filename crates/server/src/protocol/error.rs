@@ -1,6 +1,7 @@
 //! The ERROR response: a code, a sentence, and what the code adds to them.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -200,12 +201,32 @@ pub struct ErrorResponse {
     pub detail: ErrorDetail,
     /// A sentence for a person.
     pub message: String,
+    /// After how long another try makes sense; the custom payload tells it to drivers.
+    pub retry_after: Option<Duration>,
 }
+
+/// The name of [`ErrorResponse::retry_after`] in the custom payload. Its value is a decimal number.
+pub const RETRY_AFTER: &str = "retry_after_ms";
 
 impl ErrorResponse {
     /// Makes an error whose code adds nothing.
     pub fn plain(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { detail: ErrorDetail::Plain(code), message: message.into() }
+        Self { detail: ErrorDetail::Plain(code), message: message.into(), retry_after: None }
+    }
+
+    /// Makes an [`ErrorCode::Overloaded`] that asks the client to wait.
+    pub fn overloaded(retry_after: Duration, message: impl Into<String>) -> Self {
+        let retry_after = Some(retry_after);
+        Self { retry_after, ..Self::plain(ErrorCode::Overloaded, message) }
+    }
+
+    /// Writes the custom payload, a `[bytes map]`, where there is one.
+    pub(super) fn put_payload(&self, out: &mut Writer) {
+        if let Some(retry_after) = self.retry_after {
+            out.short(1);
+            out.string(RETRY_AFTER);
+            out.bytes(Some(retry_after.as_millis().max(1).to_string().as_bytes()));
+        }
     }
 
     /// Returns the code that the error has in a version.

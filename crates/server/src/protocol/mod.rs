@@ -34,6 +34,7 @@ pub mod decoder;
 pub mod encoder;
 pub mod error;
 pub mod frame;
+pub mod peek;
 pub mod reader;
 pub mod request;
 pub mod response;

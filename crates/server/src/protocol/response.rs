@@ -122,7 +122,13 @@ impl Response {
         }
     }
 
-    /// Writes the body, after the warnings where there are any.
+    /// Returns `true` for a response whose body has a custom payload.
+    #[must_use]
+    pub const fn has_payload(&self) -> bool {
+        matches!(self, Self::Error(ErrorResponse { retry_after: Some(_), .. }))
+    }
+
+    /// Writes the body, after the warnings and the custom payload where there are any.
     ///
     /// # Errors
     ///
@@ -134,6 +140,9 @@ impl Response {
             for warning in warnings {
                 out.message(warning);
             }
+        }
+        if let Self::Error(error) = self {
+            error.put_payload(&mut out);
         }
         self.put(&mut out, version)?;
         out.finish()

@@ -1,10 +1,13 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use carnet_base::DataType;
 
 use super::*;
+use crate::protocol::encoder::Encoding;
 use crate::protocol::error::{ErrorCode, ErrorDetail, Replies, WriteType};
+use crate::protocol::frame::flags;
 use crate::protocol::types::{ChangeTarget, ChangeType, ColumnSpec, ColumnType, Consistency};
 
 /// What the responses below must look like, a line each: name, version, opcode, body in hex.
@@ -33,7 +36,7 @@ fn rows(paging_state: Option<&'static [u8]>) -> Rows {
 }
 
 fn error(detail: ErrorDetail) -> Response {
-    Response::Error(ErrorResponse { detail, message: "why".into() })
+    Response::Error(ErrorResponse { detail, message: "why".into(), retry_after: None })
 }
 
 fn change(change: ChangeType, target: ChangeTarget) -> SchemaChange {
@@ -192,6 +195,18 @@ fn every_response_has_its_golden_bytes_in_both_versions() {
 fn warnings_come_before_the_body() {
     let body = Response::Void.encode(Version::V4, &["careful".into(), "slow".into()]).unwrap();
     assert_eq!(body, b"\0\x02\0\x07careful\0\x04slow\0\0\0\x01"[..]);
+}
+
+#[test]
+fn overloaded_error_carries_retry_after() {
+    let error = ErrorResponse::overloaded(Duration::from_millis(12), "later");
+    let response = Response::Error(error);
+    let body = response.encode(Version::V4, &["slow".into()]).unwrap();
+    let payload = b"\0\x01\0\x04slow\0\x01\0\x0eretry_after_ms\0\0\0\x0212";
+    assert_eq!(body[..payload.len()], payload[..], "after the warnings");
+    assert_eq!(body[payload.len()..], b"\0\0\x10\x01\0\x05later"[..]);
+    let frame = Encoding { version: Version::V4, lz4: false }.frame(1, &response, &[]).unwrap();
+    assert_eq!(frame[1], flags::CUSTOM_PAYLOAD);
 }
 
 #[test]

@@ -161,9 +161,36 @@ impl Response {
     pub(crate) fn error(&self) -> (i32, String) {
         assert_eq!(self.opcode, ERROR, "{self:?}");
         let mut body = self.body.clone();
+        if self.has_payload() {
+            self.split_payload(&mut body);
+        }
         let code = body.get_i32();
         let len = usize::from(body.get_u16());
         (code, String::from_utf8(body[..len].to_vec()).unwrap())
+    }
+
+    fn has_payload(&self) -> bool {
+        self.flags & 4 != 0
+    }
+
+    /// Takes the only entry of the custom payload off.
+    fn split_payload(&self, body: &mut Bytes) -> (String, String) {
+        assert_eq!(body.get_u16(), 1, "{self:?}");
+        let name_len = usize::from(body.get_u16());
+        let name = body.split_to(name_len);
+        let value_len = usize::try_from(body.get_i32()).unwrap();
+        let value = body.split_to(value_len);
+        let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+        (text(name), text(value))
+    }
+
+    /// Reads from the custom payload when to try again, in milliseconds.
+    pub(crate) fn retry_after_ms(&self) -> Option<u64> {
+        self.has_payload().then(|| {
+            let (name, value) = self.split_payload(&mut self.body.clone());
+            assert_eq!(name, "retry_after_ms");
+            value.parse().unwrap()
+        })
     }
 
     pub(crate) fn assert_error(&self, code: i32, words: &str) {

@@ -7,8 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet_base::{DataType, murmur3};
+use carnet::Db;
+use carnet::admission::{Arrived, Class, Level, Request, Workload};
+use carnet_base::{DataType, Moment, murmur3};
 use carnet_cql::Grant;
+use carnet_server::protocol::peek::Peek;
 use carnet_server::{
     Answer, Backend, Batch, BatchStatement, BoundValue, BoundValues, ChangeTarget, ChangeType,
     Client, ColumnSpec, ColumnType, Columns, Failure, FailureKind, Outcome, Prepared, QueryParams,
@@ -22,6 +25,8 @@ pub(crate) struct Toy {
     prepared: Mutex<HashMap<Bytes, String>>,
     /// Bytes of blobs that statements have returned.
     pub(crate) blob_bytes: Arc<AtomicUsize>,
+    /// Admits statements, which are of that workload.
+    admission: Option<(Db, Workload)>,
 }
 
 /// A connection's keyspace and user.
@@ -89,6 +94,12 @@ fn local() -> Outcome {
 }
 
 impl Toy {
+    /// Asks a database's gate for each statement, which is of that workload.
+    #[allow(dead_code, reason = "a test uses it")]
+    pub(crate) fn behind(db: Db, workload: Workload) -> Self {
+        Self { admission: Some((db, workload)), ..Self::default() }
+    }
+
     fn insert(&self, values: &[BoundValue]) -> Result<Outcome, Failure> {
         let [BoundValue::Bytes(key), value] = values else { return Err(missing_values()) };
         let key = key.as_ref().try_into().map_err(|_| Failure::invalid("k is an int"))?;
@@ -219,6 +230,22 @@ impl Backend for Toy {
 
     fn open(&self, client: Client) -> Session {
         Session { keyspace: Mutex::new(None), user: client.user }
+    }
+
+    fn arrive(
+        &self,
+        _session: &Session,
+        statement: Peek<'_>,
+        bytes: usize,
+        now: Moment,
+    ) -> Result<Option<Arrived>, Failure> {
+        let Some((db, workload)) = &self.admission else { return Ok(None) };
+        let Some(admission) = db.admission() else { return Ok(None) };
+        let (level, class, workload) = (&Level::default(), Class::Read, *workload);
+        let is_late = matches!(statement, Peek::Query(text) if text.starts_with("late"));
+        let deadline = is_late.then_some(now);
+        let request = Request { level, class, workload, bytes, deadline };
+        Ok(Some(admission.arrive(request)?))
     }
 
     async fn query(

@@ -1,0 +1,146 @@
+//! Looks at a statement's frame without decoding it.
+//!
+//! Under overload most statements are refused. A refusal must cost far less than the statement, so
+//! admission is asked by the frame's first bytes, before values are decoded and before there is a task.
+
+use super::Opcode;
+use super::frame::{Frame, flags};
+use super::request::Statement;
+
+/// How much of a text is looked at, in bytes.
+const TEXT_LEN_MAX: usize = 4 << 10;
+
+/// As much of a statement as admission needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peek<'f> {
+    /// A statement's text, or its first 4 KiB.
+    Query(&'f str),
+    /// The id of a prepared statement.
+    Execute(&'f [u8]),
+    /// A text is to be prepared.
+    Prepare,
+    /// Several statements as one.
+    Batch,
+}
+
+impl<'f> Peek<'f> {
+    /// Looks at a frame. Returns `None` where it holds no statement, or a malformed one, which the decoder
+    /// refuses by name.
+    #[must_use]
+    pub fn of(frame: &'f Frame) -> Option<Self> {
+        let opcode = frame.header.opcode;
+        match opcode {
+            Opcode::Prepare => return Some(Self::Prepare),
+            Opcode::Batch => return Some(Self::Batch),
+            Opcode::Query | Opcode::Execute => {}
+            _ => return None,
+        }
+        let mut body: &[u8] = &frame.body;
+        if frame.header.has(flags::CUSTOM_PAYLOAD) {
+            skip_bytes_map(&mut body)?;
+        }
+        if opcode == Opcode::Execute {
+            let len = u16::from_be_bytes(take(&mut body)?);
+            return body.get(..usize::from(len)).map(Self::Execute);
+        }
+        let len = i32::from_be_bytes(take(&mut body)?);
+        let text = body.get(..usize::try_from(len).ok()?)?;
+        Some(Self::Query(first_text(text)))
+    }
+}
+
+impl<'s> From<&'s Statement> for Peek<'s> {
+    fn from(statement: &'s Statement) -> Self {
+        match statement {
+            Statement::Query { text, .. } => Self::Query(first_text(text.as_bytes())),
+            Statement::Execute { id, .. } => Self::Execute(id),
+            Statement::Prepare { .. } => Self::Prepare,
+            Statement::Batch(_) => Self::Batch,
+        }
+    }
+}
+
+/// Returns the beginning of a text up to the first byte that is no UTF-8.
+fn first_text(bytes: &[u8]) -> &str {
+    let first = &bytes[..bytes.len().min(TEXT_LEN_MAX)];
+    first.utf8_chunks().next().map_or("", |chunk| chunk.valid())
+}
+
+fn take<const N: usize>(body: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, rest) = body.split_first_chunk::<N>()?;
+    *body = rest;
+    Some(*first)
+}
+
+fn skip_bytes_map(body: &mut &[u8]) -> Option<()> {
+    for _ in 0..u16::from_be_bytes(take(body)?) {
+        let name_len = u16::from_be_bytes(take(body)?);
+        *body = body.get(usize::from(name_len)..)?;
+        // A negative length is null.
+        let value_len = i32::from_be_bytes(take(body)?).max(0);
+        *body = body.get(usize::try_from(value_len).ok()?..)?;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::protocol::Version;
+    use crate::protocol::budget::ByteBudget;
+    use crate::protocol::frame::RequestHeader;
+    use crate::protocol::request::Request;
+
+    fn frame(opcode: Opcode, flags: u8, body: &'static [u8]) -> Frame {
+        let (version, stream, body_len) = (Version::V4, 1, body.len());
+        let header = RequestHeader { version, flags, stream, opcode, body_len };
+        let charge = ByteBudget::new(body_len).charge(body_len).unwrap();
+        Frame { header, body: Bytes::from_static(body), charge }
+    }
+
+    #[test]
+    fn peek_agrees_with_the_decoder() {
+        for (opcode, flags, body) in [
+            (Opcode::Query, 0, &b"\0\0\0\x08SELECT 1\0\x01\0"[..]),
+            (
+                Opcode::Query,
+                flags::CUSTOM_PAYLOAD,
+                b"\0\x02\0\x01a\0\0\0\x01b\0\0\xff\xff\xff\xff\0\0\0\x01q\0\x01\0",
+            ),
+            (Opcode::Execute, 0, b"\0\x02id\0\x01\0"),
+            (Opcode::Prepare, 0, b"\0\0\0\x01q"),
+            (Opcode::Batch, 0, b"\0\0\0\0\x01\0"),
+        ] {
+            let frame = frame(opcode, flags, body);
+            let Request::Statement(statement) = Request::decode(&frame).unwrap() else {
+                panic!("a statement");
+            };
+            assert_eq!(Peek::of(&frame), Some(Peek::from(&statement)));
+        }
+    }
+
+    #[test]
+    fn malformed_frames_and_greetings_show_nothing() {
+        for (opcode, flags, body) in [
+            (Opcode::Query, 0, &b"\0\0\0\x09SELECT 1"[..]),
+            (Opcode::Query, 0, b"\xff\xff\xff\xff"),
+            (Opcode::Query, flags::CUSTOM_PAYLOAD, b"\xff\xff\0\x01a"),
+            (Opcode::Execute, 0, b"\0\x03id"),
+            (Opcode::Execute, 0, b"\0"),
+            (Opcode::Startup, 0, b"\0\0"),
+            (Opcode::Options, 0, b""),
+        ] {
+            assert_eq!(Peek::of(&frame(opcode, flags, body)), None, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn long_text_is_cut_at_a_character() {
+        let long = "é".repeat(TEXT_LEN_MAX);
+        assert_eq!(first_text(long.as_bytes()).len(), TEXT_LEN_MAX);
+        assert_eq!(first_text(&long.as_bytes()[1..]), "");
+        assert_eq!(first_text(b"SELECT\xff"), "SELECT");
+    }
+}
