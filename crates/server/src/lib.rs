@@ -16,6 +16,7 @@
 //! | [`executor`] | the backend that runs CQL |
 //! | [`failure`] | how a statement fails, and which of the protocol's errors that is |
 //! | `connection` | a state machine without I/O, and the driver that moves its bytes |
+//! | `long` | threads for statements that take long, which run in turns |
 //! | [`auth`] | users, password hashes, SASL PLAIN |
 //! | [`clients`] | the list of connections |
 //! | [`events`] | what happens beside a connection, to those that registered for it |
@@ -55,6 +56,7 @@ pub mod failure;
 mod hashing;
 pub mod http;
 pub mod listener;
+mod long;
 pub mod metrics;
 mod others;
 pub mod protocol;

@@ -18,6 +18,7 @@ use crate::clients::Clients;
 use crate::connection::{self, Shared};
 use crate::events::Events;
 use crate::http::Monitors;
+use crate::long::LongThreads;
 use crate::metrics::Metrics;
 use crate::protocol::budget::ByteBudget;
 use crate::refusals::Refusals;
@@ -133,7 +134,7 @@ impl<B: Backend> Server<B> {
     /// # Errors
     ///
     /// Invalid, where the address for CQL can be reached from other machines and there is no
-    /// `authenticator`; unavailable, where a port cannot be had.
+    /// `authenticator`; unavailable, where a port or threads cannot be had.
     pub async fn bind(
         config: Config,
         backend: B,
@@ -154,6 +155,11 @@ impl<B: Backend> Server<B> {
             Some(address) => Some(bind(address, "HTTP").await?),
             None => None,
         };
+        let metrics = Arc::new(Metrics::default());
+        let long =
+            LongThreads::start(Arc::clone(&clock), Arc::clone(&metrics)).map_err(|error| {
+                Error::unavailable("threads for long statements cannot be had").with_source(error)
+            })?;
         let shared = Arc::new(Shared {
             backend,
             authenticator: authenticator.map(Arc::new),
@@ -162,8 +168,9 @@ impl<B: Backend> Server<B> {
             refusals: Refusals::new(Arc::clone(&clock)),
             limits: config.limits,
             clients: config.clients,
-            metrics: Arc::new(Metrics::default()),
+            metrics,
             events: Events::new(),
+            long,
             clock,
         });
         Ok(Self { shared, listener, http })

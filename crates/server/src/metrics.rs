@@ -92,6 +92,12 @@ impl Histogram {
         self.sum_micros.add(micros);
     }
 
+    /// Returns how many things were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().map(Counter::get).sum()
+    }
+
     fn render(&self, out: &mut String, name: &str, label: &str) {
         let mut below = 0;
         let ends = BUCKETS.iter().map(|(_, end)| *end).chain(["+Inf"]);
@@ -121,6 +127,10 @@ pub struct Metrics {
     pub request_duration: PerRequest<Histogram>,
     /// Statements under way.
     pub requests_in_flight: Gauge,
+    /// How long statements kept their thread at a time.
+    pub poll_duration: PerThreads<Histogram>,
+    /// Statements that went on on the threads of long statements.
+    pub statements_long: Counter,
     /// Requests that were refused unread, as too many bytes were in flight.
     pub requests_shed: Counter,
     /// Errors sent, by code.
@@ -133,6 +143,31 @@ pub struct Metrics {
     pub sent_bytes: Counter,
     /// Events told to registered connections, counted once for each connection.
     pub events: Counter,
+}
+
+/// Threads that run statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// Those of the connections.
+    Connections,
+    /// Those of long statements.
+    Long,
+}
+
+impl Threads {
+    /// Both kinds, with their names in metrics.
+    pub const ALL: [(Self, &str); 2] = [(Self::Connections, "connections"), (Self::Long, "long")];
+}
+
+/// One of something for each kind of [`Threads`].
+#[derive(Debug, Default)]
+pub struct PerThreads<T>([T; Threads::ALL.len()]);
+
+impl<T> PerThreads<T> {
+    /// Returns that of a kind.
+    pub const fn of(&self, threads: Threads) -> &T {
+        &self.0[threads as usize]
+    }
 }
 
 /// One of something for each request opcode.
@@ -202,6 +237,14 @@ impl Metrics {
         for opcode in [Opcode::Query, Opcode::Prepare, Opcode::Execute, Opcode::Batch] {
             self.request_duration.of(opcode).render(out, name, &label(opcode));
         }
+        let name = "carnet_server_poll_duration_seconds";
+        head(out, name, "histogram", "How long statements kept their thread at a time.");
+        for (threads, label) in Threads::ALL {
+            self.poll_duration.of(threads).render(out, name, &format!("threads=\"{label}\""));
+        }
+        let name = "carnet_server_statements_long_total";
+        let help = "Statements that ran on the threads of long statements.";
+        counter(out, name, help, &self.statements_long);
         let help = "Statements under way.";
         gauge(out, "carnet_server_requests_in_flight", help, self.requests_in_flight.get());
         let help = "Bytes of requests that are not answered yet.";

@@ -230,6 +230,19 @@ impl Permit {
         Paused { permit: self, since: self.desk.clock.now() }
     }
 
+    /// Returns the level of the statement, and its shares.
+    #[must_use]
+    pub fn level(&self) -> (LevelId, u32) {
+        let level = self.pass.lane.level;
+        (level, self.desk.lock().gate.shares(level))
+    }
+
+    /// Returns how the statement is treated under overload.
+    #[must_use]
+    pub const fn workload(&self) -> Workload {
+        self.pass.lane.workload
+    }
+
     /// Counts processor time that the statement used. Its level is charged for it at the end; where
     /// none was counted, for the time from the admission.
     pub fn count_processor(&self, time: Duration) {

@@ -52,7 +52,7 @@ use std::time::Duration;
 use carnet_base::Moment;
 
 use super::lane::{Lane, Waiting};
-use super::level::{LevelId, LevelLimits, Workload};
+use super::level::{LevelId, LevelLimits, SHARES_DEFAULT, Workload};
 use super::request::{Arrival, Arriving, Decision, GateLimits, LaneId, Pass, Reason, Shed, Ticket};
 use super::shares::Accounts;
 
@@ -210,6 +210,12 @@ impl Gate {
         self.levels
             .get(&level)
             .map_or((0, 0), |state| (state.running, state.lanes.iter().map(Lane::len).sum()))
+    }
+
+    /// Returns the shares of a level.
+    #[must_use]
+    pub fn shares(&self, level: LevelId) -> u32 {
+        self.levels.get(&level).map_or(SHARES_DEFAULT, |state| state.limits.shares)
     }
 
     /// Returns `true` while requests are refused that would wait for too long.

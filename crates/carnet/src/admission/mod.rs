@@ -23,6 +23,7 @@ mod gate;
 mod lane;
 mod level;
 mod request;
+mod run_queue;
 mod shares;
 
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub use desk::{Paused, Permit, Place};
 pub use gate::Gate;
 pub use level::{Level, LevelId, LevelLimits, SHARES_DEFAULT, Workload};
 pub use request::{Arrival, Arriving, Decision, GateLimits, LaneId, Pass, Reason, Shed, Ticket};
+
+pub use run_queue::{Asked, Asking, RunQueue, TurnId};
 
 use desk::Desk;
 

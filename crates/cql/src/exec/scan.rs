@@ -24,6 +24,9 @@ use carnet::{CellKey, Entry, Error, KeyRange, PageLimit, PartitionKey, Result, T
 /// Maximum number of cells in one read to the store.
 const PAGE_CELLS: usize = 256;
 
+/// Number of cells between two looks at the clock.
+const SLICE_CELLS: usize = 16;
+
 /// Number of cells in the first read of a scan whose rows are filtered: most of them may be dropped.
 const FILTERED_CELLS: usize = 16;
 
@@ -85,6 +88,8 @@ pub(crate) struct Scan<'a> {
     fetch_cells: usize,
     /// Checked before each read: what memory holds makes no read wait.
     slice: Option<TimeSlice<'a>>,
+    /// Cells that were taken so far.
+    taken: usize,
 }
 
 /// A read to the store, as the read set remembers it.
@@ -132,6 +137,7 @@ impl<'a> Scan<'a> {
             fetched: None,
             fetch_cells: if is_filtered { FILTERED_CELLS } else { 1 },
             slice: tx.time_slice(),
+            taken: 0,
         };
         if let Some(last) = behind {
             scan.skip_to(last).await?;
@@ -143,6 +149,10 @@ impl<'a> Scan<'a> {
     pub(crate) async fn next(&mut self, wanted: usize) -> Result<Option<StoredRow>> {
         loop {
             if let Some((key, entry)) = self.cells.pop_front() {
+                self.taken += 1;
+                if self.taken.is_multiple_of(SLICE_CELLS) {
+                    self.end_slice().await;
+                }
                 if let Some(row) = self.take_cell(key, &entry)? {
                     return Ok(Some(row));
                 }

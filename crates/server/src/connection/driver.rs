@@ -20,45 +20,41 @@
 //! and one that is silent for long between requests.
 
 use std::net::SocketAddr;
-use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use std::{future, io, panic};
+use std::{future, io};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use carnet::admission::{Arrived, Permit};
-use carnet_base::{AddressLimit, AddressPlace, Clock};
-use carnet_cql::Grant;
+use carnet::admission::Arrived;
+use carnet_base::AddressPlace;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, error, warn};
 
 use super::pace::{Pace, Turn};
+use super::shared::Shared;
 use super::state::{Action, Connection, Job};
+use super::statement::{answer, encode};
 use super::unsent::Unsent;
-use crate::auth::{Authenticator, Refusal};
-use crate::backend::{Answer, Backend, Client, Outcome};
-use crate::clients::{Clients, Registration};
-use crate::events::{Event, Events};
-use crate::failure::{Failure, FailureKind};
-use crate::listener::Limits;
-use crate::metrics::Metrics;
+use crate::auth::Refusal;
+use crate::backend::{Backend, Client};
+use crate::clients::Registration;
+use crate::events::Event;
+use crate::failure::Failure;
 use crate::protocol::budget::ByteBudget;
 use crate::protocol::decoder::{Decoded, FrameDecoder};
-use crate::protocol::encoder::{Encoding, FrameEncoder};
-use crate::protocol::error::{ErrorCode, ErrorResponse};
+use crate::protocol::encoder::FrameEncoder;
 use crate::protocol::frame::Frame;
 use crate::protocol::peek::Peek;
-use crate::protocol::request::Statement;
-use crate::protocol::response::{MetadataForm, Response};
+use crate::protocol::response::Response;
 use crate::protocol::types::{Consistency, EventType};
-use crate::refusals::Refusals;
 
 /// How long a body may be before the client has said who it is.
 const GREETING_BODY_MAX: usize = 64 << 10;
@@ -66,6 +62,8 @@ const GREETING_BODY_MAX: usize = 64 << 10;
 const READ_LEN: usize = 16 << 10;
 /// Maximum number of bytes that one read takes, before they are charged to the budget.
 const READ_LEN_MAX: usize = 64 << 10;
+/// Requests of more bytes are decoded while the thread's other tasks run elsewhere.
+const IN_PLACE_BYTES_MAX: usize = 256 << 10;
 /// How much room an idle connection keeps for its next requests.
 const KEPT_LEN_MAX: usize = 64 << 10;
 /// Statements of a connection that wait in a full queue while more of its requests are read. Beyond that
@@ -76,21 +74,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long, and how many bytes, the server reads on after its last word.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 1 << 20;
-
-/// What all connections of a server share.
-pub(crate) struct Shared<B> {
-    pub(crate) backend: B,
-    pub(crate) authenticator: Option<Arc<Authenticator>>,
-    pub(crate) limits: Limits,
-    pub(crate) clients: Clients,
-    pub(crate) budget: ByteBudget,
-    /// The connections of each address, which share a budget within that of the server.
-    pub(crate) places: Arc<AddressLimit<ByteBudget>>,
-    pub(crate) refusals: Refusals,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) events: Events,
-    pub(crate) clock: Arc<dyn Clock>,
-}
 
 /// Serves a client until one of the two has had enough.
 pub(crate) async fn serve<B: Backend>(
@@ -306,7 +289,8 @@ impl<B: Backend> Driver<B> {
     fn take_frames(&mut self) -> bool {
         let mut completed = false;
         while self.takes_requests() {
-            match self.decoder.next(&mut self.inbox) {
+            let bytes = self.decoder.announced().min(self.inbox.len());
+            match in_place(bytes, || self.decoder.next(&mut self.inbox)) {
                 Ok(None) => return completed,
                 Ok(Some(Decoded::Frame(frame))) => self.take(frame),
                 Ok(Some(Decoded::Shed(header))) => {
@@ -332,7 +316,7 @@ impl<B: Backend> Driver<B> {
         let stream = frame.header.stream;
         match self.arrive(&frame) {
             Ok(arrived) => {
-                let actions = self.connection.step(frame);
+                let actions = in_place(frame.body.len(), || self.connection.step(frame));
                 self.act_on(actions, arrived);
             }
             // Before it is decoded and before there is a task: a refusal must cost less than what it saves.
@@ -406,7 +390,7 @@ impl<B: Backend> Driver<B> {
         self.throttled += usize::from(was_throttled);
         let unsent = Arc::clone(&self.unsent);
         self.running.spawn(async move {
-            let frame = answer(&shared, &session, encoding, &unsent, job, arrived).await;
+            let frame = answer(shared, session, encoding, &unsent, job, arrived).await;
             unsent.encode(frame.len());
             Done::Answered { frame, was_throttled }
         });
@@ -465,6 +449,17 @@ impl<B: Backend> Driver<B> {
     }
 }
 
+/// Works on so many bytes. The other tasks of the thread go on elsewhere while they are many: decompressing
+/// and checking them does not yield.
+fn in_place<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    let is_long = bytes > IN_PLACE_BYTES_MAX;
+    if is_long && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+        tokio::task::block_in_place(work)
+    } else {
+        work()
+    }
+}
+
 /// Reads some bytes. Those that are read in one go are few enough to be charged afterwards.
 async fn read(reader: &mut ReadHalf<'_>, inbox: &mut BytesMut) -> io::Result<usize> {
     reader.read_buf(&mut inbox.limit(READ_LEN_MAX)).await
@@ -501,184 +496,6 @@ async fn passed(deadline: Option<(Instant, &'static str)>) -> &'static str {
         }
         None => future::pending().await,
     }
-}
-
-/// Runs a statement, and encodes its answer.
-async fn answer<B: Backend>(
-    shared: &Shared<B>,
-    session: &B::Session,
-    encoding: Encoding,
-    unsent: &Unsent,
-    job: Job,
-    arrived: Option<Arrived>,
-) -> Bytes {
-    let Job { stream, opcode, statement, tracing, charge } = job;
-    let _in_flight = shared.metrics.requests_in_flight.enter();
-    let started = shared.clock.now();
-    // The permit lasts until the answer is encoded.
-    let waiting = Waiting { session, statement: &statement, bytes: charge.bytes() };
-    let permit = match admitted(shared, unsent, waiting, arrived).await {
-        Ok(permit) => permit,
-        Err(failure) => {
-            let response = Response::Error(failure.into_response(consistency_of(&statement)));
-            return encode(&shared.metrics, encoding, stream, &response, &[]);
-        }
-    };
-    let permit_of_statement = permit.as_ref().map(Arc::clone);
-    let grant = Grant {
-        arrived: Some(started),
-        permit: permit_of_statement,
-        // Others first, those included whose sockets have become ready meanwhile.
-        yield_now: Some(|| Box::pin(tokio::task::yield_now())),
-    };
-    // In memory of its own, which a statement that is refused does not need: its task is small.
-    let responds = Box::pin(respond(shared, session, statement, grant));
-    let (response, mut warnings) = responds.await;
-    if tracing {
-        warnings.push("not supported yet: tracing; the statement ran without".into());
-    }
-    if let Response::SchemaChange(change) = &response {
-        shared.events.publish(Event::Schema(change.clone()));
-    }
-    let frame = encode(&shared.metrics, encoding, stream, &response, &warnings);
-    drop((permit, charge));
-    let took = shared.clock.now().since(started);
-    shared.metrics.request_duration.of(opcode).record(took);
-    frame
-}
-
-/// A statement that waits for its admission.
-struct Waiting<'w, S> {
-    session: &'w S,
-    statement: &'w Statement,
-    bytes: usize,
-}
-
-/// Waits for the admission of a statement that was not refused on its arrival, and for the client to take
-/// the answers before it. Where both take turns the statement arrives anew.
-async fn admitted<B: Backend>(
-    shared: &Shared<B>,
-    unsent: &Unsent,
-    waiting: Waiting<'_, B::Session>,
-    mut arrived: Option<Arrived>,
-) -> Result<Option<Arc<Permit>>, Failure> {
-    loop {
-        let permit = match arrived {
-            None => None,
-            Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
-            Some(Arrived::Waits(place)) => Some(Arc::new(place.await?)),
-        };
-        if unsent.has_room() {
-            return Ok(permit);
-        }
-        drop(permit);
-        unsent.wait_for_room().await;
-        let Waiting { session, statement, bytes } = waiting;
-        let statement = Peek::from(statement);
-        arrived = shared.backend.arrive(session, statement, bytes, shared.clock.now())?;
-    }
-}
-
-/// Encodes a response; one that the protocol has no room for becomes an error.
-fn encode(
-    metrics: &Metrics,
-    encoding: Encoding,
-    stream: i16,
-    response: &Response,
-    warnings: &[String],
-) -> Bytes {
-    if let Response::Error(e) = response {
-        metrics.errors.of(e.code(encoding.version)).add(1);
-    }
-    encoding.frame(stream, response, warnings).unwrap_or_else(|oversize| {
-        metrics.errors.of(ErrorCode::Invalid).add(1);
-        let why = format!("{oversize}: ask for fewer rows or columns at a time");
-        let instead = Response::Error(ErrorResponse::plain(ErrorCode::Invalid, why));
-        encoding.frame(stream, &instead, &[]).expect("a short error fits")
-    })
-}
-
-/// Runs a statement.
-async fn respond<B: Backend>(
-    shared: &Shared<B>,
-    session: &B::Session,
-    statement: Statement,
-    grant: Grant,
-) -> (Response, Vec<String>) {
-    let consistency = consistency_of(&statement);
-    let answer = unless_panicked(run(&shared.backend, session, statement, grant)).await;
-    match answer.unwrap_or_else(|| Err(panicked())) {
-        Ok(answer) => answer,
-        Err(failure) => {
-            if failure.kind == FailureKind::Server {
-                error!(error = %failure, "a statement failed by the server's fault");
-            }
-            (Response::Error(failure.into_response(consistency)), Vec::new())
-        }
-    }
-}
-
-const fn consistency_of(statement: &Statement) -> Consistency {
-    match statement {
-        Statement::Query { params, .. } | Statement::Execute { params, .. } => params.consistency,
-        Statement::Batch(batch) => batch.params.consistency,
-        Statement::Prepare { .. } => Consistency::Quorum,
-    }
-}
-
-async fn run<B: Backend>(
-    backend: &B,
-    session: &B::Session,
-    statement: Statement,
-    grant: Grant,
-) -> Result<(Response, Vec<String>), Failure> {
-    match statement {
-        Statement::Query { text, params } => {
-            let skip = params.skip_metadata;
-            let answer = backend.query(session, &text, params, grant).await?;
-            Ok(response(answer, skip, None))
-        }
-        Statement::Execute { id, result_id, params } => {
-            let skip = params.skip_metadata;
-            let answer = backend.execute(session, &id, params, grant).await?;
-            Ok(response(answer, skip, result_id.as_deref()))
-        }
-        Statement::Prepare { text, keyspace } => {
-            let prepared = backend.prepare(session, &text, keyspace.as_deref()).await?;
-            Ok((Response::Prepared(prepared), Vec::new()))
-        }
-        Statement::Batch(batch) => {
-            backend.batch(session, batch, grant).await.map(|answer| response(answer, false, None))
-        }
-    }
-}
-
-fn response(answer: Answer, skip: bool, known: Option<&[u8]>) -> (Response, Vec<String>) {
-    let response = match answer.outcome {
-        Outcome::Void => Response::Void,
-        Outcome::Rows(rows) => {
-            let form = MetadataForm::choose(skip, known, &rows.columns);
-            Response::Rows(rows, form)
-        }
-        Outcome::SetKeyspace(keyspace) => Response::SetKeyspace(keyspace),
-        Outcome::SchemaChange(change) => Response::SchemaChange(change),
-    };
-    (response, answer.warnings)
-}
-
-fn panicked() -> Failure {
-    Failure::new(FailureKind::Server, "the server failed at this statement; its log says where")
-}
-
-/// Runs a future to its end, or to its panic: one statement's fault is not the connection's.
-async fn unless_panicked<F: Future>(future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    future::poll_fn(|context| {
-        // After a panic the future is not polled again, so nobody sees what it left behind.
-        let polled = panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
-        polled.map_or(Poll::Ready(None), |polled| polled.map(Some))
-    })
-    .await
 }
 
 #[cfg(test)]

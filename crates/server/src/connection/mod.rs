@@ -1,8 +1,11 @@
-//! One client's connection: [`state`] decides, [`driver`] moves bytes and runs statements.
+//! One client's connection: [`state`] decides, [`driver`] moves bytes, [`statement`] runs statements.
 
 mod driver;
 mod pace;
+mod shared;
 mod state;
+mod statement;
 mod unsent;
 
-pub(crate) use driver::{Shared, serve};
+pub(crate) use driver::serve;
+pub(crate) use shared::Shared;

@@ -1,0 +1,31 @@
+//! What the connections of a server share.
+
+use std::sync::Arc;
+
+use carnet_base::{AddressLimit, Clock};
+
+use crate::auth::Authenticator;
+use crate::clients::Clients;
+use crate::events::Events;
+use crate::listener::Limits;
+use crate::long::LongThreads;
+use crate::metrics::Metrics;
+use crate::protocol::budget::ByteBudget;
+use crate::refusals::Refusals;
+
+/// What all connections of a server share.
+pub(crate) struct Shared<B> {
+    pub(crate) backend: B,
+    pub(crate) authenticator: Option<Arc<Authenticator>>,
+    pub(crate) limits: Limits,
+    pub(crate) clients: Clients,
+    pub(crate) budget: ByteBudget,
+    /// The connections of each address, which share a budget within that of the server.
+    pub(crate) places: Arc<AddressLimit<ByteBudget>>,
+    pub(crate) refusals: Refusals,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) events: Events,
+    /// Threads for statements that take long.
+    pub(crate) long: LongThreads,
+    pub(crate) clock: Arc<dyn Clock>,
+}

@@ -1,0 +1,207 @@
+//! Runs the statement of a request: waits for its admission, runs it, and encodes its answer.
+
+use std::future;
+use std::panic::{self, AssertUnwindSafe};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use carnet::admission::{Arrived, Permit};
+use carnet_cql::Grant;
+use tracing::error;
+
+use super::shared::Shared;
+use super::state::Job;
+use super::unsent::Unsent;
+use crate::backend::{Answer, Backend, Outcome};
+use crate::events::Event;
+use crate::failure::{Failure, FailureKind};
+use crate::metrics::Metrics;
+use crate::protocol::encoder::Encoding;
+use crate::protocol::error::{ErrorCode, ErrorResponse};
+use crate::protocol::peek::Peek;
+use crate::protocol::request::Statement;
+use crate::protocol::response::{MetadataForm, Response};
+use crate::protocol::types::Consistency;
+
+/// Runs a statement, and encodes its answer.
+pub(super) async fn answer<B: Backend>(
+    shared: Arc<Shared<B>>,
+    session: Arc<B::Session>,
+    encoding: Encoding,
+    unsent: &Unsent,
+    job: Job,
+    arrived: Option<Arrived>,
+) -> Bytes {
+    let Job { stream, opcode, statement, tracing, charge } = job;
+    let _in_flight = shared.metrics.requests_in_flight.enter();
+    let started = shared.clock.now();
+    let bytes = charge.bytes();
+    // The permit lasts until the answer is encoded.
+    let waiting = Waiting { session: &*session, statement: &statement, bytes };
+    let permit = match admitted(&shared, unsent, waiting, arrived).await {
+        Ok(permit) => permit,
+        Err(failure) => {
+            let response = Response::Error(failure.into_response(consistency_of(&statement)));
+            return encode(&shared.metrics, encoding, stream, &response, &[]);
+        }
+    };
+    let grant = Grant {
+        arrived: Some(started),
+        permit: permit.clone(),
+        // Others first, those included whose sockets have become ready meanwhile.
+        yield_now: Some(|| Box::pin(tokio::task::yield_now())),
+    };
+    let of_work = Arc::clone(&shared);
+    // In memory of its own, which a statement that is refused does not need: its task is small.
+    let work = Box::pin(async move {
+        let (response, mut warnings) = respond(&of_work, &session, statement, grant).await;
+        if tracing {
+            warnings.push("not supported yet: tracing; the statement ran without".into());
+        }
+        if let Response::SchemaChange(change) = &response {
+            of_work.events.publish(Event::Schema(change.clone()));
+        }
+        encode(&of_work.metrics, encoding, stream, &response, &warnings)
+    });
+    let frame = shared.long.run(work, permit, bytes).await;
+    drop(charge);
+    let took = shared.clock.now().since(started);
+    shared.metrics.request_duration.of(opcode).record(took);
+    frame
+}
+
+/// A statement that waits for its admission.
+struct Waiting<'w, S> {
+    session: &'w S,
+    statement: &'w Statement,
+    bytes: usize,
+}
+
+/// Waits for the admission of a statement that was not refused on its arrival, and for the client to take
+/// the answers before it. Where both take turns the statement arrives anew.
+async fn admitted<B: Backend>(
+    shared: &Shared<B>,
+    unsent: &Unsent,
+    waiting: Waiting<'_, B::Session>,
+    mut arrived: Option<Arrived>,
+) -> Result<Option<Arc<Permit>>, Failure> {
+    loop {
+        let permit = match arrived {
+            None => None,
+            Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
+            Some(Arrived::Waits(place)) => Some(Arc::new(place.await?)),
+        };
+        if unsent.has_room() {
+            return Ok(permit);
+        }
+        drop(permit);
+        unsent.wait_for_room().await;
+        let Waiting { session, statement, bytes } = waiting;
+        let statement = Peek::from(statement);
+        arrived = shared.backend.arrive(session, statement, bytes, shared.clock.now())?;
+    }
+}
+
+/// Encodes a response; one that the protocol has no room for becomes an error.
+pub(super) fn encode(
+    metrics: &Metrics,
+    encoding: Encoding,
+    stream: i16,
+    response: &Response,
+    warnings: &[String],
+) -> Bytes {
+    if let Response::Error(e) = response {
+        metrics.errors.of(e.code(encoding.version)).add(1);
+    }
+    encoding.frame(stream, response, warnings).unwrap_or_else(|oversize| {
+        metrics.errors.of(ErrorCode::Invalid).add(1);
+        let why = format!("{oversize}: ask for fewer rows or columns at a time");
+        let instead = Response::Error(ErrorResponse::plain(ErrorCode::Invalid, why));
+        encoding.frame(stream, &instead, &[]).expect("a short error fits")
+    })
+}
+
+/// Runs a statement.
+async fn respond<B: Backend>(
+    shared: &Shared<B>,
+    session: &B::Session,
+    statement: Statement,
+    grant: Grant,
+) -> (Response, Vec<String>) {
+    let consistency = consistency_of(&statement);
+    let answer = unless_panicked(run(&shared.backend, session, statement, grant)).await;
+    match answer.unwrap_or_else(|| Err(panicked())) {
+        Ok(answer) => answer,
+        Err(failure) => {
+            if failure.kind == FailureKind::Server {
+                error!(error = %failure, "a statement failed by the server's fault");
+            }
+            (Response::Error(failure.into_response(consistency)), Vec::new())
+        }
+    }
+}
+
+const fn consistency_of(statement: &Statement) -> Consistency {
+    match statement {
+        Statement::Query { params, .. } | Statement::Execute { params, .. } => params.consistency,
+        Statement::Batch(batch) => batch.params.consistency,
+        Statement::Prepare { .. } => Consistency::Quorum,
+    }
+}
+
+async fn run<B: Backend>(
+    backend: &B,
+    session: &B::Session,
+    statement: Statement,
+    grant: Grant,
+) -> Result<(Response, Vec<String>), Failure> {
+    match statement {
+        Statement::Query { text, params } => {
+            let skip = params.skip_metadata;
+            let answer = backend.query(session, &text, params, grant).await?;
+            Ok(response(answer, skip, None))
+        }
+        Statement::Execute { id, result_id, params } => {
+            let skip = params.skip_metadata;
+            let answer = backend.execute(session, &id, params, grant).await?;
+            Ok(response(answer, skip, result_id.as_deref()))
+        }
+        Statement::Prepare { text, keyspace } => {
+            let prepared = backend.prepare(session, &text, keyspace.as_deref()).await?;
+            Ok((Response::Prepared(prepared), Vec::new()))
+        }
+        Statement::Batch(batch) => {
+            backend.batch(session, batch, grant).await.map(|answer| response(answer, false, None))
+        }
+    }
+}
+
+fn response(answer: Answer, skip: bool, known: Option<&[u8]>) -> (Response, Vec<String>) {
+    let response = match answer.outcome {
+        Outcome::Void => Response::Void,
+        Outcome::Rows(rows) => {
+            let form = MetadataForm::choose(skip, known, &rows.columns);
+            Response::Rows(rows, form)
+        }
+        Outcome::SetKeyspace(keyspace) => Response::SetKeyspace(keyspace),
+        Outcome::SchemaChange(change) => Response::SchemaChange(change),
+    };
+    (response, answer.warnings)
+}
+
+fn panicked() -> Failure {
+    Failure::new(FailureKind::Server, "the server failed at this statement; its log says where")
+}
+
+/// Runs a future to its end, or to its panic: one statement's fault is not the connection's.
+async fn unless_panicked<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    future::poll_fn(|context| {
+        // After a panic the future is not polled again, so nobody sees what it left behind.
+        let polled = panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+        polled.map_or(Poll::Ready(None), |polled| polled.map(Some))
+    })
+    .await
+}

@@ -1,0 +1,142 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use carnet_base::SystemClock;
+use tokio::task::yield_now;
+
+use super::*;
+
+fn threads() -> LongThreads {
+    LongThreads::start(Arc::new(SystemClock), Arc::new(Metrics::default())).unwrap()
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Keeps its thread for longer than a slice, and yields.
+async fn slices(count: u32) {
+    for _ in 0..count {
+        let begun = SystemClock.now();
+        while SystemClock.now().since(begun) <= TIME_SLICE {}
+        yield_now().await;
+    }
+}
+
+fn thread_name() -> String {
+    std::thread::current().name().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn short_statement_stays_on_its_thread() {
+    let threads = threads();
+    let work = Box::pin(async {
+        yield_now().await;
+        thread_name()
+    });
+    let ran_on = runtime().block_on(threads.run(work, None, 10));
+    assert_eq!(ran_on, thread_name());
+    assert_eq!(threads.meter.metrics.statements_long.get(), 0);
+}
+
+#[test]
+fn long_statement_moves_to_threads_of_low_priority() {
+    let threads = threads();
+    let work = Box::pin(async {
+        slices(3).await;
+        let nice = rustix::process::getpriority_process(None).unwrap();
+        (thread_name(), nice)
+    });
+    let (name, nice) = runtime().block_on(threads.run(work, None, 10));
+    assert_eq!((name.as_str(), nice), ("carnet-long", NICE));
+    assert_eq!(threads.meter.metrics.statements_long.get(), 1);
+    assert_eq!(threads.meter.metrics.poll_duration.of(Threads::Connections).count(), 1);
+}
+
+#[test]
+fn long_text_runs_on_the_long_threads_from_the_beginning() {
+    let threads = threads();
+    let work = || Box::pin(async { thread_name() });
+    let name = runtime().block_on(threads.run(work(), None, TEXT_BYTES_MAX + 1));
+    assert_eq!(name, "carnet-long");
+}
+
+#[test]
+fn dropped_statements_give_their_turns_back() {
+    struct Alive(Arc<AtomicUsize>);
+    impl Drop for Alive {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    let (threads, alive) = (threads(), Arc::new(AtomicUsize::new(0)));
+    let endless = || {
+        alive.fetch_add(1, Ordering::Relaxed);
+        let alive = Alive(Arc::clone(&alive));
+        Box::pin(async move {
+            slices(u32::MAX).await;
+            drop(alive);
+        })
+    };
+    let runtime = runtime();
+    runtime.block_on(async {
+        let mut running: Vec<_> =
+            (0..20).map(|_| Box::pin(threads.run(endless(), None, usize::MAX))).collect();
+        for _ in 0..20 {
+            for running in &mut running {
+                let mut context = Context::from_waker(std::task::Waker::noop());
+                assert!(running.as_mut().poll(&mut context).is_pending());
+            }
+            slices(1).await;
+        }
+        assert!(threads.turns.size().1 > 0, "more wait than run");
+        drop(running);
+        while alive.load(Ordering::Relaxed) > 0 {
+            yield_now().await;
+        }
+    });
+    assert_eq!(threads.turns.size(), (0, 0));
+    // A turn is still there to be had.
+    runtime.block_on(threads.run(Box::pin(slices(1)), None, usize::MAX));
+}
+
+#[test]
+fn waiting_statement_gives_its_turn_to_others() {
+    let threads = threads();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let (sender, receiver) = mpsc::channel();
+    runtime().block_on(async {
+        let (open, gate) = tokio::sync::watch::channel(false);
+        let waits = || {
+            let mut gate = gate.clone();
+            Box::pin(async move { drop(gate.wait_for(|is_open| *is_open).await) })
+        };
+        let mut waiting: Vec<_> =
+            (0..processors).map(|_| Box::pin(threads.run(waits(), None, usize::MAX))).collect();
+        for waiting in &mut waiting {
+            let mut context = Context::from_waker(std::task::Waker::noop());
+            assert!(waiting.as_mut().poll(&mut context).is_pending());
+        }
+        let sends = Box::pin(async move { sender.send(()).unwrap() });
+        threads.run(sends, None, usize::MAX).await;
+        receiver.recv().unwrap();
+        open.send(true).unwrap();
+        for waiting in waiting {
+            waiting.await;
+        }
+    });
+}
+
+#[test]
+fn panic_of_a_long_statement_is_that_of_its_task() {
+    let threads = threads();
+    let work: Work<()> = Box::pin(async {
+        slices(2).await;
+        panic!("as asked");
+    });
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        runtime().block_on(threads.run(work, None, 10));
+    }));
+    assert!(caught.is_err());
+    assert_eq!(threads.turns.size(), (0, 0));
+}
