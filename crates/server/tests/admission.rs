@@ -199,6 +199,20 @@ fn monitors_are_answered_while_all_threads_are_busy() {
     assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
+#[test]
+fn drain_cuts_busy_statements_off_in_time() {
+    let limits = Limits { drain_timeout: Duration::from_millis(200), ..Limits::default() };
+    let mut server = Running::with(limits, None);
+    let mut client = server.client(4);
+    (0..16).for_each(|stream| client.query(stream, "spin 60000"));
+    server.eventually("all run", |metrics| metrics.statements_long.get() == 16);
+    let begun = SystemClock.now();
+    server.shut_down();
+    server.join();
+    let took = SystemClock.now().since(begun);
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
 /// A scan of rows that memory holds never waits. With one thread for all, a small query would wait for
 /// its end.
 #[test]

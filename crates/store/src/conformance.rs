@@ -12,8 +12,8 @@ use std::task::{Context as TaskContext, Waker};
 use std::thread;
 
 use carnet_base::{
-    Bytes, CellHash, CellKey, Error, ErrorKind, KeyRange, PartitionKey, Result, Rng, SeededRng,
-    TableId, Timestamp, Token, Version, block_on,
+    Bytes, CellHash, CellKey, Error, ErrorKind, KeyRange, Moment, PartitionKey, Result, Rng,
+    SeededRng, TableId, Timestamp, Token, Version, block_on,
 };
 
 use crate::cell_store::{At, CellStore, PageLimit, RangeRequest};
@@ -40,6 +40,7 @@ pub fn run<S: CellStore + CommitLog>(mut make: impl FnMut() -> S) {
     a_snapshot_can_be_taken_up_again(&make());
     outcomes_tell_pending_committed_and_aborted_apart(&make());
     a_dropped_commit_future_leaves_the_commit_in_force(&make());
+    a_passed_deadline_ends_the_call(&make());
     ranges_keep_to_their_table_and_partition(&make());
     pages_of_any_size_add_up_to_the_range(&make());
     large_payloads_come_back_whole(&make());
@@ -429,6 +430,31 @@ fn a_dropped_commit_future_leaves_the_commit_in_force<S: CellStore + CommitLog>(
     store.end(begun);
     let later = session.put(&cell("p", "later"), "x");
     assert_eq!(session.read(&key, later).as_deref(), Some(&b"kept"[..]));
+}
+
+fn a_passed_deadline_ends_the_call<S: CellStore + CommitLog>(store: &S) {
+    let session = Session(store);
+    let key = cell("p", "late");
+    let late = Context::until(Moment::default());
+    let begun = session.begin();
+    let read = store.published();
+    let request_all = RangeRequest {
+        range: KeyRange::table(TABLE),
+        read,
+        reverse: false,
+        limit: PageLimit::cells(1),
+    };
+    let kind = |error: Error| error.kind();
+    let got = block_on(store.get(&late, &key, At::snapshot(read)));
+    assert_eq!(got.map_err(kind), Err(ErrorKind::Timeout));
+    let page = block_on(store.range(&late, &request_all));
+    assert_eq!(page.map_err(kind), Err(ErrorKind::Timeout));
+    let another = block_on(store.begin(&late, BeginKind::ReadWrite));
+    assert_eq!(another.map_err(kind), Err(ErrorKind::Timeout));
+    let commit = block_on(store.commit(&late, request(begun, vec![put(&key, "lost")])));
+    assert_eq!(commit.map_err(kind), Err(ErrorKind::Timeout));
+    store.end(begun);
+    assert_eq!(session.read(&key, session.snapshot()), None, "nothing was written");
 }
 
 fn ranges_keep_to_their_table_and_partition<S: CellStore + CommitLog>(store: &S) {

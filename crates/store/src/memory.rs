@@ -149,18 +149,21 @@ impl State {
 }
 
 impl CellStore for MemoryStore {
-    async fn get(&self, _: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
+    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
+        context.check(&*self.clock)?;
         let state = self.lock();
         Ok(state.cells.get(key).and_then(|versions| State::candidate(versions, at)))
     }
 
-    async fn range(&self, _: &Context, request: &RangeRequest) -> Result<Page> {
+    async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
+        context.check(&*self.clock)?;
         Ok(self.lock().page(request))
     }
 }
 
 impl CommitLog for MemoryStore {
-    async fn begin(&self, _: &Context, kind: BeginKind) -> Result<Begun> {
+    async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
+        context.check(&*self.clock)?;
         self.lock().order.begin(kind)
     }
 
@@ -168,7 +171,8 @@ impl CommitLog for MemoryStore {
         self.lock().order.end(begun);
     }
 
-    async fn commit(&self, _: &Context, request: CommitRequest) -> Result<Timestamp> {
+    async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
+        context.check(&*self.clock)?;
         let mut state = self.lock();
         state.note_time(&*self.clock);
         let committed = state.commit(request);

@@ -137,7 +137,7 @@ impl<'db> Again<'db> {
             }
             return Ok(None);
         }
-        let backoff = self.db.draw_wait(&mut self.backoff, lost.kind).ok_or(lost.error)?;
+        let Some(backoff) = self.backoff(lost.kind) else { return Err(lost.error) };
         self.losses += 1;
         // To join the queue of a cell it would have to leave that of the losers.
         let Some(cell) = is_new.filter(|_| !self.turns.holds(LOSERS)) else {
@@ -146,6 +146,18 @@ impl<'db> Again<'db> {
         let cell = if self.losses < LOSSES_MAX { cell } else { LOSERS };
         let has_turn = self.take_turn(cell).await;
         Ok((!has_turn).then_some(backoff))
+    }
+
+    /// Draws the wait before the next attempt; `None` where there is none, or no time for it. A statement
+    /// that was admitted does not try again where there is no room: waiting for it would be a queue
+    /// behind the gate, which the gate does not see.
+    fn backoff(&mut self, kind: ErrorKind) -> Option<Duration> {
+        if self.permit.is_some() && matches!(kind, ErrorKind::Overloaded { .. }) {
+            return None;
+        }
+        let wait = self.db.draw_wait(&mut self.backoff, kind)?;
+        let now = self.db.inner.clock.now();
+        self.deadline.is_none_or(|deadline| deadline.since(now) > wait).then_some(wait)
     }
 
     /// Waits for a turn; returns `false` where it takes too long.
@@ -185,4 +197,42 @@ async fn before<T>(limit: impl Future<Output = ()>, future: impl Future<Output =
         Poll::Pending => limit.as_mut().poll(context).map(|()| None),
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::{AdmissionLimits, Arrived, Class, Level, Request, Workload};
+
+    const OVERLOADED: ErrorKind = ErrorKind::Overloaded { retry_after: Duration::from_millis(50) };
+
+    fn permit(db: &Db) -> Arc<Permit> {
+        let (level, class, workload) = (&Level::default(), Class::Write, Workload::Interactive);
+        let request = Request { level, class, workload, bytes: 1, deadline: None };
+        match db.admission().unwrap().arrive(request).unwrap() {
+            Arrived::Admitted(permit) => Arc::new(permit),
+            Arrived::Waits(_) => panic!("nothing else runs"),
+        }
+    }
+
+    #[test]
+    fn admitted_statement_does_not_wait_for_room() {
+        let db = Db::builder().admission(AdmissionLimits::of_server(1)).in_memory();
+        let context = Context::unbounded();
+        let mut admitted = Again::new(&db, 64, &context, Some(permit(&db)));
+        assert_eq!(admitted.backoff(OVERLOADED), None);
+        assert!(admitted.backoff(ErrorKind::Conflict).is_some());
+        let mut other = Again::new(&db, 64, &context, None);
+        assert!(other.backoff(OVERLOADED) >= Some(Duration::from_millis(50)));
+    }
+
+    #[test]
+    fn no_attempt_begins_behind_the_deadline() {
+        let db = Db::builder().in_memory();
+        let at = |millis| db.inner.clock.now().after(Duration::from_millis(millis));
+        let mut late = Again::new(&db, 64, &Context::until(at(40)), None);
+        assert_eq!(late.backoff(OVERLOADED), None);
+        let mut early = Again::new(&db, 64, &Context::until(at(60_000)), None);
+        assert!(early.backoff(OVERLOADED).is_some());
+    }
 }

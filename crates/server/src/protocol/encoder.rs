@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use super::frame::{HEADER_LEN, flags, put_response_header};
 use super::response::Response;
 use super::segment::{self, PAYLOAD_LEN_MAX};
-use super::writer::Oversize;
+use super::writer::{Oversize, Writer};
 use super::{Version, compression};
 
 /// How much memory an idle connection keeps for its next answers, in bytes.
@@ -32,22 +32,24 @@ impl Encoding {
         response: &Response,
         warnings: &[String],
     ) -> Result<Bytes, Oversize> {
-        let mut body = response.encode(self.version, warnings)?;
+        let mut out = Writer::behind(HEADER_LEN);
+        response.write(&mut out, self.version, warnings)?;
+        let mut frame = out.finish_unfrozen()?;
         let mut bits = if warnings.is_empty() { 0 } else { flags::WARNING };
         if response.has_payload() {
             bits |= flags::CUSTOM_PAYLOAD;
         }
         if self.lz4
             && self.version < Version::V5
-            && let Some(compressed) = compression::compress_prefixed(&body)
+            && let Some(compressed) = compression::compress_prefixed(&frame[HEADER_LEN..])
         {
-            body = compressed;
+            frame.truncate(HEADER_LEN);
+            frame.extend_from_slice(&compressed);
             bits |= flags::COMPRESSION;
         }
-        let mut frame = BytesMut::with_capacity(HEADER_LEN + body.len());
-        let opcode = response.opcode();
-        put_response_header(&mut frame, self.version, bits, stream, opcode, body.len());
-        frame.extend_from_slice(&body);
+        let (opcode, body_len) = (response.opcode(), frame.len() - HEADER_LEN);
+        let mut header = &mut frame[..HEADER_LEN];
+        put_response_header(&mut header, self.version, bits, stream, opcode, body_len);
         Ok(frame.freeze())
     }
 }

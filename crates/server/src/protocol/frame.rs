@@ -9,7 +9,7 @@
 //! The version's highest bit is set in responses. A response carries the stream of its request;
 //! the server's own events carry −1.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 
 use super::budget::Charge;
 use super::{Opcode, ProtocolError, Version};
@@ -113,7 +113,7 @@ pub struct Frame {
 ///
 /// Never: a response's body is checked to be shorter than 2³¹ bytes when it is written.
 pub fn put_response_header(
-    out: &mut BytesMut,
+    out: &mut impl BufMut,
     version: Version,
     flags: u8,
     stream: i16,
@@ -129,6 +129,8 @@ pub fn put_response_header(
 
 #[cfg(test)]
 mod tests {
+    use bytes::BytesMut;
+
     use super::*;
 
     const QUERY: [u8; 9] = [4, 0, 0, 7, 7, 0, 0, 1, 0];

@@ -135,6 +135,17 @@ impl Response {
     /// [`Oversize`] where the protocol has no room for it.
     pub fn encode(&self, version: Version, warnings: &[String]) -> Result<Bytes, Oversize> {
         let mut out = Writer::new();
+        self.write(&mut out, version, warnings)?;
+        out.finish()
+    }
+
+    /// Writes the body into a writer.
+    pub(super) fn write(
+        &self,
+        out: &mut Writer,
+        version: Version,
+        warnings: &[String],
+    ) -> Result<(), Oversize> {
         if !warnings.is_empty() {
             out.short_len(warnings.len(), "the warnings");
             for warning in warnings {
@@ -142,10 +153,9 @@ impl Response {
             }
         }
         if let Self::Error(error) = self {
-            error.put_payload(&mut out);
+            error.put_payload(out);
         }
-        self.put(&mut out, version)?;
-        out.finish()
+        self.put(out, version)
     }
 
     fn put(&self, out: &mut Writer, version: Version) -> Result<(), Oversize> {

@@ -35,16 +35,29 @@ impl Writer {
         Self::default()
     }
 
+    /// Starts a body behind `len` bytes, which are filled in at the end. There is room for a short body.
+    pub(super) fn behind(len: usize) -> Self {
+        const SHORT_LEN: usize = 247;
+        let mut body = BytesMut::with_capacity(len + SHORT_LEN);
+        body.put_bytes(0, len);
+        Self { body, oversize: None }
+    }
+
     /// Returns the body.
     ///
     /// # Errors
     ///
     /// [`Oversize`] where a part or the whole is longer than the protocol can say.
     pub fn finish(self) -> Result<Bytes, Oversize> {
+        self.finish_unfrozen().map(BytesMut::freeze)
+    }
+
+    /// Returns the body, and what it stands behind, to be changed.
+    pub(super) fn finish_unfrozen(self) -> Result<BytesMut, Oversize> {
         match self.oversize {
             Some(oversize) => Err(oversize),
             None if self.body.len() > BODY_LEN_MAX => Err(too_long("the response", BODY_LEN_MAX)),
-            None => Ok(self.body.freeze()),
+            None => Ok(self.body),
         }
     }
 

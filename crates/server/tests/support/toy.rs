@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carnet::Db;
 use carnet::admission::{Arrived, Class, Level, Request, Workload};
-use carnet_base::{DataType, Moment, murmur3};
+use carnet_base::{Clock, DataType, Moment, SystemClock, TIME_SLICE, murmur3};
 use carnet_cql::Grant;
 use carnet_server::protocol::peek::Peek;
 use carnet_server::{
@@ -188,6 +188,10 @@ impl Toy {
                 sleep(Duration::from_millis(number()?)).await;
                 Outcome::Void
             }
+            ("spin", _) => {
+                spin(Duration::from_millis(number()?)).await;
+                Outcome::Void
+            }
             ("hog", _) => {
                 hog(Duration::from_millis(number()?));
                 Outcome::Void
@@ -218,6 +222,16 @@ fn normalize(statement: &str) -> String {
 #[expect(clippy::disallowed_methods, reason = "a statement that lets nothing else run")]
 fn hog(time: Duration) {
     std::thread::sleep(time);
+}
+
+/// Keeps a processor busy, as a scan of rows in memory does: it yields after each slice.
+async fn spin(time: Duration) {
+    let ends = SystemClock.now().after(time);
+    while SystemClock.now() < ends {
+        let slice = SystemClock.now().after(TIME_SLICE);
+        while SystemClock.now() < slice {}
+        tokio::task::yield_now().await;
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a statement that takes its time")]
