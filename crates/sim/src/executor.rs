@@ -12,6 +12,8 @@
 //!
 //! Tasks and workers belong to a [`Process`], which can be paused and killed as a whole.
 //!
+//! A poll takes no time, unless the process was given [processors](Executor::give_processors).
+//!
 //! The *trace* is a hash over every event with its moment: two runs of a seed that differ in
 //! anything differ in it.
 
@@ -29,6 +31,8 @@ use carnet_base::{
     Clock, Moment, Rng, SeededRng, Signal, Spawn, Step, Task, Tasks, Timer, Wait, WallTime, Worker,
     WorkerHandle,
 };
+
+use crate::processors::{PollLengths, Priority, Processor, Processors};
 
 /// When virtual time begins, as a wall clock shows it: 2020-09-13 12:26:40 UTC.
 const EPOCH_MICROS: i64 = 1_600_000_000_000_000;
@@ -59,6 +63,9 @@ struct State {
     tasks: BTreeMap<u64, Job>,
     workers: BTreeMap<u64, Hand>,
     paused: BTreeMap<Process, u64>,
+    processors: BTreeMap<Process, Processors>,
+    /// The task that is polled.
+    current: Option<u64>,
     numbers: u64,
     trace: u64,
     turns: u64,
@@ -66,6 +73,8 @@ struct State {
 
 enum Event {
     Poll(u64),
+    /// A processor has come to the end of a poll.
+    Release(Process),
     Step(u64),
     Wake(Waker),
 }
@@ -77,6 +86,7 @@ struct Job {
     waker: Waker,
     /// Whether a poll is among the events.
     is_due: bool,
+    priority: Priority,
 }
 
 /// A worker that was spawned and is not known to the machine yet.
@@ -114,6 +124,8 @@ impl Executor {
             tasks: BTreeMap::new(),
             workers: BTreeMap::new(),
             paused: BTreeMap::new(),
+            processors: BTreeMap::new(),
+            current: None,
             numbers: 0,
             trace: seed,
             turns: 0,
@@ -138,9 +150,38 @@ impl Executor {
         let number = state.number();
         let woken = Arc::clone(&self.0.woken);
         let waker = Waker::from(Arc::new(TaskWaker { number, woken }));
-        let job = Job { process, future: Some(future), waker, is_due: false };
+        let priority = Priority::Normal;
+        let job = Job { process, future: Some(future), waker, is_due: false, priority };
         state.tasks.insert(number, job);
         state.poll_soon(self.now_nanos(), number);
+    }
+
+    /// Gives a process a number of processors: from then on its polls take the time that they
+    /// [spend](Processor::spend), and wait for each other.
+    pub fn give_processors(&self, process: Process, count: usize) {
+        self.0.state.borrow_mut().processors.insert(process, Processors::new(count));
+    }
+
+    /// Returns what spends processor time.
+    #[must_use]
+    pub fn processor(&self) -> Processor {
+        Processor { nanos: Arc::clone(&self.0.nanos) }
+    }
+
+    /// Gives the task that is polled low priority among those that wait for a processor.
+    pub fn lower_priority(&self) {
+        let mut state = self.0.state.borrow_mut();
+        let State { current, tasks, .. } = &mut *state;
+        if let Some(job) = current.and_then(|number| tasks.get_mut(&number)) {
+            job.priority = Priority::Low;
+        }
+    }
+
+    /// Returns how long the polls of a process with processors took.
+    #[must_use]
+    pub fn polls(&self, process: Process) -> PollLengths {
+        let state = self.0.state.borrow();
+        state.processors.get(&process).map(Processors::lengths).unwrap_or_default()
     }
 
     /// Returns what takes over the tasks of a process.
@@ -302,7 +343,8 @@ impl Executor {
                     None => {}
                     Some(process) => {
                         let now = self.0.nanos.fetch_max(at, Ordering::Relaxed).max(at);
-                        if let Some(event) = state.unless_paused(process, now, event) {
+                        let event = state.unless_paused(process, now, event);
+                        if let Some(event) = event.and_then(|event| state.on_processor(event)) {
                             break event;
                         }
                     }
@@ -314,6 +356,7 @@ impl Executor {
             Event::Wake(waker) => waker.wake(),
             Event::Poll(number) => self.poll(number),
             Event::Step(number) => self.step(number),
+            Event::Release(_) => {}
         }
         true
     }
@@ -335,17 +378,20 @@ impl Executor {
     }
 
     fn poll(&self, number: u64) {
+        let begun = self.now_nanos();
         let taken = {
             let mut state = self.0.state.borrow_mut();
             state.note(number);
+            state.current = Some(number);
             let job = state.tasks.get_mut(&number);
             job.and_then(|job| {
                 job.is_due = false;
-                job.future.take().map(|future| (future, job.waker.clone()))
+                job.future.take().map(|future| (future, job.waker.clone(), job.process))
             })
         };
-        let Some((mut future, waker)) = taken else { return };
+        let Some((mut future, waker, process)) = taken else { return };
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        self.end_poll(process, begun);
         let mut state = self.0.state.borrow_mut();
         let ended = match polled {
             Poll::Ready(()) => state.tasks.remove(&number),
@@ -359,6 +405,26 @@ impl Executor {
         };
         drop(state);
         drop(ended);
+    }
+
+    /// Lets the time that a poll spent pass for its processor, and for what it woke, only.
+    fn end_poll(&self, process: Process, begun: u64) {
+        self.0.state.borrow_mut().current = None;
+        if !self.0.state.borrow().processors.contains_key(&process) {
+            return;
+        }
+        self.hire();
+        let mut state = self.0.state.borrow_mut();
+        let ended = self.now_nanos();
+        for number in std::mem::take(&mut *lock(&self.0.woken)) {
+            state.poll_soon(ended, number);
+        }
+        self.0.nanos.store(begun, Ordering::Relaxed);
+        if let Some(processors) = state.processors.get_mut(&process) {
+            processors.record(Duration::from_nanos(ended - begun));
+        }
+        let at = (ended, state.rng.next_u64());
+        state.events.insert(at, Event::Release(process));
     }
 
     fn step(&self, number: u64) {
@@ -416,8 +482,18 @@ impl State {
         }
     }
 
+    /// Draws how long the wake-up of a task takes. Where processors are waited for, that is no part
+    /// of it.
+    fn latency_of(&mut self, number: u64) -> u64 {
+        let process = self.tasks.get(&number).map(|job| job.process);
+        match process.filter(|process| self.processors.contains_key(process)) {
+            Some(_) => self.rng.below(2_000),
+            None => self.latency(),
+        }
+    }
+
     fn poll_soon(&mut self, now: u64, number: u64) {
-        let at = (now + self.latency(), self.rng.next_u64());
+        let at = (now + self.latency_of(number), self.rng.next_u64());
         if let Some(job) = self.tasks.get_mut(&number)
             && !std::mem::replace(&mut job.is_due, true)
         {
@@ -458,6 +534,29 @@ impl State {
             Event::Wake(_) => Some(Process(u32::MAX)),
             Event::Poll(number) => self.tasks.get(number).map(|job| job.process),
             Event::Step(number) => self.workers.get(number).map(|hand| hand.process),
+            Event::Release(process) => Some(*process),
+        }
+    }
+
+    /// Lets an event happen if it needs no processor or there is one; a poll waits otherwise.
+    fn on_processor(&mut self, event: Event) -> Option<Event> {
+        match event {
+            Event::Poll(number) => {
+                let job = self.tasks.get(&number)?;
+                let processors = self.processors.get_mut(&job.process);
+                processors.is_none_or(|all| all.ask(number, job.priority)).then_some(event)
+            }
+            Event::Release(process) => {
+                let processors = self.processors.get_mut(&process)?;
+                while let Some(next) = processors.release() {
+                    // It may have been killed while it waited.
+                    if self.tasks.contains_key(&next) {
+                        return Some(Event::Poll(next));
+                    }
+                }
+                Some(event)
+            }
+            Event::Step(_) | Event::Wake(_) => Some(event),
         }
     }
 
@@ -475,6 +574,19 @@ impl State {
         self.events.insert(at, event);
         None
     }
+}
+
+/// Lets other tasks run first.
+#[must_use]
+pub fn yield_once() -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    let mut has_yielded = false;
+    Box::pin(poll_fn(move |context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }))
 }
 
 struct TaskWaker {

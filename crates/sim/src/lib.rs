@@ -20,7 +20,8 @@
 //!
 //! # The rooms
 //!
-//! * [`executor`]: tasks, workers and timers of many processes in one thread.
+//! * [`executor`]: tasks, workers and timers of many processes in one thread; [`processors`]: where
+//!   polls cost time.
 //! * `workload`: kinds of transactions, each with something that must never be seen.
 //! * `embedded`: the scenario of one process and its disk.
 //! * `ledger` and `verdict`: what is written down, and what is made of it.
@@ -39,6 +40,7 @@ mod embedded;
 pub mod executor;
 mod ledger;
 pub mod mutant;
+pub mod processors;
 mod rules;
 mod run;
 mod verdict;
