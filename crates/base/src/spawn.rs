@@ -88,6 +88,12 @@ impl fmt::Debug for Signal {
 pub trait Spawn: Send + Sync + 'static {
     /// Takes over a worker; `signal` wakes it when it is idle.
     fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle;
+
+    /// Returns `true` if each worker has a thread of its own, which it may block and whose priority it may
+    /// change.
+    fn has_threads(&self) -> bool {
+        false
+    }
 }
 
 /// Waits for a worker's end when it is joined.
@@ -119,6 +125,10 @@ impl WorkerHandle {
 pub struct ThreadSpawn;
 
 impl Spawn for ThreadSpawn {
+    fn has_threads(&self) -> bool {
+        true
+    }
+
     fn spawn(&self, name: &str, signal: Signal, mut worker: Box<dyn Worker>) -> WorkerHandle {
         let thread = thread::Builder::new()
             .name(name.to_owned())

@@ -18,6 +18,7 @@ use carnet_cql::{
 use tokio::sync::Mutex;
 
 use crate::backend::{Answer, Backend, Client, Outcome};
+use crate::disk_figures;
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::others::Others;
@@ -199,6 +200,9 @@ impl Backend for CqlBackend {
         );
         if let Some(admission) = db.admission() {
             append_admission(out, admission);
+        }
+        if let Some(totals) = db.io_totals() {
+            disk_figures::append(out, &totals);
         }
         if let Some(metrics) = db.metrics() {
             metrics.each(|name, help, kind, value| {

@@ -33,6 +33,7 @@ pub mod compaction;
 pub mod disk;
 pub mod engine;
 pub mod inspect;
+pub mod io;
 mod lock;
 pub mod manifest;
 mod memory;

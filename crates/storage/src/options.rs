@@ -7,6 +7,7 @@ use std::time::Duration;
 use carnet_base::TableId;
 
 use crate::compaction::policy::{Config, Leveled, Policy, Tiered};
+use crate::io::{Config as IoConfig, Goal};
 use crate::sstable::TableOptions;
 use crate::wal::ZEROS_BYTES;
 
@@ -124,6 +125,32 @@ pub struct Options {
     /// to be there, nothing of it is changed, nothing is compacted, and writes are refused. What
     /// the opening itself would write takes memory, at most about twice the log. Default: false.
     pub read_only: bool,
+    /// How background work shares the disk with reads.
+    pub io: IoOptions,
+}
+
+/// How background work shares the disk, and the processors, with reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoOptions {
+    /// Whether flush, compaction and maintenance take turns from the [I/O scheduler](crate::io).
+    /// Default: true.
+    pub scheduler: bool,
+    /// The latency of reads that background work has to leave alone. Default: [`Goal::Measured`].
+    pub goal: Goal,
+    /// Shares of flush, compaction and maintenance. Default: 1000, 1000 and 200.
+    pub shares: [u64; 3],
+    /// The nice value of the threads that flush and compact. Default: 10; 0 leaves them as they are.
+    pub nice: u8,
+    /// Whether workers that have no threads of their own pause between their steps instead, as in a
+    /// simulation whose disk takes time. Default: false.
+    pub pauses: bool,
+}
+
+impl Default for IoOptions {
+    fn default() -> Self {
+        let IoConfig { goal, shares, .. } = IoConfig::default();
+        Self { scheduler: true, goal, shares, nice: 10, pauses: false }
+    }
 }
 
 impl Default for Options {
@@ -145,6 +172,7 @@ impl Default for Options {
             cache_bytes: 0,
             reads_max: 256,
             read_only: false,
+            io: IoOptions::default(),
         }
     }
 }

@@ -40,6 +40,7 @@ use carnet_base::{
     Spawn, Timestamp, Version, WallTime,
 };
 use carnet_storage::disk::Disk;
+use carnet_storage::io::{Class, ClassTotals};
 use carnet_storage::{
     AppendError, Engine, Metrics, Mutation, Options, Publish, ReadOptions, TableOptionsOf,
 };
@@ -193,6 +194,12 @@ impl LocalStore {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.engine.metrics()
+    }
+
+    /// Returns what each class did at the disk, see [`Engine::io_totals`].
+    #[must_use]
+    pub fn io_totals(&self) -> Option<[ClassTotals; Class::KINDS]> {
+        self.engine.io_totals()
     }
 }
 

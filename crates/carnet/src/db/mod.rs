@@ -31,6 +31,7 @@ pub(crate) use near::Near;
 
 pub(crate) use builder::LAYOUT;
 pub use builder::{Builder, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION};
+pub use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
 pub use carnet_storage::{CompactionStyle, Durability, FilterKind, Metrics, TableOptions};
 pub use holders::Holder;
 pub use options::TransactionOptions;
@@ -320,6 +321,16 @@ impl Db {
     pub fn metrics(&self) -> Option<Metrics> {
         match &*self.inner.store {
             AnyStore::Local(store) => Some(store.metrics()),
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
+        }
+    }
+
+    /// Returns what each class of the I/O scheduler did, in the order of
+    /// [`IoClass::NAMES`]; `None` where nothing is scheduled.
+    #[must_use]
+    pub fn io_totals(&self) -> Option<[IoTotals; IoClass::KINDS]> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => store.io_totals(),
             AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
         }
     }

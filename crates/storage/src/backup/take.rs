@@ -83,7 +83,7 @@ impl Engine {
         let name = name_of(commit);
         let there = labels.iter().find(|label| label.commit == commit).cloned();
         remove_unfinished(vault, &labels, &name)?;
-        let to = vault.open(&name)?;
+        let to = self.paced_for_maintenance(vault.open(&name)?);
         let About { wall, program, notes } = about;
         let swept = frozen.manifest.swept;
         let (verified, files) = (true, Vec::new());

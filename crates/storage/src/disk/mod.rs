@@ -83,6 +83,7 @@
 
 mod bulk;
 mod copy;
+mod paced;
 mod promise;
 mod read_only;
 mod real;
@@ -99,10 +100,11 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use carnet_base::{Bytes, Error, Result};
+use carnet_base::{Bytes, Error, Moment, Result};
 
 pub use bulk::{BulkReader, BulkWriter};
 use copy::copy;
+pub(crate) use paced::PacedDisk;
 pub(crate) use read_only::ReadOnlyDisk;
 pub(crate) use real::LOCK;
 pub use real::{Backend, RealDisk};
@@ -199,6 +201,12 @@ pub trait Disk: Send + Sync + 'static {
         None
     }
 
+    /// Names what learns of the reads by [`File::read`] that reach the device, in place of what learned of
+    /// them before. Disks that do not know which do so ignore it.
+    fn watch_reads(&self, watch: Arc<dyn Watch>) {
+        drop(watch);
+    }
+
     /// Puts a file that is not written any more into another disk, under the same name: as a
     /// second name of the same bytes where both are directories of one file system, otherwise as
     /// a copy, which is synced. The bytes are there as durably as they are here once
@@ -209,6 +217,15 @@ pub trait Disk: Send + Sync + 'static {
     /// `AlreadyExists` where the other disk has a file of that name; otherwise as the operating
     /// system says, and then part of a copy may be there.
     fn link(&self, name: &str, to: &dyn Disk) -> io::Result<()>;
+}
+
+/// Learns of reads that reach the device.
+pub trait Watch: Send + Sync {
+    /// Returns the time, before a read reaches the device.
+    fn begun(&self) -> Moment;
+
+    /// Takes a read that has ended: its size in bytes, and when it began.
+    fn ended(&self, bytes: usize, begun: Moment);
 }
 
 /// A read on its way. Dropping it gives the read up.

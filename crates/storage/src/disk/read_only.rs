@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use carnet_base::{Bytes, Result};
 
 use super::copy::copy;
-use super::{DirectoryLock, Disk, File, Place, ReadFuture};
+use super::{DirectoryLock, Disk, File, Place, ReadFuture, Watch};
 use crate::lock::lock;
 
 /// A disk whose changes are in memory, above one that is only read.
@@ -104,6 +104,10 @@ impl Disk for ReadOnlyDisk {
 
     fn directory(&self) -> Option<&Path> {
         self.below.directory()
+    }
+
+    fn watch_reads(&self, watch: Arc<dyn Watch>) {
+        self.below.watch_reads(watch);
     }
 
     fn link(&self, name: &str, to: &dyn Disk) -> io::Result<()> {

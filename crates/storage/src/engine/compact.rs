@@ -26,6 +26,7 @@ use crate::compaction::job::{Job, Output, Outputs, Progress, Tables, Written};
 use crate::compaction::merge::{Cell, Fragment, GcHook, Mark, RangeVersion, Source};
 use crate::compaction::policy::{Plan, everything};
 use crate::disk::{During, found_no_space};
+use crate::io::Class;
 use crate::manifest::{Edit, FlatRange, Levels, Manifest};
 use crate::options::TableOptionsOf;
 use crate::sstable::{self, Builder, EntryRef, RangeTombstone, RawCursor, Table};
@@ -125,7 +126,7 @@ impl Outputs for NewTables {
     type Output = NewTable;
 
     fn begin(&mut self) -> Result<NewTable> {
-        self.0.new_table().map(NewTable)
+        self.0.new_table(Class::Compaction).map(NewTable)
     }
 }
 
@@ -296,10 +297,10 @@ impl Core {
     }
 
     /// Begins a table with a number of its own.
-    pub(super) fn new_table(&self) -> Result<Builder> {
+    pub(super) fn new_table(&self, class: Class) -> Result<Builder> {
         let number = self.next_file.fetch_add(1, Ordering::AcqRel);
         let TableOptionsOf(of) = self.options.table_options.clone();
-        Builder::begin(Arc::clone(&self.disk), number, move |table| of(table))
+        Builder::begin(self.io.output(class), number, move |table| of(table))
     }
 
     /// What a job reads from and writes to.
@@ -361,9 +362,12 @@ impl Core {
         self.compaction_wants_help.store(wants_help, Ordering::Release);
         if !self.quarantine.is_empty() || self.space.is_blocked(Work::Compaction) {
             // The backlog may be one that no compaction can reduce.
+            self.io.compaction_is_behind(None);
             return self.brake.loosen();
         }
-        match policy.pressure(levels, &self.options.compaction).share() {
+        let share = policy.pressure(levels, &self.options.compaction).share();
+        self.io.compaction_is_behind(share);
+        match share {
             None => self.brake.loosen(),
             Some(share) => {
                 #[expect(clippy::cast_precision_loss, reason = "it is at most a thousand")]

@@ -54,6 +54,9 @@ impl Compactor {
     fn work(&mut self) -> Result<Step> {
         let core = Arc::clone(&self.core);
         core.publication.check()?;
+        if let Some(pause) = core.io.pause() {
+            return Ok(Step::Idle(Some(pause)));
+        }
         if let Some(begun) = self.begun.take() {
             self.begun = core.advance_part(begun)?;
             return Ok(Step::Again);

@@ -15,6 +15,7 @@ use super::compact::{Installs, LOOK_AGAIN};
 use super::space::Work;
 use super::{Core, Engine, Order};
 use crate::disk::{During, found_no_space};
+use crate::io::Class;
 use crate::manifest::{Edit, TableMeta, Tally};
 use crate::memtable::{Fragment, Memtable, VersionRef};
 use crate::sstable::{Built, EntryRef, RangeTombstone};
@@ -184,6 +185,7 @@ impl Core {
     /// Slows writers before they would have to wait: with but one more memtable to fill to the
     /// pace of the flush, with none to half of it, so that the flush ends before they are through.
     fn set_flush_brake(&self, sealed: usize) {
+        self.io.flush_is_behind(self.waiting_max().saturating_sub(sealed), sealed);
         match self.waiting_max().saturating_sub(sealed) {
             0 => self.flush_brake.tighten(500),
             1 if sealed > 0 => self.flush_brake.tighten(1000),
@@ -302,7 +304,7 @@ impl Core {
 
     /// Writes a memtable's versions, and the entries of its commits among them, as a table.
     fn build(&self, memtable: &Memtable) -> Result<Option<TableMeta>> {
-        let mut builder = self.new_table()?;
+        let mut builder = self.new_table(Class::Flush)?;
         let mut tally = Tally::default();
         let mut moved = 0;
         let mut push = |entry: &EntryRef<'_>, passes: bool| {
@@ -380,7 +382,9 @@ impl Worker for MemtableFlusher {
         if self.0.closing.load(Ordering::Acquire) {
             return Step::Done;
         }
-        let pause = |core: &Core| core.space.pause(Work::Flush, core.clock.now());
+        let pause = |core: &Core| {
+            core.space.pause(Work::Flush, core.clock.now()).or_else(|| core.io.pause())
+        };
         if let Some(pause) = pause(&self.0) {
             return Step::Idle(Some(pause));
         }

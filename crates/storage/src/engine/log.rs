@@ -167,7 +167,10 @@ impl Core {
         let mut busy = false;
         loop {
             let taken = self.take_filled(&mut pump.records);
+            let bytes = pump.records.iter().map(Bytes::len).sum();
+            let begun = if bytes > 0 { self.io.log_begins() } else { None };
             pump.writer.write(&mut pump.records)?;
+            self.io.log_wrote(bytes, begun);
             let next = self.log.next.load(Ordering::SeqCst);
             match self.next_rotation() {
                 Some(rotation) if rotation.before == next => {
@@ -257,7 +260,9 @@ impl Core {
     fn sync_segments(&self, segments: &[Segment]) -> Result<()> {
         for segment in segments {
             self.counters.log_syncs.fetch_add(1, Ordering::Relaxed);
+            let begun = self.io.log_begins();
             segment.sync(&*self.disk)?;
+            self.io.log_wrote(0, begun);
         }
         if segments.is_empty() { Ok(()) } else { self.disk.check_directory() }
     }

@@ -62,6 +62,7 @@ mod conditional;
 mod flush;
 mod groups;
 mod health;
+mod io;
 mod log;
 #[cfg(test)]
 #[cfg(shuttle)]
@@ -101,6 +102,7 @@ use crate::cache::Cache;
 use crate::compaction::merge::GcHook;
 use crate::compaction::policy::State;
 use crate::disk::{DirectoryLock, Disk};
+use crate::io::{Class, ClassTotals};
 use crate::manifest::{Edit, Manifest};
 use crate::memory::Budget;
 use crate::memtable::{self, Chunks, Memtable};
@@ -114,6 +116,7 @@ use brake::Brake;
 use checkpoint::Removals;
 use flush::SealedQueue;
 use groups::Groups;
+use io::Io;
 use log::Log;
 use permits::Permits;
 use publication::Publication;
@@ -144,6 +147,7 @@ pub struct Engine {
 /// What the engine and its workers share.
 struct Core {
     disk: Arc<dyn Disk>,
+    io: Io,
     clock: Arc<dyn Clock>,
     options: Options,
     budget: Budget,
@@ -464,6 +468,18 @@ impl Engine {
         }
     }
 
+    /// Returns what each kind of class of the [I/O scheduler](crate::io) did since the engine was opened, in
+    /// the order of [`Class::NAMES`](crate::io::Class::NAMES); `None` where nothing is scheduled.
+    #[must_use]
+    pub fn io_totals(&self) -> Option<[ClassTotals; Class::KINDS]> {
+        self.core.io.totals()
+    }
+
+    /// Returns a disk whose files take turns as maintenance does.
+    pub(crate) fn paced_for_maintenance(&self, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
+        self.core.io.maintenance(disk)
+    }
+
     /// Ends the engine: what is pending is written, synced whatever the durability setting says,
     /// and the directory is given back.
     ///
@@ -487,6 +503,7 @@ impl Engine {
         lock(&self.core.order).closed = true;
         let settled = self.core.settle_for_good();
         self.core.closing.store(true, Ordering::Release);
+        self.core.io.release();
         self.core.log.signal.ring();
         self.core.flush_signal.ring();
         self.core.ring_compactors();

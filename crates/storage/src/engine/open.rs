@@ -19,6 +19,7 @@ use super::checkpoint;
 use super::compactor::Compactor;
 use super::flush::{MemtableFlusher, SealedQueue};
 use super::groups::Groups;
+use super::io::Io;
 use super::log::{Flusher, Log};
 use super::permits::Permits;
 use super::publication::Publication;
@@ -68,6 +69,8 @@ impl Engine {
         let directory = disk.lock()?;
         let disk = if options.read_only { read_only(disk)? } else { disk };
         let counters = Arc::new(Counters::default());
+        let io = Io::open(&disk, &clock, spawn, &options);
+        let disk = io.disk();
         let cache = Cache::counted(budget.cache, Arc::clone(&counters));
         let mut manifest = load_or_create(&disk, &counters)?;
         let mut spares = Spares::new(options.log_spares_max, options.segment_bytes);
@@ -141,6 +144,7 @@ impl Engine {
             permits: Permits::new(options.reads_max.max(1), budget.reads),
             budget,
             disk,
+            io,
             clock,
             options,
             entry_cell,
@@ -152,13 +156,13 @@ impl Engine {
             lock(&core.sealed).push_recovered(memtable, place, meta);
         }
         let flusher = Box::new(Flusher::new(Arc::clone(&core)));
-        let memtables = Box::new(MemtableFlusher(Arc::clone(&core)));
+        let memtables = core.io.niced(MemtableFlusher(Arc::clone(&core)));
         let mut workers = vec![
             spawn.spawn("carnet-log", core.log.signal.clone(), flusher),
             spawn.spawn("carnet-flush", core.flush_signal.clone(), memtables),
         ];
         for (at, signal) in core.compact_signals.iter().enumerate() {
-            let compactor = Box::new(Compactor::new(Arc::clone(&core), at > 0));
+            let compactor = core.io.niced(Compactor::new(Arc::clone(&core), at > 0));
             workers.push(spawn.spawn("carnet-compact", signal.clone(), compactor));
         }
         Ok(Self { core, workers: Mutex::new(Some(workers)), _directory: directory })

@@ -37,6 +37,7 @@ use super::watch::Written;
 use super::{Core, Engine};
 use crate::batch::{Adoption, Changes};
 use crate::disk::During;
+use crate::io::Class;
 use crate::manifest::{TableMeta, Tally};
 use crate::memtable::Memtable;
 use crate::sstable::{self, Built, EntryRef, RawCursor, ReadOptions, Table, TableCursor, Walk};
@@ -302,7 +303,7 @@ struct RunWriter<'a> {
 
 impl<'a> RunWriter<'a> {
     fn begin(core: &'a Arc<Core>, start: Timestamp) -> Result<Self> {
-        Ok(Self { core, start, builder: core.new_table()?, tally: Tally::default() })
+        Ok(Self { core, start, builder: core.new_table(Class::Flush)?, tally: Tally::default() })
     }
 
     fn push(&mut self, key: &[u8], payload: Option<&[u8]>) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The order of reservation, insertion and publication, step by step.
 
 mod compactors;
+mod io;
 mod newest;
 mod power;
 mod pressure;

@@ -31,7 +31,7 @@ use rustix::io::retry_on_intr;
 use self::file::RealFile;
 pub use self::reader::Backend;
 use self::reader::Reader;
-use super::{DirectoryLock, Disk, File, copy, is_full};
+use super::{DirectoryLock, Disk, File, Watch, copy, is_full};
 
 /// The file that names the process which holds the directory.
 pub(crate) const LOCK: &str = "LOCK";
@@ -254,6 +254,10 @@ impl Disk for RealDisk {
 
     fn directory(&self) -> Option<&Path> {
         Some(&self.directory)
+    }
+
+    fn watch_reads(&self, watch: Arc<dyn Watch>) {
+        self.reader.watch(watch);
     }
 
     fn link(&self, name: &str, to: &dyn Disk) -> io::Result<()> {

@@ -6,14 +6,15 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use carnet_base::{Bytes, Error, Result, Spawn, for_many, waits_for_one};
+use arc_swap::ArcSwapOption;
+use carnet_base::{Bytes, Error, Moment, Result, Spawn, for_many, waits_for_one};
 
 use super::pool::Pool;
 #[cfg(target_os = "linux")]
 use super::reactor::Reactor;
 use super::request::{Request, again};
 use crate::disk::promise::promise;
-use crate::disk::{Place, ReadFuture};
+use crate::disk::{Place, ReadFuture, Watch};
 
 /// How reads wait for the device. The figures are in the essay of [`crate::disk`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +32,11 @@ pub enum Backend {
     Inline,
 }
 
-pub(super) struct Reader(Way);
+pub(super) struct Reader {
+    way: Way,
+    /// Learns of reads that reach the device.
+    watch: ArcSwapOption<Watching>,
+}
 
 enum Way {
     #[cfg(target_os = "linux")]
@@ -60,11 +65,21 @@ impl Reader {
                 }
             },
         };
-        Ok(Self(way))
+        Ok(Self { way, watch: ArcSwapOption::empty() })
+    }
+
+    pub(super) fn watch(&self, watch: Arc<dyn Watch>) {
+        self.watch.store(Some(Arc::new(Watching(watch))));
+    }
+
+    /// Notes that a read reaches the device, unless nothing wants to know.
+    fn watched(&self) -> Option<Watched> {
+        let watching = self.watch.load_full()?;
+        Some(Watched { begun: watching.0.begun(), watching })
     }
 
     pub(super) fn backend(&self) -> Backend {
-        match &self.0 {
+        match &self.way {
             #[cfg(target_os = "linux")]
             Way::Uring(_) => Backend::Uring,
             Way::Pool(_) => Backend::Pool,
@@ -101,7 +116,7 @@ impl Reader {
     }
 
     fn submit(&self, requests: impl IntoIterator<Item = Request>) {
-        match &self.0 {
+        match &self.way {
             #[cfg(target_os = "linux")]
             Way::Uring(reactor) => reactor.submit(requests),
             Way::Pool(pool) => pool.submit(requests),
@@ -117,14 +132,14 @@ impl Reader {
         }
         let mut buffer = vec![0; place.len];
         if waits_for_one() {
-            let filled = fill(file, &mut buffer, place.offset);
+            let filled = self.fill_watched(file, &mut buffer, place.offset);
             return Begun::Done(filled.map(|filled| {
                 buffer.truncate(filled);
                 Bytes::from(buffer)
             }));
         }
         let mut filled = 0;
-        if !matches!(self.0, Way::Inline) {
+        if !matches!(self.way, Way::Inline) {
             while filled < place.len {
                 match cached(file, &mut buffer[filled..], place.offset + filled as u64) {
                     Ok(0) => {
@@ -135,7 +150,8 @@ impl Reader {
                     Err(_) => {
                         let (promise, awaited) = promise();
                         let file = Arc::clone(file);
-                        let request = Request::new(file, place.offset, buffer, filled, promise);
+                        let request = Request::new(file, place.offset, buffer, filled, promise)
+                            .watched(self.watched());
                         return Begun::Waits(request, Box::pin(awaited));
                     }
                 }
@@ -143,14 +159,49 @@ impl Reader {
             return Begun::Done(Ok(Bytes::from(buffer)));
         }
         let (promise, awaited) = promise();
-        let request = Request::new(Arc::clone(file), place.offset, buffer, 0, promise);
+        let request = Request::new(Arc::clone(file), place.offset, buffer, 0, promise)
+            .watched(self.watched());
         Begun::Waits(request, Box::pin(awaited))
+    }
+}
+
+impl Reader {
+    /// Fills a buffer on this thread, see [`fill`]. What the page cache holds reaches no device.
+    fn fill_watched(&self, file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let is_watched = self.watch.load().is_some();
+        let filled = if is_watched { cached(file, buffer, offset).unwrap_or(0) } else { 0 };
+        if filled == buffer.len() {
+            return Ok(filled);
+        }
+        let watched = self.watched();
+        let rest = fill(file, &mut buffer[filled..], offset + filled as u64)?;
+        if rest > 0
+            && let Some(watched) = watched
+        {
+            watched.end(rest);
+        }
+        Ok(filled + rest)
     }
 }
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.backend())
+    }
+}
+
+/// What learns of reads.
+struct Watching(Arc<dyn Watch>);
+
+/// A read that reached the device.
+pub(super) struct Watched {
+    watching: Arc<Watching>,
+    begun: Moment,
+}
+
+impl Watched {
+    pub(super) fn end(&self, bytes: usize) {
+        self.watching.0.ended(bytes, self.begun);
     }
 }
 

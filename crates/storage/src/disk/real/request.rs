@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use carnet_base::Bytes;
 
+use super::reader::Watched;
 use crate::disk::promise::Promise;
 
 /// A read that is not done, with the buffer that it fills and whoever waits for it.
@@ -19,6 +20,7 @@ pub(super) struct Request {
     buffer: Vec<u8>,
     filled: usize,
     promise: Promise,
+    watched: Option<Watched>,
 }
 
 impl Request {
@@ -30,7 +32,12 @@ impl Request {
         filled: usize,
         promise: Promise,
     ) -> Self {
-        Self { file, offset, buffer, filled, promise }
+        Self { file, offset, buffer, filled, promise, watched: None }
+    }
+
+    /// Has its end told.
+    pub(super) fn watched(self, watched: Option<Watched>) -> Self {
+        Self { watched, ..self }
     }
 
     /// Tells whether nobody waits for it.
@@ -63,6 +70,9 @@ impl Request {
 
     fn finish(mut self) {
         self.buffer.truncate(self.filled);
+        if let Some(watched) = &self.watched {
+            watched.end(self.filled);
+        }
         self.promise.fulfil(Ok(Bytes::from(self.buffer)));
     }
 

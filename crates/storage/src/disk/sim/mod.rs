@@ -21,6 +21,7 @@
 //! of its own. An eviction counts as nothing.
 
 mod content;
+mod device;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ use std::task::{Context, Poll};
 use carnet_base::{Bytes, Result, Rng, SeededRng, for_many, waits_for_one};
 
 use self::content::{Change, Content, NameChange};
+pub use self::device::{Device, DeviceOptions};
 use self::state::{Fate, State, Trouble};
 use super::promise::{Promise, promise};
 use super::{DirectoryLock, Disk, File, Place, ReadFuture, copy, real};

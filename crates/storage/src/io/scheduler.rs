@@ -1,0 +1,385 @@
+//! The decider: queues, tokens, and the order in which requests are dispatched.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use carnet_base::Moment;
+
+use super::backoff::{Backoff, Goal};
+use super::bucket::{Bucket, SECOND};
+use super::model::Model;
+use super::shares::{CLASSES, Shares};
+use super::{Class, PIECE_BYTES, Request};
+
+/// The floor of background requests together, in parts of a thousand of the device.
+const FLOOR_PERMILLE: u64 = 50;
+
+/// Tokens of a bucket: device time that may be begun at once.
+const DEPTH_NANOS: u64 = 1_500_000;
+
+/// Tokens of the back-off's bucket: hardly any, so that pieces come one by one and not in bursts.
+const PACED_NANOS: u64 = 50_000;
+
+/// Device time of background requests that may be in the device beside reads; one piece always may.
+const FLYING_NANOS_BESIDE_READS: u64 = 1_000_000;
+
+/// The same while there are no reads.
+const FLYING_NANOS: u64 = 8_000_000;
+
+/// Settings of a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The disk, as measured. Without a model only [`Backoff`] and the shares limit.
+    pub model: Option<Model>,
+    /// The latency of reads that background work has to leave alone.
+    pub goal: Goal,
+    /// Shares of flush, compaction and maintenance.
+    pub shares: [u64; CLASSES],
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { model: None, goal: Goal::Measured, shares: [1000, 1000, 200] }
+    }
+}
+
+/// The name of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(pub u64);
+
+/// A part of a request that the device gets now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The request.
+    pub id: Id,
+    /// Its class.
+    pub class: Class,
+    /// Which of its bytes.
+    pub bytes: Range<usize>,
+    /// Whether no piece follows.
+    pub is_last: bool,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// Give the device a piece, and say [`Scheduler::complete`] when it is done.
+    Piece(Piece),
+    /// The next request is affordable then, unless another one comes or ends before.
+    WaitUntil(Moment),
+    /// Nothing can be dispatched before a request comes or ends.
+    Idle,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) id: Id,
+    class: Class,
+    request: Request,
+    /// Bytes that were dispatched.
+    begun: usize,
+}
+
+/// A piece in the device.
+#[derive(Debug)]
+struct Flying {
+    class: Class,
+    cost: u64,
+    begun: Moment,
+}
+
+/// Decides which request the device gets next. See [`crate::io`].
+#[derive(Debug)]
+pub struct Scheduler {
+    model: Option<Model>,
+    wal: BTreeMap<(Moment, Id), Queued>,
+    reads: BTreeMap<(Moment, Id), Queued>,
+    background: Shares,
+    /// Of the model.
+    device: Bucket,
+    /// Of the back-off's rate.
+    limit: Bucket,
+    /// What background requests get whatever else there is.
+    floor: Bucket,
+    floor_permille: u64,
+    backoff: Backoff,
+    flying: BTreeMap<Id, Vec<Flying>>,
+    flying_background: u64,
+    last_id: u64,
+}
+
+impl Scheduler {
+    /// Makes a scheduler without requests.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let Config { model, goal, shares } = config;
+        let quiet = model.map(|model| model.read_p99_nanos).filter(|quiet| *quiet > 0);
+        Self {
+            model,
+            wal: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            background: Shares::new(shares),
+            device: Bucket::new(SECOND, DEPTH_NANOS),
+            limit: Bucket::new(SECOND, PACED_NANOS),
+            floor: Bucket::empty(SECOND / 1000 * FLOOR_PERMILLE, DEPTH_NANOS),
+            floor_permille: FLOOR_PERMILLE,
+            backoff: Backoff::new(goal, quiet),
+            flying: BTreeMap::new(),
+            flying_background: 0,
+            last_id: 0,
+        }
+    }
+
+    /// Queues a request.
+    pub fn push(&mut self, class: Class, request: Request, now: Moment) -> Id {
+        self.tick(now);
+        let id = self.next_id();
+        let queued = Queued { id, class, request, begun: 0 };
+        match class.background() {
+            Some(background) => self.background.push(background, queued),
+            None => {
+                self.deadlines(class).insert((request.deadline, id), queued);
+            }
+        }
+        id
+    }
+
+    /// Dispatches a request that waits for nothing: the log's, and reads that the kernel has begun. Others
+    /// wait until its cost is paid.
+    pub fn pass(&mut self, class: Class, request: Request, now: Moment) -> Id {
+        self.tick(now);
+        let (id, cost) = (self.next_id(), self.cost(&request));
+        self.fly(id, class, cost, now);
+        if class.background().is_some() {
+            self.floor.take(cost);
+        }
+        id
+    }
+
+    /// Counts a request that passed and has ended, after `latency` in the device. What it cost, others wait
+    /// for.
+    pub fn passed(&mut self, class: Class, request: &Request, latency: Duration, now: Moment) {
+        self.device.fill(now);
+        self.device.take(self.cost(request));
+        if let Class::Read(_) = class {
+            self.backoff.read(latency);
+        }
+        self.tick(now);
+    }
+
+    /// Says what the device gets next. To be called until it returns no piece.
+    pub fn pop(&mut self, now: Moment) -> Dispatch {
+        self.tick(now);
+        if let Some(queued) = self.wal.first_key_value().map(|(_, queued)| queued) {
+            let cost = self.cost(&queued.request);
+            return self.pop_foreground(Class::Wal, cost, now);
+        }
+        let background = self.background.next().map(|class| (class, self.piece_of(class)));
+        if let Some((class, (bytes, cost))) = &background
+            && self.background_has_room(*cost)
+            && self.floor.ready_at(*cost, now) <= now
+        {
+            return self.dispatch_background(*class, bytes.clone(), *cost, now);
+        }
+        if let Some(queued) = self.reads.first_key_value().map(|(_, queued)| queued) {
+            let (class, cost) = (queued.class, self.cost(&queued.request));
+            return self.pop_foreground(class, cost, now);
+        }
+        match background {
+            Some((class, (bytes, cost))) => self.pop_background(class, bytes, cost, now),
+            None => Dispatch::Idle,
+        }
+    }
+
+    /// Ends a piece of a request; returns how long it was in the device. Other names change nothing.
+    pub fn complete(&mut self, id: Id, now: Moment) -> Option<Duration> {
+        let pieces = self.flying.get_mut(&id)?;
+        let Flying { class, cost, begun } = pieces.pop()?;
+        if pieces.is_empty() {
+            self.flying.remove(&id);
+        }
+        let latency = now.since(begun);
+        match class {
+            Class::Read(_) => self.backoff.read(latency),
+            Class::Wal => {}
+            _ => self.flying_background -= cost,
+        }
+        self.tick(now);
+        Some(latency)
+    }
+
+    /// Takes a request back, as far as it was not dispatched; returns whether any of it was not. What was
+    /// dispatched still has to be [completed](Scheduler::complete).
+    pub fn cancel(&mut self, id: Id) -> bool {
+        for queue in [&mut self.wal, &mut self.reads] {
+            let found = queue.keys().find(|(_, queued)| *queued == id).copied();
+            if found.is_some_and(|key| queue.remove(&key).is_some()) {
+                return true;
+            }
+        }
+        self.background.remove(id).is_some()
+    }
+
+    /// Sets the floor of background requests together, in parts of a thousand of the device: higher while
+    /// writers are throttled because background work is behind.
+    pub fn set_floor(&mut self, permille: u64, now: Moment) {
+        self.floor_permille = permille.clamp(FLOOR_PERMILLE, 1000);
+        self.apply_rates(now);
+    }
+
+    /// Forgets the model: the disk is another one than was measured. Back-off remains.
+    pub fn forget_model(&mut self) {
+        self.model = None;
+    }
+
+    /// Returns when a class of background requests that [passed](Scheduler::pass) may go on.
+    pub fn paid_at(&mut self, now: Moment) -> Moment {
+        self.tick(now);
+        let floor = self.floor.ready_at(0, now);
+        let device = if self.model.is_some() { self.device.ready_at(0, now) } else { now };
+        let limited = self.backoff.rate().is_some();
+        let limit = if limited { self.limit.ready_at(0, now) } else { now };
+        floor.min(device.max(limit))
+    }
+
+    /// Returns the number of requests that wait, by [`Class::kind`].
+    #[must_use]
+    pub fn queued(&self) -> [usize; Class::KINDS] {
+        let background = |class| self.background.len(class);
+        [self.wal.len(), self.reads.len(), background(0), background(1), background(2)]
+    }
+
+    /// Returns the state of the back-off.
+    #[must_use]
+    pub const fn backoff(&self) -> &Backoff {
+        &self.backoff
+    }
+
+    fn next_id(&mut self) -> Id {
+        self.last_id += 1;
+        Id(self.last_id)
+    }
+
+    fn deadlines(&mut self, class: Class) -> &mut BTreeMap<(Moment, Id), Queued> {
+        if class == Class::Wal { &mut self.wal } else { &mut self.reads }
+    }
+
+    fn cost(&self, request: &Request) -> u64 {
+        self.model.unwrap_or(Model::UNMEASURED).cost_nanos(request)
+    }
+
+    /// The next piece of the first request of a class, and its cost.
+    fn piece_of(&mut self, class: usize) -> (Range<usize>, u64) {
+        let head = self.background.head(class).expect("only classes with requests are next");
+        let rest = head.request.bytes - head.begun;
+        let bytes = if head.request.splits { rest.min(PIECE_BYTES) } else { rest };
+        let range = head.begun..head.begun + bytes;
+        let request = Request { bytes, ..head.request };
+        (range, self.cost(&request))
+    }
+
+    fn background_has_room(&self, cost: u64) -> bool {
+        let most = match self.backoff.has_reads() {
+            true => FLYING_NANOS_BESIDE_READS,
+            false => FLYING_NANOS,
+        };
+        self.flying_background == 0 || self.flying_background + cost <= most
+    }
+
+    /// Returns when the device can begin a request. An idle one can at once.
+    fn affordable_at(&mut self, cost: u64, now: Moment) -> Moment {
+        if self.model.is_none() || self.flying.is_empty() {
+            return now;
+        }
+        self.device.ready_at(cost, now)
+    }
+
+    fn pop_foreground(&mut self, class: Class, cost: u64, now: Moment) -> Dispatch {
+        let at = self.affordable_at(cost, now);
+        if at > now {
+            return Dispatch::WaitUntil(at);
+        }
+        let queue = self.deadlines(class);
+        let (_, queued) = queue.pop_first().expect("the caller saw it");
+        let Queued { id, class, request, .. } = queued;
+        self.fly(id, class, cost, now);
+        Dispatch::Piece(Piece { id, class, bytes: 0..request.bytes, is_last: true })
+    }
+
+    fn pop_background(
+        &mut self,
+        class: usize,
+        bytes: Range<usize>,
+        cost: u64,
+        now: Moment,
+    ) -> Dispatch {
+        if !self.background_has_room(cost) {
+            return Dispatch::Idle;
+        }
+        let mut at = self.affordable_at(cost, now);
+        if self.backoff.rate().is_some() {
+            at = at.max(self.limit.ready_at(cost, now));
+        }
+        let at = at.min(self.floor.ready_at(cost, now));
+        if at > now {
+            return Dispatch::WaitUntil(at);
+        }
+        self.dispatch_background(class, bytes, cost, now)
+    }
+
+    fn dispatch_background(
+        &mut self,
+        class: usize,
+        bytes: Range<usize>,
+        cost: u64,
+        now: Moment,
+    ) -> Dispatch {
+        let head = self.background.head(class).expect("the caller saw it");
+        head.begun = bytes.end;
+        let (id, of, is_last) = (head.id, head.class, bytes.end == head.request.bytes);
+        self.background.took(class, cost, is_last);
+        self.fly(id, of, cost, now);
+        self.floor.fill(now);
+        self.floor.take_above_zero(cost);
+        Dispatch::Piece(Piece { id, class: of, bytes, is_last })
+    }
+
+    fn fly(&mut self, id: Id, class: Class, cost: u64, now: Moment) {
+        self.device.fill(now);
+        self.device.take(cost);
+        if class.background().is_some() {
+            self.limit.fill(now);
+            self.limit.take(cost);
+            self.backoff.moved(cost);
+            self.flying_background += cost;
+        }
+        self.flying.entry(id).or_default().push(Flying { class, cost, begun: now });
+    }
+
+    fn tick(&mut self, now: Moment) {
+        let floor = self.floor_rate();
+        if self.backoff.tick(floor, now) {
+            self.apply_rates(now);
+        }
+    }
+
+    /// The device time a second that is the floor's. Without a model the device is what background requests
+    /// got at their best.
+    fn floor_rate(&self) -> u64 {
+        let device = match (self.model, self.backoff.peak()) {
+            (Some(_), _) | (None, 0) => SECOND,
+            (None, peak) => peak.max(SECOND / 10),
+        };
+        device / 1000 * self.floor_permille
+    }
+
+    fn apply_rates(&mut self, now: Moment) {
+        let floor = self.floor_rate();
+        self.floor.set_rate(floor, now);
+        if let Some(rate) = self.backoff.rate() {
+            self.limit.set_rate(rate.max(floor), now);
+        }
+    }
+}
