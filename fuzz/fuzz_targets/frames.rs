@@ -4,14 +4,14 @@
 use bytes::BytesMut;
 use carnet_server::Request;
 use carnet_server::protocol::Version;
-use carnet_server::protocol::budget::ByteBudget;
+use carnet_base::MemoryBudget;
 use carnet_server::protocol::decoder::{Decoded, FrameDecoder};
 use carnet_server::protocol::peek::Peek;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (bool, bool, Vec<Vec<u8>>)| {
     let (v5, lz4, pieces) = input;
-    let mut decoder = FrameDecoder::new(ByteBudget::new(1 << 20), 1 << 16);
+    let mut decoder = FrameDecoder::new(MemoryBudget::new(1 << 20), 1 << 16);
     decoder.negotiated(if v5 { Version::V5 } else { Version::V4 }, lz4);
     let mut inbox = BytesMut::new();
     for piece in pieces {

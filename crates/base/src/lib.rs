@@ -14,6 +14,7 @@ pub mod ids;
 pub mod key;
 pub mod limits;
 pub mod log_rate;
+pub mod memory_budget;
 pub mod murmur3;
 pub mod park;
 pub mod partition;
@@ -44,6 +45,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use ids::{ColumnId, Epoch, TableId, Timestamp, Token};
 pub use key::Order;
 pub use log_rate::LogRate;
+pub use memory_budget::{Charge, MemoryBudget};
 pub use num_bigint::BigInt;
 #[cfg(not(shuttle))]
 pub use park::block_on;

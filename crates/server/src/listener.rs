@@ -20,8 +20,8 @@ use crate::events::Events;
 use crate::http::Monitors;
 use crate::long::LongThreads;
 use crate::metrics::Metrics;
-use crate::protocol::budget::ByteBudget;
 use crate::refusals::Refusals;
+use carnet_base::MemoryBudget;
 
 /// Where a server listens, and how much it takes on.
 #[derive(Clone, Debug)]
@@ -163,7 +163,7 @@ impl<B: Backend> Server<B> {
         let shared = Arc::new(Shared {
             backend,
             authenticator: authenticator.map(Arc::new),
-            budget: ByteBudget::new(config.limits.request_bytes_max),
+            budget: MemoryBudget::new(config.limits.request_bytes_max),
             places: AddressLimit::new(config.limits.connections_per_address()),
             refusals: Refusals::new(Arc::clone(&clock)),
             limits: config.limits,
@@ -289,7 +289,7 @@ fn place<B>(
     shared: &Shared<B>,
     connections: usize,
     peer: SocketAddr,
-) -> std::result::Result<AddressPlace<ByteBudget>, &'static str> {
+) -> std::result::Result<AddressPlace<MemoryBudget>, &'static str> {
     if connections >= shared.limits.connections_max {
         return Err("there are too many connections");
     }

@@ -9,9 +9,9 @@ use std::alloc::System;
 use std::panic;
 
 use bytes::{Bytes, BytesMut};
+use carnet_base::MemoryBudget;
 use carnet_base::{Rng, SeededRng};
 use carnet_server::Request;
-use carnet_server::protocol::budget::ByteBudget;
 use carnet_server::protocol::decoder::{Decoded, FrameDecoder};
 use carnet_server::protocol::frame::{Frame, RequestHeader};
 use carnet_server::protocol::peek::Peek;
@@ -69,7 +69,7 @@ fn decode(
     lz4: bool,
     take: &mut dyn FnMut(Frame),
 ) {
-    let mut decoder = FrameDecoder::new(ByteBudget::new(4 * BODY_MAX), BODY_MAX);
+    let mut decoder = FrameDecoder::new(MemoryBudget::new(4 * BODY_MAX), BODY_MAX);
     if let Some((version, lz4)) = negotiated {
         decoder.negotiated(version, lz4);
     }
@@ -183,7 +183,7 @@ fn attack(corpus: &Corpus, seed: u64) -> (usize, impl FnOnce()) {
     let run = move || match kind {
         0..=2 => decode(&bytes, negotiated, version, lz4, &mut |frame| read(&frame)),
         3 => {
-            let charge = ByteBudget::new(bytes.len()).charge(bytes.len()).unwrap();
+            let charge = MemoryBudget::new(bytes.len()).charge(bytes.len()).unwrap();
             read(&Frame { header, body: Bytes::from(bytes), charge });
         }
         _ => {

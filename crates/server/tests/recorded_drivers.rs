@@ -9,8 +9,8 @@
 #![expect(clippy::unwrap_used, reason = "these are the tests' own hands")]
 
 use bytes::BytesMut;
+use carnet_base::MemoryBudget;
 use carnet_server::Limits;
-use carnet_server::protocol::budget::ByteBudget;
 use carnet_server::protocol::decoder::{Decoded, FrameDecoder};
 use carnet_server::protocol::{Opcode, Version};
 use support::{AUTH_SUCCESS, AUTHENTICATE, Client, ERROR, EVENT, PASSWORDS, READY, Running};
@@ -19,7 +19,7 @@ mod support;
 
 /// The streams and opcodes of the requests in a recording, each with the bytes that complete it.
 fn requests(recording: &[u8], version: Version, lz4: bool) -> Vec<(i16, Opcode, Vec<u8>)> {
-    let mut decoder = FrameDecoder::new(ByteBudget::new(usize::MAX), 16 << 20);
+    let mut decoder = FrameDecoder::new(MemoryBudget::new(usize::MAX), 16 << 20);
     let (mut inbox, mut bytes, mut requests) = (BytesMut::new(), Vec::new(), Vec::new());
     for byte in recording {
         inbox.extend_from_slice(&[*byte]);

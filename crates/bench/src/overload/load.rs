@@ -53,6 +53,13 @@ pub(super) struct Outcome {
     pub(super) lag: Duration,
 }
 
+impl Outcome {
+    #[expect(clippy::cast_precision_loss, reason = "it is far below 2^52")]
+    pub(super) fn answered(&self) -> f64 {
+        (self.good + self.late + self.shed + self.failed) as f64
+    }
+}
+
 /// Asks with a number of clients that each wait for their answers; returns good answers per second.
 pub(super) fn closed(
     address: SocketAddr,

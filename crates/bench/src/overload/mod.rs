@@ -62,6 +62,8 @@ struct Row {
     lost: u64,
     /// Good answers a second of the closed loop, two seconds after the load.
     after: f64,
+    /// Processor time of the server for each request that it answered under the load, in microseconds.
+    processor_us: f64,
     peak_mib: u64,
     generator_lag_ms: u128,
 }
@@ -75,7 +77,7 @@ impl Overload {
         }
         if !self.json {
             println!(
-                "gate factor capacity offered/s  good/s  late/s  shed/s failed/s  lost after/s peak MiB lag ms"
+                "gate factor capacity offered/s  good/s  late/s  shed/s failed/s  lost after/s CPU us peak MiB lag ms"
             );
         }
         for round in 0..self.rounds {
@@ -138,7 +140,9 @@ impl Overload {
         load::closed(address, &statement, CLIENTS, Duration::from_secs(1))?;
         let capacity = load::closed(address, &statement, CLIENTS, Duration::from_secs(2))?;
         let time = Duration::from_secs(self.seconds);
+        let before = server.processor().unwrap_or_default();
         let outcome = load::open(address, &statement, capacity * factor, time)?;
+        let used = server.processor().unwrap_or_default().saturating_sub(before);
         load::pause(Duration::from_secs(2));
         let after = load::closed(address, &statement, CLIENTS, Duration::from_secs(2))?;
         #[expect(clippy::cast_precision_loss, reason = "it is far below 2^52")]
@@ -155,6 +159,7 @@ impl Overload {
             failed: rate(outcome.failed),
             lost: outcome.lost,
             after,
+            processor_us: used.as_secs_f64() * 1e6 / outcome.answered().max(1.0),
             peak_mib: server.peak_bytes().unwrap_or(0) >> 20,
             generator_lag_ms: outcome.lag.as_millis(),
         })
@@ -166,7 +171,7 @@ impl Overload {
             return;
         }
         println!(
-            "{:<4} {:>6} {:>8.0} {:>9.0} {:>7.0} {:>7.0} {:>7.0} {:>8.0} {:>5} {:>7.0} {:>8} {:>6}",
+            "{:<4} {:>6} {:>8.0} {:>9.0} {:>7.0} {:>7.0} {:>7.0} {:>8.0} {:>5} {:>7.0} {:>6.1} {:>8} {:>6}",
             if row.gate { "on" } else { "off" },
             row.factor,
             row.capacity,
@@ -177,6 +182,7 @@ impl Overload {
             row.failed,
             row.lost,
             row.after,
+            row.processor_us,
             row.peak_mib,
             row.generator_lag_ms
         );

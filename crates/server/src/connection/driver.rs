@@ -48,13 +48,13 @@ use crate::backend::{Backend, Client};
 use crate::clients::Registration;
 use crate::events::Event;
 use crate::failure::Failure;
-use crate::protocol::budget::ByteBudget;
 use crate::protocol::decoder::{Decoded, FrameDecoder};
 use crate::protocol::encoder::FrameEncoder;
 use crate::protocol::frame::Frame;
 use crate::protocol::peek::Peek;
 use crate::protocol::response::Response;
 use crate::protocol::types::{Consistency, EventType};
+use carnet_base::MemoryBudget;
 
 /// How long a body may be before the client has said who it is.
 const GREETING_BODY_MAX: usize = 64 << 10;
@@ -80,7 +80,7 @@ pub(crate) async fn serve<B: Backend>(
     shared: Arc<Shared<B>>,
     mut stream: TcpStream,
     peer: SocketAddr,
-    place: AddressPlace<ByteBudget>,
+    place: AddressPlace<MemoryBudget>,
     drain: watch::Receiver<bool>,
 ) {
     let driver = Driver::new(shared, peer, place.shared().clone());
@@ -146,7 +146,7 @@ struct Driver<B: Backend> {
 }
 
 impl<B: Backend> Driver<B> {
-    fn new(shared: Arc<Shared<B>>, peer: SocketAddr, budget: ByteBudget) -> Self {
+    fn new(shared: Arc<Shared<B>>, peer: SocketAddr, budget: MemoryBudget) -> Self {
         let now = Instant::now();
         Self {
             peer,

@@ -10,8 +10,8 @@ use crate::events::Events;
 use crate::listener::Limits;
 use crate::long::LongThreads;
 use crate::metrics::Metrics;
-use crate::protocol::budget::ByteBudget;
 use crate::refusals::Refusals;
+use carnet_base::MemoryBudget;
 
 /// What all connections of a server share.
 pub(crate) struct Shared<B> {
@@ -19,9 +19,9 @@ pub(crate) struct Shared<B> {
     pub(crate) authenticator: Option<Arc<Authenticator>>,
     pub(crate) limits: Limits,
     pub(crate) clients: Clients,
-    pub(crate) budget: ByteBudget,
+    pub(crate) budget: MemoryBudget,
     /// The connections of each address, which share a budget within that of the server.
-    pub(crate) places: Arc<AddressLimit<ByteBudget>>,
+    pub(crate) places: Arc<AddressLimit<MemoryBudget>>,
     pub(crate) refusals: Refusals,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Events,

@@ -18,7 +18,6 @@
 //! before they connect again with a lower one.
 
 use crate::auth::{self, Credentials, Refusal};
-use crate::protocol::budget::Charge;
 use crate::protocol::encoder::Encoding;
 use crate::protocol::error::{ErrorCode, ErrorResponse};
 use crate::protocol::frame::{Frame, RequestHeader, flags};
@@ -26,6 +25,7 @@ use crate::protocol::request::{Request, Statement};
 use crate::protocol::response::Response;
 use crate::protocol::types::EventType;
 use crate::protocol::{Opcode, ProtocolError, Version};
+use carnet_base::Charge;
 
 /// What the driver has to do, in this order.
 pub(super) enum Action {
@@ -246,11 +246,11 @@ mod tests {
     use bytes::{BufMut, Bytes};
 
     use super::*;
-    use crate::protocol::budget::ByteBudget;
+    use carnet_base::MemoryBudget;
 
     fn frame(version: Version, opcode: Opcode, body: &[u8]) -> Frame {
         let header = RequestHeader { version, flags: 0, stream: 9, opcode, body_len: body.len() };
-        let charge = ByteBudget::new(body.len()).charge(body.len()).unwrap();
+        let charge = MemoryBudget::new(body.len()).charge(body.len()).unwrap();
         Frame { header, body: Bytes::copy_from_slice(body), charge }
     }
 

@@ -14,17 +14,17 @@
 //!
 //! A connection begins plain. v5 changes to segments after STARTUP, for good.
 //!
-//! The [`ByteBudget`] is charged for the bytes of a body as they arrive, never for those announced.
+//! The [`MemoryBudget`] is charged for the bytes of a body as they arrive, never for those announced.
 //! A frame whose body does not fit is *shed*: its bytes are thrown away as they come, so that it
 //! costs no memory, and the client is told to come back later. Beside the budget a connection may
 //! hold one segment (128 KiB) that is not complete, as its frames are not known before its checksum.
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::budget::{ByteBudget, Charge};
 use super::frame::{Frame, HEADER_LEN, RESPONSE_BIT, RequestHeader, flags};
 use super::segment::{self, Segment};
 use super::{ProtocolError, Version, compression};
+use carnet_base::{Charge, MemoryBudget};
 
 type Result<T> = std::result::Result<T, ProtocolError>;
 
@@ -40,7 +40,7 @@ pub enum Decoded {
 /// Takes requests from the bytes of one connection.
 #[derive(Debug)]
 pub struct FrameDecoder {
-    budget: ByteBudget,
+    budget: MemoryBudget,
     body_max: usize,
     version: Option<Version>,
     lz4: bool,
@@ -64,7 +64,7 @@ enum Partial {
 impl FrameDecoder {
     /// Starts a connection: plain frames of any version, with bodies of at most `body_max` bytes.
     #[must_use]
-    pub fn new(budget: ByteBudget, body_max: usize) -> Self {
+    pub fn new(budget: MemoryBudget, body_max: usize) -> Self {
         Self {
             budget,
             body_max,

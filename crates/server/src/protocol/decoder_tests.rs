@@ -15,7 +15,7 @@ fn plain(version: u8, stream: i16, body: &[u8]) -> Vec<u8> {
 }
 
 fn decoder(budget: usize) -> FrameDecoder {
-    FrameDecoder::new(ByteBudget::new(budget), MIB)
+    FrameDecoder::new(MemoryBudget::new(budget), MIB)
 }
 
 fn v5_decoder(budget: usize, lz4: bool) -> FrameDecoder {
@@ -117,7 +117,7 @@ fn what_does_not_fit_the_budget_is_shed_and_costs_no_memory() {
 
 #[test]
 fn the_budget_is_held_until_the_frame_is_dropped() {
-    let budget = ByteBudget::new(100);
+    let budget = MemoryBudget::new(100);
     let mut decoder = FrameDecoder::new(budget.clone(), MIB);
     let mut inbox = BytesMut::from(&plain(4, 1, &[0; 80])[..40]);
     assert!(decoder.next(&mut inbox).unwrap().is_none());
@@ -134,7 +134,7 @@ fn the_budget_is_held_until_the_frame_is_dropped() {
 
 #[test]
 fn announced_bytes_are_not_charged() {
-    let budget = ByteBudget::new(16 * MIB);
+    let budget = MemoryBudget::new(16 * MIB);
     let mut decoders = Vec::new();
     for _ in 0..16 {
         let mut decoder = FrameDecoder::new(budget.clone(), MIB);
@@ -157,14 +157,14 @@ fn announced_bytes_are_not_charged() {
     assert_eq!(budget.used(), 16 * 5 + 1000);
 }
 
-fn decoder_within(budget: &ByteBudget) -> FrameDecoder {
+fn decoder_within(budget: &MemoryBudget) -> FrameDecoder {
     FrameDecoder::new(budget.clone(), MIB)
 }
 
 /// There was room when it began, and there is none when the rest comes.
 #[test]
 fn frame_is_shed_once_the_budget_runs_out() {
-    let budget = ByteBudget::new(200_000);
+    let budget = MemoryBudget::new(200_000);
     for segments in [false, true] {
         let mut decoder = decoder_within(&budget);
         let frame = plain(if segments { 5 } else { 4 }, 1, &[0; 150_000]);

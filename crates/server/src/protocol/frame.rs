@@ -11,8 +11,8 @@
 
 use bytes::{BufMut, Bytes};
 
-use super::budget::Charge;
 use super::{Opcode, ProtocolError, Version};
+use carnet_base::Charge;
 
 /// How many bytes a header takes.
 pub const HEADER_LEN: usize = 9;

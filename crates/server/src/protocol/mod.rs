@@ -18,7 +18,7 @@
 //! **Invariants.** A client's bytes decide nothing before they are checked:
 //!
 //! * No length is trusted. The body's length is compared with a limit, its bytes are charged to the
-//!   server's [`ByteBudget`](budget::ByteBudget) as they arrive; memory grows with bytes that
+//!   server's [`MemoryBudget`](carnet_base::MemoryBudget) as they arrive; memory grows with bytes that
 //!   have arrived, never with bytes that were announced; lists are sized by what the rest of the
 //!   body could hold; an lz4 block cannot claim more than its input can expand to.
 //! * Nothing recurses: requests hold no nested types.
@@ -28,7 +28,6 @@
 //! has dropped it, and all drivers that know it know lz4), tracing, and the `SCYLLA_*` extensions,
 //! which would promise shards that are not there.
 
-pub mod budget;
 pub mod compression;
 pub mod decoder;
 pub mod encoder;

@@ -89,14 +89,14 @@ mod tests {
 
     use super::*;
     use crate::protocol::Version;
-    use crate::protocol::budget::ByteBudget;
     use crate::protocol::frame::RequestHeader;
     use crate::protocol::request::Request;
+    use carnet_base::MemoryBudget;
 
     fn frame(opcode: Opcode, flags: u8, body: &'static [u8]) -> Frame {
         let (version, stream, body_len) = (Version::V4, 1, body.len());
         let header = RequestHeader { version, flags, stream, opcode, body_len };
-        let charge = ByteBudget::new(body_len).charge(body_len).unwrap();
+        let charge = MemoryBudget::new(body_len).charge(body_len).unwrap();
         Frame { header, body: Bytes::from_static(body), charge }
     }
 

@@ -1,26 +1,28 @@
-//! A bound on the request bytes that the whole server, and one address, hold at a time.
+//! Memory budgets: how many bytes a part of a process holds, and how many it may.
+//!
+//! ```text
+//!   server ┬─ requests ── of an address ──┐
+//!          └─ answers ─── of a statement ─┴─▶ Charge: given back when it is dropped
+//! ```
+//!
+//! What is charged to a budget is charged to those above it as well. Nothing waits for memory: what does
+//! not fit is refused, since the statements that wait would hold what the others wait for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts the bytes of requests that have arrived and are not answered yet.
-///
-/// A frame is charged for its bytes as they arrive, before more of them are kept; an announced
-/// length costs nothing. A frame that does not fit is skipped as it arrives and answered with
-/// "overloaded".
-///
-/// Budgets form a tree: what is charged to a [`child`](Self::child) is charged to its parent too.
+/// A budget of bytes, within another one or on its own.
 #[derive(Clone, Debug)]
-pub struct ByteBudget(Arc<Inner>);
+pub struct MemoryBudget(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     used: AtomicUsize,
     max: usize,
-    parent: Option<ByteBudget>,
+    parent: Option<MemoryBudget>,
 }
 
-impl ByteBudget {
+impl MemoryBudget {
     /// Makes a budget of that many bytes.
     #[must_use]
     pub fn new(max: usize) -> Self {
@@ -51,6 +53,12 @@ impl ByteBudget {
             && self.0.parent.as_ref().is_none_or(|parent| parent.fits(bytes))
     }
 
+    /// Returns the number of bytes that may be taken.
+    #[must_use]
+    pub fn max(&self) -> usize {
+        self.0.max
+    }
+
     /// Returns the number of bytes taken.
     #[must_use]
     pub fn used(&self) -> usize {
@@ -72,6 +80,13 @@ impl ByteBudget {
         true
     }
 
+    fn force(&self, bytes: usize) {
+        self.0.used.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(parent) = &self.0.parent {
+            parent.force(bytes);
+        }
+    }
+
     fn give_back(&self, bytes: usize) {
         self.0.used.fetch_sub(bytes, Ordering::Relaxed);
         if let Some(parent) = &self.0.parent {
@@ -80,10 +95,10 @@ impl ByteBudget {
     }
 }
 
-/// Bytes taken from a [`ByteBudget`]; dropping it gives them back.
+/// Bytes taken from a [`MemoryBudget`]; dropping it gives them back.
 #[derive(Debug)]
 pub struct Charge {
-    budget: ByteBudget,
+    budget: MemoryBudget,
     bytes: usize,
 }
 
@@ -98,6 +113,16 @@ impl Charge {
             self.bytes += more;
         }
         fits
+    }
+
+    /// Changes the charge to that of bytes which are there already: they count beyond the limit too.
+    pub fn set(&mut self, bytes: usize) {
+        if bytes > self.bytes {
+            self.budget.force(bytes - self.bytes);
+        } else {
+            self.budget.give_back(self.bytes - bytes);
+        }
+        self.bytes = bytes;
     }
 
     /// Returns how many bytes are charged.
@@ -116,10 +141,11 @@ impl Drop for Charge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Rng, SeededRng};
 
     #[test]
     fn a_charge_that_does_not_fit_takes_nothing() {
-        let budget = ByteBudget::new(100);
+        let budget = MemoryBudget::new(100);
         let first = budget.charge(60).unwrap();
         assert!(budget.charge(41).is_none());
         assert!(budget.charge(usize::MAX).is_none());
@@ -132,7 +158,7 @@ mod tests {
 
     #[test]
     fn growing_charge_takes_the_difference() {
-        let budget = ByteBudget::new(100);
+        let budget = MemoryBudget::new(100);
         let mut charge = budget.charge(0).unwrap();
         assert!(charge.grow_to(70));
         assert!(charge.grow_to(30), "it never shrinks");
@@ -145,8 +171,48 @@ mod tests {
     }
 
     #[test]
+    fn bytes_that_are_there_count_beyond_the_limit() {
+        let all = MemoryBudget::new(100);
+        let part = all.child(50);
+        let mut charge = part.charge(40).unwrap();
+        charge.set(120);
+        assert_eq!((part.used(), all.used()), (120, 120));
+        assert!(all.charge(1).is_none() && !charge.grow_to(121));
+        charge.set(10);
+        assert_eq!((part.used(), all.used(), charge.bytes()), (10, 10, 10));
+        drop(charge);
+        assert_eq!((part.used(), all.used()), (0, 0));
+    }
+
+    /// Charges of two levels that grow, shrink and end in any order.
+    #[test]
+    fn charges_return_to_zero() {
+        for seed in 0..50 {
+            let mut rng = SeededRng::new(seed);
+            let all = MemoryBudget::new(1_000);
+            let parts: Vec<_> = (0..3).map(|_| all.child(500)).collect();
+            let mut charges: Vec<Charge> = Vec::new();
+            for _ in 0..300 {
+                let at = usize::try_from(rng.below(3)).unwrap();
+                let bytes = usize::try_from(rng.below(400)).unwrap();
+                match rng.below(4) {
+                    0 => charges.extend(parts[at].charge(bytes)),
+                    1 if !charges.is_empty() => drop(charges.swap_remove(bytes % charges.len())),
+                    2 => charges.iter_mut().for_each(|charge| drop(charge.grow_to(bytes / 20))),
+                    _ => charges.iter_mut().take(1).for_each(|charge| charge.set(bytes / 4)),
+                }
+                let sum: usize = charges.iter().map(Charge::bytes).sum();
+                assert_eq!(all.used(), sum, "seed {seed}");
+            }
+            charges.clear();
+            let used: Vec<_> = parts.iter().map(MemoryBudget::used).collect();
+            assert_eq!((all.used(), used), (0, vec![0; 3]), "seed {seed}");
+        }
+    }
+
+    #[test]
     fn child_is_bounded_by_itself_and_its_parent() {
-        let all = ByteBudget::new(100);
+        let all = MemoryBudget::new(100);
         let (one, other) = (all.child(60), all.child(60));
         assert!(one.charge(61).is_none());
         let first = one.charge(60).unwrap();
