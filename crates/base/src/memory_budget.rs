@@ -115,6 +115,12 @@ impl Charge {
         fits
     }
 
+    /// Moves the bytes into another charge; none are left in this one.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        Self { budget: self.budget.clone(), bytes: std::mem::take(&mut self.bytes) }
+    }
+
     /// Changes the charge to that of bytes which are there already: they count beyond the limit too.
     pub fn set(&mut self, bytes: usize) {
         if bytes > self.bytes {
@@ -180,7 +186,10 @@ mod tests {
         assert!(all.charge(1).is_none() && !charge.grow_to(121));
         charge.set(10);
         assert_eq!((part.used(), all.used(), charge.bytes()), (10, 10, 10));
+        let taken = charge.take();
         drop(charge);
+        assert_eq!((part.used(), all.used()), (10, 10));
+        drop(taken);
         assert_eq!((part.used(), all.used()), (0, 0));
     }
 
@@ -198,7 +207,9 @@ mod tests {
                 match rng.below(4) {
                     0 => charges.extend(parts[at].charge(bytes)),
                     1 if !charges.is_empty() => drop(charges.swap_remove(bytes % charges.len())),
-                    2 => charges.iter_mut().for_each(|charge| drop(charge.grow_to(bytes / 20))),
+                    2 => {
+                        charges.iter_mut().all(|charge| charge.grow_to(bytes / 20));
+                    }
                     _ => charges.iter_mut().take(1).for_each(|charge| charge.set(bytes / 4)),
                 }
                 let sum: usize = charges.iter().map(Charge::bytes).sum();

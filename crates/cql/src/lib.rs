@@ -62,8 +62,8 @@ pub mod system;
 
 pub use error::{ParseError, ParseErrorKind};
 pub use exec::{
-    BatchItem, Bound, CqlError, CqlErrorKind, Executor, Grant, Parameters, Prepared, Session,
-    Timeouts, Timestamps, Values, class_of,
+    AnswerMemory, BatchItem, Bound, CqlError, CqlErrorKind, Executor, Grant, Parameters, Prepared,
+    Session, Timeouts, Timestamps, Values, class_of,
 };
 pub use keyword::is_reserved;
 pub use parser::{

@@ -143,6 +143,11 @@ pub trait Backend: Send + Sync + 'static {
         Ok("ok".to_owned())
     }
 
+    /// Returns the memory that parts of the backend hold, by their names, in bytes.
+    fn memory(&self) -> Vec<(&'static str, usize)> {
+        Vec::new()
+    }
+
     /// Appends figures of the backend's own to those of the server, in Prometheus' text format.
     fn append_metrics(&self, _out: &mut String) {}
 }

@@ -179,6 +179,20 @@ impl Backend for CqlBackend {
         Ok(if warnings.is_empty() { "ok".to_owned() } else { warned(&warnings) })
     }
 
+    fn memory(&self) -> Vec<(&'static str, usize)> {
+        let mut memory = vec![("prepared_statements", self.executor.prepared_size().1)];
+        if let Some(storage) = self.executor.db().metrics() {
+            let bytes = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+            memory.extend([
+                ("memtables", bytes(storage.memtable_bytes + storage.memtable_spare_bytes)),
+                ("cache", bytes(storage.cache_bytes)),
+                ("disk_reads", bytes(storage.read_bytes)),
+                ("tables", bytes(storage.table_memory_bytes)),
+            ]);
+        }
+        memory
+    }
+
     fn append_metrics(&self, out: &mut String) {
         let db = self.executor.db();
         let (statements, bytes) = self.executor.prepared_size();

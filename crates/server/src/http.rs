@@ -30,6 +30,7 @@ use tracing::error;
 use crate::backend::Backend;
 use crate::connection::Shared;
 use crate::listener::pause_after;
+use crate::metrics::append_memory;
 
 const CONNECTIONS_MAX: usize = 64;
 const CONNECTIONS_PER_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
@@ -88,6 +89,10 @@ fn reply<B: Backend>(shared: &Shared<B>, draining: bool, path: &str) -> Reply {
         },
         "/metrics" => {
             let mut body = shared.metrics.render(shared.budget.used());
+            let mut memory =
+                vec![("requests", shared.budget.used()), ("answers", shared.answers.used())];
+            memory.extend(shared.backend.memory());
+            append_memory(&mut body, &memory);
             shared.backend.append_metrics(&mut body);
             let content_type = "text/plain; version=0.0.4; charset=utf-8";
             Reply { status: "200 OK", content_type, body }

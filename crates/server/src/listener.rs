@@ -69,6 +69,9 @@ pub struct Limits {
     /// Bytes of answers that wait to be sent on one connection; while there are more, nothing is
     /// read from it. Default: 1 MiB.
     pub unsent_bytes_max: usize,
+    /// The bytes of all answers that are being made or wait to be sent. Beyond three quarters of it queries
+    /// are refused as overloaded; one answer may have half of it. Default: 128 MiB.
+    pub answer_bytes_max: usize,
     /// How long a client may take to say who it is. Default: 10 s.
     pub greeting_timeout: Duration,
     /// How long a client may stop in the middle of a request, or not read its answers.
@@ -94,6 +97,7 @@ impl Default for Limits {
             request_bytes_per_address_max: None,
             requests_per_connection_max: 1024,
             unsent_bytes_max: 1 << 20,
+            answer_bytes_max: 128 << 20,
             greeting_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
             frame_timeout: Duration::from_secs(30),
@@ -164,6 +168,7 @@ impl<B: Backend> Server<B> {
             backend,
             authenticator: authenticator.map(Arc::new),
             budget: MemoryBudget::new(config.limits.request_bytes_max),
+            answers: MemoryBudget::new(config.limits.answer_bytes_max),
             places: AddressLimit::new(config.limits.connections_per_address()),
             refusals: Refusals::new(Arc::clone(&clock)),
             limits: config.limits,

@@ -133,6 +133,10 @@ pub struct Metrics {
     pub statements_long: Counter,
     /// Requests that were refused unread, as too many bytes were in flight.
     pub requests_shed: Counter,
+    /// Queries that were refused because answers held most of their memory.
+    pub requests_shed_by_answers: Counter,
+    /// Connections that were closed because they did not read their answers while these held much.
+    pub connections_stalled: Counter,
     /// Errors sent, by code.
     pub errors: PerError,
     /// Log-ins that were refused.
@@ -253,6 +257,13 @@ impl Metrics {
         let help = "Requests refused unread, as too many bytes were in flight.";
         counter(out, "carnet_server_requests_shed_total", help, &self.requests_shed);
 
+        let help = "Queries refused because answers held most of their memory.";
+        let count = &self.requests_shed_by_answers;
+        counter(out, "carnet_server_requests_shed_by_answers_total", help, count);
+        let help =
+            "Connections closed because they did not read answers while these held much memory.";
+        counter(out, "carnet_server_connections_stalled_total", help, &self.connections_stalled);
+
         let name = "carnet_server_errors_total";
         head(out, name, "counter", "Errors sent, by code.");
         for code in ErrorCode::ALL {
@@ -268,6 +279,15 @@ impl Metrics {
         let help = "Events told, once for each connection.";
         counter(out, "carnet_server_events_total", help, &self.events);
         std::mem::take(out)
+    }
+}
+
+/// Appends the memory that parts of the server hold, by their names.
+pub(crate) fn append_memory(out: &mut String, memory: &[(&str, usize)]) {
+    let name = "carnet_memory_bytes";
+    head(out, name, "gauge", "Memory by what holds it.");
+    for (owner, bytes) in memory {
+        line(out, &format!("{name}{{owner=\"{owner}\"}}"), bytes);
     }
 }
 

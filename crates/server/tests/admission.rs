@@ -16,7 +16,7 @@ use carnet_cql::{Executor, Parameters, Session, Timeouts};
 use carnet_server::protocol::Opcode;
 use carnet_server::{CqlBackend, Limits, Metrics};
 use support::toy::Toy;
-use support::{QUERY, RESULT, Running, get, pause};
+use support::{ERROR, QUERY, RESULT, Running, get, pause};
 use tempfile::TempDir;
 
 const OVERLOADED: i32 = 0x1001;
@@ -183,6 +183,31 @@ fn large_answers_wait_as_requests() {
     assert!(bytes <= (12 + threads) * BLOB_BYTES, "{bytes} bytes of answers were made");
     let streams: BTreeSet<_> = (0..REQUESTS).map(|_| client.receive().stream).collect();
     assert_eq!(streams.len(), usize::try_from(REQUESTS).unwrap());
+}
+
+/// Clients that read nothing hold the memory for answers, until they are cut off.
+#[test]
+fn clients_that_read_nothing_give_memory_back() {
+    const MIB: usize = 1 << 20;
+    let limits = Limits { answer_bytes_max: 8 * MIB, ..Limits::default() };
+    let server = Running::with(limits, None);
+    let mut clients: Vec<_> = (0..4).map(|_| server.client(4)).collect();
+    // The kernel takes some, and of each connection more than a MiB is not begun.
+    let blob = format!("blob {}", 16 * MIB);
+    clients.iter_mut().for_each(|client| client.query(1, &blob));
+    let mut other = server.client(4);
+    server.eventually("queries are refused", |metrics| {
+        other.query(1, "blob 10");
+        let is_refused = other.receive().opcode == ERROR;
+        assert_eq!(metrics.requests_shed_by_answers.get() > 0, is_refused);
+        is_refused
+    });
+    server
+        .eventually("stalled clients are cut off", |metrics| metrics.connections_stalled.get() > 0);
+    server.eventually("there is memory again", |_| {
+        other.query(1, "blob 10");
+        other.receive().opcode == RESULT
+    });
 }
 
 #[test]

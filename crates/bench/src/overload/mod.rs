@@ -7,6 +7,7 @@
 
 mod beside;
 mod load;
+mod memory;
 mod server;
 mod wire;
 
@@ -36,6 +37,9 @@ pub(crate) struct Overload {
     /// Time point reads beside statements that read much instead.
     #[arg(long)]
     beside: bool,
+    /// Measure the server's memory while answers take more than there is instead.
+    #[arg(long)]
+    memory: bool,
     /// Print a JSON object for each measurement.
     #[arg(long)]
     json: bool,
@@ -75,6 +79,9 @@ impl Overload {
         if self.beside {
             return (0..self.rounds).try_for_each(|round| self.beside(round)).map_err(failed);
         }
+        if self.memory {
+            return (0..self.rounds).try_for_each(|round| self.memory(round)).map_err(failed);
+        }
         if !self.json {
             println!(
                 "gate factor capacity offered/s  good/s  late/s  shed/s failed/s  lost after/s CPU us peak MiB lag ms"
@@ -86,6 +93,30 @@ impl Overload {
                     let row = self.measure(round, gate, factor).map_err(failed)?;
                     self.print(&row);
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures the server's memory under loads of long answers.
+    fn memory(&self, round: usize) -> io::Result<()> {
+        for load in &memory::LOADS {
+            let server = Process::start(true)?;
+            memory::fill(&server)?;
+            let held = memory::measure(&server, load, Duration::from_secs(self.seconds))?;
+            if self.json {
+                println!(
+                    "{}",
+                    serde_json::json!({ "round": round, "load": load.name, "held": held })
+                );
+            } else {
+                let memory::Held { before_mib, peak_mib, after_mib, .. } = held;
+                let memory::Held { answered, refused, failed, closed, .. } = held;
+                println!(
+                    "{:<30} {before_mib:>5} MiB before, {peak_mib:>5} at most, {after_mib:>5} after 10 s; \
+                     {answered} answered, {refused} refused, {failed} failed, {closed} connections closed",
+                    load.name
+                );
             }
         }
         Ok(())

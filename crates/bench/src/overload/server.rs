@@ -71,6 +71,11 @@ impl Process {
         Ok(Self { child, address })
     }
 
+    /// Returns the resident memory, in bytes, where the system says it.
+    pub(super) fn resident_bytes(&self) -> Option<u64> {
+        self.status_bytes("VmRSS:")
+    }
+
     /// Returns the processor time used so far, where the system says it. Its unit is 10 ms.
     pub(super) fn processor(&self) -> Option<Duration> {
         const TICKS_A_SECOND: f64 = 100.0;
@@ -84,8 +89,12 @@ impl Process {
 
     /// Returns the largest resident memory so far, in bytes, where the system says it.
     pub(super) fn peak_bytes(&self) -> Option<u64> {
+        self.status_bytes("VmHWM:")
+    }
+
+    fn status_bytes(&self, name: &str) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
         Some(kib << 10)
     }

@@ -12,6 +12,8 @@ const EXECUTE: u8 = 0x0a;
 const ERROR: u8 = 0x00;
 const RESULT: u8 = 0x08;
 const OVERLOADED: i32 = 0x1001;
+/// A flag: the body begins with a map of one entry, when to try again.
+const CUSTOM_PAYLOAD: u8 = 0x04;
 /// Consistency ONE, and that values follow.
 const PARAMETERS: [u8; 3] = [0, 1, 1];
 /// Longest response that is taken.
@@ -76,10 +78,24 @@ pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(tcp)
 }
 
+/// Returns the frame that runs a statement's text, in pages of so many rows where that is given.
+pub(super) fn query_frame(stream: u16, text: &str, page_rows: Option<i32>) -> Vec<u8> {
+    const PAGE_SIZE: u8 = 0x04;
+    let mut body = long_text(text);
+    body.extend([0, 1]);
+    match page_rows {
+        Some(rows) => {
+            body.push(PAGE_SIZE);
+            body.extend(rows.to_be_bytes());
+        }
+        None => body.push(0),
+    }
+    frame(stream, QUERY, &body)
+}
+
 /// Runs a statement's text.
 pub(super) fn query(tcp: &mut TcpStream, text: &str) -> io::Result<()> {
-    let body = [&long_text(text)[..], &[0, 1, 0]].concat();
-    tcp.write_all(&frame(0, QUERY, &body))?;
+    tcp.write_all(&query_frame(0, text, None))?;
     match receive(tcp)?.answer {
         Answer::Good => Ok(()),
         answer => Err(io::Error::other(format!("{answer:?}: {text}"))),
@@ -98,6 +114,14 @@ pub(super) fn prepare(tcp: &mut TcpStream, text: &str) -> io::Result<Vec<u8>> {
         .ok_or_else(|| io::Error::other(format!("cannot prepare {text}")))
 }
 
+/// Returns the length of a custom payload of one entry.
+fn payload_len(body: &[u8]) -> usize {
+    let byte = |at: usize| body.get(at).copied().map_or(0, usize::from);
+    let name_len = byte(2) << 8 | byte(3);
+    let value_at = 4 + name_len;
+    value_at + 4 + (byte(value_at + 2) << 8 | byte(value_at + 3))
+}
+
 /// Receives a response.
 pub(super) fn receive(tcp: &mut impl Read) -> io::Result<Response> {
     let mut header = [0; 9];
@@ -107,7 +131,9 @@ pub(super) fn receive(tcp: &mut impl Read) -> io::Result<Response> {
     let len = usize::try_from(len).ok().filter(|len| *len <= BODY_MAX);
     let mut body = vec![0; len.ok_or_else(|| io::Error::other("a response is too long"))?];
     tcp.read_exact(&mut body)?;
-    let code = body.first_chunk().map_or(0, |code| i32::from_be_bytes(*code));
+    let payload_len = if header[1] & CUSTOM_PAYLOAD == 0 { 0 } else { payload_len(&body) };
+    let error = body.get(payload_len..).unwrap_or_default();
+    let code = error.first_chunk().map_or(0, |code| i32::from_be_bytes(*code));
     let answer = match header[4] {
         ERROR if code == OVERLOADED => Answer::Overloaded,
         ERROR => Answer::OtherError,

@@ -237,6 +237,12 @@ impl Permit {
         (level, self.desk.lock().gate.shares(level))
     }
 
+    /// Returns the class of the statement.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        self.desk.class
+    }
+
     /// Returns how the statement is treated under overload.
     #[must_use]
     pub const fn workload(&self) -> Workload {

@@ -81,6 +81,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "server",
+        "answer_memory",
+        "128MiB",
+        "Memory for answers that are being made or wait for clients to read them; one may have half of it.",
+    ),
+    setting(
+        "server",
         "prepared_memory",
         "64MiB",
         "Memory for prepared statements. The least recently used are evicted; drivers prepare them \

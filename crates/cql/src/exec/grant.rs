@@ -10,6 +10,7 @@ use carnet::TransactionOptions;
 use carnet::admission::{Class, Permit};
 use carnet::base::{Moment, YieldNow};
 
+use super::answer_memory::AnswerMemory;
 use super::{Executor, Prepared};
 use crate::ast::{Name, Select, Selection, Statement, Term};
 use crate::compile::is_aggregate;
@@ -23,6 +24,8 @@ pub struct Grant {
     pub arrived: Option<Moment>,
     /// What it runs by.
     pub permit: Option<Arc<Permit>>,
+    /// The memory that its answer may take.
+    pub memory: Option<Arc<AnswerMemory>>,
     /// How it yields to others at the end of its time slices.
     pub yield_now: Option<YieldNow>,
 }

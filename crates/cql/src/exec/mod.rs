@@ -14,6 +14,7 @@
 //!   version of a schema is made anew; a *prepared* statement is answered "prepare again" before
 //!   anything is run, because its client encodes and decodes by what it was told.
 
+mod answer_memory;
 mod applied;
 mod condition;
 mod ddl;
@@ -40,6 +41,7 @@ use carnet::base::{Moment, SeededRng};
 use carnet::catalog::{self, TableSchema};
 use carnet::{AsOf, Db, Label, Timestamp, TransactionOptions, Tx, Value, WallTime};
 
+pub use answer_memory::AnswerMemory;
 pub use error::{CqlError, CqlErrorKind};
 pub use grant::{Grant, Timeouts, class_of};
 pub use parameters::{BatchItem, Bound, Parameters, Session, Values};

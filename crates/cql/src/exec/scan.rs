@@ -24,6 +24,12 @@ use carnet::{CellKey, Entry, Error, KeyRange, PageLimit, PartitionKey, Result, T
 /// Maximum number of cells in one read to the store.
 const PAGE_CELLS: usize = 256;
 
+/// Maximum number of cells in the first multi-get of a scan, whose sizes are not known yet.
+const UNKNOWN_CELLS: usize = 32;
+
+/// Bytes that a multi-get should return, by the sizes of the cells before it.
+const FETCH_BYTES: usize = 1 << 20;
+
 /// Number of cells between two looks at the clock.
 const SLICE_CELLS: usize = 16;
 
@@ -90,6 +96,18 @@ pub(crate) struct Scan<'a> {
     slice: Option<TimeSlice<'a>>,
     /// Cells that were taken so far.
     taken: usize,
+    /// Cells of multi-gets so far, those that were not there included, and their bytes.
+    fetched_cells: usize,
+    fetched_bytes: usize,
+}
+
+/// Ways to read from the store.
+#[derive(Clone, Copy)]
+enum Fetch {
+    /// A page of a range, which ends at its bytes.
+    Page,
+    /// Cells by their keys.
+    Cells,
 }
 
 /// A read to the store, as the read set remembers it.
@@ -138,6 +156,8 @@ impl<'a> Scan<'a> {
             fetch_cells: if is_filtered { FILTERED_CELLS } else { 1 },
             slice: tx.time_slice(),
             taken: 0,
+            fetched_cells: 0,
+            fetched_bytes: 0,
         };
         if let Some(last) = behind {
             scan.skip_to(last).await?;
@@ -279,17 +299,27 @@ impl<'a> Scan<'a> {
         Ok(Some(StoredRow { statics: current.statics.clone(), key, image: Some(image) }))
     }
 
-    /// Returns the number of cells to read next.
-    fn next_fetch(&mut self, wanted: usize) -> usize {
-        let cells = self.fetch_cells.max(wanted).min(PAGE_CELLS);
+    /// Returns the number of cells to read next. A multi-get has no limit in bytes, so that it begins with
+    /// few cells, and goes on with as many as fit by the size of those before.
+    fn next_fetch(&mut self, wanted: usize, kind: Fetch) -> usize {
+        let most = match kind {
+            Fetch::Page => PAGE_CELLS,
+            Fetch::Cells => self.fetched_bytes.checked_div(self.fetched_cells).map_or(
+                UNKNOWN_CELLS,
+                |average| {
+                    FETCH_BYTES.checked_div(average).unwrap_or(PAGE_CELLS).clamp(1, PAGE_CELLS)
+                },
+            ),
+        };
+        let cells = self.fetch_cells.max(wanted).min(most);
         self.fetch_cells = cells * 2;
         cells
     }
 
     async fn fetch(&mut self, target: Target, wanted: usize) -> Result<()> {
-        let cells = self.next_fetch(wanted);
         match target {
             Target::Cell(key) => {
+                let cells = self.next_fetch(wanted, Fetch::Cells);
                 let mut keys = vec![key];
                 while keys.len() < cells
                     && let Some(Target::Cell(key)) =
@@ -300,6 +330,7 @@ impl<'a> Scan<'a> {
                 self.fetch_cells(keys).await?;
             }
             Target::Range(range) => {
+                let cells = self.next_fetch(wanted, Fetch::Page);
                 let limit = PageLimit::cells(cells);
                 let page = self.tx.range_cells(&range, self.access.reverse, limit).await?;
                 self.cells.extend(page.cells);
@@ -319,7 +350,7 @@ impl<'a> Scan<'a> {
 
     /// Reads the rows of partitions that have one each, without entering them.
     async fn fetch_partitions(&mut self, wanted: usize) -> Result<()> {
-        let count = self.partitions.len().min(self.next_fetch(wanted));
+        let count = self.partitions.len().min(self.next_fetch(wanted, Fetch::Cells));
         let table = self.access.table;
         let partitions = self.partitions.drain(..count);
         let keys = partitions.map(|partition| CellKey::new(table, &partition, "")).collect();
@@ -328,6 +359,9 @@ impl<'a> Scan<'a> {
 
     async fn fetch_cells(&mut self, keys: Vec<CellKey>) -> Result<()> {
         let entries = self.tx.get_cells(&keys).await?;
+        self.fetched_cells += keys.len();
+        self.fetched_bytes +=
+            entries.iter().flatten().map(|entry| entry.payload.len()).sum::<usize>();
         let found = keys.iter().cloned().zip(entries);
         self.cells.extend(found.filter_map(|(key, entry)| Some((key, entry?))));
         self.fetched = Some(Fetched::Cells { keys });

@@ -61,6 +61,7 @@ pub(crate) async fn run(
         }
         bounds = PageBounds::UNPAGED;
     }
+    let memory = parameters.grant.memory.as_deref();
     let mut rows = Vec::new();
     let mut bytes = 0;
     let mut paging_state = None;
@@ -69,7 +70,12 @@ pub(crate) async fn run(
         let row = project(plan, &key, &found, environment)?;
         bytes += held_bytes(&row);
         rows.push(row);
-        let is_full = rows.len() >= bounds.rows || bytes >= bounds.bytes;
+        // The row is there already: a page that finds no memory ends with it.
+        let has_memory = match memory.map_or(Ok(()), |memory| memory.grow_to(bytes)) {
+            Err(error) if !bounds.is_paged => return Err(error),
+            grown => grown.is_ok(),
+        };
+        let is_full = rows.len() >= bounds.rows || bytes >= bounds.bytes || !has_memory;
         if is_full && !bounds.is_paged {
             return Err(CqlError::invalid(format!(
                 "the result is larger than {UNPAGED_BYTES_MAX} bytes; ask for it in pages, or \

@@ -1,8 +1,10 @@
 //! Which commits of others a statement's transaction conflicts with.
 
+use carnet::base::MemoryBudget;
 use carnet::{Isolation, Uuid, block_on};
 
 use super::*;
+use crate::result::Rows;
 
 /// A table `t` of one partition, k = 1, with the static column `s` at 1 and the rows c = v = 1, …, 40.
 struct Fixture {
@@ -64,6 +66,53 @@ fn is_refused(isolation: Isolation, statements: &[&str], meanwhile: &str) -> boo
         fixture.executor.query(&fixture.session, meanwhile, &parameters).await.unwrap();
         tx.commit().await.is_err()
     })
+}
+
+/// Returns what a query gets with so much memory for answers.
+fn query_within(
+    fixture: &Fixture,
+    bytes: usize,
+    page_rows: Option<usize>,
+) -> Result<Rows, CqlError> {
+    let memory = Some(Arc::new(AnswerMemory::new(&MemoryBudget::new(bytes), bytes / 2)));
+    let grant = Grant { memory, ..Grant::default() };
+    let parameters = Parameters { page_rows, grant, ..Parameters::default() };
+    let query = fixture.executor.query(&fixture.session, "SELECT v FROM large", &parameters);
+    match block_on(query)? {
+        Response::Rows(rows) => Ok(rows),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn answers_keep_to_their_memory() {
+    const ROWS: usize = 50;
+    let fixture = Fixture::new();
+    fixture.query("CREATE TABLE large (k int PRIMARY KEY, v text)");
+    for key in 0..ROWS {
+        fixture.query(&format!("INSERT INTO large (k, v) VALUES ({key}, '{key:0>10000}')"));
+    }
+    let all = query_within(&fixture, 8 << 20, None).unwrap();
+    assert_eq!(all.rows.len(), ROWS);
+    let error = query_within(&fixture, 256 << 10, None).unwrap_err();
+    assert_eq!(error.kind(), &CqlErrorKind::Invalid, "half of it is too little: {error}");
+    // A page ends where there is no more.
+    let page = query_within(&fixture, 256 << 10, Some(ROWS)).unwrap();
+    assert!((10..=14).contains(&page.rows.len()), "{}", page.rows.len());
+    assert!(page.paging_state.is_some());
+    let page = query_within(&fixture, 0, Some(ROWS)).unwrap();
+    assert_eq!(page.rows.len(), 1, "a page has a row at least");
+}
+
+#[test]
+fn answer_waits_for_no_memory_of_others() {
+    let budget = MemoryBudget::new(100_000);
+    let _others = budget.charge(90_000).unwrap();
+    let memory = AnswerMemory::new(&budget, 100_000);
+    memory.grow_to(10_000).unwrap();
+    let error = memory.grow_to(20_000).unwrap_err();
+    assert!(matches!(error.kind(), CqlErrorKind::Overloaded { .. }), "{error}");
+    assert!(error.message().contains("try again after"), "{error}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ use std::{future, io};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use carnet::admission::Arrived;
-use carnet_base::AddressPlace;
+use carnet_base::{AddressPlace, Charge};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
@@ -71,6 +71,8 @@ const KEPT_LEN_MAX: usize = 64 << 10;
 const THROTTLED_MAX: usize = 16;
 /// How often it is looked whether a client from which nothing is read is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long a client may not read its answers while answers hold half of their memory.
+const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long, and how many bytes, the server reads on after its last word.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 1 << 20;
@@ -113,7 +115,7 @@ async fn linger(stream: &mut TcpStream) {
 
 /// What a task of the connection comes back with.
 enum Done {
-    Answered { frame: Bytes, was_throttled: bool },
+    Answered { frame: Bytes, held: Charge, was_throttled: bool },
     Verified { stream: i16, user: String, answer: Result<String, Refusal> },
 }
 
@@ -126,6 +128,8 @@ struct Driver<B: Backend> {
     inbox: BytesMut,
     encoder: FrameEncoder,
     unsent: Arc<Unsent>,
+    /// The memory of answers that wait for the socket.
+    queued: Charge,
     running: JoinSet<Done>,
     /// Statements among them that waited for their admission in a full queue.
     throttled: usize,
@@ -156,6 +160,7 @@ impl<B: Backend> Driver<B> {
             inbox: BytesMut::new(),
             encoder: FrameEncoder::new(),
             unsent: Arc::new(Unsent::new(shared.limits.unsent_bytes_max)),
+            queued: shared.answers.charge(0).expect("no bytes fit into every budget"),
             running: JoinSet::new(),
             throttled: 0,
             session: None,
@@ -192,8 +197,9 @@ impl<B: Backend> Driver<B> {
             let deadline = self.deadline(mid_frame);
             if reads {
                 make_room(&mut self.inbox);
-            } else {
-                self.look_for_end(&reader)?;
+            }
+            if !reads || writes {
+                self.look_at_client(&reader)?;
             }
             let look_at = self.looked_at + LOOK_EVERY;
             tokio::select! {
@@ -208,8 +214,8 @@ impl<B: Backend> Driver<B> {
                 event = next_event(&mut self.events) => self.tell(event),
                 // An error says that the server is gone, which is a drain too.
                 _ = drain.changed(), if !self.connection.is_closing() => self.connection.close(),
-                // Only to look for the client's end.
-                () = sleep_until(look_at), if !reads => {}
+                // Only to look for the client's end, and whether it reads its answers.
+                () = sleep_until(look_at), if !reads || writes => {}
                 what = passed(deadline) => {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, what));
                 }
@@ -230,20 +236,36 @@ impl<B: Backend> Driver<B> {
         self.takes_requests()
     }
 
-    /// Looks whether a client from which nothing is read has closed the connection: its statements
-    /// would run in vain.
-    fn look_for_end(&mut self, reader: &ReadHalf<'_>) -> io::Result<()> {
+    /// Looks whether the client reads its answers, and whether one from which nothing is read has closed the
+    /// connection: its statements would run in vain.
+    fn look_at_client(&mut self, reader: &ReadHalf<'_>) -> io::Result<()> {
         let now = Instant::now();
         if now.duration_since(self.looked_at) < LOOK_EVERY {
             return Ok(());
         }
         self.looked_at = now;
+        self.check_stall(now)?;
+        if self.takes_requests() {
+            return Ok(());
+        }
         let ready = pin!(reader.ready(Interest::READABLE));
         match ready.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(ready)) if ready.is_read_closed() => Err(gone()),
             Poll::Ready(Err(error)) => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Ends a connection that does not read its answers, while answers hold half of their memory.
+    fn check_stall(&self, now: Instant) -> io::Result<()> {
+        let (used, most) = (self.shared.answers.used(), self.shared.answers.max());
+        let is_stalled = !self.encoder.is_empty() && now >= self.written_at + STALL_TIMEOUT;
+        if used < most / 2 || !is_stalled {
+            return Ok(());
+        }
+        self.shared.metrics.connections_stalled.add(1);
+        let why = "the client does not read its answers, and there is little memory for answers";
+        Err(io::Error::new(io::ErrorKind::TimedOut, why))
     }
 
     fn received(&mut self, len: usize) -> io::Result<()> {
@@ -259,7 +281,12 @@ impl<B: Backend> Driver<B> {
         self.shared.metrics.sent_bytes.add(len as u64);
         self.written_at = Instant::now();
         self.encoder.shrink();
+        self.count_queued();
+    }
+
+    fn count_queued(&mut self) {
         self.unsent.set_queued(self.encoder.len());
+        self.queued.set(self.encoder.len());
     }
 
     /// The earliest of the deadlines that hold now, and the reason to end the connection then.
@@ -390,18 +417,19 @@ impl<B: Backend> Driver<B> {
         self.throttled += usize::from(was_throttled);
         let unsent = Arc::clone(&self.unsent);
         self.running.spawn(async move {
-            let frame = answer(shared, session, encoding, &unsent, job, arrived).await;
+            let (frame, held) = answer(shared, session, encoding, &unsent, job, arrived).await;
             unsent.encode(frame.len());
-            Done::Answered { frame, was_throttled }
+            Done::Answered { frame, held, was_throttled }
         });
     }
 
     fn finished(&mut self, done: Result<Done, tokio::task::JoinError>) {
         match done {
-            Ok(Done::Answered { frame, was_throttled }) => {
+            Ok(Done::Answered { frame, held, was_throttled }) => {
                 self.throttled -= usize::from(was_throttled);
                 self.unsent.take(frame.len());
                 self.push(&frame);
+                drop((frame, held));
             }
             Ok(Done::Verified { stream, user, answer }) => {
                 if let Err(refusal) = &answer {
@@ -445,7 +473,7 @@ impl<B: Backend> Driver<B> {
             self.written_at = Instant::now();
         }
         self.encoder.push(frame);
-        self.unsent.set_queued(self.encoder.len());
+        self.count_queued();
     }
 }
 

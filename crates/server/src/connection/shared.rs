@@ -20,6 +20,8 @@ pub(crate) struct Shared<B> {
     pub(crate) limits: Limits,
     pub(crate) clients: Clients,
     pub(crate) budget: MemoryBudget,
+    /// The answers that are being made or wait to be sent.
+    pub(crate) answers: MemoryBudget,
     /// The connections of each address, which share a budget within that of the server.
     pub(crate) places: Arc<AddressLimit<MemoryBudget>>,
     pub(crate) refusals: Refusals,

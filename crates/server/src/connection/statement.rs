@@ -5,10 +5,12 @@ use std::panic::{self, AssertUnwindSafe};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
-use carnet::admission::{Arrived, Permit};
-use carnet_cql::Grant;
+use carnet::admission::{Arrived, Class, Permit};
+use carnet_base::Charge;
+use carnet_cql::{AnswerMemory, Grant};
 use tracing::error;
 
 use super::shared::Shared;
@@ -25,6 +27,11 @@ use crate::protocol::request::Statement;
 use crate::protocol::response::{MetadataForm, Response};
 use crate::protocol::types::Consistency;
 
+/// Beyond so many bytes a result comes with a warning.
+const SOFT_BYTES: usize = 4 << 20;
+/// When a query that answers leave no memory for may be tried again.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
 /// Runs a statement, and encodes its answer.
 pub(super) async fn answer<B: Backend>(
     shared: Arc<Shared<B>>,
@@ -33,23 +40,29 @@ pub(super) async fn answer<B: Backend>(
     unsent: &Unsent,
     job: Job,
     arrived: Option<Arrived>,
-) -> Bytes {
+) -> (Bytes, Charge) {
     let Job { stream, opcode, statement, tracing, charge } = job;
     let _in_flight = shared.metrics.requests_in_flight.enter();
     let started = shared.clock.now();
     let bytes = charge.bytes();
     // The permit lasts until the answer is encoded.
     let waiting = Waiting { session: &*session, statement: &statement, bytes };
-    let permit = match admitted(&shared, unsent, waiting, arrived).await {
+    let memory = AnswerMemory::new(&shared.answers, shared.limits.answer_bytes_max / 2);
+    let admitted = admitted(&shared, unsent, waiting, arrived).await;
+    let permit = match admitted.and_then(|permit| check_answers(&shared, permit)) {
         Ok(permit) => permit,
         Err(failure) => {
             let response = Response::Error(failure.into_response(consistency_of(&statement)));
-            return encode(&shared.metrics, encoding, stream, &response, &[]);
+            let frame = encode(&shared.metrics, encoding, stream, &response, &[]);
+            memory.set(frame.len());
+            return (frame, memory.take_charge());
         }
     };
+    let memory = Arc::new(memory);
     let grant = Grant {
         arrived: Some(started),
         permit: permit.clone(),
+        memory: Some(Arc::clone(&memory)),
         // Others first, those included whose sockets have become ready meanwhile.
         yield_now: Some(|| Box::pin(tokio::task::yield_now())),
     };
@@ -63,13 +76,47 @@ pub(super) async fn answer<B: Backend>(
         if let Response::SchemaChange(change) = &response {
             of_work.events.publish(Event::Schema(change.clone()));
         }
-        encode(&of_work.metrics, encoding, stream, &response, &warnings)
+        if memory.bytes() > SOFT_BYTES {
+            warnings.push(soft_limit(memory.bytes()));
+        }
+        let frame = encode(&of_work.metrics, encoding, stream, &response, &warnings);
+        // Both are there until the rows are dropped.
+        memory.set(memory.bytes() + frame.len());
+        drop(response);
+        memory.set(frame.len());
+        (frame, memory.take_charge())
     });
-    let frame = shared.long.run(work, permit, bytes).await;
+    let (frame, held) = shared.long.run(work, permit, bytes).await;
     drop(charge);
     let took = shared.clock.now().since(started);
     shared.metrics.request_duration.of(opcode).record(took);
-    frame
+    (frame, held)
+}
+
+/// Refuses a query while answers that wait to be sent hold most of their memory. What drivers need to
+/// connect, and writes, whose answers are short, go on.
+fn check_answers<B: Backend>(
+    shared: &Shared<B>,
+    permit: Option<Arc<Permit>>,
+) -> Result<Option<Arc<Permit>>, Failure> {
+    let is_query = permit.as_ref().is_none_or(|permit| permit.class() == Class::Read);
+    let (used, most) = (shared.answers.used(), shared.answers.max());
+    if !is_query || used < most - most / 4 {
+        return Ok(permit);
+    }
+    shared.metrics.requests_shed_by_answers.add(1);
+    let (ms, mib) = (RETRY_AFTER.as_millis(), used >> 20);
+    Err(Failure::new(
+        FailureKind::Overloaded { retry_after: RETRY_AFTER },
+        format!(
+            "the statement was refused, since {mib} MiB of answers are being made or wait for clients to \
+             read them; nothing was done, try again after {ms} ms"
+        ),
+    ))
+}
+
+fn soft_limit(bytes: usize) -> String {
+    format!("the result takes {bytes} bytes of the server's memory; ask for it in smaller pages")
 }
 
 /// A statement that waits for its admission.
