@@ -5,13 +5,16 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use carnet::admission::{
-    Admission, AdmissionLimits, Arrived, Class, GateLimits, Level, Permit, Place, Request, Workload,
+    Admission, AdmissionLimits, Arrived, Class, GateLimits, Level, LevelId, LevelLimits, Permit,
+    Place, Request, Workload,
 };
+use carnet::base::{Clock, Moment, WallTime};
 use carnet::{Db, Error, ErrorKind, block_on};
 
 fn db(running_max: usize, queue_max: usize) -> Db {
@@ -62,6 +65,71 @@ fn permit_passes_to_the_next() {
     drop(admitted(admission));
 }
 
+/// A clock that stands until it is set.
+#[derive(Default)]
+struct Standing(AtomicU64);
+
+impl Clock for Standing {
+    fn now(&self) -> Moment {
+        Moment(Duration::from_millis(self.0.load(Ordering::Relaxed)))
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(0)
+    }
+}
+
+/// It was admitted, waited for its turn, and was cancelled.
+#[test]
+fn statement_that_never_ran_costs_its_level_nothing() {
+    let shed_after = Duration::from_secs(60);
+    let gate = GateLimits { running_max: 1, queue_max: 99, queue_bytes_max: 1 << 20, shed_after };
+    let clock = Arc::new(Standing::default());
+    let builder = Db::builder().clock(Arc::clone(&clock) as Arc<dyn Clock>);
+    let db = builder.admission(AdmissionLimits { statements: gate, system: gate }).in_memory();
+    let level = |id, shares| Level {
+        id: LevelId(id),
+        limits: LevelLimits { shares, ..LevelLimits::default() },
+        ..Level::default()
+    };
+    let (large, small) = (level(1, 1_000), level(2, 100));
+    let arrive = |level| {
+        let (class, workload) = (Class::Read, Workload::Interactive);
+        let request = Request { level, class, workload, bytes: 1, deadline: None };
+        db.admission().unwrap().arrive(request).unwrap()
+    };
+    let runs = |arrived| {
+        let Arrived::Admitted(permit) = arrived else { panic!("there is room") };
+        permit
+    };
+    runs(arrive(&large)).count_processor(Duration::from_millis(1));
+    let cancelled = runs(arrive(&small));
+    clock.0.fetch_add(500, Ordering::Relaxed);
+    drop(cancelled);
+    let mut permit = runs(arrive(&large));
+    let mut places: Vec<Place> = std::iter::once(&small)
+        .chain(std::iter::repeat_n(&large, 20))
+        .map(|level| match arrive(level) {
+            Arrived::Waits(place) => place,
+            Arrived::Admitted(_) => panic!("another one runs"),
+        })
+        .collect();
+    for _ in 0..12 {
+        permit.count_processor(Duration::from_millis(1));
+        drop(permit);
+        let mut polled = (0..places.len()).map(|at| (at, poll(&mut places[at])));
+        let (at, Poll::Ready(Ok(next))) = polled.find(|(_, it)| it.is_ready()).unwrap() else {
+            panic!("it is admitted")
+        };
+        drop(places.remove(at));
+        permit = next;
+        if at == 0 {
+            return;
+        }
+    }
+    panic!("the level of few shares is not served");
+}
+
 #[test]
 fn classes_do_not_wait_for_each_other() {
     let db = db(1, 4);
@@ -102,10 +170,10 @@ fn threads_share_permits() {
                         Arrived::Admitted(permit) => permit,
                         Arrived::Waits(place) => block_on(place).unwrap(),
                     };
-                    let before = running.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                    let before = running.fetch_add(1, Ordering::SeqCst);
                     assert!(before < 2, "{before} run already");
                     thread::yield_now();
-                    running.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                    running.fetch_sub(1, Ordering::SeqCst);
                     drop(permit);
                 }
             });

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use carnet_base::{Clock, Moment, Result, Signal, Spawn, Step, Worker};
 use super::gate::Gate;
 use super::level::{Level, LevelId, Workload};
 use super::request::{Arrival, Arriving, Decision, GateLimits, Pass, Reason, Shed, Ticket};
+use super::sync::{Mutex, MutexGuard};
 use super::{Arrived, Class, Figures, nanos, refusal};
 
 /// How often the queue is looked at while nothing arrives and nothing ends.
@@ -25,6 +26,8 @@ pub(super) struct Desk {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     signal: Signal,
+    /// Processor time is counted: a statement without any has used none.
+    is_metered: AtomicBool,
 }
 
 struct State {
@@ -65,6 +68,7 @@ impl Desk {
                 ticker_sleeps: true,
             }),
             signal: Signal::new(),
+            is_metered: AtomicBool::new(false),
         });
         // It ends by itself once the desk is dropped.
         let ticker = Ticker(Arc::downgrade(&desk));
@@ -250,9 +254,12 @@ impl Permit {
     }
 
     /// Counts processor time that the statement used. Its level is charged for it at the end; where
-    /// none was counted, for the time from the admission.
+    /// no statement of the class ever counts, for the time from the admission.
     pub fn count_processor(&self, time: Duration) {
-        // Relaxed: the counter guards no other memory.
+        // Relaxed: neither guards other memory. Written once, so that its cache line stays shared.
+        if !self.desk.is_metered.load(Ordering::Relaxed) {
+            self.desk.is_metered.store(true, Ordering::Relaxed);
+        }
         self.processor.fetch_add(nanos(time), Ordering::Relaxed);
     }
 }
@@ -263,7 +270,9 @@ impl Drop for Permit {
             let paused = Duration::from_nanos(self.paused.load(Ordering::Relaxed));
             let took = now.since(self.admitted).saturating_sub(paused);
             let processor = Duration::from_nanos(self.processor.load(Ordering::Relaxed));
-            let cost = if processor.is_zero() { took } else { processor };
+            // One that was cancelled before it ran has waited for long and used nothing.
+            let is_metered = self.desk.is_metered.load(Ordering::Relaxed);
+            let cost = if is_metered { processor } else { took };
             gate.done(self.pass, took, cost, now, decisions);
         });
     }

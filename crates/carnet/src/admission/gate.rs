@@ -236,8 +236,8 @@ impl Gate {
             admitted: 0,
             lanes: Default::default(),
         });
-        let is_idle = state.held == 0 && state.lanes.iter().all(|lane| lane.len() == 0);
-        if is_idle || state.limits.shares != limits.shares {
+        let is_waiting = state.lanes.iter().any(|lane| lane.len() > 0);
+        if !is_waiting || state.limits.shares != limits.shares {
             self.accounts.begin(level, limits.shares);
         }
         state.limits = limits;
@@ -296,6 +296,7 @@ impl Gate {
 
     fn admit(&mut self, id: LaneId) -> Pass {
         let charged = self.lane(id).cost.get();
+        self.accounts.serve(id.level);
         self.accounts.charge(id.level, charged);
         self.count_running(id, |running| *running += 1);
         let state = self.level_mut(id.level);

@@ -25,6 +25,7 @@ mod level;
 mod request;
 mod run_queue;
 mod shares;
+mod sync;
 
 use std::sync::Arc;
 use std::time::Duration;

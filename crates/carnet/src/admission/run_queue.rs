@@ -105,6 +105,7 @@ impl RunQueue {
             self.accounts.begin(level, shares);
         }
         if self.running < self.turns_max {
+            self.accounts.serve(level);
             self.running += 1;
             return Asked::Granted;
         }

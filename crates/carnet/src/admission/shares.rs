@@ -5,8 +5,9 @@
 //! with the least virtual time comes next, so that levels that always want more use time in
 //! proportion to their shares.
 //!
-//! A level that wanted nothing for a while does not save up the time meanwhile: its account is moved
-//! up to a little below the others. One that used much at a time falls behind by a bounded amount, so
+//! A level of which nothing waited for a while does not save up the time meanwhile: its account is moved
+//! up to a little below the one that was served last. So a level that used what the others left is not
+//! made to wait for it once they want more. One that used much at a time falls behind by a bounded amount, so
 //! that it is served again within a bounded time.
 
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ const UNIT_SHARES: u64 = 1_000;
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     by_level: BTreeMap<LevelId, Account>,
-    /// The least virtual time of a level that was served last. It never falls.
+    /// The virtual time of the level that was served last. It never falls.
     now: u64,
 }
 
@@ -37,12 +38,18 @@ struct Account {
 }
 
 impl Accounts {
-    /// Sets the shares of a level that begins to want something.
+    /// Sets the shares of a level of which nothing waited before.
     pub(super) fn begin(&mut self, level: LevelId, shares: u32) {
         let least = self.now.saturating_sub(nanos(AHEAD_MAX));
         let account = self.by_level.entry(level).or_insert(Account { shares, used: least });
         account.shares = shares.max(1);
         account.used = account.used.max(least);
+    }
+
+    /// Takes that a level is served, without being chosen by [`Self::next`] perhaps.
+    pub(super) fn serve(&mut self, level: LevelId) {
+        let used = self.by_level.get(&level).map_or(0, |account| account.used);
+        self.now = self.now.max(used);
     }
 
     /// Charges a level for time that it used, or uses presumably.
@@ -110,6 +117,22 @@ mod tests {
         accounts.begin(LevelId(2), 1_000);
         let served = serve(&mut accounts, &[1, 2], 100, MILLI);
         assert!(served[2] <= 60, "{served:?}");
+    }
+
+    /// The first level uses what is left of an idle machine, while the second wants little.
+    #[test]
+    fn level_does_not_pay_for_time_that_was_left() {
+        let mut accounts = Accounts::default();
+        accounts.begin(LevelId(1), 100);
+        for _ in 0..1_000 {
+            for level in [1, 2] {
+                accounts.begin(LevelId(level), if level == 1 { 100 } else { 1_000 });
+                accounts.serve(LevelId(level));
+                accounts.charge(LevelId(level), MILLI);
+            }
+        }
+        let served = serve(&mut accounts, &[1, 2], 110, MILLI);
+        assert!((8..=12).contains(&served[1]), "{served:?}");
     }
 
     #[test]
