@@ -23,7 +23,7 @@
 //! * [`executor`]: tasks, workers and timers of many processes in one thread; [`processors`]: where
 //!   polls cost time.
 //! * `workload`: kinds of transactions, each with something that must never be seen.
-//! * `embedded`: the scenario of one process and its disk.
+//! * `embedded`: the scenario of one process and its disk; `overload`: of a server under load.
 //! * `ledger` and `verdict`: what is written down, and what is made of it.
 //! * [`mutant`]: deliberate breaks, each of which must be found.
 //!
@@ -40,6 +40,7 @@ mod embedded;
 pub mod executor;
 mod ledger;
 pub mod mutant;
+mod overload;
 pub mod processors;
 mod rules;
 mod run;

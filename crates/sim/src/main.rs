@@ -29,7 +29,7 @@ enum Command {
         /// The first seed.
         #[arg(long, default_value_t = 0)]
         from: u64,
-        /// What the database is made of: both by default, one after the other.
+        /// What is simulated: all scenarios by default, one after the other.
         #[arg(long)]
         scenario: Option<Scenario>,
         /// The only kind of transaction: all are mixed by default.

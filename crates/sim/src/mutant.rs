@@ -79,11 +79,25 @@ pub enum Mutant {
     BackupNamedAfterItsEnd,
     /// A restore leaves in what committed after the timestamp that it was asked for.
     RestoreForgetsToCut,
+    /// Some statements keep their permit for ever.
+    PermitNotGivenBack,
+    /// The queue of the gate is not bounded, and is served in order whatever arrives.
+    OverloadIgnored,
+    /// Statements have no deadlines.
+    DeadlineIgnored,
+    /// Statements that wait stay in the queue when their clients go away.
+    CancelLeaks,
+    /// Batch statements take all places of the gate.
+    BatchUnlimited,
+    /// All levels have the same shares.
+    SharesIgnored,
+    /// A statement does not yield at the end of its time slices.
+    SliceNeverYielded,
 }
 
 impl Mutant {
     /// All of them, each with the scenarios that must find it.
-    pub const ALL: [(Self, &[Scenario]); 34] = [
+    pub const ALL: [(Self, &[Scenario]); 41] = [
         (Self::ReadPointsIgnored, BOTH),
         (Self::ReadRangesIgnored, BOTH),
         (Self::BlindWritesUnchecked, CLUSTER),
@@ -118,12 +132,20 @@ impl Mutant {
         (Self::ChangesGuessed, CLUSTER),
         (Self::BackupNamedAfterItsEnd, EMBEDDED),
         (Self::RestoreForgetsToCut, EMBEDDED),
+        (Self::PermitNotGivenBack, OVERLOAD),
+        (Self::OverloadIgnored, OVERLOAD),
+        (Self::DeadlineIgnored, OVERLOAD),
+        (Self::CancelLeaks, OVERLOAD),
+        (Self::BatchUnlimited, OVERLOAD),
+        (Self::SharesIgnored, OVERLOAD),
+        (Self::SliceNeverYielded, OVERLOAD),
     ];
 }
 
-const BOTH: &[Scenario] = &Scenario::ALL;
+const BOTH: &[Scenario] = &[Scenario::Embedded, Scenario::Cluster];
 const EMBEDDED: &[Scenario] = &[Scenario::Embedded];
 const CLUSTER: &[Scenario] = &[Scenario::Cluster];
+const OVERLOAD: &[Scenario] = &[Scenario::Overload];
 
 impl Mutant {
     /// Returns its name, as on the command line.

@@ -8,7 +8,7 @@ use crate::executor::Executor;
 use crate::ledger::{Ledger, Told};
 use crate::mutant::Mutant;
 use crate::workload::Workload;
-use crate::{cluster, embedded};
+use crate::{cluster, embedded, overload};
 
 /// What the database is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,11 +17,13 @@ pub enum Scenario {
     Embedded,
     /// Three processes over a weak cluster.
     Cluster,
+    /// One process that is asked for more than its processors can do.
+    Overload,
 }
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Embedded, Self::Cluster];
+    pub const ALL: [Self; 3] = [Self::Embedded, Self::Cluster, Self::Overload];
 
     /// Returns its name, as on the command line.
     #[must_use]
@@ -29,6 +31,7 @@ impl Scenario {
         match self {
             Self::Embedded => "embedded",
             Self::Cluster => "cluster",
+            Self::Overload => "overload",
         }
     }
 }
@@ -38,7 +41,9 @@ impl FromStr for Scenario {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|scenario| scenario.name() == name);
-        found.ok_or_else(|| format!("there is no scenario {name}; there are embedded, cluster"))
+        found.ok_or_else(|| {
+            format!("there is no scenario {name}; there are embedded, cluster, overload")
+        })
     }
 }
 
@@ -95,6 +100,7 @@ impl Order {
         match self.scenario {
             Scenario::Embedded => embedded::run(self),
             Scenario::Cluster => cluster::run(self),
+            Scenario::Overload => overload::run(self),
         }
     }
 }

@@ -30,6 +30,16 @@ fn a_seed_has_a_thousand_transactions_and_five_faults_and_nothing_is_wrong() {
     }
 }
 
+/// Goodput, shares, and what the gate gives back, under ten times as much as can be done.
+#[test]
+fn overload_keeps_its_limits_and_replays() {
+    let run = Order::of(Scenario::Overload, 0).run();
+    assert_eq!(run.verdict, Ok(()), "{}", run.setup);
+    assert!(run.transactions > 10_000 && run.faults > 50, "{run:?}");
+    let again = Order::of(Scenario::Overload, 0).run();
+    assert_eq!((run.trace, run.events), (again.trace, again.events));
+}
+
 #[test]
 fn transactions_expire_and_copies_are_read_behind_the_facade_too() {
     for is_facade in [true, false] {
