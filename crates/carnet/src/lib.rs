@@ -73,7 +73,7 @@ pub use carnet_store::{Outcome, PageLimit};
 pub use carnet_txn::{Entry, Isolation, Label, Limits as TransactionLimits, TransactionPage};
 pub use db::{
     AsOf, Builder, CompactionStyle, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION, Db, Durability,
-    FilterKind, Holder, IoClass, IoTotals, Metrics, TableOptions, TransactionOptions,
+    FilterKind, Holder, IoClass, IoOptions, IoTotals, Metrics, TableOptions, TransactionOptions,
 };
 pub use table::{Key, RawTable, Record, Table};
 pub use tx::{Handle, PointHandle, Snapshot, SyncTx, Tx, WriteHandle};

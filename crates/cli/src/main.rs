@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => arguments.run(),
         Command::Stress(arguments) => arguments.run(),
         Command::Verify(arguments) => arguments.run(),
+        Command::Iotune(arguments) => arguments.run(),
         Command::Compact(arguments) => arguments.run(),
         Command::Backup(arguments) => arguments.run(),
         Command::Restore(arguments) => arguments.run(),

@@ -191,3 +191,23 @@ fn everything_made_is_private() {
     }
     assert!(seen > 8, "{seen} files and directories");
 }
+
+#[test]
+fn disk_is_measured_and_its_model_used() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("data");
+    let dir = path.to_str().unwrap();
+    write(dir, "apples");
+    let output = carnet(&["iotune", "--dir", dir, "--seconds", "2"]);
+    // A busy machine may measure that larger requests are not slower; then nothing is stored.
+    if output.status.success() {
+        let shown = text(&output);
+        assert!(shown.contains("the mixed loads differ from that by up to"), "{shown}");
+        assert!(path.join("IO_MODEL").exists());
+    } else {
+        assert!(text(&output).contains("something else uses the disk"), "{}", text(&output));
+    }
+    assert!(!path.join("iotune.tmp").exists());
+    write(dir, "pears");
+    assert!(fails(&["iotune", "--dir", dir, "--seconds", "61"]).contains("from 2 to 60"));
+}

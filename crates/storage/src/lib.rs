@@ -51,5 +51,5 @@ pub use engine::{
     PutUnlessExists, Spill, SpilledCell,
 };
 pub use metrics::Metrics;
-pub use options::{CompactionStyle, Durability, Options, TableOptionsOf, WritePath};
+pub use options::{CompactionStyle, Durability, IoOptions, Options, TableOptionsOf, WritePath};
 pub use sstable::{Compression, FilterKind, ReadOptions, TableOptions};

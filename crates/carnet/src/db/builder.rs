@@ -9,7 +9,9 @@ use carnet_base::{
     block_on,
 };
 use carnet_storage::disk::{Disk, RealDisk};
-use carnet_storage::{CompactionStyle, Durability, FilterKind, TableOptions, TableOptionsOf};
+use carnet_storage::{
+    CompactionStyle, Durability, FilterKind, IoOptions, TableOptions, TableOptionsOf,
+};
 use carnet_store::{CommitOrder, Life, MemoryStore};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::{IdleLimits, IdleWatch, Isolation, Limits, Sequencer, VersionOrder};
@@ -91,6 +93,15 @@ impl Builder {
     #[must_use]
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.storage.durability = durability;
+        self
+    }
+
+    /// Sets how flush, compaction and backups share the disk and the processors with reads and writes.
+    ///
+    /// Default: [`IoOptions::default`].
+    #[must_use]
+    pub const fn io(mut self, io: IoOptions) -> Self {
+        self.storage.io = io;
         self
     }
 

@@ -32,7 +32,9 @@ pub(crate) use near::Near;
 pub(crate) use builder::LAYOUT;
 pub use builder::{Builder, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION};
 pub use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
-pub use carnet_storage::{CompactionStyle, Durability, FilterKind, Metrics, TableOptions};
+pub use carnet_storage::{
+    CompactionStyle, Durability, FilterKind, IoOptions, Metrics, TableOptions,
+};
 pub use holders::Holder;
 pub use options::TransactionOptions;
 pub use time::AsOf;

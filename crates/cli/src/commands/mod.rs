@@ -8,6 +8,7 @@ mod config;
 mod hash_password;
 mod import;
 mod inspect;
+mod iotune;
 mod maelstrom;
 mod migrate;
 mod restore;
@@ -59,6 +60,7 @@ pub(crate) enum Command {
     Verify(verify::Verify),
     /// Rewrites a database's files into as few as there can be.
     Compact(compact::Compact),
+    Iotune(iotune::Iotune),
     Backup(backup::Backup),
     Restore(restore::Restore),
     Import(import::Import),

@@ -159,7 +159,7 @@ fn limits(settings: &Settings) -> Limits {
 }
 
 fn builder(settings: &Settings) -> Builder {
-    let mut builder = Db::builder();
+    let mut builder = Db::builder().io(settings.io.options());
     if let Some(durability) = settings.durability {
         builder = builder.durability(durability);
     }

@@ -80,6 +80,7 @@ impl Settings {
             ("database", "retention") => self.retention = Some(retention(text)?),
             ("database", "isolation") => self.isolation = Some(isolation(text)?),
             ("limits", name) => self.limits.take(name, text)?,
+            ("io", name) => self.io.take(name, text)?,
             (section, name) => unreachable!("{section}.{name} is known and not taken"),
         }
         Ok(())
@@ -183,7 +184,8 @@ mod tests {
              idle_timeout = \"1m\"\nanswer_memory = \"32MiB\"\nprepared_memory = \"8MiB\"\n\
              [database]\ndirectory = \"/srv/data\"\ndurability = \"interval:50\"\n\
              memory = \"1GiB\"\nretention = \"2h\"\nisolation = \"snapshot\"\n\
-             [limits]\nrunning = 4\nshed_after = \"20ms\"\nscan_timeout = \"2m\"\n",
+             [limits]\nrunning = 4\nshed_after = \"20ms\"\nscan_timeout = \"2m\"\n\
+             [io]\nnice = 5\n",
         )
         .unwrap();
         let expected = Settings {
@@ -211,6 +213,7 @@ mod tests {
                 scan_timeout: Some(Duration::from_secs(120)),
                 ..Limits::default()
             },
+            io: super::super::Io { nice: Some(5), ..Default::default() },
         };
         assert_eq!(settings, expected);
     }
@@ -268,7 +271,7 @@ mod tests {
             ("[server]\nport = 1", "line 2: [server] has no port; it has listen, advertise, http"),
             (
                 "\n[sever]",
-                "line 2: there is no [sever]; there are server, database, limits, cluster",
+                "line 2: there is no [sever]; there are server, database, limits, io, cluster",
             ),
             ("server = 1", "line 1: server is a section"),
             ("[server]\nlisten = [1]", "line 2: server.listen takes a text"),

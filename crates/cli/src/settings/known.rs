@@ -150,6 +150,20 @@ pub(super) const SETTINGS: &[Setting] = &[
         "How long a statement may take that reads a whole table, filters or aggregates.",
     ),
     setting(
+        "io",
+        "scheduler",
+        "on",
+        "Whether flush, compaction and backups give way at the disk to reads: on or off.",
+    ),
+    setting(
+        "io",
+        "read_latency",
+        "measured",
+        "The 99th percentile of reads in the device that they keep to: a time, or measured, which is \
+         half as much again as without them.",
+    ),
+    setting("io", "nice", "10", "The nice value of the threads that flush and compact, 0 to 19."),
+    setting(
         "cluster",
         "url",
         "",

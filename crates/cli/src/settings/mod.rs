@@ -8,6 +8,7 @@
 //! Paths in a file are relative to the file.
 
 mod file;
+mod io;
 mod known;
 mod limits;
 
@@ -18,6 +19,7 @@ use std::time::Duration;
 use carnet::{Durability, Isolation};
 use carnet_cql::Timestamps;
 
+pub(crate) use io::Io;
 pub(crate) use known::template;
 pub(crate) use limits::Limits;
 
@@ -50,6 +52,7 @@ pub(crate) struct Settings {
     pub(crate) retention: Option<Duration>,
     pub(crate) isolation: Option<Isolation>,
     pub(crate) limits: Limits,
+    pub(crate) io: Io,
 }
 
 /// Where to answer monitors, if anywhere.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use carnet_base::{Clock, Moment, Spawn, Step, Worker};
+use carnet_base::{Clock, Moment, Result, Spawn, Step, Worker};
 
-use crate::disk::{Disk, PacedDisk};
-use crate::io::{Class, ClassTotals, Config, Turns, Waits};
+use crate::disk::{Disk, During, PacedDisk};
+use crate::io::{Class, ClassTotals, Config, Model, Turns, Waits, file, fits};
 use crate::options::{IoOptions, Options};
+use crate::sstable;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The floor of background work when it is not behind, in parts of a thousand of the device.
@@ -36,7 +37,8 @@ impl Io {
         let IoOptions { scheduler, goal, shares, nice, pauses } = options.io;
         let waits = if spawn.has_threads() { Waits::Block } else { Waits::Pause };
         let is_scheduled = scheduler && (waits == Waits::Block || pauses);
-        let config = Config { model: None, goal, shares };
+        let model = if is_scheduled { model_of(&**disk, &**clock) } else { None };
+        let config = Config { model, goal, shares };
         let turns = is_scheduled.then(|| Arc::new(Turns::new(Arc::clone(clock), config, waits)));
         if let Some(turns) = &turns {
             disk.watch_reads(Arc::clone(turns) as _);
@@ -142,6 +144,43 @@ impl Io {
     pub(super) fn totals(&self) -> Option<[ClassTotals; Class::KINDS]> {
         self.turns.as_ref().map(|turns| turns.totals())
     }
+}
+
+/// Loads the model of a disk, unless there is none or the disk is another one than was measured: that costs
+/// foresight and nothing else.
+fn model_of(disk: &dyn Disk, clock: &dyn Clock) -> Option<Model> {
+    let fitting = || -> Result<Option<Model>> {
+        let Some(model) = file::load(disk)? else { return Ok(None) };
+        let fits = match longest_table(disk)? {
+            Some((name, bytes)) => fits(disk, clock, &name, bytes, &model)?,
+            None => true,
+        };
+        if !fits {
+            let path = disk.path(file::FILE_NAME);
+            tracing::warn!(
+                "reads of this disk do not take what {path} says; it is not used: measure the \
+                 disk again with `carnet iotune`"
+            );
+        }
+        Ok(fits.then_some(model))
+    };
+    fitting().unwrap_or_else(|error| {
+        tracing::warn!(%error, "the model of the disk is not used");
+        None
+    })
+}
+
+fn longest_table(disk: &dyn Disk) -> Result<Option<(String, u64)>> {
+    let mut longest = None;
+    for name in disk.list().during("list", disk, "")? {
+        if sstable::number_in(&name).is_none() {
+            continue;
+        }
+        let file = disk.open(&name).during("open", disk, &name)?;
+        let bytes = file.len().during("open", disk, &name)?;
+        longest = longest.max(Some((bytes, name)));
+    }
+    Ok(longest.map(|(bytes, name)| (name, bytes)))
 }
 
 /// A worker that lowers the priority of its thread before its first step.

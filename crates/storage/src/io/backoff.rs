@@ -19,6 +19,9 @@ const READS_MIN: u64 = 20;
 /// A window with too few reads goes on for up to so many times [`WINDOW`].
 const WINDOWS_MAX: u32 = 5;
 
+/// Number of slow windows after which the rate is lowered: one may be chance.
+const SLOW_WINDOWS: u32 = 2;
+
 /// Parts in a thousand of its speed that background work keeps after a window of slow reads.
 const DECREASE_PERMILLE: u64 = 700;
 
@@ -63,6 +66,10 @@ pub struct Backoff {
     /// The speed at which reads became slow last, towards which the rate rises more slowly.
     ceiling: u64,
     last_p99: u64,
+    /// Consecutive windows of slow reads.
+    slow_windows: u32,
+    /// The 99th percentile and the speed when the rate was lowered first.
+    blamed: Option<(u64, u64)>,
     /// Whether the last window had reads.
     has_reads: bool,
 }
@@ -82,6 +89,8 @@ impl Backoff {
             rate: None,
             ceiling: u64::MAX,
             last_p99: 0,
+            slow_windows: 0,
+            blamed: None,
             has_reads: false,
         }
     }
@@ -164,24 +173,42 @@ impl Backoff {
         }
         let goal = self.goal_nanos();
         if self.last_p99 <= goal / 1000 * KEEP_PERMILLE || is_quiet {
+            (self.slow_windows, self.blamed) = (0, None);
             self.increase();
-        } else if self.last_p99 > goal {
-            let from = self.rate.map_or(speed, |rate| rate.min(speed));
-            // Below it reads are slow because of what the device still has queued.
-            if from > self.ceiling / 2 || self.ceiling == u64::MAX {
-                self.ceiling = from;
+        } else if self.last_p99 <= goal {
+            self.slow_windows = 0;
+        } else {
+            self.slow_windows += 1;
+            if self.slow_windows >= SLOW_WINDOWS {
+                self.decrease(speed);
             }
-            self.rate = Some(from / 1000 * DECREASE_PERMILLE);
         }
     }
 
-    /// Moves the quiet latency a quarter of the way, up more slowly than down.
+    /// Lowers the rate, unless that has not helped so far: then something else makes reads slow.
+    fn decrease(&mut self, speed: u64) {
+        let from = self.rate.map_or(speed, |rate| rate.min(speed));
+        let (p99, begun) = *self.blamed.get_or_insert((self.last_p99, from));
+        if self.goal == Goal::Measured && from <= begun / 2 && self.last_p99 >= p99 / 5 * 4 {
+            self.quiet = self.quiet.max(Some(self.last_p99));
+            (self.slow_windows, self.blamed) = (0, None);
+            (self.rate, self.ceiling) = (Some(begun), u64::MAX);
+            return;
+        }
+        // Below it reads are slow because of what the device still has queued.
+        if from > self.ceiling / 2 || self.ceiling == u64::MAX {
+            self.ceiling = from;
+        }
+        self.rate = Some(from / 1000 * DECREASE_PERMILLE);
+    }
+
+    /// Moves the quiet latency half of the way up, and slowly down: what is rare is quiet, too.
     fn learn(&mut self) {
         let now = self.last_p99;
         self.quiet = Some(match self.quiet {
             None => now,
-            Some(quiet) if now < quiet => quiet - (quiet - now) / 4,
-            Some(quiet) => quiet + (now - quiet) / 16,
+            Some(quiet) if now < quiet => quiet - (quiet - now) / 32,
+            Some(quiet) => quiet + (now - quiet) / 2,
         });
     }
 

@@ -26,6 +26,8 @@
 
 mod backoff;
 mod bucket;
+mod check;
+pub mod file;
 mod latencies;
 mod model;
 mod scheduler;
@@ -39,6 +41,7 @@ mod turns;
 use carnet_base::Moment;
 
 pub use backoff::{Backoff, Goal};
+pub(crate) use check::fits;
 pub use model::{Combine, Flow, Model};
 pub use scheduler::{Config, Dispatch, Id, Piece, Scheduler};
 pub use totals::ClassTotals;

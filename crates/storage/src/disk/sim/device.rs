@@ -54,6 +54,7 @@ impl DeviceOptions {
             write_iops: iops(self.write_latency),
             write_bytes_per_second: rate,
             residual_permille: 0,
+            read_median_nanos: 0,
             read_p99_nanos: 0,
         }
     }

@@ -183,6 +183,25 @@ fn wrong_model_is_corrected_by_latency() {
     assert!(bench.rate(Class::Compaction) > 0.4 * device_rate(Direction::Write));
 }
 
+/// Reads are slow at times whatever background work does.
+#[test]
+fn background_work_is_not_slowed_where_that_does_not_help() {
+    let mut backoff = Backoff::new(Goal::Measured, None);
+    let floor = 50_000_000;
+    let (mut now, mut moved) = (Moment::default(), 0);
+    for window in 0..200 {
+        for read in 0..50 {
+            backoff.read(Duration::from_millis(if read == 0 { 8 } else { 1 }));
+        }
+        let cost = backoff.rate().unwrap_or(1_000_000_000) / 10;
+        backoff.moved(cost);
+        moved += if window >= 100 { cost } else { 0 };
+        now = now.after(SECOND / 10);
+        assert!(backoff.tick(floor, now));
+    }
+    assert!(moved >= 9_000_000_000, "{moved} of 10 seconds");
+}
+
 #[test]
 fn stall_of_the_device_passes() {
     let mut bench = bench(measured());

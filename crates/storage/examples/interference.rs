@@ -1,0 +1,177 @@
+//! Point reads from the device beside a compaction that never ends, with the I/O scheduler and without.
+//!
+//! `cargo run --release -p carnet-storage --example interference -- DIRECTORY [ROUNDS]` makes a database of 300 MiB
+//! in the directory, unless there is one, and prints for each round: the compaction's speed alone, the reads alone,
+//! and both together.
+#![expect(clippy::disallowed_methods, reason = "it measures")]
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use carnet_base::{
+    Bytes, CellKey, Error, PartitionKey, Result, Rng, SeededRng, SystemClock, TableId, ThreadSpawn,
+    Timestamp, block_on_one,
+};
+use carnet_storage::disk::{Disk, RealDisk};
+use carnet_storage::io::Class;
+use carnet_storage::{Durability, Engine, EntryCell, IoOptions, Mutation, Options};
+
+const CELLS: u64 = 300_000;
+const VALUE_BYTES: usize = 1024;
+/// The page cache is emptied after so many reads.
+const EVICT_EVERY: u64 = 64;
+
+fn main() -> Result<()> {
+    let mut arguments = env::args().skip(1);
+    let directory = arguments.next().expect("the first argument is a directory");
+    let rounds: usize = arguments.next().map_or(3, |rounds| rounds.parse().expect("a number"));
+    let disk = Arc::new(RealDisk::open(&directory)?);
+    fill(&disk)?;
+    println!(
+        "scheduler, compaction alone MB/s, reads alone p50 p99 us, both: MB/s p50 p99 us, reads/s, waited s"
+    );
+    for round in 0..rounds {
+        for scheduler in [false, true] {
+            measure(&disk, scheduler, round as u64)?;
+        }
+    }
+    Ok(())
+}
+
+fn open(disk: &Arc<RealDisk>, scheduler: bool) -> Result<Engine> {
+    let entry_cell: EntryCell = Arc::new(|start, commit| {
+        let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
+        let value = commit.get().to_be_bytes().to_vec().into();
+        Ok((CellKey::new(TableId(0), &partition, ""), value))
+    });
+    let options = Options {
+        durability: Durability::None,
+        memory_bytes: 64 << 20,
+        cache_bytes: 1 << 20,
+        io: IoOptions { scheduler, ..IoOptions::default() },
+        ..Options::default()
+    };
+    Engine::open(Arc::clone(disk) as _, Arc::new(SystemClock), &ThreadSpawn, options, entry_cell)
+}
+
+fn key(number: u64) -> CellKey {
+    CellKey::new(TableId(1), &PartitionKey::new(number.to_be_bytes().to_vec()), "")
+}
+
+fn put(engine: &Engine, number: u64, rng: &mut SeededRng) -> Result<()> {
+    let value: Vec<u8> = (0..VALUE_BYTES / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+    let (key, value) = (key(number), Bytes::from(value));
+    let next = engine.published().get().max(engine.timestamp_bound().get()) + 2;
+    let [start, commit] =
+        [next - 1, next].map(|time| Timestamp::new(time).expect("it is positive"));
+    block_on_one(engine.ready(VALUE_BYTES))?;
+    let prepared = engine.prepare(start, [Mutation::put_or_delete(&key, Some(&value))])?;
+    let appended = engine.append(prepared, || Ok::<_, Infallible>(commit));
+    let appended = appended.map_err(|error| Error::unavailable(error.to_string()))?;
+    block_on_one(appended)?;
+    Ok(())
+}
+
+fn fill(disk: &Arc<RealDisk>) -> Result<()> {
+    let engine = open(disk, true)?;
+    if engine.metrics().table_bytes == 0 {
+        let mut rng = SeededRng::new(1);
+        (0..CELLS).try_for_each(|number| put(&engine, number, &mut rng))?;
+        engine.compact()?;
+    }
+    engine.close()
+}
+
+fn measure(disk: &Arc<RealDisk>, scheduler: bool, seed: u64) -> Result<()> {
+    let engine = open(disk, scheduler)?;
+    let alone =
+        thread::scope(|scope| compacting(scope, &engine, Duration::from_secs(5), seed, || {}))?;
+    let (mut idle, mut beside) = (Vec::new(), Vec::new());
+    read(&engine, disk, Duration::from_secs(4), seed, &mut idle)?;
+    let time = Duration::from_secs(8);
+    let both = thread::scope(|scope| {
+        compacting(scope, &engine, time, seed + 100, || {
+            read(&engine, disk, time, seed, &mut beside).expect("the disk is readable");
+        })
+    })?;
+    let [idle, loaded] = [&mut idle, &mut beside].map(|latencies| {
+        latencies.sort_unstable();
+        [50, 99].map(|at| latencies[latencies.len() * at / 100].as_micros())
+    });
+    let waited = engine
+        .io_totals()
+        .map_or(0.0, |totals| totals[Class::Compaction.kind()].waited.as_secs_f64());
+    println!(
+        "{scheduler:5} | {alone:6.0} | {:6} {:6} | {both:6.0} {:6} {:6} | {:6.0} | {waited:.2}",
+        idle[0],
+        idle[1],
+        loaded[0],
+        loaded[1],
+        beside.len() as f64 / time.as_secs_f64(),
+    );
+    engine.close()
+}
+
+/// Compacts everything again and again while something else goes on; returns MB a second.
+fn compacting<'scope, 'env>(
+    scope: &'scope thread::Scope<'scope, 'env>,
+    engine: &'env Engine,
+    time: Duration,
+    seed: u64,
+    mut beside: impl FnMut(),
+) -> Result<f64> {
+    let ended = Arc::new(AtomicBool::new(false));
+    let begun = Instant::now();
+    let rounds = Arc::new(AtomicU64::new(0));
+    let compactor = scope.spawn({
+        let (ended, rounds) = (Arc::clone(&ended), Arc::clone(&rounds));
+        move || -> Result<Duration> {
+            let mut rng = SeededRng::new(seed);
+            while !ended.load(Ordering::Relaxed) {
+                put(engine, rng.below(CELLS), &mut rng)?;
+                engine.compact()?;
+                rounds.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(begun.elapsed())
+        }
+    });
+    beside();
+    thread::sleep(time.saturating_sub(begun.elapsed()));
+    ended.store(true, Ordering::Relaxed);
+    let took = compactor.join().expect("it does not panic")?;
+    // Each compaction rewrites every cell.
+    let bytes = rounds.load(Ordering::Relaxed) as f64 * (CELLS * VALUE_BYTES as u64) as f64;
+    Ok(bytes / took.as_secs_f64() / 1e6)
+}
+
+fn read(
+    engine: &Engine,
+    disk: &Arc<RealDisk>,
+    time: Duration,
+    seed: u64,
+    latencies: &mut Vec<Duration>,
+) -> Result<()> {
+    let (mut rng, begun) = (SeededRng::new(seed), Instant::now());
+    while begun.elapsed() < time {
+        if (latencies.len() as u64).is_multiple_of(EVICT_EVERY) {
+            evict(disk);
+        }
+        let key = key(rng.below(CELLS));
+        let before = Instant::now();
+        block_on_one(engine.get(&key, engine.published()))?.expect("it was written");
+        latencies.push(before.elapsed());
+    }
+    Ok(())
+}
+
+fn evict(disk: &Arc<RealDisk>) {
+    for name in disk.list().unwrap_or_default() {
+        if name.ends_with(".sst") || name.starts_with("sst-") {
+            // A compaction may have removed it.
+            let _ = disk.open(&name).and_then(|file| file.evict());
+        }
+    }
+}
