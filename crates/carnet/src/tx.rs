@@ -264,6 +264,11 @@ impl Tx {
         self.transaction.guard_hash(cell)
     }
 
+    /// Returns when the transaction committed, if it did.
+    pub(crate) fn committed(&self) -> Option<Timestamp> {
+        self.shared.committed.get().copied()
+    }
+
     /// Tells whether the transaction has committed.
     pub(crate) fn is_committed(&self) -> bool {
         self.shared.committed.get().is_some()

@@ -9,6 +9,7 @@
 //! tables          keyspace name    table name       TableSchema, JSON
 //! versions        (empty)          "schema"         empty: its version names the schema's state
 //!                                  "next_table"     the next table id, 4 bytes big-endian
+//! levels          service levels, and to whom they are attached: see [`crate::levels`]
 //! ```
 //!
 //! * Every transaction that uses a table uses the table's schema as of its own snapshot, read or
@@ -38,12 +39,13 @@ use crate::tx::Tx;
 const KEYSPACES: TableId = TableId(2);
 const TABLES: TableId = TableId(3);
 const VERSIONS: TableId = TableId(4);
+pub(crate) const LEVELS: TableId = TableId(8);
 /// Those that every database has.
-pub(crate) const TABLES_OF_THE_SYSTEM: [TableId; 3] = [KEYSPACES, TABLES, VERSIONS];
+pub(crate) const TABLES_OF_THE_SYSTEM: [TableId; 4] = [KEYSPACES, TABLES, VERSIONS, LEVELS];
 
 const PAGE: PageLimit = PageLimit::cells(1000);
 
-fn system_cell(table: TableId, partition: &str, clustering: &str) -> CellKey {
+pub(crate) fn system_cell(table: TableId, partition: &str, clustering: &str) -> CellKey {
     let partition = PartitionKey::new(Bytes::copy_from_slice(partition.as_bytes()));
     CellKey::new(table, &partition, clustering)
 }
@@ -255,7 +257,12 @@ async fn next_table_id(tx: &Tx) -> Result<TableId> {
     Ok(TableId(id))
 }
 
-async fn all_cells(tx: &Tx, table: TableId, partition: &str) -> Result<Vec<(String, Bytes)>> {
+/// Reads the cells of a partition of the catalogue, by name.
+pub(crate) async fn all_cells(
+    tx: &Tx,
+    table: TableId,
+    partition: &str,
+) -> Result<Vec<(String, Bytes)>> {
     let partition = system_cell(table, partition, "").partition();
     let range =
         KeyRange::clustering(table, &partition, Bound::Excluded(Bytes::new()), Bound::Unbounded);

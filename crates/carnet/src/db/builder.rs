@@ -22,6 +22,7 @@ use crate::admission::{Admission, AdmissionLimits};
 use crate::catalog::SchemaCache;
 use crate::cluster::ClusterUrl;
 use crate::control::Door;
+use crate::levels::LevelCache;
 use crate::stores::AnyStore;
 
 /// For how long what was visible can be read again, unless told otherwise.
@@ -369,6 +370,7 @@ impl Builder {
         let near = Near::of_all(&store, &schemas, &self.clock);
         let inner = Inner {
             admission,
+            levels: LevelCache::new(),
             near,
             _door: door,
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),

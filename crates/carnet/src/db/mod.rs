@@ -5,6 +5,7 @@ mod backup;
 mod builder;
 mod cluster;
 mod holders;
+mod levels;
 mod near;
 mod options;
 mod time;
@@ -24,6 +25,7 @@ use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
 use crate::admission::Admission;
 use crate::catalog::SchemaCache;
 use crate::control::Door;
+use crate::levels::LevelCache;
 use crate::stores::AnyStore;
 use crate::tx::{Snapshot, SyncTx, Tx};
 
@@ -81,6 +83,7 @@ struct Inner {
     rng: Mutex<SeededRng>,
     contention: Arc<Contention>,
     admission: Option<Admission>,
+    levels: LevelCache,
     isolation: Isolation,
     attempts_max: u32,
     limits: Limits,

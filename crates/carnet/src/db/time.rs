@@ -1,6 +1,6 @@
 //! Wall times: the way from commits to them and back, and reads of what was.
 
-use carnet_base::{Error, ErrorKind, Result, Timestamp, WallTime, block_on};
+use carnet_base::{Error, ErrorKind, Moment, Result, Timestamp, WallTime, block_on};
 use carnet_store::{BeginKind, CommitLog, Context};
 
 use super::{Db, TransactionOptions};
@@ -28,6 +28,12 @@ impl From<WallTime> for AsOf {
 }
 
 impl Db {
+    /// Reads the clock of the database by which deadlines count.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        self.inner.clock.now()
+    }
+
     /// Reads the wall clock of the database.
     #[must_use]
     pub fn wall_time(&self) -> WallTime {

@@ -1,0 +1,74 @@
+//! What a process knows of the levels.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use carnet_base::Timestamp;
+
+use super::set::Levels;
+use crate::catalog::SchemaAt;
+
+/// The levels as of the newest snapshot at which they were read or changed.
+pub(crate) struct LevelCache {
+    levels: ArcSwap<Levels>,
+    /// The snapshot; `None` before the first.
+    known: Mutex<Option<Timestamp>>,
+}
+
+impl LevelCache {
+    pub(crate) fn new() -> Self {
+        Self { levels: ArcSwap::default(), known: Mutex::new(None) }
+    }
+
+    pub(crate) fn get(&self) -> Arc<Levels> {
+        self.levels.load_full()
+    }
+
+    /// Returns `true` if nothing changed between what is known and a snapshot.
+    pub(crate) fn is_current(&self, at: SchemaAt) -> bool {
+        let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.is_some_and(|known| at.read <= known || at.changed <= known)
+    }
+
+    /// Takes the levels of a snapshot, unless those of a later one are known.
+    pub(crate) fn offer(&self, at: Timestamp, levels: Levels) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none_or(|known| known <= at) {
+            *known = Some(at);
+            self.levels.store(Arc::new(levels));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(n: u64) -> Timestamp {
+        Timestamp::new(n).unwrap()
+    }
+
+    fn snapshot(read: u64, changed: u64) -> SchemaAt {
+        SchemaAt { read: at(read), changed: at(changed) }
+    }
+
+    #[test]
+    fn older_snapshot_does_not_replace_a_newer_one() {
+        let cache = LevelCache::new();
+        let mut newer = Levels::default();
+        newer.create("gold", &[]).unwrap();
+        cache.offer(at(5), newer.clone());
+        cache.offer(at(4), Levels::default());
+        assert_eq!(*cache.get(), newer);
+    }
+
+    #[test]
+    fn levels_are_read_again_after_a_change() {
+        let cache = LevelCache::new();
+        assert!(!cache.is_current(snapshot(1, 1)), "nothing was read yet");
+        cache.offer(at(5), Levels::default());
+        assert!(cache.is_current(snapshot(9, 5)));
+        assert!(cache.is_current(snapshot(4, 9)), "it is older than what is known");
+        assert!(!cache.is_current(snapshot(9, 6)));
+    }
+}

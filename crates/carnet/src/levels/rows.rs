@@ -1,0 +1,310 @@
+//! The levels as cells of the catalogue.
+//!
+//! ```text
+//! table of levels   partition key   clustering key   payload
+//!                   "levels"        level's name     Stored, JSON
+//!                   "users"         user's name      StoredUser, JSON
+//!                   ""              "next"           StoredNext, JSON
+//! ```
+//!
+//! Every change writes the last one, so that changes conflict with each other.
+
+use std::time::Duration;
+
+use carnet_base::{Bytes, Error, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::service_level::ServiceLevel;
+use super::set::{ATTACHED_MAX, LEVELS_MAX, Levels, NAME_BYTES_MAX, USER_BYTES_MAX, check_name};
+use crate::admission::{LevelId, Workload};
+use crate::catalog::{self, LEVELS};
+use crate::tx::Tx;
+
+const FORMAT: u32 = 1;
+/// Maximum size of a payload.
+const PAYLOAD_BYTES_MAX: usize = 1 << 10;
+
+const LEVELS_PARTITION: &str = "levels";
+const USERS_PARTITION: &str = "users";
+const NEXT: &str = "next";
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    format: u32,
+    id: u64,
+    timeout_ms: Option<u64>,
+    workload_type: Option<StoredWorkload>,
+    shares: u32,
+    max_concurrency: Option<u64>,
+    max_queue: Option<u64>,
+    shed_after_ms: Option<u64>,
+    memory_soft: Option<u64>,
+    memory_hard: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredWorkload {
+    Interactive,
+    Batch,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredUser {
+    format: u32,
+    level: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredNext {
+    format: u32,
+    id: u64,
+}
+
+/// A row of the table of levels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// A level.
+    Level {
+        /// Its id.
+        id: LevelId,
+        /// Its options.
+        options: ServiceLevel,
+    },
+    /// The name of the level that is attached to a user.
+    User(String),
+    /// The next id.
+    Next(u64),
+}
+
+impl Row {
+    /// Encodes a row.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        match self {
+            Self::Level { id, options } => json(&stored(*id, options)),
+            Self::User(level) => json(&StoredUser { format: FORMAT, level: level.clone() }),
+            Self::Next(id) => json(&StoredNext { format: FORMAT, id: *id }),
+        }
+    }
+
+    /// Decodes a level.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted`, or `Unsupported` for a later format.
+    pub fn decode_level(bytes: &[u8]) -> Result<Self> {
+        let stored: Stored = read(bytes)?;
+        let id = LevelId(stored.id);
+        let options = options(&stored)?;
+        options.check().map_err(|error| corrupted().with_source(error))?;
+        Ok(Self::Level { id, options })
+    }
+
+    /// Decodes what is attached to a user.
+    ///
+    /// # Errors
+    ///
+    /// As [`Row::decode_level`].
+    pub fn decode_user(bytes: &[u8]) -> Result<Self> {
+        let StoredUser { level, .. } = read(bytes)?;
+        check_name("service level", &level, NAME_BYTES_MAX)
+            .map_err(|error| corrupted().with_source(error))?;
+        Ok(Self::User(level))
+    }
+
+    /// Decodes the next id.
+    ///
+    /// # Errors
+    ///
+    /// As [`Row::decode_level`].
+    pub fn decode_next(bytes: &[u8]) -> Result<Self> {
+        read(bytes).map(|StoredNext { id, .. }| Self::Next(id))
+    }
+}
+
+fn stored(id: LevelId, options: &ServiceLevel) -> Stored {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    Stored {
+        format: FORMAT,
+        id: id.0,
+        timeout_ms: options.timeout.map(millis),
+        workload_type: options.workload_type.map(|workload| match workload {
+            Workload::Interactive => StoredWorkload::Interactive,
+            Workload::Batch => StoredWorkload::Batch,
+        }),
+        shares: options.shares,
+        max_concurrency: options.max_concurrency.map(count),
+        max_queue: options.max_queue.map(count),
+        shed_after_ms: options.shed_after.map(millis),
+        memory_soft: options.memory_soft,
+        memory_hard: options.memory_hard,
+    }
+}
+
+fn options(stored: &Stored) -> Result<ServiceLevel> {
+    let count = |count: Option<u64>| {
+        count.map(|count| usize::try_from(count).map_err(|_| corrupted())).transpose()
+    };
+    Ok(ServiceLevel {
+        timeout: stored.timeout_ms.map(Duration::from_millis),
+        workload_type: stored.workload_type.as_ref().map(|workload| match workload {
+            StoredWorkload::Interactive => Workload::Interactive,
+            StoredWorkload::Batch => Workload::Batch,
+        }),
+        shares: stored.shares,
+        max_concurrency: count(stored.max_concurrency)?,
+        max_queue: count(stored.max_queue)?,
+        shed_after: stored.shed_after_ms.map(Duration::from_millis),
+        memory_soft: stored.memory_soft,
+        memory_hard: stored.memory_hard,
+    })
+}
+
+fn json(stored: &impl Serialize) -> Bytes {
+    serde_json::to_vec(stored).expect("structures of numbers and texts are JSON").into()
+}
+
+fn corrupted() -> Error {
+    Error::corrupted("a service level of the catalogue cannot be read")
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    #[derive(Deserialize)]
+    struct Format {
+        format: u32,
+    }
+    if bytes.len() > PAYLOAD_BYTES_MAX {
+        return Err(corrupted());
+    }
+    let unreadable = |error| corrupted().with_source(error);
+    let Format { format } = serde_json::from_slice(bytes).map_err(unreadable)?;
+    if format != FORMAT {
+        return Err(Error::unsupported(format!(
+            "a service level of the catalogue has format {format}, written by a later version of Carnet"
+        )));
+    }
+    serde_json::from_slice(bytes).map_err(unreadable)
+}
+
+/// Reads all levels, as a transaction sees them.
+///
+/// # Errors
+///
+/// As [`Tx::get_cell`]; `Corrupted` for rows that are not levels'.
+pub(crate) async fn load(tx: &Tx) -> Result<Levels> {
+    let mut levels = Levels::default();
+    if let Some(next) = tx.get_cell(&catalog::system_cell(LEVELS, "", NEXT)).await?
+        && let Row::Next(next) = Row::decode_next(&next.payload)?
+    {
+        levels.next_id = next;
+    }
+    let rows = catalog::all_cells(tx, LEVELS, LEVELS_PARTITION).await?;
+    for (name, payload) in rows {
+        check_name("service level", &name, NAME_BYTES_MAX)?;
+        if let Row::Level { id, options } = Row::decode_level(&payload)? {
+            levels.keep(id, &name, options);
+        }
+    }
+    let rows = catalog::all_cells(tx, LEVELS, USERS_PARTITION).await?;
+    if rows.len() > ATTACHED_MAX || levels.levels.len() > LEVELS_MAX {
+        return Err(corrupted());
+    }
+    for (user, payload) in rows {
+        check_name("user", &user, USER_BYTES_MAX)?;
+        if let Row::User(level) = Row::decode_user(&payload)? {
+            levels.attached.insert(user, level.into());
+        }
+    }
+    Ok(levels)
+}
+
+/// Writes the difference of two sets of levels.
+///
+/// # Errors
+///
+/// As [`Tx::put_cell`].
+pub(crate) fn write(tx: &Tx, old: &Levels, new: &Levels) -> Result<()> {
+    let level = |name: &str| catalog::system_cell(LEVELS, LEVELS_PARTITION, name);
+    let user = |name: &str| catalog::system_cell(LEVELS, USERS_PARTITION, name);
+    for (name, kept) in
+        new.levels.iter().filter(|(name, kept)| old.levels.get(*name) != Some(*kept))
+    {
+        let row = Row::Level { id: kept.level.id, options: kept.options };
+        tx.put_cell(level(name), row.encode())?;
+    }
+    for name in old.levels.keys().filter(|name| !new.levels.contains_key(*name)) {
+        tx.delete_cell(level(name))?;
+    }
+    for (name, to) in new.attached.iter().filter(|(name, to)| old.attached.get(*name) != Some(*to))
+    {
+        tx.put_cell(user(name), Row::User(to.to_string()).encode())?;
+    }
+    for name in old.attached.keys().filter(|name| !new.attached.contains_key(*name)) {
+        tx.delete_cell(user(name))?;
+    }
+    tx.put_cell(catalog::system_cell(LEVELS, "", NEXT), Row::Next(new.next_id).encode())
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::{Rng, SeededRng};
+
+    use super::*;
+
+    #[test]
+    fn rows_are_read_as_they_were_written() {
+        let options = ServiceLevel {
+            timeout: Some(Duration::from_millis(1500)),
+            workload_type: Some(Workload::Batch),
+            shares: 77,
+            max_concurrency: Some(3),
+            max_queue: Some(0),
+            shed_after: Some(Duration::ZERO),
+            memory_soft: Some(1),
+            memory_hard: Some(u64::MAX),
+        };
+        for options in [options, ServiceLevel::default()] {
+            let row = Row::Level { id: LevelId(9), options };
+            assert_eq!(Row::decode_level(&row.encode()).unwrap(), row);
+        }
+        let user = Row::User("gold".into());
+        assert_eq!(Row::decode_user(&user.encode()).unwrap(), user);
+        assert_eq!(Row::decode_next(&Row::Next(4).encode()).unwrap(), Row::Next(4));
+    }
+
+    #[test]
+    fn rows_of_other_formats_and_values_are_refused() {
+        let later = br#"{"format":2,"id":2,"shares":1,"burst":7}"#;
+        let error = Row::decode_level(later).unwrap_err();
+        assert!(error.to_string().contains("later version"), "{error}");
+        assert!(Row::decode_level(br#"{"format":1,"id":2,"shares":0}"#).is_err());
+        assert!(Row::decode_level(br#"{"format":1,"id":2,"shares":1,"burst":7}"#).is_err());
+        let long = format!(r#"{{"format":1,"level":"{}"}}"#, "x".repeat(PAYLOAD_BYTES_MAX));
+        assert!(Row::decode_user(long.as_bytes()).is_err());
+    }
+
+    /// What `fuzz/fuzz_targets/levels.rs` does, with bytes from a seed.
+    #[test]
+    fn hostile_rows_are_refused_or_written_alike() {
+        let seed = 33;
+        let mut rng = SeededRng::new(seed);
+        let whole = Row::Level { id: LevelId(2), options: ServiceLevel::default() }.encode();
+        for round in 0..20_000 {
+            let mut bytes = whole.to_vec();
+            for _ in 0..rng.below(4) {
+                let at = usize::try_from(rng.below(bytes.len() as u64)).unwrap();
+                bytes[at] = b"{}[]\",:0918nul \xff"[usize::try_from(rng.below(16)).unwrap()];
+            }
+            if let Ok(row) = Row::decode_level(&bytes) {
+                let again = Row::decode_level(&row.encode());
+                assert_eq!(again.unwrap(), row, "seed {seed}, round {round}");
+            }
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The levels of a database, and to which users they are attached.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use carnet_base::{Error, ErrorKind, Result};
+
+use super::service_level::{ServiceLevel, Setting};
+use crate::admission::{Level, LevelId};
+
+/// The level of users to whom no other is attached.
+pub const DEFAULT: &str = "default";
+/// The level of what drivers need to connect: queries of system tables, and PREPARE.
+pub const DRIVER: &str = "driver";
+/// Shares of [`DRIVER`] unless they are altered.
+const DRIVER_SHARES: u32 = 200;
+
+/// Maximum number of levels, [`DEFAULT`] and [`DRIVER`] included.
+pub const LEVELS_MAX: usize = 32;
+/// Maximum number of users to whom levels are attached.
+pub const ATTACHED_MAX: usize = 10_000;
+/// Maximum length of a level's name.
+pub const NAME_BYTES_MAX: usize = 48;
+/// Maximum length of a user's name.
+pub const USER_BYTES_MAX: usize = 255;
+
+/// The first id of a level that was created.
+const ID_FIRST: u64 = 2;
+
+/// A level as statements run by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effective {
+    /// What the gates know of it.
+    pub level: Level,
+    /// Its options.
+    pub options: ServiceLevel,
+}
+
+/// An option of a user's effective level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EffectiveOption {
+    /// The option with its value.
+    pub setting: Setting,
+    /// The level that it comes from.
+    pub level: Arc<str>,
+}
+
+/// The levels of a database, and to which users they are attached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Levels {
+    pub(super) levels: BTreeMap<Arc<str>, Arc<Effective>>,
+    /// Names of levels by users.
+    pub(super) attached: BTreeMap<String, Arc<str>>,
+    /// No id is used again: figures are kept by it.
+    pub(super) next_id: u64,
+}
+
+impl Default for Levels {
+    fn default() -> Self {
+        let driver = ServiceLevel { shares: DRIVER_SHARES, ..ServiceLevel::default() };
+        let mut levels =
+            Self { levels: BTreeMap::new(), attached: BTreeMap::new(), next_id: ID_FIRST };
+        levels.keep(LevelId(0), DEFAULT, ServiceLevel::default());
+        levels.keep(LevelId(1), DRIVER, driver);
+        levels
+    }
+}
+
+impl Levels {
+    pub(super) fn keep(&mut self, id: LevelId, name: &str, options: ServiceLevel) {
+        let name: Arc<str> = name.into();
+        let level = Level { id, name: Arc::clone(&name), limits: options.limits() };
+        self.levels.insert(name, Arc::new(Effective { level, options }));
+    }
+
+    /// Adds a level.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists`; `Invalid` for a name or a value that cannot be, or one level too many.
+    pub fn create(&mut self, name: &str, settings: &[Setting]) -> Result<()> {
+        check_name("service level", name, NAME_BYTES_MAX)?;
+        if self.get(name).is_some() {
+            let message = format!("Service level '{name}' already exists");
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+        if self.levels.len() >= LEVELS_MAX {
+            return Err(Error::invalid(format!(
+                "Can't create service level '{name}': no more than {LEVELS_MAX} service levels can exist, \
+                 {DEFAULT} and {DRIVER} included"
+            )));
+        }
+        let options = with(ServiceLevel::default(), settings)?;
+        self.keep(LevelId(self.next_id), name, options);
+        self.next_id += 1;
+        Ok(())
+    }
+
+    /// Sets and resets options of a level; the others stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where it is not there, or for a value that cannot be.
+    pub fn alter(&mut self, name: &str, settings: &[Setting]) -> Result<()> {
+        let old = self.get(name).ok_or_else(|| no_level(name))?;
+        let (id, options) = (old.level.id, with(old.options, settings)?);
+        if name == DRIVER && options.timeout.is_some() {
+            // The statement that resets it runs by this level, too.
+            return Err(Error::invalid(format!("The {DRIVER} service level has no timeout")));
+        }
+        self.keep(id, name, options);
+        Ok(())
+    }
+
+    /// Removes a level, and takes it from the users to whom it is attached.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where it is not there, or is one that always exists.
+    pub fn drop(&mut self, name: &str) -> Result<()> {
+        if matches!(name, DEFAULT | DRIVER) {
+            return Err(Error::invalid(format!("The {name} service level cannot be dropped")));
+        }
+        self.levels.remove(name).ok_or_else(|| no_level(name))?;
+        self.attached.retain(|_, level| &**level != name);
+        Ok(())
+    }
+
+    /// Attaches a level to a user, in the place of the one that was attached before.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` where it is not there or is [`DRIVER`], or for one user too many.
+    pub fn attach(&mut self, name: &str, user: &str) -> Result<()> {
+        check_name("user", user, USER_BYTES_MAX)?;
+        if name == DRIVER {
+            return Err(Error::invalid(format!("The {DRIVER} service level cannot be attached")));
+        }
+        let level = self.get(name).ok_or_else(|| no_level(name))?;
+        let level = Arc::clone(&level.level.name);
+        if self.attached.len() >= ATTACHED_MAX && !self.attached.contains_key(user) {
+            return Err(Error::invalid(format!(
+                "service levels are attached to {ATTACHED_MAX} users already, and to no more: \
+                 detach some"
+            )));
+        }
+        self.attached.insert(user.to_owned(), level);
+        Ok(())
+    }
+
+    /// Takes its level from a user; does nothing where it has none.
+    pub fn detach(&mut self, user: &str) {
+        self.attached.remove(user);
+    }
+
+    /// Finds a level.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Arc<Effective>> {
+        self.levels.get(name)
+    }
+
+    /// Returns every level, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Effective>> {
+        self.levels.values()
+    }
+
+    /// Returns the name of the level that is attached to a user.
+    #[must_use]
+    pub fn attached(&self, user: &str) -> Option<&Arc<str>> {
+        self.attached.get(user)
+    }
+
+    /// Returns every user to whom a level is attached, with the level's name.
+    pub fn attachments(&self) -> impl Iterator<Item = (&str, &Arc<str>)> {
+        self.attached.iter().map(|(user, level)| (user.as_str(), level))
+    }
+
+    /// Returns the level that [`DRIVER`] names.
+    #[must_use]
+    pub fn driver(&self) -> Arc<Effective> {
+        self.built_in(DRIVER)
+    }
+
+    /// Returns the level by which the statements of a user run, to whom several names are granted:
+    /// its own, and once there are roles, theirs. Where none of them has a level, [`DEFAULT`].
+    #[must_use]
+    pub fn effective(&self, names: &[&str]) -> Arc<Effective> {
+        let mut levels = self.levels_of(names);
+        let Some(first) = levels.next() else { return self.built_in(DEFAULT) };
+        let mut merged = Arc::clone(first);
+        for next in levels {
+            // The gates count it with the level of the fewest shares.
+            let options = merged.options.merge(&next.options);
+            let fewer = if next.options.shares < merged.options.shares { next } else { &merged };
+            let level = Level { limits: options.limits(), ..fewer.level.clone() };
+            merged = Arc::new(Effective { level, options });
+        }
+        merged
+    }
+
+    /// Returns the options of the [effective](Self::effective) level that are set, with the levels that
+    /// they come from.
+    #[must_use]
+    pub fn effective_options(&self, names: &[&str]) -> Vec<EffectiveOption> {
+        let effective = self.effective(names);
+        let default = self.built_in(DEFAULT);
+        let levels: Vec<_> = self.levels_of(names).collect();
+        let levels = if levels.is_empty() { vec![&default] } else { levels };
+        let set = effective.options.settings().into_iter().filter(|set| set.value().is_some());
+        let source = |setting: Setting| {
+            let has = |level: &&&Arc<Effective>| level.options.settings().contains(&setting);
+            let level = levels.iter().find(has)?;
+            Some(EffectiveOption { setting, level: Arc::clone(&level.level.name) })
+        };
+        set.filter_map(source).collect()
+    }
+
+    fn levels_of(&self, names: &[&str]) -> impl Iterator<Item = &Arc<Effective>> {
+        names.iter().filter_map(|name| self.get(self.attached(name)?))
+    }
+
+    fn built_in(&self, name: &str) -> Arc<Effective> {
+        Arc::clone(self.get(name).expect("default and driver are never dropped"))
+    }
+}
+
+fn with(mut options: ServiceLevel, settings: &[Setting]) -> Result<ServiceLevel> {
+    settings.iter().for_each(|setting| options.set(*setting));
+    options.check()?;
+    Ok(options)
+}
+
+/// Returns the error for a level that is not there.
+#[must_use]
+pub fn no_level(name: &str) -> Error {
+    Error::invalid(format!("Service Level {name} doesn't exist."))
+}
+
+pub(super) fn check_name(what: &str, name: &str, bytes_max: usize) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::invalid(format!("the name of a {what} cannot be empty")));
+    }
+    if name.len() > bytes_max {
+        let message = format!(
+            "the name of a {what} has {} bytes, at most {bytes_max} are allowed",
+            name.len()
+        );
+        return Err(Error::invalid(message));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::admission::Workload;
+
+    #[test]
+    fn levels_that_always_exist_cannot_be_dropped() {
+        let mut levels = Levels::default();
+        assert!(levels.drop(DEFAULT).is_err());
+        assert!(levels.drop(DRIVER).is_err());
+        assert!(levels.attach(DRIVER, "ann").is_err());
+        assert!(levels.alter(DRIVER, &[Setting::Timeout(Some(Duration::ZERO))]).is_err());
+        levels.alter(DEFAULT, &[Setting::Shares(Some(5))]).unwrap();
+        assert_eq!(levels.effective(&["ann"]).level.limits.shares, 5);
+        assert_eq!(levels.driver().options.shares, 200);
+    }
+
+    #[test]
+    fn dropped_level_is_detached_and_its_id_not_used_again() {
+        let mut levels = Levels::default();
+        levels.create("gold", &[]).unwrap();
+        levels.attach("gold", "ann").unwrap();
+        let id = levels.effective(&["ann"]).level.id;
+        levels.drop("gold").unwrap();
+        assert_eq!(levels.attached("ann"), None);
+        assert_eq!(&*levels.effective(&["ann"]).level.name, DEFAULT);
+        levels.create("gold", &[]).unwrap();
+        assert_ne!(levels.get("gold").unwrap().level.id, id);
+        assert!(levels.drop("silver").is_err());
+    }
+
+    #[test]
+    fn alter_keeps_the_other_options() {
+        let mut levels = Levels::default();
+        let timeout = Setting::Timeout(Some(Duration::from_millis(5)));
+        levels.create("gold", &[timeout, Setting::MaxQueue(Some(3))]).unwrap();
+        levels.alter("gold", &[Setting::Timeout(None), Setting::Shares(Some(9))]).unwrap();
+        let options = levels.get("gold").unwrap().options;
+        assert_eq!((options.timeout, options.max_queue, options.shares), (None, Some(3), 9));
+        assert!(levels.alter("gold", &[Setting::Shares(Some(0))]).is_err());
+        assert_eq!(levels.get("gold").unwrap().options, options, "a refused change does nothing");
+    }
+
+    #[test]
+    fn numbers_of_levels_and_attachments_are_bounded() {
+        let mut levels = Levels::default();
+        let mut number = 0;
+        while levels.create(&format!("l{number}"), &[]).is_ok() {
+            number += 1;
+        }
+        assert_eq!(number + 2, LEVELS_MAX);
+        for user in 0..ATTACHED_MAX {
+            levels.attach("l0", &user.to_string()).unwrap();
+        }
+        assert!(levels.attach("l0", "one more").is_err());
+        levels.attach("l1", "7").unwrap();
+        levels.detach("7");
+        levels.attach("l0", "one more").unwrap();
+        assert!(levels.create(&"x".repeat(NAME_BYTES_MAX + 1), &[]).is_err());
+        assert!(levels.attach("l0", "").is_err());
+    }
+
+    #[test]
+    fn effective_options_name_their_levels() {
+        let mut levels = Levels::default();
+        let timeout = |millis| Setting::Timeout(Some(Duration::from_millis(millis)));
+        let workload = Setting::WorkloadType(Some(Workload::Batch));
+        levels.create("one", &[timeout(100), Setting::Shares(Some(500))]).unwrap();
+        levels.create("two", &[timeout(200), workload, Setting::Shares(Some(50))]).unwrap();
+        levels.attach("one", "ann").unwrap();
+        levels.attach("two", "staff").unwrap();
+        let effective = levels.effective(&["ann", "staff"]);
+        assert_eq!(&*effective.level.name, "two", "the level of the fewest shares is counted");
+        assert_eq!(effective.level.limits.shares, 50);
+        let options = levels.effective_options(&["ann", "staff"]);
+        let shown: Vec<_> =
+            options.iter().map(|option| (option.setting.name(), &*option.level)).collect();
+        assert_eq!(shown, [("timeout", "one"), ("workload_type", "two"), ("shares", "two")]);
+    }
+}
