@@ -42,6 +42,7 @@ pub(crate) fn of_bytes(
             let pairs = parts.chunks(2).map(pair).collect::<Result<Vec<_>, CqlError>>()?;
             Ok(format!("{{{}}}", pairs.join(", ")))
         }
+        ResultType::Duration => Err(CqlError::unsupported("toJson of a duration")),
         ResultType::Tuple(_) => Err(CqlError::unsupported("toJson of a tuple")),
     }
 }

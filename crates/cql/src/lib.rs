@@ -49,6 +49,7 @@ mod base;
 mod compile;
 pub mod describe;
 mod display;
+mod duration;
 mod error;
 mod exec;
 mod json;
@@ -62,8 +63,8 @@ pub mod system;
 
 pub use error::{ParseError, ParseErrorKind};
 pub use exec::{
-    AnswerMemory, BatchItem, Bound, CqlError, CqlErrorKind, Executor, Grant, Parameters, Prepared,
-    Session, Timeouts, Timestamps, Values, class_of,
+    AnswerMemory, BatchItem, Bound, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters,
+    Prepared, Session, Terms, Timeouts, Timestamps, Values,
 };
 pub use keyword::is_reserved;
 pub use parser::{

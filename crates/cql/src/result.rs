@@ -12,6 +12,8 @@ use carnet::base::Bytes;
 pub enum ResultType {
     /// A scalar.
     Scalar(DataType),
+    /// A duration: the type of a marker for a timeout. No column has it.
+    Duration,
     /// A list.
     List(Box<Self>),
     /// A set.
@@ -32,6 +34,7 @@ impl fmt::Display for ResultType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Scalar(data_type) => data_type.fmt(f),
+            Self::Duration => f.write_str("duration"),
             Self::List(item) => write!(f, "list<{item}>"),
             Self::Set(item) => write!(f, "set<{item}>"),
             Self::Map(key, value) => write!(f, "map<{key}, {value}>"),

@@ -89,7 +89,7 @@ macro_rules! scripts {
     };
 }
 
-scripts! { batches connect describe keyspaces mistakes names selects tables terms transactions transaction_mistakes unsupported writes }
+scripts! { batches connect describe keyspaces levels mistakes names selects tables terms transactions transaction_mistakes unsupported writes }
 
 #[test]
 fn no_script_is_forgotten() {

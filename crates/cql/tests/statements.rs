@@ -93,7 +93,7 @@ macro_rules! scripts {
     };
 }
 
-scripts! { aggregates batches conditions deletes inserts keyspaces orders ranges scans statics tables transactions types unsupported updates }
+scripts! { aggregates batches conditions deletes inserts keyspaces levels orders ranges scans statics tables transactions types unsupported updates }
 
 #[test]
 fn no_script_is_forgotten() {

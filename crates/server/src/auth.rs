@@ -127,6 +127,11 @@ impl Authenticator {
         Ok(Self { users, decoy, running, waiting, by_address, memories, hasher: matches })
     }
 
+    /// Returns the names of the users.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        self.users.keys().map(String::as_str)
+    }
+
     /// Verifies a password. Runs on a thread of its own, as it takes tens of milliseconds.
     ///
     /// Dropping the future gives up a wait for a permit. It does not stop a hash that has begun.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet::admission::{Admission, Arrived, Class, Figures, Level, Request, Workload};
+use carnet::admission::{Admission, Arrived, Class, Figures, Request};
 use carnet_base::Moment;
 use carnet_cql::ast;
 use carnet_cql::result::{ChangeKind, ColumnSpec as CqlColumn, Response, ResultType};
 use carnet_cql::{
-    BatchItem as CqlItem, Bound, CqlError, CqlErrorKind, Executor, Grant, Parameters, Session,
-    Values, class_of,
+    BatchItem as CqlItem, Bound, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters,
+    Session, Terms, Values,
 };
 
 use tokio::sync::Mutex;
@@ -30,13 +30,14 @@ use crate::protocol::types::{
     SchemaChange,
 };
 
+/// The type `duration` in the native protocol.
+const DURATION: u16 = 0x0015;
 /// What other servers do is looked at so often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs CQL for the connections of a server.
 pub struct CqlBackend {
     executor: Executor,
-    level: Level,
     /// What other servers of the database do; `None` where there are no others.
     others: Option<Mutex<Others>>,
 }
@@ -45,7 +46,7 @@ impl CqlBackend {
     /// Serves what an executor runs.
     #[must_use]
     pub fn new(executor: Executor) -> Self {
-        Self { executor, level: Level::default(), others: None }
+        Self { executor, others: None }
     }
 
     /// Serves it as one of several servers of the database: clients hear of the others, once this one
@@ -54,7 +55,7 @@ impl CqlBackend {
         let mut others = Others::default();
         // What is there before the first client is no news.
         others.look(&executor).await;
-        Self { executor, level: Level::default(), others: Some(Mutex::new(others)) }
+        Self { executor, others: Some(Mutex::new(others)) }
     }
 
     fn find(&self, id: &Bytes) -> Result<Arc<carnet_cql::Prepared>, Failure> {
@@ -67,31 +68,33 @@ impl Backend for CqlBackend {
 
     fn open(&self, client: Client) -> Session {
         let Client { address, user, .. } = client;
-        Session::of(match user {
-            Some(user) => format!("{user}@{address}"),
-            None => address.to_string(),
-        })
+        match user {
+            Some(user) => Session::of(format!("{user}@{address}")).with_user(user),
+            None => Session::of(address.to_string()),
+        }
     }
 
     fn arrive(
         &self,
-        _session: &Session,
+        session: &Session,
         statement: Peek<'_>,
         bytes: usize,
         now: Moment,
     ) -> Result<Option<Arrived>, Failure> {
         let Some(admission) = self.executor.db().admission() else { return Ok(None) };
-        let class = match statement {
-            Peek::Query(text) => class_of(text),
-            // One that is not prepared is answered at once.
+        let prepared;
+        let outline = match statement {
+            Peek::Query(text) => Outline::of_text(text),
             Peek::Execute(id) => {
-                self.executor.prepared(id).map_or(Class::System, |prepared| prepared.class())
+                prepared = self.executor.prepared(id);
+                // One that is not prepared is answered at once.
+                prepared.as_ref().map_or(Outline::of_class(Class::System), |one| one.outline())
             }
-            Peek::Prepare => Class::System,
-            Peek::Batch => Class::Write,
+            Peek::Prepare => Outline::of_class(Class::System),
+            Peek::Batch => Outline::of_class(Class::Write),
         };
-        let deadline = self.executor.arrival_deadline(now);
-        let (level, workload) = (&self.level, Workload::Interactive);
+        let Terms { level, workload, deadline } = self.executor.terms(session, &outline, now);
+        let (level, class) = (&level.level, outline.class);
         Ok(Some(admission.arrive(Request { level, class, workload, bytes, deadline })?))
     }
 
@@ -212,6 +215,7 @@ impl Backend for CqlBackend {
              carnet_published_timestamp {}",
             db.published()
         );
+        append_timeouts(out, &self.executor);
         if let Some(admission) = db.admission() {
             append_admission(out, admission);
         }
@@ -228,6 +232,23 @@ impl Backend for CqlBackend {
             });
         }
     }
+}
+
+/// Appends the statements that ended at their timeouts, by level.
+fn append_timeouts(out: &mut String, executor: &Executor) {
+    let name = "carnet_statement_timeouts_total";
+    let _ = writeln!(
+        out,
+        "# HELP {name} Statements that ended at their timeout.\n# TYPE {name} counter"
+    );
+    for (level, count) in executor.timeouts_of_levels() {
+        let _ = writeln!(out, "{name}{{level=\"{}\"}} {count}", label(&level));
+    }
+}
+
+/// Returns a name as the value of a label.
+fn label(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// Appends the figures of admission, by class and level.
@@ -268,7 +289,7 @@ fn append_admission(out: &mut String, admission: &Admission) {
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for class in Class::ALL {
             for (level, figures) in admission.figures_of_levels(class) {
-                let (class, value) = (class.name(), figure(&figures));
+                let (class, level, value) = (class.name(), label(&level), figure(&figures));
                 let _ = writeln!(out, "{name}{{class=\"{class}\",level=\"{level}\"}} {value}");
             }
         }
@@ -348,6 +369,7 @@ fn columns(specs: &[CqlColumn]) -> Columns {
 fn column_type(result_type: &ResultType) -> ColumnType {
     match result_type {
         ResultType::Scalar(data_type) => ColumnType::from(*data_type),
+        ResultType::Duration => ColumnType::Scalar(DURATION),
         ResultType::List(item) => ColumnType::list(column_type(item)),
         ResultType::Set(item) => ColumnType::set(column_type(item)),
         ResultType::Map(key, value) => ColumnType::map(column_type(key), column_type(value)),

@@ -41,6 +41,7 @@ impl Others {
         // Not strict: that would be a conditional read of the cluster every second.
         let options = executor.db().transaction().isolation(Isolation::Serializable);
         let tx = options.timeout(LOOK_TIMEOUT).snapshot_async(None).await?;
+        executor.db().refresh_levels_by(&tx).await?;
         let version = system::schema_version(&tx).await?;
         if self.schema.as_ref().is_some_and(|(known, _)| *known == version) {
             return Ok(Vec::new());

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use carnet::admission::{AdmissionLimits, Class, GateLimits, Workload};
 use carnet::base::{Clock, SystemClock};
+use carnet::levels::{DEFAULT, Setting};
 use carnet::{Db, Durability};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session, Timeouts};
@@ -52,6 +53,9 @@ fn overload_is_refused_and_every_request_is_answered() {
     const REQUESTS: i16 = 200;
     let (executor, _directory) = executor(1, 2);
     let db = executor.db().clone();
+    // Statements that aggregate would be batch, and wait.
+    let interactive = [Setting::WorkloadType(Some(Workload::Interactive))];
+    carnet::block_on(db.change_levels(|levels| levels.alter(DEFAULT, &interactive))).unwrap();
     let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
     let mut client = server.client(4);
     for stream in 0..REQUESTS {
@@ -141,6 +145,12 @@ fn statements_end_at_their_timeout() {
     let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
     let mut client = server.client(4);
     client.query(1, COUNT);
+    client.receive().assert_error(OVERLOADED, "before its deadline");
+    client.query(1, &format!("{COUNT} USING TIMEOUT 0ms"));
+    client.receive().assert_error(READ_TIMEOUT, "");
+    // So long that its timeout is not seen before it runs.
+    let keys = vec!["1"; 1_000].join(",");
+    client.query(1, &format!("SELECT c FROM ks.t WHERE p IN ({keys}) USING TIMEOUT 0ms"));
     client.receive().assert_error(READ_TIMEOUT, "");
     client.query(1, "SELECT c FROM ks.t WHERE p = 1 AND c = 1");
     assert_eq!(client.receive().opcode, RESULT);

@@ -99,7 +99,7 @@ impl Serve {
         let clients = Clients::default();
         let mut node = node_info(&place, told(&place, listen, settings.advertise));
         node.clients = Some(Arc::new(clients.clone()));
-        let backend = backend(db.clone(), &place, node, &settings)?;
+        let backend = backend(db.clone(), &place, node, &settings, authenticator.as_ref())?;
         let http = settings.http.unwrap_or(Http(Some(HTTP))).0;
         let config = Config { listen, http, limits: limits(&settings), clients };
         runtime.block_on(async {
@@ -233,12 +233,23 @@ fn told(place: &Place, listen: SocketAddr, advertise: Option<SocketAddr>) -> Soc
 }
 
 /// Serves a database, as one of several servers where others may reach this one.
-fn backend(db: Db, place: &Place, node: NodeInfo, settings: &Settings) -> Result<CqlBackend> {
+fn backend(
+    db: Db,
+    place: &Place,
+    node: NodeInfo,
+    settings: &Settings,
+    authenticator: Option<&Authenticator>,
+) -> Result<CqlBackend> {
+    // Later changes are seen as they come.
+    block_on(db.refresh_levels())?;
     let told = SocketAddr::new(node.address, node.port);
     let executor = |node| {
         let timestamps = settings.timestamps.unwrap_or_default();
         let executor = Executor::with_timestamps(db, node, timestamps);
         executor.set_timeouts(settings.limits.timeouts());
+        if let Some(authenticator) = authenticator {
+            executor.set_users(authenticator.users().map(str::to_owned));
+        }
         if let Some(bytes_max) = settings.prepared_bytes {
             executor.set_prepared_bytes_max(bytes_max);
         }

@@ -91,11 +91,14 @@ fn history_file() -> Option<PathBuf> {
 /// Completes keywords.
 struct Keywords;
 
-const WORDS: [&str; 70] = [
+const WORDS: [&str; 80] = [
+    "ALL",
     "ALTER",
     "AND",
     "APPLY",
     "ASC",
+    "ATTACH",
+    "ATTACHED",
     "BATCH",
     "BEGIN",
     "BY",
@@ -107,8 +110,10 @@ const WORDS: [&str; 70] = [
     "DELIMITER",
     "DESC",
     "DESCRIBE",
+    "DETACH",
     "DISTINCT",
     "DROP",
+    "EFFECTIVE",
     "ELSE",
     "END",
     "EXISTS",
@@ -125,7 +130,10 @@ const WORDS: [&str; 70] = [
     "KEYSPACE",
     "KEYSPACES",
     "LET",
+    "LEVEL",
+    "LEVELS",
     "LIMIT",
+    "LIST",
     "NOT",
     "NULL",
     "ORDER",
@@ -135,6 +143,7 @@ const WORDS: [&str; 70] = [
     "REPLICATION",
     "SCHEMA",
     "SELECT",
+    "SERVICE",
     "SET",
     "SOURCE",
     "STATIC",
@@ -143,6 +152,7 @@ const WORDS: [&str; 70] = [
     "TABLE",
     "TABLES",
     "THEN",
+    "TIMEOUT",
     "TOKEN",
     "TRANSACTION",
     "UPDATE",
@@ -218,7 +228,8 @@ mod tests {
     #[test]
     fn keywords_are_completed() {
         assert_eq!(complete("sel", 3), (0, vec!["SELECT ".into()]));
-        assert_eq!(complete("é tim", 6), (3, vec!["timestamp ".into(), "timeuuid ".into()]));
+        assert_eq!(complete("é times", 8), (3, vec!["timestamp ".into()]));
+        assert_eq!(complete("eff", 3), (0, vec!["EFFECTIVE ".into()]));
         assert_eq!(complete("SELECT ", 7).1, Vec::<String>::new());
     }
 }

@@ -40,6 +40,7 @@ fn nested(result_type: &ResultType, bytes: &[u8]) -> Result<String> {
     };
     match result_type {
         ResultType::Scalar(data_type) => Ok(data_type.deserialize(bytes)?.to_literal()),
+        ResultType::Duration => Err(no_durations()),
         ResultType::List(item) => list(item, '[', ']'),
         ResultType::Set(item) => list(item, '{', '}'),
         ResultType::Map(key, value) => {
@@ -63,6 +64,7 @@ fn nested(result_type: &ResultType, bytes: &[u8]) -> Result<String> {
 fn json_collection(result_type: &ResultType, bytes: &[u8]) -> Result<String> {
     match result_type {
         ResultType::Scalar(_) => json(result_type, bytes),
+        ResultType::Duration => Err(no_durations()),
         ResultType::List(item) | ResultType::Set(item) => {
             let items = Items::count(bytes)?.all(1)?;
             let items = items.iter().map(|bytes| optional(item, *bytes, "null", json));
@@ -84,6 +86,11 @@ fn json_collection(result_type: &ResultType, bytes: &[u8]) -> Result<String> {
             Ok(format!("[{}]", items.collect::<Result<Vec<_>>>()?.join(",")))
         }
     }
+}
+
+/// No column has that type: only markers for timeouts do.
+fn no_durations() -> Error {
+    Error::unsupported("a column of type duration")
 }
 
 fn optional(

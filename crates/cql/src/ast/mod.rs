@@ -6,6 +6,7 @@
 
 mod ddl;
 mod describe;
+mod level;
 mod markers;
 mod name;
 mod relation;
@@ -21,6 +22,7 @@ pub use ddl::{
     DropTable, OptionValue, Options, PrimaryKey, TableChange,
 };
 pub use describe::{Describe, DescribeTarget};
+pub use level::{LevelOptions, LevelStatement};
 pub use markers::{BindRole, BindSite};
 pub use name::{Name, TableName};
 pub use relation::{CompareOp, InValues, Relation};

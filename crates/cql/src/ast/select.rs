@@ -31,6 +31,8 @@ pub struct Select {
     pub as_of: Option<Term>,
     /// `USING TIMEOUT`: a duration or a marker.
     pub timeout: Option<Term>,
+    /// `USING SERVICE LEVEL`.
+    pub level: Option<Name>,
 }
 
 /// What of the rows is selected.

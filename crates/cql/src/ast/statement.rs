@@ -2,6 +2,7 @@
 
 use super::ddl::{AlterKeyspace, AlterTable, CreateKeyspace, CreateTable, DropKeyspace, DropTable};
 use super::describe::Describe;
+use super::level::LevelStatement;
 use super::name::{Name, TableName};
 use super::select::Select;
 use super::transaction::Transaction;
@@ -40,6 +41,8 @@ pub enum Statement {
     Truncate(TableName),
     /// `DESCRIBE`.
     Describe(Describe),
+    /// A statement about service levels.
+    Level(LevelStatement),
     /// A statement of CQL that is not built yet.
     Unsupported(Unsupported),
 }
@@ -64,6 +67,7 @@ impl Statement {
             Self::DropTable(_) => "DROP TABLE",
             Self::Truncate(_) => "TRUNCATE",
             Self::Describe(_) => "DESCRIBE",
+            Self::Level(level) => level.kind(),
             Self::Unsupported(_) => "unsupported",
         }
     }

@@ -117,6 +117,8 @@ pub enum Guard {
 /// `USING … AND …`, in the order given (bind markers count by it), each attribute once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Using {
+    /// `SERVICE LEVEL`.
+    pub level: Option<Name>,
     /// What is given: an integer, a duration (for the time-out) or a marker.
     pub attributes: Vec<(Attribute, Term)>,
 }
@@ -151,7 +153,13 @@ impl Using {
     /// Tells whether nothing is given.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.attributes.is_empty()
+        self.attributes.is_empty() && self.level.is_none()
+    }
+
+    /// Returns `true` if it says how long the statement may take, or by which level it runs.
+    #[must_use]
+    pub fn limits(&self) -> bool {
+        self.level.is_some() || self.get(Attribute::Timeout).is_some()
     }
 
     /// Returns what an attribute is set to.

@@ -65,6 +65,7 @@ impl<'a> Compiler<'a> {
         table: &'a Arc<TableSchema>,
     ) -> Result<SelectPlan, CqlError> {
         refuse_unbuilt(select)?;
+        self.using_timeout(select.timeout.as_ref());
         self.enter(table);
         let (columns, outputs) = match &select.selection {
             Selection::All if select.distinct => {
@@ -191,9 +192,6 @@ impl<'a> Compiler<'a> {
 fn refuse_unbuilt(select: &Select) -> Result<(), CqlError> {
     if !select.group_by.is_empty() {
         return Err(CqlError::unsupported("GROUP BY"));
-    }
-    if select.timeout.is_some() {
-        return Err(CqlError::unsupported("USING TIMEOUT"));
     }
     Ok(())
 }

@@ -43,6 +43,7 @@ impl Compiler<'_> {
         if select.as_of.is_some() {
             return Err(CqlError::invalid("AS OF on a system table: it has no past"));
         }
+        self.using_timeout(select.timeout.as_ref());
         let (columns, outputs) = match &select.selection {
             Selection::All => {
                 (table.specs(), Some((0..table.columns.len()).map(SystemOutput::Column).collect()))

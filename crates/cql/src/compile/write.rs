@@ -13,6 +13,7 @@ use crate::ast::{
 };
 use crate::compile::Compiler;
 use crate::exec::{CqlError, Timestamps};
+use crate::result::ResultType;
 
 /// A compiled statement that changes rows.
 #[derive(Clone, Debug)]
@@ -165,10 +166,15 @@ impl<'a> Compiler<'a> {
         if using.get(Attribute::Ttl).is_some() {
             return Err(CqlError::unsupported("USING TTL"));
         }
-        if using.get(Attribute::Timeout).is_some() {
-            return Err(CqlError::unsupported("USING TIMEOUT"));
-        }
+        self.using_timeout(using.get(Attribute::Timeout));
         Ok(())
+    }
+
+    /// Settles the type of a marker that stands for a timeout.
+    pub(super) fn using_timeout(&mut self, timeout: Option<&Term>) {
+        if let Some(Term::Marker(marker)) = timeout {
+            self.type_marker(marker, "[timeout]", ResultType::Duration);
+        }
     }
 
     fn insert(&mut self, insert: &Insert, table: &Arc<TableSchema>) -> Result<WritePlan, CqlError> {

@@ -56,7 +56,9 @@ impl Display for Select {
         f.write_str(when(self.allow_filtering, " ALLOW FILTERING"))?;
         f.write_str(when(self.bypass_cache, " BYPASS CACHE"))?;
         clause(f, "AS OF", self.as_of.as_ref())?;
-        clause(f, "USING TIMEOUT", self.timeout.as_ref())
+        clause(f, "USING TIMEOUT", self.timeout.as_ref())?;
+        let before = if self.timeout.is_some() { "AND" } else { "USING" };
+        self.level.as_ref().map_or(Ok(()), |level| write!(f, " {before} SERVICE LEVEL {level}"))
     }
 }
 
@@ -77,7 +79,7 @@ impl Display for Using {
             write!(f, " {before} {} {term}", attribute.keyword())?;
             before = "AND";
         }
-        Ok(())
+        self.level.as_ref().map_or(Ok(()), |level| write!(f, " {before} SERVICE LEVEL {level}"))
     }
 }
 

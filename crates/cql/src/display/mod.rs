@@ -6,6 +6,7 @@
 mod ddl;
 mod describe;
 mod dml;
+mod level;
 mod term;
 mod transaction;
 
@@ -115,6 +116,7 @@ impl Display for Statement {
             Self::DropTable(drop) => drop.fmt(f),
             Self::Truncate(table) => write!(f, "TRUNCATE {table}"),
             Self::Describe(describe) => describe.fmt(f),
+            Self::Level(level) => level.fmt(f),
             Self::Unsupported(unsupported) => f.write_str(&unsupported.text),
         }
     }

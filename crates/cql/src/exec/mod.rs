@@ -21,14 +21,17 @@ mod ddl;
 mod describe;
 mod error;
 mod grant;
+mod level;
 mod lru;
 mod merge;
+mod outline;
 mod paging;
 mod parameters;
 mod prepared;
 mod row;
 mod scan;
 mod select;
+mod service_levels;
 mod system;
 mod timestamps;
 mod transaction;
@@ -37,13 +40,16 @@ mod write;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use carnet::admission::Class;
 use carnet::base::{Moment, SeededRng};
 use carnet::catalog::{self, TableSchema};
 use carnet::{AsOf, Db, Label, Timestamp, TransactionOptions, Tx, Value, WallTime};
 
 pub use answer_memory::AnswerMemory;
 pub use error::{CqlError, CqlErrorKind};
-pub use grant::{Grant, Timeouts, class_of};
+pub use grant::{Grant, Timeouts};
+pub use level::Terms;
+pub use outline::Outline;
 pub use parameters::{BatchItem, Bound, Parameters, Session, Values};
 pub use prepared::Prepared;
 pub use timestamps::Timestamps;
@@ -51,12 +57,13 @@ pub use timestamps::Timestamps;
 pub(crate) use scan::{Access, Clustering, Partitions};
 pub(crate) use uuids::Uuids;
 
-use crate::ast::{BatchKind, Select, Statement, TableName, Write};
+use crate::ast::{BatchKind, Select, Statement, TableName, Transaction, TransactionResult, Write};
 use crate::compile::{Compiler, Environment, SelectPlan, Tables, TransactionPlan, WritePlan};
 use crate::parser::TERMS_MAX;
 use crate::result::Response;
 use crate::system::{NodeInfo, Peer};
 use applied::Form;
+use level::LevelState;
 use paging::PagingState;
 use prepared::{Cache, Statements};
 
@@ -75,6 +82,7 @@ struct Shared {
     uuids: Uuids,
     prepared: Cache,
     timeouts: OnceLock<Timeouts>,
+    levels: LevelState,
 }
 
 /// What a statement is run with, beside the transaction.
@@ -113,8 +121,9 @@ impl Executor {
     pub fn with_timestamps(db: Db, node: NodeInfo, timestamps: Timestamps) -> Self {
         let uuids = Uuids::new(SeededRng::from_entropy());
         let (peers, prepared) = (Mutex::new([].into()), Cache::default());
-        let timeouts = OnceLock::new();
-        Self { shared: Arc::new(Shared { db, node, timestamps, peers, uuids, prepared, timeouts }) }
+        let (timeouts, levels) = (OnceLock::new(), LevelState::default());
+        let shared = Shared { db, node, timestamps, peers, uuids, prepared, timeouts, levels };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Returns the database.
@@ -198,13 +207,6 @@ impl Executor {
         self.shared.timeouts.get_or_init(|| timeouts);
     }
 
-    /// Returns when a statement has to be done, as far as that is known at its arrival; `None` without
-    /// [timeouts](Executor::set_timeouts).
-    #[must_use]
-    pub fn arrival_deadline(&self, arrived: Moment) -> Option<Moment> {
-        Some(arrived.after(self.timeouts()?.statement))
-    }
-
     fn timeouts(&self) -> Option<&Timeouts> {
         self.shared.timeouts.get()
     }
@@ -285,16 +287,18 @@ impl Executor {
                     (Arc::clone(&prepared.statements), prepared.keyspace.clone(), values)
                 }
             };
-            if !matches!(statements.parsed.statement, Statement::Write(_)) {
+            let Statement::Write(write) = &statements.parsed.statement else {
                 return Err(CqlError::invalid(
                     "a batch holds INSERT, UPDATE and DELETE statements only",
                 ));
-            }
+            };
+            refuse_limits(write.using().limits())?;
             let bound = values.resolve(&statements.parsed.markers)?;
             parts.push((statements, keyspace, bound));
         }
         let grant = &parameters.grant;
-        let deadline = grant.arrived.and_then(|arrived| self.arrival_deadline(arrived));
+        let outline = Outline::of_class(Class::Write);
+        let deadline = self.deadline(session, &outline, None, grant)?;
         let run = self.shared.db.transaction().label(session.label("BATCH"));
         let run = grant.apply(run, deadline);
         let result = run.try_run(|tx| {
@@ -319,7 +323,9 @@ impl Executor {
                 write::run(&tx, &writes, Form::Batch).await
             }
         });
-        self.forget_stale(result.await)
+        let result = result.await;
+        self.count_timeout(session, &outline, &result);
+        self.forget_stale(result)
     }
 
     async fn run(
@@ -332,28 +338,42 @@ impl Executor {
         let parsed = &statements.parsed;
         let bound = parameters.values.resolve(&parsed.markers)?;
         let label = session.label(parsed.statement.kind());
-        let deadline = self.deadline(&parsed.statement, &parameters.grant);
-        let run = Run { label, parameters, bound, keyspace, deadline };
-        match &parsed.statement {
-            Statement::Select(select) if self.is_system(&select.from, &run) => {
-                self.system_select(select, &run).await
+        let outline = Outline::of_statement(&parsed.statement, keyspace.as_deref());
+        let using = level::using_timeout(&parsed.statement, &bound)?;
+        let deadline = self.deadline(session, &outline, using, &parameters.grant)?;
+        let run = Run { label, parameters, bound, keyspace: keyspace.clone(), deadline };
+        let result = self.run_by(session, statements, &run).await;
+        self.count_timeout(session, &outline, &result);
+        result
+    }
+
+    async fn run_by(
+        &self,
+        session: &Session,
+        statements: &Statements,
+        run: &Run<'_>,
+    ) -> Result<Response, CqlError> {
+        match &statements.parsed.statement {
+            Statement::Select(select) if self.is_system(&select.from, run) => {
+                self.system_select(select, run).await
             }
-            Statement::Select(select) => self.select(select, statements, &run).await,
+            Statement::Select(select) => self.select(select, statements, run).await,
             Statement::Write(write) => {
-                self.refuse_system(write.table(), &run)?;
-                self.write(statements, &run).await
+                self.refuse_system(write.table(), run)?;
+                self.write(statements, run).await
             }
             Statement::Batch(batch) => {
                 if batch.kind == BatchKind::Counter {
                     return Err(CqlError::unsupported("counter batches"));
                 }
-                self.write(statements, &run).await
+                self.write(statements, run).await
             }
-            Statement::Transaction(_) => self.transaction(statements, &run).await,
+            Statement::Transaction(_) => self.transaction(statements, run).await,
             Statement::Use(name) => self.use_keyspace(session, &name.text).await,
-            Statement::Describe(describe) => self.describe(describe, &run).await,
+            Statement::Describe(describe) => self.describe(describe, run).await,
+            Statement::Level(level) => self.level_statement(level, run).await,
             Statement::Unsupported(unsupported) => Err(CqlError::unsupported(&unsupported.what)),
-            ddl => self.ddl(ddl, &run).await,
+            ddl => self.ddl(ddl, run).await,
         }
     }
 
@@ -508,6 +528,17 @@ impl Executor {
     }
 }
 
+/// Refuses a timeout or level of a part: a batch and a transaction run as one.
+fn refuse_limits(are_given: bool) -> Result<(), CqlError> {
+    if !are_given {
+        return Ok(());
+    }
+    Err(CqlError::invalid(
+        "USING TIMEOUT and SERVICE LEVEL belong to the whole batch, not to a statement in it; a \
+         transaction has neither",
+    ))
+}
+
 /// Refuses a batch whose statements have too many terms together.
 fn check_batch_terms(terms: usize) -> Result<(), CqlError> {
     if terms <= TERMS_MAX {
@@ -552,30 +583,41 @@ fn compile<'a>(
         Statement::Write(one) => Plan::Writes(vec![write(compiler, one)?]),
         Statement::Batch(batch) => {
             compiler.check_using(&batch.using)?;
+            batch.writes.iter().try_for_each(|write| refuse_limits(write.using().limits()))?;
             let writes = batch.writes.iter().map(|one| write(compiler, one));
             Plan::Writes(writes.collect::<Result<_, _>>()?)
         }
         Statement::Transaction(transaction) => {
+            transaction.writes().try_for_each(|write| refuse_limits(write.using().limits()))?;
+            let mut reads = selects_of(transaction);
+            reads.try_for_each(|read| {
+                refuse_limits(read.timeout.is_some() || read.level.is_some())
+            })?;
             Plan::Transaction(compiler.transaction(transaction, tables)?)
         }
         _ => return Err(CqlError::invalid("the statement has no plan")),
     })
 }
 
+/// Returns the queries of a transaction.
+fn selects_of(transaction: &Transaction) -> impl Iterator<Item = &Select> {
+    let lets = transaction.lets.iter().map(|read| &read.select);
+    let result = match &transaction.result {
+        Some(TransactionResult::Select(select)) => Some(&**select),
+        _ => None,
+    };
+    lets.chain(result)
+}
+
 /// Returns the tables that a statement reads and changes.
 fn table_names(statement: &Statement) -> Vec<&TableName> {
-    use crate::ast::TransactionResult;
     match statement {
         Statement::Select(select) => vec![&select.from],
         Statement::Write(write) => vec![write.table()],
         Statement::Batch(batch) => batch.writes.iter().map(Write::table).collect(),
         Statement::Transaction(transaction) => {
-            let lets = transaction.lets.iter().map(|read| &read.select.from);
-            let result = match &transaction.result {
-                Some(TransactionResult::Select(select)) => Some(&select.from),
-                _ => None,
-            };
-            lets.chain(result).chain(transaction.writes().map(Write::table)).collect()
+            let read = selects_of(transaction).map(|select| &select.from);
+            read.chain(transaction.writes().map(Write::table)).collect()
         }
         _ => Vec::new(),
     }

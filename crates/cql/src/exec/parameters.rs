@@ -12,6 +12,7 @@ use crate::parser::Marker;
 pub struct Session {
     keyspace: Mutex<Option<String>>,
     who: Option<Arc<str>>,
+    user: Option<Arc<str>>,
 }
 
 impl Session {
@@ -25,6 +26,18 @@ impl Session {
     #[must_use]
     pub fn of(who: impl Into<Arc<str>>) -> Self {
         Self { who: Some(who.into()), ..Self::default() }
+    }
+
+    /// Sets the user by whose service level statements run.
+    #[must_use]
+    pub fn with_user(mut self, user: impl Into<Arc<str>>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// Returns the user, if one has logged in.
+    pub(super) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
     }
 
     /// Labels a transaction of this session.

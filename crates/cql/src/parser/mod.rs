@@ -13,6 +13,7 @@ mod batch;
 mod condition;
 mod ddl;
 mod describe;
+mod level;
 mod name;
 mod options;
 mod relation;

@@ -38,7 +38,7 @@ impl Parser<'_> {
     }
 
     /// Reads a constant; a bare word is a string.
-    fn option_constant(&mut self) -> Parse<Literal> {
+    pub(super) fn option_constant(&mut self) -> Parse<Literal> {
         if matches!(self.peek().kind, TokenKind::Symbol("?" | ":")) {
             let message = "a schema cannot depend on a bind marker: write the value itself";
             return Err(Failure::syntax(self.at(), message));

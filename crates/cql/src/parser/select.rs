@@ -1,7 +1,7 @@
 //! `SELECT`.
 
 use super::{Names, Parse, Parser};
-use crate::ast::{Ordering, Select, SelectItem, Selection};
+use crate::ast::{Name, Ordering, Select, SelectItem, Selection, Term};
 use crate::lexer::TokenKind;
 
 impl Parser<'_> {
@@ -74,11 +74,7 @@ impl Parser<'_> {
         }
         let bypass_cache = self.eat_words(&["BYPASS", "CACHE"]);
         let as_of = if self.eat_words(&["AS", "OF"]) { Some(self.term()?) } else { None };
-        let mut timeout = None;
-        if self.eat_word("USING") {
-            self.expect_word("TIMEOUT")?;
-            timeout = Some(self.duration_or_marker()?);
-        }
+        let (timeout, level) = self.select_using()?;
         Ok(Select {
             distinct,
             selection,
@@ -92,7 +88,28 @@ impl Parser<'_> {
             bypass_cache,
             as_of,
             timeout,
+            level,
         })
+    }
+
+    /// Reads `USING TIMEOUT … AND SERVICE LEVEL …`, if it is there, in any order.
+    fn select_using(&mut self) -> Parse<(Option<Term>, Option<Name>)> {
+        let (mut timeout, mut level) = (None, None);
+        if !self.eat_word("USING") {
+            return Ok((timeout, level));
+        }
+        loop {
+            if level.is_none() && self.eat_service_level() {
+                level = Some(self.level_name()?);
+            } else if timeout.is_none() && self.eat_word("TIMEOUT") {
+                timeout = Some(self.duration_or_marker()?);
+            } else {
+                return Err(self.expected("TIMEOUT or SERVICE LEVEL, each once"));
+            }
+            if !self.eat_word("AND") {
+                return Ok((timeout, level));
+            }
+        }
     }
 
     fn select_ordering(&mut self) -> Parse<Ordering> {

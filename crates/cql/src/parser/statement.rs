@@ -53,6 +53,9 @@ impl Parser<'_> {
         if let Some(statement) = self.definition()? {
             return Ok(statement);
         }
+        if let Some(statement) = self.eat_level_statement()? {
+            return Ok(Statement::Level(statement));
+        }
         match self.eat_unsupported()? {
             Some(statement) => Ok(statement),
             None => Err(self.no_statement()),

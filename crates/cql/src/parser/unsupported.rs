@@ -5,7 +5,7 @@ use crate::ast::{Statement, Unsupported};
 use crate::lexer::TokenKind;
 
 /// The first words of statements that CQL has and Carnet has not yet. Longer ones first.
-const FAMILIES: [&[&str]; 47] = [
+const FAMILIES: [&[&str]; 37] = [
     &["CREATE", "CUSTOM", "INDEX"],
     &["CREATE", "INDEX"],
     &["CREATE", "TYPE"],
@@ -17,14 +17,10 @@ const FAMILIES: [&[&str]; 47] = [
     &["CREATE", "TRIGGER"],
     &["CREATE", "ROLE"],
     &["CREATE", "USER"],
-    &["CREATE", "SERVICE", "LEVEL"],
-    &["CREATE", "SERVICE_LEVEL"],
     &["ALTER", "TYPE"],
     &["ALTER", "MATERIALIZED", "VIEW"],
     &["ALTER", "ROLE"],
     &["ALTER", "USER"],
-    &["ALTER", "SERVICE", "LEVEL"],
-    &["ALTER", "SERVICE_LEVEL"],
     &["DROP", "INDEX"],
     &["DROP", "TYPE"],
     &["DROP", "FUNCTION"],
@@ -34,13 +30,7 @@ const FAMILIES: [&[&str]; 47] = [
     &["DROP", "ROLE"],
     &["DROP", "USER"],
     &["DROP", "IDENTITY"],
-    &["DROP", "SERVICE", "LEVEL"],
-    &["DROP", "SERVICE_LEVEL"],
     &["ADD", "IDENTITY"],
-    &["ATTACH", "SERVICE", "LEVEL"],
-    &["ATTACH", "SERVICE_LEVEL"],
-    &["DETACH", "SERVICE", "LEVEL"],
-    &["DETACH", "SERVICE_LEVEL"],
     &["GRANT"],
     &["REVOKE"],
     &["LIST"],

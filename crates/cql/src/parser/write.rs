@@ -114,8 +114,19 @@ impl Parser<'_> {
         }
         loop {
             let at = self.at();
+            if self.eat_service_level() {
+                if using.level.is_some() {
+                    return Err(Failure::invalid(at, "SERVICE LEVEL is given twice"));
+                }
+                using.level = Some(self.level_name()?);
+                if self.eat_word("AND") {
+                    continue;
+                }
+                return Ok(using);
+            }
             let keyword = Attribute::ALL.into_iter().find(|given| self.eat_word(given.keyword()));
-            let attribute = keyword.ok_or_else(|| self.expected("TIMESTAMP, TTL or TIMEOUT"))?;
+            let attribute =
+                keyword.ok_or_else(|| self.expected("TIMESTAMP, TTL, TIMEOUT or SERVICE LEVEL"))?;
             if using.get(attribute).is_some() {
                 let message = format!("{} is given twice", attribute.keyword());
                 return Err(Failure::invalid(at, message));

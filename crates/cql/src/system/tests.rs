@@ -74,6 +74,7 @@ fn show(result_type: &ResultType, bytes: &[u8]) -> String {
         ResultType::List(item) => format!("[{}]", parts(bytes, &[item]).join(", ")),
         ResultType::Set(item) => format!("{{{}}}", parts(bytes, &[item]).join(", ")),
         ResultType::Map(key, value) => format!("{{{}}}", parts(bytes, &[key, value]).join(", ")),
+        ResultType::Duration => panic!("no table of the system has a duration"),
         ResultType::Tuple(_) => panic!("no table of the system has a tuple"),
     }
 }

@@ -267,6 +267,7 @@ impl Generator<'_> {
             bypass_cache: self.flip(),
             as_of: self.some(Self::term),
             timeout: self.some(Self::duration_or_marker),
+            level: self.some(Self::name),
         }
     }
 
@@ -286,6 +287,7 @@ impl Generator<'_> {
                 using.attributes.push((attribute, term));
             }
         }
+        using.level = self.some(Self::name);
         using
     }
 
@@ -510,9 +512,41 @@ impl Generator<'_> {
         Describe { target: self.pick(&targets), internals: self.flip() }
     }
 
+    fn level(&mut self) -> LevelStatement {
+        let (if_exists, if_not_exists) = (self.flip(), self.flip());
+        let name = self.name();
+        match self.below(8) {
+            0 => LevelStatement::Create { if_not_exists, name, options: self.level_options(0) },
+            1 => LevelStatement::Alter { name, options: self.level_options(1) },
+            2 => LevelStatement::Drop { if_exists, name },
+            3 => LevelStatement::Attach { name, user: self.name() },
+            4 => LevelStatement::Detach { user: name },
+            5 => LevelStatement::List(self.some(Self::name)),
+            6 => LevelStatement::ListAttached(self.some(Self::name)),
+            _ => LevelStatement::ListEffective(name),
+        }
+    }
+
+    fn level_options(&mut self, least: usize) -> LevelOptions {
+        let mut options = LevelOptions::new();
+        for value in [
+            Literal::Null,
+            Literal::Duration("500ms".to_owned()),
+            Literal::String("64MiB".to_owned()),
+            Literal::Integer("-7".to_owned()),
+        ] {
+            let name = self.name();
+            let is_new = options.iter().all(|(known, _)| *known != name);
+            if is_new && (options.len() < least || self.flip()) {
+                options.push((name, value));
+            }
+        }
+        options
+    }
+
     fn statement(&mut self) -> Statement {
         let (if_exists, if_not_exists) = (self.flip(), self.flip());
-        match self.below(20) {
+        match self.below(21) {
             0..=3 => Statement::Select(self.select()),
             4..=6 => Statement::Write(self.write(true)),
             7 => Statement::Batch(self.batch()),
@@ -537,6 +571,7 @@ impl Generator<'_> {
             }),
             17 => Statement::DropTable(DropTable { if_exists, table: self.table() }),
             18 => Statement::Truncate(self.table()),
+            19 => Statement::Level(self.level()),
             _ => Statement::Describe(self.describe()),
         }
     }

@@ -1,0 +1,332 @@
+//! What is known of a statement before it runs: by what it is admitted.
+//!
+//! A prepared statement has its syntax tree. A text is not parsed before it is admitted: its first
+//! tokens are looked at, which costs less than to parse them.
+
+use std::time::Duration;
+
+use carnet::admission::Class;
+
+use super::Prepared;
+use super::level::literal_timeout;
+use crate::ast::{
+    Attribute, InValues, Name, Relation, Select, Selection, Statement, Term, Using, Write,
+};
+use crate::compile::is_aggregate;
+use crate::duration::CqlDuration;
+use crate::lexer::{Lexer, Token, TokenKind};
+use crate::system::is_system_keyspace;
+
+/// Number of keys behind `IN` up to which a statement is small.
+pub(super) const KEYS_SMALL_MAX: usize = 12;
+/// Maximum number of tokens of a text that are looked at.
+const TOKENS_MAX: usize = 512;
+
+/// What is known of a statement before it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline<'s> {
+    /// Its class.
+    pub class: Class,
+    /// Whether it reads a table as a whole, filters, aggregates, or names many keys: batch work, where
+    /// its level does not say otherwise.
+    pub is_large: bool,
+    /// Whether the timeout of scans is its own.
+    pub is_scan: bool,
+    /// `USING TIMEOUT`, unless it is a bind marker.
+    pub timeout: Option<Duration>,
+    /// `USING SERVICE LEVEL`.
+    pub level: Option<&'s str>,
+    /// Whether the end of a long text was not looked at.
+    pub is_cut: bool,
+}
+
+impl Outline<'_> {
+    /// Returns the outline of a statement of a class of which nothing else is known.
+    #[must_use]
+    pub const fn of_class(class: Class) -> Self {
+        Self { class, is_large: false, is_scan: false, timeout: None, level: None, is_cut: false }
+    }
+}
+
+impl<'s> Outline<'s> {
+    /// Returns the outline of a statement that is not parsed yet. A text that is no statement is cheap,
+    /// and of any class.
+    #[must_use]
+    pub fn of_text(text: &'s str) -> Self {
+        let mut tokens = Tokens { lexer: Lexer::new(text), text, left: TOKENS_MAX, is_cut: false };
+        let first = tokens.next().map_or("", |token| tokens.text_of(token));
+        let is = |word: &str| first.eq_ignore_ascii_case(word);
+        let mut outline = if is("SELECT") {
+            tokens.select()
+        } else if is("INSERT") || is("UPDATE") || is("DELETE") {
+            tokens.write()
+        } else if is("BEGIN") {
+            tokens.batch()
+        } else {
+            Self::of_class(Class::System)
+        };
+        outline.is_cut = tokens.is_cut;
+        outline.is_large |= outline.is_cut && is("SELECT");
+        outline
+    }
+
+    /// Returns the outline of a statement in a keyspace.
+    pub(super) fn of_statement(statement: &'s Statement, keyspace: Option<&str>) -> Self {
+        match statement {
+            Statement::Select(select) => Self::of_select(select, keyspace),
+            Statement::Write(write) => {
+                let is_large = keys(filter_of(write)) > KEYS_SMALL_MAX;
+                Self { is_large, ..Self::of_using(write.using()) }
+            }
+            Statement::Batch(batch) => Self::of_using(&batch.using),
+            Statement::Transaction(_) => Self::of_class(Class::Write),
+            Statement::Truncate(_) => Self { is_scan: true, ..Self::of_class(Class::System) },
+            _ => Self::of_class(Class::System),
+        }
+    }
+
+    fn of_select(select: &'s Select, keyspace: Option<&str>) -> Self {
+        let named = select.from.keyspace.as_ref().map(Name::as_str).or(keyspace);
+        let is_filtered = select.allow_filtering || aggregates(select);
+        let is_token = |relation: &Relation| matches!(relation, Relation::Token { .. });
+        let is_whole = select.limit.is_none() && select.filter.iter().all(is_token);
+        Self {
+            is_large: is_filtered || is_whole || keys(&select.filter) > KEYS_SMALL_MAX,
+            is_scan: is_filtered || select.filter.is_empty(),
+            timeout: select.timeout.as_ref().and_then(literal_timeout),
+            level: select.level.as_ref().map(Name::as_str),
+            ..Self::of_class(class_of_query(named.unwrap_or_default()))
+        }
+    }
+
+    fn of_using(using: &'s Using) -> Self {
+        Self {
+            timeout: using.get(Attribute::Timeout).and_then(literal_timeout),
+            level: using.level.as_ref().map(Name::as_str),
+            ..Self::of_class(Class::Write)
+        }
+    }
+}
+
+impl Prepared {
+    /// Returns the outline of the statement.
+    #[must_use]
+    pub fn outline(&self) -> Outline<'_> {
+        Outline::of_statement(&self.statements.parsed.statement, self.keyspace.as_deref())
+    }
+}
+
+/// Returns the class of a query of a table in a keyspace.
+fn class_of_query(keyspace: &str) -> Class {
+    if is_system_keyspace(keyspace) { Class::System } else { Class::Read }
+}
+
+fn aggregates(select: &Select) -> bool {
+    let Selection::Items(items) = &select.selection else { return false };
+    items.iter().any(|item| match &item.term {
+        Term::Call(call) => is_aggregate(call.function.name.as_str()),
+        _ => false,
+    })
+}
+
+const fn filter_of(write: &Write) -> &[Relation] {
+    match write {
+        Write::Insert(_) => &[],
+        Write::Update(update) => update.filter.as_slice(),
+        Write::Delete(delete) => delete.filter.as_slice(),
+    }
+}
+
+/// Returns the number of keys that the lists behind several `IN`s make together. How many a bind marker
+/// stands for is not known.
+fn keys(filter: &[Relation]) -> usize {
+    let lists = filter.iter().filter_map(|relation| match relation {
+        Relation::In { values: InValues::List(terms), .. }
+        | Relation::InTuple { values: InValues::List(terms), .. } => Some(terms.len().max(1)),
+        _ => None,
+    });
+    lists.fold(1, usize::saturating_mul)
+}
+
+/// The first tokens of a text.
+struct Tokens<'s> {
+    lexer: Lexer<'s>,
+    text: &'s str,
+    left: usize,
+    is_cut: bool,
+}
+
+impl<'s> Tokens<'s> {
+    fn next(&mut self) -> Option<Token> {
+        let token = self.lexer.next().ok().filter(|token| token.kind != TokenKind::End)?;
+        if self.left == 0 {
+            self.is_cut = true;
+            return None;
+        }
+        self.left -= 1;
+        Some(token)
+    }
+
+    fn text_of(&self, token: Token) -> &'s str {
+        &self.text[token.start..token.end]
+    }
+
+    /// Returns the next token's text, in upper case where it is a word.
+    fn word(&mut self) -> Option<(String, Token)> {
+        let token = self.next()?;
+        let text = self.text_of(token);
+        let is_word = token.kind == TokenKind::Word;
+        Some((if is_word { text.to_ascii_uppercase() } else { text.to_owned() }, token))
+    }
+
+    fn select(&mut self) -> Outline<'s> {
+        let mut aggregates = false;
+        let mut last = String::new();
+        loop {
+            let Some((word, token)) = self.word() else { return Outline::of_class(Class::Read) };
+            if token.kind == TokenKind::Word && word == "FROM" {
+                break;
+            }
+            aggregates |= word == "(" && is_aggregate(&last.to_ascii_lowercase());
+            last = word;
+        }
+        let table = self.word().map_or_else(String::new, |(table, _)| table.to_ascii_lowercase());
+        let class = class_of_query(&table);
+        let mut rest = Rest::default();
+        self.rest(&mut rest);
+        let is_filtered = aggregates || rest.allows_filtering;
+        let is_whole = !rest.is_limited && rest.relations == 0;
+        Outline {
+            is_large: is_filtered || is_whole || rest.keys() > KEYS_SMALL_MAX,
+            is_scan: is_filtered || !rest.has_filter,
+            timeout: rest.timeout,
+            level: rest.level,
+            ..Outline::of_class(class)
+        }
+    }
+
+    fn write(&mut self) -> Outline<'s> {
+        let mut rest = Rest::default();
+        self.rest(&mut rest);
+        let is_large = rest.keys() > KEYS_SMALL_MAX;
+        let Rest { timeout, level, .. } = rest;
+        Outline { is_large, timeout, level, ..Outline::of_class(Class::Write) }
+    }
+
+    /// Reads behind `BEGIN`: only a `USING` of the batch itself counts.
+    fn batch(&mut self) -> Outline<'s> {
+        let mut rest = Rest::default();
+        while let Some((word, _)) = self.word() {
+            match word.as_str() {
+                "UNLOGGED" | "LOGGED" | "COUNTER" | "BATCH" => {}
+                "USING" => {
+                    self.using(&mut rest);
+                    break;
+                }
+                _ => break,
+            }
+        }
+        let Rest { timeout, level, .. } = rest;
+        Outline { timeout, level, ..Outline::of_class(Class::Write) }
+    }
+
+    /// Reads what follows the table.
+    fn rest(&mut self, rest: &mut Rest<'s>) {
+        let (mut depth, mut last, mut pending) = (0_usize, String::new(), None);
+        while let Some(next) = pending.take().or_else(|| self.word()) {
+            let (word, token) = next;
+            let begins_relation = depth == 0 && matches!(last.as_str(), "WHERE" | "AND");
+            rest.relations += usize::from(begins_relation && word != "TOKEN");
+            match (word.as_str(), depth, last.as_str()) {
+                ("(", 0, "IN") => self.list(rest),
+                ("(" | "[" | "{", ..) => depth += 1,
+                (")" | "]" | "}", ..) => depth = depth.saturating_sub(1),
+                ("WHERE", 0, _) => rest.has_filter = true,
+                ("LIMIT", 0, before) => rest.is_limited |= before != "PARTITION",
+                ("FILTERING", 0, "ALLOW") => rest.allows_filtering = true,
+                ("USING", 0, _) if token.kind == TokenKind::Word => pending = self.using(rest),
+                _ => {}
+            }
+            last = word;
+        }
+    }
+
+    /// Counts the values of a list behind its parenthesis.
+    fn list(&mut self, rest: &mut Rest<'s>) {
+        let (mut depth, mut count) = (1_usize, 1_usize);
+        while depth > 0 {
+            let Some(token) = self.next() else { break };
+            match self.text_of(token) {
+                "(" | "[" | "{" => depth += 1,
+                ")" | "]" | "}" => depth -= 1,
+                "," if depth == 1 => count += 1,
+                _ => {}
+            }
+        }
+        rest.keys = rest.keys().saturating_mul(count);
+    }
+
+    /// Reads attributes behind `USING`; returns the word behind them.
+    fn using(&mut self, rest: &mut Rest<'s>) -> Option<(String, Token)> {
+        loop {
+            let (mut attribute, token) = self.word()?;
+            if attribute == "SERVICE" {
+                self.next()?;
+                "SERVICE_LEVEL".clone_into(&mut attribute);
+            }
+            let value = self.next()?;
+            match attribute.as_str() {
+                "SERVICE_LEVEL" => rest.level = plain(self.text_of(value), value.kind),
+                "TIMEOUT" => {
+                    let timeout = CqlDuration::parse(self.text_of(value));
+                    rest.timeout = timeout.and_then(|timeout| timeout.timeout("Timeout").ok());
+                }
+                "TIMESTAMP" | "TTL" => {}
+                _ => return Some((attribute, token)),
+            }
+            // The name of a marker, and the number behind a sign.
+            if matches!(self.text_of(value), ":" | "-") {
+                self.next()?;
+            }
+            let behind = self.word()?;
+            if behind.0 != "AND" {
+                return Some(behind);
+            }
+        }
+    }
+}
+
+/// Returns a name that stands in the text as it is. Others are found when the text is parsed.
+fn plain(text: &str, kind: TokenKind) -> Option<&str> {
+    match kind {
+        TokenKind::Word => (!text.bytes().any(|byte| byte.is_ascii_uppercase())).then_some(text),
+        TokenKind::QuotedName | TokenKind::String => {
+            let inside = text.get(1..text.len().checked_sub(1)?)?;
+            (!inside.contains(['"', '\''])).then_some(inside)
+        }
+        _ => None,
+    }
+}
+
+/// What stands behind the table.
+#[derive(Default)]
+struct Rest<'s> {
+    has_filter: bool,
+    /// Number of relations, those of tokens left out.
+    relations: usize,
+    is_limited: bool,
+    allows_filtering: bool,
+    /// Product of the lists' lengths; 0 where there is none.
+    keys: usize,
+    timeout: Option<Duration>,
+    level: Option<&'s str>,
+}
+
+impl Rest<'_> {
+    fn keys(&self) -> usize {
+        self.keys.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

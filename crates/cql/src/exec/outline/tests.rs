@@ -1,0 +1,99 @@
+use super::*;
+use crate::parser::{Limits, parse};
+
+/// Returns the outline of a text, which has to be that of its syntax tree.
+fn outline(text: &str) -> Outline<'_> {
+    let outline = Outline::of_text(text);
+    let parsed = parse(text, &Limits::default()).unwrap();
+    let of_statement = Outline::of_statement(&parsed.statement, None);
+    assert_eq!(outline, Outline { is_cut: outline.is_cut, ..of_statement }, "{text}");
+    outline
+}
+
+#[test]
+fn first_words_tell_the_class() {
+    for (text, class) in [
+        ("SELECT * FROM ks.t WHERE k = 1", Class::Read),
+        ("  /* x */ select count(*) from t", Class::Read),
+        ("SELECT peer FROM system.peers_v2", Class::System),
+        ("select * from SYSTEM_schema.tables", Class::System),
+        ("SELECT \"from\" FROM ks.system", Class::Read),
+        ("INSERT INTO t (k) VALUES (1)", Class::Write),
+        ("BEGIN TRANSACTION COMMIT TRANSACTION", Class::Write),
+        ("update t set v = 1 where k = 1", Class::Write),
+        ("DELETE FROM system.t WHERE k = 1", Class::Write),
+        ("CREATE TABLE t (k int PRIMARY KEY)", Class::System),
+        ("CREATE SERVICE LEVEL gold", Class::System),
+        ("USE ks", Class::System),
+        ("", Class::System),
+        ("SELECT 'x", Class::Read),
+        ("\u{1f600}", Class::System),
+    ] {
+        assert_eq!(Outline::of_text(text).class, class, "{text}");
+    }
+}
+
+#[test]
+fn scans_aggregates_filters_and_long_lists_are_large() {
+    let twelve = "SELECT * FROM t WHERE k IN (1,2,3,4,5,6,7,8,9,10,11,12)";
+    for (text, is_large) in [
+        ("SELECT * FROM t", true),
+        ("SELECT * FROM t LIMIT 10", false),
+        ("SELECT * FROM t PER PARTITION LIMIT 1", true),
+        ("SELECT * FROM t WHERE token(k) > 5", true),
+        ("SELECT * FROM t WHERE token(k) > 5 AND token(k) < 9 LIMIT 3", false),
+        ("SELECT * FROM t WHERE k = 1", false),
+        ("SELECT * FROM t WHERE k = 1 AND c > 5", false),
+        ("SELECT * FROM t WHERE v = 1 ALLOW FILTERING", true),
+        ("SELECT count(*) FROM t WHERE k = 1", true),
+        ("SELECT a, max(b) FROM t WHERE k = 1", true),
+        ("SELECT a AS count FROM t WHERE k = 1", false),
+        (twelve, false),
+        ("SELECT * FROM t WHERE k IN (1,2,3,4) AND c IN (1,2,3)", false),
+        ("SELECT * FROM t WHERE k IN (1,2,3,4) AND c IN (1,2,3,4)", true),
+        ("SELECT * FROM t WHERE (a, b) IN ((1, 2), (3, 4), (5, 6), (7, 8))", false),
+        ("SELECT * FROM t WHERE k IN ?", false),
+        ("DELETE FROM t WHERE k IN (1,2,3,4,5,6,7,8,9,10,11,12,13)", true),
+        ("UPDATE t SET v = [1,2,3,4,5,6,7,8,9,10,11,12,13,14] WHERE k = 1", false),
+        ("INSERT INTO t (a, b) VALUES (1, 2)", false),
+    ] {
+        assert_eq!(outline(text).is_large, is_large, "{text}");
+    }
+    assert!(outline(&twelve.replace("12)", "12,13)")).is_large);
+}
+
+#[test]
+fn timeout_and_level_of_the_text_are_found() {
+    let found = |text| {
+        let outline = outline(text);
+        (outline.timeout.map(|timeout| timeout.as_millis()), outline.level.map(str::to_owned))
+    };
+    let both = (Some(50), Some("gold".to_owned()));
+    for text in [
+        "SELECT * FROM t WHERE k = 1 USING TIMEOUT 50ms AND SERVICE LEVEL gold",
+        "SELECT * FROM t USING SERVICE_LEVEL 'gold' AND TIMEOUT 50ms",
+        "INSERT INTO t (k) VALUES (1) USING TIMESTAMP 5 AND TIMEOUT 50ms AND SERVICE LEVEL gold",
+        "UPDATE t USING TIMEOUT 50ms AND TTL :ttl AND SERVICE LEVEL \"gold\" SET v = 1 WHERE k = 1",
+        "DELETE FROM t USING SERVICE LEVEL gold AND TIMEOUT 50ms WHERE k IN (1, 2)",
+        "BEGIN UNLOGGED BATCH USING TIMEOUT 50ms AND SERVICE LEVEL gold \
+         INSERT INTO t (k) VALUES (1); APPLY BATCH",
+    ] {
+        assert_eq!(found(text), both, "{text}");
+    }
+    assert_eq!(found("SELECT * FROM t WHERE v = 'USING TIMEOUT 1ms'"), (None, None));
+    assert_eq!(found("SELECT * FROM t USING TIMEOUT ?"), (None, None));
+    assert_eq!(found("SELECT * FROM t USING TIMEOUT :t AND SERVICE LEVEL gold"), (None, both.1));
+    assert_eq!(found("INSERT INTO t (timeout) VALUES (1)"), (None, None));
+}
+
+#[test]
+fn no_more_than_the_first_tokens_are_looked_at() {
+    let keys = vec!["1"; 10_000].join(",");
+    let text = format!("SELECT * FROM t WHERE k IN ({keys}) USING TIMEOUT 50ms");
+    let outline = Outline::of_text(&text);
+    assert!(outline.is_cut && outline.is_large);
+    assert_eq!(outline.timeout, None);
+    let values = vec!["1"; TOKENS_MAX].join(",");
+    let text = format!("INSERT INTO t (k) VALUES ([{values}])");
+    assert!(!Outline::of_text(&text).is_large);
+}
