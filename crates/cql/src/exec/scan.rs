@@ -343,9 +343,10 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Tells whether a partition is one row, which is read by its key.
-    fn is_of_single_rows(&self) -> bool {
-        !self.access.has_clustering && self.access.clustering == Clustering::All
+    /// Returns `true` if a partition is one row, which is read by its key: with no clustering columns
+    /// a statement that names partitions names rows.
+    const fn is_of_single_rows(&self) -> bool {
+        !self.access.has_clustering
     }
 
     /// Reads the rows of partitions that have one each, without entering them.
