@@ -22,6 +22,8 @@ mod desk;
 mod gate;
 mod lane;
 mod level;
+#[cfg(all(test, shuttle))]
+mod models;
 mod request;
 mod run_queue;
 mod shares;

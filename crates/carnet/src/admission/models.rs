@@ -1,0 +1,129 @@
+//! The hand-over of permits, with threads under a scheduler that decides after each step of a lock
+//! which runs next. Built by `--cfg shuttle` only; see CONTRIBUTING.md.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use carnet_base::{Clock, Moment, Signal, Spawn, WallTime, Worker, WorkerHandle};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner, future, thread};
+
+use super::desk::Desk;
+use super::{Arrived, Class, GateLimits, Level, Permit, Place, Workload};
+
+/// Draws `CARNET_SCHEDULES` schedules of each kind, or some, from `CARNET_SEED`, or one.
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let number = |name, or| match std::env::var(name) {
+        Ok(number) => number.parse().unwrap(),
+        Err(_) => or,
+    };
+    let (seed, schedules) = (number("CARNET_SEED", 1), number("CARNET_SCHEDULES", 500));
+    println!("replay: CARNET_SEED={seed} CARNET_SCHEDULES={schedules}");
+    let mut config = Config::new();
+    config.silence_warnings = true;
+    let (schedules, model) = (usize::try_from(schedules).unwrap(), Arc::new(model));
+    let random = RandomScheduler::new_from_seed(seed, schedules);
+    Runner::new(random, config.clone()).run({
+        let model = Arc::clone(&model);
+        move || model()
+    });
+    let few_changes = PctScheduler::new_from_seed(seed, 3, schedules);
+    Runner::new(few_changes, config).run(move || model());
+}
+
+/// A clock that stands.
+struct Standing;
+
+impl Clock for Standing {
+    fn now(&self) -> Moment {
+        Moment(Duration::from_secs(1))
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(0)
+    }
+}
+
+/// Drops workers: no queue is looked at by the clock, which stands.
+struct NoWorkers;
+
+impl Spawn for NoWorkers {
+    fn spawn(&self, _: &str, _: Signal, _: Box<dyn Worker>) -> WorkerHandle {
+        WorkerHandle::detached()
+    }
+}
+
+fn desk(running_max: usize) -> Arc<Desk> {
+    let shed_after = Duration::from_secs(1);
+    let limits = GateLimits { running_max, queue_max: 8, queue_bytes_max: 1 << 20, shed_after };
+    Desk::open(Class::Read, limits, Arc::new(Standing), &NoWorkers)
+}
+
+fn arrive(desk: &Arc<Desk>) -> Arrived {
+    desk.arrive(&Level::default(), Workload::Interactive, 1, None).unwrap()
+}
+
+fn admitted(desk: &Arc<Desk>) -> Permit {
+    let Arrived::Admitted(permit) = arrive(desk) else { panic!("there is room") };
+    permit
+}
+
+fn waits(desk: &Arc<Desk>) -> Place {
+    let Arrived::Waits(place) = arrive(desk) else { panic!("there is none") };
+    place
+}
+
+fn is_empty(desk: &Desk) -> bool {
+    desk.figures().iter().all(|(_, figures)| figures.running + figures.waiting == 0)
+}
+
+/// One that waits is dropped while the permit is handed to it: the next one gets it. A permit that is
+/// lost stops the model, since the last one waits for ever.
+#[test]
+fn permit_survives_a_waiter_that_is_dropped() {
+    explore(|| {
+        let desk = desk(1);
+        let permit = admitted(&desk);
+        let (mut dropped, last) = (waits(&desk), waits(&desk));
+        let threads = [
+            thread::spawn(move || drop(permit)),
+            thread::spawn(move || {
+                let mut context = Context::from_waker(Waker::noop());
+                if let Poll::Ready(permit) = Pin::new(&mut dropped).poll(&mut context) {
+                    drop(permit.unwrap());
+                }
+                drop(dropped);
+            }),
+            thread::spawn(move || drop(future::block_on(last).unwrap())),
+        ];
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(is_empty(&desk), "a permit was not given back");
+    });
+}
+
+/// Statements arrive, pause and end on several threads; at most two run, and each that waits is woken.
+#[test]
+fn every_waiter_gets_a_permit() {
+    explore(|| {
+        let desk = desk(2);
+        let threads = [false, true, false].map(|pauses| {
+            let desk = Arc::clone(&desk);
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    let permit = match arrive(&desk) {
+                        Arrived::Admitted(permit) => permit,
+                        Arrived::Waits(place) => future::block_on(place).unwrap(),
+                    };
+                    if pauses {
+                        drop(permit.pause());
+                    }
+                }
+            })
+        });
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(is_empty(&desk), "a permit was not given back");
+    });
+}
