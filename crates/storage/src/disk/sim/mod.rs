@@ -9,6 +9,8 @@
 //! * a failed sync drops what it was asked to sync, and a second one that "succeeds" does not
 //!   bring it back, as Linux does.
 //!
+//! With [`SimDisk::set_device`] operations take the time of a device, its stalls and its halved rate included.
+//!
 //! It also stalls, so that a test can look at what goes on meanwhile: a blocking operation blocks
 //! its thread then, a [`File::read`] pends without blocking anybody.
 //!
@@ -25,6 +27,7 @@ mod device;
 mod state;
 #[cfg(test)]
 mod tests;
+mod timed;
 
 use std::collections::BTreeMap;
 use std::future::{Future, ready};
@@ -38,8 +41,10 @@ use carnet_base::{Bytes, Result, Rng, SeededRng, for_many, waits_for_one};
 use self::content::{Change, Content, NameChange};
 pub use self::device::{Device, DeviceOptions};
 use self::state::{Fate, State, Trouble};
+use self::timed::Timed;
 use super::promise::{Promise, promise};
-use super::{DirectoryLock, Disk, File, Place, ReadFuture, copy, real};
+use super::{DirectoryLock, Disk, File, Place, ReadFuture, Watch, copy, real};
+use crate::io::Direction;
 use crate::lock::lock;
 
 /// The kinds of operations, which are counted and fail one by one.
@@ -89,6 +94,8 @@ struct Shared {
     resumed: Condvar,
     /// Reads that wait for a disk that is held. Locked after the state.
     pending: Mutex<Vec<Pending>>,
+    /// Set where operations take time.
+    timed: Mutex<Option<Timed>>,
 }
 
 struct Pending {
@@ -297,7 +304,8 @@ impl SimDisk {
 
     fn with(state: State) -> Self {
         let (resumed, pending) = (Condvar::new(), Mutex::default());
-        Self(Arc::new(Shared { state: Mutex::new(state), resumed, pending }))
+        let timed = Mutex::default();
+        Self(Arc::new(Shared { state: Mutex::new(state), resumed, pending, timed }))
     }
 
     /// Takes the disk for one operation, once it is not held.
@@ -385,6 +393,10 @@ impl Disk for SimDisk {
         format!("simulated/{name}")
     }
 
+    fn watch_reads(&self, watch: Arc<dyn Watch>) {
+        self.watch_device(watch);
+    }
+
     fn link(&self, name: &str, to: &dyn Disk) -> io::Result<()> {
         copy(self, name, to)
     }
@@ -456,6 +468,7 @@ impl SimFile {
 impl File for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.check(buffer, offset);
+        self.disk.occupy(Direction::Read, buffer.len());
         let bytes = self.disk.enter().read(self.file, offset, buffer.len())?;
         buffer[..bytes.len()].copy_from_slice(&bytes);
         Ok(bytes.len())
@@ -470,6 +483,13 @@ impl File for SimFile {
             return Box::pin(awaited);
         }
         let result = state.read(self.file, offset, len);
+        if let Some(mut read) = self.disk.begin_read(len) {
+            return Box::pin(async move {
+                (&mut read.wait).await;
+                read.end();
+                result
+            });
+        }
         match state.stall() {
             0 => Box::pin(ready(result)),
             polls => Box::pin(Late { polls, result: Some(result) }),
@@ -483,6 +503,7 @@ impl File for SimFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.check(bytes, offset);
+        self.disk.occupy(Direction::Write, bytes.len());
         self.write(&mut self.disk.enter(), bytes.to_vec(), offset)
     }
 
