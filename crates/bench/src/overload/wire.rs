@@ -98,7 +98,10 @@ pub(super) fn query(tcp: &mut TcpStream, text: &str) -> io::Result<()> {
     tcp.write_all(&query_frame(0, text, None))?;
     match receive(tcp)?.answer {
         Answer::Good => Ok(()),
-        answer => Err(io::Error::other(format!("{answer:?}: {text}"))),
+        answer => {
+            let first: String = text.chars().take(80).collect();
+            Err(io::Error::other(format!("{answer:?}: {first}")))
+        }
     }
 }
 
