@@ -58,6 +58,7 @@ pub mod catalog;
 pub mod cluster;
 pub mod control;
 mod db;
+pub mod diagnosis;
 pub mod levels;
 mod stores;
 pub mod table;

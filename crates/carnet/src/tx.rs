@@ -19,8 +19,10 @@ use carnet_base::{
 use carnet_store::PageLimit;
 use carnet_txn::{Contention, Entry, Isolation, Transaction, TransactionPage, Turns};
 
+use crate::admission::Permit;
 use crate::catalog::{SchemaAt, SchemaCache};
 use crate::db::{Db, Near};
+use crate::diagnosis::Why;
 use crate::stores::AnyStore;
 
 /// A transaction for asynchronous code. Cheap to clone: clones are handles of the same one.
@@ -35,6 +37,8 @@ pub struct Tx {
 struct Shared {
     near: Arc<Near>,
     yield_now: Option<YieldNow>,
+    /// What its statement runs by.
+    permit: Option<Arc<Permit>>,
     changes_schema: AtomicBool,
     /// Tables that it creates.
     created: Mutex<Vec<TableId>>,
@@ -50,10 +54,12 @@ impl Tx {
         transaction: Transaction<AnyStore>,
         near: Arc<Near>,
         yield_now: Option<YieldNow>,
+        permit: Option<Arc<Permit>>,
     ) -> Self {
         let shared = Arc::new(Shared {
             near,
             yield_now,
+            permit,
             changes_schema: AtomicBool::new(false),
             created: Mutex::default(),
             retryable: Mutex::default(),
@@ -95,7 +101,7 @@ impl Tx {
     ///
     /// `Invalid` when the transaction has ended; `Unavailable` or `Corrupted` as the store's.
     pub async fn get_cell(&self, key: &CellKey) -> Result<Option<Entry>> {
-        self.note(self.transaction.get(key).await)
+        self.note(self.wait_for(Why::Disk, self.transaction.get(key)).await)
     }
 
     /// Reads many cells, in the order of the keys: over a cluster with few requests.
@@ -104,7 +110,7 @@ impl Tx {
     ///
     /// As [`Tx::get_cell`].
     pub async fn get_cells(&self, keys: &[CellKey]) -> Result<Vec<Option<Entry>>> {
-        self.note(self.transaction.get_many(keys).await)
+        self.note(self.wait_for(Why::Disk, self.transaction.get_many(keys)).await)
     }
 
     /// Reads a page of a range of cells.
@@ -118,7 +124,7 @@ impl Tx {
         reverse: bool,
         limit: PageLimit,
     ) -> Result<TransactionPage> {
-        self.note(self.transaction.range(range, reverse, limit).await)
+        self.note(self.wait_for(Why::Disk, self.transaction.range(range, reverse, limit)).await)
     }
 
     /// Takes the end of a page out of the read set: the caller of [`Tx::range_cells`] looked at
@@ -154,7 +160,7 @@ impl Tx {
         reverse: bool,
         limit: PageLimit,
     ) -> Result<Option<CellPage>> {
-        self.note(self.transaction.page(range, reverse, limit).await)
+        self.note(self.wait_for(Why::Disk, self.transaction.page(range, reverse, limit)).await)
     }
 
     /// Writes a cell.
@@ -221,7 +227,7 @@ impl Tx {
             let created = self.created();
             self.note(self.transaction.store().create_tables(&created).await)?;
         }
-        let committed = self.note(self.transaction.commit().await)?;
+        let committed = self.note(self.wait_for(Why::Log, self.transaction.commit()).await)?;
         Ok(*self.shared.committed.get_or_init(|| committed))
     }
 
@@ -286,6 +292,14 @@ impl Tx {
     /// Tells whether a call failed in a way that running the transaction again gets over.
     pub(crate) fn retryable(&self) -> Option<ErrorKind> {
         *self.shared.retryable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the store, and counts the time for the statement that the transaction runs for.
+    async fn wait_for<T>(&self, why: Why, future: impl Future<Output = T>) -> T {
+        match &self.shared.permit {
+            Some(permit) => permit.wait_for(why, future).await,
+            None => future.await,
+        }
     }
 
     fn note<T>(&self, result: Result<T>) -> Result<T> {

@@ -29,6 +29,7 @@ use crate::protocol::types::{
     BoundValue, BoundValues, ChangeTarget, ChangeType, ColumnSpec, ColumnType, Columns,
     SchemaChange,
 };
+use crate::wait_figures;
 
 /// The type `duration` in the native protocol.
 const DURATION: u16 = 0x0015;
@@ -218,6 +219,7 @@ impl Backend for CqlBackend {
         append_timeouts(out, &self.executor);
         if let Some(admission) = db.admission() {
             append_admission(out, admission);
+            wait_figures::append(out, &admission.diagnosis().totals());
         }
         if let Some(totals) = db.io_totals() {
             disk_figures::append(out, &totals);

@@ -62,6 +62,7 @@ pub mod metrics;
 mod others;
 pub mod protocol;
 mod refusals;
+mod wait_figures;
 
 pub use auth::{Authenticator, hash_password};
 pub use backend::{Answer, Backend, Client, Outcome};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
@@ -15,7 +15,8 @@ use super::gate::Gate;
 use super::level::{Level, LevelId, Workload};
 use super::request::{Arrival, Arriving, Decision, GateLimits, Pass, Reason, Shed, Ticket};
 use super::sync::{Mutex, MutexGuard};
-use super::{Arrived, Class, Figures, nanos, refusal};
+use super::{Arrived, Class, Figures, refusal};
+use crate::diagnosis::{Diagnosis, Ended, Waits, Why, nanos};
 
 /// How often the queue is looked at while nothing arrives and nothing ends.
 const TICK: Duration = Duration::from_millis(10);
@@ -28,6 +29,7 @@ pub(super) struct Desk {
     signal: Signal,
     /// Processor time is counted: a statement without any has used none.
     is_metered: AtomicBool,
+    diagnosis: Arc<Diagnosis>,
 }
 
 struct State {
@@ -48,6 +50,8 @@ struct Named {
 struct At {
     arrived: Moment,
     outcome: Option<Result<Pass, Shed>>,
+    /// When it was decided; until then, when it arrived.
+    decided: Moment,
     waker: Option<Waker>,
 }
 
@@ -57,6 +61,7 @@ impl Desk {
         limits: GateLimits,
         clock: Arc<dyn Clock>,
         spawn: &dyn Spawn,
+        diagnosis: &Arc<Diagnosis>,
     ) -> Arc<Self> {
         let desk = Arc::new(Self {
             class,
@@ -69,6 +74,7 @@ impl Desk {
             }),
             signal: Signal::new(),
             is_metered: AtomicBool::new(false),
+            diagnosis: Arc::clone(diagnosis),
         });
         // It ends by itself once the desk is dropped.
         let ticker = Ticker(Arc::downgrade(&desk));
@@ -108,6 +114,9 @@ impl Desk {
         };
         let wakers = state.decide(&decisions, now);
         drop(state);
+        if arrived.is_err() {
+            self.diagnosis.complain("was refused", now);
+        }
         wakers.into_iter().for_each(Waker::wake);
         arrived
     }
@@ -123,8 +132,15 @@ impl Desk {
     }
 
     fn permit(self: &Arc<Self>, pass: Pass, admitted: Moment) -> Permit {
-        let (paused, processor) = (AtomicU64::new(0), AtomicU64::new(0));
-        Permit { desk: Arc::clone(self), pass, admitted, paused, processor }
+        Permit {
+            desk: Arc::clone(self),
+            pass,
+            admitted,
+            paused: AtomicU64::new(0),
+            processor: AtomicU64::new(0),
+            waits: Waits::default(),
+            is_of_use: AtomicBool::new(false),
+        }
     }
 
     fn place(
@@ -134,7 +150,7 @@ impl Desk {
         is_throttled: bool,
         now: Moment,
     ) -> Place {
-        state.places.insert(ticket, At { arrived: now, outcome: None, waker: None });
+        state.places.insert(ticket, At { arrived: now, outcome: None, decided: now, waker: None });
         if std::mem::take(&mut state.ticker_sleeps) {
             self.signal.ring();
         }
@@ -156,11 +172,24 @@ impl Desk {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Counts the wait of a statement that was not admitted.
+    fn gave_up(&self, level: Option<&Arc<str>>, arrived: Moment) {
+        let Some(level) = level else { return };
+        let now = self.clock.now();
+        let waits = Waits::default();
+        waits.add(Why::Gate, now.since(arrived));
+        self.diagnosis.add(Ended::of(level, &waits), now);
+    }
+
     fn cancel(&self, ticket: Ticket) {
         let mut state = self.lock();
         let at = state.places.remove(&ticket);
         state.gate.cancel(ticket);
+        let level = state.name_of(ticket.lane.level);
         drop(state);
+        if let Some(at) = &at {
+            self.gave_up(level.as_ref(), at.arrived);
+        }
         // Outside of the lock, like every waker: it may be the last to hold a task.
         if let Some(At { outcome: Some(Ok(pass)), .. }) = at {
             self.step(|gate, now, decisions| gate.give_back(pass, now, decisions));
@@ -175,6 +204,10 @@ impl State {
             figures: Figures::default(),
         });
         &mut named.figures
+    }
+
+    fn name_of(&self, level: LevelId) -> Option<Arc<str>> {
+        self.figures.get(&level).map(|named| Arc::clone(&named.level))
     }
 
     fn decide(&mut self, decisions: &[Decision], now: Moment) -> Vec<Waker> {
@@ -193,6 +226,7 @@ impl State {
                 }
             }
             at.outcome = Some(outcome);
+            at.decided = now;
             wakers.extend(at.waker.take());
         }
         wakers
@@ -224,6 +258,9 @@ pub struct Permit {
     paused: AtomicU64,
     /// Processor time that it used, in nanoseconds.
     processor: AtomicU64,
+    waits: Waits,
+    /// Its client gets an answer, in time.
+    is_of_use: AtomicBool,
 }
 
 impl Permit {
@@ -253,6 +290,59 @@ impl Permit {
         self.pass.lane.workload
     }
 
+    /// Returns what the statement waits for. It is added to the [`Diagnosis`] when the permit is given back.
+    #[must_use]
+    pub const fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// Counts the time since the admission as waiting for a thread: the statement begins to run.
+    pub fn begin(&self) {
+        self.waits.add(Why::Cpu, self.desk.clock.now().since(self.admitted));
+    }
+
+    /// Waits for something, and counts the time unless it is there at once.
+    pub async fn wait_for<F: Future>(&self, why: Why, future: F) -> F::Output {
+        let mut future = pin!(future);
+        let mut waiting = Counting { permit: self, why, since: None };
+        poll_fn(|context| {
+            let polled = future.as_mut().poll(context);
+            if polled.is_pending() && waiting.since.is_none() {
+                waiting.since = Some(self.desk.clock.now());
+            }
+            polled
+        })
+        .await
+    }
+
+    /// Takes that the statement was answered in time. What a statement used that was not is wasted.
+    pub fn answered(&self) {
+        // Relaxed: the flag guards no other memory.
+        self.is_of_use.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes that the statement has timed out.
+    pub fn timed_out(&self) {
+        self.desk.diagnosis.complain("timed out", self.desk.clock.now());
+    }
+
+    /// Adds what the statement waited for to the diagnosis.
+    fn diagnose(&self) {
+        let (desk, now) = (&self.desk, self.desk.clock.now());
+        let processor = Duration::from_nanos(self.processor.load(Ordering::Relaxed));
+        let is_of_use = self.is_of_use.load(Ordering::Relaxed);
+        let wasted = if is_of_use { Duration::ZERO } else { processor };
+        if wasted.is_zero() && !self.waits.is_worth_counting() {
+            return;
+        }
+        let paused = Duration::from_nanos(self.paused.load(Ordering::Relaxed));
+        let held = now.since(self.admitted).saturating_sub(paused);
+        let level = desk.lock().name_of(self.pass.lane.level);
+        if let Some(level) = &level {
+            desk.diagnosis.add(Ended { held, wasted, ..Ended::of(level, &self.waits) }, now);
+        }
+    }
+
     /// Counts processor time that the statement used. Its level is charged for it at the end; where
     /// no statement of the class ever counts, for the time from the admission.
     pub fn count_processor(&self, time: Duration) {
@@ -264,8 +354,24 @@ impl Permit {
     }
 }
 
+/// A wait that ends when this is dropped.
+struct Counting<'p> {
+    permit: &'p Permit,
+    why: Why,
+    since: Option<Moment>,
+}
+
+impl Drop for Counting<'_> {
+    fn drop(&mut self) {
+        if let Some(since) = self.since {
+            self.permit.waits.add(self.why, self.permit.desk.clock.now().since(since));
+        }
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
+        self.diagnose();
         self.desk.step(|gate, now, decisions| {
             let paused = Duration::from_nanos(self.paused.load(Ordering::Relaxed));
             let took = now.since(self.admitted).saturating_sub(paused);
@@ -293,8 +399,10 @@ pub struct Paused<'p> {
 
 impl Drop for Paused<'_> {
     fn drop(&mut self) {
-        let Permit { desk, paused, pass, .. } = self.permit;
-        paused.fetch_add(nanos(desk.clock.now().since(self.since)), Ordering::Relaxed);
+        let Permit { desk, paused, pass, waits, .. } = self.permit;
+        let waited = desk.clock.now().since(self.since);
+        paused.fetch_add(nanos(waited), Ordering::Relaxed);
+        waits.add(Why::Lock, waited);
         desk.lock().gate.resume(*pass);
     }
 }
@@ -330,12 +438,24 @@ impl Future for Place {
             drop(before);
             return Poll::Pending;
         };
+        let (arrived, decided) = (at.arrived, at.decided);
+        let level = outcome.err().and_then(|_| state.name_of(ticket.lane.level));
         state.places.remove(&ticket);
         drop(state);
         self.ticket = None;
         Poll::Ready(match outcome {
-            Ok(pass) => Ok(desk.permit(pass, desk.clock.now())),
-            Err(shed) => Err(refusal(desk.class, shed)),
+            Ok(pass) => {
+                let now = desk.clock.now();
+                let permit = desk.permit(pass, now);
+                permit.waits.add(Why::Gate, decided.since(arrived));
+                permit.waits.add(Why::Cpu, now.since(decided));
+                Ok(permit)
+            }
+            Err(shed) => {
+                desk.gave_up(level.as_ref(), arrived);
+                desk.diagnosis.complain("was refused", decided);
+                Err(refusal(desk.class, shed))
+            }
         })
     }
 }

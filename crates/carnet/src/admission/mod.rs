@@ -34,6 +34,8 @@ use std::time::Duration;
 
 use carnet_base::{Clock, Error, ErrorKind, Moment, Result, Spawn};
 
+use crate::diagnosis::Diagnosis;
+
 pub use desk::{Paused, Permit, Place};
 pub use gate::Gate;
 pub use level::{Level, LevelId, LevelLimits, SHARES_DEFAULT, Workload};
@@ -102,6 +104,7 @@ impl AdmissionLimits {
 /// The admission of a process.
 pub struct Admission {
     desks: [Arc<Desk>; Class::ALL.len()],
+    diagnosis: Arc<Diagnosis>,
 }
 
 /// A statement that arrives.
@@ -130,14 +133,21 @@ pub enum Arrived {
 
 impl Admission {
     pub(crate) fn new(limits: AdmissionLimits, clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Self {
+        let diagnosis = Arc::new(Diagnosis::new(Arc::clone(clock)));
         let desk = |class| {
             let limits = match class {
                 Class::Read | Class::Write => limits.statements,
                 Class::System => limits.system,
             };
-            Desk::open(class, limits, Arc::clone(clock), spawn)
+            Desk::open(class, limits, Arc::clone(clock), spawn, &diagnosis)
         };
-        Self { desks: Class::ALL.map(desk) }
+        Self { desks: Class::ALL.map(desk), diagnosis }
+    }
+
+    /// Returns what statements wait for.
+    #[must_use]
+    pub fn diagnosis(&self) -> &Diagnosis {
+        &self.diagnosis
     }
 
     /// Takes a statement.
@@ -195,10 +205,6 @@ impl Figures {
             waited: self.waited + other.waited,
         }
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Returns the error of a statement that was refused.

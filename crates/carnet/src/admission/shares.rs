@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::level::LevelId;
-use super::nanos;
+use crate::diagnosis::nanos;
 
 /// What a level that was idle is ahead of the others, at 1,000 shares.
 const AHEAD_MAX: Duration = Duration::from_millis(5);

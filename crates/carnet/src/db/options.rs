@@ -220,6 +220,6 @@ impl<'db> TransactionOptions<'db> {
             Terms { limits: inner.limits, idle: Some(&inner.idle), label: self.label.as_ref() };
         let begun = Transaction::begin_on(store, context, kind, self.isolation, terms);
         let transaction = begun.await?;
-        Ok(Tx::new(transaction, Arc::clone(near), self.yield_now))
+        Ok(Tx::new(transaction, Arc::clone(near), self.yield_now, self.permit.clone()))
     }
 }

@@ -24,6 +24,7 @@ mod grant;
 mod level;
 mod lru;
 mod merge;
+mod named;
 mod outline;
 mod paging;
 mod parameters;
@@ -64,6 +65,7 @@ use crate::result::Response;
 use crate::system::{NodeInfo, Peer};
 use applied::Form;
 use level::LevelState;
+use named::Naming;
 use paging::PagingState;
 use prepared::{Cache, Statements};
 
@@ -299,6 +301,11 @@ impl Executor {
         let grant = &parameters.grant;
         let outline = Outline::of_class(Class::Write);
         let deadline = self.deadline(session, &outline, None, grant)?;
+        let _naming = parts.first().map(|(statements, keyspace, _)| Naming {
+            statement: &statements.parsed.statement,
+            keyspace: keyspace.as_deref(),
+            permit: grant.permit.as_deref(),
+        });
         let run = self.shared.db.transaction().label(session.label("BATCH"));
         let run = grant.apply(run, deadline);
         let result = run.try_run(|tx| {
@@ -342,6 +349,11 @@ impl Executor {
         let using = level::using_timeout(&parsed.statement, &bound)?;
         let deadline = self.deadline(session, &outline, using, &parameters.grant)?;
         let run = Run { label, parameters, bound, keyspace: keyspace.clone(), deadline };
+        let _naming = Naming {
+            statement: &parsed.statement,
+            keyspace: keyspace.as_deref(),
+            permit: parameters.grant.permit.as_deref(),
+        };
         let result = self.run_by(session, statements, &run).await;
         self.count_timeout(session, &outline, &result);
         result

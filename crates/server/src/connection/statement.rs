@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carnet::admission::{Arrived, Class, Permit};
+use carnet::diagnosis::Why;
 use carnet_base::Charge;
 use carnet_cql::{AnswerMemory, Grant};
 use tracing::error;
@@ -21,7 +22,7 @@ use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::metrics::Metrics;
 use crate::protocol::encoder::Encoding;
-use crate::protocol::error::{ErrorCode, ErrorResponse};
+use crate::protocol::error::{ErrorCode, ErrorDetail, ErrorResponse};
 use crate::protocol::peek::Peek;
 use crate::protocol::request::Statement;
 use crate::protocol::response::{MetadataForm, Response};
@@ -66,7 +67,7 @@ pub(super) async fn answer<B: Backend>(
         // Others first, those included whose sockets have become ready meanwhile.
         yield_now: Some(|| Box::pin(tokio::task::yield_now())),
     };
-    let of_work = Arc::clone(&shared);
+    let (of_work, of_answer) = (Arc::clone(&shared), permit.clone());
     // In memory of its own, which a statement that is refused does not need: its task is small.
     let work = Box::pin(async move {
         let (response, mut warnings) = respond(&of_work, &session, statement, grant).await;
@@ -80,6 +81,9 @@ pub(super) async fn answer<B: Backend>(
             warnings.push(soft_limit(memory.bytes()));
         }
         let frame = encode(&of_work.metrics, encoding, stream, &response, &warnings);
+        if let Some(permit) = of_answer {
+            note_end(&permit, &response);
+        }
         // Both are there until the rows are dropped.
         memory.set(memory.bytes() + frame.len());
         drop(response);
@@ -91,6 +95,16 @@ pub(super) async fn answer<B: Backend>(
     let took = shared.clock.now().since(started);
     shared.metrics.request_duration.of(opcode).record(took);
     (frame, held)
+}
+
+/// Tells the permit how its statement ended.
+fn note_end(permit: &Permit, response: &Response) {
+    match response {
+        Response::Error(ErrorResponse { detail: ErrorDetail::ReadTimeout { .. }, .. }) => {
+            permit.timed_out();
+        }
+        _ => permit.answered(),
+    }
 }
 
 /// Refuses a query while answers that wait to be sent hold most of their memory. What drivers need to
@@ -134,6 +148,7 @@ async fn admitted<B: Backend>(
     waiting: Waiting<'_, B::Session>,
     mut arrived: Option<Arrived>,
 ) -> Result<Option<Arc<Permit>>, Failure> {
+    let mut waited = Duration::ZERO;
     loop {
         let permit = match arrived {
             None => None,
@@ -141,10 +156,16 @@ async fn admitted<B: Backend>(
             Some(Arrived::Waits(place)) => Some(Arc::new(place.await?)),
         };
         if unsent.has_room() {
+            if let Some(permit) = &permit {
+                permit.begin();
+                permit.waits().add(Why::Socket, waited);
+            }
             return Ok(permit);
         }
         drop(permit);
+        let since = shared.clock.now();
         unsent.wait_for_room().await;
+        waited += shared.clock.now().since(since);
         let Waiting { session, statement, bytes } = waiting;
         let statement = Peek::from(statement);
         arrived = shared.backend.arrive(session, statement, bytes, shared.clock.now())?;

@@ -8,7 +8,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use carnet::admission::{Asked, Asking, LevelId, Permit, RunQueue, SHARES_DEFAULT, TurnId};
-use carnet_base::TIME_SLICE;
+use carnet::diagnosis::Why;
+use carnet_base::{Moment, TIME_SLICE};
 
 use super::{Meter, Work};
 use crate::metrics::Threads;
@@ -102,6 +103,8 @@ pub(super) struct InTurns<T> {
     work: Work<T>,
     asking: Asking,
     turn: Turn,
+    /// When it asked for the turn that it waits for.
+    asked: Moment,
     permit: Option<Arc<Permit>>,
     turns: Arc<Turns>,
     meter: Meter,
@@ -117,19 +120,24 @@ impl<T> InTurns<T> {
     ) -> Self {
         let of_permit = permit.as_ref().map(|permit| permit.level());
         let (level, shares) = of_permit.unwrap_or((LevelId::default(), SHARES_DEFAULT));
-        let asking = Asking { level, shares, begun: meter.clock.now(), used };
-        Self { work, asking, turn: Turn::None, permit, turns: Arc::clone(turns), meter }
+        let asked = meter.clock.now();
+        let asking = Asking { level, shares, begun: asked, used };
+        Self { work, asking, turn: Turn::None, asked, permit, turns: Arc::clone(turns), meter }
     }
 
     fn has_turn(&mut self, waker: &Waker) -> bool {
         if matches!(self.turn, Turn::None) {
             let asked = self.turns.lock().queue.ask(self.asking);
             self.turn = asked.into();
+            self.asked = self.meter.clock.now();
         }
         if let Turn::Waits(id) = self.turn
             && self.turns.is_granted(id, waker)
         {
             self.turn = Turn::Granted;
+            if let Some(permit) = &self.permit {
+                permit.waits().add(Why::Cpu, self.meter.clock.now().since(self.asked));
+            }
         }
         matches!(self.turn, Turn::Granted)
     }
@@ -149,6 +157,7 @@ impl<T> Future for InTurns<T> {
         if polled.is_pending() && took >= TIME_SLICE {
             // It yielded, and has more to do.
             this.turn = this.turns.go_on(this.asking, took);
+            this.asked = this.meter.clock.now();
         } else {
             this.turn = Turn::None;
             this.turns.end(this.asking.level, took);

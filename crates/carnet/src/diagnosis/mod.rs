@@ -1,0 +1,120 @@
+//! Diagnosis: what statements wait for, and the bottleneck by name.
+//!
+//! ```text
+//!   gate, turn, read, commit, … ─▶ Waits of the statement's permit
+//!                                        │ once, at its end
+//!                                        ▼
+//!                          History: integrals by level and reason
+//!                            ├─▶ totals since the start ─▶ /metrics
+//!                            └─▶ Report of the last 10 s ─▶ SHOW BOTTLENECK, the log
+//! ```
+//!
+//! A label that is taken at one instant lies: what a statement waits for at the moment of its timeout
+//! need not be what it waited for all the time before. The bottleneck is therefore the reason with the
+//! largest integral of waiting time. Waiting at the gate is a consequence, and not the bottleneck, where
+//! those that hold the permits wait for one thing most of their time ([`Report::bottleneck`]).
+//!
+//! [`History`] is pure; [`Diagnosis`] is a clock and a lock around it.
+
+mod history;
+mod report;
+mod sketch;
+mod waits;
+mod why;
+
+#[cfg(test)]
+mod model_tests;
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use carnet_base::{Clock, Moment};
+use tracing::warn;
+
+pub use history::{Ended, History, Totals};
+pub use report::{Cause, Report};
+pub(crate) use waits::nanos;
+pub use waits::{Named, Waits};
+pub use why::Why;
+
+/// How often the log is offered a dump. It takes one in 30 s.
+const OFFER_EVERY: Duration = Duration::from_secs(1);
+
+/// Causes that a dump names.
+const DUMPED_MAX: usize = 8;
+
+/// The diagnosis of a process.
+pub struct Diagnosis {
+    clock: Arc<dyn Clock>,
+    history: Mutex<History>,
+    /// When the log was offered a dump, in nanoseconds.
+    offered: AtomicU64,
+}
+
+impl Diagnosis {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        let history = Mutex::new(History::new(clock.now()));
+        Self { clock, history, offered: AtomicU64::new(0) }
+    }
+
+    /// Returns what statements waited for in the last 10 s.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let now = self.clock.now();
+        self.lock().report(now)
+    }
+
+    /// Returns the figures of each level since the start, with its name.
+    #[must_use]
+    pub fn totals(&self) -> Vec<(Arc<str>, Totals)> {
+        self.lock().totals().map(|(level, totals)| (Arc::clone(level), *totals)).collect()
+    }
+
+    /// Adds a statement that ends now. One that waited for long enough, or was wasted, is worth it.
+    pub(crate) fn add(&self, ended: Ended<'_>, now: Moment) {
+        self.lock().add(ended, now);
+    }
+
+    /// Takes that a statement was refused or timed out; the log says at most every 30 s why.
+    pub(crate) fn complain(&self, event: &'static str, now: Moment) {
+        let at = nanos(now.0);
+        // Relaxed: the counter guards no other memory. Refusals are many, and must stay cheap.
+        let offered = self.offered.load(Ordering::Relaxed);
+        if offered != 0 && at.saturating_sub(offered) < nanos(OFFER_EVERY) {
+            return;
+        }
+        self.offered.store(at.max(1), Ordering::Relaxed);
+        let dump = self.lock().dump(now);
+        if let Some(report) = dump {
+            log(event, &report);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn log(event: &'static str, report: &Report) {
+    let largest = report.bottleneck();
+    let bottleneck = largest.map_or("none", |cause| cause.why.name());
+    let level = largest.map_or("", |cause| &*cause.level);
+    let waited = report.waited.as_secs_f64();
+    warn!(bottleneck, level, waited, "a statement {event}; of the last 10 s:{}", lines(report));
+}
+
+/// Writes the causes of a report, a line each.
+fn lines(report: &Report) -> String {
+    let mut out = String::new();
+    for cause in report.causes.iter().take(DUMPED_MAX) {
+        let (why, level, share) = (cause.why.name(), &cause.level, cause.share * 100.0);
+        let (waited, waits) = (cause.waited.as_secs_f64(), cause.waits);
+        let _ = write!(out, "\n  {why} {share:.0} % {waited:.1} s {waits} waits, level {level}");
+        if let Some(named) = &cause.named {
+            let _ = write!(out, ", most by {}: {}", named.table(), named.statement());
+        }
+    }
+    out
+}

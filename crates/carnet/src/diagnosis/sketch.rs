@@ -1,0 +1,69 @@
+//! Heavy hitters in bounded memory.
+
+use std::sync::Arc;
+
+use super::waits::Named;
+
+/// Maximum number of statements that a sketch knows.
+const ENTRIES_MAX: usize = 16;
+
+/// The statements that waited most, by the Space-Saving algorithm (Metwally, Agrawal and El Abbadi,
+/// 2005): a statement that is not known takes the place of the one with the smallest weight, and its
+/// weight, of which that part is uncertain.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sketch(Vec<Entry>);
+
+#[derive(Clone, Debug)]
+struct Entry {
+    level: Arc<str>,
+    named: Arc<Named>,
+    weight: u64,
+    uncertain: u64,
+}
+
+impl Sketch {
+    pub(super) fn add(&mut self, level: &Arc<str>, named: &Arc<Named>, weight: u64) {
+        let is_same = |entry: &&mut Entry| entry.level == *level && entry.named == *named;
+        if let Some(entry) = self.0.iter_mut().find(is_same) {
+            entry.weight = entry.weight.saturating_add(weight);
+            return;
+        }
+        let (level, named) = (Arc::clone(level), Arc::clone(named));
+        if self.0.len() < ENTRIES_MAX {
+            return self.0.push(Entry { level, named, weight, uncertain: 0 });
+        }
+        let smallest = self.0.iter_mut().min_by_key(|entry| entry.weight);
+        if let Some(entry) = smallest {
+            let uncertain = entry.weight;
+            *entry = Entry { level, named, weight: uncertain.saturating_add(weight), uncertain };
+        }
+    }
+
+    /// Returns the statements of a level with the weights that they have at least.
+    pub(super) fn of_level(&self, level: &str) -> impl Iterator<Item = (&Arc<Named>, u64)> {
+        let of_level = self.0.iter().filter(move |entry| &*entry.level == level);
+        of_level.map(|entry| (&entry.named, entry.weight - entry.uncertain))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heavy_statement_outlives_many_light_ones() {
+        let (mut sketch, level) = (Sketch::default(), Arc::from("default"));
+        let heavy = Arc::new(Named::new("ks.t", "heavy"));
+        for n in 0..10_000 {
+            sketch.add(&level, &Arc::new(Named::new("ks.t", &format!("light {n}"))), 10);
+            if n % 8 == 0 {
+                sketch.add(&level, &heavy, 40);
+            }
+        }
+        let found = sketch.of_level("default").max_by_key(|(_, weight)| *weight).unwrap();
+        assert_eq!(*found.0, heavy);
+        assert!(found.1 <= 1_250 * 40, "it is no more than was added");
+        assert_eq!(sketch.0.len(), ENTRIES_MAX);
+        assert_eq!(sketch.of_level("other").count(), 0);
+    }
+}

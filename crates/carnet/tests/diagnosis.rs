@@ -1,0 +1,135 @@
+//! What statements wait for is added to the diagnosis at their end.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use std::future::{Future, pending};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use carnet::Db;
+use carnet::admission::{
+    AdmissionLimits, Arrived, Class, GateLimits, Level, Permit, Request, Workload,
+};
+use carnet::base::{Clock, Moment, WallTime};
+use carnet::diagnosis::{Named, Why};
+
+/// A clock that stands until it is set.
+#[derive(Default)]
+struct Standing(AtomicU64);
+
+impl Standing {
+    fn pass(&self, millis: u64) {
+        self.0.fetch_add(millis, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Standing {
+    fn now(&self) -> Moment {
+        Moment(Duration::from_millis(self.0.load(Ordering::Relaxed)))
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(0)
+    }
+}
+
+fn db() -> (Db, Arc<Standing>) {
+    let shed_after = Duration::from_secs(60);
+    let gate = GateLimits { running_max: 1, queue_max: 9, queue_bytes_max: 1 << 20, shed_after };
+    let clock = Arc::new(Standing::default());
+    let builder = Db::builder().clock(Arc::clone(&clock) as Arc<dyn Clock>);
+    let limits = AdmissionLimits { statements: gate, system: gate };
+    (builder.admission(limits).in_memory(), clock)
+}
+
+fn arrive(db: &Db) -> Arrived {
+    let (level, class, workload) = (&Level::default(), Class::Read, Workload::Interactive);
+    let request = Request { level, class, workload, bytes: 1, deadline: None };
+    db.admission().unwrap().arrive(request).unwrap()
+}
+
+fn admitted(db: &Db) -> Permit {
+    let Arrived::Admitted(permit) = arrive(db) else { panic!("there is room") };
+    permit
+}
+
+/// Returns how many milliseconds statements have waited for a reason.
+fn waited(db: &Db, why: Why) -> u128 {
+    let totals = db.admission().unwrap().diagnosis().totals();
+    totals.iter().map(|(_, totals)| totals.waited[why as usize].as_millis()).sum()
+}
+
+#[test]
+fn wait_at_the_gate_and_for_a_thread_are_told_apart() {
+    let (db, clock) = db();
+    let first = admitted(&db);
+    let Arrived::Waits(mut place) = arrive(&db) else { panic!("there is no room") };
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut place).poll(&mut context).is_pending());
+    clock.pass(7);
+    drop(first);
+    clock.pass(5);
+    let Poll::Ready(Ok(permit)) = Pin::new(&mut place).poll(&mut context) else { panic!() };
+    clock.pass(3);
+    permit.begin();
+    assert_eq!(waited(&db, Why::Gate), 0, "it has not ended");
+    drop(permit);
+    assert_eq!((waited(&db, Why::Gate), waited(&db, Why::Cpu)), (7, 8));
+}
+
+#[test]
+fn statement_that_gives_up_has_waited() {
+    let (db, clock) = db();
+    let _first = admitted(&db);
+    let Arrived::Waits(place) = arrive(&db) else { panic!("there is no room") };
+    clock.pass(9);
+    drop(place);
+    assert_eq!(waited(&db, Why::Gate), 9);
+}
+
+#[test]
+fn waits_count_also_where_they_are_cancelled() {
+    let (db, clock) = db();
+    let permit = admitted(&db);
+    permit.waits().name(|| Named::new("ks.t", "SELECT"));
+    {
+        let mut waiting = pin!(permit.wait_for(Why::Disk, pending::<()>()));
+        clock.pass(100);
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        clock.pass(600);
+    }
+    let paused = permit.pause();
+    clock.pass(20);
+    drop(paused);
+    drop(permit);
+    assert_eq!((waited(&db, Why::Disk), waited(&db, Why::Lock)), (600, 20));
+    let report = db.admission().unwrap().diagnosis().report();
+    let largest = report.bottleneck().unwrap();
+    assert_eq!((largest.why, &*largest.level, largest.waits), (Why::Disk, "default", 1));
+    assert_eq!(largest.named.as_ref().unwrap().table(), "ks.t");
+}
+
+#[test]
+fn work_without_an_answer_in_time_is_wasted() {
+    let (db, _) = db();
+    let wasted = || -> u128 {
+        let totals = db.admission().unwrap().diagnosis().totals();
+        totals.iter().map(|(_, totals)| totals.wasted.as_millis()).sum()
+    };
+    let answered = admitted(&db);
+    answered.count_processor(Duration::from_millis(5));
+    answered.answered();
+    drop(answered);
+    assert_eq!(wasted(), 0);
+    let gone = admitted(&db);
+    gone.count_processor(Duration::from_millis(3));
+    drop(gone);
+    assert_eq!(wasted(), 3);
+    let late = admitted(&db);
+    late.count_processor(Duration::from_millis(2));
+    late.timed_out();
+    drop(late);
+    assert_eq!(wasted(), 5);
+}

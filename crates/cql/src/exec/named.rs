@@ -1,0 +1,112 @@
+//! The name of a statement that waited for long.
+
+use std::fmt::{self, Write as _};
+
+use carnet::admission::Permit;
+use carnet::diagnosis::Named;
+
+use crate::ast::{Batch, Statement, TableName, Write};
+use crate::lexer::{Lexer, TokenKind};
+
+/// Bytes of a statement that are looked at: its values are cut out of them.
+const TEXT_LEN_MAX: usize = 1 << 10;
+
+/// Names a statement at its end, however it ends, for the diagnosis. One that waited for nothing is not
+/// named, which would cost more than it is worth.
+pub(super) struct Naming<'s> {
+    pub(super) statement: &'s Statement,
+    pub(super) keyspace: Option<&'s str>,
+    pub(super) permit: Option<&'s Permit>,
+}
+
+impl Drop for Naming<'_> {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit
+            && permit.waits().is_worth_counting()
+        {
+            permit.waits().name(|| name(self.statement, self.keyspace));
+        }
+    }
+}
+
+fn name(statement: &Statement, keyspace: Option<&str>) -> Named {
+    let table = table_of(statement).map(|table| match (&table.keyspace, keyspace) {
+        (None, Some(keyspace)) => format!("{keyspace}.{table}"),
+        _ => table.to_string(),
+    });
+    let mut text = Cut(String::new());
+    // It fails where the text is longer.
+    let _ = write!(text, "{statement}");
+    Named::new(&table.unwrap_or_default(), &without_values(&text.0))
+}
+
+fn table_of(statement: &Statement) -> Option<&TableName> {
+    match statement {
+        Statement::Select(select) => Some(&select.from),
+        Statement::Write(write) => Some(write.table()),
+        Statement::Batch(Batch { writes, .. }) => writes.first().map(Write::table),
+        Statement::Truncate(table) => Some(table),
+        _ => None,
+    }
+}
+
+/// Puts `?` where a text has values: statements that differ in these only are the same.
+fn without_values(text: &str) -> String {
+    let (mut out, mut copied) = (String::new(), 0);
+    let mut lexer = Lexer::new(text);
+    // A text that was cut may end in the middle of a string, which is a value.
+    while let Ok(token) = lexer.next() {
+        match token.kind {
+            TokenKind::End => {
+                out.push_str(&text[copied..]);
+                return out;
+            }
+            TokenKind::Word | TokenKind::QuotedName | TokenKind::Symbol(_) => {}
+            _ => {
+                out.push_str(&text[copied..token.start]);
+                out.push('?');
+                copied = token.end;
+            }
+        }
+    }
+    out
+}
+
+/// A text that takes no more than some bytes.
+struct Cut(String);
+
+impl fmt::Write for Cut {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = TEXT_LEN_MAX - self.0.len();
+        self.0.push_str(&text[..text.floor_char_boundary(room)]);
+        if text.len() > room { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parser::{Limits, parse};
+
+    fn named(text: &str) -> Named {
+        name(&parse(text, &Limits::default()).unwrap().statement, Some("ks"))
+    }
+
+    #[test]
+    fn values_are_not_part_of_the_name() {
+        let same = named("SELECT v FROM t WHERE k = 7 AND c IN ('a', 'b''c')");
+        assert_eq!(same.table(), "ks.t");
+        assert_eq!(same.statement(), "SELECT v FROM t WHERE k = ? AND c IN (?, ?)");
+        assert_eq!(named("SELECT v FROM t WHERE k = 8 AND c IN ('', '1')"), same);
+        assert_eq!(named("INSERT INTO o.t (k) VALUES (0x00)").table(), "o.t");
+    }
+
+    #[test]
+    fn long_texts_are_cut_without_their_values() {
+        let long = format!("INSERT INTO t (k) VALUES ('{}')", "secret ".repeat(1_000));
+        assert!(!named(&long).statement().contains("secret"));
+        let long = format!("SELECT {} FROM t", vec!["é"; 4_000].join(", "));
+        let long = long.replace('é', "\"é\"");
+        assert!(named(&long).statement().len() <= 160);
+    }
+}
