@@ -13,7 +13,7 @@
 //! | --- | --- |
 //! | [`protocol`] | bytes to requests, responses to bytes; no I/O |
 //! | [`backend`] | what runs statements: a trait, so that the protocol is tested without CQL |
-//! | [`executor`] | the backend that runs CQL |
+//! | `executor` | the backend that runs CQL |
 //! | [`failure`] | how a statement fails, and which of the protocol's errors that is |
 //! | `connection` | a state machine without I/O, and the driver that moves its bytes |
 //! | `long` | threads for statements that take long, which run in turns |

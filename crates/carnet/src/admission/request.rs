@@ -81,7 +81,7 @@ pub struct Shed {
 /// What becomes of a request on its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It runs; [`Gate::done`] is told when it has ended.
+    /// It runs; `Gate::done` is told when it has ended.
     Admitted(Pass),
     /// It waits; a [`Decision`] tells what becomes of it, unless it is cancelled.
     Queued(Ticket),
