@@ -20,6 +20,7 @@ use super::unsent::Unsent;
 use crate::backend::{Answer, Backend, Outcome};
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
+use crate::long::yield_now;
 use crate::metrics::Metrics;
 use crate::protocol::encoder::Encoding;
 use crate::protocol::error::{ErrorCode, ErrorDetail, ErrorResponse};
@@ -64,8 +65,7 @@ pub(super) async fn answer<B: Backend>(
         arrived: Some(started),
         permit: permit.clone(),
         memory: Some(Arc::clone(&memory)),
-        // Others first, those included whose sockets have become ready meanwhile.
-        yield_now: Some(|| Box::pin(tokio::task::yield_now())),
+        yield_now: Some(yield_now),
     };
     let (of_work, of_answer) = (Arc::clone(&shared), permit.clone());
     // In memory of its own, which a statement that is refused does not need: its task is small.

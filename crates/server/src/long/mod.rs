@@ -17,7 +17,8 @@
 //!   batch statements, long texts ─────┘
 //! ```
 //!
-//! A statement that has used up its first slice moves to the *long threads*. The kernel preempts these
+//! A statement that yields at the end of its first slice moves to the *long threads*; one that waits for a disk,
+//! a log or a cluster does not yield, and stays. The kernel preempts these
 //! as soon as a connection's thread has something to do, within some tens of microseconds and
 //! whatever they do at the moment. While both kinds have more to do than there are processors, the long
 //! threads get about a tenth (the weights of nice 10 and nice 0 are 110 and 1,024), so that
@@ -31,6 +32,7 @@
 
 mod turns;
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -39,7 +41,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use carnet::admission::{Permit, Workload};
-use carnet_base::{Clock, TIME_SLICE};
+use carnet_base::Clock;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 use tracing::warn;
@@ -51,6 +53,18 @@ use turns::{InTurns, Turns};
 const NICE: i32 = 10;
 /// Requests of more bytes run on the long threads from the beginning, because parsing does not yield.
 const TEXT_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    /// The statement that is polled has yielded at the end of a slice.
+    static HAS_YIELDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Yields at the end of a time slice: others first, those included whose sockets have become ready
+/// meanwhile.
+pub(crate) fn yield_now() -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    HAS_YIELDED.set(true);
+    Box::pin(tokio::task::yield_now())
+}
 
 /// A statement's future.
 pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -131,23 +145,33 @@ struct Meter {
 }
 
 impl Meter {
-    /// Polls a statement, and returns also the time that it took.
+    /// Polls a statement.
     fn poll<T>(
         &self,
         work: &mut Work<T>,
         permit: Option<&Arc<Permit>>,
         threads: Threads,
         context: &mut Context<'_>,
-    ) -> (Poll<T>, Duration) {
+    ) -> Polled<T> {
         let begun = self.clock.now();
-        let polled = work.as_mut().poll(context);
+        HAS_YIELDED.set(false);
+        let poll = work.as_mut().poll(context);
+        let has_yielded = HAS_YIELDED.take() && poll.is_pending();
         let took = self.clock.now().since(begun);
         self.metrics.poll_duration.of(threads).record(took);
         if let Some(permit) = permit {
             permit.count_processor(took);
         }
-        (polled, took)
+        Polled { poll, has_yielded, took }
     }
+}
+
+/// What came of a poll.
+struct Polled<T> {
+    poll: Poll<T>,
+    /// Its time slice ended, and it has more to do.
+    has_yielded: bool,
+    took: Duration,
 }
 
 /// The part of a statement that runs on the threads of the connections: all of it, or what comes
@@ -166,12 +190,12 @@ impl<T> Future for FirstSlice<'_, T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let work = this.work.as_mut().expect("it is not polled after its end");
-        let (polled, took) =
-            this.meter.poll(work, this.permit.as_ref(), Threads::Connections, context);
-        this.used += took;
-        match polled {
+        let permit = this.permit.as_ref();
+        let polled = this.meter.poll(work, permit, Threads::Connections, context);
+        this.used += polled.took;
+        match polled.poll {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending if this.used < TIME_SLICE => Poll::Pending,
+            Poll::Pending if !polled.has_yielded => Poll::Pending,
             Poll::Pending => {
                 let work = this.work.take().expect("it was polled");
                 Poll::Ready(Err((work, this.used)))

@@ -1,8 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use carnet_base::SystemClock;
-use tokio::task::yield_now;
+use carnet_base::{SystemClock, TIME_SLICE};
 
 use super::*;
 
@@ -31,7 +30,7 @@ fn thread_name() -> String {
 fn short_statement_stays_on_its_thread() {
     let threads = threads();
     let work = Box::pin(async {
-        yield_now().await;
+        tokio::task::yield_now().await;
         thread_name()
     });
     let ran_on = runtime().block_on(threads.run(work, None, 10));
@@ -51,6 +50,22 @@ fn long_statement_moves_to_threads_of_low_priority() {
     assert_eq!((name.as_str(), nice), ("carnet-long", NICE));
     assert_eq!(threads.meter.metrics.statements_long.get(), 1);
     assert_eq!(threads.meter.metrics.poll_duration.of(Threads::Connections).count(), 1);
+}
+
+/// As one does that waits for a cluster, however long each answer of it takes to decode.
+#[test]
+fn statement_that_waits_stays_on_its_thread() {
+    let threads = threads();
+    let work = Box::pin(async {
+        for _ in 0..5 {
+            let begun = SystemClock.now();
+            while SystemClock.now().since(begun) <= TIME_SLICE {}
+            tokio::task::yield_now().await;
+        }
+        thread_name()
+    });
+    let ran_on = runtime().block_on(threads.run(work, None, 10));
+    assert_eq!(ran_on, thread_name());
 }
 
 #[test]
@@ -92,7 +107,7 @@ fn dropped_statements_give_their_turns_back() {
         assert!(threads.turns.size().1 > 0, "more wait than run");
         drop(running);
         while alive.load(Ordering::Relaxed) > 0 {
-            yield_now().await;
+            tokio::task::yield_now().await;
         }
     });
     assert_eq!(threads.turns.size(), (0, 0));

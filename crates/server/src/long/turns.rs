@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use carnet::admission::{Asked, Asking, LevelId, Permit, RunQueue, SHARES_DEFAULT, TurnId};
 use carnet::diagnosis::Why;
-use carnet_base::{Moment, TIME_SLICE};
+use carnet_base::Moment;
 
-use super::{Meter, Work};
+use super::{Meter, Polled, Work};
 use crate::metrics::Threads;
 
 /// The run queue with a lock around it, and those that wait in it.
@@ -152,17 +152,17 @@ impl<T> Future for InTurns<T> {
             return Poll::Pending;
         }
         let permit = this.permit.as_ref();
-        let (polled, took) = this.meter.poll(&mut this.work, permit, Threads::Long, context);
+        let Polled { poll, has_yielded, took } =
+            this.meter.poll(&mut this.work, permit, Threads::Long, context);
         this.asking.used += took;
-        if polled.is_pending() && took >= TIME_SLICE {
-            // It yielded, and has more to do.
+        if has_yielded {
             this.turn = this.turns.go_on(this.asking, took);
             this.asked = this.meter.clock.now();
         } else {
             this.turn = Turn::None;
             this.turns.end(this.asking.level, took);
         }
-        polled
+        poll
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carnet::Db;
 use carnet::admission::{Arrived, Class, Level, Request, Workload};
-use carnet_base::{Clock, DataType, Moment, SystemClock, TIME_SLICE, murmur3};
+use carnet_base::{Clock, DataType, Moment, SystemClock, TIME_SLICE, YieldNow, murmur3};
 use carnet_cql::Grant;
 use carnet_server::protocol::peek::Peek;
 use carnet_server::{
@@ -188,10 +188,6 @@ impl Toy {
                 sleep(Duration::from_millis(number()?)).await;
                 Outcome::Void
             }
-            ("spin", _) => {
-                spin(Duration::from_millis(number()?)).await;
-                Outcome::Void
-            }
             ("hog", _) => {
                 hog(Duration::from_millis(number()?));
                 Outcome::Void
@@ -225,12 +221,12 @@ fn hog(time: Duration) {
 }
 
 /// Keeps a processor busy, as a scan of rows in memory does: it yields after each slice.
-async fn spin(time: Duration) {
+async fn spin(time: Duration, yield_now: YieldNow) {
     let ends = SystemClock.now().after(time);
     while SystemClock.now() < ends {
         let slice = SystemClock.now().after(TIME_SLICE);
         while SystemClock.now() < slice {}
-        tokio::task::yield_now().await;
+        yield_now().await;
     }
 }
 
@@ -267,8 +263,14 @@ impl Backend for Toy {
         session: &Session,
         text: &str,
         params: QueryParams,
-        _grant: Grant,
+        grant: Grant,
     ) -> Result<Answer, Failure> {
+        if let Some(("spin", millis)) = text.split_once(' ')
+            && let (Ok(millis), Some(yield_now)) = (millis.parse(), grant.yield_now)
+        {
+            spin(Duration::from_millis(millis), yield_now).await;
+            return Ok(Outcome::Void.into());
+        }
         self.run(session, text, &params).await
     }
 
