@@ -13,6 +13,7 @@ use shuttle::{Config, Runner, future, thread};
 
 use super::desk::Desk;
 use super::{Arrived, Class, GateLimits, Level, Permit, Place, Workload};
+use crate::diagnosis::Diagnosis;
 
 /// Draws `CARNET_SCHEDULES` schedules of each kind, or some, from `CARNET_SEED`, or one.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
@@ -59,7 +60,8 @@ impl Spawn for NoWorkers {
 fn desk(running_max: usize) -> Arc<Desk> {
     let shed_after = Duration::from_secs(1);
     let limits = GateLimits { running_max, queue_max: 8, queue_bytes_max: 1 << 20, shed_after };
-    Desk::open(Class::Read, limits, Arc::new(Standing), &NoWorkers)
+    let diagnosis = Arc::new(Diagnosis::new(Arc::new(Standing)));
+    Desk::open(Class::Read, limits, Arc::new(Standing), &NoWorkers, &diagnosis)
 }
 
 fn arrive(desk: &Arc<Desk>) -> Arrived {
