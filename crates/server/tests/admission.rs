@@ -195,6 +195,30 @@ fn large_answers_wait_as_requests() {
     assert_eq!(streams.len(), usize::try_from(REQUESTS).unwrap());
 }
 
+#[test]
+fn large_result_comes_with_a_warning() {
+    const WARNING: u8 = 0x08;
+    let (executor, _directory) = executor(4, 4);
+    let limits = Limits { answer_bytes_max: 64 << 20, ..Limits::default() };
+    let server = Running::of(CqlBackend::new(executor), limits, None);
+    let mut client = server.client(4);
+    client.query(1, "CREATE TABLE ks.large (k int PRIMARY KEY, v text)");
+    assert_eq!(client.receive().opcode, RESULT);
+    let value = "x".repeat(900_000);
+    for key in 0..6 {
+        client.query(1, &format!("INSERT INTO ks.large (k, v) VALUES ({key}, '{value}')"));
+        assert_eq!(client.receive().opcode, RESULT);
+    }
+    let mut flags = |text| {
+        client.query(1, text);
+        let response = client.receive();
+        assert_eq!(response.opcode, RESULT);
+        response.flags & WARNING
+    };
+    assert_eq!(flags("SELECT v FROM ks.large LIMIT 2"), 0);
+    assert_eq!(flags("SELECT v FROM ks.large"), WARNING);
+}
+
 /// Clients that read nothing hold the memory for answers, until they are cut off.
 #[test]
 fn clients_that_read_nothing_give_memory_back() {

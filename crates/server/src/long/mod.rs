@@ -19,8 +19,7 @@
 //!
 //! A statement that yields at the end of its first slice moves to the *long threads*; one that waits for a disk,
 //! a log or a cluster does not yield, and stays. The kernel preempts these
-//! as soon as a connection's thread has something to do, within some tens of microseconds and
-//! whatever they do at the moment. While both kinds have more to do than there are processors, the long
+//! as soon as a connection's thread has something to do, whatever they do at the moment. While both kinds have more to do than there are processors, the long
 //! threads get about a tenth (the weights of nice 10 and nice 0 are 110 and 1,024), so that
 //! long statements are slow but not starved. Among themselves they run in turns
 //! ([`carnet::admission::RunQueue`]), by the shares of their levels.
