@@ -1,9 +1,11 @@
-//! How many strict begins a follower gets of its leader over TCP, on this machine's loopback.
+//! Measures the rate of strict begins that a follower gets from its leader over TCP, on the
+//! loopback device.
 //!
 //! `cargo run --release -p carnet-sequencer --example begins [seconds a measurement]`
 //!
 //! The cluster is in memory and answers at once; each *round* stands for a SERIAL read of the
-//! lease, which a real one takes milliseconds for. What is measured is the wire and the leader.
+//! lease, which takes a real cluster milliseconds. The example measures the wire protocol and the
+//! leader.
 #![expect(clippy::unwrap_used, reason = "an example that cannot go on ends")]
 
 use std::net::Ipv4Addr;
@@ -51,7 +53,7 @@ fn open(cluster: &Arc<MemoryCluster>, runtime: &Handle, seed: u64) -> Arc<Log> {
     Arc::new(log)
 }
 
-/// Begins and ends snapshots until told to stop; counts them.
+/// Begins and ends snapshots until told to stop, and counts them.
 async fn caller(log: Arc<Log>, is_over: Arc<AtomicBool>, begins: Arc<AtomicU64>) {
     let context = Context::unbounded();
     while !is_over.load(Ordering::Relaxed) {
@@ -98,7 +100,7 @@ fn measure(
 
 fn main() {
     let seconds = std::env::args().nth(1).map_or(3, |text| text.parse().unwrap());
-    // A runtime for each process, as if they were two.
+    // One runtime for each process, to keep the two apart.
     let runtimes = [(); 2].map(|()| {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         runtime.worker_threads(2).enable_all().build().unwrap()

@@ -1,10 +1,10 @@
-//! Who leads: one process's part, without I/O or a clock.
+//! Leader election: the state machine of one process, without I/O or a clock.
 //!
 //! ```text
 //!             another's, renewed in time
 //!            ┌───────┐
 //!   watching ◀───────┘
-//!      │ nobody's, released, or not renewed for so long
+//!      │ no owner, released, or not renewed within the timeout
 //!      ▼
 //!   taking    compare-and-set: epoch + 1, bound raised       lost ──▶ watching
 //!      ▼
@@ -18,14 +18,14 @@
 //!   step down ──▶ watching
 //! ```
 //!
-//! No clock makes this safe or unsafe: time says only when to try. A leader that sleeps for an
-//! hour wakes to rows that are fenced and a lease that is another's. `fence_from` moves only when
-//! every row is raised: whoever leads after a leader that died in between begins where *that* one
-//! had to.
+//! Safety depends on no clock: time decides only when to try. A leader that sleeps for an hour
+//! wakes to fenced rows and to a lease that another process owns. `fence_from` moves only after
+//! every row is raised. If a leader dies in between, the next one starts fencing where the dead one
+//! had to start.
 //!
-//! A compare-and-set whose answer was lost is settled by a SERIAL read: the lease is what was
-//! wanted, or what was expected (then the same again), or somebody else's. No value of it ever
-//! comes back, so none of the three is taken for another.
+//! If the answer to a compare-and-set is lost, a SERIAL read settles it: the lease is the new
+//! value, the expected one (then the same write is tried again), or another process's. No value of
+//! the lease ever recurs, so the three cases cannot be confused.
 
 use std::time::Duration;
 
@@ -33,17 +33,17 @@ use carnet_base::{Epoch, Moment, Timestamp, WallTime};
 
 use crate::lease::{Lease, Owner};
 
-/// How long is waited for what, and how far bounds are raised.
+/// Timing of the election, and the step by which bounds are raised.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseOptions {
-    /// A leader renews its lease so often, and candidates look at it so often.
+    /// Interval at which a leader renews its lease, and at which candidates read it.
     pub renew_every: Duration,
-    /// A lease that was not renewed for so long may be taken. It should be several times
-    /// `renew_every`: a shorter one costs changes of leader, and nothing else.
+    /// Time without a renewal after which the lease may be taken. Use several times `renew_every`:
+    /// a shorter timeout costs only changes of leader.
     pub timeout: Duration,
-    /// After a call that failed the next try comes so much later.
+    /// Delay before the next try after a failed call.
     pub retry_after: Duration,
-    /// How many timestamps one write of the lease makes room for.
+    /// Number of timestamps that one write of the lease reserves.
     pub bound_step: u64,
 }
 
@@ -58,41 +58,41 @@ impl Default for LeaseOptions {
     }
 }
 
-/// How a leader stands, for its next renewal.
+/// State of a leader that its next renewal stores in the lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
-    /// No start below it will be written to the commit table any more.
+    /// No start below this one will be written to the commit table any more.
     pub(crate) fence_from: Timestamp,
     pub(crate) latest: Timestamp,
     pub(crate) wall: WallTime,
-    /// How many timestamps are left below the bound.
+    /// Number of timestamps left below the bound.
     pub(crate) headroom: u64,
 }
 
-/// What happened.
+/// An event for the state machine.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
     /// The lease was read.
     Lease(Option<Lease>),
     /// The lease was set.
     Set,
-    /// The lease was something else.
+    /// The lease had another value.
     NotSet(Option<Lease>),
-    /// Nobody knows whether it was set.
+    /// The result of setting the lease is unknown.
     Unsure,
     /// Rows were fenced.
     Fenced,
     /// A later epoch was found.
-    Outrun,
-    /// What was to be done was not done.
+    Superseded,
+    /// The requested action failed.
     Failed,
-    /// It was done, or a wait is over. A leader says how it stands.
+    /// The requested action succeeded, or a wait is over. A leader passes its standing.
     Next(Option<Standing>),
-    /// The process ends.
+    /// The process shuts down.
     Release,
 }
 
-/// What to do.
+/// The action that the driver has to take next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Read,
@@ -105,17 +105,17 @@ pub(crate) enum Action {
     Stop,
 }
 
-/// A leader's term.
+/// The term of a leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Term {
     pub(crate) epoch: Epoch,
     pub(crate) nonce: u64,
-    /// Its first timestamp, which is consumed.
+    /// First timestamp of the term. It is consumed.
     pub(crate) first: Timestamp,
     pub(crate) bound: Timestamp,
 }
 
-/// One process's part in the election.
+/// State machine of one process in the election.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     owner: Owner,
@@ -132,7 +132,7 @@ enum State {
     Stopped,
 }
 
-/// What a lease is set for.
+/// The step that follows once the lease is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     Fence { first: Timestamp },
@@ -152,7 +152,7 @@ impl Candidate {
         Self { owner, options, state: State::Watching { seen: None } }
     }
 
-    /// Returns the lease as it was seen last, unless it is this process's own.
+    /// Returns the lease as last seen, unless this process owns it.
     pub(crate) fn others(&self) -> Option<&Lease> {
         match &self.state {
             State::Watching { seen: Some((lease, _)) } if lease.owner != self.owner => Some(lease),
@@ -195,7 +195,7 @@ impl Candidate {
             _ => now,
         };
         let is_silent = now.since(since) >= self.options.timeout;
-        // What is half restored nobody may serve, however long it takes.
+        // A half-restored database must not be served, however long the restore takes.
         if !lease.is_restoring && (lease.released || is_silent) {
             return self.take(Some(lease), now);
         }
@@ -203,7 +203,7 @@ impl Candidate {
         Action::Wait(self.options.renew_every)
     }
 
-    /// Takes a lease that nobody holds, or nobody renews.
+    /// Takes a lease that has no owner, or that its owner no longer renews.
     fn take(&mut self, expected: Option<Lease>, now: Moment) -> Action {
         let first = expected.as_ref().map_or(FIRST, |old| old.bound);
         let Some(bound) = first.checked_add(self.options.bound_step) else {
@@ -243,19 +243,19 @@ impl Candidate {
             Input::Lease(Some(lease)) if lease == new => self.is_set(new, then, now),
             Input::Lease(lease) if lease == expected => self.setting(expected, new, then),
             Input::Lease(lease) | Input::NotSet(lease) => {
-                // It may be our own, set by a try whose answer was lost.
+                // The lease may be this process's own, set by a try whose answer was lost.
                 if lease.as_ref() == Some(&new) {
                     return self.is_set(new, then, now);
                 }
                 if then == Then::Stop {
-                    // Or what it was before a change of which nobody knew whether it was done.
+                    // Or its previous value, if the outcome of the last change was unknown.
                     let own = lease.filter(|lease| lease.owner == self.owner && !lease.released);
                     return own.map_or(Action::Stop, |own| self.give_up(own));
                 }
                 self.state = State::Watching { seen: lease.map(|lease| (lease, now)) };
                 if matches!(then, Then::Go { .. }) { Action::StepDown } else { self.rest() }
             }
-            Input::Outrun if matches!(then, Then::Go { .. }) => self.step_down(),
+            Input::Superseded if matches!(then, Then::Go { .. }) => self.step_down(),
             Input::Failed | Input::Unsure => {
                 self.state = State::Setting { expected, new, then };
                 Action::Wait(self.options.retry_after)
@@ -320,8 +320,8 @@ impl Candidate {
                 let new = Lease { fence_from: first, renewal: lease.renewal + 1, ..lease.clone() };
                 self.setting(Some(lease), new, Then::Serve { first })
             }
-            Input::Outrun if is_serving => self.step_down(),
-            Input::Outrun => {
+            Input::Superseded if is_serving => self.step_down(),
+            Input::Superseded => {
                 self.state = State::Watching { seen: None };
                 Action::Read
             }
@@ -342,7 +342,7 @@ impl Candidate {
         now: Moment,
     ) -> Action {
         let standing = match input {
-            Input::Outrun => return self.step_down(),
+            Input::Superseded => return self.step_down(),
             Input::Next(standing) => *standing,
             _ => None,
         };
@@ -372,9 +372,9 @@ impl Candidate {
 
     fn release(&mut self) -> Action {
         match std::mem::replace(&mut self.state, State::Stopped) {
-            // What is not fenced yet stays so in the lease: the next leader does it.
+            // Rows that are not fenced yet stay recorded in the lease; the next leader fences them.
             State::Leading { lease, .. } | State::Fencing { lease, .. } => self.give_up(lease),
-            // Whether that was done is not known: where it was not, this is refused.
+            // Whether this write was applied is unknown. If it was not, the release is refused.
             State::Setting { new, .. } => self.give_up(new),
             State::Watching { .. } | State::Stopped => Action::Stop,
         }

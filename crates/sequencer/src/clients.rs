@@ -1,10 +1,10 @@
-//! Whose snapshots are open at a leader.
+//! Open snapshots at a leader, by process.
 //!
-//! Requests may come twice and late, and a process may die without a word. So a snapshot is named
-//! by its process and a token that the process uses once: what was closed cannot be closed, or
-//! committed with, again. Those of a process that was not heard of for long are given up, and
-//! those that a process says it does not know of: they would hold the conflict state and the sweep
-//! for ever.
+//! Requests may arrive twice or late, and a process may die silently. A snapshot is therefore named
+//! by its process and a token that the process uses once: a closed snapshot cannot be closed again,
+//! or committed with. The leader gives up the snapshots of a process that was silent for too long,
+//! and the snapshots that a process reports as unknown. Otherwise they would hold back the conflict
+//! state and the sweep for ever.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::message::{ClientId, Token};
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     open: BTreeMap<(ClientId, Token), Open>,
-    heard: HashMap<ClientId, Moment>,
-    /// The starts among the open snapshots that are not decided.
+    last_seen: HashMap<ClientId, Moment>,
+    /// Undecided starts among the open snapshots.
     starts: BTreeSet<Timestamp>,
 }
 
@@ -30,8 +30,8 @@ struct Open {
 }
 
 impl Clients {
-    pub(crate) fn heard_of(&mut self, client: ClientId, now: Moment) {
-        self.heard.insert(client, now);
+    pub(crate) fn seen(&mut self, client: ClientId, now: Moment) {
+        self.last_seen.insert(client, now);
     }
 
     pub(crate) fn opened(&mut self, client: ClientId, token: Token, begun: Begun, since: Moment) {
@@ -39,7 +39,7 @@ impl Clients {
         self.open.insert((client, token), Open { begun, since });
     }
 
-    /// Returns the oldest snapshot, whose it is, and since when.
+    /// Returns the oldest snapshot with its process and the time it was opened.
     pub(crate) fn oldest(&self) -> Option<(ClientId, Begun, Moment)> {
         let oldest = self.open.iter().min_by_key(|(_, open)| open.begun.read)?;
         let ((client, _), Open { begun, since }) = oldest;
@@ -58,19 +58,20 @@ impl Clients {
         Some(begun)
     }
 
-    /// Closes what a process has forgotten: it has, and asks for, nothing older than `oldest`.
+    /// Closes the snapshots that a process has forgotten: it neither has nor requests any older
+    /// than `oldest`.
     pub(crate) fn close_older(&mut self, client: ClientId, oldest: Token) -> Vec<Begun> {
         let older = self.open.range((client, Token(0))..(client, oldest));
         let older: Vec<Token> = older.map(|((_, token), _)| *token).collect();
         older.into_iter().filter_map(|token| self.close(client, token)).collect()
     }
 
-    /// Notes that a start is decided. Its snapshot stays open until it is given back.
+    /// Marks a start as decided. Its snapshot stays open until it is given back.
     pub(crate) fn decided(&mut self, start: Timestamp) {
         self.starts.remove(&start);
     }
 
-    /// Tells whether a start may still be decided.
+    /// Returns `true` if a start may still be decided.
     pub(crate) fn is_open(&self, start: Timestamp) -> bool {
         self.starts.contains(&start)
     }
@@ -79,10 +80,10 @@ impl Clients {
         self.starts.first().copied()
     }
 
-    /// Closes what belongs to processes that were not heard of for so long.
+    /// Closes the snapshots of processes that were silent for `timeout`.
     pub(crate) fn expire(&mut self, now: Moment, timeout: Duration) -> Vec<Begun> {
-        self.heard.retain(|_, heard| now.since(*heard) < timeout);
-        let is_gone = |(client, _): &&(ClientId, Token)| !self.heard.contains_key(client);
+        self.last_seen.retain(|_, last_seen| now.since(*last_seen) < timeout);
+        let is_gone = |(client, _): &&(ClientId, Token)| !self.last_seen.contains_key(client);
         let gone: Vec<_> = self.open.keys().filter(is_gone).copied().collect();
         gone.into_iter().filter_map(|(client, token)| self.close(client, token)).collect()
     }
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_is_decided_is_not_open_and_its_snapshot_is() {
+    fn decided_start_keeps_its_snapshot_open() {
         let start = Timestamp::new(5).unwrap();
         let begun = Begun {
             read: Timestamp::ZERO,
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_its_owner_has_forgotten_is_closed() {
+    fn snapshots_forgotten_by_their_owner_are_closed() {
         let begun =
             Begun { read: Timestamp::ZERO, start: None, slot: Slot(0), schema: Timestamp::ZERO };
         let mut clients = Clients::default();
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_dead_held_is_given_up() {
+    fn snapshots_of_silent_processes_are_closed() {
         let second = |seconds| Moment(Duration::from_secs(seconds));
         let begun = |start| Begun {
             read: Timestamp::ZERO,
@@ -147,13 +148,13 @@ mod tests {
             schema: Timestamp::ZERO,
         };
         let mut clients = Clients::default();
-        clients.heard_of(ClientId(1), second(0));
-        clients.heard_of(ClientId(2), second(0));
+        clients.seen(ClientId(1), second(0));
+        clients.seen(ClientId(2), second(0));
         clients.opened(ClientId(1), Token(1), begun(5), second(0));
         clients.opened(ClientId(2), Token(1), begun(6), second(0));
         let oldest = clients.oldest().unwrap();
         assert_eq!((oldest.0, oldest.2), (ClientId(1), second(0)));
-        clients.heard_of(ClientId(2), second(20));
+        clients.seen(ClientId(2), second(20));
         assert_eq!(clients.expire(second(30), Duration::from_secs(30)), [begun(5)]);
         assert_eq!(clients.oldest_start(), Timestamp::new(6));
         assert_eq!(clients.expire(second(31), Duration::from_secs(30)), []);

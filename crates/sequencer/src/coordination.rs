@@ -1,5 +1,4 @@
-//! The coordination map of a cluster: which encoding of the commit table is in force for which
-//! starts.
+//! The coordination map of a cluster: the encoding of the commit table for each range of starts.
 //!
 //! A leader hands out no timestamp beyond the `valid_through` that it has read; a migration is one
 //! compare-and-set.
@@ -8,7 +7,7 @@ use carnet_base::{Encoding, Error, Result};
 
 pub use carnet_base::EncodingMap;
 
-/// Refuses the first encoding: a row of its own for each entry leaves nothing to fence.
+/// Rejects the first encoding: with a row for each entry there is no row to fence.
 pub(crate) fn check(encoding: Encoding) -> Result<()> {
     match encoding {
         Encoding::V1 => Err(Error::invalid(

@@ -1,4 +1,4 @@
-//! Where time, tasks and randomness enter, and what can be set.
+//! The environment of a process (time, tasks, randomness) and its options.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use carnet_store::CommitOrder;
 use crate::candidate::LeaseOptions;
 use crate::sweep::SweepOptions;
 
-/// The doors of a process's part.
+/// The environment of a process: timer, clock and tasks.
 #[derive(Clone)]
 pub struct Doors {
-    /// Waits.
+    /// Timer for waits and timeouts.
     pub timer: Arc<dyn Timer>,
-    /// Tells the wall time, which is written down beside timestamps.
+    /// Wall clock; its times are stored beside timestamps.
     pub clock: Arc<dyn Clock>,
-    /// Drives what nobody waits for.
+    /// Spawner of background tasks.
     pub tasks: Arc<dyn Tasks>,
 }
 
@@ -27,31 +27,32 @@ impl fmt::Debug for Doors {
     }
 }
 
-/// Makes the rules of order of a term, given its first timestamp, which is consumed.
+/// Creates the commit order of a term from its first timestamp, which is consumed.
 pub type MakeOrder = Arc<dyn Fn(Timestamp) -> Box<dyn CommitOrder> + Send + Sync>;
 
-/// What can be set.
+/// Options of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// The election's times.
+    /// Timing of the election.
     pub lease: LeaseOptions,
-    /// The commit table's encoding, for a database that is new.
+    /// Encoding of the commit table for a new database.
     pub encoding: Encoding,
-    /// For so many starts beyond the bound the encoding is decided at a time: a migration is in
-    /// force when they are used up.
+    /// Number of starts beyond the bound for which the encoding is fixed at a time. A migration
+    /// takes effect when they are used up.
     pub coordination_step: u64,
-    /// An answer of the leader is waited for so long before he is asked again.
+    /// Timeout for one answer of the leader, before the request is sent again.
     pub call_timeout: Duration,
-    /// A call that finds no leader is given up after so long, or at its deadline.
+    /// Time after which a call that finds no leader fails, unless its deadline comes first.
     pub patience: Duration,
-    /// The snapshots of a process that was not heard of for so long are given up.
+    /// Time of silence after which the snapshots of a process are given up.
     pub client_timeout: Duration,
-    /// How the sweep is paced.
+    /// Pacing of the sweep.
     pub sweep: SweepOptions,
-    /// So many starts in turn belong to one row of the commit table, and share its rounds.
+    /// Number of consecutive starts that are drawn for one row of the commit table and share its
+    /// rounds.
     pub row_starts: u32,
-    /// So much memory may cells take that are kept because they were read or written here; none are
-    /// with 0.
+    /// Maximum memory for cached cells that were read or written by this process; 0 disables the
+    /// cache.
     pub cell_cache_bytes: usize,
 }
 

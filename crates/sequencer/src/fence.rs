@@ -1,28 +1,28 @@
-//! Raising one row's epoch, whatever it is and whatever answers are lost.
+//! Raises the epoch of one row, from any epoch and with any answers lost.
 //!
-//! Fences only rise, and a row without an epoch counts as lower than any. A row that is *found* at
-//! the wanted epoch may have been seen on one replica alone, so it is moved from the epoch to the
-//! same once more: that is answered only when a majority has it.
+//! Epochs of rows only rise, and a row without an epoch counts as the lowest. A row that is *found*
+//! at the wanted epoch may have been seen on one replica only. It is therefore set from that epoch
+//! to the same epoch once more: a majority has it once that write is applied.
 
 use carnet_base::Epoch;
 
-/// What became of a conditional move.
+/// The result of a conditional write of the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Applied,
     /// The row has another epoch.
     Found(Option<Epoch>),
-    /// Nobody knows, or not done.
+    /// The write failed, or its outcome is unknown.
     Nothing,
 }
 
-/// How far it is.
+/// Progress of a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Again,
     Raised,
-    /// A later leader was here.
-    Outrun(Epoch),
+    /// A later leader has fenced the row.
+    Superseded(Epoch),
 }
 
 /// The state of one row's fence.
@@ -37,7 +37,7 @@ impl Fence {
         Self { to, from: None }
     }
 
-    /// Returns the epoch that the row is expected to have.
+    /// Returns the epoch that the next conditional write expects.
     pub(crate) const fn expected(&self) -> Option<Epoch> {
         self.from
     }
@@ -45,7 +45,7 @@ impl Fence {
     pub(crate) fn answer(&mut self, answer: Answer) -> Progress {
         match answer {
             Answer::Applied => Progress::Raised,
-            Answer::Found(Some(epoch)) if epoch > self.to => Progress::Outrun(epoch),
+            Answer::Found(Some(epoch)) if epoch > self.to => Progress::Superseded(epoch),
             Answer::Found(epoch) => {
                 self.from = epoch;
                 Progress::Again
@@ -60,13 +60,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fence_rises_from_whatever_it_finds() {
+    fn fence_rises_from_any_epoch() {
         let mut fence = Fence::raising_to(Epoch(7));
         assert_eq!(fence.expected(), None);
         assert_eq!(fence.answer(Answer::Found(Some(Epoch(3)))), Progress::Again);
         assert_eq!(fence.expected(), Some(Epoch(3)));
         assert_eq!(fence.answer(Answer::Nothing), Progress::Again);
-        // The one that timed out was applied after all, maybe on one replica.
+        // The write that timed out was applied after all, maybe on one replica.
         assert_eq!(fence.answer(Answer::Found(Some(Epoch(7)))), Progress::Again);
         assert_eq!(fence.expected(), Some(Epoch(7)));
         assert_eq!(fence.answer(Answer::Applied), Progress::Raised);
@@ -75,6 +75,6 @@ mod tests {
     #[test]
     fn a_fence_never_falls() {
         let mut fence = Fence::raising_to(Epoch(7));
-        assert_eq!(fence.answer(Answer::Found(Some(Epoch(8)))), Progress::Outrun(Epoch(8)));
+        assert_eq!(fence.answer(Answer::Found(Some(Epoch(8)))), Progress::Superseded(Epoch(8)));
     }
 }

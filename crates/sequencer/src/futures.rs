@@ -1,4 +1,4 @@
-//! Several futures at once, without a runtime.
+//! Combinators of futures, and a notification, without a runtime.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use crate::oneshot::lock;
 
-/// Runs futures, at most `limit` at a time, and returns the first error, or nothing.
+/// Runs futures, at most `limit` at a time, and returns the first error, if any.
 pub(crate) async fn all<E, F: Future<Output = Result<(), E>>>(
     futures: impl IntoIterator<Item = F>,
     limit: usize,
@@ -40,13 +40,13 @@ pub(crate) async fn all<E, F: Future<Output = Result<(), E>>>(
     .await
 }
 
-/// Which of two futures was first.
+/// The result of the future that completed first.
 pub(crate) enum First<A, B> {
     Left(A),
     Right(B),
 }
 
-/// Waits for whichever of two futures is first, and drops the other.
+/// Waits for the first of two futures to complete, and drops the other.
 pub(crate) async fn first<A, B>(
     left: impl Future<Output = A>,
     right: impl Future<Output = B>,
@@ -61,45 +61,46 @@ pub(crate) async fn first<A, B>(
     .await
 }
 
-/// Rings for whoever waits; rung while nobody does, it is heard by the next one.
+/// Wakes waiting tasks. A notification without waiters is remembered by the count.
 #[derive(Debug, Default)]
-pub(crate) struct Bell(Mutex<Rung>);
+pub(crate) struct Notify(Mutex<Notified>);
 
 #[derive(Debug, Default)]
-struct Rung {
+struct Notified {
     count: u64,
     tickets: u64,
     waiting: BTreeMap<u64, Waker>,
 }
 
-impl Bell {
-    pub(crate) fn ring(&self) {
-        let mut rung = lock(&self.0);
-        rung.count += 1;
-        let waiting = std::mem::take(&mut rung.waiting);
-        drop(rung);
+impl Notify {
+    pub(crate) fn notify_all(&self) {
+        let mut notified = lock(&self.0);
+        notified.count += 1;
+        let waiting = std::mem::take(&mut notified.waiting);
+        drop(notified);
         waiting.into_values().for_each(Waker::wake);
     }
 
-    /// How often it has rung: to be asked before looking at what it rings for.
+    /// Returns the number of notifications so far. Read it before checking the condition that
+    /// they announce.
     pub(crate) fn count(&self) -> u64 {
         lock(&self.0).count
     }
 
-    /// Waits until it has rung more often than that.
-    pub(crate) async fn rung_after(&self, count: u64) {
-        let mut listening = Listening { bell: self, ticket: None };
+    /// Waits until the number of notifications exceeds `count`.
+    pub(crate) async fn notified_after(&self, count: u64) {
+        let mut listening = Listening { notify: self, ticket: None };
         poll_fn(|context| {
-            let mut rung = lock(&self.0);
-            if rung.count > count {
+            let mut notified = lock(&self.0);
+            if notified.count > count {
                 return Poll::Ready(());
             }
             let ticket = *listening.ticket.get_or_insert_with(|| {
-                rung.tickets += 1;
-                rung.tickets
+                notified.tickets += 1;
+                notified.tickets
             });
-            let before = rung.waiting.insert(ticket, context.waker().clone());
-            drop(rung);
+            let before = notified.waiting.insert(ticket, context.waker().clone());
+            drop(notified);
             drop(before);
             Poll::Pending
         })
@@ -107,16 +108,16 @@ impl Bell {
     }
 }
 
-/// Whoever listens no more leaves nothing behind: most wait for something else besides.
+/// Removes its waker on drop: most callers wait for something else as well.
 struct Listening<'a> {
-    bell: &'a Bell,
+    notify: &'a Notify,
     ticket: Option<u64>,
 }
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            let waker = lock(&self.bell.0).waiting.remove(&ticket);
+            let waker = lock(&self.notify.0).waiting.remove(&ticket);
             drop(waker);
         }
     }
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_run_than_may_and_the_first_error_ends_all() {
+    fn concurrency_is_limited_and_first_error_ends_all() {
         let (running, most) = (Cell::new(0), Cell::new(0));
         let future = |n: u32| {
             let (running, most) = (&running, &most);
@@ -157,23 +158,23 @@ mod tests {
     }
 
     #[test]
-    fn whoever_listens_no_more_leaves_nothing_behind() {
-        let bell = Bell::default();
+    fn dropped_waiter_leaves_no_waker() {
+        let notify = Notify::default();
         for _ in 0..10 {
-            let mut listening = pin!(bell.rung_after(0));
+            let mut listening = pin!(notify.notified_after(0));
             let mut context = Context::from_waker(Waker::noop());
             assert!(listening.as_mut().poll(&mut context).is_pending());
             assert!(listening.as_mut().poll(&mut context).is_pending());
-            assert_eq!(lock(&bell.0).waiting.len(), 1);
+            assert_eq!(lock(&notify.0).waiting.len(), 1);
         }
-        assert!(lock(&bell.0).waiting.is_empty());
+        assert!(lock(&notify.0).waiting.is_empty());
     }
 
     #[test]
-    fn a_bell_that_rang_before_is_heard() {
-        let bell = Bell::default();
-        let before = bell.count();
-        bell.ring();
-        block_on(bell.rung_after(before));
+    fn earlier_ring_is_not_missed() {
+        let notify = Notify::default();
+        let before = notify.count();
+        notify.notify_all();
+        block_on(notify.notified_after(before));
     }
 }

@@ -1,15 +1,16 @@
-//! Which commits go to the cluster together: one group in flight for each row.
+//! Group commit: one group of entries in flight for each row.
 //!
-//! Two conditional batches to one row duel: each round that loses starts again. So while a group is
-//! under way the commits of its row gather, and go as the next group when it is answered: the
-//! busier a row is, the larger its groups, without a timer.
+//! Two concurrent conditional batches to one row conflict: each round that loses starts again.
+//! While a group is in flight, the commits of its row gather, and leave as the next group when it
+//! is answered. The busier a row, the larger its groups, without a timer.
 
 use std::collections::{HashMap, VecDeque};
 
 use carnet_store::cluster::CommitRow;
 
-/// Larger batches gain nothing: one hundred entries in a batch take a Cassandra node about 80
-/// times the entries per second of single ones, a thousand take it no further.
+/// Maximum number of entries in a group. Larger batches gain nothing: batches of a hundred entries
+/// reach about 80 times the entry rate of single writes on a Cassandra node, and batches of a
+/// thousand do not exceed that.
 pub(crate) const ENTRIES_MAX: usize = 256;
 
 /// Entries that wait for their row.
@@ -31,7 +32,7 @@ impl<T> Default for Groups<T> {
 }
 
 impl<T> Groups<T> {
-    /// Adds an entry, and returns the row's next group where none is under way.
+    /// Adds an entry, and returns the row's next group if none is in flight.
     pub(crate) fn push(&mut self, row: &CommitRow, entry: T) -> Option<Vec<T>> {
         let queue = self
             .rows
@@ -41,17 +42,17 @@ impl<T> Groups<T> {
         queue.next()
     }
 
-    /// Returns how many entries wait for a row.
+    /// Returns the number of entries that wait for a row.
     pub(crate) fn waiting(&self, row: &CommitRow) -> usize {
         self.rows.get(row).map_or(0, |queue| queue.waiting.len())
     }
 
-    /// Tells whether a group begins for sure when one that is under way ends.
+    /// Returns `true` if another group is certain to follow one in flight.
     pub(crate) fn another_follows(&self) -> bool {
         self.rows.values().any(|queue| !queue.waiting.is_empty())
     }
 
-    /// Ends a row's group, and returns the next one where entries have gathered.
+    /// Ends a row's group, and returns the next one if entries have gathered.
     pub(crate) fn done(&mut self, row: &CommitRow) -> Option<Vec<T>> {
         let queue = self.rows.get_mut(row)?;
         queue.is_under_way = false;
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_has_one_group_under_way_and_rows_do_not_wait_for_each_other() {
+    fn each_row_has_one_group_in_flight() {
         let row = |name| CommitRow { table: CommitTable::V3, row: Bytes::from_static(name) };
         let (a, b) = (row(b"a"), row(b"b"));
         let mut groups = Groups::default();

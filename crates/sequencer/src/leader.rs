@@ -1,26 +1,27 @@
-//! A term: one process decides for all.
+//! The term of a leader: one process decides for all.
 //!
 //! ```text
 //!   commit(S)  ── rules decide: C ──▶ prefix: 7 9 12 …       one critical section
 //!                                └──▶ group of S's row
-//!   group      ── remainder loop ──▶ every entry final
+//!   group      ── unresolved loop ──▶ every entry final
 //!              ── resolve ─────────▶ P over the contiguous prefix, answers for C ≤ P
-//!   begin      ── SERIAL read of the lease, begun after it came ──▶ R = P, S
+//!   begin      ── SERIAL read of the lease, begun after the request ──▶ R = P, S
 //! ```
 //!
 //! # Invariants
 //!
-//! * The timestamps of a term are an interval: they begin at the bound that the last one left, and
-//!   lie below its own. So whose a start or a snapshot is can be told by where it lies, and a
-//!   request of an older term needs no mark: its start lies below the first one of this.
-//! * It decides for its own starts and snapshots alone. Of an older start it asks the commit
-//!   table, and where that says nothing it puts the abort marker.
-//! * A start is decided once. The answer is remembered; asked again it says the same, and what it
-//!   has forgotten it asks the commit table for, which has no entry of what was refused and takes
-//!   the abort marker. A C that was drawn for a start is never replaced.
-//! * P passes a commit only when its entry is final. Nothing is acknowledged that P has not passed.
-//! * Once it finds a later epoch, in any answer, it says nothing any more but that it does not
-//!   lead. What was under way is for the next leader to say.
+//! * The timestamps of a term form an interval: they begin at the bound that the previous term
+//!   left, and lie below its own bound. The position of a start or a snapshot therefore tells its
+//!   term, and requests carry no term: a start of an older term lies below this term's first
+//!   timestamp.
+//! * A leader decides only for the starts and snapshots of its own term. For an older start it
+//!   reads the commit table, and writes the abort marker if there is no entry.
+//! * A start is decided once. The decision is remembered, and repeated requests get the same
+//!   answer. Once it is forgotten, the leader reads the commit table: a refused start has no entry
+//!   there and gets the abort marker. A C that was drawn for a start is never replaced.
+//! * P passes a commit only when its entry is final. No commit beyond P is acknowledged.
+//! * Once the leader finds a later epoch in any answer, it only answers that it does not lead. The
+//!   next leader answers for the requests in flight.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -35,28 +36,28 @@ use carnet_store::{BeginKind, Claim, CommitOrder, Outcome, check_handed_out};
 use crate::candidate::{Standing, Term};
 use crate::cells::ChangeLog;
 use crate::clients::Clients;
-use crate::commit_table::remainder::{Action, Answer, Remainder, Settled, Stop};
+use crate::commit_table::unresolved::{Action, Answer, Settled, Stop, Unresolved};
 use crate::commit_table::{CommitTable, Place, action_leaves_unconfirmed};
 use crate::doors::{Doors, Options};
-use crate::futures::{Bell, First, first};
+use crate::futures::{First, Notify, first};
 use crate::groups::Groups;
-use crate::lanes::Lanes;
 use crate::members::Announcements;
 use crate::message::{ClientId, Released, Request, Response, Token};
 use crate::oneshot::{Sender, channel, lock};
 use crate::prefix::Prefix;
 use crate::proof::{self, Proof};
+use crate::row_allocator::RowAllocator;
 use crate::shared_read::SharedRead;
-use crate::sweep::{Fate, Holder, Sweep};
+use crate::sweep::{Holder, Sweep, VersionOutcome};
 
-/// So many answers are remembered; of older ones the commit table is asked.
+/// Maximum number of remembered decisions; for older ones the leader reads the commit table.
 const REMEMBERED_MAX: usize = 1 << 16;
-/// How long a group may take to say that its leader leads before the lease is read after all.
+/// Time to wait for a group to prove leadership before the lease is read.
 const GROUP_WAIT: Duration = Duration::from_millis(50);
 const FIRST_WAIT: Duration = Duration::from_millis(2);
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
 
-/// A leader.
+/// A leader, for one term.
 pub(crate) struct Leader<C> {
     term: Term,
     table: Arc<CommitTable<C>>,
@@ -66,23 +67,23 @@ pub(crate) struct Leader<C> {
     proof: Arc<SharedRead<Proof>>,
     state: Mutex<State>,
     sweep: Sweep,
-    /// Rings when the process's own part has something to look at.
-    bell: Arc<Bell>,
+    /// Notified when the node has something to look at.
+    notify: Arc<Notify>,
 }
 
 struct State {
     clients: Clients,
-    /// In the order of starts: whoever waits is told in that order when the term ends.
+    /// Decisions by start; waiters are answered in that order when the term ends.
     decided: BTreeMap<Timestamp, Decided>,
-    /// Starts whose answer is remembered, the oldest first.
+    /// Starts whose decisions are remembered, oldest first.
     remembered: VecDeque<Timestamp>,
     prefix: Prefix<Resolved>,
     groups: Groups<Entry>,
-    lanes: Lanes,
-    /// What the commits of this term wrote, for processes that keep cells.
+    row_allocator: RowAllocator,
+    /// Cells that the commits of this term wrote, for processes with a cell cache.
     changes: ChangeLog,
     announcements: Announcements,
-    /// Why it ended.
+    /// The reason why the term ended, if it has.
     ended: Option<Ended>,
 }
 
@@ -94,7 +95,7 @@ impl State {
             remembered: VecDeque::new(),
             prefix: Prefix::default(),
             groups: Groups::default(),
-            lanes: Lanes::default(),
+            row_allocator: RowAllocator::default(),
             changes: ChangeLog::starting_at(term.first),
             announcements: Announcements::new(now),
             ended: None,
@@ -102,20 +103,20 @@ impl State {
     }
 }
 
-/// Why a term is over.
+/// The reason why a term ended.
 #[derive(Clone, Debug)]
 enum Ended {
     Deposed,
     Broken(String),
 }
 
-/// A start that was decided.
+/// The state of a decided start.
 enum Decided {
     Pending(Vec<Sender<Response>>),
     Known(CommitEntry),
 }
 
-/// An entry on its way.
+/// An entry in flight.
 #[derive(Clone, Debug)]
 struct Entry {
     start: Timestamp,
@@ -135,13 +136,13 @@ impl<C: Cluster> Leader<C> {
         order: Box<dyn CommitOrder>,
         doors: Doors,
         options: Options,
-        bell: Arc<Bell>,
+        notify: Arc<Notify>,
     ) -> Arc<Self> {
         order.extend(term.bound);
         let proof = proof::of(table.cluster(), Arc::clone(&doors.tasks), &term);
         let state = Mutex::new(State::of(&term, doors.timer.now()));
         let sweep = Sweep::paced_by(options.sweep);
-        Arc::new(Self { term, table, order, doors, options, proof, state, sweep, bell })
+        Arc::new(Self { term, table, order, doors, options, proof, state, sweep, notify })
     }
 
     pub(crate) fn extend(&self, bound: Timestamp) {
@@ -152,7 +153,7 @@ impl<C: Cluster> Leader<C> {
         self.order.published()
     }
 
-    /// Tells whether it has found out that it leads no more.
+    /// Returns `true` if the leader has found out that its term is over.
     pub(crate) fn is_over(&self) -> bool {
         lock(&self.state).ended.is_some()
     }
@@ -169,7 +170,7 @@ impl<C: Cluster> Leader<C> {
         &self.doors.timer
     }
 
-    /// Raises the sweep mark as far as the snapshots of this term let it.
+    /// Raises the sweep mark as far as the snapshots of this term allow.
     pub(crate) fn raise_mark(&self, wanted: Timestamp) -> Timestamp {
         self.order.raise_mark(wanted).min(wanted)
     }
@@ -180,7 +181,7 @@ impl<C: Cluster> Leader<C> {
         Some(Holder { client, read: begun.read, start: begun.start, since })
     }
 
-    /// Returns the oldest start that may yet commit, the latest timestamp where there is none.
+    /// Returns the oldest start that may still commit, or the latest timestamp if there is none.
     pub(crate) fn oldest_undecided(&self) -> Timestamp {
         let latest = self.order.latest();
         let state = lock(&self.state);
@@ -188,17 +189,17 @@ impl<C: Cluster> Leader<C> {
         state.clients.oldest_start().into_iter().chain(unresolved).min().unwrap_or(latest)
     }
 
-    /// Says what became of a version's transaction, and sees to it that it stays so.
-    pub(crate) async fn fate(&self, start: Timestamp) -> Result<Fate> {
+    /// Returns the outcome of a version's transaction and makes it final.
+    pub(crate) async fn version_outcome(&self, start: Timestamp) -> Result<VersionOutcome> {
         if start > self.order.latest() {
-            return Ok(Fate::Open);
+            return Ok(VersionOutcome::Open);
         }
         let known = {
             let state = lock(&self.state);
             match state.decided.get(&start) {
-                Some(Decided::Pending(_)) => return Ok(Fate::Open),
+                Some(Decided::Pending(_)) => return Ok(VersionOutcome::Open),
                 Some(Decided::Known(entry)) => Some(*entry),
-                None if state.clients.is_open(start) => return Ok(Fate::Open),
+                None if state.clients.is_open(start) => return Ok(VersionOutcome::Open),
                 None => None,
             }
         };
@@ -207,12 +208,12 @@ impl<C: Cluster> Leader<C> {
             None => self.table.settle_for_reader(start).await?,
         };
         Ok(match entry {
-            CommitEntry::Committed(commit) => Fate::Committed(commit),
-            CommitEntry::Aborted => Fate::Aborted,
+            CommitEntry::Committed(commit) => VersionOutcome::Committed(commit),
+            CommitEntry::Aborted => VersionOutcome::Aborted,
         })
     }
 
-    /// Says which invariant it found broken.
+    /// Returns the invariant that was found broken, if any.
     pub(crate) fn broken(&self) -> Option<String> {
         match &lock(&self.state).ended {
             Some(Ended::Broken(what)) => Some(what.clone()),
@@ -220,7 +221,7 @@ impl<C: Cluster> Leader<C> {
         }
     }
 
-    /// Says how it stands, and gives up what the dead held.
+    /// Returns the leader's standing, and gives up the snapshots of expired processes.
     pub(crate) fn standing(&self, now: Moment) -> Standing {
         let mut state = lock(&self.state);
         let given_up = state.clients.expire(now, self.options.client_timeout);
@@ -234,7 +235,7 @@ impl<C: Cluster> Leader<C> {
         }
     }
 
-    /// Ends the term: whoever waits is told that it does not lead.
+    /// Ends the term: waiting requests are answered that this process does not lead.
     pub(crate) fn depose(&self) {
         self.end(Ended::Deposed);
     }
@@ -255,11 +256,12 @@ impl<C: Cluster> Leader<C> {
                 waiting.into_iter().for_each(|waiter| waiter.send(Response::NotLeading));
             }
         }
-        self.bell.ring();
+        self.notify.notify_all();
     }
 
-    /// Tells whether a transaction would be refused, as far as is known. Of one that is not open here
-    /// nothing is (I6): it may have committed, in this term or an older one.
+    /// Returns the error with which a transaction would be refused, as far as is known. If its
+    /// start is not open here, nothing is known (I6): it may have committed, in this term or an
+    /// older one.
     pub(crate) fn check(&self, claim: &Claim) -> Result<()> {
         let is_open = lock(&self.state).clients.is_open(claim.start);
         if is_open { self.order.check(claim) } else { Ok(()) }
@@ -278,7 +280,7 @@ impl<C: Cluster> Leader<C> {
             Request::Commit { client, token, claim } => self.commit(client, token, claim).await,
             Request::Outcome { start } => self.outcome(start).await.map(Response::Outcome),
             Request::Alive { client, oldest } => {
-                self.heard_of(client, oldest);
+                self.seen(client, oldest);
                 Ok(Response::Done)
             }
             Request::Announce { client, what } => self.announce(client, what),
@@ -304,7 +306,7 @@ impl<C: Cluster> Leader<C> {
         is_strict: bool,
         known: Option<Timestamp>,
     ) -> Result<Response> {
-        // A snapshot that it does not know yet may be of a later leader.
+        // A snapshot that this leader does not know yet may belong to a later leader.
         let is_unknown = matches!(kind, BeginKind::ReadOnlyAt(read) if read > self.published());
         if is_strict || is_unknown {
             match self.prove().await {
@@ -319,14 +321,14 @@ impl<C: Cluster> Leader<C> {
             }
         }
         let mut state = lock(&self.state);
-        state.clients.heard_of(client, self.doors.timer.now());
+        state.clients.seen(client, self.doors.timer.now());
         let begun = match state.clients.get(client, token) {
             Some(begun) => begun,
             None => {
-                // What is left out must not be what a later start would have needed.
+                // Skipping timestamps must leave enough for later starts.
                 if kind == BeginKind::ReadWrite && self.has_headroom(ROWS_PER_QUANTUM) {
                     let latest = self.order.latest();
-                    self.order.skip_to(state.lanes.next(latest, self.options.row_starts));
+                    self.order.skip_to(state.row_allocator.next(latest, self.options.row_starts));
                 }
                 let begun = self.order.begin(kind)?;
                 state.clients.opened(client, token, begun, self.doors.timer.now());
@@ -336,18 +338,18 @@ impl<C: Cluster> Leader<C> {
         let changes = state.changes.between(known, begun.read);
         drop(state);
         if !self.has_headroom(0) {
-            self.bell.ring();
+            self.notify.notify_all();
         }
         let (epoch_first, schema) = (self.term.first, begun.schema);
         let released = Released { read: begun.read, start: begun.start, epoch_first, schema };
         Ok(Response::Released(released, changes))
     }
 
-    /// Learns whether it leads, now that it was asked.
+    /// Proves that this process led after the request arrived.
     ///
-    /// A put that was applied was behind this term's fence, which a later leader raises on every row
-    /// before it serves. Where one is about to begin the lease need not be read: that is a round of
-    /// Paxos of its own, with 64 clients half of those that a transaction takes.
+    /// A conditional write that was applied was behind this term's fence, and a later leader raises
+    /// the fence on every row before it serves. If such a write is about to begin, the lease need
+    /// not be read, which saves a round of Paxos.
     async fn prove(&self) -> Proof {
         if lock(&self.state).groups.another_follows() {
             let wait = self.doors.timer.wait(GROUP_WAIT);
@@ -358,20 +360,20 @@ impl<C: Cluster> Leader<C> {
         self.proof.fresh().await
     }
 
-    /// Tells whether the bound need not be raised for so many timestamps.
+    /// Returns `true` if `timestamps` can be skipped without raising the bound.
     fn has_headroom(&self, timestamps: u64) -> bool {
         self.order.headroom() >= self.options.lease.bound_step / 2 + timestamps
     }
 
-    fn heard_of(&self, client: ClientId, oldest: Token) {
+    fn seen(&self, client: ClientId, oldest: Token) {
         let mut state = lock(&self.state);
-        state.clients.heard_of(client, self.doors.timer.now());
+        state.clients.seen(client, self.doors.timer.now());
         let forgotten = state.clients.close_older(client, oldest);
         drop(state);
         forgotten.into_iter().for_each(|begun| self.order.end(begun));
     }
 
-    /// Gives a snapshot back at once, without waiting for anything.
+    /// Gives a snapshot back at once, without waiting.
     pub(crate) fn give_back(&self, client: ClientId, token: Token) {
         let begun = lock(&self.state).clients.close(client, token);
         if let Some(begun) = begun {
@@ -409,7 +411,7 @@ impl<C: Cluster> Leader<C> {
             sender.send(Response::NotLeading);
             return Ok(Submitted::Waits(receiver));
         }
-        state.clients.heard_of(client, self.doors.timer.now());
+        state.clients.seen(client, self.doors.timer.now());
         match state.decided.get_mut(&start) {
             Some(Decided::Pending(waiting)) => {
                 waiting.push(sender);
@@ -422,7 +424,7 @@ impl<C: Cluster> Leader<C> {
         let is_open = state.clients.is_open(start);
         let Some(begun) = begun.filter(|begun| is_open && begun.start == Some(start)) else {
             if start > self.order.latest() {
-                // A later leader handed it out, and knows what becomes of it.
+                // A later leader handed the start out, and knows its outcome.
                 sender.send(Response::NotLeading);
                 return Ok(Submitted::Waits(receiver));
             }
@@ -430,8 +432,8 @@ impl<C: Cluster> Leader<C> {
         };
         let mut claim = Claim { slot: begun.slot, read: begun.read, ..claim };
         let place = self.table.known_place(start)?;
-        // What is refused is decided, too: whoever was told so may have run it again by the time the
-        // same request is heard once more.
+        // A refused start counts as decided, too: the process that was refused may have run the
+        // transaction again before a repetition of the same request arrives.
         state.clients.decided(start);
         let cells = ChangeLog::takes(&claim).then(|| claim.cells.hashes().collect::<Vec<_>>());
         let commit = self.order.decide(&mut claim)?;
@@ -444,7 +446,7 @@ impl<C: Cluster> Leader<C> {
         let row = place.row.clone();
         let group = state.groups.push(&row, Entry { start, commit, place });
         let waiting = state.groups.waiting(&row);
-        state.lanes.waiting(start, waiting);
+        state.row_allocator.waiting(start, waiting);
         drop(state);
         if let Some(group) = group {
             self.send(row, group);
@@ -452,10 +454,10 @@ impl<C: Cluster> Leader<C> {
         Ok(Submitted::Waits(receiver))
     }
 
-    /// Of a start that this term did not decide the commit table knows; where it does not, the
-    /// start is aborted for good. Why it cannot be asked says nothing of the start.
+    /// Settles a start that this term did not decide from the commit table; if there is no entry,
+    /// the start is aborted for good. If the table cannot be read, the outcome is unknown.
     async fn settled(&self, start: Timestamp) -> Result<Response> {
-        // Rare, and large: whoever commits is not to carry it about.
+        // Boxed: the future is large and rarely needed, so commits should not carry it.
         let settled = Box::pin(self.table.settle(start)).await;
         answer_of(start, settled.map_err(|error| unknown(start, error))?)
     }
@@ -494,7 +496,7 @@ impl<C: Cluster> Leader<C> {
         }));
     }
 
-    /// Puts a group's entries, however long it takes; false where the term is over.
+    /// Writes a group's entries, however long it takes. Returns `false` if the term is over.
     async fn put(&self, row: &CommitRow, group: &[Entry]) -> bool {
         let encoding = group[0].place.encoding;
         let mut entries = Vec::with_capacity(group.len());
@@ -508,10 +510,10 @@ impl<C: Cluster> Leader<C> {
             }
         }
         let fence = Some(self.term.epoch);
-        let mut remainder = Remainder::put(fence, CommitTable::<C>::confirms(encoding), entries);
+        let mut unresolved = Unresolved::put(fence, CommitTable::<C>::confirms(encoding), entries);
         let mut wait = FIRST_WAIT;
         loop {
-            let action = remainder.next();
+            let action = unresolved.next();
             if action == Action::Finished {
                 return true;
             }
@@ -524,7 +526,7 @@ impl<C: Cluster> Leader<C> {
                 self.proof.found_elsewhere(number, Proof::Leads);
             }
             let is_lost = answer == Answer::Nothing;
-            match remainder.answer(answer) {
+            match unresolved.answer(answer) {
                 Ok(settled) => {
                     if action_leaves_unconfirmed(&action, encoding) {
                         self.confirm_later(row, &settled);
@@ -547,7 +549,8 @@ impl<C: Cluster> Leader<C> {
         }
     }
 
-    /// Nobody waits for `c`: an entry whose put was applied is final.
+    /// Confirms entries in the background: an entry whose write was applied is final, so `c` need
+    /// not be waited for.
     fn confirm_later(&self, row: &CommitRow, settled: &[Settled]) {
         let entry = |settled: &Settled| {
             let value = settled.value.clone()?;
@@ -561,7 +564,7 @@ impl<C: Cluster> Leader<C> {
         self.doors.tasks.spawn(Box::pin(async move { table.confirm(&row, entries).await }));
     }
 
-    /// Moves P over what is final now, and answers those who waited for it.
+    /// Moves P over the entries that are final now, and answers their waiters.
     fn resolve(&self, group: &[Entry], settled: Vec<Settled>) {
         let mut resolved = Vec::with_capacity(settled.len());
         for Settled { column, value } in settled {
@@ -629,7 +632,7 @@ enum Submitted {
     Settle,
 }
 
-/// Whether a start committed is not known, and why.
+/// Returns the error for an unknown outcome of a commit, with its reason.
 pub(crate) fn unknown(start: Timestamp, why: Error) -> Error {
     if matches!(why.kind(), ErrorKind::Unknown { .. }) {
         return why;

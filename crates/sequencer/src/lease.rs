@@ -1,4 +1,4 @@
-//! The lease: who leads, and what the next leader has to know.
+//! The lease: the current leader, and the state that the next leader needs.
 //!
 //! ```text
 //!   0  version      u8, 1
@@ -13,8 +13,8 @@
 //!  58  address      UTF-8, to the end
 //! ```
 //!
-//! It is always swapped as a whole: a candidate that read an old bound cannot take a lease whose
-//! owner has raised it since, and no value of it ever comes back.
+//! The lease is always swapped as a whole. A candidate that read an old bound cannot take a lease
+//! whose owner has raised the bound since. No value of the lease ever recurs.
 
 use std::fmt;
 
@@ -24,25 +24,29 @@ const VERSION: u8 = 1;
 const FRAME_BYTES: usize = 58;
 const ADDRESS_BYTES_MAX: usize = 1024;
 
-/// Where a process is reached by the others.
+/// Address at which other processes reach a process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(String);
 
 impl Address {
-    /// Takes an address.
+    /// Creates an address.
     ///
     /// # Errors
     ///
-    /// `Invalid` where it is longer than 1 KiB.
+    /// `Invalid` if it is longer than 1 KiB.
     pub fn new(address: impl Into<String>) -> Result<Self> {
         let address = address.into();
         if address.len() > ADDRESS_BYTES_MAX {
-            return Err(Error::invalid(format!("an address of {} bytes", address.len())));
+            return Err(Error::invalid(format!(
+                "the address has {} bytes; at most \
+                                               {ADDRESS_BYTES_MAX} are allowed",
+                address.len()
+            )));
         }
         Ok(Self(address))
     }
 
-    /// Returns the address.
+    /// Returns the address as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -55,38 +59,39 @@ impl fmt::Display for Address {
     }
 }
 
-/// Names one incarnation of a process.
+/// One incarnation of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Drawn at its start, so that a process that came back is another one.
+    /// Random number drawn at start, so that a restarted process counts as a new one.
     pub nonce: u64,
-    /// Where it is reached.
+    /// Address of the process.
     pub address: Address,
 }
 
 /// The lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Counts the leaders.
+    /// Number of the term; each new leader increments it.
     pub epoch: Epoch,
-    /// Counts what the owner wrote: while it grows, he lives.
+    /// Number of writes by the owner; while it grows, the owner is alive.
     pub renewal: u64,
-    /// Timestamps are handed out below it, and the next leader starts at it.
+    /// Upper bound of the timestamps that are handed out; the next leader starts at it.
     pub bound: Timestamp,
-    /// The next leader raises the epoch of every row that a start from here to the bound may use.
+    /// Lower bound of the starts whose rows the next leader has to fence; the upper one is `bound`.
     pub fence_from: Timestamp,
     /// A timestamp, and the wall time at which it was the latest. Neither ever decreases.
     pub wall: (Timestamp, WallTime),
-    /// The owner has given it up: nobody has to wait.
+    /// `true` if the owner has released the lease: it can be taken at once.
     pub released: bool,
-    /// A restore is under way, or was cut short: nobody leads before it has ended.
+    /// `true` while a restore is under way, or after it was cut short: no process leads before it
+    /// has completed.
     pub is_restoring: bool,
-    /// Who leads.
+    /// The process that leads.
     pub owner: Owner,
 }
 
 impl Lease {
-    /// Returns the lease's bytes.
+    /// Encodes the lease.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let mut bytes = Vec::with_capacity(FRAME_BYTES + self.owner.address.0.len());
@@ -107,17 +112,23 @@ impl Lease {
         bytes.into()
     }
 
-    /// Reads a lease.
+    /// Decodes a lease.
     ///
     /// # Errors
     ///
-    /// `Unsupported` for a version that this program does not know; `Corrupted` where the bytes
-    /// are no lease.
+    /// `Unsupported` for a version that this program does not know; `Corrupted` if the bytes are
+    /// not a lease.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let corrupted = || Error::corrupted(format!("a lease of {} bytes is none", bytes.len()));
+        let corrupted = || Error::corrupted(format!("{} bytes are not a valid lease", bytes.len()));
         match bytes.first() {
             Some(&VERSION) => {}
-            Some(other) => return Err(Error::unsupported(format!("a lease of version {other}"))),
+            Some(other) => {
+                return Err(Error::unsupported(format!(
+                    "the lease has version {other}, \
+                                                                  which this program does not \
+                                                                  know"
+                )));
+            }
             None => return Err(corrupted()),
         }
         let (frame, address) = bytes.split_at_checked(FRAME_BYTES).ok_or_else(corrupted)?;
@@ -170,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_comes_back_from_its_bytes() {
+    fn lease_round_trips_through_bytes() {
         let bytes = lease().encode();
         assert_eq!((bytes.len(), bytes[8], bytes[49]), (58 + 13, 7, 1));
         assert_eq!(Lease::decode(&bytes).unwrap(), lease());
@@ -181,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_lease_are_refused() {
+    fn bytes_that_are_not_a_lease_are_rejected() {
         let good = lease().encode();
         for seed in 0..10_000 {
             let mut rng = SeededRng::new(seed);

@@ -3,10 +3,10 @@
 //! # The problem
 //!
 //! A cluster of Cassandra or ScyllaDB nodes keeps cells on many machines and orders nothing. Cells
-//! are written blindly under the start S of their transaction; what they mean stands in the commit
-//! table, as entries S → C, put by conditional writes. Somebody has to hand out timestamps, check
-//! conflicts and put those entries: a *leader*, who may be slow, cut off or dead at any moment,
-//! and who may not know it.
+//! are written blindly under the start S of their transaction. Whether a transaction committed
+//! stands in the commit table, as an entry S → C written by a conditional write. One process hands
+//! out timestamps, checks conflicts and writes these entries: the *leader*. It may be slow, cut off
+//! or dead at any moment without knowing it.
 //!
 //! # A transaction
 //!
@@ -23,38 +23,38 @@
 //! # Invariants
 //!
 //! * **I1** Timestamps are handed out below a bound that is stored with the epoch; the next leader
-//!   starts at it ([`lease`], `candidate`).
-//! * **I2** A majority has a transaction's cells before its commit is asked for (`log`).
-//! * **I3** R is released when every commit ≤ R is resolved, and is registered before; S comes after
-//!   R (`leader`, `prefix`).
+//!   starts at that bound ([`lease`], `candidate`).
+//! * **I2** A majority of replicas has a transaction's cells before its commit is requested
+//!   (`log`).
+//! * **I3** R is released once every commit ≤ R is resolved, and is registered before that; S is
+//!   drawn after R (`leader`, `prefix`).
 //! * **I4** The decision is complete at C (`carnet_txn::Sequencer`, behind `CommitOrder`).
-//! * **I5** Before a leader serves, every row that an older start may still use is of its epoch
-//!   (`candidate`, `fence`): whoever was deposed cannot put an entry any more.
-//! * **I6** A leader decides for the starts of its own term; of older ones the commit table tells,
-//!   and where it tells nothing they are aborted for good (`leader`).
-//! * **I7** A strict snapshot is released after a SERIAL read that began after it was asked for
-//!   found the lease still the leader's, or a group that did was applied behind its fence
-//!   (`proof`, `shared_read`).
+//! * **I5** Before a leader serves, it raises to its epoch every row that an older start may still
+//!   use (`candidate`, `fence`). A deposed leader can write no entry any more.
+//! * **I6** A leader decides for the starts of its own term. For older starts it reads the commit
+//!   table, and aborts for good those without an entry (`leader`).
+//! * **I7** A strict snapshot is released only after a proof of leadership that began after the
+//!   request: a SERIAL read found the lease still the leader's, or a group was applied behind the
+//!   leader's fence (`proof`, `shared_read`).
 //! * **I8** A commit is acknowledged when its entry is final: applied, or found, touched and
-//!   confirmed ([`commit_table`], its remainder loop).
-//! * **I9** Entries go only after all that they decide is stamped ([`sweep`]). A reader who finds no
-//!   entry settles those of older epochs, and looks at the version
-//!   again ([`commit_table`], `carnet_txn::reader`).
-//! * **I10** Where a start's entry lies is a function of the start, read from a map that only grows
-//!   ([`coordination`]).
-//! * **I11** A process answers a read from memory only where it was told of every commit since that
+//!   confirmed ([`commit_table`], its loop over unresolved entries).
+//! * **I9** Entries are deleted only after every version that they decide is stamped ([`sweep`]). A
+//!   reader that finds no entry settles starts of older epochs, then reads the version again
+//!   ([`commit_table`], `carnet_txn::reader`).
+//! * **I10** The place of a start's entry is a function of the start, given by a map that only
+//!   grows ([`coordination`]).
+//! * **I11** A process answers a read from memory only if it received every commit since then that
 //!   may have changed the cell (`cells`).
 //!
-//! # The rooms
+//! # Modules
 //!
-//! What decides is pure and has no clock: `candidate` (who leads), `fence` (one row), the remainder
-//! loop (entries of one row), `groups` and `lanes` (what goes together), `prefix` (how far P is), `clients`
-//! (whose snapshots are open), `cells` (what a process keeps, and what a leader tells of changes),
-//! `members` (who announces itself).
-//! [`backup`] makes a prefix of commits of a copy that others took of the
-//! cluster. What acts is thin: `node`, `leader`, `log`. Tasks, time and the
-//! network enter by doors ([`Doors`], [`Transport`]); only [`wire`], the network over TCP, has a
-//! runtime behind it.
+//! The deciding modules are pure and have no clock: `candidate` (the election), `fence` (one row),
+//! `commit_table::unresolved` (unresolved entries of one row), `groups` and `row_allocator` (which entries
+//! share a round), `prefix` (how far P is), `clients` (open snapshots), `cells` (the cell cache of
+//! a process, and the changes that a leader sends), `members` (announcements). [`backup`] turns a
+//! copy of the cluster's tables into a prefix of the commits. The acting modules are thin: `node`,
+//! `leader`, `log`. Tasks, time and the network enter through [`Doors`] and [`Transport`]; only
+//! [`wire`], the network over TCP, needs a runtime.
 //!
 //! # Deliberately absent
 //!
@@ -71,7 +71,6 @@ mod doors;
 mod fence;
 mod futures;
 mod groups;
-mod lanes;
 mod leader;
 pub mod lease;
 mod log;
@@ -81,6 +80,7 @@ mod node;
 mod oneshot;
 mod prefix;
 mod proof;
+mod row_allocator;
 mod shared_read;
 pub mod sweep;
 mod transport;

@@ -1,4 +1,4 @@
-//! A database over a cluster, as this process sees it: its leader is near or far.
+//! A database over a cluster, as one process sees it; the leader is this process or another.
 
 mod announcing;
 
@@ -19,7 +19,7 @@ use carnet_store::{
 };
 
 use crate::backup::{Backup, Held};
-use crate::cells::{CellCache, TOLD_MAX};
+use crate::cells::{CHANGES_MAX, CellCache};
 use crate::commit_table::CommitTable;
 use crate::doors::{Doors, MakeOrder, Options};
 use crate::futures::{First, first};
@@ -33,16 +33,18 @@ use crate::shared_read::SharedRead;
 use crate::sweep::{Holder, SweepReport};
 use crate::transport::{Handler, Transport};
 
-/// A leader is looked for again after so long.
+/// Delay before a leader is looked for again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Cells that no majority took are sent again so often.
+/// Number of tries of a write of cells that no majority took.
 const WRITE_TRIES: u32 = 4;
-/// Cells of a dropped table are hidden in pages of so many.
+/// Page in which the cells of a dropped table are hidden.
 const DROP_PAGE: PageLimit = PageLimit { cells: 500, bytes: 1 << 20 };
-/// Epochs whose first timestamp is remembered: snapshots of older ones are asked for at the leader.
+/// Number of epochs whose first timestamp is remembered; for snapshots of older ones the leader is
+/// asked.
 const EPOCHS_MAX: usize = 1024;
 
-/// What a transaction writes, and what its drops hide unless it writes that too.
+/// Statement numbers of a transaction's writes, and of the tombstones of its drops. A write takes
+/// precedence over a tombstone.
 const WRITTEN: Statement = Statement(1);
 const DROPPED: Statement = Statement(0);
 
@@ -57,7 +59,7 @@ struct Inner<C: Cluster, T: Transport> {
     transport: T,
     client: ClientId,
     open: Mutex<Open>,
-    /// The first timestamps of the epochs that released snapshots to this process.
+    /// First timestamps of the epochs that released snapshots to this process.
     epochs: Mutex<BTreeMap<Timestamp, ()>>,
     published: AtomicU64,
     sweep_mark: Arc<SharedRead<Result<Timestamp, String>>>,
@@ -65,19 +67,19 @@ struct Inner<C: Cluster, T: Transport> {
     announced: Mutex<Announced>,
 }
 
-/// The snapshots that this process has, and asks for.
+/// Open and requested snapshots of this process.
 #[derive(Default)]
 struct Open {
     tokens: u64,
     slots: BTreeMap<Slot, Token>,
     asked: BTreeMap<Token, ()>,
-    /// The oldest in use, as a leader was told last.
-    told: Token,
+    /// The oldest token in use, as last sent to a leader.
+    reported: Token,
     next: u32,
 }
 
 impl Open {
-    /// Names a snapshot that is asked for.
+    /// Draws the token of a snapshot that is requested.
     fn ask(&mut self) -> Token {
         self.tokens += 1;
         let token = Token(self.tokens);
@@ -95,7 +97,7 @@ impl Open {
         slot
     }
 
-    /// No token below it is in use.
+    /// Returns a token below which none is in use.
     fn oldest(&self) -> Token {
         let next = Token(self.tokens + 1);
         self.asked.first_key_value().map_or(next, |(token, ())| *token)
@@ -105,8 +107,8 @@ impl Open {
 impl<C: Cluster, T: Transport> ClusterLog<C, T> {
     /// Opens a database over a cluster, as a process that others reach at an address.
     ///
-    /// `make_order` makes the rules of order when this process comes to lead. Whoever opens it
-    /// connects [`ClusterLog::handler`] to the address.
+    /// `make_order` creates the commit order when this process starts to lead. The caller connects
+    /// [`ClusterLog::handler`] to the address.
     #[must_use]
     pub fn open(
         cluster: Arc<C>,
@@ -158,7 +160,7 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
         Self { inner }
     }
 
-    /// Returns what answers the requests of other processes.
+    /// Returns the handler of other processes' requests.
     #[must_use]
     pub fn handler(&self) -> Arc<dyn Handler> {
         Arc::clone(&self.inner.node) as Arc<dyn Handler>
@@ -170,18 +172,18 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
         self.inner.node.table()
     }
 
-    /// Tells whether this process leads, as far as it knows.
+    /// Returns `true` if this process leads, as far as it knows.
     #[must_use]
     pub fn is_leading(&self) -> bool {
         matches!(self.inner.node.role(), Role::Leading(leader) if !leader.is_over())
     }
 
-    /// Returns what a snapshot sees of a cell, where this process keeps that: then it need not be
-    /// asked for. The snapshot is one that this process began.
+    /// Returns the version of a cell that a snapshot sees, if this process has it cached. The
+    /// snapshot must have been begun by this process.
     ///
     /// # Errors
     ///
-    /// `Timeout` behind the deadline.
+    /// `Timeout` after the deadline.
     pub fn kept(
         &self,
         context: &Context,
@@ -192,8 +194,8 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
         Ok(self.inner.kept(context, key, at))
     }
 
-    /// Leaves the database: a leader gives its lease up, so that nobody waits for it to run out.
-    /// Whatever is asked of this process from then on fails.
+    /// Leaves the database: a leader releases its lease, so that other processes need not wait for
+    /// it to expire. Later calls on this process fail.
     pub async fn leave(&self) {
         self.inner.withdraw().await;
         self.inner.node.close();
@@ -201,7 +203,7 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
         first(self.inner.node.ended(), patience).await;
     }
 
-    /// Makes room for the cells of a table that is about to be created.
+    /// Creates storage for the cells of a table that is about to be created.
     ///
     /// # Errors
     ///
@@ -210,25 +212,26 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
         Ok(self.inner.cluster.create_table(table).await?)
     }
 
-    /// Installs another encoding for the starts that are not decided yet, and returns the first.
+    /// Installs another encoding for the starts that are not decided yet, and returns the first of
+    /// them.
     ///
     /// # Errors
     ///
-    /// As [`CommitTable::migrate`].
+    /// See [`CommitTable::migrate`].
     pub async fn migrate(&self, to: Encoding) -> Result<Option<Timestamp>> {
         self.commit_table().migrate(to).await
     }
 
-    /// Begins a backup: the tables of the cluster may be copied from here on, until it is finished.
-    /// The sweep is held, whoever leads. `id` names it, and was never used before.
+    /// Begins a backup: the tables of the cluster may be copied until it is finished. The sweep is
+    /// held, on any leader. `id` names the backup, and must never have been used before.
     ///
     /// # Errors
     ///
-    /// `Unavailable`, also where another backup is under way.
+    /// `Unavailable`, also if another backup is under way.
     pub async fn begin_backup(&self, id: u64) -> Result<Backup<C>> {
         let node = &self.inner.node;
         let held = Held::take(Arc::clone(node.table()), node.doors().clone(), id).await?;
-        // What it sees is final, and it is drawn while the sweep is held.
+        // The snapshot sees only final commits, and it is drawn while the sweep is held.
         match self.begin(&Context::unbounded(), BeginKind::ReadOnly).await {
             Ok(begun) => {
                 self.end(begun);
@@ -241,24 +244,24 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
         }
     }
 
-    /// Sweeps what no snapshot sees, here and now, whatever the retention: versions that are
-    /// overwritten or aborted, and the commit entries of what is stamped.
+    /// Sweeps now, without regard to the retention: deletes versions that no snapshot sees
+    /// (overwritten or aborted), and the commit entries of stamped versions.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where another process leads, a sweep is under way, or a replica is away; what
-    /// was done is done, and the next sweep goes on.
+    /// `Unavailable` if another process leads, a sweep is under way, or a replica is away.
+    /// Completed work stays done, and the next sweep goes on from there.
     pub async fn sweep(&self) -> Result<SweepReport> {
         let leader = self.leader_for_sweep()?;
         leader.sweep().now(&leader).await
     }
 
-    /// As [`ClusterLog::sweep`], of what could be seen before the retention began alone: nothing in
-    /// a term that is younger than that.
+    /// Like [`ClusterLog::sweep`], but deletes only versions that became invisible before the
+    /// retention began. In a term younger than the retention it deletes nothing.
     ///
     /// # Errors
     ///
-    /// As [`ClusterLog::sweep`].
+    /// See [`ClusterLog::sweep`].
     pub async fn sweep_past_retention(&self) -> Result<SweepReport> {
         let leader = self.leader_for_sweep()?;
         leader.sweep().past_retention(&leader).await
@@ -267,15 +270,15 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
     fn leader_for_sweep(&self) -> Result<Arc<Leader<C>>> {
         match self.inner.node.role() {
             Role::Leading(leader) => Ok(leader),
-            Role::Following(address, _) => Err(Error::unavailable(format!(
-                "the sweep is the leader's, which is reached at {address}"
-            ))),
+            Role::Following(address, _) => {
+                Err(Error::unavailable(format!("only the leader can sweep; it is at {address}")))
+            }
             Role::Unknown | Role::Stopped(_) => Err(self.inner.no_leader()),
         }
     }
 
-    /// Returns the oldest snapshot in use, as the leader knows it, which holds the sweep back;
-    /// `None` where there is none or this process does not lead.
+    /// Returns the oldest snapshot in use that the leader knows, which holds the sweep back; `None`
+    /// if there is none or this process does not lead.
     #[must_use]
     pub fn oldest_snapshot(&self) -> Option<Holder> {
         match self.inner.node.role() {
@@ -309,18 +312,18 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         }
     }
 
-    /// Asks whoever leads, until somebody answers.
+    /// Sends a request to the leader, and to its successors, until one answers.
     async fn ask(&self, context: &Context, request: &Request) -> Result<Response, GaveUp> {
         let patience = self.now().after(self.node.options().patience);
         let until = context.deadline().map_or(patience, |deadline| deadline.min(patience));
         let mut is_again = false;
         loop {
-            let rung = self.node.changed().count();
+            let notified = self.node.changed().count();
             if let Role::Stopped(why) = self.node.role() {
                 let message = format!("this process stopped: {why}");
                 return Ok(Response::Refused(Error::corrupted(message)));
             }
-            match self.ask_once(request, until, rung).await {
+            match self.ask_once(request, until, notified).await {
                 Some(Response::NotLeading) | None => is_again = true,
                 Some(Response::Refused(error)) if is_again => {
                     return Ok(Response::Refused(refused_again(request, error)));
@@ -331,17 +334,17 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
                 return Err(GaveUp);
             }
             self.node.look();
-            let changed = self.node.changed().rung_after(rung);
+            let changed = self.node.changed().notified_after(notified);
             first(changed, self.node.doors().timer.wait(LOOK_AGAIN)).await;
         }
     }
 
-    /// Asks whoever leads. His answer is not waited for once the role has changed, which it has
-    /// when its bell has rung more often than `rung`.
-    async fn ask_once(&self, request: &Request, until: Moment, rung: u64) -> Option<Response> {
+    /// Sends a request to the leader once. The wait ends early when the role changes, that is, when
+    /// its notification count exceeds `notified`.
+    async fn ask_once(&self, request: &Request, until: Moment, notified: u64) -> Option<Response> {
         let left = until.since(self.now());
         let over = |wait| async move {
-            let changed = self.node.changed().rung_after(rung);
+            let changed = self.node.changed().notified_after(notified);
             first(self.node.doors().timer.wait(wait), changed).await;
         };
         let answered = match self.node.role() {
@@ -376,23 +379,23 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         let oldest = {
             let open = lock(&self.open);
             let oldest = open.oldest();
-            // Whoever has none goes silent when the leader knows that: it may hold one whose end
-            // was lost, or came before its begin.
-            if open.asked.is_empty() && open.told == oldest {
+            // A process without snapshots goes silent only once the leader knows that. The leader
+            // may hold a snapshot whose end was lost, or arrived before its begin.
+            if open.asked.is_empty() && open.reported == oldest {
                 return;
             }
             oldest
         };
         let request = Request::Alive { client: self.client, oldest };
         let until = self.now().after(self.node.options().call_timeout);
-        // The next one comes soon.
+        // No retry: the next keep-alive follows soon.
         let answer = self.ask_once(&request, until, self.node.changed().count()).await;
         if matches!(answer, Some(Response::Done)) {
-            lock(&self.open).told = oldest;
+            lock(&self.open).reported = oldest;
         }
     }
 
-    /// Tells the leader that a snapshot is not needed any more.
+    /// Tells the leader that a snapshot is no longer needed.
     fn give_back(self: &Arc<Self>, token: Token) {
         lock(&self.open).asked.remove(&token);
         match self.node.role() {
@@ -401,10 +404,10 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
                 let this = Arc::clone(self);
                 let mut call = Box::pin(async move {
                     let request = Request::End { client: this.client, token };
-                    // Where it is lost, the next sign of life says it again.
+                    // If it is lost, the next keep-alive repeats it.
                     let _ = this.transport.call(&address, request).await;
                 });
-                // It is sent here and now: whatever is asked next is asked after it.
+                // Send it now, so that later requests follow it.
                 let mut context = TaskContext::from_waker(Waker::noop());
                 if call.as_mut().poll(&mut context).is_pending() {
                     self.node.doors().tasks.spawn(call);
@@ -417,7 +420,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
     fn released(&self, token: Token, released: &Released, changes: &Changes) -> Begun {
         self.saw(released.read);
         if let Some(cells) = &self.cells {
-            cells.told(changes, released.read);
+            cells.apply(changes, released.read);
         }
         let mut epochs = lock(&self.epochs);
         epochs.insert(released.epoch_first, ());
@@ -434,7 +437,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         self.published.fetch_max(published.get(), Ordering::AcqRel);
     }
 
-    /// Writes versions until a majority has them. Nothing is committed by that.
+    /// Writes versions until a majority has them. This commits nothing.
     async fn write(&self, context: &Context, writes: &[VersionWrite]) -> Result<()> {
         let mut wait = LOOK_AGAIN;
         let mut tries = 0;
@@ -472,7 +475,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         Ok(())
     }
 
-    /// Finds the newest version that may be visible.
+    /// Returns the newest version that may be visible.
     async fn candidate(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
         let Some(below) = at.below.previous() else { return Ok(None) };
         let mut through = below.min(at.read);
@@ -487,8 +490,8 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         }
     }
 
-    /// Refuses a snapshot that the sweep has passed. It is asked after the read: what was found
-    /// had not been swept when the mark is still below.
+    /// Rejects a snapshot that the sweep has passed. Call it after the read: if the mark is still
+    /// below the snapshot, the data had not been swept when it was read.
     async fn check_sweep(&self, read: Timestamp) -> Result<()> {
         let mark =
             self.sweep_mark.fresh().await.map_err(|why| {
@@ -499,11 +502,14 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         }
         Err(Error::new(
             ErrorKind::TooOld,
-            format!("what snapshot {read} saw has been swept up to {mark}; begin a new one"),
+            format!(
+                "snapshot {read} is too old: versions up to {mark} have been swept; begin a \
+                     new one"
+            ),
         ))
     }
 
-    /// Keeps what a transaction wrote that committed.
+    /// Caches the writes of a committed transaction.
     fn keep_written(&self, start: Timestamp, commit: Timestamp, writes: Vec<VersionWrite>) {
         let Some(cells) = &self.cells else { return };
         for VersionWrite { key, payload, .. } in writes {
@@ -512,14 +518,15 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         }
     }
 
-    /// Returns what a snapshot sees of a cell where it is kept here.
+    /// Returns the version of a cell that a snapshot sees, if it is cached.
     fn kept(&self, context: &Context, key: &CellKey, at: At) -> Option<Option<Version>> {
         let cells = self.cells.as_ref().filter(|_| at == At::snapshot(at.read))?;
         cells.get(key, at.read, context.bypasses_cache())
     }
 
-    /// Keeps what was read where it is known to be what the snapshot sees, which is then said of it.
-    /// Of a version whose outcome this process does not know yet the reader asks for it.
+    /// Caches the result of a read if it is known to be the version that the snapshot sees, and
+    /// returns it with its commit. For a version with an outcome not yet known to this process, the
+    /// reader looks it up.
     fn keep_read(
         &self,
         context: &Context,
@@ -550,7 +557,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
     }
 }
 
-/// Gives a snapshot back whose begin was dropped, or failed.
+/// Gives back the snapshot of a begin that was dropped or failed.
 struct Asked<'a, C: Cluster, T: Transport> {
     inner: &'a Arc<Inner<C, T>>,
     token: Option<Token>,
@@ -602,20 +609,24 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
         };
         let (mut claim, writes) = request.into_parts();
         let writes: Vec<VersionWrite> = writes.into_vec().into_iter().map(version).collect();
-        // Near the leader that costs nothing, and what is never written nobody has to read past.
+        // The check is free on the leader, and cells that are never written need not be skipped by
+        // readers.
         if let Role::Leading(leader) = inner.node.role() {
             leader.check(&claim)?;
         }
         for table in &claim.drops {
             Box::pin(inner.drop_table(context, *table, start)).await?;
-            // What others write into it until C, that was not there to be hidden, is a conflict.
+            // A cell written by another transaction before C, and not there yet to be hidden, is a
+            // conflict.
             claim.reads.ranges.push(KeyRange::table(*table));
         }
         if !writes.is_empty() {
             inner.write(context, &writes).await?;
         }
-        // More would not be told of one by one, and everything be forgotten.
-        let are_kept = inner.cells.is_some() && writes.len() <= TOLD_MAX && claim.drops.is_empty();
+        // The leader does not list the cells of larger transactions, so the cache will be emptied
+        // anyway.
+        let are_kept =
+            inner.cells.is_some() && writes.len() <= CHANGES_MAX && claim.drops.is_empty();
         let written = if are_kept { writes } else { Vec::new() };
         let request = Request::Commit { client: inner.client, token, claim };
         let unknown = |error: Error| unknown(start, error);
@@ -668,8 +679,8 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
     }
 }
 
-/// What does not fit the wire is invalid, and was not sent. A commit that this process was asked
-/// for before, while it led itself, may be under way all the same.
+/// Returns the error for a request that does not fit the wire: it is invalid, and was not sent. But
+/// a commit may be in flight nevertheless, from an earlier try while this process led itself.
 fn refused_again(request: &Request, why: Error) -> Error {
     match request {
         Request::Commit { claim, .. } if why.kind() == ErrorKind::Invalid => {
@@ -680,7 +691,7 @@ fn refused_again(request: &Request, why: Error) -> Error {
 }
 
 fn unexpected(response: &Response) -> Error {
-    Error::unavailable(format!("the leader gave an answer to another question: {response:?}"))
+    Error::unavailable(format!("the leader gave an answer of the wrong kind: {response:?}"))
 }
 
 impl<C: Cluster, T: Transport> CellStore for ClusterLog<C, T> {

@@ -1,14 +1,15 @@
-//! Who announces itself to the leader: servers do, so that the clients of each hear of all.
+//! Announcements of processes to the leader, through which the clients of each server learn of all
+//! servers.
 //!
 //! ```text
 //!  server A ──"I am at 10.0.0.9:9042"──▶ leader ──▶ [A, B]     every second
 //!  server B ──"I am at 10.0.0.8:9042"──▶   …    ──▶ [A, B]
 //! ```
 //!
-//! Nothing of it is stored and no transaction depends on it: an announcement holds for some seconds,
-//! and whoever leads next hears it anew. Until a leader must have heard everybody his answer is
-//! *incomplete*, which takes nobody away: that he is new, or that he slept, is no reason for clients
-//! to let go of their servers.
+//! Announcements are not stored, and no transaction depends on them. An announcement is valid for
+//! some seconds; a new leader receives it anew. A leader marks its answer as *incomplete* until
+//! every live process must have reached it. An incomplete answer removes no process: a new leader,
+//! or a paused one, is no reason for clients to drop their servers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,37 +19,38 @@ use carnet_base::{Error, ErrorKind, Moment, Result};
 
 use crate::message::{ClientId, Members};
 
-/// A process announces itself so often.
+/// Interval between announcements of a process.
 pub(crate) const ANNOUNCE_EVERY: Duration = Duration::from_secs(1);
-/// An announcement that was not repeated for so long is void: longer than a process may need to find
-/// the next leader.
+/// Time after which an announcement expires. It is longer than a process may need to find the next
+/// leader.
 const ANNOUNCED_FOR: Duration = Duration::from_secs(10);
-/// After so long a leader has heard everybody who lives.
+/// Time after which a leader has received an announcement of every live process.
 const COMPLETE_AFTER: Duration = Duration::from_secs(5);
-/// A leader who heard of nobody for so long slept himself.
+/// Longest silence of all processes. After a longer one, assume that this process was paused;
+/// restart the completeness timer.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
-/// The longest announcement.
+/// Maximum length of an announcement.
 pub const ANNOUNCEMENT_BYTES_MAX: usize = 1024;
-/// How many processes may announce themselves.
+/// Maximum number of processes that may announce themselves.
 const PROCESSES_MAX: usize = 1024;
 
-/// What the processes of a term announce.
+/// The announcements of a term.
 #[derive(Debug)]
 pub(crate) struct Announcements {
-    /// Since when he hears whoever lives.
+    /// Start of the completeness timer.
     since: Moment,
-    /// When he heard of anybody last.
-    heard: Moment,
+    /// Time of the latest announcement.
+    last: Moment,
     of: BTreeMap<ClientId, (Moment, Bytes)>,
 }
 
 impl Announcements {
     pub(crate) const fn new(since: Moment) -> Self {
-        Self { since, heard: since, of: BTreeMap::new() }
+        Self { since, last: since, of: BTreeMap::new() }
     }
 
-    /// Notes what a process announces, which is nothing more where that is empty; returns what all
-    /// announce.
+    /// Stores the announcement of a process, or removes it if `what` is empty; returns the
+    /// announcements of all processes.
     pub(crate) fn announce(
         &mut self,
         client: ClientId,
@@ -56,10 +58,10 @@ impl Announcements {
         now: Moment,
     ) -> Result<Members> {
         check(&what)?;
-        if now.since(self.heard) > SILENCE_MAX {
+        if now.since(self.last) > SILENCE_MAX {
             self.since = now;
         }
-        self.heard = now;
+        self.last = now;
         self.of.retain(|_, (at, _)| now.since(*at) < ANNOUNCED_FOR);
         if what.is_empty() {
             self.of.remove(&client);
@@ -68,7 +70,10 @@ impl Announcements {
         } else {
             return Err(Error::new(
                 ErrorKind::Overloaded { retry_after: ANNOUNCED_FOR },
-                format!("{PROCESSES_MAX} processes announce themselves, which is all there can be"),
+                format!(
+                    "{PROCESSES_MAX} processes announce themselves already, which is the \
+                         maximum"
+                ),
             ));
         }
         let is_complete = now.since(self.since) >= COMPLETE_AFTER;
@@ -77,18 +82,18 @@ impl Announcements {
     }
 }
 
-/// What a process announces, and what it heard that all do.
+/// The announcement of this process, and those of all processes as last received.
 #[derive(Debug, Default)]
 pub(crate) struct Announced {
-    /// Nothing, or nothing more, where it is empty.
+    /// Empty if there is nothing to announce any more.
     pub(crate) own: Bytes,
     all: Vec<Bytes>,
-    /// Whether somebody tells it again and again.
+    /// `true` while a task repeats the announcement.
     pub(crate) is_driven: bool,
 }
 
 impl Announced {
-    pub(crate) fn heard(&mut self, members: Members) {
+    pub(crate) fn received(&mut self, members: Members) {
         let Members { is_complete, all } = members;
         if is_complete {
             self.all = all;
@@ -105,20 +110,20 @@ impl Announced {
         self.all.clone()
     }
 
-    /// Returns what to tell next; where there is nothing more, nobody tells it any more.
+    /// Returns the next announcement to send, or `None` if there is none and the task ends.
     pub(crate) fn next(&mut self) -> Option<Bytes> {
         self.is_driven = !self.own.is_empty();
         self.is_driven.then(|| self.own.clone())
     }
 }
 
-/// Refuses an announcement that is too long.
+/// Rejects an announcement that is too long.
 pub(crate) fn check(what: &Bytes) -> Result<()> {
     if what.len() <= ANNOUNCEMENT_BYTES_MAX {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "an announcement of {} bytes: it may have {ANNOUNCEMENT_BYTES_MAX} at most",
+        "the announcement has {} bytes; at most {ANNOUNCEMENT_BYTES_MAX} are allowed",
         what.len()
     )))
 }
@@ -146,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_complete_once_everybody_can_have_announced_himself() {
+    fn answer_is_complete_after_the_completeness_timer() {
         let mut all = Announcements::new(second(10));
         assert_eq!(announce(&mut all, A, "a", 11), (false, vec!["a".into()]));
         assert_eq!(announce(&mut all, A, "a", 13), (false, vec!["a".into()]));
@@ -155,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announcement_is_void_once_it_is_not_repeated_or_taken_back() {
+    fn announcement_expires_or_is_withdrawn() {
         let mut all = Announcements::new(second(0));
         announce(&mut all, B, "b", 10);
         for at in (12..=18).step_by(2) {
@@ -167,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_who_slept_knows_nobody_for_certain() {
+    fn paused_leader_restarts_the_completeness_timer() {
         let mut all = Announcements::new(second(0));
         for at in 0..20 {
             announce(&mut all, A, "a", at);
@@ -179,21 +184,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_incomplete_takes_nobody_away() {
+    fn incomplete_answer_removes_no_process() {
         let members = |is_complete, all: &[&'static str]| Members {
             is_complete,
             all: all.iter().map(|what| Bytes::from_static(what.as_bytes())).collect(),
         };
         let mut announced = Announced::default();
-        announced.heard(members(true, &["a", "b"]));
-        announced.heard(members(false, &["b", "c"]));
+        announced.received(members(true, &["a", "b"]));
+        announced.received(members(false, &["b", "c"]));
         assert_eq!(announced.all(), ["a", "b", "c"]);
-        announced.heard(members(true, &["c"]));
+        announced.received(members(true, &["c"]));
         assert_eq!(announced.all(), ["c"]);
     }
 
     #[test]
-    fn long_announcements_and_too_many_are_refused() {
+    fn too_long_or_too_many_announcements_are_rejected() {
         let mut all = Announcements::new(second(0));
         let long = Bytes::from(vec![0; ANNOUNCEMENT_BYTES_MAX + 1]);
         let error = all.announce(A, long, second(0)).unwrap_err();

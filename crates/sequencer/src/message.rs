@@ -1,4 +1,4 @@
-//! What followers and the leader say to each other. Every request may be sent again.
+//! Messages between followers and the leader. Every request may be sent again.
 
 use bytes::Bytes;
 use carnet_base::{Error, Timestamp};
@@ -6,105 +6,107 @@ use carnet_store::{BeginKind, Claim, Outcome};
 
 pub use crate::cells::Changes;
 
-/// Names a process that begins transactions, for as long as it lives.
+/// One incarnation of a process that begins transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// Names a snapshot of a process, given by the process itself. Never used twice.
+/// Name of a snapshot, chosen by the process that opens it and never used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
-/// What a follower asks the leader.
+/// A request of a follower to the leader.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Release a snapshot.
     Begin {
-        /// Who asks.
+        /// The requesting process.
         client: ClientId,
-        /// What it is called: asked for twice it is the same one.
+        /// Name of the snapshot: a repeated request gets the same snapshot.
         token: Token,
-        /// What for.
+        /// Kind of the snapshot.
         kind: BeginKind,
-        /// Whether it must include all that was acknowledged before, by whichever leader.
+        /// Whether the snapshot must include every commit acknowledged before the request, by any
+        /// leader.
         is_strict: bool,
-        /// Up to which snapshot it knows all changes of cells; `None` where it keeps none, or knows of
-        /// no snapshot yet.
+        /// Latest snapshot up to which the process knows all changes of cells; `None` if it has no
+        /// cell cache, or no snapshot yet.
         known: Option<Timestamp>,
     },
     /// Give a snapshot back.
     End {
-        /// Who had it.
+        /// The process that opened it.
         client: ClientId,
-        /// Which one.
+        /// Name of the snapshot.
         token: Token,
     },
     /// Decide a transaction whose cells a majority has.
     Commit {
-        /// Who asks.
+        /// The requesting process.
         client: ClientId,
-        /// Its snapshot.
+        /// Name of its snapshot.
         token: Token,
-        /// What it wrote and relied on.
+        /// Written and read cells of the transaction.
         claim: Claim,
     },
-    /// Tell what became of a transaction.
+    /// Return the outcome of a transaction.
     Outcome {
-        /// Its start.
+        /// Start timestamp of the transaction.
         start: Timestamp,
     },
-    /// Keep this process's snapshots.
+    /// Keep the snapshots of a process alive.
     Alive {
-        /// Whose.
+        /// The process.
         client: ClientId,
-        /// The oldest that it has or asks for: older ones are given back.
+        /// Oldest snapshot that the process has or requests; older ones are given back.
         oldest: Token,
     },
-    /// Tell others of this process.
+    /// Announce a process to the others.
     Announce {
-        /// Which one.
+        /// The announcing process.
         client: ClientId,
-        /// What to tell them; nothing more where it is empty.
+        /// The announcement; empty to withdraw it.
         what: Bytes,
     },
 }
 
-/// What processes announce.
+/// The announcements of all processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Members {
-    /// Whether these are all: a leader who is new does not know everybody yet.
+    /// Whether these are all processes: a new leader does not know all of them yet.
     pub is_complete: bool,
-    /// What they announce, in any order.
+    /// The announcements, in any order.
     pub all: Vec<Bytes>,
 }
 
-/// A snapshot as the leader releases it.
+/// A snapshot as released by the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released {
     /// The snapshot R.
     pub read: Timestamp,
-    /// The start S of a writer.
+    /// The start S, for a writer.
     pub start: Option<Timestamp>,
-    /// The first timestamp of the epoch that released it.
+    /// First timestamp of the epoch that released the snapshot.
     pub epoch_first: Timestamp,
-    /// As [`carnet_store::Begun::schema`].
+    /// See [`carnet_store::Begun::schema`].
     pub schema: Timestamp,
 }
 
-/// What the leader answers.
+/// An answer of the leader.
 #[derive(Debug)]
 pub enum Response {
-    /// A snapshot was released, and these cells have changed up to it since the one that was known.
+    /// A snapshot was released; the changes cover the cells changed since the snapshot that the
+    /// process knew.
     Released(Released, Changes),
-    /// A transaction committed at that timestamp, and everything up to it is resolved.
+    /// The transaction committed at this timestamp, and every commit up to it is resolved.
     Committed(Timestamp),
-    /// What became of a transaction.
+    /// The outcome of a transaction.
     Outcome(Outcome),
-    /// Heard.
+    /// The request was received.
     Done,
-    /// What all processes announce.
+    /// The announcements of all processes.
     Members(Members),
-    /// It cannot be, and why.
+    /// The request was refused, with the reason.
     Refused(Error),
-    /// Whoever was asked does not lead, or does not any more: what was asked for may be under way.
+    /// The addressed process does not lead, or no longer does. The request may still take effect.
     NotLeading,
 }

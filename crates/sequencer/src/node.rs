@@ -1,4 +1,4 @@
-//! One process's part: a candidate that is driven, and the leader while it leads.
+//! The node: drives the candidate of a process, and the leader while it leads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use carnet_store::cluster::{Cluster, Fault, ReadMode, Register, SetAnswer};
 use crate::candidate::{Action, Candidate, Input, Standing};
 use crate::commit_table::{CommitTable, FenceError};
 use crate::doors::{Doors, MakeOrder, Options};
-use crate::futures::{Bell, First, first};
+use crate::futures::{First, Notify, first};
 use crate::leader::Leader;
 use crate::lease::{Address, Lease, Owner};
 use crate::message::{Request, Response};
@@ -18,11 +18,11 @@ use crate::oneshot::lock;
 use crate::sweep;
 use crate::transport::{Answering, Handler};
 
-/// However many callers look for a leader, the lease is looked at so often at most: a SERIAL read is
-/// in the way of whoever is about to take it.
+/// Minimum interval between reads of the lease, however many callers look for a leader: a SERIAL
+/// read gets in the way of a candidate that is about to take the lease.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A process's part.
+/// The part of one process in the protocol.
 pub(crate) struct Node<C> {
     owner: Owner,
     table: Arc<CommitTable<C>>,
@@ -30,23 +30,23 @@ pub(crate) struct Node<C> {
     options: Options,
     make_order: MakeOrder,
     role: Mutex<Role<C>>,
-    /// Rings when the role changes.
-    changed: Bell,
+    /// Notified when the role changes.
+    changed: Notify,
     /// Wakes the candidate.
-    bell: Arc<Bell>,
-    /// When somebody asked for a look at the lease last.
+    notify: Arc<Notify>,
+    /// Time of the last request to read the lease.
     looked: Mutex<Option<Moment>>,
     is_closed: AtomicBool,
-    /// Nothing drives it any more.
+    /// `true` once the driving task has ended.
     has_ended: AtomicBool,
 }
 
-/// Who leads, as far as this process knows.
+/// The leader, as far as this process knows.
 pub(crate) enum Role<C> {
     Unknown,
     Leading(Arc<Leader<C>>),
     Following(Address, Epoch),
-    /// An invariant is broken, and this process says nothing more.
+    /// An invariant is broken, and this process answers no more.
     Stopped(String),
 }
 
@@ -62,7 +62,7 @@ impl<C> Clone for Role<C> {
 }
 
 impl<C: Cluster> Node<C> {
-    /// Starts a part, and what drives it.
+    /// Creates a node, and starts the task that drives it.
     pub(crate) fn start(
         owner: Owner,
         table: Arc<CommitTable<C>>,
@@ -78,8 +78,8 @@ impl<C: Cluster> Node<C> {
             options,
             make_order,
             role: Mutex::new(Role::Unknown),
-            changed: Bell::default(),
-            bell: Arc::default(),
+            changed: Notify::default(),
+            notify: Arc::default(),
             looked: Mutex::default(),
             is_closed: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
@@ -88,7 +88,7 @@ impl<C: Cluster> Node<C> {
         tasks.spawn(Box::pin(async move {
             driven.drive().await;
             driven.has_ended.store(true, Ordering::Release);
-            driven.changed.ring();
+            driven.changed.notify_all();
         }));
         node
     }
@@ -109,44 +109,43 @@ impl<C: Cluster> Node<C> {
         lock(&self.role).clone()
     }
 
-    /// Rings when the role changes.
-    pub(crate) const fn changed(&self) -> &Bell {
+    /// Returns the notification of role changes.
+    pub(crate) const fn changed(&self) -> &Notify {
         &self.changed
     }
 
-    /// Looks at the lease again, now, unless that was asked for just before: whoever asked comes
-    /// back.
+    /// Reads the lease again now, unless that was requested just before: callers come back.
     pub(crate) fn look(&self) {
         let now = self.doors.timer.now();
         let before = *lock(&self.looked);
         if before.is_none_or(|before| now.since(before) >= LOOK_EVERY) {
             *lock(&self.looked) = Some(now);
-            self.bell.ring();
+            self.notify.notify_all();
         }
     }
 
-    /// Ends the part; a leader gives its lease up.
+    /// Closes the node; a leader releases its lease.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
-        self.bell.ring();
+        self.notify.notify_all();
     }
 
-    /// Completes when a part that was closed has given up what it had, or has tried to.
+    /// Completes when a closed node has released its lease, or has tried to.
     pub(crate) async fn ended(&self) {
         loop {
-            let rung = self.changed.count();
+            let notified = self.changed.count();
             if self.has_ended.load(Ordering::Acquire) {
                 return;
             }
-            self.changed.rung_after(rung).await;
+            self.changed.notified_after(notified).await;
         }
     }
 
     async fn drive(&self) {
         let mut candidate = Candidate::new(self.owner.clone(), self.options.lease);
         let mut input = Input::Next(None);
-        // Until when a process that leaves tries to give its lease up: after that others wait for
-        // the lease to run out.
+        // Time until which a process that leaves tries to release its lease; after that, others
+        // wait for the lease to expire.
         let mut leaves_by = None;
         loop {
             let action = candidate.step(input, self.doors.timer.now());
@@ -165,10 +164,10 @@ impl<C: Cluster> Node<C> {
             input = if leaves_by.is_some() {
                 self.act(action).await
             } else {
-                // A leader that is told it leads no more does not wait for what it had begun.
+                // A deposed leader does not wait for calls in flight.
                 match first(self.act(action), self.over()).await {
                     First::Left(input) => input,
-                    First::Right(()) => Input::Outrun,
+                    First::Right(()) => Input::Superseded,
                 }
             };
             if leaves_by.is_none() && self.is_closed.load(Ordering::Acquire) {
@@ -176,7 +175,7 @@ impl<C: Cluster> Node<C> {
                 if let Role::Leading(leader) = self.role() {
                     leader.depose();
                 }
-                // What was answered counts: a renewal under way may have changed the lease.
+                // Process the answer first: a renewal in flight may have changed the lease.
                 if !matches!(input, Input::Next(_)) {
                     candidate.step(input, self.doors.timer.now());
                 }
@@ -191,7 +190,7 @@ impl<C: Cluster> Node<C> {
             Action::Set { expected, new } => self.set(expected.as_ref(), &new).await,
             Action::Fence { epoch, from, to } => match self.table.fence(epoch, from, to).await {
                 Ok(()) => Input::Fenced,
-                Err(FenceError::Outrun) => Input::Outrun,
+                Err(FenceError::Superseded) => Input::Superseded,
                 Err(FenceError::Failed(error)) => {
                     tracing::warn!(%error, "the rows of the commit table are not fenced yet");
                     Input::Failed
@@ -206,7 +205,7 @@ impl<C: Cluster> Node<C> {
                     order,
                     self.doors.clone(),
                     self.options,
-                    Arc::clone(&self.bell),
+                    Arc::clone(&self.notify),
                 );
                 let sweep = sweep::drive(
                     Arc::downgrade(&leader),
@@ -224,7 +223,7 @@ impl<C: Cluster> Node<C> {
                 Input::Next(self.standing())
             }
             Action::StepDown => {
-                tracing::warn!("this process does not lead any more");
+                tracing::warn!("this process no longer leads");
                 if let Role::Leading(leader) = self.role() {
                     leader.depose();
                 }
@@ -237,24 +236,24 @@ impl<C: Cluster> Node<C> {
     }
 
     async fn wait(&self, wait: Duration) -> Input {
-        let rung = self.bell.count();
-        let bell = self.bell.rung_after(rung);
+        let notified = self.notify.count();
+        let notify = self.notify.notified_after(notified);
         if self.is_closed.load(Ordering::Acquire) {
             self.doors.timer.wait(wait.min(self.options.lease.retry_after)).await;
         } else {
-            first(self.doors.timer.wait(wait), bell).await;
+            first(self.doors.timer.wait(wait), notify).await;
         }
         Input::Next(self.standing())
     }
 
-    /// Completes when the leader that this process is finds out that it is none.
+    /// Completes when the leader of this process finds out that its term is over.
     async fn over(&self) {
         loop {
-            let rung = self.bell.count();
+            let notified = self.notify.count();
             if self.is_over() {
                 return;
             }
-            self.bell.rung_after(rung).await;
+            self.notify.notified_after(notified).await;
         }
     }
 
@@ -320,7 +319,7 @@ impl<C: Cluster> Node<C> {
     fn become_role(&self, role: Role<C>) {
         let before = std::mem::replace(&mut *lock(&self.role), role);
         drop(before);
-        self.changed.ring();
+        self.changed.notify_all();
     }
 }
 

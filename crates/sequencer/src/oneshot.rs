@@ -1,4 +1,4 @@
-//! One value, from one task to another.
+//! A channel for one value between two tasks.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whatever panics under a lock of this crate has left whole what the lock guards.
+    // Code that panics under a lock of this crate leaves the guarded state consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -17,11 +17,11 @@ struct Slot<T> {
     is_closed: bool,
 }
 
-/// Where the value is left.
+/// The sending end.
 #[derive(Debug)]
 pub(crate) struct Sender<T>(Arc<Mutex<Slot<T>>>);
 
-/// Waits for the value; `None` where the sender is gone.
+/// The receiving end; resolves to `None` if the sender is dropped.
 #[derive(Debug)]
 pub(crate) struct Receiver<T>(Arc<Mutex<Slot<T>>>);
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_arrives_and_a_sender_that_is_gone_is_known() {
+    fn receiver_gets_the_value_or_the_drop() {
         let (sender, receiver) = channel();
         std::thread::scope(|scope| {
             scope.spawn(move || sender.send(7));

@@ -1,7 +1,8 @@
-//! P: how far every commit is resolved.
+//! P: the timestamp up to which every commit is resolved.
 //!
 //! Commits are decided in the order of C and resolved in any order. P follows the contiguous
-//! prefix: a commit is visible, and may be acknowledged, when all before it are resolved too.
+//! prefix: a commit is visible, and may be acknowledged, once all commits before it are resolved
+//! too.
 //!
 //! ```text
 //!   decided   4   7   9  12  15
@@ -12,7 +13,7 @@ use std::collections::VecDeque;
 
 use carnet_base::Timestamp;
 
-/// Commits from the first that is not resolved on.
+/// Commits, starting at the first unresolved one.
 #[derive(Debug)]
 pub(crate) struct Prefix<T> {
     /// In the order of C.
@@ -23,7 +24,7 @@ pub(crate) struct Prefix<T> {
 struct Commit<T> {
     start: Timestamp,
     commit: Timestamp,
-    /// What it was resolved as.
+    /// The resolution of the commit, once it is known.
     resolved: Option<T>,
 }
 
@@ -34,20 +35,20 @@ impl<T> Default for Prefix<T> {
 }
 
 impl<T> Prefix<T> {
-    /// Adds a commit that was decided: above all before it.
+    /// Adds a commit that was decided. It must be above all earlier ones.
     pub(crate) fn decided(&mut self, start: Timestamp, commit: Timestamp) {
         debug_assert!(self.commits.back().is_none_or(|last| last.commit < commit));
         self.commits.push_back(Commit { start, commit, resolved: None });
     }
 
-    /// Resolves a commit. One that is not there was resolved before.
+    /// Resolves a commit. A commit that is not found was resolved before.
     pub(crate) fn resolved(&mut self, commit: Timestamp, how: T) {
         if let Ok(at) = self.commits.binary_search_by_key(&commit, |entry| entry.commit) {
             self.commits[at].resolved = Some(how);
         }
     }
 
-    /// Takes the next commit of the prefix, if it is resolved: P reaches it.
+    /// Removes and returns the first commit if it is resolved: P advances to it.
     pub(crate) fn pop(&mut self) -> Option<(Timestamp, T)> {
         let first = self.commits.front_mut()?;
         let popped = (first.commit, first.resolved.take()?);
@@ -55,7 +56,7 @@ impl<T> Prefix<T> {
         Some(popped)
     }
 
-    /// Returns the starts of the commits that P has not passed.
+    /// Returns the starts of the commits beyond P.
     pub(crate) fn starts(&self) -> impl Iterator<Item = Timestamp> {
         self.commits.iter().map(|entry| entry.start)
     }
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p_stops_before_the_first_commit_that_is_not_resolved() {
+    fn p_stops_before_the_first_unresolved_commit() {
         let at = |number| Timestamp::new(number).unwrap();
         let mut prefix = Prefix::default();
         for commit in [4, 7, 9, 12, 15] {

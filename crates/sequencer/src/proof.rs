@@ -1,4 +1,4 @@
-//! What a SERIAL read of the lease says to a leader.
+//! Proof of leadership by a SERIAL read of the lease.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::candidate::Term;
 use crate::lease::Lease;
 use crate::shared_read::SharedRead;
 
-/// Whether a leader leads.
+/// Result of a proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// It led at some moment of the read.
+    /// The leader led at some moment of the read.
     Leads,
-    /// Somebody else has taken the lease.
+    /// Another process has taken the lease.
     Deposed,
     /// The lease could not be read.
     Unknown(String),
 }
 
-/// Makes the shared read by which a leader proves its epoch.
+/// Creates the shared read by which a leader proves that its epoch is current.
 pub(crate) fn of<C: Cluster>(
     cluster: &Arc<C>,
     tasks: Arc<dyn Tasks>,

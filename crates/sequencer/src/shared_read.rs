@@ -1,13 +1,14 @@
-//! One read for many callers, each of whom needs one that *began* after it asked.
+//! Single-flight reads: one read serves many callers, each of which needs a read that *began* after
+//! its request.
 //!
 //! ```text
-//!   asked     a  b        c d e            a, b are answered by read 1,
-//!   reads      [1────────]    [2──────]    c by read 2 although 1 is under way: that one began
-//!                                          before c asked, and may have missed what c must see
+//!   requests  a  b        c d e            a, b are answered by read 1,
+//!   reads      [1────────]    [2──────]    c by read 2 although 1 is in flight: read 1 began
+//!                                          before c's request and may miss data that c must see
 //! ```
 //!
-//! Something else than the read may say the same, by the way: it has a number like a read's, and
-//! answers whoever asked before it began.
+//! Another operation may yield the same information. It gets a number like a read, and answers the
+//! callers that waited before it began.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,24 +16,24 @@ use std::sync::{Arc, Mutex};
 
 use carnet_base::Tasks;
 
-use crate::futures::Bell;
+use crate::futures::Notify;
 use crate::oneshot::lock;
 
 type Read<T> = Box<dyn Fn() -> Pin<Box<dyn Future<Output = T> + Send>> + Send + Sync>;
 
-/// Shares reads.
+/// A read that callers share.
 pub(crate) struct SharedRead<T> {
     read: Read<T>,
     tasks: Arc<dyn Tasks>,
     state: Mutex<State<T>>,
-    finished: Bell,
+    finished: Notify,
 }
 
 struct State<T> {
-    /// The number of the last read that began, here or elsewhere.
+    /// Number of the last read that began, here or elsewhere.
     begun: u64,
     is_reading: bool,
-    /// The largest number that anybody waits for.
+    /// Largest number that a caller waits for.
     wanted: u64,
     last: Option<(u64, T)>,
 }
@@ -44,43 +45,43 @@ impl<T: Clone + Send + 'static> SharedRead<T> {
     ) -> Arc<Self> {
         let state = State { begun: 0, is_reading: false, wanted: 0, last: None };
         let read = Box::new(read);
-        Arc::new(Self { read, tasks, state: Mutex::new(state), finished: Bell::default() })
+        Arc::new(Self { read, tasks, state: Mutex::new(state), finished: Notify::default() })
     }
 
-    /// Returns what a read found that began after this was called.
+    /// Returns the result of a read that began after this call.
     pub(crate) async fn fresh(self: &Arc<Self>) -> T {
         let wanted = self.ask();
         self.answered(wanted).await
     }
 
-    /// Returns what something else says that begins after this was called. No read is made for it.
+    /// Returns the result of another operation that begins after this call. Starts no read.
     pub(crate) async fn fresh_from_elsewhere(&self) -> T {
         let wanted = lock(&self.state).begun + 1;
         self.answered(wanted).await
     }
 
-    /// Gives what begins now a number.
+    /// Draws a number for another operation that begins now.
     pub(crate) fn begins_elsewhere(&self) -> u64 {
         let mut state = lock(&self.state);
         state.begun += 1;
         state.begun
     }
 
-    /// Takes what was found by what [began](Self::begins_elsewhere) under a number.
+    /// Stores the result of the operation that [began](Self::begins_elsewhere) under a number.
     pub(crate) fn found_elsewhere(&self, number: u64, value: T) {
         lock(&self.state).found(number, value);
-        self.finished.ring();
+        self.finished.notify_all();
     }
 
     async fn answered(&self, wanted: u64) -> T {
         loop {
-            let rung = self.finished.count();
+            let notified = self.finished.count();
             if let Some((number, value)) = &lock(&self.state).last
                 && *number >= wanted
             {
                 return value.clone();
             }
-            self.finished.rung_after(rung).await;
+            self.finished.notified_after(notified).await;
         }
     }
 
@@ -93,7 +94,7 @@ impl<T: Clone + Send + 'static> SharedRead<T> {
             state.begun = wanted;
             drop(state);
             let this = Arc::clone(self);
-            // A task of its own: a caller that is dropped takes nobody's read with it.
+            // A task of its own: dropping one caller must not cancel the read of others.
             self.tasks.spawn(Box::pin(async move { this.read_on(wanted).await }));
         }
         wanted
@@ -112,7 +113,7 @@ impl<T: Clone + Send + 'static> SharedRead<T> {
                 number = state.begun;
             }
             drop(state);
-            self.finished.ring();
+            self.finished.notify_all();
             if is_last {
                 return;
             }
@@ -121,7 +122,7 @@ impl<T: Clone + Send + 'static> SharedRead<T> {
 }
 
 impl<T> State<T> {
-    /// Keeps what began last.
+    /// Keeps the result of the read that began last.
     fn found(&mut self, number: u64, value: T) {
         if self.last.as_ref().is_none_or(|(last, _)| *last < number) {
             self.last = Some((number, value));
@@ -139,17 +140,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_caller_joins_only_a_read_that_begins_after_it_asked() {
+    fn caller_joins_only_reads_that_begin_later() {
         let stepped = Stepped::default();
         let tasks: Arc<dyn Tasks> = Arc::new(WorkerTasks::new("reads", &stepped));
-        let (begun, gate) = (Arc::new(AtomicU64::new(0)), Arc::new(Bell::default()));
+        let (begun, gate) = (Arc::new(AtomicU64::new(0)), Arc::new(Notify::default()));
         let shared = {
             let (begun, gate) = (Arc::clone(&begun), Arc::clone(&gate));
             SharedRead::new(tasks, move || {
                 let number = begun.fetch_add(1, Ordering::SeqCst) + 1;
                 let gate = Arc::clone(&gate);
                 Box::pin(async move {
-                    gate.rung_after(number - 1).await;
+                    gate.notified_after(number - 1).await;
                     number
                 })
             })
@@ -169,19 +170,19 @@ mod tests {
         stepped.settle();
         assert_eq!(begun.load(Ordering::SeqCst), 1);
         assert!(poll(&mut late).is_pending() && poll(&mut twin).is_pending());
-        gate.ring();
+        gate.notify_all();
         stepped.settle();
         assert_eq!(poll(&mut early), Poll::Ready(1));
         assert!(poll(&mut late).is_pending(), "read 1 had begun before");
         assert_eq!(begun.load(Ordering::SeqCst), 2);
-        gate.ring();
+        gate.notify_all();
         stepped.settle();
         assert_eq!((poll(&mut late), poll(&mut twin)), (Poll::Ready(2), Poll::Ready(2)));
         assert_eq!(begun.load(Ordering::SeqCst), 2, "two callers shared it");
     }
 
     #[test]
-    fn what_is_found_elsewhere_answers_who_asked_before_it_began() {
+    fn result_from_elsewhere_answers_only_earlier_callers() {
         let stepped = Stepped::default();
         let tasks: Arc<dyn Tasks> = Arc::new(WorkerTasks::new("reads", &stepped));
         let shared = SharedRead::new(tasks, || Box::pin(std::future::ready("read")));
@@ -199,7 +200,7 @@ mod tests {
         let mut late = ask();
         assert!(poll(&mut late).is_pending());
         shared.found_elsewhere(second, "second");
-        // What began before is no news.
+        // A result that began earlier is ignored.
         shared.found_elsewhere(first, "first");
         assert_eq!(poll(&mut early), Poll::Ready("second"));
         assert!(poll(&mut late).is_pending(), "both had begun before");

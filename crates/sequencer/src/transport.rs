@@ -1,4 +1,4 @@
-//! How processes reach each other.
+//! Transport of requests between processes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,13 +12,14 @@ use crate::lease::Address;
 use crate::message::{Request, Response};
 use crate::oneshot::{channel, lock};
 
-/// No answer came: whether the request arrived is not known.
+/// No answer arrived: whether the request did is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unanswered;
 
 /// Carries requests to other processes.
 ///
-/// It may lose, delay, repeat and reorder them. An answer is an answer to that request.
+/// A transport may lose, delay, repeat and reorder requests. An answer always belongs to its
+/// request.
 pub trait Transport: Send + Sync + 'static {
     /// Sends a request and waits for its answer.
     fn call(
@@ -28,16 +29,16 @@ pub trait Transport: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Response, Unanswered>> + Send;
 }
 
-/// An answer on its way.
+/// An answer in progress.
 pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// Answers requests of others.
+/// Handler of other processes' requests.
 pub trait Handler: Send + Sync + 'static {
     /// Answers a request.
     fn handle(self: Arc<Self>, request: Request) -> Answering;
 }
 
-/// A network within one process. Clones are the same network.
+/// A network within one process. Clones share the network.
 #[derive(Clone)]
 pub struct LocalNetwork {
     tasks: Arc<dyn Tasks>,
@@ -45,18 +46,18 @@ pub struct LocalNetwork {
 }
 
 impl LocalNetwork {
-    /// Makes a network whose requests are answered by tasks.
+    /// Creates a network whose requests are answered by tasks.
     #[must_use]
     pub fn new(tasks: Arc<dyn Tasks>) -> Self {
         Self { tasks, handlers: Arc::default() }
     }
 
-    /// Says who answers at an address, from now on and for as long as it lives.
+    /// Registers the handler of an address, as long as the handler lives.
     pub fn listen(&self, address: Address, handler: &Arc<dyn Handler>) {
         lock(&self.handlers).insert(address, Arc::downgrade(handler));
     }
 
-    /// Cuts an address off.
+    /// Disconnects an address.
     pub fn cut(&self, address: &Address) {
         lock(&self.handlers).remove(address);
     }
@@ -66,7 +67,7 @@ impl Transport for LocalNetwork {
     async fn call(&self, to: &Address, request: Request) -> Result<Response, Unanswered> {
         let handler = lock(&self.handlers).get(to).and_then(Weak::upgrade).ok_or(Unanswered)?;
         let (sender, receiver) = channel();
-        // A task of its own, as at a process of its own: it goes on when the caller is gone.
+        // A task of its own, as in another process: it goes on when the caller is gone.
         self.tasks.spawn(Box::pin(async move { sender.send(handler.handle(request).await) }));
         receiver.await.ok_or(Unanswered)
     }

@@ -1,4 +1,4 @@
-//! Backups: copies of a cluster's tables, each made at a moment of its own, that become a prefix of
+//! Backups: copies of a cluster's tables, each made at a different moment, that become a prefix of
 //! the order of commits.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -51,14 +51,14 @@ fn copy(database: &Database) -> MemoryCluster {
     copy
 }
 
-/// A cluster into which a copy was put back, on which nobody has started yet.
+/// Returns a cluster with a restored copy on which no process has started yet.
 fn put_back(copy: &MemoryCluster) -> Database {
     let database = Database::new();
     PARTS.into_iter().for_each(|part| database.replicas.memory.copy_part(copy, part));
     database
 }
 
-/// Restores as a process of its own, whose calls a script may break.
+/// Restores as a separate process, whose calls a script may break.
 fn restoring<'a>(
     database: &'a Database,
     cluster: &'a Arc<Scripted>,
@@ -109,7 +109,7 @@ fn poll_until<T>(
     panic!("it never comes to the gate")
 }
 
-/// A run of transactions, of which everything that committed is known.
+/// A run of transactions with a record of everything that committed.
 struct History<'a> {
     database: &'a Database,
     rng: SeededRng,
@@ -125,7 +125,7 @@ impl History<'_> {
         CellKey::new(table, &PartitionKey::new("p"), vec![u8::try_from(number).unwrap()])
     }
 
-    /// Writes two or three cells, of both tables; some are deleted.
+    /// Writes two or three cells of both tables; some are deletions.
     fn request(&mut self, member: &Member) -> CommitRequest {
         let begun = self.database.writer(member);
         let (first, mut writes) = (self.rng.below(Self::CELLS), Vec::new());
@@ -175,10 +175,10 @@ impl History<'_> {
     }
 }
 
-/// Every part is copied at another moment, in any order, between transactions and within them, beside
-/// a sweep that was under way before.
+/// Every part is copied at another moment, in any order, between and within transactions, beside a
+/// sweep that began earlier.
 #[test]
-fn a_copy_in_any_order_becomes_what_had_committed() {
+fn copy_in_any_order_becomes_a_prefix() {
     for seed in 0..100 {
         let what = format!("seed {seed}");
         let mut rng = SeededRng::new(seed);
@@ -218,7 +218,7 @@ fn a_copy_in_any_order_becomes_what_had_committed() {
                     copy.copy_part(&database.replicas.memory, part);
                 }
                 2 => history.transaction(&follower),
-                // Its cells are there, and its entry comes later.
+                // Its cells are in the copy, and its entry is written later.
                 3 => {
                     let request = history.request(&follower);
                     let writes = request.writes.clone().into_vec();
@@ -256,7 +256,7 @@ fn a_copy_in_any_order_becomes_what_had_committed() {
         assert!(process.log.is_leading(), "{what}");
         history.check(&other, &process, through, &what);
 
-        // A new life on it, which meets nothing of what was left out.
+        // The restored database goes on, and sees nothing of the commits after B.
         let (values, mut commits) = (history.values, history.commits.clone());
         commits.retain(|commit, _| *commit <= through);
         let rng = SeededRng::new(!seed);
@@ -268,7 +268,7 @@ fn a_copy_in_any_order_becomes_what_had_committed() {
         life.check(&other, &process, Timestamp::MAX, &what);
         other.run(process.log.sweep()).unwrap();
         life.check(&other, &process, Timestamp::MAX, &what);
-        // The old life goes on as well.
+        // The original database goes on as well.
         gate.open();
         if let Some(sweeping) = sweeping {
             database.run(sweeping).unwrap();
@@ -278,10 +278,10 @@ fn a_copy_in_any_order_becomes_what_had_committed() {
     }
 }
 
-/// A round that began before the hold stamps a version after it was copied; were the entry deleted
-/// before that is copied, too, the commit would be lost.
+/// A round that began before the hold stamps a version after it was copied. If it also deleted the
+/// entry before the entry is copied, the commit would be lost.
 #[test]
-fn a_round_under_way_takes_away_no_entry() {
+fn round_in_flight_deletes_no_entry() {
     let database = Database::new();
     let leader = database.start("leader");
     database.put(&leader, &cell("x"), "value");
@@ -303,9 +303,9 @@ fn a_round_under_way_takes_away_no_entry() {
     assert_eq!(see(&other, &process).as_deref(), Some(&b"value"[..]));
 }
 
-/// What a round stamped that began before the hold lies below B.
+/// Stamps of a round that began before the hold have commits below B.
 #[test]
-fn the_timestamp_of_a_backup_is_drawn_while_the_sweep_is_held() {
+fn backup_timestamp_is_drawn_under_the_hold() {
     let database = Database::new();
     let (leader, other) = (database.start("leader"), database.start("other"));
     let gate = Arc::new(Gate::default());
@@ -363,9 +363,9 @@ fn a_backup_that_was_silent_too_long_has_failed() {
     assert_eq!(marks(&database).hold, None);
 }
 
-/// The write that placed the hold may be done once more, after the hold was taken away.
+/// The write that placed the hold may be applied again after the hold was taken away.
 #[test]
-fn a_hold_that_comes_back_is_none() {
+fn reapplied_hold_does_not_count() {
     let database = Database::new();
     let leader = database.start("leader");
     database.put(&leader, &cell("x"), "old");
@@ -384,7 +384,7 @@ fn a_hold_that_comes_back_is_none() {
     assert_eq!(finish(&database, backup).unwrap_err().kind(), ErrorKind::Conflict);
 }
 
-/// Nor where its marks are raised as far as it wants them already.
+/// Not even if the marks need not move.
 #[test]
 fn no_round_begins_under_a_hold() {
     let database = Database::new();
@@ -393,7 +393,7 @@ fn no_round_begins_under_a_hold() {
     leader.cluster.script(Op::Stamp, 1, Effect::Overload);
     database.run(leader.log.sweep()).unwrap_err();
     let stamps = leader.cluster.calls(Op::Stamp);
-    // The next one has seen no hold.
+    // The first read has seen no hold.
     let free = Arc::new(Gate::default());
     free.open();
     leader.cluster.script(Op::Read(Register::SweepMark), 1, Effect::Hold(free));
@@ -409,7 +409,7 @@ fn no_round_begins_under_a_hold() {
 }
 
 #[test]
-fn one_backup_at_a_time_and_the_dead_do_not_count() {
+fn second_backup_replaces_only_a_dead_one() {
     let database = Database::new();
     let (leader, other) = (database.start("leader"), database.start("other"));
     let first = begin(&database, &leader, 1).unwrap();
@@ -442,7 +442,7 @@ fn a_migration_meanwhile_makes_the_backup_fail() {
 }
 
 #[test]
-fn a_backup_whose_answers_are_lost_holds_all_the_same() {
+fn backup_holds_despite_lost_answers() {
     let database = Database::new();
     let leader = database.start("leader");
     for op in [Op::Set(Register::SweepMark), Op::Read(Register::SweepMark)] {
@@ -459,7 +459,7 @@ fn a_backup_whose_answers_are_lost_holds_all_the_same() {
     assert_eq!(marks(&database).hold, None);
 }
 
-/// A database with commits before and after B, all of which are in the copy.
+/// Returns a database with commits before and after B, all of which are in the copy.
 fn copied(commits_after: usize) -> (Database, Member, MemoryCluster, Label) {
     let database = Database::new();
     let leader = database.start("leader");
@@ -480,9 +480,10 @@ fn see(database: &Database, member: &Member) -> Option<carnet_base::Bytes> {
     found
 }
 
-/// Wherever it ends, nobody leads before it was run again, and then all is well.
+/// At whatever call it ends, no process leads until the restore is run again, and then the data is
+/// right.
 #[test]
-fn a_restore_that_is_cut_short_is_run_again() {
+fn interrupted_restore_can_be_run_again() {
     let ops = [
         Op::Set(Register::Lease),
         Op::Set(Register::SweepMark),
@@ -532,9 +533,9 @@ fn a_restore_that_is_cut_short_is_run_again() {
     }
 }
 
-/// A run that hung takes nothing back of the life that another run has begun.
+/// A run that hung undoes nothing of the database that another run has restored.
 #[test]
-fn a_restore_that_hung_finds_that_it_was_outrun() {
+fn hung_restore_detects_a_later_one() {
     let (_, _, copy, label) = copied(3);
     let database = put_back(&copy);
     let cluster = Scripted::new(&database.replicas);
@@ -556,14 +557,14 @@ fn a_restore_that_hung_finds_that_it_was_outrun() {
     };
     let before = map();
     gate.open();
-    let outrun = database.run(hung).unwrap_err();
-    assert_eq!(outrun.kind(), ErrorKind::Unavailable, "{outrun}");
+    let superseded = database.run(hung).unwrap_err();
+    assert_eq!(superseded.kind(), ErrorKind::Unavailable, "{superseded}");
     assert_eq!(map(), before);
     database.put(&process, &cell("x"), "new life");
 }
 
 #[test]
-fn a_restore_whose_answers_are_lost_restores_all_the_same() {
+fn restore_succeeds_despite_lost_answers() {
     let (_, _, copy, label) = copied(250);
     for effect in [Effect::LoseAnswer, Effect::LoseRequest, Effect::Overload] {
         let database = put_back(&copy);
@@ -580,7 +581,7 @@ fn a_restore_whose_answers_are_lost_restores_all_the_same() {
 }
 
 #[test]
-fn what_is_not_the_copy_is_refused_and_left_alone() {
+fn tables_that_differ_from_the_copy_are_refused() {
     let (database, _leader, copy, label) = copied(3);
     let refused = |database: &Database, label: &Label, why: &str| {
         let before = database.lease();
@@ -589,19 +590,19 @@ fn what_is_not_the_copy_is_refused_and_left_alone() {
         let leader_goes_on = error.kind() == ErrorKind::Unavailable;
         assert!(leader_goes_on || database.lease() == before, "nothing was changed");
     };
-    // A leader lives.
+    // A leader is alive.
     refused(&database, &label, "leads the database");
     let empty = Database::new();
     let error = restored(&empty, &label).unwrap_err();
     assert!(error.to_string().contains("no lease"), "{error}");
-    // The database was started without being restored.
+    // The database was started without a restore.
     let started = put_back(&copy);
     let hasty = started.start("hasty");
     started.let_lease_run_out();
     assert!(hasty.log.is_leading());
     hasty.process.kill();
     refused(&started, &label, "in use after");
-    // A part is missing, and another is too much.
+    // A part is missing, then there is one too many.
     let missing = put_back(&copy);
     missing.replicas.memory.copy_part(&MemoryCluster::new(), Part::Cells(TABLE));
     refused(&missing, &label, "were not put back");
@@ -612,15 +613,16 @@ fn what_is_not_the_copy_is_refused_and_left_alone() {
     life.put(&writer, &CellKey::new(late, &PartitionKey::new("p"), "c"), "later");
     unknown.replicas.memory.copy_part(&life.replicas.memory, Part::Cells(late));
     refused(&unknown, &label, "table 2000");
-    // Restored already.
+    // The database has been restored already.
     let other = put_back(&copy);
     restored(&other, &label).unwrap();
     refused(&other, &label, "already");
 }
 
-/// Whoever slept through it all puts nothing into the new life, though its epoch was in the copy.
+/// A process that slept through the restore writes no entry to the restored database, although its
+/// epoch was in the copy.
 #[test]
-fn a_process_of_the_old_life_is_fenced_out() {
+fn process_from_before_a_restore_is_fenced() {
     let database = Database::new();
     let leader = database.start("leader");
     database.put(&leader, &cell("x"), "before");
@@ -634,7 +636,7 @@ fn a_process_of_the_old_life_is_fenced_out() {
     let copy = copy(&database);
     let label = finish(&database, backup).unwrap();
     leader.process.pause();
-    // In the place of the old life.
+    // The copy replaces the original database.
     PARTS.into_iter().for_each(|part| database.replicas.memory.copy_part(&copy, part));
     restored(&database, &label).unwrap();
     let process = database.start("process");
@@ -647,9 +649,9 @@ fn a_process_of_the_old_life_is_fenced_out() {
     assert_eq!(see(&database, &process).as_deref(), Some(&b"before"[..]));
 }
 
-/// It knew what became of a commit that the restore has aborted.
+/// It has cached the outcome of a commit that the restore has aborted.
 #[test]
-fn a_process_of_the_old_life_forgets_what_it_knew() {
+fn process_from_before_a_restore_drops_its_cache() {
     let (database, leader, copy, label) = copied(1);
     let follower = database.start("follower");
     for member in [&leader, &follower] {
@@ -667,14 +669,14 @@ fn a_process_of_the_old_life_forgets_what_it_knew() {
     assert!(leader.log.is_leading());
     let swept = database.run(leader.log.sweep());
     assert_eq!(swept.unwrap_err().kind(), ErrorKind::Unavailable);
-    assert_eq!(see(&database, &process).as_deref(), before, "swept by what it remembered");
+    assert_eq!(see(&database, &process).as_deref(), before, "swept from its cache");
     follower.process.resume();
     database.world.pass(Duration::from_secs(5));
     for member in [&leader, &follower] {
-        assert_eq!(see(&database, member).as_deref(), before, "read by what it remembered");
+        assert_eq!(see(&database, member).as_deref(), before, "read from its cache");
     }
 
-    // Then one of them leads indeed.
+    // Then one of them does lead.
     process.process.kill();
     database.network.cut(&process.address);
     follower.process.kill();
@@ -683,12 +685,12 @@ fn a_process_of_the_old_life_forgets_what_it_knew() {
     assert!(leader.log.is_leading());
     database.run(leader.log.sweep()).unwrap();
     let fresh = database.start("fresh");
-    assert_eq!(see(&database, &fresh).as_deref(), before, "stamped by what it remembered");
+    assert_eq!(see(&database, &fresh).as_deref(), before, "stamped from its cache");
 }
 
-/// A read at QUORUM could miss an entry that one replica's copy has, and somebody would find it later.
+/// A QUORUM read could miss an entry that is in one replica's copy, and a later read would find it.
 #[test]
-fn an_entry_on_one_replica_is_aborted_as_well() {
+fn entry_on_one_replica_is_aborted() {
     let database = Database::new();
     let (leader, other) = (database.start("leader"), database.start("other"));
     database.put(&leader, &cell("x"), "before");
@@ -713,7 +715,7 @@ fn an_entry_on_one_replica_is_aborted_as_well() {
 }
 
 #[test]
-fn snapshots_and_starts_of_the_old_life_mean_nothing_in_the_new_one() {
+fn snapshots_from_before_a_restore_are_refused() {
     let (_, _, copy, label) = copied(1);
     let old = put_back(&copy);
     let done = restored(&old, &label).unwrap();
@@ -724,9 +726,9 @@ fn snapshots_and_starts_of_the_old_life_mean_nothing_in_the_new_one() {
     assert!(old.put(&process, &key, "new") > done.first && done.first > label.bound);
 }
 
-/// Options are the database's own: what restores has to know how long its leases last.
+/// The options are the database's own: a restore must know how long its leases last.
 #[test]
-fn the_lease_is_watched_for_as_long_as_leases_last() {
+fn restore_watches_the_lease_for_its_timeout() {
     let mut options = common::asking();
     options.lease.timeout = Duration::from_secs(20);
     options.lease.renew_every = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! Cells that processes keep: read without the cluster, and never stale.
+//! The cell cache: reads without the cluster, never stale.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
@@ -24,7 +24,7 @@ fn database() -> Database {
     Database::with(Options::default())
 }
 
-/// What a strict snapshot of a process sees.
+/// Returns the value that a strict snapshot of a process sees.
 fn sees(database: &Database, member: &Member, name: &str) -> Option<Bytes> {
     let begun = database.begin(member, BeginKind::ReadOnly);
     let seen = database.read(member, &cell(name), begun.read);
@@ -32,7 +32,8 @@ fn sees(database: &Database, member: &Member, name: &str) -> Option<Bytes> {
     seen
 }
 
-/// Loses the version that a writer is about to commit: who sees it nevertheless did not ask.
+/// Commits a version that the cluster then loses: a process that still sees it has not read the
+/// cluster.
 fn put_and_lose(database: &Database, member: &Member, name: &str) {
     let begun = database.writer(member);
     let version = VersionName { key: cell(name), start: begun.start.unwrap() };
@@ -41,7 +42,7 @@ fn put_and_lose(database: &Database, member: &Member, name: &str) {
 }
 
 #[test]
-fn what_was_written_here_is_read_without_the_cluster() {
+fn own_writes_are_read_from_the_cache() {
     let database = database();
     let (leader, follower) = (database.start("leader"), database.start("follower"));
     for member in [&leader, &follower] {
@@ -53,7 +54,7 @@ fn what_was_written_here_is_read_without_the_cluster() {
 }
 
 #[test]
-fn what_was_read_here_is_read_no_more_alone_and_in_company() {
+fn repeated_reads_are_answered_from_the_cache() {
     let database = database();
     let (leader, follower) = (database.start("leader"), database.start("follower"));
     let names = ["x", "y"];
@@ -80,7 +81,7 @@ fn what_was_read_here_is_read_no_more_alone_and_in_company() {
 }
 
 #[test]
-fn what_others_write_is_seen_by_the_next_snapshot_and_not_by_this_one() {
+fn next_snapshot_sees_writes_of_other_processes() {
     let database = database();
     let (leader, follower) = (database.start("leader"), database.start("follower"));
     for (reader, writer) in [(&leader, &follower), (&follower, &leader)] {
@@ -96,7 +97,7 @@ fn what_others_write_is_seen_by_the_next_snapshot_and_not_by_this_one() {
 }
 
 #[test]
-fn what_was_looked_for_in_vain_is_found_when_it_is_there() {
+fn absent_cell_is_found_once_written() {
     let database = database();
     let (leader, follower) = (database.start("leader"), database.start("follower"));
     assert_eq!(sees(&database, &follower, "x"), None);
@@ -104,9 +105,9 @@ fn what_was_looked_for_in_vain_is_found_when_it_is_there() {
     assert_eq!(sees(&database, &follower, "x").as_deref(), Some(ONE));
 }
 
-/// Whoever reads past caches finds what is kept, and has nothing kept.
+/// A read that bypasses the cache uses cached cells, but caches none.
 #[test]
-fn who_passes_the_cache_by_leaves_it_as_it_was() {
+fn bypassing_read_caches_nothing() {
     let database = database();
     let leader = database.start("leader");
     let name = VersionName { key: cell("x"), start: database.writer(&leader).start.unwrap() };
@@ -126,7 +127,7 @@ fn who_passes_the_cache_by_leaves_it_as_it_was() {
 }
 
 #[test]
-fn behind_its_deadline_a_read_from_memory_fails_as_any_other() {
+fn cached_read_fails_after_its_deadline() {
     let database = database();
     let leader = database.start("leader");
     put_and_lose(&database, &leader, "x");
@@ -136,9 +137,9 @@ fn behind_its_deadline_a_read_from_memory_fails_as_any_other() {
     assert_eq!(refused.kind(), ErrorKind::Timeout);
 }
 
-/// Of what the one before it decided a leader tells nothing.
+/// A leader knows no changes of terms before its own.
 #[test]
-fn a_new_leader_does_not_vouch_for_what_was_kept_before() {
+fn new_leader_empties_the_cache() {
     let database = database();
     let (leader, follower) = (database.start("leader"), database.start("follower"));
     database.put(&leader, &cell("x"), "one");
@@ -150,9 +151,9 @@ fn a_new_leader_does_not_vouch_for_what_was_kept_before() {
     assert_eq!(sees(&database, &follower, "x").as_deref(), Some(TWO));
 }
 
-/// What a read from memory relied on is checked as any other.
+/// Reads from the cache are checked for conflicts like any other.
 #[test]
-fn a_transaction_that_read_from_memory_meets_its_conflicts() {
+fn cached_reads_are_checked_for_conflicts() {
     let database = database();
     let (leader, follower) = (database.start("leader"), database.start("follower"));
     database.put(&leader, &cell("x"), "one");
@@ -167,7 +168,7 @@ fn a_transaction_that_read_from_memory_meets_its_conflicts() {
 }
 
 #[test]
-fn a_dropped_table_takes_what_is_kept_of_it_along() {
+fn dropped_table_is_removed_from_the_cache() {
     let database = database();
     let (leader, follower) = (database.start("leader"), database.start("follower"));
     database.put(&leader, &cell("x"), "one");
@@ -185,9 +186,9 @@ fn a_dropped_table_takes_what_is_kept_of_it_along() {
     }
 }
 
-/// A commit that is decided and not yet resolved is not told: no snapshot sees it.
+/// A decided commit that is not yet resolved is not among the changes: no snapshot sees it.
 #[test]
-fn what_is_under_way_is_told_with_the_snapshot_that_sees_it() {
+fn unresolved_commit_is_not_among_the_changes() {
     let database = database();
     let (leader, follower) = (database.start("leader"), database.start("follower"));
     database.put(&leader, &cell("x"), "one");
@@ -210,9 +211,9 @@ fn what_is_under_way_is_told_with_the_snapshot_that_sees_it() {
     assert_eq!(sees(&database, &follower, "x").as_deref(), Some(TWO));
 }
 
-/// A process that has not begun for long is told that it knows nothing, instead of everything.
+/// A process that has not begun a transaction for long gets `Unknown` instead of all changes.
 #[test]
-fn what_changed_is_told_from_where_a_process_knows_it() {
+fn changes_start_at_the_known_snapshot() {
     let database = database();
     let leader = database.start("leader");
     let begin = |known| {

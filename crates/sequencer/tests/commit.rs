@@ -26,7 +26,7 @@ const ENCODINGS: [Encoding; 2] = [Encoding::V2, Encoding::V3];
 
 type Committing<'a> = Pin<Box<dyn Future<Output = Result<Timestamp>> + 'a>>;
 
-/// Begins a commit, and lets everything go on without time passing.
+/// Begins a commit, and runs everything that can go on without time passing.
 fn start_commit<'a>(
     database: &Database,
     member: &'a Member,
@@ -47,10 +47,10 @@ fn outcome(database: &Database, member: &Member, start: Timestamp) -> Outcome {
     database.run(member.log.outcome(&Context::unbounded(), start)).unwrap()
 }
 
-/// I8. The round was done and its answer lost: the leader finds its own entry, which proves
+/// I8. The round was applied and its answer lost. The leader finds its own entry, which proves
 /// nothing, makes it final, and acknowledges the first C.
 #[test]
-fn a_commit_that_timed_out_and_was_applied_is_committed_once() {
+fn timed_out_applied_commit_is_committed_once() {
     for encoding in ENCODINGS {
         let database = Database::encoded(encoding);
         let leader = database.start("leader");
@@ -67,7 +67,7 @@ fn a_commit_that_timed_out_and_was_applied_is_committed_once() {
 }
 
 #[test]
-fn a_commit_that_timed_out_and_was_not_applied_is_sent_again() {
+fn timed_out_unapplied_commit_is_sent_again() {
     for encoding in ENCODINGS {
         let database = Database::encoded(encoding);
         let leader = database.start("leader");
@@ -79,10 +79,10 @@ fn a_commit_that_timed_out_and_was_not_applied_is_sent_again() {
     }
 }
 
-/// I8. The leader's resend meets its own entry on the one replica that has it. It is acknowledged
-/// only when it is final: whoever meets that replica later, or does not, sees it.
+/// I8. The leader's resend meets its own entry on the single replica that has it. The entry is final
+/// before it is acknowledged: readers see it whether or not they reach that replica.
 #[test]
-fn an_entry_on_one_replica_is_made_final_before_it_is_acknowledged() {
+fn entry_on_one_replica_is_final_before_acknowledgement() {
     let database = Database::new();
     let leader = database.start("leader");
     database.replicas.meets_ghosts.store(true, Ordering::SeqCst);
@@ -95,9 +95,9 @@ fn an_entry_on_one_replica_is_made_final_before_it_is_acknowledged() {
 }
 
 /// A leader dies and leaves an entry on one replica. Whether the first reader of the next epoch
-/// meets it decides its fate, and everybody after agrees.
+/// meets it decides its outcome, and all later readers agree.
 #[test]
-fn an_entry_that_a_dead_leader_left_on_one_replica_has_one_fate() {
+fn entry_left_by_a_dead_leader_has_one_outcome() {
     for encoding in ENCODINGS {
         for is_met in [true, false] {
             let database = Database::encoded(encoding);
@@ -119,18 +119,18 @@ fn an_entry_that_a_dead_leader_left_on_one_replica_has_one_fate() {
             assert_eq!(first.is_some(), is_met, "{encoding}");
             for meets in [true, false, true] {
                 database.replicas.meets_ghosts.store(meets, Ordering::SeqCst);
-                // A process of its own has no cache of outcomes.
+                // A new process has no cached outcomes.
                 let other = database.start(&format!("other {meets}"));
                 database.snapshot(&other);
                 assert_eq!(database.read(&other, &cell("x"), read), first, "{encoding} {meets}");
             }
-            let fate = outcome(&database, &next, begun.start.unwrap());
-            assert_eq!(fate != Outcome::Aborted, is_met, "{encoding}");
+            let outcome = outcome(&database, &next, begun.start.unwrap());
+            assert_eq!(outcome != Outcome::Aborted, is_met, "{encoding}");
         }
     }
 }
 
-/// I3. P stops below a commit that is not resolved: a later one waits for it, and no snapshot
+/// I3. P stops below a commit that is not resolved: a later commit waits for it, and no snapshot
 /// includes either.
 #[test]
 fn a_commit_waits_for_all_before_it() {
@@ -138,7 +138,7 @@ fn a_commit_waits_for_all_before_it() {
     let leader = database.start("leader");
     let first = database.writer(&leader);
     let row = |begun: &Begun| v2::cell(begun.start.unwrap()).row;
-    // A row has its share of starts before the next one.
+    // A row gets its share of starts before the next one.
     let second = loop {
         let second = database.writer(&leader);
         if row(&second) != row(&first) {
@@ -162,7 +162,7 @@ fn a_commit_waits_for_all_before_it() {
     assert_eq!(database.snapshot(&leader), second);
 }
 
-/// Commits whose row is busy go together when it is free.
+/// Commits whose row is busy go together once it is free.
 #[test]
 fn commits_of_a_busy_row_gather() {
     let database = Database::new();
@@ -186,10 +186,10 @@ fn commits_of_a_busy_row_gather() {
     assert_eq!(leader.cluster.calls(Op::Put), 2, "all others waited for the first");
 }
 
-/// I7. A group that begins after a strict snapshot was asked for and is applied proves that its
-/// leader leads: the lease is not read for it.
+/// I7. A group that begins after the request for a strict snapshot and is applied proves
+/// leadership: the lease is not read.
 #[test]
-fn a_begin_takes_the_next_group_for_a_proof() {
+fn next_group_proves_leadership_for_a_begin() {
     let database = Database::new();
     let leader = database.start("leader");
     let (context, begun) = (Context::unbounded(), [(); 2].map(|()| database.writer(&leader)));
@@ -214,9 +214,9 @@ fn a_begin_takes_the_next_group_for_a_proof() {
     assert_eq!(leader.cluster.calls(Op::Read(Register::Lease)), lease_reads);
 }
 
-/// A row of the commit table that cannot be written to holds nobody up for long who only reads.
+/// A row of the commit table that cannot be written delays no reader for long.
 #[test]
-fn a_begin_does_not_wait_for_a_group_that_hangs() {
+fn begin_does_not_wait_for_a_hung_group() {
     let database = Database::new();
     let leader = database.start("leader");
     let (context, begun) = (Context::unbounded(), [(); 2].map(|()| database.writer(&leader)));
@@ -231,9 +231,9 @@ fn a_begin_does_not_wait_for_a_group_that_hangs() {
     assert!(database.world.time.now().since(before) < Duration::from_millis(100));
 }
 
-/// I7. Nor is a group a proof that a later leader's fence refuses.
+/// I7. A group that a later leader's fence refuses is no proof.
 #[test]
-fn a_group_that_is_refused_proves_nothing() {
+fn refused_group_is_no_proof() {
     let database = Database::new();
     let stale = database.start("stale");
     let (context, begun) = (Context::unbounded(), [(); 2].map(|()| database.writer(&stale)));
@@ -254,9 +254,9 @@ fn a_group_that_is_refused_proves_nothing() {
     assert!(database.run(&mut begin).unwrap().read >= commit);
 }
 
-/// I2. Nothing is decided before a majority has the cells.
+/// I2. A commit is decided only after a majority has its cells.
 #[test]
-fn cells_are_acknowledged_before_the_commit_is_asked_for() {
+fn majority_has_the_cells_before_the_commit() {
     let database = Database::new();
     let leader = database.start("leader");
     let begun = database.writer(&leader);
@@ -286,7 +286,7 @@ fn cells_that_no_majority_takes_are_not_committed() {
     assert_eq!(database.read(&leader, &cell("x"), now).as_deref(), Some(&b"one"[..]));
 }
 
-/// I6. A request that comes twice, at the same time or later, gets the first answer.
+/// I6. A repeated request, concurrent or later, gets the first answer.
 #[test]
 fn a_commit_asked_for_twice_is_decided_once() {
     let database = Database::new();
@@ -332,10 +332,10 @@ fn a_commit_asked_for_twice_is_decided_once() {
     assert_eq!(leader.cluster.calls(Op::Put), 2, "one of them the warm-up's");
 }
 
-/// Only a later leader can have handed it out, and it alone may say what becomes of it: an answer
-/// of this one would be taken for certain.
+/// Only a later leader can have handed the start out, and only that leader knows its outcome; an
+/// answer of this one would be taken as certain.
 #[test]
-fn a_leader_says_nothing_of_a_start_that_it_has_not_reached() {
+fn leader_does_not_answer_for_later_starts() {
     let database = Database::new();
     let leader = database.start("leader");
     let begun = database.writer(&leader);
@@ -347,9 +347,9 @@ fn a_leader_says_nothing_of_a_start_that_it_has_not_reached() {
     assert!(matches!(answer, Response::NotLeading), "{answer:?}");
 }
 
-/// A commit that comes after its snapshot was given back does not commit.
+/// A commit that arrives after its snapshot was given back aborts.
 #[test]
-fn a_late_commit_of_a_transaction_that_was_given_up_aborts() {
+fn late_commit_after_the_snapshots_end_aborts() {
     let database = Database::new();
     let leader = database.start("leader");
     let begun = database.writer(&leader);
@@ -359,9 +359,9 @@ fn a_late_commit_of_a_transaction_that_was_given_up_aborts() {
     assert_eq!(outcome(&database, &leader, begun.start.unwrap()), Outcome::Aborted);
 }
 
-/// Whoever finds an abort marker where its own entry was to be has lost, for good.
+/// A leader that finds an abort marker in the place of its entry must abort the transaction.
 #[test]
-fn an_entry_that_somebody_settled_first_is_aborted() {
+fn entry_settled_first_by_a_reader_is_aborted() {
     let database = Database::new();
     let leader = database.start("leader");
     let begun = database.writer(&leader);
@@ -378,9 +378,9 @@ fn an_entry_that_somebody_settled_first_is_aborted() {
     assert_eq!(database.snapshot(&leader), commit);
 }
 
-/// No rule allows an entry of this epoch that its leader did not write: nothing goes on.
+/// The protocol allows no entry of this epoch that its leader did not write: the leader stops.
 #[test]
-fn an_entry_that_nobody_can_have_written_stops_the_leader() {
+fn impossible_entry_stops_the_leader() {
     let database = Database::new();
     let leader = database.start("leader");
     let begun = database.writer(&leader);
@@ -399,9 +399,9 @@ fn an_entry_that_nobody_can_have_written_stops_the_leader() {
     assert_eq!(stopped.kind(), ErrorKind::Corrupted, "{stopped}");
 }
 
-/// I9. The sweep stamps a version and deletes its entry between a reader's two looks.
+/// I9. The sweep stamps a version and deletes its entry between a reader's two reads.
 #[test]
-fn a_reader_that_finds_no_entry_looks_at_the_version_again() {
+fn reader_without_an_entry_rereads_the_version() {
     let database = Database::new();
     let leader = database.start("leader");
     let begun = database.writer(&leader);
@@ -430,7 +430,7 @@ fn a_reader_that_finds_no_entry_looks_at_the_version_again() {
     assert_eq!(found.and_then(|version| version.payload).as_deref(), Some(&b"one"[..]));
 }
 
-/// I9. Below the sweep mark nobody can say that a transaction aborted.
+/// I9. Below the sweep mark an absent entry does not prove an abort.
 #[test]
 fn an_outcome_below_the_sweep_mark_is_unknown() {
     let database = Database::new();
@@ -462,7 +462,7 @@ fn an_outcome_below_the_sweep_mark_is_unknown() {
     assert_eq!(old.kind(), ErrorKind::TooOld, "the sweep has passed that snapshot");
 }
 
-/// A version that the sweep deleted stays deleted for a read that was slow.
+/// A version that the sweep deleted stays deleted, even if a slow read completes later.
 #[test]
 fn a_swept_version_is_gone_for_good() {
     let database = Database::new();
@@ -498,7 +498,7 @@ fn a_migration_loses_nothing_and_copies_nothing() {
         let first = database.run(leader.log.migrate(to)).unwrap().unwrap();
         assert_eq!(database.run(leader.log.migrate(to)).unwrap(), None, "{to} from {first} on");
         put(&database, &leader, format!("before {round}"));
-        // What was decided before is used up.
+        // The starts of the previous encoding are used up.
         for _ in 0..3 {
             raise_bound(&database, &leader);
         }
@@ -529,7 +529,7 @@ fn raise_bound(database: &Database, leader: &Member) {
     }
 }
 
-/// Serializable transactions over the cluster: write skew does not happen.
+/// Serializable transactions over the cluster: no write skew.
 #[test]
 fn write_skew_is_refused() {
     let database = Database::new();
@@ -545,7 +545,7 @@ fn write_skew_is_refused() {
     assert_eq!(refused.kind(), ErrorKind::Conflict);
 }
 
-/// All entries of a span of starts come out, whichever rows they lie in.
+/// A scan returns all entries of a range of starts, from all rows.
 #[test]
 fn a_scan_of_starts_finds_every_entry() {
     let database = Database::new();
@@ -572,9 +572,10 @@ fn a_scan_of_starts_finds_every_entry() {
     assert_eq!(found, written[5..35]);
 }
 
-/// What would be refused is not written: readers would have to look its outcome up until the sweep.
+/// The cells of a transaction that would be refused are not written: readers would have to look up
+/// its outcome until the sweep.
 #[test]
-fn near_the_leader_a_commit_that_would_be_refused_writes_nothing() {
+fn leader_refuses_a_conflict_before_writing_cells() {
     let database = Database::new();
     let leader = database.start("leader");
     let late = database.writer(&leader);
@@ -583,7 +584,7 @@ fn near_the_leader_a_commit_that_would_be_refused_writes_nothing() {
     let refused = database.commit(&leader, late, &cell("x"), "late").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
     assert_eq!(leader.cluster.calls(Op::Write), before);
-    // One that committed is not refused for what it wrote itself.
+    // A repeated commit is not refused because of its own writes.
     let begun = database.writer(&leader);
     let (context, request) = (Context::unbounded(), put(begun, &cell("y"), "once"));
     let commit = || database.run(leader.log.commit(&context, request.clone())).unwrap();

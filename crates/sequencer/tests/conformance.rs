@@ -1,4 +1,4 @@
-//! A database over a cluster passes the store's suite, near its leader and far from it.
+//! A database over a cluster passes the store's conformance suite, on its leader and on a follower.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::net::Ipv4Addr;
@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 type Log<T> = ClusterLog<MemoryCluster, T>;
 
-/// One process, or one that follows another.
+/// One process, or a follower and its leader.
 struct Processes<T: Transport> {
     asked: Log<T>,
     _leader: Option<Log<T>>,
@@ -36,14 +36,15 @@ fn open<T: Transport>(
     doors: &Doors,
     encoding: Encoding,
 ) -> Log<T> {
-    // On a busy machine nobody takes over meanwhile: that would abort what is under way.
+    // Long enough that no process takes over on a busy machine: that would abort transactions in
+    // flight.
     let lease = LeaseOptions { timeout: Duration::from_secs(600), ..LeaseOptions::default() };
     let make_order = Arc::new(|first: Timestamp| -> Box<dyn carnet_store::CommitOrder> {
         Box::new(PlainOrder::starting_above(first))
     });
-    // With one encoding reads are answered from memory where they can be, with the other by the cluster.
+    // With one encoding reads use the cell cache, with the other they go to the cluster.
     let cell_cache_bytes = if encoding == Encoding::V3 { 1 << 20 } else { 0 };
-    // Ports of the same digits must not make the same process of two.
+    // Ports with the same digits must not give two processes the same seed.
     let seed = address
         .as_str()
         .bytes()
@@ -68,7 +69,7 @@ fn doors() -> Doors {
     }
 }
 
-/// Whoever begins first leads.
+/// Makes this process lead: the first one to begin does.
 fn lead<T: Transport>(log: &Log<T>) {
     block_on(log.begin(&Context::unbounded(), BeginKind::ReadOnly)).unwrap();
     assert!(log.is_leading());

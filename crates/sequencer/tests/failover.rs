@@ -1,4 +1,4 @@
-//! Leaders that change, and leaders that do not know it yet.
+//! Changes of leader, and leaders that do not know that they were deposed.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
@@ -19,11 +19,11 @@ use common::{Database, cell, put};
 const LEASE: Op = Op::Set(Register::Lease);
 
 /// I5. A leader that was deposed without knowing it must not commit below a snapshot that the new
-/// one has released: the cells did not exist yet when a reader scanned.
+/// leader has released: a reader may have scanned before the cells existed.
 #[test]
-fn a_stale_leader_cannot_put_a_phantom_below_a_released_snapshot() {
-    // Terms of more than a quantum: the rows of the old one are not those of the new one. Each of
-    // the sixteen is tried.
+fn stale_leader_cannot_commit_below_a_released_snapshot() {
+    // Terms longer than a quantum, so that the old term's rows are not the new one's. Each of the
+    // sixteen rows is tried.
     for row in 0..16 {
         let database = Database::with_bound_step(30_000_000);
         let stale = database.start("stale");
@@ -38,12 +38,12 @@ fn a_stale_leader_cannot_put_a_phantom_below_a_released_snapshot() {
         assert_eq!(database.scan(&reader), []);
         let refused = database.commit(&stale, begun, &cell("phantom"), "boo").unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
-        assert_eq!(database.scan(&reader), [], "what was not there is not there");
+        assert_eq!(database.scan(&reader), [], "the phantom is not there");
         assert!(!stale.log.is_leading(), "the fence told it");
     }
 }
 
-/// I7. A strict snapshot includes what another leader acknowledged before it was asked for.
+/// I7. A strict snapshot includes every commit that another leader acknowledged before the request.
 #[test]
 fn a_deposed_leader_hands_out_no_strict_snapshot() {
     let database = Database::new();
@@ -63,9 +63,9 @@ fn a_deposed_leader_hands_out_no_strict_snapshot() {
     assert_eq!(database.read(&stale, &cell("x"), strict.read).as_deref(), Some(&b"new"[..]));
 }
 
-/// A leader that hangs is not waited for once there is another one.
+/// Callers do not wait for a leader that hangs once there is another one.
 #[test]
-fn whoever_waits_for_a_leader_that_hangs_asks_the_next_one() {
+fn callers_of_a_hung_leader_ask_the_next() {
     let options = Options { call_timeout: Duration::from_secs(3600), ..common::asking() };
     let database = Database::with(Options { patience: options.call_timeout, ..options });
     let hangs = database.start("hangs");
@@ -80,10 +80,10 @@ fn whoever_waits_for_a_leader_that_hangs_asks_the_next_one() {
     assert!(begun >= database.lease().wall.0);
 }
 
-/// I7. The proof is a read that began after the begin came: one that was under way may have been
-/// answered before another leader's commit.
+/// I7. The proof is a read that began after the request: an earlier read may have been answered
+/// before another leader's commit.
 #[test]
-fn a_begin_joins_no_proof_that_was_under_way() {
+fn begin_joins_no_proof_in_flight() {
     let database = Database::new();
     let leader = database.start("leader");
     database.snapshot(&leader);
@@ -105,12 +105,12 @@ fn a_begin_joins_no_proof_that_was_under_way() {
     database.run(second).unwrap();
     database.run(third).unwrap();
     let reads = leader.cluster.calls(Op::Read(Register::Lease)) - before;
-    assert_eq!(reads, 2, "one for the first, and one that the other two share");
+    assert_eq!(reads, 2, "one for the first begin, and one shared by the other two");
 }
 
-/// Whoever leaves while it renews its lease gives it up all the same.
+/// A leader that leaves during a renewal releases its lease nevertheless.
 #[test]
-fn a_leader_that_leaves_in_the_middle_of_a_renewal_gives_the_lease_up() {
+fn leader_leaving_during_a_renewal_releases_the_lease() {
     let database = Database::new();
     let leader = database.start("leader");
     let gate = leader.cluster.hold(LEASE);
@@ -125,9 +125,10 @@ fn a_leader_that_leaves_in_the_middle_of_a_renewal_gives_the_lease_up() {
     assert!(database.lease().released);
 }
 
-/// What leaves waits for the answer: it is not dropped with the leader.
+/// A process that leaves waits for the release of its lease: the write is not dropped with the
+/// leader.
 #[test]
-fn a_leader_that_leaves_waits_until_its_lease_is_given_up() {
+fn leaving_leader_waits_for_the_release() {
     let database = Database::new();
     let leader = database.start("leader");
     let gate = leader.cluster.hold(LEASE);
@@ -141,9 +142,9 @@ fn a_leader_that_leaves_waits_until_its_lease_is_given_up() {
     assert!(database.lease().released);
 }
 
-/// A lost answer or a lost request is not the end of it.
+/// The release is repeated after a lost answer or a lost request.
 #[test]
-fn a_leader_that_leaves_tries_again_to_give_its_lease_up() {
+fn leaving_leader_retries_the_release() {
     for effect in [Effect::LoseRequest, Effect::LoseAnswer] {
         let database = Database::new();
         let leader = database.start("leader");
@@ -155,7 +156,7 @@ fn a_leader_that_leaves_tries_again_to_give_its_lease_up() {
 
 /// I5. A leader that dies while it fences leaves the rest of the rows to the next one.
 #[test]
-fn a_leader_that_dies_while_fencing_leaves_no_row_open() {
+fn leader_dying_while_fencing_leaves_no_row_open() {
     let database = Database::with_bound_step(30_000_000);
     let stale = database.start("stale");
     let begun = database.writer(&stale);
@@ -180,7 +181,7 @@ fn a_leader_that_dies_while_fencing_leaves_no_row_open() {
 
 /// I6. A start of an older epoch was committed by its own leader, or is aborted for good.
 #[test]
-fn a_leader_answers_for_an_older_epoch_from_the_commit_table_alone() {
+fn starts_of_older_epochs_are_settled_by_the_table() {
     let database = Database::new();
     let old = database.start("old");
     let client = database.start("client");
@@ -204,10 +205,10 @@ fn a_leader_answers_for_an_older_epoch_from_the_commit_table_alone() {
     assert_eq!(database.read(&client, &cell("y"), now), None);
 }
 
-/// I1. No leader hands out a timestamp at or above the bound that is stored, and the next one
-/// starts at it.
+/// I1. No leader hands out a timestamp at or above the stored bound, and the next leader starts at
+/// it.
 #[test]
-fn timestamps_stay_below_the_stored_bound_and_no_start_is_used_twice() {
+fn timestamps_stay_below_the_stored_bound() {
     let database = Database::with_bound_step(20);
     let first = database.start("first");
     let mut starts = BTreeSet::new();
@@ -216,7 +217,7 @@ fn timestamps_stay_below_the_stored_bound_and_no_start_is_used_twice() {
         assert!(start < database.lease().bound, "{start} is not covered by the lease");
         assert!(starts.insert(start));
     }
-    // It cannot raise its bound any more.
+    // From now on it cannot raise its bound.
     first.cluster.hold(LEASE);
     let context = Context::unbounded().accepting_stale();
     let exhausted = loop {
@@ -235,7 +236,7 @@ fn timestamps_stay_below_the_stored_bound_and_no_start_is_used_twice() {
 }
 
 #[test]
-fn a_bound_that_is_used_up_comes_back_with_the_cluster() {
+fn exhausted_bound_recovers_with_the_cluster() {
     let database = Database::with_bound_step(20);
     let leader = database.start("leader");
     leader.cluster.script(LEASE, 3, Effect::LoseRequest);
@@ -274,7 +275,7 @@ fn another_process_takes_over_within_two_seconds() {
 }
 
 #[test]
-fn a_leader_that_ends_gives_its_lease_up() {
+fn ending_leader_releases_its_lease() {
     let database = Database::new();
     let (leader, other) = (database.start("leader"), database.start("other"));
     database.put(&other, &cell("x"), "one");
@@ -282,13 +283,13 @@ fn a_leader_that_ends_gives_its_lease_up() {
     let before = carnet_base::Clock::now(&*database.world.time);
     database.put(&other, &cell("x"), "two");
     let took = carnet_base::Clock::now(&*database.world.time).since(before);
-    assert!(took < Duration::from_secs(1), "nobody waited for the lease to run out: {took:?}");
+    assert!(took < Duration::from_secs(1), "the lease did not have to expire: {took:?}");
     assert_eq!(database.lease().epoch, Epoch(2));
 }
 
-/// A compare-and-set of the lease whose answer is lost is found out about.
+/// A compare-and-set of the lease whose answer is lost is resolved.
 #[test]
-fn a_lease_taken_without_an_answer_is_taken() {
+fn lease_set_without_an_answer_is_detected() {
     for effect in [Effect::LoseAnswer, Effect::LoseRequest] {
         let database = Database::new();
         let first = database.start("first");
@@ -303,9 +304,9 @@ fn a_lease_taken_without_an_answer_is_taken() {
     }
 }
 
-/// A row whose fence timed out is raised all the same.
+/// A row whose fence timed out is raised nevertheless.
 #[test]
-fn fences_whose_answers_are_lost_are_raised() {
+fn fences_are_raised_despite_lost_answers() {
     for effect in [Effect::LoseAnswer, Effect::LoseRequest] {
         let database = Database::with_bound_step(30_000_000);
         let stale = database.start("stale");
@@ -321,9 +322,9 @@ fn fences_whose_answers_are_lost_are_raised() {
     }
 }
 
-/// What a process that died held open keeps nobody's rows open for ever.
+/// Snapshots of a dead process do not hold the sweep back for ever.
 #[test]
-fn the_snapshots_of_the_dead_are_given_up() {
+fn snapshots_of_dead_processes_are_given_up() {
     let database = Database::new();
     let leader = database.start("leader");
     let dies = database.start("dies");
@@ -339,9 +340,9 @@ fn the_snapshots_of_the_dead_are_given_up() {
     assert!(database.lease().fence_from > held);
 }
 
-/// A begin that was given up is not held open by a process that lives on.
+/// A cancelled begin leaves no open snapshot, although its process lives on.
 #[test]
-fn a_begin_that_nobody_waits_for_is_given_back() {
+fn cancelled_begin_gives_its_snapshot_back() {
     let database = Database::new();
     let leader = database.start("leader");
     let follower = database.start("follower");

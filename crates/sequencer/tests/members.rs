@@ -1,4 +1,4 @@
-//! Processes that announce themselves to each other.
+//! Announcements of processes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
@@ -15,7 +15,7 @@ fn announce(database: &Database, member: &Member) {
     database.run(member.log.announce(what)).unwrap();
 }
 
-/// What a process was told that all announce.
+/// Returns the announcements that a process has received.
 fn heard(member: &Member) -> Vec<String> {
     let announced = member.log.announced();
     let mut heard: Vec<String> =
@@ -24,7 +24,7 @@ fn heard(member: &Member) -> Vec<String> {
     heard
 }
 
-/// Lets seconds pass, in which some are never without some.
+/// Lets seconds pass, and asserts that each of `members` always knows all of `keep`.
 fn pass(database: &Database, seconds: u64, members: &[&Member], keep: &[&str]) {
     for _ in 0..seconds * 10 {
         database.world.pass(Duration::from_millis(100));
@@ -36,10 +36,10 @@ fn pass(database: &Database, seconds: u64, members: &[&Member], keep: &[&str]) {
     }
 }
 
-/// Three processes that have heard of each other; the first one leads.
+/// Starts three processes that know of each other; the first one leads.
 fn three(database: &Database) -> [Member; 3] {
     let members = ["a", "b", "c"].map(|name| {
-        // They do not look at the lease in step.
+        // Staggered, so that they do not read the lease in step.
         pass(database, 7, &[], &[]);
         database.start(name)
     });
@@ -58,7 +58,7 @@ fn with_lease(timeout: Duration) -> Database {
 }
 
 #[test]
-fn processes_hear_of_each_other_and_who_announces_nothing_of_nobody() {
+fn announcing_processes_learn_of_each_other() {
     let database = Database::new();
     let [a, _b, _c] = three(&database);
     let silent = database.start("silent");
@@ -69,7 +69,7 @@ fn processes_hear_of_each_other_and_who_announces_nothing_of_nobody() {
 }
 
 #[test]
-fn who_dies_is_forgotten_in_seconds_and_who_withdraws_at_once() {
+fn dead_and_withdrawn_processes_are_forgotten() {
     let database = Database::new();
     let [a, b, c] = three(&database);
     c.process.kill();
@@ -87,12 +87,12 @@ fn who_dies_is_forgotten_in_seconds_and_who_withdraws_at_once() {
 }
 
 #[test]
-fn nobody_is_forgotten_because_the_leader_dies() {
+fn dead_leader_loses_no_announcement_of_others() {
     for lease in [1, 60] {
         let database = with_lease(Duration::from_secs(lease));
         let [a, b, c] = three(&database);
         a.process.kill();
-        // Nothing of it answers any more.
+        // Drop it, so that it answers nothing any more.
         drop(a);
         pass(&database, 2 * lease + 20, &[&b, &c], &["b", "c"]);
         for member in [&b, &c] {
@@ -102,7 +102,7 @@ fn nobody_is_forgotten_because_the_leader_dies() {
 }
 
 #[test]
-fn a_leader_that_leaves_is_forgotten_in_seconds_and_nobody_else_is() {
+fn only_the_leaving_leader_is_forgotten() {
     let database = Database::new();
     let [a, b, c] = three(&database);
     database.run(a.log.leave());
@@ -111,8 +111,8 @@ fn a_leader_that_leaves_is_forgotten_in_seconds_and_nobody_else_is() {
 }
 
 #[test]
-fn a_leader_that_sleeps_forgets_nobody() {
-    // Others lead meanwhile, who may forget him, or nobody does.
+fn paused_leader_forgets_no_process() {
+    // Other processes lead meanwhile and may forget it, or none does.
     let others: &[&str] = &["b", "c"];
     for (lease, sleeps, keep) in [(1, 6, others), (60, 6, &["a", "b", "c"]), (60, 15, others)] {
         let database = with_lease(Duration::from_secs(lease));
@@ -125,9 +125,9 @@ fn a_leader_that_sleeps_forgets_nobody() {
     }
 }
 
-/// A driver that asks a server which has just come back would let go of all others.
+/// A driver that asks a server which has just come back would otherwise drop all other servers.
 #[test]
-fn who_comes_back_under_a_new_leader_hears_of_him_at_once() {
+fn restarted_process_learns_of_the_new_leader() {
     let database = Database::new();
     let [a, b, _c] = three(&database);
     database.run(a.log.leave());
@@ -138,7 +138,7 @@ fn who_comes_back_under_a_new_leader_hears_of_him_at_once() {
 }
 
 #[test]
-fn an_announcement_that_is_too_long_is_refused_where_it_is_made() {
+fn too_long_announcement_is_refused_locally() {
     let database = Database::new();
     let member = database.start("a");
     for what in [Bytes::from(vec![1; ANNOUNCEMENT_BYTES_MAX + 1]), Bytes::new()] {

@@ -1,12 +1,12 @@
-//! Counters that several processes raise, while leaders die or are cut off, answers are lost, and
-//! entries are left on one replica.
+//! Counters that several processes increment, while leaders die or are cut off, answers are lost,
+//! and entries are left on one replica.
 //!
-//! Each transaction reads a counter and writes the next number. So the numbers that committed are
-//! 1, 2, 3 … without a gap or a repetition, exactly if the transactions are serializable; and no
-//! transaction reads less than what was acknowledged before it began, exactly if they are so in
-//! real time.
+//! Each transaction reads a counter and writes the next number. The transactions are serializable
+//! exactly if the committed numbers are 1, 2, 3 … without a gap or a repetition. They are so in
+//! real time exactly if no transaction reads less than the largest number acknowledged before it
+//! began.
 //!
-//! `CARNET_SEEDS` says how many seeds are tried.
+//! `CARNET_SEEDS` sets the number of seeds.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
@@ -35,7 +35,7 @@ const CLIENTS: u64 = 4;
 const TRANSACTIONS: usize = 12;
 const SEEDS: u64 = 60;
 
-/// What the clients know together.
+/// The shared record of all clients.
 #[derive(Default)]
 struct Known {
     logs: Vec<Arc<Log>>,
@@ -65,7 +65,7 @@ async fn in_time<T>(timer: &VirtualTimer, future: impl Future<Output = T>) -> Op
     .await
 }
 
-/// Raises a counter once; `None` where it was not begun, or not committed.
+/// Increments a counter once; `None` if the transaction did not begin or did not commit.
 async fn raise(
     log: &Log,
     known: &Shared,
@@ -77,7 +77,7 @@ async fn raise(
     let begun = log.begin(&context, BeginKind::ReadWrite).await.ok()?;
     let start = begun.start.unwrap();
     let key = counter(at);
-    // Of a process that died nobody hears any more.
+    // A call on a process that died never returns.
     let read = in_time(timer, reader::read(log, &context, &key, begun.read)).await;
     let Some(Ok(version)) = read else {
         log.end(begun);
@@ -101,7 +101,7 @@ async fn raise(
     is_committed.then_some(before + 1)
 }
 
-/// Asks whoever is there until it is known what became of a transaction.
+/// Asks live processes until the outcome of a transaction is known.
 async fn find_out(known: &Shared, start: Timestamp, timer: &VirtualTimer) -> bool {
     for attempt in 0..200 {
         let log = {
@@ -114,7 +114,7 @@ async fn find_out(known: &Shared, start: Timestamp, timer: &VirtualTimer) -> boo
             _ => timer.wait(Duration::from_millis(100)).await,
         }
     }
-    panic!("nobody knows what became of {start}");
+    panic!("the outcome of {start} stays unknown");
 }
 
 async fn client(known: Shared, mut rng: SeededRng, timer: VirtualTimer) {
@@ -136,7 +136,7 @@ async fn client(known: Shared, mut rng: SeededRng, timer: VirtualTimer) {
     known.lock().unwrap().finished += 1;
 }
 
-/// Does something bad.
+/// Injects a fault.
 fn harm(
     database: &Database,
     members: &mut [Member],
@@ -156,10 +156,10 @@ fn harm(
         5 => member.cluster.script(Op::Touch, times, lost),
         6 => member.cluster.script(Op::Confirm, times, lost),
         7 => member.process.pause(),
-        // Who leads goes on without its lease.
+        // The leader goes on without its lease.
         8 | 9 => gates.push(member.cluster.hold(Op::Set(Register::Lease))),
         _ => {
-            // It dies, and another one comes.
+            // The process dies, and a new one starts.
             member.process.kill();
             database.network.cut(&member.address);
             let name = format!("process {}", rng.next_u64());
@@ -191,7 +191,7 @@ fn run(seed: u64) {
         assert!(rounds < 4_000, "the clients do not come to an end");
         rounds += 1;
         database.world.pass(Duration::from_millis(rng.below(300)));
-        // Who sleeps wakes up, and some day nothing bad happens any more.
+        // Paused processes wake up, and eventually no more faults are injected.
         members.iter().filter(|_| rng.chance(300)).for_each(|member| member.process.resume());
         if rng.chance(50) || rounds == 300 {
             gates.drain(..).for_each(|gate| gate.open());
@@ -209,7 +209,7 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn counters_are_raised_one_by_one_whatever_happens() {
+fn counters_are_incremented_without_gaps_under_faults() {
     struct Seed(u64);
     impl Drop for Seed {
         fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! What a commit is told when it is asked for again: the same, or that nobody knows.
+//! Repeated commits: they get the same answer, or an unknown outcome.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
@@ -19,7 +19,7 @@ use common::scripted::{Effect, Op, Scripted};
 use common::world::VirtualTimer;
 use common::{Database, Member, cell, put};
 
-/// A process that speaks to the leader by itself.
+/// A process that sends its own requests to the leader.
 struct Client<'a> {
     database: &'a Database,
     handler: Arc<dyn Handler>,
@@ -68,10 +68,10 @@ fn refused(response: &Response) -> ErrorKind {
     }
 }
 
-/// The answer was lost, and by the time it is asked for again the leader has forgotten it. The
-/// snapshot is still in use: that does not make it a start that may be decided.
+/// The answer was lost, and the leader has forgotten the decision by the time of the next request.
+/// The snapshot is still in use, but its start must not be decided again.
 #[test]
-fn a_commit_that_the_leader_has_forgotten_is_known_to_the_commit_table() {
+fn forgotten_commit_is_answered_from_the_table() {
     const FORGOTTEN_AFTER: usize = (1 << 16) + 1;
     let database = Database::new();
     let leader = database.start("leader");
@@ -100,10 +100,10 @@ fn a_commit_that_the_leader_has_forgotten_is_known_to_the_commit_table() {
     assert_eq!(committed(&client.ask(&request)), first);
 }
 
-/// A process that is told to come back later runs its transaction again. The first one must not
-/// commit then, when the request that carried it is heard for a second time.
+/// A process that is told to come back later runs its transaction again. The first try must not
+/// commit after that, when its request arrives for a second time.
 #[test]
-fn a_commit_that_was_refused_does_not_commit_when_it_is_asked_for_again() {
+fn refused_commit_stays_refused_when_repeated() {
     let database = Database::with_bound_step(100);
     let leader = database.start("leader");
     let client = Client::of(&database, &leader);
@@ -118,10 +118,10 @@ fn a_commit_that_was_refused_does_not_commit_when_it_is_asked_for_again() {
     assert_eq!(refused(&client.ask(&request)), ErrorKind::Conflict);
 }
 
-/// The commit table could not be asked what an older leader made of it. Whatever the reason, that
-/// says nothing of the transaction.
+/// The decision of an older leader cannot be read from the commit table. The reason of that failure
+/// tells nothing about the transaction.
 #[test]
-fn what_an_older_leader_decided_is_unknown_while_the_commit_table_cannot_be_read() {
+fn older_decision_is_unknown_without_the_table() {
     let database = Database::new();
     let dies = database.start("dies");
     let request = Client::commit(Client::of(&database, &dies).begin().unwrap(), "x");
@@ -135,10 +135,10 @@ fn what_an_older_leader_decided_is_unknown_while_the_commit_table_cannot_be_read
     assert!(matches!(told, ErrorKind::Unknown { .. }), "{told:?}");
 }
 
-/// What does not fit the wire is not sent, and is refused for certain: unless this process led when
-/// it asked first, and needed no wire.
+/// A request that does not fit the wire is refused for certain, because it was not sent. The
+/// exception is a request that this process first made while it led itself, without the wire.
 #[test]
-fn a_commit_that_was_asked_for_here_is_not_refused_because_it_fits_no_frame() {
+fn oversized_commit_tried_locally_is_unknown() {
     struct TooSmall;
     impl Transport for TooSmall {
         async fn call(&self, _: &Address, _: Request) -> Result<Response, Unanswered> {
@@ -177,9 +177,10 @@ fn a_commit_that_was_asked_for_here_is_not_refused_because_it_fits_no_frame() {
     assert_eq!(told.kind(), ErrorKind::Unknown { start: begun.start.unwrap() }, "{told}");
 }
 
-/// The end of a snapshot was lost, and its process goes on with others: they do not keep it.
+/// The end of a snapshot was lost, and its process goes on with other snapshots: they must not keep
+/// it open.
 #[test]
-fn a_snapshot_whose_end_was_lost_does_not_hold_the_sweep_for_ever() {
+fn lost_end_does_not_block_the_sweep() {
     let database = Database::new();
     let (leader, follower) = (database.start("leader"), database.start("follower"));
     let begun = database.begin(&follower, BeginKind::ReadOnly);
@@ -197,10 +198,10 @@ fn a_snapshot_whose_end_was_lost_does_not_hold_the_sweep_for_ever() {
     assert_eq!(leader.log.oldest_snapshot(), None);
 }
 
-/// Whoever finds no leader has the lease looked at. A read of it is in the way of whoever takes it:
-/// there are no more of them because more callers wait.
+/// A caller that finds no leader has the lease read, and such a read gets in the way of a candidate
+/// that takes the lease. So more callers must not cause more reads.
 #[test]
-fn the_lease_is_not_read_more_often_because_many_look_for_a_leader() {
+fn lease_reads_do_not_grow_with_callers() {
     let database = Database::new();
     let (leader, follower) = (database.start("leader"), database.start("follower"));
     database.snapshot(&follower);

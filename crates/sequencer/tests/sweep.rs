@@ -1,4 +1,4 @@
-//! The sweep, beside transactions, readers and leaders that do not know that they lead no more.
+//! The sweep, beside transactions, readers, and leaders that do not know that they were deposed.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
@@ -23,7 +23,7 @@ fn sweep(database: &Database, member: &Member) -> SweepReport {
     database.run(member.log.sweep()).unwrap()
 }
 
-/// What the cluster holds of a cell: the starts of its versions and whether they are stamped.
+/// Returns the versions of a cell in the cluster: their starts, and whether they are stamped.
 fn versions(database: &Database, name: &str) -> Vec<(Timestamp, bool)> {
     let range = KeyRange::table(TABLE);
     let page = block_on(database.replicas.memory.scan_versions(&range, MANY)).unwrap();
@@ -61,7 +61,7 @@ fn marks(database: &Database) -> Marks {
 }
 
 #[test]
-fn what_nobody_sees_goes_and_the_rest_needs_no_entry() {
+fn sweep_deletes_invisible_versions_and_stamped_entries() {
     let database = Database::new();
     let leader = database.start("leader");
     for _ in 0..20 {
@@ -92,7 +92,7 @@ fn what_nobody_sees_goes_and_the_rest_needs_no_entry() {
 }
 
 #[test]
-fn a_snapshot_in_use_holds_the_sweep_back_and_is_named() {
+fn open_snapshot_blocks_the_sweep_and_is_reported() {
     let database = Database::new();
     let (leader, follower) = (database.start("leader"), database.start("follower"));
     database.put(&leader, &cell("x"), "old");
@@ -102,7 +102,7 @@ fn a_snapshot_in_use_holds_the_sweep_back_and_is_named() {
     let holder = leader.log.oldest_snapshot().unwrap();
     assert_eq!((holder.read, holder.start), (begun.read, None));
     assert!(holder.since >= Duration::from_secs(2), "{holder:?}");
-    assert_eq!(follower.log.oldest_snapshot(), None, "the leader knows, nobody else");
+    assert_eq!(follower.log.oldest_snapshot(), None, "only the leader knows it");
 
     assert_eq!(sweep(&database, &leader).mark, begun.read);
     let seen = database.read(&follower, &cell("x"), begun.read);
@@ -113,9 +113,9 @@ fn a_snapshot_in_use_holds_the_sweep_back_and_is_named() {
     assert_eq!(sweep(&database, &leader).cleared, 1);
 }
 
-/// Snapshots of an earlier term are unknown to this one: the mark tells their readers.
+/// Snapshots of an earlier term are unknown to this one: the mark makes their readers fail.
 #[test]
-fn a_snapshot_of_an_earlier_term_is_refused_by_the_mark() {
+fn snapshot_of_an_earlier_term_is_refused() {
     let database = Database::new();
     let first = database.start("first");
     let reader = database.start("reader");
@@ -132,7 +132,7 @@ fn a_snapshot_of_an_earlier_term_is_refused_by_the_mark() {
     assert_eq!(read.unwrap_err().kind(), ErrorKind::TooOld);
 }
 
-/// The mark is there before the first delete: nobody finds less than its snapshot saw.
+/// The mark is stored before the first delete: no reader silently misses data of its snapshot.
 #[test]
 fn the_mark_is_persisted_before_anything_is_deleted() {
     let database = Database::new();
@@ -147,16 +147,16 @@ fn the_mark_is_persisted_before_anything_is_deleted() {
     assert_eq!(sweep(&database, &leader).entries, 2, "the next round goes on");
 }
 
-/// A replica that is away still has what a tombstone hides.
+/// A replica that is away still has the versions that a tombstone hides.
 #[test]
-fn a_tombstone_stays_until_all_replicas_have_deleted_what_it_hides() {
+fn tombstone_stays_until_all_replicas_have_deleted() {
     let database = Database::new();
     let leader = database.start("leader");
     database.put(&leader, &cell("x"), "was here");
     delete(&database, &leader, "x");
     leader.cluster.script(Op::DeleteOlder, 1, Effect::LoseAnswer);
     database.run(leader.log.sweep()).unwrap_err();
-    assert_eq!(versions(&database, "x").len(), 1, "the tombstone is what is left");
+    assert_eq!(versions(&database, "x").len(), 1, "only the tombstone is left");
     let deletes = leader.cluster.calls(Op::DeleteOlder);
     leader.cluster.script(Op::Delete, 1, Effect::LoseRequest);
     database.run(leader.log.sweep()).unwrap_err();
@@ -166,9 +166,9 @@ fn a_tombstone_stays_until_all_replicas_have_deleted_what_it_hides() {
     assert_eq!(leader.cluster.calls(Op::DeleteOlder), deletes + 2, "each round asks all again");
 }
 
-/// What a transaction wrote that never asked for its commit is not seen, and goes.
+/// Cells of a transaction that never requested its commit are invisible, and are deleted.
 #[test]
-fn what_a_dead_process_wrote_is_aborted_for_good() {
+fn writes_of_a_dead_process_are_aborted() {
     let database = Database::new();
     let (leader, dies) = (database.start("leader"), database.start("dies"));
     let begun = database.writer(&dies);
@@ -199,9 +199,9 @@ fn what_a_dead_process_wrote_is_aborted_for_good() {
     );
 }
 
-/// I9, with two who sweep: one finds no entry of a version that the other has stamped.
+/// I9, with two processes that sweep: one finds no entry of a version that the other has stamped.
 #[test]
-fn a_sweep_that_was_slow_does_not_delete_what_another_has_stamped() {
+fn slow_sweep_keeps_versions_stamped_by_another() {
     let database = Database::new();
     let first = database.start("first");
     database.put(&first, &cell("x"), "one");
@@ -224,15 +224,15 @@ fn a_sweep_that_was_slow_does_not_delete_what_another_has_stamped() {
     database.put(&next, &cell("y"), "three");
     assert!(sweep(&database, &next).entries > 0);
     gate.open();
-    // How it ends does not matter.
+    // The result does not matter.
     let _ = database.run(sweeping);
     let now = database.snapshot(&next);
     assert_eq!(database.read(&next, &cell("x"), now).as_deref(), Some(&b"one"[..]));
 }
 
-/// A transaction that is being committed while the sweep looks at its cells.
+/// A transaction is being committed while the sweep scans its cells.
 #[test]
-fn a_commit_under_way_is_left_alone() {
+fn commit_in_flight_is_not_swept() {
     let database = Database::new();
     let leader = database.start("leader");
     let begun = database.writer(&leader);
@@ -259,7 +259,7 @@ fn a_commit_under_way_is_left_alone() {
 }
 
 #[test]
-fn it_sweeps_by_itself_what_the_retention_has_left_behind() {
+fn sweep_runs_periodically_up_to_the_retention() {
     let sweep = SweepOptions {
         every: Duration::from_secs(1),
         retention: Duration::from_secs(10),
@@ -275,10 +275,10 @@ fn it_sweeps_by_itself_what_the_retention_has_left_behind() {
     assert_eq!(versions(&database, "x").len(), 1);
 }
 
-/// What was visible can be read again for as long as the retention lasts, also where somebody asks
-/// for a sweep: the next page of a read, for instance, whose snapshot nobody holds in between.
+/// Old versions stay readable for the retention, even if a sweep is requested. The next page of a
+/// read, for example, may use a snapshot that was not held in between.
 #[test]
-fn a_sweep_that_keeps_the_retention_leaves_what_it_promises() {
+fn sweep_past_retention_keeps_readable_versions() {
     let retention = Duration::from_secs(600);
     let sweep = SweepOptions { every: Duration::ZERO, retention, ..SweepOptions::default() };
     let database = Database::with(Options { sweep, ..Options::default() });

@@ -1,4 +1,4 @@
-//! Processes of one database that talk over TCP.
+//! Processes of one database that communicate over TCP.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod tcp;
@@ -30,7 +30,7 @@ fn a_follower_transacts_through_the_leader() {
 }
 
 #[test]
-fn when_the_leader_is_closed_the_next_one_takes_over() {
+fn next_leader_takes_over_after_a_close() {
     let database = Database::new(secret("sixteen bytes at least"));
     let leader = database.start();
     leader.lead();
@@ -42,10 +42,10 @@ fn when_the_leader_is_closed_the_next_one_takes_over() {
     assert!(second.log.is_leading() || third.log.is_leading());
 }
 
-/// I6. The leader decided, and the answer is lost with the connection: asked again it says the
-/// same.
+/// I6. The leader decided, and the answer is lost with the connection: the repeated request gets
+/// the same answer.
 #[test]
-fn an_answer_that_is_lost_in_the_middle_of_a_commit_is_given_again() {
+fn lost_commit_answer_is_given_again() {
     let database = Database::new(Security::Insecure);
     let relay = Relay::new(&database.runtime);
     let leader = database.start_behind(&relay);
@@ -73,7 +73,7 @@ fn an_answer_that_is_lost_in_the_middle_of_a_commit_is_given_again() {
 }
 
 #[test]
-fn a_question_that_is_lost_is_asked_again() {
+fn lost_request_is_sent_again() {
     let database = Database::new(Security::Insecure);
     let relay = Relay::new(&database.runtime);
     let leader = database.start_behind(&relay);
@@ -112,5 +112,5 @@ fn a_secret_that_can_be_guessed_is_refused() {
     let everywhere = "0.0.0.0:0".parse().unwrap();
     let handle = runtime.handle().clone();
     let error = TcpNetwork::bind(everywhere, None, secret("sixteen bytes at least"), handle);
-    assert!(error.unwrap_err().to_string().contains("by which host and port"));
+    assert!(error.unwrap_err().to_string().contains("advertised host and port"));
 }

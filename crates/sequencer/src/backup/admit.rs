@@ -1,23 +1,25 @@
-//! Whether a restore may begin, and with what lease. Pure.
+//! Decides whether a restore may begin, and with which lease. Pure.
 
 use carnet_base::{EncodingMap, Epoch, Error, Result, Rng, Timestamp};
 
 use super::label::{Label, LeasePoint};
 use crate::lease::{Address, Lease, Owner};
 
-/// The new life begins so far above the bound of the backup, and up to as far again.
+/// Minimum distance between the bound of the backup and the first timestamp of the restored
+/// database; the actual one is up to twice as large.
 ///
-/// The old one may have gone on after the backup, and processes and clients may bring its later
-/// timestamps to the new one. At a hundred thousand timestamps a second it needs a month to get there.
+/// The original database may have gone on after the backup, and processes and clients may bring its
+/// later timestamps to the restored one. At a hundred thousand timestamps a second it takes a month
+/// to cover this distance.
 const AHEAD_MIN: u64 = 1 << 38;
 
-/// The same for epochs, which cost nothing.
+/// Minimum distance between the epochs; epochs cost nothing.
 const EPOCHS_AHEAD_MIN: u64 = 1 << 32;
 
-/// Shown to processes that find the lease and wonder who leads.
+/// Owner in the lease of a restore, shown to processes that look for the leader.
 const NAME: &str = "a restore (run `carnet restore` again if it was cut short)";
 
-/// Says which lease a restore takes, given the one in the tables that were put back, which nobody
+/// Returns the lease that a restore takes, given the lease in the restored tables, which no process
 /// renews.
 pub(super) fn admit(lease: Option<&Lease>, label: &Label, rng: &mut dyn Rng) -> Result<Lease> {
     let Some(lease) = lease else {
@@ -37,9 +39,9 @@ pub(super) fn admit(lease: Option<&Lease>, label: &Label, rng: &mut dyn Rng) -> 
     let point = LeasePoint::of(lease);
     if point < first {
         return Err(Error::invalid(format!(
-            "the tables hold a copy that is older than the backup of {}: its leader was in epoch {} \
-             and the backup was begun in epoch {}, at renewal {}; put the copy back that was made \
-             while the label was",
+            "the tables hold a copy that is older than the backup of {}: its leader was in epoch \
+             {} and the backup was begun in epoch {}, at renewal {}; put back the copy that was \
+             made with this label",
             label.commit, lease.epoch.0, first.epoch.0, first.renewal
         )));
     }
@@ -66,13 +68,13 @@ pub(super) fn admit(lease: Option<&Lease>, label: &Label, rng: &mut dyn Rng) -> 
     })
 }
 
-/// Takes up a restore that was cut short, with the bound that it has. The epoch is drawn: of two runs
-/// that find the same, one gets the lease.
+/// Resumes a restore that was cut short, with its bound. The epoch is random: if two runs find the
+/// same lease, one of them gets it.
 fn resumed(lease: &Lease, label: &Label, rng: &mut dyn Rng) -> Result<Lease> {
     if lease.owner.nonce != label.id {
         return Err(Error::invalid(format!(
-            "the restore of another backup was cut short here, {:016x}: run that again, or put the \
-             copy of this one back",
+            "the restore of another backup was cut short here, {:016x}: run that restore again, \
+             or put the copy of this backup back",
             lease.owner.nonce
         )));
     }
@@ -86,9 +88,9 @@ fn above(epoch: Epoch, by: u64) -> Result<Epoch> {
     })
 }
 
-/// Returns the coordination map of the new life, which begins at `first`; the one in the tables says
-/// the same of the old one. Where that life has begun already its map stays: a run that hung meanwhile
-/// takes nothing back of it.
+/// Returns the coordination map of the restored database, which begins at `first`. The map in the
+/// tables must say the same for older starts as the label. If it already has the spans of the
+/// restored database it stays as it is: a run that hung meanwhile must not undo them.
 pub(super) fn restored_map(
     map: Option<&EncodingMap>,
     label: &Label,
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_the_backup_is_taken_over_far_above() {
+    fn restore_begins_far_above_the_backup() {
         for renewal in [112, 120, 140] {
             let taken = admitted(&lease(7, renewal)).unwrap();
             assert!(taken.is_restoring && !taken.released);
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn two_restores_of_one_backup_live_on_timestamps_of_their_own() {
+    fn two_restores_of_one_backup_use_different_timestamps() {
         let taken =
             |seed| admit(Some(&lease(7, 112)), &label(), &mut SeededRng::new(seed)).unwrap();
         assert_ne!((taken(1).bound, taken(1).epoch), (taken(2).bound, taken(2).epoch));
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restore_that_was_cut_short_goes_on_with_its_bound() {
+    fn interrupted_restore_resumes_with_its_bound() {
         let first = admitted(&lease(7, 120)).unwrap();
         let again = admitted(&first).unwrap();
         assert_eq!(again.bound, first.bound);
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_map_is_the_labels_and_has_a_gap() {
+    fn restored_map_is_the_labels_with_a_gap() {
         let (label, first) = (label(), at(90_000_000));
         let restored = |map| restored_map(map, &label, first);
         let map = restored(None).unwrap();

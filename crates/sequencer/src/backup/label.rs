@@ -1,6 +1,7 @@
-//! A backup's label: what a copy of a database's tables needs to become a prefix of its commits.
+//! The label of a backup: everything needed to turn a copy of a database's tables into a prefix of
+//! its commits.
 //!
-//! Lines of text, so that a person can read it:
+//! Lines of text, readable by people:
 //!
 //! ```text
 //! carnet cluster backup 1
@@ -13,7 +14,7 @@
 //! swept 9000 8000 7500                 the sweep's marks: versions, entries, entries-from
 //! map 010000000001c9c380…              the coordination map, hexadecimal
 //! tables 1 2 3 1000                    tables of cells before the copy
-//! new-tables 1001                      those that came during it
+//! new-tables 1001                      tables created during it
 //! wall-micros 1790000000000000 1790000060000000      when it began and ended, since 1970
 //! program 0.1.0
 //! end 7d0e2a11                         the CRC32C of every byte before this line
@@ -26,19 +27,19 @@ use carnet_base::{EncodingMap, Epoch, Error, Result, TableId, Timestamp, WallTim
 use crate::lease::Lease;
 use crate::sweep::Marks;
 
-/// No database comes to so many epochs: each restore adds 2³³ at most.
+/// Maximum epoch of a database: each restore adds at most 2³³.
 const EPOCH_MAX: u64 = 1 << 62;
-/// A restore looks through the rows of no more starts, sixteen for each 25 million: what five years
-/// leave at a hundred thousand a second, none of which was swept.
+/// Maximum number of starts whose rows a restore reads, at sixteen rows for 25 million starts. It
+/// corresponds to five years at a hundred thousand starts a second without a sweep.
 const STARTS_MAX: u64 = 1 << 44;
 const FIRST_LINE: &str = "carnet cluster backup 1";
 
-/// A moment of a lease: each value of it has one of its own, and they rise.
+/// Position in the history of a lease: each value of a lease has its own, and positions rise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeasePoint {
-    /// Counts the leaders.
+    /// Number of the term.
     pub epoch: Epoch,
-    /// Counts what a leader wrote.
+    /// Number of writes of the lease by the leader.
     pub renewal: u64,
 }
 
@@ -48,40 +49,40 @@ impl LeasePoint {
     }
 }
 
-/// What a backup is.
+/// The label of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Names it.
+    /// Random id of the backup.
     pub id: u64,
-    /// Where the database was, for people: without secrets.
+    /// URL of the database, for people: without secrets.
     pub store: String,
-    /// B: every commit up to it is in the backup, and none after.
+    /// B: the backup contains every commit up to it, and none after.
     pub commit: Timestamp,
     /// Every timestamp in the copy lies below it.
     pub bound: Timestamp,
-    /// The lease before the copy began, and after it had ended.
+    /// The lease before the copy began, and after it ended.
     pub leases: (LeasePoint, LeasePoint),
     /// No start below it gets an entry any more.
     pub fence_from: Timestamp,
-    /// The sweep's marks, which stood still.
+    /// The sweep's marks, which did not move during the copy.
     pub marks: Marks,
-    /// Where entries lie.
+    /// Places of the entries.
     pub map: EncodingMap,
-    /// The tables of cells before the copy began.
+    /// Tables of cells before the copy began.
     pub tables: Vec<TableId>,
-    /// Those that came while it was made: it has them or not.
+    /// Tables created during the copy: they may or may not be in it.
     pub new_tables: Vec<TableId>,
-    /// When it began and ended.
+    /// Wall times at which the backup began and ended.
     pub walls: (WallTime, WallTime),
-    /// The version of the program that took it.
+    /// Version of the program that took it.
     pub program: String,
 }
 
 impl Label {
-    /// No label is longer.
+    /// Maximum length of a label.
     pub const BYTES_MAX: usize = 4 << 20;
 
-    /// Returns the label's text.
+    /// Encodes the label as text.
     #[must_use]
     pub fn encode(&self) -> String {
         let Self { id, store, commit, bound, leases, fence_from, marks, .. } = self;
@@ -116,13 +117,13 @@ impl Label {
         out
     }
 
-    /// Reads a label.
+    /// Decodes a label.
     ///
     /// # Errors
     ///
-    /// `Unsupported` where a newer program wrote it; `Corrupted` where it is damaged, or none.
+    /// `Unsupported` if a newer program wrote it; `Corrupted` if it is damaged, or not a label.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let damaged = || Error::corrupted("the label of a backup is damaged, or is none");
+        let damaged = || Error::corrupted("the label of a backup is damaged, or is not a label");
         if bytes.len() > Self::BYTES_MAX {
             return Err(damaged());
         }
@@ -130,9 +131,10 @@ impl Label {
         let first = text.lines().next().ok_or_else(damaged)?;
         if first != FIRST_LINE {
             return Err(match first.strip_prefix("carnet cluster backup ") {
-                Some(version) => {
-                    Error::unsupported(format!("a cluster's backup, format {version}"))
-                }
+                Some(version) => Error::unsupported(format!(
+                    "a cluster backup of format {version} needs a \
+                                                newer program"
+                )),
                 None => damaged(),
             });
         }
@@ -181,7 +183,7 @@ impl Label {
         (lines.next().is_none() && label.is_possible()).then_some(label)
     }
 
-    /// Tells whether its numbers are of one backup.
+    /// Returns `true` if the numbers are consistent with each other.
     fn is_possible(&self) -> bool {
         self.commit < self.bound
             && self.marks.versions <= self.commit
@@ -246,7 +248,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_label_comes_back_from_its_text() {
+    fn label_round_trips_through_text() {
         let text = label().encode();
         assert!(text.starts_with("carnet cluster backup 1\nid 5f0c83a1b2c3d4e5\n"), "{text}");
         assert!(
@@ -261,7 +263,8 @@ pub(super) mod tests {
         assert_eq!(Label::decode(newer.as_bytes()).unwrap_err().kind(), ErrorKind::Unsupported);
     }
 
-    /// A leader stores the bound that it has raised, and extends the map before it uses it.
+    /// A leader may store a raised bound before it extends the map; it extends the map before it
+    /// uses the new bound.
     #[test]
     fn a_bound_may_lie_beyond_the_map() {
         let beyond = Label { bound: Timestamp::new(40_000_000).unwrap(), ..label() };
@@ -287,7 +290,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn damage_is_refused() {
+    fn damaged_label_is_rejected() {
         let good = label().encode().into_bytes();
         for seed in 0..10_000 {
             let mut rng = SeededRng::new(seed);
@@ -303,7 +306,7 @@ pub(super) mod tests {
             if let Ok(read) = Label::decode(&bytes) {
                 assert_eq!(read, label(), "seed {seed}");
             }
-            // Whatever stands in it, a right sum included.
+            // Any content, even with a correct checksum.
             bytes.truncate(bytes.len().saturating_sub(13));
             let sum = crc32c::crc32c(&bytes);
             bytes.extend(format!("end {sum:08x}\n").bytes());

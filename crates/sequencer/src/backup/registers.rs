@@ -1,4 +1,4 @@
-//! Registers that one process changes, whatever answers are lost.
+//! Registers that only one process changes, with any answers lost.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use carnet_store::cluster::{Cluster, Fault, Faulty, ReadMode, Register, SetAnswe
 const TRIES: u32 = 8;
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 
-/// Asks until there is an answer, or it was asked often enough.
-pub(super) async fn insist<T, F>(timer: &dyn Timer, ask: impl Fn() -> F) -> Result<T>
+/// Retries until there is an answer or the tries are used up.
+pub(super) async fn retry<T, F>(timer: &dyn Timer, ask: impl Fn() -> F) -> Result<T>
 where
     F: Future<Output = Faulty<T>>,
 {
@@ -17,7 +17,7 @@ where
     for _ in 1..TRIES {
         match ask().await {
             Ok(answer) => return Ok(answer),
-            Err(fault) => tracing::debug!(%fault, "asked again"),
+            Err(fault) => tracing::debug!(%fault, "a register call failed; trying again"),
         }
         timer.wait(wait).await;
         wait *= 2;
@@ -31,10 +31,10 @@ pub(super) async fn read<C: Cluster>(
     timer: &dyn Timer,
     register: Register,
 ) -> Result<Option<Bytes>> {
-    insist(timer, || cluster.read_register(register, ReadMode::Serial)).await
+    retry(timer, || cluster.read_register(register, ReadMode::Serial)).await
 }
 
-/// Changes a register; `change` says what becomes of what it holds, and `None` where that is right
+/// Changes a register. `change` maps the stored value to the new one, or to `None` if it is right
 /// already.
 pub(super) async fn change<C: Cluster>(
     cluster: &C,
@@ -44,13 +44,14 @@ pub(super) async fn change<C: Cluster>(
 ) -> Result<()> {
     let mut wait = FIRST_WAIT;
     let mut why = Error::unavailable(
-        "others change it, or the clocks of this cluster's nodes are behind those that wrote it",
+        "other processes change it, or this cluster's clocks are behind the clocks that wrote it",
     );
     for _ in 0..TRIES {
         let stored = read(cluster, timer, register).await?;
         let Some(new) = change(stored.as_ref())? else { return Ok(()) };
         match cluster.compare_and_set(register, stored.as_ref(), &new).await {
-            // It is read once more: a write that older clocks hide is answered, and not there.
+            // Read the register once more: a write behind a stored one with a later clock is
+            // acknowledged and has no effect.
             Ok(SetAnswer::Applied | SetAnswer::Refused(_)) => {}
             Err(Fault::Unknown(error) | Fault::Failed(error)) => {
                 why = error;

@@ -1,4 +1,4 @@
-//! Restoring: a copy that was put back becomes the prefix of commits that its label names.
+//! Restores a backup: turns a copy of the tables into the prefix of commits that its label names.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,51 +17,53 @@ use carnet_store::cluster::{
 
 use super::admit::{admit, restored_map};
 use super::label::Label;
-use super::registers::{change, insist, read};
+use super::registers::{change, read, retry};
 use crate::commit_table::{CommitTable, FenceError};
 use crate::doors::Options;
 use crate::futures::all;
 use crate::lease::Lease;
 use crate::sweep::Marks;
 
-/// Rows are looked through so many at a time.
+/// Number of rows that are processed concurrently.
 const ROWS_AT_ONCE: usize = 16;
-/// Entries come by so many, and are aborted by so many.
+/// Number of entries in a page of reads; batches of overwrites have `BATCH_ENTRIES`.
 const PAGE_ENTRIES: usize = 1000;
 const BATCH_ENTRIES: usize = 100;
 const TRIES: u32 = 8;
 const FIRST_WAIT: Duration = Duration::from_millis(20);
-/// Nobody leads when the lease was not renewed for so long, and for as long as leases last by this
-/// process's options: those of a leader may be longer, who renews his four times as often.
+/// Minimum time without a renewal after which the lease counts as unused. The lease timeout of this
+/// process's options is used if it is longer. A leader may have a longer timeout, but renews its
+/// lease four times within it.
 const QUIET_MIN: Duration = Duration::from_secs(10);
-/// Replicas were copied one after the other: the first reads may bring later leases to light.
+/// Changes of the lease to tolerate: replicas were copied one after the other, so the first reads
+/// may reveal later values.
 const CHANGES_MAX: u32 = 3;
 
-/// How far a restore has come.
+/// Progress of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoreProgress {
-    /// Rows of the commit table that were looked through.
+    /// Rows of the commit table that were processed.
     pub rows: u64,
-    /// Of so many.
+    /// Rows of the commit table in all.
     pub rows_total: u64,
     /// Entries that were aborted.
     pub aborted: u64,
 }
 
-/// What a restore has done.
+/// Result of a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {
     /// B: every commit up to it is there, and none after.
     pub commit: Timestamp,
-    /// The first timestamp of the new life.
+    /// First timestamp of the restored database.
     pub first: Timestamp,
-    /// Entries of the commit table that were looked at.
+    /// Entries of the commit table that were read.
     pub entries: u64,
-    /// Those of commits after B, which are aborted now.
+    /// Entries of commits after B, which are aborted now.
     pub aborted: u64,
 }
 
-/// A row that is looked through.
+/// A row being processed.
 type Looking<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
 struct Restore<'a, C> {
@@ -73,13 +75,13 @@ struct Restore<'a, C> {
     aborted: AtomicU64,
 }
 
-/// Makes a database of tables that were put back, before any process is started on them. Where it
-/// is cut short it can be run again, and no process leads before it has ended.
+/// Turns restored tables into a database, before any process is started on them. If the restore is
+/// cut short it can be run again; no process leads before it has completed.
 ///
 /// # Errors
 ///
-/// `Invalid` where the tables are not the copy that the label is of, or were in use since: nothing
-/// was changed. `Unavailable` where somebody leads, or a replica is away; `Corrupted`.
+/// `Invalid` if the tables are not the copy that the label describes, or were in use since; nothing
+/// was changed then. `Unavailable` if a process leads, or a replica is away; `Corrupted`.
 pub async fn restore<C: Cluster + RestoredRows>(
     cluster: &Arc<C>,
     timer: &Arc<dyn Timer>,
@@ -116,7 +118,7 @@ pub async fn restore<C: Cluster + RestoredRows>(
 }
 
 impl<C: Cluster + RestoredRows> Restore<'_, C> {
-    /// Reads the lease, once nobody has changed it for long.
+    /// Returns the lease, once it has not changed for the timeout.
     async fn quiet_lease(&self, timeout: Duration) -> Result<Option<Lease>> {
         let quiet = timeout.max(QUIET_MIN);
         let (mut before, mut changes) = (self.lease().await?, 0);
@@ -143,11 +145,11 @@ impl<C: Cluster + RestoredRows> Restore<'_, C> {
         lease.as_deref().map(Lease::decode).transpose()
     }
 
-    /// A table that was copied has to be there, and one of a later life must be empty: its id will
-    /// be given to another.
+    /// Checks that every table of the copy is there, and that tables created later are empty: their
+    /// ids will be given to others.
     async fn check_tables(&self) -> Result<()> {
         let Label { tables, new_tables, .. } = self.label;
-        let there = insist(&**self.timer, || self.cluster.tables()).await?;
+        let there = retry(&**self.timer, || self.cluster.tables()).await?;
         if let Some(missing) = tables.iter().find(|table| !there.contains(table)) {
             return Err(Error::invalid(format!(
                 "the cells of table {missing} were not put back: all tables of the copy are needed"
@@ -157,8 +159,8 @@ impl<C: Cluster + RestoredRows> Restore<'_, C> {
             let is_known = tables.contains(&table) || new_tables.contains(&table);
             if !is_known && !self.is_empty(table).await? {
                 return Err(Error::invalid(format!(
-                    "there are cells of table {table}, which is not in the backup: empty it, its \
-                     number will be another's"
+                    "there are cells of table {table}, which is not in the backup: empty it, \
+                     because its number will be given to another table"
                 )));
             }
         }
@@ -169,7 +171,7 @@ impl<C: Cluster + RestoredRows> Restore<'_, C> {
         let mut rest = Some(KeyRange::table(table));
         while let Some(range) = rest {
             let scan = || self.cluster.scan_versions(&range, PageLimit::cells(1));
-            let page = insist(&**self.timer, scan).await?;
+            let page = retry(&**self.timer, scan).await?;
             if !page.cells.is_empty() {
                 return Ok(false);
             }
@@ -183,25 +185,25 @@ impl<C: Cluster + RestoredRows> Restore<'_, C> {
         change(self.cluster, &**self.timer, Register::Lease, |stored| match stored {
             Some(stored) if *stored == to => Ok(None),
             stored if stored == expected.as_ref() => Ok(Some(to.clone())),
-            stored => Err(self.outrun(stored)),
+            stored => Err(self.superseded(stored)),
         })
         .await
     }
 
-    /// Says who has the lease instead.
-    fn outrun(&self, stored: Option<&Bytes>) -> Error {
+    /// Returns the error that names the process that took the lease instead.
+    fn superseded(&self, stored: Option<&Bytes>) -> Error {
         let lease = stored.and_then(|bytes| Lease::decode(bytes).ok());
         let is_anothers = |lease: Lease| lease.is_restoring || lease.owner.nonce == self.label.id;
         if lease.is_some_and(is_anothers) {
             return Error::unavailable(
-                "another restore was begun after this one and has its place: this one has ended, \
-                 and what the other one says counts",
+                "another restore began after this one and replaced it: this restore ends, and the \
+                 result of the other one counts",
             );
         }
         Error::unavailable(
-            "the lease was taken by a process of the database, or removed: where another restore \
-             has ended meanwhile all is well, otherwise the process was started too early: put the \
-             copy back and restore it again",
+            "the lease was taken by a process of the database, or removed: if another restore has \
+             ended meanwhile, the database is restored; otherwise the process was started too \
+             early: put the copy back and restore it again",
         )
     }
 
@@ -214,7 +216,8 @@ impl<C: Cluster + RestoredRows> Restore<'_, C> {
         .await
     }
 
-    /// Nothing below the new life is served: what a snapshot of the old one saw may be aborted now.
+    /// Raises the sweep's mark, so that no snapshot below the new bound is served: its commits may
+    /// be aborted now.
     async fn restore_marks(&self, first: Timestamp) -> Result<()> {
         let to = Marks { versions: first, ..self.label.marks };
         change(self.cluster, &**self.timer, Register::SweepMark, |stored| {
@@ -225,13 +228,13 @@ impl<C: Cluster + RestoredRows> Restore<'_, C> {
         .await
     }
 
-    /// Raises the epoch of every row that a start of the old life may be put to. It also ends what
-    /// conditional writes were under way there.
+    /// Raises the epoch of every row that a start of the original database may use. This also ends
+    /// conditional writes that were in flight there.
     async fn fence(&self, epoch: Epoch, from: Timestamp) -> Result<()> {
         self.table.fence(epoch, from, self.label.bound).await.map_err(|error| match error {
-            FenceError::Outrun => Error::unavailable(
-                "a row of the commit table is of a later epoch: another restore was begun after this \
-                 one, whose end counts, or a process of the database lives",
+            FenceError::Superseded => Error::unavailable(
+                "a row of the commit table is of a later epoch: another restore began after this \
+                 one, and its result counts, or a process of the database is running",
             ),
             FenceError::Failed(error) => error,
         })
@@ -256,12 +259,12 @@ impl<C: Cluster + RestoredRows> Restore<'_, C> {
         all(looks, ROWS_AT_ONCE).await
     }
 
-    /// Goes through a row. A page that has something to abort is read again, until it has nothing.
+    /// Processes one row. A page with entries to abort is read again until it has none.
     async fn abort_later_of(&self, row: &CommitRow) -> Result<()> {
         let (mut after, mut tries, mut wait) = (None, 0, FIRST_WAIT);
         let mut why = Error::unavailable(
-            "what is written over stays: the clocks of this cluster's nodes are behind those that \
-             wrote the copy",
+            "overwrites have no effect: the clocks of this cluster's nodes are behind the clocks \
+             that wrote the copy",
         );
         loop {
             if tries == TRIES {
@@ -304,7 +307,7 @@ impl<C: Cluster + RestoredRows> Restore<'_, C> {
         }
     }
 
-    /// Returns what aborts those of a row's entries that committed above B.
+    /// Returns the overwrites that abort a row's entries with commits above B.
     fn later(&self, row: &CommitRow, entries: &[StoredEntry]) -> Result<Vec<Overwrite>> {
         let encoding = match row.table {
             Table::V2 => Encoding::V2,

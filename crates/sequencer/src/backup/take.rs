@@ -1,4 +1,5 @@
-//! Taking a backup: what is held, drawn and checked around a copy that others make.
+//! Takes a backup: holds the sweep and draws and checks the label's numbers around a copy that
+//! other tools make.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,18 +9,18 @@ use carnet_base::{Bytes, EncodingMap, Error, Result, TableId, Timestamp, WallTim
 use carnet_store::cluster::{Cluster, Register};
 
 use super::label::{Label, LeasePoint};
-use super::registers::{change, insist, read};
+use super::registers::{change, read, retry};
 use crate::commit_table::CommitTable;
 use crate::doors::Doors;
 use crate::lease::Lease;
 use crate::sweep::{HOLD_TIMEOUT, Hold, Marks};
 
-/// A hold wants to be renewed so often: it is taken away when it was not for a minute.
+/// Interval at which a hold must be renewed; after a minute without a renewal it is taken away.
 pub const RENEW_EVERY: Duration = Duration::from_secs(10);
 
-/// A backup that has begun: between here and [`Backup::finish`] the tables may be copied.
+/// A backup that has begun: the tables may be copied between now and [`Backup::finish`].
 ///
-/// Whoever drops it without an end leaves the sweep held for about a minute.
+/// If it is dropped without an end, the sweep stays held for about a minute.
 pub struct Backup<C> {
     held: Held<C>,
     commit: Timestamp,
@@ -27,35 +28,36 @@ pub struct Backup<C> {
     begun: WallTime,
 }
 
-/// What is compared before and after the copy.
+/// Values that are compared before and after the copy.
 struct Seen {
     lease: Lease,
     map: EncodingMap,
     tables: Vec<TableId>,
 }
 
-/// The sweep, held.
+/// A hold on the sweep.
 pub(crate) struct Held<C> {
     table: Arc<CommitTable<C>>,
     doors: Doors,
     id: u64,
-    /// The last renewal that was answered. It never falls: a lower one was put back by a write that
-    /// had been under way, after the hold was taken away.
+    /// Last renewal that was acknowledged. A lower number in the register means that a write in
+    /// flight put the hold back after it was taken away.
     renewal: AtomicU64,
 }
 
 impl<C: Cluster> Held<C> {
-    /// Holds the sweep, of whichever leader, from the moment at which this returns.
+    /// Holds the sweep of any leader, from the moment this returns.
     pub(crate) async fn take(table: Arc<CommitTable<C>>, doors: Doors, id: u64) -> Result<Self> {
         let this = Self { table, doors, id, renewal: AtomicU64::new(0) };
         if let Some(other) = this.marks().await?.hold {
-            tracing::info!("another backup holds the sweep: waiting to see whether it lives");
+            tracing::info!("another backup holds the sweep: waiting to see whether it is alive");
             this.doors.timer.wait(HOLD_TIMEOUT).await;
             this.place(Some(other)).await?;
         } else {
             this.place(None).await?;
         }
-        // From here on the write that placed it, should it be done twice, is known by its number.
+        // From now on the write that placed the hold is recognized by its number, should it be
+        // applied twice.
         match this.renew().await {
             Ok(()) => Ok(this),
             Err(error) => {
@@ -76,7 +78,7 @@ impl<C: Cluster> Held<C> {
         .await
     }
 
-    /// Changes the hold, as `change` says: `None` where it is right already.
+    /// Changes the hold to the result of `to`; `None` leaves it as it is.
     async fn change(
         &self,
         to: impl Fn(&Marks) -> Result<Option<Option<Hold>>> + Send,
@@ -95,7 +97,7 @@ impl<C: Cluster> Held<C> {
             .map_or(Ok(Marks::default()), |bytes| Marks::decode(&bytes))
     }
 
-    /// Returns the marks, which have stood still since the hold began if it is still there.
+    /// Returns the marks. If the hold is still there, they have not moved since it began.
     async fn check(&self) -> Result<Marks> {
         let marks = self.marks().await?;
         if marks.hold.is_some_and(|hold| self.is_own(hold)) {
@@ -122,7 +124,7 @@ impl<C: Cluster> Held<C> {
         Ok(())
     }
 
-    /// Lets the sweep go on.
+    /// Releases the sweep.
     pub(crate) async fn give_up(&self) {
         let gone = self.change(|marks| match marks.hold {
             Some(hold) if hold.id == self.id => Ok(Some(None)),
@@ -133,7 +135,7 @@ impl<C: Cluster> Held<C> {
         }
     }
 
-    /// Goes on to a backup of all that committed up to a timestamp, of which every commit is final.
+    /// Begins a backup of all commits up to a timestamp; every one of them is final.
     pub(crate) async fn starting_at(self, commit: Timestamp) -> Result<Backup<C>> {
         match self.see().await {
             Ok(seen) => {
@@ -153,7 +155,7 @@ impl<C: Cluster> Held<C> {
         let lease = Lease::decode(&lease.ok_or_else(missing)?)?;
         let map = self.read(Register::Coordination).await?;
         let map = EncodingMap::decode(&map.ok_or_else(missing)?)?;
-        let tables = insist(&*self.doors.timer, || self.table.cluster().tables()).await?;
+        let tables = retry(&*self.doors.timer, || self.table.cluster().tables()).await?;
         Ok(Seen { lease, map, tables })
     }
 
@@ -163,35 +165,35 @@ impl<C: Cluster> Held<C> {
 }
 
 impl<C: Cluster> Backup<C> {
-    /// Returns B: what commits up to it is in the backup, and nothing later.
+    /// Returns B: the backup has every commit up to it, and none after.
     pub const fn commit(&self) -> Timestamp {
         self.commit
     }
 
-    /// Says that the backup lives. To be called every [`RENEW_EVERY`].
+    /// Renews the hold. Call it every [`RENEW_EVERY`].
     ///
     /// # Errors
     ///
-    /// `Conflict` where the hold was lost: the backup cannot succeed any more. `Unavailable`: the
-    /// next call tries again.
+    /// `Conflict` if the hold was lost: the backup cannot succeed any more. `Unavailable`: the next
+    /// call tries again.
     pub async fn renew(&self) -> Result<()> {
         self.held.renew().await
     }
 
-    /// Ends the backup, after the copy has ended; the sweep goes on. The label is for whoever
-    /// restores it; `store` and `program` are for people.
+    /// Ends the backup, after the copy has ended, and returns the label that a restore needs; the
+    /// sweep goes on. `store` and `program` are for people.
     ///
     /// # Errors
     ///
-    /// `Conflict` where the hold was lost, or the commit table was migrated meanwhile: the copy is
-    /// not a backup, another one has to be taken. `Unavailable`.
+    /// `Conflict` if the hold was lost, or the commit table was migrated meanwhile: the copy is not
+    /// a backup, take another one. `Unavailable`.
     pub async fn finish(self, store: &str, program: &str) -> Result<Label> {
         let label = self.label(store, program).await;
         self.held.give_up().await;
         label
     }
 
-    /// Ends the backup without one.
+    /// Gives the backup up: releases the sweep without a label.
     pub async fn give_up(self) {
         self.held.give_up().await;
     }
@@ -220,7 +222,7 @@ impl<C: Cluster> Backup<C> {
             walls: (self.begun, self.held.doors.clock.wall()),
             program: program.to_owned(),
         };
-        // A label that a restore would refuse is no backup: that is said now.
+        // Reject now a label that a restore would reject.
         Label::decode(label.encode().as_bytes())?;
         Ok(label)
     }
@@ -228,7 +230,7 @@ impl<C: Cluster> Backup<C> {
 
 fn lost() -> Error {
     Error::conflict(
-        "the sweep was not held all the time: this process was not heard of for a minute, and what \
-         the copy needs may have been deleted; take another backup",
+        "the sweep was not held all the time: this process was silent for a minute, and versions \
+         that the copy needs may have been deleted; take another backup",
     )
 }

@@ -1,4 +1,4 @@
-//! The election, move by move.
+//! The election, step by step.
 
 use super::*;
 use crate::lease::Address;
@@ -31,7 +31,7 @@ fn set_of(action: Action) -> (Option<Lease>, Lease) {
     }
 }
 
-/// Leads an election to its end, on a database whose lease is `stored`.
+/// Runs an election to its end, on a database whose lease is `stored`.
 fn elected(nonce: u64, stored: Option<Lease>) -> (Candidate, Lease) {
     let mut candidate = candidate(nonce);
     assert_eq!(candidate.step(Input::Next(None), ms(0)), Action::Read);
@@ -51,13 +51,13 @@ fn elected(nonce: u64, stored: Option<Lease>) -> (Candidate, Lease) {
 }
 
 #[test]
-fn the_first_leader_of_a_database_begins_at_its_beginning() {
+fn first_leader_starts_at_the_first_timestamp() {
     let (_, lease) = elected(1, None);
     assert_eq!((lease.epoch, lease.bound, lease.fence_from), (Epoch(1), at(101), at(1)));
 }
 
 #[test]
-fn the_next_leader_begins_where_no_earlier_one_can_have_been() {
+fn next_leader_starts_at_the_stored_bound() {
     let (_, first) = elected(1, None);
     let (_, second) = elected(2, Some(first.clone()));
     assert_eq!((second.epoch, second.fence_from), (Epoch(2), first.bound));
@@ -65,7 +65,7 @@ fn the_next_leader_begins_where_no_earlier_one_can_have_been() {
 }
 
 #[test]
-fn a_lease_that_is_renewed_is_left_alone() {
+fn renewed_lease_is_not_taken() {
     let (_, mut lease) = elected(1, None);
     let mut other = candidate(2);
     for tick in 0..20 {
@@ -78,7 +78,7 @@ fn a_lease_that_is_renewed_is_left_alone() {
 }
 
 #[test]
-fn a_lease_that_was_given_up_is_taken_at_once() {
+fn released_lease_is_taken_at_once() {
     let (mut leader, _) = elected(1, None);
     let (_, released) = set_of(leader.step(Input::Release, ms(1000)));
     assert_eq!(leader.step(Input::Set, ms(1000)), Action::Stop);
@@ -87,7 +87,7 @@ fn a_lease_that_was_given_up_is_taken_at_once() {
 }
 
 #[test]
-fn who_loses_the_race_watches_on() {
+fn loser_of_the_race_keeps_watching() {
     let mut loser = candidate(2);
     loser.step(Input::Next(None), ms(0));
     set_of(loser.step(Input::Lease(None), ms(0)));
@@ -115,9 +115,9 @@ fn a_lost_answer_is_settled_by_a_serial_read() {
     }
 }
 
-/// A leader that dies with rows unfenced leaves them to the next one.
+/// If a leader dies with rows unfenced, the next one fences them.
 #[test]
-fn what_a_dead_leader_did_not_fence_the_next_one_does() {
+fn next_leader_fences_rows_of_a_dead_one() {
     let (_, first) = elected(1, None);
     let mut dies = candidate(2);
     dies.step(Input::Next(None), ms(0));
@@ -134,7 +134,7 @@ fn what_a_dead_leader_did_not_fence_the_next_one_does() {
 }
 
 #[test]
-fn a_leader_renews_in_time_and_raises_its_bound_behind_fenced_rows() {
+fn renewal_raises_the_bound_after_fencing() {
     let (mut leader, lease) = elected(1, None);
     assert!(matches!(leader.step(standing(80), ms(1100)), Action::Wait(_)), "not due");
     let (_, renewed) = set_of(leader.step(standing(80), ms(1250)));
@@ -155,7 +155,7 @@ fn a_leader_steps_down_when_it_finds_another() {
     let others = Lease { epoch: Epoch(2), owner: owner(2), ..lease };
     assert_eq!(leader.step(Input::NotSet(Some(others.clone())), ms(1250)), Action::StepDown);
     let (mut leader, _) = elected(1, None);
-    assert_eq!(leader.step(Input::Outrun, ms(1250)), Action::StepDown);
+    assert_eq!(leader.step(Input::Superseded, ms(1250)), Action::StepDown);
     let (mut leader, _) = elected(1, None);
     set_of(leader.step(standing(80), ms(1250)));
     assert!(matches!(leader.step(Input::Unsure, ms(1250)), Action::Wait(_)));
@@ -163,7 +163,8 @@ fn a_leader_steps_down_when_it_finds_another() {
     assert_eq!(leader.step(Input::Lease(Some(others)), ms(1250)), Action::StepDown);
 }
 
-/// A renewal that read an old lease, or a candidate that did, sets nothing: all of it is compared.
+/// Every compare-and-set compares the whole lease, so a renewal or a candidate that read an old
+/// lease sets nothing.
 #[test]
 fn a_candidate_expects_the_whole_lease_that_it_saw() {
     let (_, first) = elected(1, None);
@@ -174,9 +175,10 @@ fn a_candidate_expects_the_whole_lease_that_it_saw() {
     assert_eq!(expected, Some(first));
 }
 
-/// Nobody knows whether a renewal was done when its process leaves: the lease is given up as it is.
+/// If the outcome of a renewal is unknown when its process leaves, the lease that is stored is
+/// released.
 #[test]
-fn a_lease_in_doubt_is_given_up_as_it_is() {
+fn release_after_unknown_renewal_matches_the_stored_lease() {
     for is_renewed in [true, false] {
         let (mut leader, stored) = elected(1, None);
         let (_, renewed) = set_of(leader.step(standing(100), ms(2000)));
@@ -195,7 +197,7 @@ fn a_lease_in_doubt_is_given_up_as_it_is() {
 }
 
 #[test]
-fn whoever_leaves_does_not_lead_again() {
+fn stopped_candidate_does_not_lead_again() {
     let (mut leader, lease) = elected(1, None);
     leader.step(Input::Release, ms(1000));
     let (_, others) = elected(2, Some(lease));

@@ -1,59 +1,60 @@
-//! What a leader tells of commits.
+//! Log of the cells changed by recent commits, which a leader sends to followers.
 
 use std::collections::VecDeque;
 
 use carnet_base::{CellHash, Timestamp};
 use carnet_store::Claim;
 
-/// So many cells of the last commits are remembered, in up to 8 MiB: at four thousand transactions of
-/// two a second those of half a minute.
+/// Maximum number of remembered cells, in up to 8 MiB: half a minute at four thousand transactions
+/// of two cells a second.
 const REMEMBERED_MAX: usize = 1 << 18;
-/// More are not told at once. Whoever was away for so long keeps nothing of what he had.
-pub(crate) const TOLD_MAX: usize = 1 << 12;
+/// Maximum number of changes in one answer. A process that missed more drops its cache.
+pub(crate) const CHANGES_MAX: usize = 1 << 12;
 
-/// What has changed since a snapshot, up to the one that is released.
+/// Cells changed between an earlier snapshot and the released one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changes {
-    /// These cells, and no other, each with the commit that wrote it, in the order of commits.
+    /// Exactly these cells, each with the commit that wrote it, in the order of commits.
     Cells(Vec<(CellHash, Timestamp)>),
-    /// Any cell may have.
+    /// Any cell may have changed.
     Unknown,
 }
 
-/// The cells that the last commits of a term wrote.
+/// Cells written by the last commits of a term.
 pub(crate) struct ChangeLog {
-    /// What was written up to here is not known.
+    /// Changes up to this timestamp are not known.
     low: Timestamp,
     cells: VecDeque<(Timestamp, CellHash)>,
 }
 
 impl ChangeLog {
-    /// A term's, which begins at that timestamp.
+    /// Creates the log of a term that begins at `first`.
     pub(crate) const fn starting_at(first: Timestamp) -> Self {
         Self { low: first, cells: VecDeque::new() }
     }
 
-    /// Tells whether what a claim changes can be remembered.
+    /// Returns `true` if the cells that a claim changes can be remembered.
     pub(crate) fn takes(claim: &Claim) -> bool {
-        claim.names_all() && claim.cells.len() <= TOLD_MAX
+        claim.names_all() && claim.cells.len() <= CHANGES_MAX
     }
 
-    /// A commit was decided that writes these cells. Commits come in their order.
+    /// Adds a commit that writes these cells. Commits are added in their order.
     pub(crate) fn wrote(&mut self, commit: Timestamp, cells: impl Iterator<Item = CellHash>) {
         self.cells.extend(cells.map(|cell| (commit, cell)));
         while self.cells.len() > REMEMBERED_MAX {
-            // What is left of the same commit does not make it known.
+            // Other cells of the same commit may remain, but the commit is no longer known as a
+            // whole.
             self.low = self.cells.pop_front().map_or(self.low, |(oldest, _)| oldest);
         }
     }
 
-    /// A commit was decided that changes more cells than are remembered of one.
+    /// Adds a commit that changes more cells than are remembered of one.
     pub(crate) fn wrote_any(&mut self, commit: Timestamp) {
         self.cells.clear();
         self.low = commit;
     }
 
-    /// Returns what changed in `(known, read]`.
+    /// Returns the changes in `(known, read]`.
     pub(crate) fn between(&self, known: Option<Timestamp>, read: Timestamp) -> Changes {
         let Some(known) = known else { return Changes::Unknown };
         if known >= read {
@@ -61,11 +62,11 @@ impl ChangeLog {
         }
         let from = self.cells.partition_point(|(commit, _)| *commit <= known);
         let to = self.cells.partition_point(|(commit, _)| *commit <= read);
-        if known < self.low || to - from > TOLD_MAX {
+        if known < self.low || to - from > CHANGES_MAX {
             return Changes::Unknown;
         }
-        let told = self.cells.range(from..to).map(|(commit, cell)| (*cell, *commit));
-        Changes::Cells(told.collect())
+        let changed = self.cells.range(from..to).map(|(commit, cell)| (*cell, *commit));
+        Changes::Cells(changed.collect())
     }
 }
 
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_two_snapshots_is_told() {
+    fn changes_between_two_snapshots_are_returned() {
         let log = log();
         assert_eq!(log.between(Some(at(10)), at(11)), cells(&[]));
         assert_eq!(log.between(Some(at(10)), at(12)), cells(&[(1, 12), (2, 12)]));
@@ -99,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_term_wrote_is_not_known() {
+    fn changes_of_older_terms_are_unknown() {
         assert_eq!(log().between(Some(at(9)), at(20)), Changes::Unknown);
         assert_eq!(log().between(None, at(20)), Changes::Unknown);
     }
 
     #[test]
-    fn what_was_forgotten_is_not_known() {
+    fn forgotten_changes_are_unknown() {
         let mut log = log();
         log.wrote(at(16), (0..REMEMBERED_MAX as u64 - 2).map(CellHash));
         assert_eq!(log.between(Some(at(11)), at(15)), Changes::Unknown);

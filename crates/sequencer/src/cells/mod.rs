@@ -1,11 +1,11 @@
-//! Cells that a process keeps: read without asking the cluster, and never stale.
+//! The cell cache of a process: cells are read without a request to the cluster, and never stale.
 //!
 //! # The problem
 //!
-//! A read over a cluster is a round trip and the larger part of a node's work, even where the cell
-//! has not changed since this process read or wrote it a moment ago. A cache would know the cell,
-//! but not whether it still is what a snapshot sees: somebody else may have written it. Times to
-//! live guess. Here one place decides every commit, so that it can tell what has changed:
+//! A read over a cluster is a round trip and the larger part of a node's work, even if the cell has
+//! not changed since this process read or wrote it a moment ago. An ordinary cache knows the cell,
+//! but not whether a snapshot still sees that version: another process may have written it, and
+//! times to live only guess. Here one leader decides every commit, so it can send the changes:
 //!
 //! ```text
 //!   process                                    leader
@@ -16,32 +16,32 @@
 //!   d, which it has of 30, is what 45 sees: read from memory
 //! ```
 //!
-//! # What is kept
+//! # Spans
 //!
-//! A cell's version is kept with a span `[from, through]` of snapshots that see it. `from` is its
-//! commit. `through` is where it was seen: the snapshot of whoever read it, or its commit, of who
-//! wrote it. While no change is told the span reaches to W.
+//! A cell's version is cached with a span `[from, through]` of snapshots that see it. `from` is its
+//! commit. `through` is the latest snapshot known to see it: the reader's snapshot, or the writer's
+//! commit. It extends to W as long as no change of the cell arrives.
 //!
 //! # Invariants
 //!
-//! * Every commit of `(floor, W]` that changed a cell is known, and the cell's last one is found in
-//!   [`Recent`]. So what a slow read brings, as of a snapshot below W, is kept only if the cell has
-//!   not changed since.
-//! * A cell is told as changed up to R with the very answer that releases R. A transaction never
-//!   has a snapshot above its process's W.
-//! * Where a leader does not know everything since W, because it came to lead later or has
-//!   forgotten, nothing is kept. Timestamps of a term are an interval that no other term has
-//!   commits in: so a leader knows what changed since its first timestamp, or that it does not.
-//! * An answer that comes late, with an R at or below W, changes nothing. What it tells is known.
+//! * Every commit of `(floor, W]` that changed a cell is known, and the cell's last one is in
+//!   [`Recent`]. So the result of a slow read, as of a snapshot below W, is cached only if the cell
+//!   has not changed since.
+//! * The answer that releases R also carries all changes of cells up to R. A transaction never has
+//!   a snapshot above its process's W.
+//! * If a leader does not know all changes since W, because it began to lead later or has forgotten
+//!   some, the cache is emptied. The timestamps of a term form an interval in which no other term
+//!   has commits, so a leader knows whether it has all changes.
+//! * An answer that arrives late, with an R at or below W, changes nothing: its changes are known.
 //!
-//! A read that is answered from here is remembered by its transaction as any other, and checked at
-//! the commit. Read-only transactions rely on the spans alone.
+//! A transaction records a read that is answered from the cache like any other, and the commit
+//! checks it. Read-only transactions rely on the spans alone.
 //!
 //! # Deliberately absent
 //!
-//! Ranges: what would have to be known is that nothing came to lie between two cells. Older versions
-//! of a cell: a snapshot that needs one asks the cluster. Messages of their own for changes: who
-//! begins nothing needs to know nothing.
+//! Ranges: the cache would have to know that no cell was added between two others. Older versions
+//! of a cell: a snapshot that needs one reads from the cluster. Separate messages for changes: a
+//! process that begins no transaction needs no changes.
 
 mod changes;
 mod recent;
@@ -57,21 +57,22 @@ use quick_cache::Weighter;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
 
 pub use changes::Changes;
-pub(crate) use changes::{ChangeLog, TOLD_MAX};
+pub(crate) use changes::{CHANGES_MAX, ChangeLog};
 use recent::Recent;
 
 use crate::oneshot::lock;
 
-/// What a cell takes beside its key and payload: both allocations, the entry and its place in the
-/// table. Estimated.
+/// Estimated memory of a cell in addition to its key and payload: two allocations, the entry and
+/// its slot in the table.
 const OVERHEAD_BYTES: usize = 256;
-/// A cell that takes more than this part of the whole is not kept.
+/// Largest cacheable cell, as a divisor of the cache size.
 const PART_MAX: usize = 16;
 
-/// The hashes are hashes of whole keys already, and the same in every run.
+/// The keys are hashes of whole cell keys already, and this hasher gives the same result in every
+/// run.
 pub(crate) type ByHash = BuildHasherDefault<DefaultHasher>;
 
-/// The cells that a process keeps.
+/// The cell cache of a process.
 pub(crate) struct CellCache {
     kept: Mutex<Kept>,
     bytes_max: usize,
@@ -88,7 +89,7 @@ type Cells = Cache<CellHash, Cell, ByBytes, ByHash>;
 
 struct Cell {
     key: CellKey,
-    /// `None` where there was none.
+    /// `None` if the cell does not exist.
     version: Option<Version>,
     from: Timestamp,
     through: Timestamp,
@@ -109,31 +110,31 @@ fn weight(key: &CellKey, version: Option<&Version>) -> usize {
 }
 
 fn no_cells(bytes_max: usize) -> Cells {
-    // What is remembered of cells that went takes as much as they did, without their payloads.
+    // The cache also remembers evicted cells, at about their memory without payloads.
     let (cells, hasher) = (bytes_max / (4 * OVERHEAD_BYTES), ByHash::default());
     Cache::with(cells, bytes_max as u64, ByBytes, hasher, DefaultLifecycle::default())
 }
 
 impl CellCache {
-    /// Makes a cache of at most so many bytes.
+    /// Creates a cache of at most `bytes_max` bytes.
     pub(crate) fn of(bytes_max: usize) -> Self {
         let cells = no_cells(bytes_max);
         Self { kept: Mutex::new(Kept { known: None, recent: Recent::default(), cells }), bytes_max }
     }
 
-    /// Returns W: a snapshot that is asked for comes with what has changed since.
+    /// Returns W. A request for a snapshot carries it, so that the answer has the changes since.
     pub(crate) fn known(&self) -> Option<Timestamp> {
         lock(&self.kept).known
     }
 
-    /// Tells whether a snapshot was released to this process: another may be none at all, and nothing
-    /// would ever end what is kept of it.
+    /// Returns `true` if a snapshot was released to this process. Another one may not be a snapshot
+    /// at all, and no change would ever end the spans cached for it.
     pub(crate) fn knows(&self, read: Timestamp) -> bool {
         lock(&self.kept).known.is_some_and(|known| read <= known)
     }
 
-    /// Learns what changed up to a snapshot that was released.
-    pub(crate) fn told(&self, changes: &Changes, read: Timestamp) {
+    /// Applies the changes up to a snapshot that was released.
+    pub(crate) fn apply(&self, changes: &Changes, read: Timestamp) {
         let mut forgotten = None;
         let mut kept = lock(&self.kept);
         let Kept { known, recent, cells } = &mut *kept;
@@ -157,13 +158,14 @@ impl CellCache {
         }
         *known = Some(read);
         drop(kept);
-        // There may be a hundred thousand, and others want to read meanwhile.
+        // Dropped without the lock: there may be a hundred thousand cells, and readers should not
+        // wait.
         drop(forgotten);
     }
 
-    /// Returns what a snapshot sees of a cell: `Some(None)` where it is known not to be there, `None`
-    /// where that is not known. The snapshot was told to this cache. Whoever `passes_by` leaves what is
-    /// kept for how long as it is.
+    /// Returns the version of a cell that a snapshot sees: `Some(None)` if the cell is known not to
+    /// exist, `None` if that is not known. The snapshot must have been released to this process.
+    /// With `passes_by` the read does not count for eviction.
     pub(crate) fn get(
         &self,
         key: &CellKey,
@@ -177,7 +179,7 @@ impl CellCache {
         is_seen.then(|| cell.version.clone())
     }
 
-    /// Keeps what all snapshots of `[from, through]` see of a cell.
+    /// Caches the version of a cell that all snapshots of `[from, through]` see.
     pub(crate) fn keep(
         &self,
         key: &CellKey,
@@ -197,8 +199,8 @@ impl CellCache {
         if kept.cells.peek(&hash).is_some_and(|there| there.key == *key && there.from >= from) {
             return;
         }
-        // Copies: neither a whole answer of the cluster nor a whole transaction is to be held by one
-        // cell of it.
+        // Copies, so that one cached cell does not keep a whole answer of the cluster or a whole
+        // transaction in memory.
         let key = CellKey::from_bytes(Bytes::copy_from_slice(key.as_bytes()))
             .expect("the bytes of a key are a key");
         let version = version.map(|version| Version {

@@ -1,4 +1,4 @@
-//! When cells changed last, for a while.
+//! The recent changes of cells.
 
 use std::collections::HashMap;
 
@@ -6,13 +6,13 @@ use carnet_base::{CellHash, Timestamp};
 
 use super::ByHash;
 
-/// So many cells are remembered before the older half is forgotten: in two tables that take 4 MiB.
+/// Number of cells after which the older half is forgotten; the two tables take 4 MiB.
 const CELLS_MAX: usize = 1 << 16;
 
 /// The last change of each cell that changed after the floor.
 ///
-/// It has two halves: the younger takes what comes, and when it is full the older is forgotten and
-/// the floor rises to where the younger began.
+/// There are two halves. New changes go to the younger one. When it is full the older one is
+/// dropped, and the floor rises to the timestamp at which the younger one began.
 #[derive(Default)]
 pub(super) struct Recent {
     floor: Timestamp,
@@ -23,17 +23,17 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Forgets everything: nothing is known of what changed up to there.
+    /// Forgets everything: changes up to `floor` are not known.
     pub(super) fn begin_at(&mut self, floor: Timestamp) {
         *self = Self { floor, turned: floor, reached: floor, ..Self::default() };
     }
 
-    /// A commit changed a cell. Those of a cell come in their order.
+    /// Adds a commit that changed a cell. Commits of a cell are added in their order.
     pub(super) fn changed(&mut self, cell: CellHash, commit: Timestamp) {
         self.younger.insert(cell, commit);
     }
 
-    /// Everything up to there has been said.
+    /// Notes that all changes up to `through` have been added.
     pub(super) fn reaches(&mut self, through: Timestamp) {
         self.reached = through;
         if self.younger.len() >= CELLS_MAX {
@@ -43,7 +43,7 @@ impl Recent {
         }
     }
 
-    /// Tells whether a cell is known not to have changed after a snapshot.
+    /// Returns `true` if a cell is known not to have changed after a snapshot.
     pub(super) fn is_unchanged(&self, cell: CellHash, since: Timestamp) -> bool {
         let last = self.younger.get(&cell).or_else(|| self.older.get(&cell));
         since >= self.floor && last.is_none_or(|last| *last <= since)
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_counts_as_changed() {
+    fn forgotten_cells_count_as_changed() {
         let mut recent = Recent::default();
         recent.begin_at(at(10));
         let cell = |number: usize| CellHash(number as u64);
@@ -70,7 +70,7 @@ mod tests {
             }
             recent.reaches(at(11 + round));
         }
-        // Two rounds' are gone, and with them what could be said of snapshots before the third.
+        // Two rounds are forgotten: of snapshots before the third, nothing can be said.
         assert!(!recent.is_unchanged(cell(1), at(11)) && recent.is_unchanged(cell(1), at(12)));
         assert!(!recent.is_unchanged(cell(2 * CELLS_MAX), at(12)));
         assert!(recent.is_unchanged(cell(2 * CELLS_MAX), at(13)));

@@ -31,40 +31,40 @@ fn cache() -> CellCache {
     CellCache::of(1 << 20)
 }
 
-/// One that knows everything up to there.
+/// Creates a cache that knows all changes up to `known`.
 fn knowing(known: u64) -> CellCache {
     let cache = cache();
-    cache.told(&Changes::Unknown, at(known));
+    cache.apply(&Changes::Unknown, at(known));
     cache
 }
 
 #[test]
-fn what_was_read_is_kept_until_it_changes() {
+fn read_cell_is_cached_until_it_changes() {
     let cache = knowing(40);
     let (d, seen) = (cell(1), version(28, 30, b"d"));
     cache.keep(&d, Some(&seen), at(30), at(40));
     assert_eq!(cache.get(&d, at(40), false), Some(Some(seen.clone())));
-    cache.told(&changed(&[(2, 41), (3, 44)]), at(45));
+    cache.apply(&changed(&[(2, 41), (3, 44)]), at(45));
     assert_eq!(cache.get(&d, at(45), false), Some(Some(seen.clone())));
     assert_eq!(cache.get(&d, at(30), false), Some(Some(seen)), "all who see it");
     assert_eq!(cache.get(&d, at(29), false), None, "who may see an older one");
-    cache.told(&changed(&[(1, 47)]), at(48));
+    cache.apply(&changed(&[(1, 47)]), at(48));
     assert_eq!(cache.get(&d, at(48), false), None);
 }
 
 #[test]
-fn what_is_not_there_is_kept_from_where_it_was_looked_for() {
+fn absent_cell_is_cached_from_its_read() {
     let cache = knowing(40);
     cache.keep(&cell(1), None, at(40), at(40));
-    cache.told(&changed(&[]), at(50));
+    cache.apply(&changed(&[]), at(50));
     assert_eq!(cache.get(&cell(1), at(50), false), Some(None));
     assert_eq!(cache.get(&cell(1), at(39), false), None);
 }
 
 #[test]
-fn what_a_slow_read_brings_may_have_changed() {
+fn slow_read_of_a_changed_cell_is_not_cached() {
     let cache = knowing(40);
-    cache.told(&changed(&[(1, 45)]), at(50));
+    cache.apply(&changed(&[(1, 45)]), at(50));
     cache.keep(&cell(1), Some(&version(28, 30, b"old")), at(30), at(40));
     assert_eq!(cache.get(&cell(1), at(40), false), None);
     cache.keep(&cell(1), Some(&version(44, 45, b"new")), at(45), at(46));
@@ -74,33 +74,33 @@ fn what_a_slow_read_brings_may_have_changed() {
 }
 
 #[test]
-fn an_own_commit_is_kept_before_it_is_told_and_when_it_is() {
+fn own_commit_stays_cached_until_overwritten() {
     let cache = knowing(40);
     cache.keep(&cell(1), Some(&version(41, 44, b"mine")), at(44), at(44));
     cache.keep(&cell(2), Some(&version(41, 44, b"mine")), at(44), at(44));
     assert_eq!(cache.get(&cell(1), at(40), false), None, "a snapshot from before");
-    cache.told(&changed(&[(1, 44), (2, 44), (2, 46)]), at(46));
+    cache.apply(&changed(&[(1, 44), (2, 44), (2, 46)]), at(46));
     assert!(cache.get(&cell(1), at(46), false).is_some());
     assert_eq!(cache.get(&cell(2), at(46), false), None, "another wrote it afterwards");
 }
 
 #[test]
-fn nothing_is_kept_over_a_gap_in_what_is_known() {
+fn unknown_changes_empty_the_cache() {
     let cache = knowing(40);
     cache.keep(&cell(1), Some(&version(28, 30, b"old")), at(30), at(40));
     cache.keep(&cell(2), Some(&version(41, 44, b"mine")), at(44), at(44));
-    cache.told(&Changes::Unknown, at(60));
+    cache.apply(&Changes::Unknown, at(60));
     assert_eq!(cache.get(&cell(1), at(60), false), None);
     assert_eq!(cache.get(&cell(2), at(60), false), None);
     cache.keep(&cell(1), Some(&version(28, 30, b"old")), at(30), at(59));
     assert_eq!(cache.get(&cell(1), at(60), false), None, "of before the gap");
-    cache.told(&Changes::Unknown, at(50));
-    cache.told(&changed(&[(3, 49)]), at(50));
+    cache.apply(&Changes::Unknown, at(50));
+    cache.apply(&changed(&[(3, 49)]), at(50));
     assert_eq!(cache.known(), Some(at(60)), "late answers tell nothing new");
 }
 
 #[test]
-fn cells_of_one_hash_are_told_apart() {
+fn cells_with_equal_hashes_are_distinct() {
     let cache = knowing(40);
     cache.keep(&cell(1), None, at(40), at(40));
     let mut kept = lock(&cache.kept);
@@ -110,9 +110,9 @@ fn cells_of_one_hash_are_told_apart() {
 }
 
 #[test]
-fn memory_is_bounded_and_one_cell_does_not_take_it_all() {
+fn cache_and_single_cells_are_bounded() {
     let cache = CellCache::of(64 << 10);
-    cache.told(&Changes::Unknown, at(40));
+    cache.apply(&Changes::Unknown, at(40));
     let large = Version { payload: Some(Bytes::from(vec![0; 4 << 10])), ..version(1, 2, b"") };
     cache.keep(&cell(0), Some(&large), at(2), at(40));
     assert_eq!(cache.get(&cell(0), at(40), false), None);
@@ -123,7 +123,7 @@ fn memory_is_bounded_and_one_cell_does_not_take_it_all() {
     assert!(kept.cells.weight() <= 64 << 10 && kept.cells.len() > 100, "{}", kept.cells.len());
 }
 
-/// What a database without a cache would say.
+/// A database without a cache.
 #[derive(Default)]
 struct Model {
     versions: BTreeMap<(u64, u64), u64>,
@@ -137,17 +137,17 @@ impl Model {
     }
 }
 
-/// Terms, commits of others and of its own, answers and reads that come late: whatever the cache
-/// says of a snapshot that it was told of is what the database says.
+/// Terms, own commits and those of other processes, late answers and late reads: for a snapshot
+/// that was released to it, the cache always agrees with the database.
 #[test]
-fn whatever_is_kept_is_what_the_snapshot_sees() {
+fn cache_agrees_with_the_database_at_every_snapshot() {
     let mut hits = 0;
     for seed in 0..300 {
         let mut rng = SeededRng::new(seed);
         let cache = CellCache::of(if seed % 3 == 0 { 16 << 10 } else { 1 << 20 });
         let (mut model, mut log) = (Model::default(), ChangeLog::starting_at(at(1)));
         let mut now = 1;
-        // Answers, reads and own commits on their way, and the snapshots that were told.
+        // Answers, reads and own commits in flight, and the released snapshots.
         let (mut answers, mut reads, mut own) = (Vec::new(), Vec::new(), Vec::new());
         let mut snapshots = Vec::new();
         for _ in 0..1_000 {
@@ -175,7 +175,7 @@ fn whatever_is_kept_is_what_the_snapshot_sees() {
                 }
                 4 | 5 if !answers.is_empty() => {
                     let (changes, read) = answers.swap_remove(pick(&mut rng, answers.len()));
-                    cache.told(&changes, at(read));
+                    cache.apply(&changes, at(read));
                     snapshots.push(read);
                     if snapshots.len() > 8 {
                         snapshots.remove(0);

@@ -1,4 +1,4 @@
-//! The commit table over a cluster: where entries lie, how they are settled, how they are read.
+//! The commit table over a cluster: the place of entries, and how they are settled and read.
 //!
 //! ```text
 //!   start ──(coordination map)──▶ encoding ──▶ table, row, column
@@ -6,22 +6,22 @@
 //!   a read finds     which means                                    and does
 //!   ─────────────────────────────────────────────────────────────────────────────────────
 //!   c                final                                          nothing more
-//!   s alone          a round that was answered, or one that timed   touches it, writes c;
-//!                    out and lives on one replica                   not where C > R: then it is
+//!   s alone          a round that was answered, or that timed out   touches it, writes c;
+//!                    and lives on one replica                       not where C > R: then it is
 //!                                                                   invisible either way
-//!   nothing, S of    whoever released R had every commit ≤ R        nothing: invisible
-//!   R's own epoch    resolved, and this is none of them
-//!   nothing, S of    its leader may have left a round on one        puts the abort marker; what
-//!   an older epoch   replica that somebody else will see            is there then decides
+//!   nothing, S of    the epoch that released R had resolved every   nothing: invisible
+//!   R's own epoch    commit ≤ R, and S is none of them
+//!   nothing, S of    its leader may have left a round on one        puts the abort marker; the
+//!   an older epoch   replica that a later read will see             value stored then decides
 //! ```
 //!
-//! What is final is kept in a cache: an entry never changes, but by a restore. A process that slept
-//! through one learns of it by the gap that the map has since, and begins another cache. Snapshots of
-//! the new life lie beyond the map that it knew, so it reads the map before it tells them anything;
-//! those of the old one are refused by the sweep's mark.
+//! Final entries are cached: an entry never changes except by a restore. A process that slept
+//! through a restore detects it by the gap in the coordination map, and starts a new cache.
+//! Snapshots of the restored database lie beyond the map that the process knew, so it reads the map
+//! before it serves them. Snapshots of the original database are refused by the sweep's mark.
 
-pub(crate) mod remainder;
 mod scan;
+pub(crate) mod unresolved;
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -47,17 +47,17 @@ use crate::fence::{self, Fence, Progress};
 use crate::futures::all;
 use crate::oneshot::lock;
 use crate::sweep::Marks;
-use remainder::{Action, Answer, Remainder, Settled, Stop};
+use unresolved::{Action, Answer, Settled, Stop, Unresolved};
 
 pub use scan::{ScanFrom, ScanPage};
 
-/// How many outcomes are kept: 32 bytes each.
+/// Maximum number of cached outcomes, of 32 bytes each.
 const CACHED_MAX: usize = 1 << 20;
-/// How many rows are fenced at a time.
+/// Number of rows that are fenced concurrently.
 const FENCES_AT_ONCE: usize = 32;
-/// A reader gives a row up after so many tries; a leader never does.
+/// Number of tries after which a reader gives a row up; a leader never does.
 const READER_TRIES: u32 = 8;
-/// The wait after the first call that failed; each further one is twice as long.
+/// Wait after the first failed call; each further one is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(2);
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
 
@@ -66,23 +66,23 @@ pub struct CommitTable<C> {
     cluster: Arc<C>,
     timer: Arc<dyn Timer>,
     known: Mutex<Known>,
-    /// For a database that has no coordination map yet.
+    /// Encoding for a database that has no coordination map yet.
     first_encoding: Encoding,
     coordination_step: u64,
 }
 
-/// What is final, of one life of the database.
+/// Final entries, since the last restore of the database.
 type Outcomes = Cache<Timestamp, CommitEntry>;
 
-/// What was read of the database.
+/// State that was read from the database.
 struct Known {
     map: Option<Arc<EncodingMap>>,
-    /// Whoever looks an outcome up takes the cache before, and puts it there: what was found before a
-    /// restore goes to a cache that nobody asks any more.
+    /// A lookup takes this cache before it reads, and stores its result there. A result from before
+    /// a restore thus goes to a cache that is no longer used.
     outcomes: Arc<Outcomes>,
 }
 
-/// Where a start's entry lies.
+/// Place of a start's entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) row: CommitRow,
@@ -96,16 +96,16 @@ impl Place {
     }
 }
 
-/// Why rows could not be fenced.
+/// Reason why rows could not be fenced.
 #[derive(Debug)]
 pub(crate) enum FenceError {
     /// A row is of a later epoch.
-    Outrun,
-    /// Some row could not be reached; others may be raised.
+    Superseded,
+    /// A row could not be reached; others may have been raised.
     Failed(Error),
 }
 
-/// A row that is being fenced.
+/// A row being fenced.
 type Fencing<'a> = Pin<Box<dyn Future<Output = Result<(), FenceError>> + Send + 'a>>;
 
 fn table_of(encoding: Encoding) -> Result<Table> {
@@ -118,7 +118,7 @@ fn table_of(encoding: Encoding) -> Result<Table> {
     }
 }
 
-/// Tells whether an encoding has a column for settled values.
+/// Returns `true` if an encoding has a column for settled values.
 const fn confirms(encoding: Encoding) -> bool {
     matches!(encoding, Encoding::V3)
 }
@@ -136,7 +136,7 @@ impl<C: Cluster> CommitTable<C> {
         }
     }
 
-    /// Tells whether an encoding has a column for settled values.
+    /// Returns `true` if an encoding has a column for settled values.
     pub(crate) const fn confirms(encoding: Encoding) -> bool {
         confirms(encoding)
     }
@@ -145,19 +145,22 @@ impl<C: Cluster> CommitTable<C> {
         &self.cluster
     }
 
-    /// Returns where a start's entry lies.
+    /// Returns the place of a start's entry.
     pub(crate) async fn place(&self, start: Timestamp) -> Result<Place> {
         let encoding = match self.known_encoding(start) {
             Some(encoding) => encoding,
             None => self.read_map(ReadMode::Quorum).await?.encoding_of(start).ok_or_else(|| {
-                Error::invalid(format!("start {start} lies beyond all that may be handed out"))
+                Error::invalid(format!(
+                    "start {start} lies beyond every timestamp that may be \
+                                        handed out"
+                ))
             })?,
         };
         place_in(encoding, start)
     }
 
-    /// Returns where a start's entry lies, of one that a leader may hand out: the map that it has
-    /// read says so.
+    /// Returns the place of the entry of a start that a leader may hand out: the map that was read
+    /// covers it.
     pub(crate) fn known_place(&self, start: Timestamp) -> Result<Place> {
         let encoding = self.known_encoding(start).ok_or_else(|| {
             Error::corrupted(format!("start {start} was handed out beyond the coordination map"))
@@ -169,7 +172,7 @@ impl<C: Cluster> CommitTable<C> {
         lock(&self.known).map.as_ref()?.encoding_of(start)
     }
 
-    /// Reads the map where what is known of it does not reach so far.
+    /// Reads the map if the known one does not cover `start`.
     async fn know_map_through(&self, start: Timestamp) -> Result<()> {
         if self.known_encoding(start).is_none() {
             Box::pin(self.read_map(ReadMode::Quorum)).await?;
@@ -190,13 +193,13 @@ impl<C: Cluster> CommitTable<C> {
         let mut known = lock(&self.known);
         let before = known.map.replace(Arc::clone(&map));
         if before.is_some_and(|before| before.last_gap() != map.last_gap()) {
-            tracing::warn!("the database was restored: what was known of its commits is forgotten");
+            tracing::warn!("the database was restored: cached outcomes of its commits are dropped");
             known.outcomes = no_outcomes();
         }
         map
     }
 
-    /// Sees to it that the map says something for every start below a bound, and reads it.
+    /// Extends the map to every start below a bound if necessary, and reads it.
     pub(crate) async fn coordinate(&self, bound: Timestamp) -> Result<()> {
         let further = bound.checked_add(self.coordination_step).unwrap_or(Timestamp::MAX);
         self.change_map(|map| {
@@ -211,15 +214,15 @@ impl<C: Cluster> CommitTable<C> {
     }
 
     /// Installs another encoding for all starts that are not decided yet, and returns the first of
-    /// them; `None` where it is the last one already. It is in force as soon as the leader has used
-    /// up what was; nothing is copied and nobody waits.
+    /// them; `None` if it is the last encoding already. It takes effect once the leader has used up
+    /// the starts of the previous one; nothing is copied and nothing waits.
     ///
     /// # Errors
     ///
     /// `Invalid` for an encoding that a cluster cannot have; `Unavailable`.
     pub async fn migrate(&self, to: Encoding) -> Result<Option<Timestamp>> {
         check(to)?;
-        // A change whose answer was lost is found as if somebody else had made it.
+        // A change whose answer was lost looks like a change by another process.
         let is_news = AtomicBool::new(false);
         let map = self
             .change_map(|map| match map {
@@ -253,7 +256,7 @@ impl<C: Cluster> CommitTable<C> {
             let (register, bytes) = (Register::Coordination, new.encode());
             match self.cluster.compare_and_set(register, stored.as_ref(), &bytes).await {
                 Ok(SetAnswer::Applied) => return Ok(self.keep_map(new)),
-                // Read again: it is there, or the same is tried again.
+                // Read again: either the change is there, or it is tried again.
                 Ok(SetAnswer::Refused(_)) | Err(Fault::Unknown(_)) => {}
                 Err(Fault::Failed(error)) => return Err(error),
             }
@@ -279,7 +282,7 @@ impl<C: Cluster> CommitTable<C> {
         all(fences, FENCES_AT_ONCE).await
     }
 
-    /// Returns the rows that starts in `from..to` may use, as far as the map that was read says.
+    /// Returns the rows that starts in `from..to` may use according to the map that was read.
     pub(crate) fn rows_between(
         &self,
         from: Timestamp,
@@ -312,7 +315,7 @@ impl<C: Cluster> CommitTable<C> {
             };
             match fence.answer(answer) {
                 Progress::Raised => return Ok(()),
-                Progress::Outrun(_) => return Err(FenceError::Outrun),
+                Progress::Superseded(_) => return Err(FenceError::Superseded),
                 Progress::Again => {}
             }
             if let Some(fault) = fault {
@@ -324,7 +327,7 @@ impl<C: Cluster> CommitTable<C> {
         Err(FenceError::Failed(Error::unavailable("a row of the commit table cannot be fenced")))
     }
 
-    /// Does what the loop of a row's entries asks for.
+    /// Carries out an action of the loop over a row's entries.
     pub(crate) async fn act(&self, row: &CommitRow, fence: Option<Epoch>, act: &Action) -> Answer {
         let answered = match act {
             Action::Put(entries) => {
@@ -347,15 +350,15 @@ impl<C: Cluster> CommitTable<C> {
         &self,
         start: Timestamp,
         place: &Place,
-        mut remainder: Remainder,
+        mut unresolved: Unresolved,
         outcomes: &Outcomes,
     ) -> Result<Option<CommitEntry>> {
         let mut wait = FIRST_WAIT;
         for _ in 0..READER_TRIES {
-            let action = remainder.next();
+            let action = unresolved.next();
             let answer = self.act(&place.row, None, &action).await;
             let is_lost = answer == Answer::Nothing;
-            let settled = remainder.answer(answer).map_err(|stop| stopped(start, &stop))?;
+            let settled = unresolved.answer(answer).map_err(|stop| stopped(start, &stop))?;
             if let Some(Settled { value, .. }) = settled.into_iter().next() {
                 let Some(value) = value else { return Ok(None) };
                 let entry = place.encoding.decode(start, &value)?;
@@ -373,15 +376,14 @@ impl<C: Cluster> CommitTable<C> {
         Err(Error::unavailable(format!("the outcome of start {start} cannot be settled now")))
     }
 
-    /// Writes `c`, if it can: readers who find it have less to do, and that is all.
+    /// Writes `c` on a best-effort basis: it only saves readers work.
     pub(crate) async fn confirm(&self, row: &CommitRow, entries: Vec<NewEntry>) {
         if let Err(fault) = self.cluster.confirm(row, &entries).await {
-            tracing::debug!(%fault, "entries could not be confirmed; readers will");
+            tracing::debug!(%fault, "entries could not be confirmed; readers will confirm them");
         }
     }
 
-    /// Keeps what a leader has decided in its term, unless that was in an earlier life of the
-    /// database.
+    /// Caches a decision of a leader's term, unless it was made before a restore of the database.
     pub(crate) fn remember(&self, start: Timestamp, entry: CommitEntry) {
         let known = lock(&self.known);
         let last_gap = known.map.as_ref().and_then(|map| map.last_gap());
@@ -402,28 +404,28 @@ impl<C: Cluster> CommitTable<C> {
         Arc::clone(&lock(&self.known).outcomes)
     }
 
-    /// Returns what became of a transaction, and puts the abort marker where nothing is known: it
-    /// must not be running.
+    /// Returns the outcome of a transaction, and writes the abort marker if it has no entry: the
+    /// transaction must not be running.
     ///
     /// # Errors
     ///
-    /// `Unknown` below the sweep mark, where nobody can know any more.
+    /// `Unknown` below the sweep mark, if the entry may have been swept.
     pub(crate) async fn settle(&self, start: Timestamp) -> Result<CommitEntry> {
         let entry = self.settle_for_reader(start).await?;
-        // The mark is read after the marker is there: an entry swept before is known by it.
+        // Read the mark after the marker is written: it covers an entry that was swept before.
         if entry == CommitEntry::Aborted && start <= self.sweep_marks().await?.entries {
             return Err(Error::new(
                 ErrorKind::Unknown { start },
                 format!(
-                    "whether the transaction that started at {start} committed is not known any \
-                     more: its entry may have been swept"
+                    "whether the transaction that started at {start} committed can no longer be \
+                     known: its entry may have been swept"
                 ),
             ));
         }
         Ok(entry)
     }
 
-    /// As [`CommitTable::settle`]; what was swept is said to be aborted. A reader looks at the
+    /// Like [`CommitTable::settle`], but a swept entry counts as aborted. The reader then reads the
     /// version once more, and finds the stamp that the sweep left there.
     pub(crate) async fn settle_for_reader(&self, start: Timestamp) -> Result<CommitEntry> {
         let outcomes = self.outcomes();
@@ -432,22 +434,22 @@ impl<C: Cluster> CommitTable<C> {
         }
         let place = self.place(start).await?;
         let abort = place.encoding.encode(start, CommitEntry::Aborted)?;
-        let remainder = match self.read_entry(&place).await? {
+        let unresolved = match self.read_entry(&place).await? {
             Some(Found::Final(value)) => {
                 let entry = place.encoding.decode(start, &value)?;
                 outcomes.insert(start, entry);
                 return Ok(entry);
             }
             Some(Found::Staged(value)) => {
-                Remainder::found(confirms(place.encoding), place.entry(value), Some(abort))
+                Unresolved::found(confirms(place.encoding), place.entry(value), Some(abort))
             }
-            None => Remainder::put(None, confirms(place.encoding), [place.entry(abort)]),
+            None => Unresolved::put(None, confirms(place.encoding), [place.entry(abort)]),
         };
-        let entry = self.settle_in(start, &place, remainder, &outcomes).await?;
-        Ok(entry.expect("what is absent is replaced by the abort marker"))
+        let entry = self.settle_in(start, &place, unresolved, &outcomes).await?;
+        Ok(entry.expect("an absent entry is replaced by the abort marker"))
     }
 
-    /// Returns what became of a transaction for a reader at `read`, which an epoch released that
+    /// Returns the outcome of a transaction for a reader at `read`, a snapshot of the epoch that
     /// began at `epoch_first`.
     pub(crate) async fn outcome_for_reader(
         &self,
@@ -481,10 +483,10 @@ impl<C: Cluster> CommitTable<C> {
                 later @ CommitEntry::Committed(commit) if commit > read => {
                     return Ok(outcome(later));
                 }
-                // A start of this epoch may be running: only what is found is settled.
+                // A start of this epoch may be running: settle only an entry that was found.
                 _ if start >= epoch_first => {
                     let found = place.entry(value);
-                    let found = Remainder::found(confirms(place.encoding), found, None);
+                    let found = Unresolved::found(confirms(place.encoding), found, None);
                     self.settle_in(start, &place, found, outcomes).await?
                 }
                 _ => Some(self.settle_for_reader(start).await?),
@@ -504,7 +506,7 @@ impl<C: Cluster> CommitTable<C> {
         }))
     }
 
-    /// Returns how far the sweep has come.
+    /// Returns the marks of the sweep.
     pub(crate) async fn sweep_marks(&self) -> Result<Marks> {
         let bytes = self.cluster.read_register(Register::SweepMark, ReadMode::Quorum).await?;
         bytes.as_deref().map_or(Ok(Marks::default()), Marks::decode)
@@ -515,7 +517,7 @@ fn no_outcomes() -> Arc<Outcomes> {
     Arc::new(Cache::new(CACHED_MAX))
 }
 
-/// What a QUORUM read found.
+/// The value that a QUORUM read found.
 enum Found {
     Final(Bytes),
     Staged(Bytes),
@@ -528,7 +530,7 @@ const fn outcome(entry: CommitEntry) -> Outcome {
     }
 }
 
-/// A put that was applied is final, but readers still find `s` alone.
+/// Returns `true` if an applied action leaves a final entry of which readers find only `s`.
 pub(crate) const fn action_leaves_unconfirmed(action: &Action, encoding: Encoding) -> bool {
     matches!(action, Action::Put(_)) && confirms(encoding)
 }

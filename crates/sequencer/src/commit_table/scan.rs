@@ -1,4 +1,4 @@
-//! All entries of a span of starts: what restore, the sweep and people look at.
+//! Scans the entries of a range of starts, for restores, the sweep and diagnosis.
 
 use carnet_base::commit_encoding::v2::{PARTITIONING_QUANTUM, quantum_of};
 use carnet_base::{CommitEntry, Encoding, Result, Timestamp};
@@ -9,13 +9,13 @@ use super::CommitTable;
 /// A page of entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScanPage {
-    /// Entries of one row, in the order of starts. A page may be empty and still have more.
+    /// Entries of one row, in the order of starts. A page may be empty although more follow.
     pub entries: Vec<(Timestamp, CommitEntry)>,
-    /// Where the scan goes on; `None` at its end.
+    /// Position of the next page; `None` at the end.
     pub resume: Option<ScanFrom>,
 }
 
-/// Where a scan goes on: behind a column of one of the rows of a span.
+/// Position of a scan: behind a column of one of the rows of a range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScanFrom {
     quantum: u64,
@@ -24,10 +24,10 @@ pub struct ScanFrom {
 }
 
 impl<C: Cluster> CommitTable<C> {
-    /// Reads a page of the entries of all starts in `from..to`, at most `limit`.
+    /// Reads a page of at most `limit` entries of the starts in `from..to`.
     ///
     /// It visits the rows of each quantum one after the other, so it needs no order of rows and
-    /// works under any partitioner. `resume` is `None` at first.
+    /// works under any partitioner. `resume` is `None` for the first page.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl<C: Cluster> CommitTable<C> {
         }
         let mut at =
             resume.unwrap_or_else(|| ScanFrom { quantum: quantum_of(from), row: 0, after: None });
-        // A gap in the map is thousands of quanta without a row: they are no page each.
+        // A gap in the map spans thousands of quanta without rows; skip them within one page.
         let (row, first, end) = loop {
             let start = |number: u64| Timestamp::new(number).unwrap_or(Timestamp::MAX);
             let first = start(at.quantum.saturating_mul(PARTITIONING_QUANTUM));

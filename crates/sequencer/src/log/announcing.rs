@@ -1,4 +1,4 @@
-//! What this process tells the others of itself.
+//! Announcements of this process.
 
 use std::sync::Arc;
 
@@ -13,16 +13,18 @@ use crate::oneshot::lock;
 use crate::transport::Transport;
 
 impl<C: Cluster, T: Transport> ClusterLog<C, T> {
-    /// Tells the other processes something of this one, until it tells something else, withdraws that
-    /// or leaves. Returns when the leader has heard it, or does not answer in time: it is told again.
+    /// Announces this process to the others, until the announcement is replaced or withdrawn, or
+    /// the process leaves. Returns when the leader has received it, or does not answer in time; the
+    /// announcement is repeated in any case.
     ///
     /// # Errors
     ///
-    /// `Invalid` for more than [`ANNOUNCEMENT_BYTES_MAX`](crate::ANNOUNCEMENT_BYTES_MAX), or nothing.
+    /// `Invalid` if it is empty or longer than
+    /// [`ANNOUNCEMENT_BYTES_MAX`](crate::ANNOUNCEMENT_BYTES_MAX).
     pub async fn announce(&self, what: Bytes) -> Result<()> {
         members::check(&what)?;
         if what.is_empty() {
-            return Err(Error::invalid("an empty announcement: it would tell nothing"));
+            return Err(Error::invalid("an announcement must not be empty"));
         }
         lock(&self.inner.announced).own.clone_from(&what);
         self.inner.announce(what).await;
@@ -30,15 +32,15 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
         Ok(())
     }
 
-    /// Takes back what this process announces, without waiting for anybody.
+    /// Withdraws this process's announcement, without waiting.
     pub fn withdraw(&self) {
         let inner = Arc::clone(&self.inner);
         let withdraw = async move { inner.withdraw().await };
         self.inner.node.doors().tasks.spawn(Box::pin(withdraw));
     }
 
-    /// Returns what all processes announce, as this one was told last: within seconds, of those that
-    /// live. Nothing before this one announces something.
+    /// Returns the announcements of all live processes, at most some seconds old. It is empty until
+    /// this process announces something itself.
     #[must_use]
     pub fn announced(&self) -> Vec<Bytes> {
         lock(&self.inner.announced).all()
@@ -50,8 +52,8 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         let request = Request::Announce { client: self.client, what };
         let until = self.now().after(self.node.options().call_timeout);
         match self.ask_once(&request, until, self.node.changed().count()).await {
-            Some(Response::Members(members)) => lock(&self.announced).heard(members),
-            // The next one comes soon; by then it may know who leads.
+            Some(Response::Members(members)) => lock(&self.announced).received(members),
+            // The next one follows soon; by then the leader may be known.
             _ => self.node.look(),
         }
     }
@@ -62,7 +64,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         }
     }
 
-    /// Announces again and again what there is to announce, until there is nothing.
+    /// Repeats the announcement until there is none.
     fn go_on_announcing(self: &Arc<Self>) {
         if std::mem::replace(&mut lock(&self.announced).is_driven, true) {
             return;

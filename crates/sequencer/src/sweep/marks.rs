@@ -1,4 +1,4 @@
-//! How far the sweep has come, as every process reads it.
+//! The marks of the sweep, as every process reads them.
 //!
 //! ```text
 //!   0  version       u8: 1, or 2 while a backup holds the sweep
@@ -9,39 +9,39 @@
 //!  33  hold's renewal  u64
 //! ```
 //!
-//! The hold stands in the same register as the marks, so that no mark is raised past it: whoever
-//! raises one compares the whole value.
+//! The hold is stored in the same register as the marks, so no mark can be raised past it: raising
+//! one compares the whole value.
 
 use carnet_base::{Bytes, Error, Result, Timestamp};
 
 const VERSION: u8 = 1;
 const HELD_VERSION: u8 = 2;
 
-/// A backup that holds the sweep: no mark is raised while it stands.
+/// A hold of the sweep by a backup: no mark is raised while it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// Whose.
+    /// Id of the backup.
     pub id: u64,
-    /// Counts what its owner wrote: while it grows, he lives.
+    /// Number of renewals; while it grows, the owner is alive.
     pub renewal: u64,
 }
 
-/// The sweep's marks. Each only grows.
+/// The marks of the sweep. Each only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// What only snapshots below it saw may be gone.
+    /// Versions that only snapshots below this mark saw may be gone.
     pub versions: Timestamp,
-    /// Entries of commits up to here may be gone: where one of a start up to here is absent, nobody
-    /// can say any more what became of it.
+    /// Entries of commits up to this mark may be gone. If a start up to this mark has no entry, its
+    /// outcome can no longer be known.
     pub entries: Timestamp,
-    /// No entry of a start below it is left, but for markers that were put late.
+    /// Starts below this mark have no entries, except abort markers that were written late.
     pub entries_from: Timestamp,
-    /// Who holds them where they are.
+    /// The hold that keeps the marks from moving.
     pub hold: Option<Hold>,
 }
 
 impl Marks {
-    /// Returns the later of each two, and the hold as it is.
+    /// Returns the larger of each pair of marks, and this hold.
     #[must_use]
     pub fn raised(self, to: Self) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Marks {
         }
     }
 
-    /// Returns the marks' bytes.
+    /// Encodes the marks.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let mut bytes = vec![if self.hold.is_some() { HELD_VERSION } else { VERSION }];
@@ -66,12 +66,12 @@ impl Marks {
         bytes.into()
     }
 
-    /// Reads marks.
+    /// Decodes marks.
     ///
     /// # Errors
     ///
-    /// `Unsupported` for a version that this program does not know; `Corrupted` where the bytes
-    /// are no marks.
+    /// `Unsupported` for a version that this program does not know; `Corrupted` if the bytes are
+    /// not marks.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let corrupted = || Error::corrupted("the sweep's marks are damaged");
         let (&version, marks) = bytes.split_first().ok_or_else(corrupted)?;
@@ -84,7 +84,10 @@ impl Marks {
             }
             (VERSION | HELD_VERSION, _) => return Err(corrupted()),
             _ => {
-                return Err(Error::unsupported(format!("marks of the sweep of version {version}")));
+                return Err(Error::unsupported(format!(
+                    "the sweep's marks have version {version}, \
+                                                       which this program does not know"
+                )));
             }
         };
         let mark = |bytes| Timestamp::new(u64::from_be_bytes(bytes)).ok_or_else(corrupted);
@@ -113,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_come_back_from_their_bytes_and_damage_is_refused() {
+    fn marks_round_trip_and_damage_is_rejected() {
         for marks in [marks(), held()] {
             assert_eq!(Marks::decode(&marks.encode()).unwrap(), marks);
         }

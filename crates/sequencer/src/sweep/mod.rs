@@ -1,11 +1,12 @@
-//! The sweep: versions that nobody sees go, and then the entries that say who committed them.
+//! The sweep (garbage collection): deletes versions that no snapshot sees, then the commit entries
+//! of stamped versions.
 //!
 //! # The problem
 //!
-//! On a cluster nothing is ever written over: each version has a row of its own, and what it means
-//! stands in the commit table. Somebody has to carry the meaning over to the version (a *stamp*)
-//! and take away what is not needed, beside transactions that know nothing of it, on replicas that
-//! may sleep through it.
+//! On a cluster nothing is ever overwritten: each version has a row of its own, and its outcome is
+//! in the commit table. The sweep copies the outcome to the version (a *stamp*) and deletes
+//! versions and entries that are no longer needed. It runs beside transactions that are not aware
+//! of it, on replicas that may be down meanwhile.
 //!
 //! # A round
 //!
@@ -19,26 +20,26 @@
 //!
 //! # Invariants
 //!
-//! * A reader looks at the mark after its data, so what it missed by a delete it learns by
-//!   `TooOld`: snapshots of earlier terms, which this leader does not know, are safe by that.
-//! * An entry goes only after a scan that began when P had passed it: by I2 that scan has seen
-//!   every version that it decides, and a majority has the stamps.
-//! * That an entry is absent does not mean that its transaction aborted. The abort marker is put
-//!   first, and then the version is read again: a stamp wins. So two processes may sweep at once,
+//! * A reader checks the mark after it has read, so a read that missed deleted data fails with
+//!   `TooOld`. This protects snapshots of earlier terms, which this leader does not know.
+//! * An entry is deleted only after a scan that began when P had passed the entry. By I2 that scan
+//!   has seen every version that the entry decides, and a majority has the stamps.
+//! * An absent entry does not mean that its transaction aborted. The abort marker is written first,
+//!   and then the version is read again: a stamp wins. Two processes may therefore sweep at once,
 //!   one of which leads no more.
-//! * A tombstone goes when every replica has deleted all that is older, seen or not, and has said
-//!   so. With a replica that is away the round ends there, and the next one tries again. All else
-//!   that comes back with such a replica is hidden: by the newer version that stays, or by having
-//!   been aborted.
-//! * While a backup holds the sweep no mark is raised, so no round begins and none that is under way
-//!   deletes entries; and a round stamps only what had been committed when it began. So what is
-//!   copied meanwhile lacks no entry that it needs, and has no stamp above the backup's timestamp
+//! * A tombstone is deleted once every replica has acknowledged the deletion of all older versions,
+//!   visible or not. If a replica is away, the round ends there, and the next one tries again. Any
+//!   other version that comes back with such a replica is hidden by the newer version that stays,
+//!   or is aborted.
+//! * While a backup holds the sweep no mark is raised. No round begins, none in flight deletes
+//!   entries, and a round stamps only transactions that had committed when it began. So a copy made
+//!   meanwhile lacks no entry that it needs, and has no stamp above the backup's timestamp
 //!   ([`backup`](crate::backup)).
 //!
 //! # Deliberately absent
 //!
-//! Dropping the tables of cells themselves; deleting markers that were put below `entries_from`
-//! later. One cell's versions are held in memory together.
+//! Dropping the tables of cells themselves; deleting markers that were written below `entries_from`
+//! later. All versions of one cell are held in memory together.
 
 mod marks;
 mod plan;
@@ -57,21 +58,21 @@ use crate::message::ClientId;
 use crate::oneshot::lock;
 
 pub use marks::{Hold, Marks};
-pub(crate) use plan::Fate;
+pub(crate) use plan::VersionOutcome;
 
-/// A hold that its backup has not renewed for so long may be taken away.
+/// Time without a renewal after which the hold of a backup may be taken away.
 pub(crate) const HOLD_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How the sweep is paced.
+/// Pacing of the sweep.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepOptions {
-    /// A round begins so long after the last one. Zero: never by itself.
+    /// Interval between rounds; zero disables automatic rounds.
     pub every: Duration,
-    /// What was visible can be read again for so long.
+    /// Time for which old versions stay readable.
     pub retention: Duration,
-    /// So many cells are looked at together.
+    /// Number of cells in a page.
     pub page_cells: usize,
-    /// It works for at most so much of the time, in percent from 1 to 100.
+    /// Maximum share of time spent sweeping, in percent from 1 to 100.
     pub duty_percent: u32,
 }
 
@@ -86,35 +87,35 @@ impl Default for SweepOptions {
     }
 }
 
-/// What a round did.
+/// Result of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepReport {
-    /// How far it went.
+    /// Timestamp up to which the round swept.
     pub mark: Timestamp,
-    /// Cells that it looked at.
+    /// Cells that were scanned.
     pub cells: u64,
-    /// Versions that it stamped.
+    /// Versions that were stamped.
     pub stamped: u64,
-    /// Versions of aborted transactions that it deleted.
+    /// Versions of aborted transactions that were deleted.
     pub aborted: u64,
-    /// Cells of which it deleted what was older than the newest version that is seen.
+    /// Cells whose versions older than the newest visible one were deleted.
     pub cleared: u64,
-    /// Cells that were deleted, of which nothing is left.
+    /// Deleted cells that were removed entirely.
     pub tombstones: u64,
-    /// Commit entries that it deleted.
+    /// Commit entries that were deleted.
     pub entries: u64,
 }
 
-/// A snapshot in use, below which nothing is swept.
+/// A snapshot in use, which blocks the sweep beyond it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The process that has it.
+    /// The process that opened it.
     pub client: ClientId,
     /// The snapshot R.
     pub read: Timestamp,
-    /// The start S of a writer.
+    /// The start S, for a writer.
     pub start: Option<Timestamp>,
-    /// For how long it has been in use.
+    /// Time for which it has been in use.
     pub since: Duration,
 }
 
@@ -123,11 +124,11 @@ pub(crate) struct Sweep {
     options: SweepOptions,
     is_busy: AtomicBool,
     samples: Mutex<VecDeque<(Moment, Timestamp)>>,
-    /// A hold that was seen, and when it was seen like that first.
+    /// The last hold that was seen, and when this value of it was seen first.
     hold: Mutex<Option<(Hold, Moment)>>,
 }
 
-/// Runs a round now and then, for as long as the term lasts.
+/// Runs a round at each interval, as long as the term lasts.
 pub(crate) async fn drive<C: Cluster>(
     leader: Weak<Leader<C>>,
     timer: Arc<dyn Timer>,
@@ -149,18 +150,18 @@ impl Sweep {
         Self { options, is_busy: AtomicBool::new(false), samples, hold }
     }
 
-    /// Runs a round of what the retention has left behind.
+    /// Runs a round up to the retention, and logs the result.
     async fn step<C: Cluster>(&self, leader: &Arc<Leader<C>>) {
         match self.past_retention(leader).await {
             Ok(report) if report.cells > 0 => {
-                tracing::info!(?report, "what nobody sees was swept");
+                tracing::info!(?report, "swept invisible versions");
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "the sweep goes on in its next round"),
         }
     }
 
-    /// Runs a round now, of what the retention has left behind.
+    /// Runs a round now, up to the retention.
     pub(crate) async fn past_retention<C: Cluster>(
         &self,
         leader: &Arc<Leader<C>>,
@@ -169,7 +170,8 @@ impl Sweep {
         self.round(leader, wanted).await
     }
 
-    /// Runs a round now: of all that no snapshot of this term sees, whatever the retention.
+    /// Runs a round now, of all versions that no snapshot of this term sees, without regard to the
+    /// retention.
     pub(crate) async fn now<C: Cluster>(&self, leader: &Arc<Leader<C>>) -> Result<SweepReport> {
         self.round(leader, leader.published()).await
     }
@@ -187,7 +189,7 @@ impl Sweep {
         round::run(leader, self.options, wanted).await
     }
 
-    /// Says who has held the sweep back for longer than the retention.
+    /// Logs the process that has blocked the sweep for longer than the retention.
     fn tell_who_holds<C: Cluster>(&self, leader: &Leader<C>, wanted: Timestamp) {
         let Some(holder) = leader.oldest_snapshot() else { return };
         if holder.read < wanted && holder.since > self.options.retention {
@@ -200,7 +202,8 @@ impl Sweep {
         }
     }
 
-    /// Tells whether a hold has not been renewed for long, as far as this term has seen.
+    /// Returns `true` if a hold has not been renewed for `HOLD_TIMEOUT`, as far as this term has
+    /// seen.
     fn is_silent(&self, hold: Hold, now: Moment) -> bool {
         let mut seen = lock(&self.hold);
         let since = match *seen {
@@ -211,7 +214,7 @@ impl Sweep {
         now.since(since) >= HOLD_TIMEOUT
     }
 
-    /// Returns what was the newest commit when the retention began.
+    /// Returns the newest commit at the time when the retention began.
     fn retained(&self, now: Moment, published: Timestamp) -> Timestamp {
         let mut samples = lock(&self.samples);
         samples.push_back((now, published));
@@ -223,7 +226,7 @@ impl Sweep {
     }
 }
 
-/// Ends with the round, however that ends.
+/// Clears the busy flag at the end of the round.
 struct Busy<'a>(&'a AtomicBool);
 
 impl Drop for Busy<'_> {
@@ -233,5 +236,5 @@ impl Drop for Busy<'_> {
 }
 
 fn over() -> Error {
-    Error::unavailable("this process does not lead any more: the sweep is the leader's")
+    Error::unavailable("this process no longer leads, and only the leader can sweep")
 }

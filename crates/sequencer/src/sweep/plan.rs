@@ -1,76 +1,78 @@
-//! What becomes of one cell's versions. Pure.
+//! Decides what the sweep does with one cell's versions. Pure.
 //!
 //! ```text
 //!   mark 50     S=61  C=64   ≤ 50? no     stamped, kept
-//!               S=47  open                kept: it cannot commit any more, and says so itself
-//!               S=40  C=44   the base     stamped, kept: what a snapshot at 50 sees
-//!               S=31  aborted             deleted with all that is older than the base
+//!               S=47  open                kept: cannot commit any more; its leader will settle it
+//!               S=40  C=44   the base     stamped, kept: the version that a snapshot at 50 sees
+//!               S=31  aborted             deleted with all versions older than the base
 //!               S=12  C=20                the same: the base hides it
 //! ```
 //!
-//! What was committed since the round began is left as it is: a backup that begins meanwhile copies
-//! no stamp above its own timestamp.
+//! Transactions that committed since the round began are not stamped: a backup that begins
+//! meanwhile must copy no stamp above its own timestamp.
 //!
-//! A base that is a tombstone goes as well, last of all: until every replica has deleted what is
-//! older, a replica that slept could bring that back.
+//! A base that is a tombstone is deleted too, last of all: until every replica has deleted the
+//! older versions, a replica that was down could bring them back.
 
 use carnet_base::{Timestamp, Version};
 
-/// What became of the transaction that wrote a version.
+/// Outcome of the transaction that wrote a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It committed at that timestamp.
+pub(crate) enum VersionOutcome {
+    /// It committed at this timestamp.
     Committed(Timestamp),
-    /// It never will.
+    /// It will never commit.
     Aborted,
-    /// Its leader has not said.
+    /// Its leader has not decided it.
     Open,
 }
 
-/// What is to be done to a cell's versions, named by their starts, in this order.
+/// Work on a cell's versions, named by their starts, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Versions to be stamped with their commits.
+    /// Versions to stamp, with their commits.
     pub(crate) stamps: Vec<(Timestamp, Timestamp)>,
     /// Aborted versions that are newer than the base.
     pub(crate) deletes: Vec<Timestamp>,
-    /// What is older than this base goes, seen or not.
+    /// All versions older than this base are deleted, visible or not.
     pub(crate) base: Option<Base>,
 }
 
-/// The newest version that every snapshot from the mark on sees, or a newer one instead.
+/// The newest version at or below the mark: every snapshot from the mark on sees it, or a newer
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) start: Timestamp,
-    /// It goes too, when everything older is gone from every replica.
+    /// The base is deleted too, once all older versions are gone from every replica.
     pub(crate) is_tombstone: bool,
 }
 
-/// How far a round goes.
+/// Extent of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// What no snapshot from here on sees goes.
+    /// Versions that no snapshot from here on sees are deleted.
     pub(crate) mark: Timestamp,
-    /// What commits up to here wrote was stamped on a majority by an earlier round.
+    /// Versions of commits up to here were stamped on a majority by an earlier round.
     pub(crate) settled: Timestamp,
-    /// P as the round began: what committed later is not stamped.
+    /// P when the round began: later commits are not stamped.
     pub(crate) through: Timestamp,
 }
 
-/// Plans a cell whose versions are given newest first, each with its fate.
+/// Plans the work on a cell whose versions are given newest first, each with its outcome.
 ///
 /// A stamp of a commit above `settled` may be on one replica only, left there by a round that ended
-/// early: it is written again, for its entry is about to go. Commits above `through` are not stamped.
+/// early. It is written again, because its entry is about to be deleted. Commits above `through`
+/// are not stamped.
 pub(crate) fn plan(
-    versions: &[(Version, Fate)],
+    versions: &[(Version, VersionOutcome)],
     Extent { mark, settled, through }: Extent,
 ) -> Plan {
     let mut plan = Plan::default();
-    for (at, (version, fate)) in versions.iter().enumerate() {
-        match *fate {
-            Fate::Open => {}
-            Fate::Aborted => plan.deletes.push(version.start),
-            Fate::Committed(commit) => {
+    for (at, (version, outcome)) in versions.iter().enumerate() {
+        match *outcome {
+            VersionOutcome::Open => {}
+            VersionOutcome::Aborted => plan.deletes.push(version.start),
+            VersionOutcome::Committed(commit) => {
                 if commit <= through && (version.commit.is_none() || commit > settled) {
                     plan.stamps.push((version.start, commit));
                 }
@@ -97,16 +99,24 @@ mod tests {
         Timestamp::new(number).unwrap()
     }
 
-    fn version(start: u64, fate: Fate, is_tombstone: bool) -> (Version, Fate) {
+    fn version(
+        start: u64,
+        outcome: VersionOutcome,
+        is_tombstone: bool,
+    ) -> (Version, VersionOutcome) {
         let payload = (!is_tombstone).then(|| Bytes::from_static(b"x"));
-        (Version { start: at(start), commit: None, payload }, fate)
+        (Version { start: at(start), commit: None, payload }, outcome)
     }
 
-    fn committed(start: u64, commit: u64) -> (Version, Fate) {
-        version(start, Fate::Committed(at(commit)), false)
+    fn committed(start: u64, commit: u64) -> (Version, VersionOutcome) {
+        version(start, VersionOutcome::Committed(at(commit)), false)
     }
 
-    fn planned_until(versions: &[(Version, Fate)], mark: u64, settled: Timestamp) -> Plan {
+    fn planned_until(
+        versions: &[(Version, VersionOutcome)],
+        mark: u64,
+        settled: Timestamp,
+    ) -> Plan {
         plan(versions, Extent { mark: at(mark), settled, through: at(70) })
     }
 
@@ -115,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_below_the_mark_stays_and_what_it_hides_goes() {
+    fn newest_below_the_mark_hides_older_versions() {
         let versions = [
             committed(61, 64),
-            version(55, Fate::Aborted, false),
-            version(47, Fate::Open, false),
+            version(55, VersionOutcome::Aborted, false),
+            version(47, VersionOutcome::Open, false),
             committed(40, 44),
-            version(31, Fate::Aborted, false),
+            version(31, VersionOutcome::Aborted, false),
             committed(12, 20),
         ];
         let planned = planned_until(&versions, 50, Timestamp::ZERO);
@@ -133,24 +143,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stamped_is_not_stamped_again() {
-        let (mut seen, fate) = committed(40, 44);
+    fn stamped_versions_are_not_stamped_again() {
+        let (mut seen, outcome) = committed(40, 44);
         seen.commit = Some(at(44));
-        let again = planned_until(&[(seen.clone(), fate)], 50, at(43));
+        let again = planned_until(&[(seen.clone(), outcome)], 50, at(43));
         assert_eq!(again.stamps, [(at(40), at(44))], "it may be on one replica only");
-        assert_eq!(planned_until(&[(seen, fate)], 50, at(44)), Plan::default());
+        assert_eq!(planned_until(&[(seen, outcome)], 50, at(44)), Plan::default());
     }
 
     #[test]
-    fn what_was_committed_since_the_round_began_is_not_stamped() {
+    fn later_commits_than_the_round_are_not_stamped() {
         let versions = [committed(61, 64), committed(40, 44)];
         let extent = Extent { mark: at(50), settled: Timestamp::ZERO, through: at(63) };
         assert_eq!(plan(&versions, extent).stamps, [(at(40), at(44))]);
     }
 
     #[test]
-    fn a_tombstone_goes_once_the_mark_has_passed_it() {
-        let deleted = version(40, Fate::Committed(at(44)), true);
+    fn tombstone_below_the_mark_is_deleted() {
+        let deleted = version(40, VersionOutcome::Committed(at(44)), true);
         assert_eq!(
             planned_until(&[deleted.clone(), committed(12, 20)], 50, Timestamp::ZERO).base,
             base(40, true)
@@ -162,13 +172,13 @@ mod tests {
         assert_eq!(
             planned_until(&[deleted], 50, Timestamp::ZERO).base,
             base(40, true),
-            "what it hides may be asleep"
+            "a replica with an older version may be down"
         );
     }
 
     #[test]
-    fn an_old_tombstone_under_a_newer_version_goes_like_any_other() {
-        let versions = [committed(40, 44), version(12, Fate::Committed(at(20)), true)];
+    fn hidden_tombstone_is_deleted_like_any_version() {
+        let versions = [committed(40, 44), version(12, VersionOutcome::Committed(at(20)), true)];
         assert_eq!(planned_until(&versions, 50, Timestamp::ZERO).base, base(40, false));
     }
 }

@@ -1,4 +1,4 @@
-//! One round, driven.
+//! Runs one round of the sweep.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -12,23 +12,23 @@ use carnet_store::cluster::{
 use carnet_store::{Context, PageLimit};
 
 use super::marks::Marks;
-use super::plan::{Base, Extent, Fate, Plan, plan};
+use super::plan::{Base, Extent, Plan, VersionOutcome, plan};
 use super::{SweepOptions, SweepReport, over};
 use crate::futures::all;
 use crate::leader::Leader;
 use crate::oneshot::lock;
 
-/// So many transactions are looked up at a time.
+/// Number of concurrent lookups of outcomes.
 const LOOKUPS_AT_ONCE: usize = 16;
 const PAGE_BYTES: usize = 1 << 20;
-/// Entries are deleted by so many.
+/// Number of entries deleted at a time.
 const ENTRIES_PAGE: usize = 1000;
 const PERSIST_TRIES: u32 = 8;
 
-/// A look-up under way.
+/// A lookup in flight.
 type Lookup<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
-/// What is to be done to the cells of a page.
+/// Work on the cells of a page.
 #[derive(Default)]
 struct Work {
     stamps: Vec<(VersionName, Timestamp)>,
@@ -56,23 +56,24 @@ struct Round<'a, C> {
     extent: Extent,
 }
 
-/// Sweeps all that no snapshot at `wanted` or later sees, as far as the snapshots in use let it.
+/// Sweeps the versions that no snapshot at `wanted` or later sees, as far as the snapshots in use
+/// allow.
 pub(super) async fn run<C: Cluster>(
     leader: &Arc<Leader<C>>,
     options: SweepOptions,
     wanted: Timestamp,
 ) -> Result<SweepReport> {
-    // Before it is known that nobody holds the sweep: whoever does so from then on begins his backup
-    // above all that this round stamps.
+    // Read P before checking for a hold: a backup that holds the sweep after the check draws its
+    // timestamp above everything that this round stamps.
     let through = leader.published();
     let marks = unheld_marks(leader).await?;
-    // Marks beyond all that this term has published are of a later one, or of a restore that this
-    // process slept through: what it decided may not have happened.
+    // Marks beyond everything this term has published belong to a later term, or to a restore that
+    // this process slept through: its decisions may not have taken effect.
     if marks.versions > leader.published() {
         return Err(over());
     }
     let mark = leader.raise_mark(wanted);
-    // What is decided before the scan begins and not final yet keeps its entry.
+    // A commit decided before the scan begins and not final yet keeps its entry.
     let undecided = leader.oldest_undecided();
     let report = SweepReport { mark, ..SweepReport::default() };
     let extent = Extent { mark, settled: marks.entries, through };
@@ -90,7 +91,7 @@ pub(super) async fn run<C: Cluster>(
     Ok(round.report)
 }
 
-/// Reads the marks, and takes away the hold of a backup that is not heard of any more.
+/// Reads the marks, and takes away the hold of a backup that was silent for too long.
 async fn unheld_marks<C: Cluster>(leader: &Leader<C>) -> Result<Marks> {
     let cluster = leader.table().cluster();
     let (stored, marks) = read_marks(&**cluster).await?;
@@ -98,7 +99,7 @@ async fn unheld_marks<C: Cluster>(leader: &Leader<C>) -> Result<Marks> {
     if !leader.sweep().is_silent(hold, leader.timer().now()) {
         return Err(held());
     }
-    tracing::warn!(backup = hold.id, "the hold of a backup that was given up is taken away");
+    tracing::warn!(backup = hold.id, "removing the hold of a backup that was silent for too long");
     let marks = Marks { hold: None, ..marks };
     match cluster.compare_and_set(Register::SweepMark, stored.as_ref(), &marks.encode()).await? {
         SetAnswer::Applied => Ok(marks),
@@ -113,7 +114,7 @@ async fn read_marks<C: Cluster>(cluster: &C) -> Result<(Option<carnet_base::Byte
 }
 
 fn held() -> Error {
-    Error::unavailable("a backup holds the sweep back until it has ended")
+    Error::unavailable("a backup holds the sweep until it has ended")
 }
 
 impl<C: Cluster> Round<'_, C> {
@@ -121,7 +122,7 @@ impl<C: Cluster> Round<'_, C> {
         self.leader.table().cluster()
     }
 
-    /// Raises what is stored, unless a backup holds it where it is.
+    /// Raises the stored marks, unless a backup holds them.
     async fn persist(&self, to: Marks) -> Result<Marks> {
         for _ in 0..PERSIST_TRIES {
             let (stored, marks) = read_marks(self.cluster()).await?;
@@ -159,7 +160,7 @@ impl<C: Cluster> Round<'_, C> {
         Ok(())
     }
 
-    /// Rests for as long as the work since `begun` asks for.
+    /// Pauses according to the duty cycle after the work since `begun`.
     async fn pause(&self, begun: Moment) {
         let duty = self.options.duty_percent.clamp(1, 100);
         let rest = self.leader.timer().now().since(begun) * (100 - duty) / duty;
@@ -169,15 +170,15 @@ impl<C: Cluster> Round<'_, C> {
     }
 
     async fn sweep_cells(&mut self, cells: Vec<CellVersions>) -> Result<()> {
-        let fates = self.fates(&cells).await?;
-        let fate = |key: &CellKey, version: &Version| match version.commit {
-            Some(commit) => Fate::Committed(commit),
-            None => fates.get(&(key, version.start)).copied().unwrap_or(Fate::Open),
+        let outcomes = self.outcomes(&cells).await?;
+        let outcome = |key: &CellKey, version: &Version| match version.commit {
+            Some(commit) => VersionOutcome::Committed(commit),
+            None => outcomes.get(&(key, version.start)).copied().unwrap_or(VersionOutcome::Open),
         };
         let mut work = Work::default();
         for CellVersions { key, versions } in &cells {
-            let versions: Vec<(Version, Fate)> =
-                versions.iter().map(|version| (version.clone(), fate(key, version))).collect();
+            let versions: Vec<(Version, VersionOutcome)> =
+                versions.iter().map(|version| (version.clone(), outcome(key, version))).collect();
             work.add(key, plan(&versions, self.extent));
         }
         self.report.cells += cells.len() as u64;
@@ -191,12 +192,12 @@ impl<C: Cluster> Round<'_, C> {
             self.report.stamped += stamps.len() as u64;
         }
         if !deletes.is_empty() {
-            // One that comes back is as invisible as it was.
+            // A version that comes back is still aborted, and so invisible.
             self.cluster().delete_versions(&deletes, Acknowledge::Quorum).await?;
             self.report.aborted += deletes.len() as u64;
         }
         if !bases.is_empty() {
-            // What comes back is hidden by the base, and asked to go again with the next one.
+            // A version that comes back is hidden by the base, and deleted with the next base.
             self.cluster().delete_older(&bases, Acknowledge::Quorum).await?;
             self.report.cleared += bases.len() as u64;
         }
@@ -208,19 +209,19 @@ impl<C: Cluster> Round<'_, C> {
         Ok(())
     }
 
-    /// Looks up what became of the versions that are not stamped.
-    async fn fates<'a>(
+    /// Looks up the outcomes of the versions that are not stamped.
+    async fn outcomes<'a>(
         &self,
         cells: &'a [CellVersions],
-    ) -> Result<BTreeMap<(&'a CellKey, Timestamp), Fate>> {
+    ) -> Result<BTreeMap<(&'a CellKey, Timestamp), VersionOutcome>> {
         let found = Mutex::new(BTreeMap::new());
         let mut lookups: Vec<Lookup<'_>> = Vec::new();
         for CellVersions { key, versions } in cells {
             for version in versions.iter().filter(|version| version.commit.is_none()) {
                 let (start, found) = (version.start, &found);
                 lookups.push(Box::pin(async move {
-                    let fate = self.fate(key, start).await?;
-                    lock(found).insert((key, start), fate);
+                    let outcome = self.version_outcome(key, start).await?;
+                    lock(found).insert((key, start), outcome);
                     Ok(())
                 }));
             }
@@ -229,19 +230,19 @@ impl<C: Cluster> Round<'_, C> {
         Ok(found.into_inner().unwrap_or_default())
     }
 
-    async fn fate(&self, key: &CellKey, start: Timestamp) -> Result<Fate> {
-        let fate = self.leader.fate(start).await?;
-        if fate != Fate::Aborted {
-            return Ok(fate);
+    async fn version_outcome(&self, key: &CellKey, start: Timestamp) -> Result<VersionOutcome> {
+        let outcome = self.leader.version_outcome(start).await?;
+        if outcome != VersionOutcome::Aborted {
+            return Ok(outcome);
         }
-        // Somebody else may have stamped it and swept its entry since it was scanned.
+        // Another process may have stamped the version and swept its entry since the scan.
         let again = self.cluster().read_version(&Context::unbounded(), key, start).await?;
         let stamp = again.filter(|version| version.start == start).and_then(|again| again.commit);
-        Ok(stamp.map_or(Fate::Aborted, Fate::Committed))
+        Ok(stamp.map_or(VersionOutcome::Aborted, VersionOutcome::Committed))
     }
 
-    /// Deletes the entries of what the mark has passed; returns the start from which on some may
-    /// be left.
+    /// Deletes the entries of commits up to the mark; returns the lowest start that may still have
+    /// an entry.
     async fn sweep_entries(&mut self, from: Timestamp) -> Result<Timestamp> {
         let (mark, table) = (self.report.mark, self.leader.table());
         let mut left_from = mark;

@@ -1,7 +1,7 @@
-//! Addresses as they stand in the lease: `host:port/incarnation`.
+//! Addresses as stored in the lease: `host:port/incarnation`.
 //!
-//! The incarnation is drawn when the port is opened. A process that came back, or one of another
-//! database, has another one: it is never taken for the one that the lease names.
+//! The incarnation is drawn when the port is opened. A restarted process, or one of another
+//! database, has another incarnation, so it is never taken for the process in the lease.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use carnet_base::{Error, Result};
 use super::handshake::{Incarnation, Refusal};
 use crate::lease::Address;
 
-/// What an address says.
+/// A parsed address.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reached<'a> {
     pub(super) host: &'a str,
@@ -31,7 +31,7 @@ impl<'a> Reached<'a> {
     }
 }
 
-/// `host:port`, the host without the brackets of an IPv6 address.
+/// Splits `host:port`; the host loses the brackets of an IPv6 address.
 fn split(place: &str) -> Option<(&str, u16)> {
     let (host, port) = place.rsplit_once(':')?;
     let host = match host.strip_prefix('[') {
@@ -45,8 +45,8 @@ fn split(place: &str) -> Option<(&str, u16)> {
     Some((host, port.parse().ok()?))
 }
 
-/// Makes the address of a process that listens there and is reached by others as `advertise` says:
-/// its host and port, where port 0 is the one that it listens on.
+/// Creates the address of a process that listens on `listen`. `advertise` is the host and port by
+/// which others reach it; port 0 stands for the port it listens on.
 pub(super) fn of(
     listen: SocketAddr,
     advertise: Option<String>,
@@ -55,8 +55,8 @@ pub(super) fn of(
     let place = match advertise {
         None if listen.ip().is_unspecified() => {
             return Err(Error::invalid(format!(
-                "a process that listens on {listen} has to be told by which host and port the \
-                 others reach it"
+                "a process that listens on {listen} needs an advertised host and port by which \
+                 the others reach it"
             )));
         }
         None => listen.to_string(),
@@ -68,7 +68,7 @@ pub(super) fn of(
             Some(_) => place,
             None => {
                 return Err(Error::invalid(format!(
-                    "{place:?} is no host:port by which others reach this process"
+                    "{place:?} is not a host:port by which others can reach this process"
                 )));
             }
         },
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_says_whom_it_means() {
+    fn address_names_host_port_and_incarnation() {
         let incarnation = [0, 0, 0, 0, 0, 0, 0xab, 0x07];
         let at = |listen: &str, advertise: Option<&str>| {
             of(listen.parse().unwrap(), advertise.map(str::to_owned), incarnation)
@@ -96,14 +96,14 @@ mod tests {
             assert_eq!(made.as_str(), format!("{address}/000000000000ab07"));
             assert_eq!(Reached::parse(&made).unwrap(), Reached { host, port, incarnation });
         }
-        assert!(at("0.0.0.0:7000", None).is_err(), "nobody can be reached there");
+        assert!(at("0.0.0.0:7000", None).is_err(), "an unspecified address cannot be called");
         for wrong in ["", "host", ":1", "a:b", "::1:7000", "h:70000", "h:1/2", "[::1:7000"] {
             assert!(at("0.0.0.0:7000", Some(wrong)).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn what_is_no_address_is_nobodys() {
+    fn malformed_address_is_rejected() {
         for wrong in
             ["", "first", "h:1", "h:1/", "h:1/12", "h:1/+00000000000ab07", "h/0000000000000000"]
         {

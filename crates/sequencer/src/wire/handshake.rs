@@ -1,23 +1,24 @@
-//! How two processes find out, before anything else, that they belong to one database.
+//! The handshake: two processes verify that they belong to the same database.
 //!
 //! ```text
 //!   client                                            server
-//!   greeting: version, mode, whom it looks for, Nc ─▶
+//!   greeting: version, mode, incarnation sought, Nc ─▶
 //!                                                   ◀─ greeting: version, mode, Ns
-//!   proof: HMAC(secret, "client", both greetings)  ─▶  is it right? am I the one?
+//!   proof: HMAC(secret, "client", both greetings)  ─▶  right proof? right incarnation?
 //!                                                   ◀─ verdict, HMAC(secret, "server", all that)
 //! ```
 //!
-//! * The secret is never sent. Each proof covers both nonces, so that an old one is worth nothing;
-//!   the role, so that neither can be handed back to who made it; version and mode, so that nobody
-//!   in between talks them down; and, under TLS, bytes that only the two ends of this connection
-//!   know (RFC 9266), so that nobody can stand between two connections of his own.
-//! * The client looks for one *incarnation* of a process, which it knows from the lease. Another
-//!   one at the same host and port is another database's, perhaps: it is not asked anything.
+//! * The secret is never sent. Each proof covers both nonces, so an old proof is worthless; the
+//!   role, so a proof cannot be sent back to its author; version and mode, so an attacker in
+//!   between cannot downgrade them; and, under TLS, bytes that only the two ends of this connection
+//!   know (RFC 9266), so an attacker cannot relay between two connections.
+//! * The client looks for one *incarnation* of a process, which it knows from the lease. A
+//!   different incarnation at the same host and port may belong to another database: it is sent no
+//!   requests.
 //! * The first ten bytes of both greetings, magic and version, are the same in every version, so
-//!   that those who cannot speak to each other can say why.
+//!   that incompatible processes can report the reason.
 //!
-//! Where no secret is set the key is empty: a proof then shows that nothing was garbled.
+//! If no secret is set the key is empty: a proof then only shows that the greetings arrived intact.
 
 use std::fmt;
 use std::io;
@@ -32,7 +33,7 @@ use super::security::Secret;
 pub(super) const VERSION: u16 = 1;
 
 const MAGIC: [u8; 8] = *b"CARNTSEQ";
-/// Magic and version, which never change.
+/// Length of magic and version, which never change.
 const PREFIX_BYTES: usize = 10;
 const NONCE_BYTES: usize = 32;
 const PROOF_BYTES: usize = 32;
@@ -44,13 +45,13 @@ const WELCOME: u8 = 0;
 const WRONG_SECRET: u8 = 1;
 const ANOTHER: u8 = 2;
 
-/// Names one life of a process on the network.
+/// Random name of one incarnation of a process on the network.
 pub(super) type Incarnation = [u8; 8];
 
-/// Bytes that only the two ends of a TLS connection know; none without TLS.
+/// Bytes that only the two ends of a TLS connection know; `None` without TLS.
 pub(super) type Binding = Option<[u8; 32]>;
 
-/// Why two processes do not speak to each other.
+/// Reason why a handshake failed.
 #[derive(Debug)]
 pub(super) enum Refusal {
     Io(io::Error),
@@ -59,7 +60,7 @@ pub(super) enum Refusal {
     Version {
         theirs: u16,
     },
-    /// One of them wants a secret and the other has none.
+    /// One process wants a secret and the other has none.
     Modes {
         is_ours_secret: bool,
     },
@@ -74,12 +75,12 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => write!(f, "the connection broke: {error}"),
-            Self::Slow => f.write_str("it does not answer in time"),
+            Self::Slow => f.write_str("it did not answer in time"),
             // A TLS record: a handshake or an alert.
             Self::NotCarnet([0x15 | 0x16, 3, ..]) => {
                 f.write_str("it speaks TLS, and this process does not: set it on both sides")
             }
-            Self::NotCarnet(_) => f.write_str("what it speaks is not Carnet's protocol"),
+            Self::NotCarnet(_) => f.write_str("it does not speak Carnet's protocol"),
             Self::Version { theirs } => write!(
                 f,
                 "it speaks version {theirs} of the protocol between processes, this one \
@@ -91,12 +92,13 @@ impl fmt::Display for Refusal {
             Self::Modes { is_ours_secret: false } => {
                 f.write_str("it has a shared secret, and this process has none")
             }
-            Self::WrongSecret => f.write_str("its shared secret is not this process's"),
-            Self::Another => f.write_str(
-                "the process that is looked for is not at that address any more, another one is",
+            Self::WrongSecret => f.write_str("its shared secret differs from this process's"),
+            Self::Another => f.write_str("another process is at that address now"),
+            Self::Tls(why) => write!(f, "TLS failed: {why}"),
+            Self::NoAddress => f.write_str(
+                "the address does not have the form \
+                                            host:port/incarnation",
             ),
-            Self::Tls(why) => write!(f, "no TLS: {why}"),
-            Self::NoAddress => f.write_str("it is no address of the form host:port/incarnation"),
             Self::Full => f.write_str("there are too many connections"),
         }
     }
@@ -108,7 +110,7 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// The client's side: whom it looks for, and what it knows.
+/// Runs the client's side of the handshake, for the incarnation `sought`.
 pub(super) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     secret: Option<&Secret>,
@@ -139,7 +141,7 @@ pub(super) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
     if verdict == WELCOME { Ok(()) } else { Err(Refusal::Another) }
 }
 
-/// The server's side: who it is, and what it knows.
+/// Runs the server's side of the handshake.
 pub(super) async fn welcome<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     secret: Option<&Secret>,
@@ -150,7 +152,7 @@ pub(super) async fn welcome<S: AsyncRead + AsyncWrite + Unpin>(
     let opened = read_opening(stream, &mut transcript).await;
     let mut greeting = opening(secret);
     greeting.extend(nonce()?);
-    // One that speaks another version is told this one's before it is left.
+    // Send this version to a client of another version before leaving it.
     if matches!(opened, Ok(_) | Err(Refusal::Version { .. })) {
         stream.write_all(&greeting).await?;
         stream.flush().await?;
@@ -174,7 +176,7 @@ pub(super) async fn welcome<S: AsyncRead + AsyncWrite + Unpin>(
     transcript.add(&[verdict]);
     let mut answer = vec![verdict];
     if verdict == WRONG_SECRET {
-        // Who has proved nothing gets no proof to try guesses on.
+        // A client without a valid proof gets none to try guesses on.
         answer.extend([0; PROOF_BYTES]);
     } else {
         answer.extend(transcript.proof(b"server"));
@@ -236,12 +238,12 @@ fn nonce() -> io::Result<[u8; NONCE_BYTES]> {
     Ok(nonce)
 }
 
-/// Fills bytes that nobody can guess.
+/// Fills a buffer with unpredictable bytes.
 pub(super) fn random(bytes: &mut [u8]) -> io::Result<()> {
     SystemRandom::new().fill(bytes).map_err(|_| io::Error::other("the system has no random bytes"))
 }
 
-/// What both have said.
+/// All bytes sent by both sides so far.
 struct Transcript {
     key: hmac::Key,
     said: Vec<u8>,

@@ -1,40 +1,41 @@
-//! How much a process takes on for others, and how long it waits for them.
+//! Limits and timeouts of the wire.
 
 use std::time::Duration;
 
 use super::codec::FRAME_BYTES_MAX;
 
-/// Limits of the wire. They are part of the protocol: both ends of a connection count what is
-/// under way by the same rule, so that who keeps them is never cut off.
+/// Limits of the wire. They are part of the protocol: both ends of a connection count requests in
+/// flight by the same rule, so a process that keeps to them is never disconnected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Requests under way on a connection, each until its answer has come.
+    /// Maximum number of requests in flight on a connection; a request counts until its answer has
+    /// arrived.
     pub(super) requests_max: usize,
-    /// The bytes of their frames.
+    /// Maximum bytes of the frames of requests in flight on a connection.
     pub(super) request_bytes_max: usize,
-    /// Bytes of answers that wait to be written.
+    /// Maximum bytes of answers that wait to be written to a connection.
     pub(super) answer_bytes_max: usize,
-    /// Connections of others that were let in.
+    /// Maximum number of incoming connections that have completed the handshake.
     pub(super) connections_max: usize,
-    /// Connections of others that have not said yet who they are.
+    /// Maximum number of incoming connections that have not completed the handshake.
     pub(super) greetings_max: usize,
-    /// Those of them that one address may have.
+    /// Maximum number of those from one address.
     pub(super) greetings_per_address_max: usize,
-    /// How long connecting and greeting may take.
+    /// Timeout for connecting and the handshake.
     pub(super) greeting_timeout: Duration,
-    /// Whoever was not heard of for that long is asked whether he is there.
+    /// Idle time before a keep-alive ping.
     pub(super) ping_every: Duration,
-    /// Who was not heard of for so many of those is gone.
+    /// Number of silent ping intervals after which the other side counts as gone.
     pub(super) pings_lost_max: u32,
-    /// A connection that nobody called on for so many of those is closed.
+    /// Number of ping intervals without a call after which a connection is closed.
     pub(super) pings_unused_max: u32,
-    /// Clients who do not even ping for so long are gone.
+    /// Silence after which a client counts as gone, even without pings.
     pub(super) client_silence_max: Duration,
-    /// The first wait before a connection is tried again, doubled each time.
+    /// First wait before a reconnect; doubled each time.
     pub(super) retry_min: Duration,
-    /// The longest.
+    /// Longest wait before a reconnect.
     pub(super) retry_max: Duration,
-    /// Connections that fail so often while nobody calls are not tried again.
+    /// Number of failed reconnects without a call after which reconnecting stops.
     pub(super) retries_unused_max: u32,
 }
 

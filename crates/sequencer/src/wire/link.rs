@@ -1,4 +1,4 @@
-//! A connection to another process, as whoever asks sees it: calls under way, answers in any order.
+//! The client's side of a connection: calls in flight, answers in any order.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -12,12 +12,12 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::codec::{Malformed, Message, decode, encode};
 use super::limits::Limits;
-use super::stream::{Broken, Frames, Heard, Outbox, Stream};
+use super::stream::{Activity, Broken, Frames, Outbox, Stream};
 use crate::message::{Request, Response};
 use crate::oneshot::{Receiver, Sender, channel, lock};
 use crate::transport::Unanswered;
 
-/// A connection, or one that is being made: what is asked meanwhile waits.
+/// A connection, open or being opened; calls made while it opens wait.
 #[derive(Debug)]
 pub(super) struct Link {
     calls: Mutex<Calls>,
@@ -29,7 +29,7 @@ pub(super) struct Link {
 struct Calls {
     is_closed: bool,
     made: u64,
-    /// Every call that the other side may still have under way.
+    /// Every call that the other side may still be processing.
     under_way: HashMap<u64, UnderWay>,
     bytes: usize,
 }
@@ -37,7 +37,7 @@ struct Calls {
 #[derive(Debug)]
 struct UnderWay {
     bytes: usize,
-    /// Gone where the caller is.
+    /// `None` once the caller is gone.
     caller: Option<Sender<Response>>,
 }
 
@@ -47,9 +47,9 @@ impl Link {
         Arc::new(Self { calls: Mutex::default(), outbox, limits })
     }
 
-    /// Sends a request, here and now.
+    /// Sends a request immediately.
     ///
-    /// `Unanswered` where the connection is gone or has as much under way as it may.
+    /// It is `Unanswered` if the connection is closed or has no room for another request.
     pub(super) fn ask(self: &Arc<Self>, request: Request) -> Asked {
         let (sender, receiver) = channel();
         let mut frame = BytesMut::new();
@@ -59,7 +59,7 @@ impl Link {
             calls.made
         };
         if let Err(error) = encode(id, &Message::Request(request), &mut frame) {
-            // It never is sent, whenever it is tried: nothing of it is under way anywhere.
+            // A request that cannot be encoded fails at every try, so none can be in flight.
             return Asked::Answered(Some(Response::Refused(error)));
         }
         let mut calls = lock(&self.calls);
@@ -79,7 +79,7 @@ impl Link {
         lock(&self.calls).under_way.len()
     }
 
-    /// Ends it: whoever waits is told that no answer comes.
+    /// Closes the link: waiting calls are unanswered.
     pub(super) fn close(&self) {
         let mut calls = lock(&self.calls);
         calls.is_closed = true;
@@ -90,15 +90,15 @@ impl Link {
         drop(left);
     }
 
-    /// Carries calls and answers over a stream, until that breaks.
+    /// Carries calls and answers over a stream, until it breaks.
     pub(super) async fn run(&self, stream: Box<dyn Stream>) -> Broken {
         let (reader, writer) = split(stream);
-        let heard = Heard::new();
+        let activity = Activity::new();
         let stall = self.limits.ping_every * self.limits.pings_lost_max;
         let ended = tokio::select! {
-            ended = self.outbox.write_to(writer, stall, &heard) => ended,
-            ended = self.receive(reader, &heard) => ended,
-            broken = self.watch(&heard) => Err(broken),
+            ended = self.outbox.write_to(writer, stall, &activity) => ended,
+            ended = self.receive(reader, &activity) => ended,
+            broken = self.watch(&activity) => Err(broken),
         };
         match ended {
             Ok(()) => Broken::Closed,
@@ -109,16 +109,18 @@ impl Link {
     async fn receive(
         &self,
         reader: ReadHalf<Box<dyn Stream>>,
-        heard: &Heard,
+        activity: &Activity,
     ) -> Result<(), Broken> {
-        let mut frames = Frames::new(reader, heard);
+        let mut frames = Frames::new(reader, activity);
         loop {
             let frame = decode(&frames.next().await?)?;
             match frame.message {
                 Message::Response(response) => self.answered(frame.id, response)?,
                 Message::Pong => {}
                 Message::Request(_) | Message::Ping => {
-                    return Err(Malformed("a question on a connection that it answers on").into());
+                    return Err(
+                        Malformed("a request on a connection that carries only answers").into()
+                    );
                 }
             }
         }
@@ -127,7 +129,7 @@ impl Link {
     fn answered(&self, id: u64, response: Response) -> Result<(), Malformed> {
         let mut calls = lock(&self.calls);
         let Some(call) = calls.under_way.remove(&id) else {
-            return Err(Malformed("an answer that nobody asked for"));
+            return Err(Malformed("an answer to no request"));
         };
         calls.bytes -= call.bytes;
         drop(calls);
@@ -137,17 +139,17 @@ impl Link {
         Ok(())
     }
 
-    /// Finds out that the other side is gone, or that nobody needs it any more.
-    async fn watch(&self, heard: &Heard) -> Broken {
+    /// Detects a silent peer or an unused connection.
+    async fn watch(&self, activity: &Activity) -> Broken {
         let mut ping = BytesMut::new();
         encode(0, &Message::Ping, &mut ping).expect("a ping is short");
-        // Whoever was paused himself finds one tick, not all that he missed.
+        // After a pause of this process there is one tick, not all that were missed.
         let mut ticks = interval(self.limits.ping_every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut lost, mut unused, mut made) = (0, 0, 0);
         loop {
             ticks.tick().await;
-            if heard.since_last() {
+            if activity.since_last() {
                 lost = 0;
             } else if lost == self.limits.pings_lost_max {
                 return Broken::Silent;
@@ -191,7 +193,7 @@ impl Future for Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         if let Self::Waits { link, id, .. } = self {
-            // It counts until the other side has answered; nobody is woken by that any more.
+            // The request counts until the other side has answered, but no longer wakes its caller.
             let mut calls = lock(&link.calls);
             let caller = calls.under_way.get_mut(id).and_then(|call| call.caller.take());
             drop(calls);

@@ -1,4 +1,4 @@
-//! The processes that ask this one.
+//! The server's side of the network: serves the requests of other processes.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,21 +19,21 @@ use super::handshake::{Incarnation, Refusal, welcome};
 use super::limits::Limits;
 use super::pause;
 use super::security::Security;
-use super::stream::{Broken, Frames, Heard, Outbox, Stream};
+use super::stream::{Activity, Broken, Frames, Outbox, Stream};
 use crate::message::Response;
 use crate::oneshot::lock;
 use crate::transport::{Answering, Handler};
 
-/// A longer frame is read by a task of its own, because that and deciding it may take a while:
-/// meanwhile pings are answered.
+/// Length above which a frame is decoded by a separate task: decoding and deciding may take a
+/// while, and pings must be answered meanwhile.
 const LONG_FRAME_BYTES: usize = 64 << 10;
 
-/// Log lines about refused connections that may be written at once, and the interval of one more.
+/// Burst of log lines about refused connections, and the interval for each further one.
 const REFUSALS_LOGGED: (u32, Duration) = (10, Duration::from_secs(1));
 
-const NOT_ASKED: Malformed = Malformed("an answer on a connection that asks");
+const NOT_ASKED: Malformed = Malformed("an answer on a connection that carries only requests");
 
-/// What connections share.
+/// State shared by all connections.
 pub(super) struct Served {
     security: Security,
     limits: Limits,
@@ -45,7 +45,7 @@ pub(super) struct Served {
     refusals: Mutex<LogRate>,
 }
 
-/// The places of a connection that has not greeted yet.
+/// The slots of a connection during the handshake.
 type Greeting = (AddressPlace<()>, OwnedSemaphorePermit);
 
 impl Served {
@@ -66,7 +66,8 @@ impl Served {
         *lock(&self.handler) = Some(Arc::downgrade(handler));
     }
 
-    /// Takes the places for a greeting, or `None` where all are taken or its address has its share.
+    /// Acquires the slots for a handshake, or returns `None` if all are taken or the address has
+    /// its share.
     fn greeting(&self, from: SocketAddr) -> Option<Greeting> {
         let place = self.greetings_by_address.enter(from.ip(), || ())?;
         Some((place, Arc::clone(&self.greetings).try_acquire_owned().ok()?))
@@ -85,9 +86,9 @@ impl Served {
     }
 }
 
-/// Takes connections, for as long as it is polled.
+/// Accepts connections, as long as it is polled.
 pub(super) async fn listen(served: Arc<Served>, listener: TcpListener) {
-    // Dropped with this future, and every connection with them.
+    // Dropping this future drops every connection.
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -103,14 +104,14 @@ pub(super) async fn listen(served: Arc<Served>, listener: TcpListener) {
                 None => served.refused(from, &Refusal::Full),
             },
             Err(error) => {
-                tracing::warn!(%error, "cannot take a connection of another process");
+                tracing::warn!(%error, "cannot accept a connection of another process");
                 pause(served.limits.retry_max).await;
             }
         }
     }
 }
 
-/// Finds out who it is, and answers him for as long as he stays.
+/// Runs the handshake with a client, then serves it as long as the connection lasts.
 async fn converse(served: Arc<Served>, stream: TcpStream, from: SocketAddr, greeting: Greeting) {
     let opened = timeout(served.limits.greeting_timeout, Box::pin(open(&served, stream)));
     let stream = match opened.await.unwrap_or(Err(Refusal::Slow)) {
@@ -122,18 +123,19 @@ async fn converse(served: Arc<Served>, stream: TcpStream, from: SocketAddr, gree
     };
     drop(greeting);
     let (reader, writer) = split(stream);
-    let heard = Heard::new();
+    let activity = Activity::new();
     let answers = Arc::new(Answers::new(&served.limits));
     let stall = served.limits.client_silence_max;
     let ended = tokio::select! {
-        ended = answers.outbox.write_to(writer, stall, &heard) => ended,
-        ended = receive(&served, &answers, reader, &heard) => ended,
-        broken = watch(&served.limits, &heard) => Err(broken),
+        ended = answers.outbox.write_to(writer, stall, &activity) => ended,
+        ended = receive(&served, &answers, reader, &activity) => ended,
+        broken = watch(&served.limits, &activity) => Err(broken),
     };
     answers.outbox.close(Broken::Closed);
     match ended {
-        Ok(()) | Err(Broken::Closed) => tracing::debug!(%from, "another process went away"),
-        Err(broken) => tracing::warn!(%from, why = %broken, "left another process"),
+        Ok(()) | Err(Broken::Closed) => tracing::debug!(%from, "another process closed its \
+                                                                connection"),
+        Err(broken) => tracing::warn!(%from, why = %broken, "disconnected another process"),
     }
 }
 
@@ -150,12 +152,12 @@ async fn open(served: &Served, stream: TcpStream) -> Result<Box<dyn Stream>, Ref
     Ok(stream)
 }
 
-async fn watch(limits: &Limits, heard: &Heard) -> Broken {
+async fn watch(limits: &Limits, activity: &Activity) -> Broken {
     let mut ticks = interval(limits.client_silence_max);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if !heard.since_last() {
+        if !activity.since_last() {
             return Broken::Silent;
         }
     }
@@ -165,9 +167,9 @@ async fn receive(
     served: &Served,
     answers: &Arc<Answers>,
     reader: ReadHalf<Box<dyn Stream>>,
-    heard: &Heard,
+    activity: &Activity,
 ) -> Result<(), Broken> {
-    let mut frames = Frames::new(reader, heard);
+    let mut frames = Frames::new(reader, activity);
     loop {
         let bytes = frames.next().await?;
         let len = bytes.len();
@@ -182,7 +184,7 @@ async fn receive(
                 let answer = answers.begin(frame.id, len)?;
                 match served.handler() {
                     Some(handler) => answer_in_turn(answer, handler.handle(request)),
-                    // Dropped, it says that nobody leads here.
+                    // Dropping the answer reports that no process leads here.
                     None => drop(answer),
                 }
             }
@@ -192,9 +194,9 @@ async fn receive(
     }
 }
 
-/// Answers by a task of its own, which goes on when whoever asked is gone.
+/// Polls an answer once, and leaves the rest to a task, which goes on when the client is gone.
 ///
-/// The first step is made here: what is asked later is begun later.
+/// Polling once here makes requests begin in the order in which they arrive.
 fn answer_in_turn(answer: Answer, mut answering: Answering) {
     match answering.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(response) => answer.say(response),
@@ -220,7 +222,7 @@ async fn answer_long(answer: Answer, bytes: Bytes, handler: Option<Arc<dyn Handl
     }
 }
 
-/// What is under way on one connection.
+/// Requests and answers in flight on one connection.
 struct Answers {
     outbox: Outbox,
     under_way: AtomicUsize,
@@ -257,8 +259,8 @@ impl Answers {
     }
 }
 
-/// An answer that is owed. Where it is never said, because whoever should has panicked or has
-/// been given up with its runtime, the other side learns that nobody leads here.
+/// An answer that is owed. If it is dropped, because its task panicked or its runtime stopped, the
+/// client is told that no process leads here.
 struct Answer {
     answers: Arc<Answers>,
     id: u64,
@@ -273,7 +275,7 @@ impl Answer {
     }
 
     fn end(&self, response: Response) {
-        // Before the answer goes: who reads it may ask for as much again.
+        // Before the answer is sent: the client may use the freed room as soon as it reads it.
         self.answers.under_way.fetch_sub(1, Ordering::Relaxed);
         self.answers.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.answers.say(self.id, &Message::Response(response));

@@ -1,43 +1,44 @@
-//! The wire: processes of one database over a cluster talk over TCP.
+//! The wire: TCP between the processes of one database over a cluster.
 //!
 //! # The problem
 //!
-//! Followers ask the leader thousands of times a second, and every answer is waited for. Who leads
-//! may be slow, stopped, cut off, or another one by now, and who asks must find out soon; what is
-//! asked may be asked again (`message`), so losing an answer costs time and nothing else.
+//! Followers send thousands of requests a second to the leader, and each waits for its answer. The
+//! leader may be slow, stopped, cut off, or deposed by now, and its followers must find out soon.
+//! Every request may be sent again (`message`), so a lost answer costs only time.
 //!
 //! # A connection
 //!
 //! ```text
 //!   follower                                            leader
-//!   TLS, where it is set ─────────────────────────────▶
+//!   TLS, if configured ───────────────────────────────▶
 //!   greeting, proof of the secret ◀───────────────────▶ the same         handshake
 //!   frames: begin 1, begin 2, commit 3, … ────────────▶ each answered by a task
 //!           ◀──────────────────────────────────────────  2, 1, 3, …      as they are ready
-//!   ping, where it was not heard of for 250 ms ───────▶
+//!   ping, after 250 ms of silence ────────────────────▶
 //! ```
 //!
-//! A process has one connection to each process that it asks, which carries all its calls; who
-//! answers never asks on it. Whatever waits to be sent goes in one write.
+//! A process has one connection to each process that it sends requests to, and that connection
+//! carries all its calls. Requests flow in one direction only. All frames that wait to be sent go
+//! in one write.
 //!
 //! # Promises
 //!
-//! * A call is answered by the answer to that request, or it is [`Unanswered`]:
-//!   when the connection breaks, when nothing was heard for about a second although it was asked
-//!   for, when it cannot be made, or when as much is under way on it as may be.
-//! * Only what certainly was never sent is refused here: a claim too large for a frame. Whatever
-//!   may have arrived is `Unanswered`, so that nobody takes it for not done.
-//! * Requests begin in the order in which they were sent: who gives a snapshot back and asks for
-//!   the next one is not heard the other way round.
-//! * Nothing is believed before both sides have proved themselves, and nothing is kept for whoever
-//!   has not: a greeting has 51 bytes and two seconds.
-//! * Everything is bounded: connections, greetings, frames, requests under way and their bytes.
+//! * A call gets the answer to its own request, or it is [`Unanswered`]: the connection broke or
+//!   cannot be made, the peer was silent for about a second despite pings, or the connection has no
+//!   room for another request.
+//! * The wire refuses only requests that were certainly never sent: claims too large for a frame.
+//!   Any request that may have arrived is `Unanswered`, so that no caller takes it for not done.
+//! * Requests begin in the order in which they were sent: the end of a snapshot takes effect before
+//!   the begin of the next one.
+//! * Neither side trusts the other before both have proved themselves, and a server keeps next to
+//!   nothing for an unproved client: a greeting has 51 bytes and two seconds.
+//! * Everything is bounded: connections, handshakes, frames, requests in flight and their bytes.
 //!
-//! # The rooms
+//! # Modules
 //!
-//! [`codec`] (bytes), `handshake` (who is it), `security` and `tls` (what proves it), `stream`
-//! (both directions of a connection), `link` and `peers` (who asks), `listener` (who answers).
-//! Waiting is the runtime's: no decision of the protocol rests on it.
+//! [`codec`] (bytes), `handshake` (identity), `security` and `tls` (its proofs), `stream` (both
+//! directions of a connection), `link` and `peers` (client), `listener` (server). Timers are the
+//! runtime's: no decision of the protocol depends on them.
 
 mod address;
 pub mod codec;
@@ -70,10 +71,10 @@ use peers::{Peers, keep};
 pub use security::{Secret, Security};
 pub use tls::Tls;
 
-/// The network between the processes of a database. Clones are the same one; when the last is
-/// dropped, its port and its connections are closed.
+/// The network between the processes of a database. Clones share it; when the last clone is
+/// dropped, the port and all connections are closed.
 ///
-/// Calls may be made from any executor; the network's own work is done on the runtime.
+/// Calls may be made from any executor; the network's own work runs on the runtime.
 #[derive(Clone)]
 pub struct TcpNetwork {
     address: Address,
@@ -81,20 +82,21 @@ pub struct TcpNetwork {
     runtime: Handle,
     peers: Arc<Peers>,
     served: Arc<Served>,
-    /// Dropped with the last clone, which everybody notices.
+    /// Dropped with the last clone, which ends all tasks of the network.
     open: Arc<watch::Sender<()>>,
 }
 
 impl TcpNetwork {
-    /// Opens a port, on which nobody answers until [`TcpNetwork::serve`] says who does.
+    /// Opens a port; requests are answered once [`TcpNetwork::serve`] has set a handler.
     ///
-    /// `advertise` is the host and port by which the other processes reach it, where those are not
-    /// the ones that it listens on; its port 0 is the one that it listens on.
+    /// `advertise` is the host and port by which the other processes reach this one, if they differ
+    /// from the address it listens on; port 0 stands for the port it listens on.
     ///
     /// # Errors
     ///
-    /// `Invalid` where `advertise` is no host and port, or is needed and missing, and where the
-    /// security lets everybody in without saying so; `Unavailable` where the port cannot be had.
+    /// `Invalid` if `advertise` is not a host and port, or is needed and missing, or if the
+    /// security admits any client without being called insecure; `Unavailable` if the port cannot
+    /// be opened.
     pub fn bind(
         listen: SocketAddr,
         advertise: Option<String>,
@@ -127,7 +129,8 @@ impl TcpNetwork {
         handshake::random(&mut incarnation).map_err(cannot)?;
         let address = address::of(bound, advertise, incarnation)?;
         if matches!(security, Security::Insecure) && !bound.ip().to_canonical().is_loopback() {
-            tracing::warn!(%bound, "whoever reaches this port may commit and read timestamps");
+            tracing::warn!(%bound, "any process that reaches this port can commit and read \
+                                    timestamps");
         }
 
         let served = Served::new(security.clone(), limits, incarnation);
@@ -137,19 +140,20 @@ impl TcpNetwork {
         Ok(Self { address, listens_on: bound, runtime, peers, served, open: Arc::new(open) })
     }
 
-    /// Returns how the others reach this process: what stands in the lease while it leads.
+    /// Returns the address by which others reach this process; the lease has it while this process
+    /// leads.
     #[must_use]
     pub const fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Returns where it listens, with the port that was picked.
+    /// Returns the address it listens on, with the port that was picked.
     #[must_use]
     pub const fn listens_on(&self) -> SocketAddr {
         self.listens_on
     }
 
-    /// Says who answers requests, from now on and for as long as he lives.
+    /// Sets the handler of requests, for as long as the handler lives.
     pub fn serve(&self, handler: &Arc<dyn Handler>) {
         self.served.serve(handler);
     }
@@ -172,7 +176,7 @@ impl fmt::Debug for TcpNetwork {
 
 async fn until_closed(mut closed: watch::Receiver<()>, work: impl Future<Output = ()>) {
     tokio::select! {
-        // Nothing is ever sent: it ends when the sender is gone.
+        // No value is ever sent: this completes when the sender is dropped.
         _ = closed.changed() => {}
         () = work => {}
     }

@@ -1,14 +1,14 @@
-//! The processes that this one asks.
+//! The client's side of the network: a connection to each process that this one calls.
 //!
 //! ```text
 //!   first call ──▶ connecting ──────▶ connected ──┐ breaks
 //!                   calls wait   │                ▼
 //!                                └─ fails ──▶ lost: calls are not answered,
-//!                                             a connection is tried now and then
+//!                                             reconnect now and then
 //! ```
 //!
-//! Whoever was lost once is not waited for again: calls fail at once until a new connection
-//! stands, so that who asks looks for the next leader instead.
+//! Calls to a lost process fail at once until it is connected again, so that their callers look for
+//! the next leader instead of waiting.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ use crate::lease::Address;
 use crate::message::Request;
 use crate::oneshot::lock;
 
-/// The processes that this one asks.
+/// The processes that this one calls.
 #[derive(Debug)]
 pub(super) struct Peers {
     pub(super) security: Security,
@@ -37,7 +37,7 @@ pub(super) struct Peers {
 
 #[derive(Debug)]
 struct Peer {
-    /// None while it is lost.
+    /// `None` while the peer is lost.
     link: Option<Arc<Link>>,
     was_called: bool,
 }
@@ -47,7 +47,7 @@ impl Peers {
         Self { security, limits, known: Mutex::default() }
     }
 
-    /// Sends a request, here and now. A process that is new is handed over to be [kept](keep).
+    /// Sends a request immediately. A new peer is handed to [`keep`].
     pub(super) fn ask(
         self: &Arc<Self>,
         to: &Address,
@@ -105,14 +105,15 @@ impl Peers {
     }
 }
 
-/// A peer that is kept. When it is not any more, for whatever reason, nobody waits for it.
+/// A peer whose connection is maintained. When this is dropped, for any reason, its callers stop
+/// waiting.
 pub(super) struct Kept {
     peers: Arc<Peers>,
     address: Address,
 }
 
 impl Kept {
-    /// Says where calls go; tells whether there were any since it was said last.
+    /// Sets the link for calls; returns `true` if there were any calls since the last change.
     fn set(&self, link: Option<&Arc<Link>>) -> bool {
         let mut known = lock(&self.peers.known);
         known.get_mut(&self.address).is_some_and(|peer| {
@@ -122,7 +123,7 @@ impl Kept {
     }
 }
 
-/// Keeps a connection to a process for as long as it is called on.
+/// Maintains a connection to a process as long as it is called.
 pub(super) async fn keep(kept: Kept, first: Arc<Link>) {
     let (to, limits) = (&kept.address, kept.peers.limits);
     let (mut link, mut wait, mut unused) = (first, limits.retry_min, 0);
@@ -145,7 +146,7 @@ pub(super) async fn keep(kept: Kept, first: Arc<Link>) {
             }
             Err(refusal) => {
                 let why = refusal.to_string();
-                // The same again is no news.
+                // Log a repeated reason only once.
                 if why != complaint {
                     tracing::warn!(peer = %to, %why, "cannot connect to a process");
                     complaint = why;

@@ -1,4 +1,4 @@
-//! Who may speak to a database's processes.
+//! Admission of processes to a database's network.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,33 +8,34 @@ use ring::hmac;
 
 use super::tls::Tls;
 
-/// A secret has at least so many bytes: who has listened to a greeting can try guesses on it.
+/// Minimum length of a secret: an eavesdropper on a handshake can try guesses on it.
 const SECRET_BYTES_MIN: usize = 16;
 
-/// Who may speak to a database's processes, and who may listen.
+/// Which processes may connect, and whether the traffic is encrypted.
 #[derive(Clone, Debug)]
 pub enum Security {
-    /// Everybody who reaches the port. For tests, and machines that nobody else can reach.
+    /// Any process that reaches the port. For tests, and for networks that no other machine can
+    /// reach.
     Insecure,
-    /// Whoever proves that he knows the secret. What is said after that can be read, and altered,
-    /// by whoever is in between.
+    /// Any process that proves that it knows the secret. An attacker in between can read and alter
+    /// the traffic after the handshake.
     Secret(Secret),
-    /// Whoever has a certificate of the authority, where [`Tls`] has one, and whoever proves that
-    /// he knows the secret, where there is one. Nobody in between understands a word.
+    /// Any process that has a certificate of the authority, if [`Tls`] has one, and proves that it
+    /// knows the secret, if there is one. The traffic is encrypted.
     Tls {
-        /// This process's certificate, and whom it believes.
+        /// Certificate of this process, and the authority it trusts.
         tls: Tls,
-        /// Needed where there is no authority.
+        /// Shared secret; required without an authority.
         secret: Option<Secret>,
     },
 }
 
 impl Security {
-    /// Refuses what would let everybody in without being called [`Security::Insecure`].
+    /// Rejects a configuration that admits any process without being [`Security::Insecure`].
     pub(super) fn check(&self) -> Result<()> {
         match self {
             Self::Tls { tls, secret: None } if !tls.has_authority() => Err(Error::invalid(
-                "TLS without an authority (ca) lets everybody in: name the authority that signs \
+                "TLS without an authority (ca) admits any process: name the authority that signs \
                  the processes' certificates, or a shared secret",
             )),
             _ => Ok(()),
@@ -57,16 +58,16 @@ impl Security {
     }
 }
 
-/// What all processes of a database know and nobody else. It is proved, and never sent.
+/// A secret that only the processes of a database know. It is proved, and never sent.
 #[derive(Clone)]
 pub struct Secret(Arc<hmac::Key>);
 
 impl Secret {
-    /// Takes a secret, best of 32 random bytes or more.
+    /// Creates a secret, best from 32 or more random bytes.
     ///
     /// # Errors
     ///
-    /// `Invalid` where it has less than 16 bytes.
+    /// `Invalid` if it has fewer than 16 bytes.
     pub fn new(secret: impl AsRef<[u8]>) -> Result<Self> {
         let secret = secret.as_ref();
         if secret.len() < SECRET_BYTES_MIN {

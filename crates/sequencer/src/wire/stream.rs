@@ -1,4 +1,4 @@
-//! A connection's two directions: frames that come, and frames that wait to go.
+//! The two directions of a connection: incoming frames, and frames that wait to be sent.
 
 use std::fmt;
 use std::future::Future;
@@ -15,28 +15,28 @@ use tokio::time::timeout;
 use super::codec::{Malformed, frame_bytes};
 use crate::oneshot::lock;
 
-/// A buffer that grew beyond it is given up when it is empty.
+/// Capacity above which an empty buffer is released.
 const IDLE_BYTES_MAX: usize = 64 << 10;
 const READ_BYTES: usize = 16 << 10;
-/// A buffer is never grown further than this ahead of what has come.
+/// Maximum growth of a buffer ahead of the received bytes.
 const READ_BYTES_MAX: usize = 1 << 20;
 
 /// A connection, encrypted or not.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 #[derive(Debug)]
 pub(super) enum Broken {
     Io(io::Error),
     /// The other side closed it.
     Closed,
     Malformed(Malformed),
-    /// Nothing came for too long.
+    /// No byte arrived for too long.
     Silent,
-    /// Nobody used it for long.
+    /// No call used it for long.
     Idle,
-    /// There is more under way than was agreed on.
+    /// More requests are in flight than the limits allow.
     Crowded,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Broken {
             Self::Closed => f.write_str("the other side closed it"),
             Self::Malformed(what) => write!(f, "the other side sent {what}"),
             Self::Silent => f.write_str("nothing came from the other side for too long"),
-            Self::Idle => f.write_str("nobody used it"),
+            Self::Idle => f.write_str("it was idle"),
             Self::Crowded => f.write_str("the other side has too much under way"),
         }
     }
@@ -65,11 +65,11 @@ impl From<Malformed> for Broken {
     }
 }
 
-/// Whether the other side gave a sign of life since that was asked last.
+/// Whether the other side has sent anything since the last check.
 #[derive(Debug)]
-pub(super) struct Heard(AtomicBool);
+pub(super) struct Activity(AtomicBool);
 
-impl Heard {
+impl Activity {
     pub(super) const fn new() -> Self {
         Self(AtomicBool::new(true))
     }
@@ -83,19 +83,19 @@ impl Heard {
     }
 }
 
-/// Frames that come.
+/// Incoming frames.
 pub(super) struct Frames<'a, R> {
     reader: R,
     buffer: BytesMut,
-    heard: &'a Heard,
+    activity: &'a Activity,
 }
 
 impl<'a, R: AsyncRead + Unpin> Frames<'a, R> {
-    pub(super) fn new(reader: R, heard: &'a Heard) -> Self {
-        Self { reader, buffer: BytesMut::new(), heard }
+    pub(super) fn new(reader: R, activity: &'a Activity) -> Self {
+        Self { reader, buffer: BytesMut::new(), activity }
     }
 
-    /// Waits for a frame's bytes.
+    /// Waits for the bytes of the next frame.
     pub(super) async fn next(&mut self) -> Result<Bytes, Broken> {
         loop {
             let wanted = frame_bytes(&self.buffer)?;
@@ -117,12 +117,12 @@ impl<'a, R: AsyncRead + Unpin> Frames<'a, R> {
         if self.reader.read_buf(&mut self.buffer).await? == 0 {
             return Err(Broken::Closed);
         }
-        self.heard.now();
+        self.activity.now();
         Ok(())
     }
 }
 
-/// Frames that wait to be written. Everything that waits goes in one write.
+/// Outgoing frames. All that wait go in one write.
 #[derive(Debug)]
 pub(super) struct Outbox {
     queue: Mutex<Queue>,
@@ -134,7 +134,7 @@ pub(super) struct Outbox {
 struct Queue {
     frames: BytesMut,
     is_closed: bool,
-    /// Why, until whoever writes has been told.
+    /// The reason for the close, until the writer has taken it.
     why: Option<Broken>,
 }
 
@@ -143,7 +143,7 @@ impl Outbox {
         Self { queue: Mutex::default(), wake: Notify::new(), bytes_max }
     }
 
-    /// Leaves frames to be written; false where there is no room, or nobody writes any more.
+    /// Queues frames for writing. Returns `false` if there is no room or the connection is closed.
     pub(super) fn push(&self, frames: &[u8]) -> bool {
         let mut queue = lock(&self.queue);
         if queue.is_closed || queue.frames.len() + frames.len() > self.bytes_max {
@@ -155,7 +155,7 @@ impl Outbox {
         true
     }
 
-    /// Ends it, and the connection with it.
+    /// Closes the outbox, and the connection with it.
     pub(super) fn close(&self, why: Broken) {
         let mut queue = lock(&self.queue);
         if !queue.is_closed {
@@ -165,7 +165,7 @@ impl Outbox {
         self.wake.notify_one();
     }
 
-    /// Takes what waits, and leaves an empty buffer for what comes.
+    /// Takes the queued frames, and leaves an empty buffer.
     fn swap(&self, written: &mut BytesMut) -> Result<(), Broken> {
         written.clear();
         if written.capacity() > IDLE_BYTES_MAX {
@@ -179,12 +179,12 @@ impl Outbox {
         Ok(())
     }
 
-    /// Writes what waits, for as long as the connection lives.
+    /// Writes queued frames, as long as the connection lives.
     pub(super) async fn write_to<W: AsyncWrite + Unpin>(
         &self,
         mut writer: W,
         stall: Duration,
-        heard: &Heard,
+        activity: &Activity,
     ) -> Result<(), Broken> {
         let mut batch = BytesMut::new();
         loop {
@@ -202,8 +202,8 @@ impl Outbox {
                     }
                     rest = &rest[written..];
                     if !rest.is_empty() {
-                        // The system's buffer is full, and empties only while the other side reads.
-                        heard.now();
+                        // The system's buffer was full and drains only while the other side reads.
+                        activity.now();
                     }
                 }
                 in_time(stall, writer.flush()).await?;
@@ -229,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    /// Remembers what came in each write.
+    /// Records the bytes of each write.
     #[derive(Default)]
     struct Writes(Vec<Vec<u8>>);
 
@@ -253,12 +253,12 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_waits_goes_in_one_write() {
+    fn queued_frames_go_in_one_write() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _guard = runtime.enter();
-        let (outbox, heard, mut writes) = (Outbox::new(8), Heard::new(), Writes::default());
+        let (outbox, activity, mut writes) = (Outbox::new(8), Activity::new(), Writes::default());
         {
-            let mut writing = pin!(outbox.write_to(&mut writes, Duration::MAX, &heard));
+            let mut writing = pin!(outbox.write_to(&mut writes, Duration::MAX, &activity));
             let mut poll = || writing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(outbox.push(b"ab") && outbox.push(b"c") && outbox.push(b"def"));
             assert!(!outbox.push(b"ghi"), "there is no room");

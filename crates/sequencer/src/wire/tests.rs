@@ -1,4 +1,4 @@
-//! Two networks in one process, and peers that do not play by the rules.
+//! Two networks in one process, and peers that violate the protocol.
 
 use std::future::Future;
 use std::io::{Read as _, Write as _};
@@ -16,14 +16,14 @@ use tokio::runtime::Runtime;
 
 use super::address::Reached;
 use super::*;
-use crate::futures::Bell;
+use crate::futures::Notify;
 use crate::message::{ClientId, Token};
 use crate::oneshot::lock;
 use crate::transport::Answering;
 
 type Answer = Box<dyn Fn(Request) -> Answering + Send + Sync>;
 
-/// Answers as a test says.
+/// A handler that answers as the test tells it to.
 struct Scripted(Answer);
 
 impl Handler for Scripted {
@@ -36,7 +36,7 @@ fn scripted(answer: impl Fn(Request) -> Answering + Send + Sync + 'static) -> Ar
     Arc::new(Scripted(Box::new(answer)))
 }
 
-/// Answers an `Outcome` by its own start.
+/// Answers an `Outcome` request with its own start.
 fn echo() -> Arc<dyn Handler> {
     scripted(|request| Box::pin(async move { echoed(&request) }))
 }
@@ -58,7 +58,7 @@ fn runtime() -> Runtime {
 }
 
 fn secret() -> Security {
-    Security::Secret(Secret::new("what everybody here knows").unwrap())
+    Security::Secret(Secret::new("a secret of these tests").unwrap())
 }
 
 fn network_within(runtime: &Runtime, security: Security, limits: Limits) -> TcpNetwork {
@@ -66,7 +66,7 @@ fn network_within(runtime: &Runtime, security: Security, limits: Limits) -> TcpN
     TcpNetwork::bind_within(listen, None, security, runtime.handle().clone(), limits).unwrap()
 }
 
-/// Nobody is given up on a busy machine but by the test that wants it.
+/// Limits under which a busy machine loses no peer, except where a test wants it.
 fn patient() -> Limits {
     let (greeting_timeout, client_silence_max) =
         (Duration::from_secs(60), Duration::from_secs(3600));
@@ -77,7 +77,7 @@ fn network(runtime: &Runtime) -> TcpNetwork {
     network_within(runtime, secret(), patient())
 }
 
-/// Asks, again and again where it must be, and returns the answer.
+/// Sends a request until it is answered, and returns the answer.
 fn answer_of(from: &TcpNetwork, to: &Address, number: u64) -> Response {
     loop {
         if let Ok(response) = block_on(from.call(to, question(number))) {
@@ -101,7 +101,7 @@ fn stranger(network: &TcpNetwork) -> std::net::TcpStream {
     std::net::TcpStream::connect(network.listens_on()).unwrap()
 }
 
-/// A connection that has greeted, to send on it what nobody should.
+/// Returns a connection after the handshake, for frames that violate the protocol.
 async fn greeted(to: &TcpNetwork) -> TcpStream {
     let incarnation = Reached::parse(to.address()).unwrap().incarnation;
     let mut stream = TcpStream::connect(to.listens_on()).await.unwrap();
@@ -113,15 +113,15 @@ async fn greeted(to: &TcpNetwork) -> TcpStream {
 fn answers_come_in_any_order() {
     let runtime = runtime();
     let (leader, follower) = (network(&runtime), network(&runtime));
-    let bell = Arc::new(Bell::default());
-    let rung = Arc::clone(&bell);
-    // The first question is answered when the second one has come.
+    let notify = Arc::new(Notify::default());
+    let notified = Arc::clone(&notify);
+    // The first request is answered when the second one has arrived.
     let handler = scripted(move |request| {
-        let bell = Arc::clone(&rung);
+        let notify = Arc::clone(&notified);
         Box::pin(async move {
             match request {
-                Request::Outcome { start } if start.get() == 1 => bell.rung_after(0).await,
-                _ => bell.ring(),
+                Request::Outcome { start } if start.get() == 1 => notify.notified_after(0).await,
+                _ => notify.notify_all(),
             }
             echoed(&request)
         })
@@ -137,9 +137,9 @@ fn answers_come_in_any_order() {
     }
 }
 
-/// Whoever gives a snapshot back and asks for the next one is not heard the other way round.
+/// The end of a snapshot must not be overtaken by the begin of the next one.
 #[test]
-fn requests_begin_in_the_order_in_which_they_were_sent() {
+fn requests_begin_in_the_order_sent() {
     const REQUESTS: u64 = 3_000;
     let runtime = runtime();
     let (leader, follower) = (network(&runtime), network(&runtime));
@@ -168,7 +168,7 @@ fn requests_begin_in_the_order_in_which_they_were_sent() {
             Poll::Pending => Some(call),
         }
     };
-    // Some wait for the connection, others find it.
+    // Some wait for the connection, others find it open.
     let calls: Vec<_> = (0..REQUESTS).map(call).collect();
     for call in calls.into_iter().flatten() {
         assert!(matches!(block_on(call), Ok(Response::Done)));
@@ -182,12 +182,12 @@ fn calls_that_are_dropped_leave_nothing_behind() {
     let runtime = runtime();
     let limits = Limits { requests_max: CALLS, ..patient() };
     let (leader, follower) = (network(&runtime), network_within(&runtime, secret(), limits));
-    let (bell, dropped) = (Arc::new(Bell::default()), Arc::new(AtomicUsize::new(0)));
-    let rung = Arc::clone(&bell);
+    let (notify, dropped) = (Arc::new(Notify::default()), Arc::new(AtomicUsize::new(0)));
+    let notified = Arc::clone(&notify);
     let handler = scripted(move |request| {
-        let bell = Arc::clone(&rung);
+        let notify = Arc::clone(&notified);
         Box::pin(async move {
-            bell.rung_after(0).await;
+            notify.notified_after(0).await;
             echoed(&request)
         })
     });
@@ -206,10 +206,10 @@ fn calls_that_are_dropped_leave_nothing_behind() {
         let waker = Waker::from(Arc::new(Counted(Arc::clone(&dropped))));
         assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     }
-    assert_eq!(dropped.load(Ordering::SeqCst), CALLS, "nobody's task is kept");
+    assert_eq!(dropped.load(Ordering::SeqCst), CALLS, "every caller's waker is dropped");
     let more = block_on(follower.call(leader.address(), question(1)));
     assert_eq!(more.unwrap_err(), Unanswered, "the leader has as much under way as it may");
-    bell.ring();
+    notify.notify_all();
     assert_echoes(&follower, leader.address());
     while follower.peers.calls_under_way(leader.address()) > 0 {
         std::thread::yield_now();
@@ -217,7 +217,7 @@ fn calls_that_are_dropped_leave_nothing_behind() {
 }
 
 #[test]
-fn who_has_nobody_to_answer_does_not_lead() {
+fn process_without_a_handler_does_not_lead() {
     let runtime = runtime();
     let (leader, follower) = (network(&runtime), network(&runtime));
     assert!(matches!(answer_of(&follower, leader.address(), 1), Response::NotLeading));
@@ -228,9 +228,9 @@ fn who_has_nobody_to_answer_does_not_lead() {
     assert!(matches!(answer_of(&follower, leader.address(), 1), Response::NotLeading));
 }
 
-/// What panics on one's behalf does not leave him waiting, nor anybody else.
+/// A handler that panics must leave neither its caller nor others waiting.
 #[test]
-fn an_answer_that_panics_is_none() {
+fn panicking_handler_answers_not_leading() {
     let runtime = runtime();
     let (leader, follower) = (network(&runtime), network(&runtime));
     let handler = scripted(|request| {
@@ -248,7 +248,7 @@ fn an_answer_that_panics_is_none() {
 }
 
 #[test]
-fn the_last_clone_closes_the_port_and_whoever_waits_is_told() {
+fn dropping_the_last_clone_closes_port_and_calls() {
     let runtime = runtime();
     let (leader, follower) = (network(&runtime), network(&runtime));
     let handler = scripted(|request| match request {
@@ -271,7 +271,7 @@ fn the_last_clone_closes_the_port_and_whoever_waits_is_told() {
     assert_eq!(block_on(follower.call(&address, question(1))).unwrap_err(), Unanswered);
 }
 
-/// Another life at the same port is not the one that the lease names.
+/// Another incarnation on the same port is not the process in the lease.
 #[test]
 fn another_process_at_the_address_is_not_asked() {
     let runtime = runtime();
@@ -285,7 +285,7 @@ fn another_process_at_the_address_is_not_asked() {
 }
 
 #[test]
-fn a_peer_that_accepts_and_says_nothing_is_given_up() {
+fn peer_silent_in_the_handshake_is_given_up() {
     let runtime = runtime();
     let limits = Limits { greeting_timeout: Duration::from_millis(50), ..patient() };
     let follower = network_within(&runtime, secret(), limits);
@@ -295,7 +295,7 @@ fn a_peer_that_accepts_and_says_nothing_is_given_up() {
     assert_eq!(block_on(follower.call(&address, question(1))).unwrap_err(), Unanswered);
 }
 
-/// A process that is stopped, or cut off, keeps its connections.
+/// A process that is stopped or cut off keeps its connections.
 #[test]
 fn a_peer_that_falls_silent_is_given_up() {
     let runtime = runtime();
@@ -317,9 +317,10 @@ fn a_peer_that_falls_silent_is_given_up() {
     drop(greeted);
 }
 
-/// Without pongs no try would live to see its answer; on a busy machine some do not either.
+/// Without pongs no try would live long enough to see its answer; on a busy machine some do not
+/// even with them.
 #[test]
-fn pings_keep_a_connection_on_which_an_answer_takes_long() {
+fn pings_keep_a_connection_with_slow_answers() {
     let runtime = runtime();
     let ping_every = Duration::from_millis(5);
     let limits = Limits { ping_every, pings_lost_max: 20, ..patient() };
@@ -336,7 +337,7 @@ fn pings_keep_a_connection_on_which_an_answer_takes_long() {
 }
 
 #[test]
-fn garbage_on_the_port_hurts_nobody_else() {
+fn garbage_does_not_disturb_other_connections() {
     let runtime = runtime();
     let (leader, follower) = (network(&runtime), network(&runtime));
     let handler = echo();
@@ -351,12 +352,12 @@ fn garbage_on_the_port_hurts_nobody_else() {
             _ => Vec::new(),
         };
         bytes.extend((0..rng.below(300)).map(|_| rng.next_u64().to_be_bytes()[0]));
-        // It may have been closed already.
+        // The connection may be closed already.
         let _ = stream.write_all(&bytes);
         open.push(stream);
     }
     assert_echoes(&follower, leader.address());
-    // And from whoever knows the secret.
+    // Garbage from a peer that knows the secret.
     for seed in 0..60 {
         let mut rng = SeededRng::new(seed);
         let garbage: Vec<u8> = (0..100).map(|_| rng.next_u64().to_be_bytes()[0] | 0x80).collect();
@@ -371,7 +372,7 @@ fn garbage_on_the_port_hurts_nobody_else() {
 }
 
 #[test]
-fn those_who_say_nothing_are_few_and_do_not_stay() {
+fn silent_connections_are_bounded_and_time_out() {
     let runtime = runtime();
     let greeting_timeout = Duration::from_millis(100);
     let limits = Limits { greetings_max: 2, greeting_timeout, ..patient() };
@@ -380,7 +381,7 @@ fn those_who_say_nothing_are_few_and_do_not_stay() {
     leader.serve(&handler);
     let mut silent: Vec<_> = (0..5).map(|_| stranger(&leader)).collect();
     for stream in &mut silent {
-        // Left, whether there was no room for it or its time was over.
+        // Closed, either for lack of room or at the timeout.
         assert!(matches!(stream.read(&mut [0; 8]), Ok(0) | Err(_)));
     }
     assert_echoes(&follower, leader.address());
@@ -395,7 +396,7 @@ fn one_address_has_a_share_of_the_greetings() {
     leader.serve(&handler);
     let _silent = [stranger(&leader), stranger(&leader)];
     let mut third = stranger(&leader);
-    // Long before the greeting's time is over.
+    // Well before the handshake's timeout.
     third.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let left = third.read(&mut [0; 8]);
     let is_waiting = |e: &std::io::Error| e.kind() == std::io::ErrorKind::WouldBlock;
@@ -424,7 +425,7 @@ fn connections_are_bounded() {
 }
 
 #[test]
-fn who_has_more_under_way_than_agreed_is_left() {
+fn client_beyond_its_limits_is_disconnected() {
     let runtime = runtime();
     let limits = Limits { requests_max: 4, ..patient() };
     let leader = network_within(&runtime, secret(), limits);
@@ -443,7 +444,7 @@ fn who_has_more_under_way_than_agreed_is_left() {
 }
 
 #[test]
-fn versions_that_do_not_know_each_other_are_both_named() {
+fn version_mismatch_names_both_versions() {
     let runtime = runtime();
     let leader = network(&runtime);
     let mut newer = stranger(&leader);
@@ -462,7 +463,7 @@ fn versions_that_do_not_know_each_other_are_both_named() {
 }
 
 #[test]
-fn a_large_claim_passes_and_one_too_large_is_refused_unsent() {
+fn large_claim_passes_and_too_large_is_refused() {
     let runtime = runtime();
     let (leader, follower) = (network(&runtime), network(&runtime));
     let handler = scripted(|request| {

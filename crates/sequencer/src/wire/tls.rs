@@ -1,4 +1,4 @@
-//! Certificates, and what they are believed for.
+//! TLS certificates and their verification.
 
 use std::fmt;
 use std::io;
@@ -21,7 +21,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 use super::handshake::{Binding, Refusal};
 
-/// A process's certificate, and whom it believes. Only TLS 1.3 is spoken.
+/// The certificate of a process, and the authority it trusts. Only TLS 1.3 is supported.
 #[derive(Clone)]
 pub struct Tls {
     client: Arc<ClientConfig>,
@@ -31,25 +31,26 @@ pub struct Tls {
 
 impl Tls {
     /// Reads a certificate with its chain, its private key, and the certificates of the authority
-    /// that signs those of all processes, each as PEM.
+    /// that signs those of all processes, each in PEM.
     ///
-    /// With an authority each side of a connection shows a certificate that the authority signed,
-    /// and whoever is called shows one for the name by which he is called. Without one
-    /// certificates encrypt and prove nothing: a shared secret does.
+    /// With an authority, each side of a connection must show a certificate that the authority
+    /// signed, and a server must show one for the name by which it is called. Without an authority,
+    /// certificates encrypt and prove nothing; a shared secret proves identity.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where a file cannot be read; `Invalid` where it does not hold what it should.
+    /// `Unavailable` if a file cannot be read; `Invalid` if its content is not of the expected
+    /// kind.
     pub fn from_files(certificate: &Path, key: &Path, authority: Option<&Path>) -> Result<Self> {
         let authority = authority.map(read).transpose()?;
         Self::from_pem(&read(certificate)?, &read(key)?, authority.as_deref())
     }
 
-    /// As [`Tls::from_files`], from what the files hold.
+    /// Like [`Tls::from_files`], but takes the contents of the files.
     ///
     /// # Errors
     ///
-    /// `Invalid` where it is not what it should be.
+    /// `Invalid` if a content is not of the expected kind.
     pub fn from_pem(certificate: &[u8], key: &[u8], authority: Option<&[u8]>) -> Result<Self> {
         let chain = certificates(certificate, "certificate")?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| invalid("private key", e))?;
@@ -94,7 +95,7 @@ impl Tls {
         host: &str,
     ) -> Result<(TlsStream<TcpStream>, Binding), Refusal> {
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| Refusal::Tls(format!("{host} is no name that a certificate can have")))?;
+            .map_err(|_| Refusal::Tls(format!("{host} is not a valid name for a certificate")))?;
         let connector = TlsConnector::from(Arc::clone(&self.client));
         let stream = connector.connect(name, stream).await.map_err(|e| refused(&e))?;
         let binding = binding(stream.get_ref().1)?;
@@ -132,7 +133,7 @@ fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>> 
     let found = found.map_err(|e| invalid(what, e))?;
     if found.is_empty() {
         return Err(Error::invalid(format!(
-            "cannot use the {what} for TLS: it holds none, as PEM"
+            "cannot use the {what} for TLS: there is none in PEM format"
         )));
     }
     Ok(found)
@@ -150,7 +151,7 @@ fn refused(error: &io::Error) -> Refusal {
     Refusal::Tls(error.to_string())
 }
 
-/// RFC 9266: what only the two ends of the connection know.
+/// Returns the channel binding of RFC 9266, which only the two ends of the connection know.
 fn binding<T>(connection: &ConnectionCommon<T>) -> Result<Binding, Refusal> {
     connection
         .export_keying_material([0; 32], b"EXPORTER-Channel-Binding", Some(&[]))
@@ -158,8 +159,8 @@ fn binding<T>(connection: &ConnectionCommon<T>) -> Result<Binding, Refusal> {
         .map_err(|e| Refusal::Tls(e.to_string()))
 }
 
-/// Takes every certificate whose key the other side has: who he is, the shared secret proves,
-/// bound to the connection.
+/// Accepts every certificate whose key the other side has: the shared secret, bound to the
+/// connection, proves identity.
 #[derive(Debug)]
 struct Unproved(Arc<CryptoProvider>);
 

@@ -27,7 +27,7 @@ pub const TABLE: TableId = TableId(1000);
 
 pub type Log = ClusterLog<Scripted, LocalNetwork>;
 
-/// Options of processes that keep no cells: what they read is what the cluster says.
+/// Returns options without a cell cache: every read goes to the cluster.
 pub fn asking() -> Options {
     Options { cell_cache_bytes: 0, ..Options::default() }
 }
@@ -40,7 +40,7 @@ pub struct Member {
     pub address: Address,
 }
 
-/// A database's processes and the cluster under them.
+/// The processes of a database and the cluster below them.
 pub struct Database {
     pub world: World,
     pub replicas: Arc<Replicas>,
@@ -55,7 +55,7 @@ impl Database {
 
     pub fn with(options: Options) -> Self {
         let world = World::default();
-        // The wires go on whoever is paused.
+        // The network goes on while a process is paused.
         let network = LocalNetwork::new(world.process());
         Self { world, replicas: Arc::default(), network, options }
     }
@@ -95,7 +95,7 @@ impl Database {
         member
     }
 
-    /// Lets a lease run out, so that whoever can takes it.
+    /// Lets the lease expire, so that another process can take it.
     pub fn let_lease_run_out(&self) {
         self.world.pass(Duration::from_secs(3));
     }

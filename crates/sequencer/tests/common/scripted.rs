@@ -1,9 +1,9 @@
-//! A cluster as one process sees it, whose calls fail as the test's script says.
+//! A cluster as one process sees it, whose calls fail as a test's script says.
 //!
-//! A *ghost* is an entry whose conditional write timed out and lives on one replica: whether a
-//! call meets it is up to the test. A put that meets it is refused by it; one that does not takes
-//! its place. A touch that meets it completes it; one that does not makes it vanish. That is
-//! harsher than any cluster is.
+//! A *ghost* is an entry whose conditional write timed out and lives on one replica; the test
+//! decides whether a call meets it. A put that meets the ghost is refused by it, and a put that
+//! does not takes its place. A touch that meets the ghost completes it, and a touch that does not
+//! makes it vanish. This is harsher than any real cluster.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -40,22 +40,22 @@ pub enum Op {
     Read(Register),
 }
 
-/// What becomes of a call.
+/// A scripted effect on a call.
 #[derive(Clone)]
 pub enum Effect {
-    /// It is done, and the answer is lost.
+    /// The call is applied, and the answer is lost.
     LoseAnswer,
-    /// It is not done, and nobody knows.
+    /// The call is not applied, and its outcome is unknown.
     LoseRequest,
-    /// A node has too much to do, and does not do it.
+    /// A node is overloaded and does not apply the call.
     Overload,
-    /// It waits at a gate, and is done then.
+    /// The call waits at a gate, and is applied then.
     Hold(Arc<Gate>),
-    /// It lives on one replica, and nobody knows.
+    /// The call lives on one replica, and its outcome is unknown.
     Ghost,
 }
 
-/// Where calls wait.
+/// A gate at which calls wait.
 #[derive(Default)]
 pub struct Gate(Mutex<(bool, Vec<Waker>, usize)>);
 
@@ -68,7 +68,7 @@ impl Gate {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// How many calls have come.
+    /// Returns the number of calls that have arrived.
     pub fn arrived(&self) -> usize {
         self.0.lock().unwrap().2
     }
@@ -87,7 +87,7 @@ impl Gate {
     }
 }
 
-/// What all processes share.
+/// State that all processes share.
 #[derive(Default)]
 pub struct Replicas {
     pub memory: MemoryCluster,
@@ -98,7 +98,7 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// Each call meets each ghost, or does not, by chance.
+    /// Makes each call meet each ghost at random.
     pub fn leave_to_chance(&self, seed: u64) {
         *self.chance.lock().unwrap() = Some(SeededRng::new(seed));
     }
@@ -111,7 +111,7 @@ impl Replicas {
         self.ghosts.lock().unwrap().get(&(row.clone(), column.clone())).cloned()
     }
 
-    /// Touching an entry completes the ghost that it meets, and ends the one that it does not.
+    /// Touching an entry completes a ghost that it meets, and removes a ghost that it does not.
     async fn complete(&self, row: &CommitRow, entries: &[NewEntry]) {
         for NewEntry { column, .. } in entries {
             if let Some(value) = self.met(row, column) {
@@ -136,8 +136,8 @@ impl Replicas {
         }
     }
 
-    /// Returns the ghosts that a put meets, which refuse it and stay what they are; ends the
-    /// others where the put is applied.
+    /// Returns the ghosts that a put meets, which refuse it and remain. If the put is applied,
+    /// removes the others.
     fn refusing(&self, row: &CommitRow, entries: &[NewEntry]) -> Vec<StoredEntry> {
         let met = |entry: &NewEntry| {
             let staged = Some(self.met(row, &entry.column)?);
@@ -147,7 +147,7 @@ impl Replicas {
     }
 }
 
-/// A call that has a script: how often it still applies.
+/// A scripted call: its kind, how many more calls the rule applies to, and the effect.
 type Rule = (Op, usize, Effect);
 
 /// A cluster as one process sees it.
@@ -163,7 +163,7 @@ impl Scripted {
         Arc::new(Self { replicas, script: Mutex::default(), calls: Mutex::default() })
     }
 
-    /// The next `times` calls of a kind end like that.
+    /// Applies an effect to the next `times` calls of a kind.
     pub fn script(&self, op: Op, times: usize, effect: Effect) {
         self.script.lock().unwrap().push((op, times, effect));
     }
@@ -175,7 +175,7 @@ impl Scripted {
         gate
     }
 
-    /// How many calls of a kind there were.
+    /// Returns the number of calls of a kind so far.
     pub fn calls(&self, op: Op) -> usize {
         self.calls.lock().unwrap().get(&op).copied().unwrap_or(0)
     }
@@ -264,7 +264,7 @@ impl CommitRows for Scripted {
                 }
                 return Ok(answer);
             }
-            // Whatever else refuses it is told as well, the row's epoch before all.
+            // The other reasons for the refusal are reported too, the row's epoch first.
             let columns: Vec<Bytes> = entries.iter().map(|entry| entry.column.clone()).collect();
             let mut existing = self.replicas.memory.read_entries(row, &columns).await?;
             existing.extend(ghosts);
@@ -274,7 +274,7 @@ impl CommitRows for Scripted {
             self.script.lock().unwrap().iter().find(|(op, times, _)| *op == Op::Put && *times > 0),
             Some((_, _, Effect::Ghost))
         );
-        // No replica takes what the fence forbids.
+        // No replica takes a write that the fence forbids.
         if is_ghost && (fence.is_none() || self.replicas.epoch(row).await? == fence) {
             let mut ghosts = self.replicas.ghosts.lock().unwrap();
             for NewEntry { column, value } in entries {
@@ -342,7 +342,7 @@ impl RestoredRows for Scripted {
     ) -> Faulty<EntryPage> {
         let mut page = self.replicas.memory.scan_replicas(row, after, limit).await?;
         let ghosts = self.replicas.ghosts.lock().unwrap();
-        // All of them with the first page: nobody has many.
+        // All ghosts come with the first page; there are only a few.
         for ((_, column), value) in ghosts.iter().filter(|((of, _), _)| of == row) {
             if after.is_none() && !page.entries.iter().any(|entry| entry.column == *column) {
                 let (column, staged) = (column.clone(), Some(value.clone()));
@@ -357,7 +357,7 @@ impl RestoredRows for Scripted {
             for Overwrite { column, .. } in entries {
                 let name = (row.clone(), column.clone());
                 let ghost = self.replicas.ghosts.lock().unwrap().get(&name).cloned();
-                // Reading it from all replicas has repaired it.
+                // The read from all replicas has repaired it.
                 if let Some(value) = ghost {
                     let entry = NewEntry { column: column.clone(), value };
                     self.replicas

@@ -1,4 +1,4 @@
-//! Virtual time, and processes that are driven, paused and killed by the test.
+//! Virtual time, and processes that the test drives, pauses and kills.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use carnet_base::{Clock, Moment, Task, Tasks, Timer, Wait, WallTime};
 
-/// More steps than anything takes without going round in circles.
+/// More steps than any test takes without an endless loop.
 const STEPS_MAX: usize = 200_000;
 
 /// Virtual time: it stands still while any process can go on.
@@ -94,7 +94,7 @@ impl Drop for Waiting {
     }
 }
 
-/// One process's tasks.
+/// The tasks of one process.
 #[derive(Default)]
 pub struct Process {
     state: Mutex<State>,
@@ -114,7 +114,7 @@ impl Process {
         self.state.lock().unwrap()
     }
 
-    /// It does nothing until it is resumed.
+    /// Stops the process until it is resumed.
     pub fn pause(&self) {
         self.is_paused.store(true, Ordering::SeqCst);
     }
@@ -123,7 +123,7 @@ impl Process {
         self.is_paused.store(false, Ordering::SeqCst);
     }
 
-    /// It ends here and now.
+    /// Ends the process immediately.
     pub fn kill(&self) {
         let mut state = self.lock();
         state.is_dead = true;
@@ -132,7 +132,7 @@ impl Process {
         drop(left);
     }
 
-    /// Polls its oldest ready task; false where there is none.
+    /// Polls the oldest ready task; returns `false` if there is none.
     fn step(self: &Arc<Self>) -> bool {
         if self.is_paused.load(Ordering::SeqCst) {
             return false;
@@ -213,9 +213,9 @@ impl World {
             }
             let has_stepped = self.step();
             let is_idle = !has_stepped && !flag.0.load(Ordering::SeqCst);
-            assert!(!is_idle || self.time.advance(), "stuck: nobody waits for anything");
+            assert!(!is_idle || self.time.advance(), "stuck: no task waits for time");
         }
-        panic!("it goes on for ever");
+        panic!("it never ends");
     }
 
     fn step(&self) -> bool {
@@ -230,6 +230,6 @@ impl World {
 
     /// Runs everything that can go on without time passing.
     pub fn settle(&self) {
-        assert!((0..STEPS_MAX).any(|_| !self.step()), "it goes on for ever");
+        assert!((0..STEPS_MAX).any(|_| !self.step()), "it never ends");
     }
 }

@@ -1,4 +1,4 @@
-//! Processes over one cluster in memory, each with its own port, on the machine's time.
+//! Processes over one cluster in memory, each with its own port, on real time.
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![allow(unreachable_pub, reason = "a module of tests")]
 
@@ -31,7 +31,7 @@ pub struct Member {
     pub network: TcpNetwork,
 }
 
-/// A database's processes and the cluster under them.
+/// The processes of a database and the cluster below them.
 pub struct Database {
     pub cluster: Arc<MemoryCluster>,
     pub security: Security,
@@ -40,14 +40,14 @@ pub struct Database {
     started: AtomicU64,
 }
 
-/// Nobody takes over while whoever leads is there: on a busy machine that would abort what is
-/// under way.
+/// Options under which no process takes over from a live leader: on a busy machine that would abort
+/// transactions in flight.
 pub fn options() -> Options {
     let lease = LeaseOptions { timeout: Duration::from_secs(600), ..LeaseOptions::default() };
     Options { lease, patience: Duration::from_secs(60), ..Options::default() }
 }
 
-/// As [`options`], for whoever will not find a leader.
+/// Like [`options`], but for a process that will not find a leader.
 pub fn impatient() -> Options {
     Options { patience: Duration::from_millis(300), ..options() }
 }
@@ -104,7 +104,7 @@ impl Member {
         block_on(self.log.begin(&Context::unbounded(), kind)).unwrap()
     }
 
-    /// Whoever begins first leads.
+    /// Makes this process lead: the first one to begin does.
     pub fn lead(&self) {
         self.begin(BeginKind::ReadOnly);
         assert!(self.log.is_leading());

@@ -1,4 +1,4 @@
-//! Somebody between two processes, who loses what they say.
+//! A relay between two processes that loses their messages.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, watch};
 
 type Passing = Arc<AtomicBool>;
 
-/// Passes on what others say to a process, and what it answers.
+/// Forwards requests to a process, and its answers.
 pub struct Relay {
     place: SocketAddr,
     runtime: Handle,
@@ -71,7 +71,7 @@ impl Relay {
         self.answers.store(false, Ordering::SeqCst);
     }
 
-    /// Breaks every connection, and loses nothing any more.
+    /// Breaks every connection, and loses nothing from then on.
     pub fn cut(&self) {
         self.cuts.send_modify(|cuts| *cuts += 1);
         self.questions.store(true, Ordering::SeqCst);

@@ -1,7 +1,7 @@
-//! Claims and their ranges.
+//! Encoding of claims and their ranges.
 //!
-//! A claim's slot is not sent: it means something to the process that gave it alone. Nor are the
-//! hashes of the cells that are written: the leader computes them, so that keys and hashes agree.
+//! The slot of a claim is not sent: it has a meaning only in the process that assigned it. Nor are
+//! the hashes of written cells: the leader computes them, so that keys and hashes agree.
 
 use std::ops::Bound;
 
@@ -24,17 +24,17 @@ const CELL_BYTES_MIN: usize = LENGTH_BYTES + 14;
 const LENGTH_BYTES: usize = 4;
 const TABLE_BYTES: usize = 4;
 
-/// Refuses what no decoder takes.
+/// Rejects a claim that decoders would reject.
 pub(super) fn check(claim: &Claim) -> Result<()> {
     if claim.cells.keys().is_sorted_by(|before, key| before < key) {
         return Ok(());
     }
-    Err(Error::invalid("a commit writes its cells in their order, and none of them twice"))
+    Err(Error::invalid("a commit must write its cells in key order, each once"))
 }
 
 pub(super) fn put(claim: &Claim, out: &mut BytesMut) {
-    // Nothing is spilled on a cluster.
-    // The leader checks the writes of every claim.
+    // Spilled cells do not exist on a cluster, and the leader checks the writes of every claim, so
+    // neither is sent.
     let Claim { read, start, slot: _, reads, cells, checks_writes: _, drops, beyond: _ } = claim;
     out.reserve(
         32 + reads.points.len() * POINT_BYTES + cells.len() * LENGTH_BYTES + cells.key_bytes(),
@@ -61,8 +61,8 @@ pub(super) fn put(claim: &Claim, out: &mut BytesMut) {
     }
 }
 
-/// A list or a key of 2³² never fits a frame: whatever is written here for it, the frame's own
-/// length refuses it.
+/// A list or a key of 2³² never fits a frame: the limit on the frame's length refuses it, whatever
+/// count is written here.
 fn put_count(count: usize, out: &mut BytesMut) {
     out.put_u32(u32::try_from(count).unwrap_or(u32::MAX));
 }
@@ -97,7 +97,7 @@ pub(super) fn take(fields: &mut Fields) -> Result<Claim, Malformed> {
     for _ in 0..fields.count(CELL_BYTES_MIN)? {
         let key = cell_key(fields.bytes()?)?;
         if cells.last().is_some_and(|before| *before >= key) {
-            return Err(Malformed("cells of a claim that are not in their order"));
+            return Err(Malformed("cells of a claim that are not in key order"));
         }
         cells.push(key);
     }
@@ -121,7 +121,7 @@ fn take_bound(fields: &mut Fields, table: TableId) -> Result<Bound<CellKey>, Mal
     if tag == UNBOUNDED {
         return Ok(Bound::Unbounded);
     }
-    // A range may be kept for long: it does not keep the frame.
+    // Copied, because a range may be kept for long and would keep the whole frame in memory.
     let key = cell_key(Bytes::copy_from_slice(&fields.bytes()?))?;
     if key.table() != table {
         return Err(Malformed("a range that ends in another table"));
@@ -134,5 +134,5 @@ fn take_bound(fields: &mut Fields, table: TableId) -> Result<Bound<CellKey>, Mal
 }
 
 fn cell_key(bytes: Bytes) -> Result<CellKey, Malformed> {
-    CellKey::from_bytes(bytes).map_err(|_| Malformed("bytes that are no cell key"))
+    CellKey::from_bytes(bytes).map_err(|_| Malformed("bytes that are not a cell key"))
 }

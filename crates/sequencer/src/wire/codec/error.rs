@@ -1,4 +1,4 @@
-//! Errors: their kind, their sentence, and the sentences of their causes.
+//! Encoding of errors: the kind, the message, and the messages of the causes.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,9 +10,9 @@ use carnet_base::{CellHash, Error, ErrorKind};
 use super::Malformed;
 use super::fields::Fields;
 
-/// A longer sentence is cut off.
+/// Length at which a message is truncated.
 const TEXT_BYTES_MAX: usize = 4 << 10;
-/// Causes that lie deeper are left out.
+/// Number of causes after which the rest are dropped.
 const CAUSES_MAX: u8 = 8;
 
 const CONFLICT: u8 = 1;
@@ -60,7 +60,7 @@ fn put_kind(error: &Error, out: &mut BytesMut) {
         ErrorKind::Unsupported => UNSUPPORTED,
         ErrorKind::Aborted => ABORTED,
         ErrorKind::Corrupted => CORRUPTED,
-        // `Unavailable`, and whatever this version has no number for: it promises nothing.
+        // `Unavailable`, and any kind that this version has no number for: it promises nothing.
         _ => UNAVAILABLE,
     });
     match kind {
@@ -119,7 +119,7 @@ fn take_kind(fields: &mut Fields) -> Result<ErrorKind, Malformed> {
     })
 }
 
-/// A cause, as another process told it.
+/// A cause that another process reported.
 #[derive(Debug)]
 struct Cause {
     message: String,

@@ -1,4 +1,4 @@
-//! Fields of a body, one after the other.
+//! Decoding of the fields of a body, one after the other.
 
 use bytes::{Buf, Bytes};
 use carnet_base::Timestamp;
@@ -9,7 +9,7 @@ type Result<T> = std::result::Result<T, Malformed>;
 
 const SHORT: Malformed = Malformed("a body that ends in the middle of a field");
 
-/// What is left of a body.
+/// The rest of a body.
 pub(super) struct Fields(Bytes);
 
 impl Fields {
@@ -41,7 +41,7 @@ impl Fields {
         Timestamp::new(self.u64()?).ok_or(Malformed("a timestamp of more than 63 bits"))
     }
 
-    /// A length and that many bytes, which share the frame's memory.
+    /// Reads a length and as many bytes, which share the frame's memory.
     pub(super) fn bytes(&mut self) -> Result<Bytes> {
         let len = usize::try_from(self.u32()?).map_err(|_| SHORT)?;
         if len > self.0.len() {
@@ -55,11 +55,12 @@ impl Fields {
         if bytes.len() > bytes_max {
             return Err(Malformed("a text that is too long"));
         }
-        let text = std::str::from_utf8(&bytes).map_err(|_| Malformed("a text that is no UTF-8"))?;
+        let text =
+            std::str::from_utf8(&bytes).map_err(|_| Malformed("a text that is not UTF-8"))?;
         Ok(text.to_owned())
     }
 
-    /// The number of items that follow, each of at least so many bytes.
+    /// Reads the number of items that follow, each of at least `item_bytes_min` bytes.
     pub(super) fn count(&mut self, item_bytes_min: usize) -> Result<usize> {
         let count = usize::try_from(self.u32()?).map_err(|_| SHORT)?;
         if count > self.0.len() / item_bytes_min {

@@ -1,4 +1,4 @@
-//! Requests and responses.
+//! Encoding of requests and responses.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use carnet_base::{CellHash, Timestamp};
@@ -29,7 +29,7 @@ const READ_WRITE: u8 = 2;
 
 const UNKNOWN: u8 = 0;
 const CELLS: u8 = 1;
-/// A cell's hash and a commit.
+/// Length of a cell's hash and a commit.
 const CHANGE_BYTES: usize = 16;
 
 const IS_COMMITTED: u8 = 0;
@@ -122,12 +122,14 @@ pub(super) fn put_response(response: &Response, out: &mut BytesMut) {
 fn put_members(members: &Members, out: &mut BytesMut) {
     let Members { is_complete, all } = members;
     out.put_u8(u8::from(*is_complete));
-    out.put_u32(u32::try_from(all.len()).expect("a leader lets a thousand announce themselves"));
+    out.put_u32(
+        u32::try_from(all.len()).expect("a leader accepts at most a thousand announcements"),
+    );
     all.iter().for_each(|what| put_bytes(what, out));
 }
 
 fn put_bytes(bytes: &Bytes, out: &mut BytesMut) {
-    out.put_u32(u32::try_from(bytes.len()).expect("an announcement has a kilobyte at most"));
+    out.put_u32(u32::try_from(bytes.len()).expect("an announcement has at most a kilobyte"));
     out.put_slice(bytes);
 }
 
@@ -141,7 +143,7 @@ fn put_perhaps(timestamp: Option<Timestamp>, out: &mut BytesMut) {
 fn put_changes(changes: &Changes, out: &mut BytesMut) {
     let Changes::Cells(cells) = changes else { return out.put_u8(UNKNOWN) };
     out.put_u8(CELLS);
-    out.put_u32(u32::try_from(cells.len()).expect("a few thousand cells are told at most"));
+    out.put_u32(u32::try_from(cells.len()).expect("an answer has a few thousand changes at most"));
     for (cell, commit) in cells {
         out.put_u64(cell.0);
         out.put_u64(commit.get());

@@ -1,11 +1,11 @@
-//! The bytes that processes of a database exchange once they have greeted each other.
+//! The bytes that processes of a database exchange after the handshake.
 //!
 //! # The problem
 //!
-//! What arrives was written by another process, perhaps of another build, and passed through
-//! machines that drop and alter. So a frame says how long it is and carries a checksum, and a
-//! decoder takes what the encoder writes and nothing else: every message has one encoding, what is
-//! left over is an error, and no length is believed before its bytes are there.
+//! Incoming bytes were written by another process, perhaps of another build, and passed through
+//! machines that may drop or alter them. So a frame carries its length and a checksum, and the
+//! decoder accepts exactly what the encoder writes: every message has one encoding, left-over bytes
+//! are an error, and no length is trusted before its bytes have arrived.
 //!
 //! # A frame
 //!
@@ -24,8 +24,8 @@
 //!   28 bytes                 begin, request 3      client 7, token 9    to read, strictly, keeps nothing
 //! ```
 //!
-//! `docs/wire.md` has every body byte by byte. A frame is at most [`FRAME_BYTES_MAX`] long; the
-//! encoder refuses what would be longer, so that whoever asks is told before anything is sent.
+//! `docs/wire.md` describes every body byte by byte. A frame is at most [`FRAME_BYTES_MAX`] long;
+//! the encoder rejects longer ones, so the caller gets the error before anything is sent.
 
 mod claim;
 mod error;
@@ -42,8 +42,8 @@ use carnet_base::{Error, Result};
 use crate::message::{Request, Response};
 use fields::Fields;
 
-/// The longest frame, in bytes. A claim takes four bytes and its key for a cell that is written,
-/// and eight bytes for a cell that is relied on: a million cells with keys of sixty bytes fit.
+/// Maximum length of a frame in bytes. A claim takes four bytes and the key for each written cell,
+/// and eight bytes for each cell it read: a million cells with keys of sixty bytes fit.
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// Length and checksum.
@@ -54,29 +54,30 @@ const HEAD_BYTES: usize = 9;
 const PING: u8 = 0x70;
 const PONG: u8 = 0xf0;
 
-/// What one process says to another.
+/// A message between processes.
 #[derive(Debug)]
 pub enum Message {
-    /// Asks.
+    /// A request.
     Request(Request),
-    /// Answers.
+    /// The answer to a request.
     Response(Response),
-    /// Asks whether there is anybody.
+    /// A keep-alive check.
     Ping,
-    /// There is.
+    /// The answer to a keep-alive check.
     Pong,
 }
 
-/// A message, and what it belongs to.
+/// A message with its id.
 #[derive(Debug)]
 pub struct Frame {
-    /// Names a request on its connection; an answer has its request's. Pings and pongs have 0.
+    /// Id of a request on its connection; an answer has the id of its request. Pings and pongs have
+    /// 0.
     pub id: u64,
-    /// What is said.
+    /// The message.
     pub message: Message,
 }
 
-/// Bytes that are no frame: whoever sent them cannot be understood any more.
+/// Bytes that are not a valid frame: the rest of the connection cannot be decoded either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub(crate) &'static str);
 
@@ -92,8 +93,8 @@ impl std::error::Error for Malformed {}
 ///
 /// # Errors
 ///
-/// `Invalid` where it would be longer than [`FRAME_BYTES_MAX`], or the cells of a claim are not in
-/// their order; then nothing is appended.
+/// `Invalid` if it would be longer than [`FRAME_BYTES_MAX`], or if the cells of a claim are not in
+/// their order; nothing is appended then.
 pub fn encode(id: u64, message: &Message, out: &mut BytesMut) -> Result<()> {
     if let Message::Request(Request::Commit { claim, .. }) = message {
         claim::check(claim)?;
@@ -129,36 +130,36 @@ fn too_long(out: &mut BytesMut, begin: usize) -> Result<()> {
     let bytes = out.len() - begin;
     out.truncate(begin);
     Err(Error::invalid(format!(
-        "the names of the cells that the transaction wrote and relied on take {bytes} bytes on \
-         their way to the leader, which takes {FRAME_BYTES_MAX}: split the transaction"
+        "the names of the cells that the transaction wrote and read take {bytes} bytes in the \
+         request to the leader; at most {FRAME_BYTES_MAX} are allowed: split the transaction"
     )))
 }
 
-/// How many bytes the frame has that these bytes begin; `None` where they are too few to tell.
+/// Returns the length of the frame that these bytes begin; `None` if they are too few to tell.
 ///
 /// # Errors
 ///
-/// Where no frame has that length.
+/// If no frame has that length.
 pub fn frame_bytes(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     let Some(length) = bytes.first_chunk() else { return Ok(None) };
     let content = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
     if !(HEAD_BYTES..=FRAME_BYTES_MAX - ENVELOPE_BYTES).contains(&content) {
-        return Err(Malformed("a frame of a length that none has"));
+        return Err(Malformed("a frame of an impossible length"));
     }
     Ok(Some(ENVELOPE_BYTES + content))
 }
 
-/// The id of a whole frame, before its checksum is known to be right.
+/// Returns the id of a complete frame, before its checksum is verified.
 pub(super) fn id_of(frame: &[u8]) -> u64 {
     let id = frame.get(ENVELOPE_BYTES + 1..).and_then(|rest| rest.first_chunk());
     id.map_or(0, |id| u64::from_be_bytes(*id))
 }
 
-/// Reads a whole frame, as long as [`frame_bytes`] says.
+/// Decodes a complete frame, as long as [`frame_bytes`] says.
 ///
 /// # Errors
 ///
-/// Where the encoder does not write these bytes.
+/// If the encoder does not write these bytes.
 pub fn decode(frame: &Bytes) -> Result<Frame, Malformed> {
     if frame_bytes(frame)? != Some(frame.len()) {
         return Err(Malformed("a frame that is not as long as it says"));

@@ -26,7 +26,7 @@ fn frame(id: u64, message: &Message) -> Bytes {
     out.freeze()
 }
 
-/// A frame with a right length and checksum around what it holds.
+/// Returns a frame with a valid length and checksum around a content.
 fn framed(content: &[u8]) -> Bytes {
     let mut out = BytesMut::new();
     out.put_u32(u32::try_from(content.len()).unwrap());
@@ -57,7 +57,7 @@ fn commit(claim: Claim) -> Message {
     Message::Request(Request::Commit { client: ClientId(7), token: Token(9), claim })
 }
 
-/// One of each kind.
+/// Returns one message of each kind.
 fn examples() -> Vec<Message> {
     let (client, token) = (ClientId(7), Token(9));
     let begin = |kind, is_strict, known| Request::Begin { client, token, kind, is_strict, known };
@@ -113,9 +113,9 @@ fn examples() -> Vec<Message> {
     requests.chain(responses).chain([Message::Ping, Message::Pong]).collect()
 }
 
-/// The example of the essay: what is documented is what is sent.
+/// The example of the module documentation matches the encoder.
 #[test]
-fn a_begin_has_the_bytes_that_are_documented() {
+fn encoded_begin_matches_the_documentation() {
     let request = Request::Begin {
         client: ClientId(7),
         token: Token(9),
@@ -131,7 +131,7 @@ fn a_begin_has_the_bytes_that_are_documented() {
 }
 
 #[test]
-fn a_message_of_each_kind_comes_back() {
+fn every_kind_of_message_round_trips() {
     for (id, message) in examples().into_iter().enumerate() {
         let id = id as u64;
         let bytes = frame(id, &message);
@@ -169,7 +169,7 @@ fn a_long_error_is_cut_at_a_character() {
 }
 
 #[test]
-fn a_claim_of_a_million_cells_fits_and_one_beyond_a_frame_is_refused() {
+fn claim_of_a_million_cells_fits_a_frame() {
     let key = |number: u32| cell(1, "a partition", &[&number.to_be_bytes()[..], &[7; 31]].concat());
     let cells: Vec<CellKey> = (0..1_000_000).map(key).collect();
     assert_eq!(cells[0].as_bytes().len(), 60);
@@ -185,8 +185,8 @@ fn a_claim_of_a_million_cells_fits_and_one_beyond_a_frame_is_refused() {
 }
 
 #[test]
-fn lengths_are_not_believed() {
-    // A list of 2³² items, and a key of as many bytes, in a few bytes.
+fn false_lengths_are_rejected() {
+    // A list of 2³² items and a key of 2³² bytes, within a few bytes.
     let mut content = vec![0x03];
     content.extend([0; 8 + 16 + 16]);
     content.extend([0xff; 4]);
@@ -201,21 +201,21 @@ fn lengths_are_not_believed() {
 }
 
 #[test]
-fn cells_that_are_not_in_their_order_are_refused() {
+fn unsorted_cells_are_rejected() {
     let good = frame(1, &commit(claim(&[cell(1, "p", b"a"), cell(1, "p", b"b")], &[], Vec::new())));
     let mut content = good[8..].to_vec();
-    // Before the number of dropped tables, and one.
+    // Position before the number of dropped tables, and one table.
     let last = content.len() - 9;
     content[last] = b'a';
     let mut unsorted = claim(&[], &[], Vec::new());
     unsorted.cells = Cells::of([cell(1, "p", b"b"), cell(1, "p", b"a")].iter());
     assert!(encode(1, &commit(unsorted), &mut BytesMut::new()).is_err(), "nor are they sent");
     let twice = decode(&framed(&content)).unwrap_err();
-    assert_eq!(twice, Malformed("cells of a claim that are not in their order"));
+    assert_eq!(twice, Malformed("cells of a claim that are not in key order"));
 }
 
 #[test]
-fn damaged_frames_are_refused_or_mean_what_they_say() {
+fn damaged_frames_are_rejected_or_decode_exactly() {
     let good: Vec<Bytes> = examples().iter().map(|message| frame(77, message)).collect();
     for seed in 0..20_000 {
         let mut rng = SeededRng::new(seed);
@@ -238,7 +238,7 @@ fn damaged_frames_are_refused_or_mean_what_they_say() {
         if let Ok(decoded) = decode(&bytes) {
             assert_eq!(frame(decoded.id, &decoded.message), bytes, "seed {seed}");
         }
-        // Without the envelope's help, it is refused.
+        // Damage inside the envelope is rejected by the checksum.
         let mut flipped = good[below(&mut rng, good.len())].to_vec();
         let place = below(&mut rng, flipped.len());
         flipped[place] ^= 1 << rng.below(8);
@@ -278,7 +278,7 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
     #[test]
-    fn every_claim_comes_back(
+    fn every_claim_round_trips(
         cells in vec(any_cell(), 0..30),
         points in vec(any::<u64>(), 0..30),
         ranges in vec(any_range(), 0..10),

@@ -8,14 +8,14 @@ fn secret(text: &str) -> Secret {
     Secret::new(text).unwrap()
 }
 
-/// One side: what it knows, and whom it means.
+/// One side: its secret, its incarnation or the one it looks for, and its channel binding.
 struct Side<'a>(Option<&'a Secret>, Incarnation, Binding);
 
 fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-/// Lets two sides meet; each leaves when it is done.
+/// Runs the handshake between two sides.
 fn meet(client: &Side<'_>, server: &Side<'_>) -> [Result<(), Refusal>; 2] {
     let (mut near, mut far) = duplex(1024);
     let (client, server) = run(async {
@@ -28,7 +28,7 @@ fn meet(client: &Side<'_>, server: &Side<'_>) -> [Result<(), Refusal>; 2] {
 }
 
 #[test]
-fn those_who_know_the_same_meet() {
+fn equal_secrets_complete_the_handshake() {
     let known = secret("sixteen bytes at least");
     for secret in [None, Some(&known)] {
         for binding in [None, Some([3; 32])] {
@@ -39,14 +39,14 @@ fn those_who_know_the_same_meet() {
 }
 
 #[test]
-fn another_secret_is_told_to_both() {
+fn wrong_secret_is_reported_to_both_sides() {
     let (ours, theirs) = (secret("sixteen bytes at least"), secret("sixteen bytes at most"));
     let met = meet(&Side(Some(&ours), MYSELF, None), &Side(Some(&theirs), MYSELF, None));
     assert!(matches!(met, [Err(Refusal::WrongSecret), Err(Refusal::WrongSecret)]), "{met:?}");
 }
 
 #[test]
-fn one_who_has_a_secret_does_not_speak_to_one_who_has_none() {
+fn secret_on_one_side_only_is_refused() {
     let ours = secret("sixteen bytes at least");
     let (with, without) = (Side(Some(&ours), MYSELF, None), Side(None, MYSELF, None));
     for met in [meet(&with, &without), meet(&without, &with)] {
@@ -60,22 +60,22 @@ fn one_who_has_a_secret_does_not_speak_to_one_who_has_none() {
 }
 
 #[test]
-fn whoever_is_not_the_one_that_is_looked_for_says_so() {
+fn another_incarnation_reports_itself() {
     let met = meet(&Side(None, [8; 8], None), &Side(None, MYSELF, None));
     assert!(matches!(met, [Err(Refusal::Another), Err(Refusal::Another)]), "{met:?}");
 }
 
-/// Somebody stands between two TLS connections of his own: both ends know the secret, and each
-/// proves it for another connection.
+/// An attacker stands between two TLS connections. Both ends know the secret, and each proves it
+/// for another connection.
 #[test]
-fn a_proof_is_worth_nothing_on_another_connection() {
+fn proof_is_invalid_on_another_connection() {
     let known = secret("sixteen bytes at least");
     let side = |number| Side(Some(&known), MYSELF, Some([number; 32]));
     let met = meet(&side(1), &side(2));
     assert!(matches!(met, [Err(Refusal::WrongSecret), Err(Refusal::WrongSecret)]), "{met:?}");
 }
 
-/// Passes bytes on, with one of them changed; fails where one side has left.
+/// Forwards bytes with one of them changed; fails if a side has left.
 async fn pass(
     from: &mut DuplexStream,
     to: &mut DuplexStream,
@@ -90,9 +90,9 @@ async fn pass(
     to.write_all(&passed).await
 }
 
-/// Whatever is changed on the way, they do not both believe that they have met.
+/// With any byte changed on the way, at least one side refuses.
 #[test]
-fn a_greeting_that_was_altered_is_refused() {
+fn altered_handshake_is_refused() {
     let known = secret("sixteen bytes at least");
     // Greetings of both, the client's proof, the verdict.
     let parts = [51, 43, PROOF_BYTES, 1 + PROOF_BYTES];
@@ -119,9 +119,9 @@ fn a_greeting_that_was_altered_is_refused() {
     }
 }
 
-/// Who knows nothing hands back to the client what it says itself.
+/// A server without the secret sends the client's own bytes back to it.
 #[test]
-fn nobody_can_prove_anything_with_the_other_ones_words() {
+fn mirrored_bytes_prove_nothing() {
     let known = secret("sixteen bytes at least");
     let (client, mut mirror) = duplex(1024);
     let (client, ()) = run(async {
@@ -141,9 +141,9 @@ fn nobody_can_prove_anything_with_the_other_ones_words() {
     assert!(matches!(client, Err(Refusal::WrongSecret)), "{client:?}");
 }
 
-/// What was heard once opens no second connection.
+/// Bytes recorded from one handshake open no second connection.
 #[test]
-fn an_old_proof_is_worth_nothing() {
+fn replayed_proof_is_refused() {
     let known = secret("sixteen bytes at least");
     let heard = run(async {
         let (mut client, mut server) = duplex(1024);

@@ -7,7 +7,7 @@ use super::*;
 use crate::message::{Request, Response};
 use crate::transport::{Transport, Unanswered};
 
-/// An authority, and what it signs with.
+/// An authority and its signing key.
 struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -49,7 +49,8 @@ fn network(runtime: &Runtime, security: Security) -> TcpNetwork {
     TcpNetwork::bind(listen, None, security, runtime.handle().clone()).unwrap()
 }
 
-/// Tells whether one process gets an answer of another: nobody serves there, so he does not lead.
+/// Returns `true` if the client gets an answer from the server; without a handler it is that the
+/// server does not lead.
 fn reaches(runtime: &Runtime, client: Security, server: Security) -> bool {
     let (client, server) = (network(runtime, client), network(runtime, server));
     let question = || Request::Outcome { start: carnet_base::Timestamp::ZERO };
@@ -68,7 +69,7 @@ const fn tls(tls: Tls) -> Security {
 }
 
 #[test]
-fn those_whom_one_authority_has_signed_meet() {
+fn certificates_of_one_authority_connect() {
     let (runtime, authority) = (runtime(), Authority::new());
     let side = || tls(authority.tls("127.0.0.1"));
     assert!(reaches(&runtime, side(), side()));
@@ -87,7 +88,7 @@ fn strangers_and_other_names_are_refused() {
     assert!(!reaches(&runtime, side(), tls(other.tls("127.0.0.1"))), "the server is a stranger");
     assert!(!reaches(&runtime, side(), tls(authority.tls("127.0.0.2"))), "it has another name");
 
-    // It believes our authority, and shows a certificate that nobody signed.
+    // It trusts our authority, but shows a self-signed certificate.
     let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     let key = KeyPair::generate().unwrap();
     let own = params.self_signed(&key).unwrap().pem();
@@ -98,7 +99,7 @@ fn strangers_and_other_names_are_refused() {
 }
 
 #[test]
-fn without_an_authority_a_secret_proves_who_it_is() {
+fn secret_proves_identity_without_an_authority() {
     let (runtime, authority) = (runtime(), Authority::new());
     let with = |text| {
         let (certificate, key) = authority.sign("whatever");
@@ -112,7 +113,7 @@ fn without_an_authority_a_secret_proves_who_it_is() {
     let nobody = Security::Tls { tls, secret: None };
     let listen = "127.0.0.1:0".parse().unwrap();
     let bound = TcpNetwork::bind(listen, None, nobody, runtime.handle().clone());
-    assert!(bound.unwrap_err().to_string().contains("lets everybody in"));
+    assert!(bound.unwrap_err().to_string().contains("admits any process"));
 }
 
 #[test]
@@ -123,10 +124,10 @@ fn tls_and_no_tls_do_not_meet() {
     assert!(!reaches(&runtime, Security::Insecure, side()));
 }
 
-/// Somebody who takes the connection, and has one of his own to the other side, passes on all
-/// that they say: their proofs are for different connections.
+/// An attacker accepts the connection, opens one to the other side, and forwards all bytes. The
+/// proofs are for different connections, so it fails.
 #[test]
-fn nobody_stands_between_two_who_prove_a_secret() {
+fn relay_between_tls_connections_fails() {
     let (runtime, authority) = (runtime(), Authority::new());
     let (certificate, key) = authority.sign("whatever");
     let side = || Tls::from_pem(certificate.as_bytes(), key.as_bytes(), None).unwrap();
@@ -144,7 +145,7 @@ fn nobody_stands_between_two_who_prove_a_secret() {
         let (mut near, _) = between.accept(near).await.unwrap();
         let far = TcpStream::connect(place).await.unwrap();
         let (mut far, _) = between.connect(far, "127.0.0.1").await.unwrap();
-        // It ends when one of them leaves.
+        // It ends when one side leaves.
         let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
     });
     let question = Request::Outcome { start: carnet_base::Timestamp::ZERO };

@@ -1,7 +1,7 @@
-//! The remainder loop: how entries of one row are put, when every answer may be lost.
+//! The loop over unresolved entries of one row: writes them although any answer may be lost.
 //!
-//! A conditional batch puts all of its entries or none, and its answer may be a time-out that
-//! says neither. So each entry walks on its own:
+//! A conditional batch writes all of its entries or none, and its answer may be a timeout that
+//! tells neither. Each entry therefore has a state of its own:
 //!
 //! ```text
 //!              applied
@@ -10,56 +10,55 @@
 //!     │ └── touch says: it was never there ──┐               │ c is written (v3)
 //!     │                                      │               │
 //!     └── refused, a value is there ──▶ doubtful ── touch ──▶ sure
-//!   time-out: the same pairs again, in whichever state they are
+//!   timeout: the same pairs again, in any state
 //! ```
 //!
-//! A value that was *found* proves nothing yet, also where it is what was wanted: a round that
-//! timed out may live on one replica, and the next look may miss it. Touching it completes the
-//! round or shows that it never was. Only then is the entry final, and only then may anybody be
-//! told.
+//! A value that was *found* proves nothing yet, even if it is the wanted one: a round that timed
+//! out may live on one replica, and the next read may miss it. Touching the value completes the
+//! round or shows that it never was. Only then is the entry final and may be reported.
 //!
-//! Another epoch in any answer ends it all, before entries are looked at: the caller is not the
-//! leader any more.
+//! Another epoch in any answer ends the loop before entries are examined: the caller does not lead
+//! any more.
 
 use std::collections::BTreeMap;
 
 use carnet_base::{Bytes, Epoch};
 use carnet_store::cluster::{NewEntry, RowAnswer, StoredEntry};
 
-/// What to do next.
+/// The next action of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Put these, behind the fence.
+    /// Write these entries, behind the fence.
     Put(Vec<NewEntry>),
-    /// Touch these.
+    /// Touch these entries.
     Touch(Vec<NewEntry>),
-    /// Write these once more, as settled.
+    /// Write these entries once more, as settled.
     Confirm(Vec<NewEntry>),
     /// Every entry is settled.
     Finished,
 }
 
-/// What came of it.
+/// Result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// A conditional write was answered.
     Row(RowAnswer),
     /// A blind write was acknowledged.
     Confirmed,
-    /// Nobody knows, or certainly not done: the same again.
+    /// The write failed, or its outcome is unknown: it is sent again.
     Nothing,
 }
 
-/// Why the loop cannot go on.
+/// Reason why the loop cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The row is of another epoch than the fence.
     Deposed(Option<Epoch>),
-    /// An answer that none of the rules allows.
+    /// An answer that the protocol does not allow.
     Broken(&'static str),
 }
 
-/// An entry that is final: its column, and its value where it has one.
+/// A final entry: its column, and its value if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settled {
     pub(crate) column: Bytes,
@@ -75,16 +74,16 @@ enum State {
 
 /// The loop, for entries of one row.
 #[derive(Clone, Debug)]
-pub(crate) struct Remainder {
+pub(crate) struct Unresolved {
     fence: Option<Epoch>,
-    /// Whether there is a `c` to be written.
+    /// Whether the encoding has a `c` to be written.
     confirms: bool,
-    /// What is not settled: its state, and what to put where it is absent.
+    /// Unsettled entries: the state of each, and the value to write if it is absent.
     open: BTreeMap<Bytes, (State, Option<Bytes>)>,
 }
 
-impl Remainder {
-    /// Puts entries that nobody has seen yet.
+impl Unresolved {
+    /// Creates the loop for new entries that no process has seen yet.
     pub(crate) fn put(
         fence: Option<Epoch>,
         confirms: bool,
@@ -96,14 +95,15 @@ impl Remainder {
         Self { fence, confirms, open: open.collect() }
     }
 
-    /// Settles an entry that was found, with `otherwise` in its place where it was never there.
+    /// Creates the loop for an entry that was found; `otherwise` is written if it turns out never
+    /// to have been there.
     pub(crate) fn found(confirms: bool, found: NewEntry, otherwise: Option<Bytes>) -> Self {
         let NewEntry { column, value } = found;
         let open = [(column, (State::Doubtful(value), otherwise))].into();
         Self { fence: None, confirms, open }
     }
 
-    /// Returns what to do next: entries that are nearly settled first.
+    /// Returns the next action: entries that are nearly settled come first.
     pub(crate) fn next(&self) -> Action {
         let pick = |pick: fn(&State, Option<&Bytes>) -> Option<Bytes>| -> Vec<NewEntry> {
             let entry = |(column, (state, wanted)): (&Bytes, &(State, Option<Bytes>))| {
@@ -130,7 +130,7 @@ impl Remainder {
         if absent.is_empty() { Action::Finished } else { Action::Put(absent) }
     }
 
-    /// Takes the answer to the last [`Remainder::next`]; returns what is settled by it.
+    /// Applies the answer to the last [`Unresolved::next`], and returns the entries that it settles.
     pub(crate) fn answer(&mut self, answer: Answer) -> Result<Vec<Settled>, Stop> {
         match (self.next(), answer) {
             (Action::Finished, _) | (_, Answer::Nothing) => Ok(Vec::new()),
@@ -182,7 +182,7 @@ impl Remainder {
         for NewEntry { column, value } in asked {
             let stored = existing.iter().find(|stored| stored.column == *column);
             let is_confirmed = stored.is_some_and(|stored| stored.confirmed.is_some());
-            // `c` is written only after `s` was settled: whoever finds it is done.
+            // `c` is written only after `s` was settled, so a stored `c` is final.
             let found = stored
                 .and_then(|stored| stored.confirmed.as_ref().or(stored.staged.as_ref()).cloned());
             let Some((state, wanted)) = self.open.get_mut(column) else { continue };
@@ -243,12 +243,12 @@ mod tests {
         Settled { column: column.into(), value: Some(value.into()) }
     }
 
-    fn two() -> Remainder {
-        Remainder::put(FENCE, true, [entry("a", "1"), entry("b", "2")])
+    fn two() -> Unresolved {
+        Unresolved::put(FENCE, true, [entry("a", "1"), entry("b", "2")])
     }
 
     #[test]
-    fn what_is_applied_at_once_is_settled() {
+    fn applied_entries_are_settled_at_once() {
         let mut two = two();
         assert_eq!(two.next(), Action::Put(vec![entry("a", "1"), entry("b", "2")]));
         assert_eq!(two.answer(applied()).unwrap(), [settled("a", "1"), settled("b", "2")]);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_out_sends_the_same_pairs_again() {
+    fn timeout_resends_the_same_entries() {
         let mut two = two();
         let first = two.next();
         assert_eq!(two.answer(Answer::Nothing).unwrap(), []);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn ones_own_entry_found_is_touched_and_confirmed_before_it_counts() {
+    fn own_entry_found_is_touched_and_confirmed_first() {
         let mut two = two();
         two.answer(Answer::Nothing).unwrap();
         let both = [staged("b", "2"), staged("a", "1")];
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_touching_shows_was_never_there_is_put_again() {
+    fn entry_absent_after_a_touch_is_put_again() {
         let mut two = two();
         two.answer(refused(FENCE, &[staged("a", "1")])).unwrap();
         assert_eq!(two.next(), Action::Touch(vec![entry("a", "1")]));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_marker_is_touched_as_well_and_the_remainder_goes_on_without_it() {
+    fn abort_marker_settles_and_other_entries_go_on() {
         let mut two = two();
         two.answer(refused(FENCE, &[staged("a", "abort")])).unwrap();
         assert_eq!(two.next(), Action::Touch(vec![entry("a", "abort")]));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmed_value_ends_the_matter() {
+    fn confirmed_value_settles_the_entry() {
         let mut two = two();
         let stored = StoredEntry { confirmed: Some("abort".into()), ..staged("a", "abort") };
         assert_eq!(two.answer(refused(FENCE, &[stored])).unwrap(), [settled("a", "abort")]);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn another_epoch_is_seen_before_any_entry() {
+    fn another_epoch_stops_the_loop_before_entries() {
         for epoch in [Some(Epoch(8)), Some(Epoch(6)), None] {
             let answer = refused(epoch, &[staged("a", "another's")]);
             assert_eq!(two().answer(answer), Err(Stop::Deposed(epoch)));
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn rows_without_values_are_absent_entries() {
-        // As ScyllaDB answers: a row for each statement.
+        // ScyllaDB answers with a row for each statement.
         let nulls = StoredEntry { column: "b".into(), staged: None, confirmed: None };
         let mut two = two();
         two.answer(refused(FENCE, &[staged("a", "1"), nulls])).unwrap();
@@ -328,14 +328,14 @@ mod tests {
     #[test]
     fn a_refusal_without_a_reason_does_not_loop() {
         assert!(matches!(two().answer(refused(FENCE, &[])), Err(Stop::Broken(_))));
-        let mut found = Remainder::found(true, entry("a", "1"), None);
+        let mut found = Unresolved::found(true, entry("a", "1"), None);
         let same = refused(None, &[staged("a", "1")]);
         assert!(matches!(found.answer(same), Err(Stop::Broken(_))));
     }
 
     #[test]
-    fn a_ghost_that_nobody_wanted_is_settled_as_absent() {
-        let mut found = Remainder::found(true, entry("a", "1"), None);
+    fn unwanted_ghost_is_settled_as_absent() {
+        let mut found = Unresolved::found(true, entry("a", "1"), None);
         let gone = found.answer(refused(None, &[])).unwrap();
         assert_eq!(gone, [Settled { column: "a".into(), value: None }]);
         assert_eq!(found.next(), Action::Finished);
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn without_a_second_column_a_touch_settles() {
-        let mut found = Remainder::found(false, entry("a", "1"), Some("abort".into()));
+        let mut found = Unresolved::found(false, entry("a", "1"), Some("abort".into()));
         assert_eq!(found.answer(applied()).unwrap(), [settled("a", "1")]);
     }
 }
