@@ -1,8 +1,8 @@
-//! Who wrote what, recently: the state that commits are checked against.
+//! The recent writes: the state that commits are checked against.
 //!
-//! For each cell written above the *low watermark* it keeps the newest commit timestamp under the
-//! hash of the cell's key, and beside it the commits in their order, each with its keys, sorted. All
-//! of it lies in two *generations*, of which the younger one takes what is new:
+//! For each cell written above the *low watermark*, the state keeps the newest commit timestamp
+//! under the hash of the cell's key. It also keeps the commits in their order, each with its sorted
+//! keys. Both are split into two *generations*; new commits go to the younger one:
 //!
 //! ```text
 //!             older                          younger
@@ -12,21 +12,21 @@
 //!               the watermark is 5 then       └ "d written after 5?"  yes, at 7
 //! ```
 //!
-//! A point costs a look at one or two small tables. A range costs a binary search in each commit after
-//! the snapshot, of which there are as many as a transaction lasts long. A hash that two cells
-//! share makes a transaction run again, and nothing worse.
+//! Checking a point costs a lookup in one or two small tables. Checking a range costs a binary
+//! search in each commit after the snapshot; a transaction that runs longer has more of them. Two
+//! cells with the same hash can make a transaction run again, and nothing worse.
 //!
-//! Once no active writer has to be checked against the older generation, it is emptied and becomes the
-//! younger one. So nothing is forgotten one by one while others wait to be checked, and what is
-//! remembered goes into memory that is there: a commit's own would be given back by another thread
-//! than the one that asked for it, and an allocator that keeps memory by threads has the two wait for
-//! each other. Both together made up most of the times that one of two committing threads slept.
+//! Once no active writer has to be checked against the older generation, it is emptied and becomes
+//! the younger one. So commits are not forgotten one by one under the lock. New commits are also
+//! copied into memory that is already allocated: the memory of a claim was allocated by another
+//! thread, and freeing it here would make the two threads contend in the allocator.
 //!
-//! Forgetting what a live writer still needs to be checked against would let it commit wrongly,
-//! so forgetting raises the watermark, and a transaction below it is refused. That happens only
-//! when the state outgrows its budget, of which a single commit of very many cells is a case. A
-//! generation takes up to half of the budget, and where both together outgrow it the older one goes:
-//! the younger half of what the budget allows is kept, whatever commits were large.
+//! Forgetting a commit that a live writer must still be checked against would let that writer
+//! commit wrongly. So forgetting raises the watermark, and a transaction below it is refused. This
+//! happens only if the state outgrows its budget, for example by a single commit of very many
+//! cells. A generation takes up to half of the budget, and if both together outgrow it, the older
+//! one is forgotten. So at least the newest half of what the budget allows is kept, also after
+//! large commits.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -36,16 +36,16 @@ use carnet_store::Claim;
 
 use crate::history::History;
 
-/// How many bytes the state takes by default, at most.
+/// Default maximum size of the state, in bytes.
 pub const DEFAULT_BYTES_MAX: usize = 64 << 20;
 
-/// An emptied generation keeps its memory for the next one, unless it has more than this.
+/// An emptied generation keeps its memory for the next one, unless it exceeds this size.
 const KEPT_BYTES: usize = 512 << 10;
-/// It also keeps so many times of what it was filled with. Small commits would miss the caches in a
-/// table that large ones have left.
+/// An emptied generation also keeps up to this multiple of its contents' size. In a table sized for
+/// large commits, small ones would miss the CPU caches.
 const KEPT_TIMES: usize = 8;
 
-/// Why a transaction may not commit.
+/// Reason why a transaction may not commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Another transaction wrote a cell that this one wrote, after the snapshot.
@@ -56,28 +56,28 @@ pub enum Refusal {
     BelowWatermark(Timestamp),
 }
 
-/// A cell that another transaction wrote first, and its commit.
+/// A cell that another transaction wrote first, with its commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// When the other transaction committed.
+    /// Commit timestamp of the other transaction.
     pub commit: Timestamp,
-    /// The cell.
+    /// Hash of the cell.
     pub cell: CellHash,
 }
 
-/// The order of a cell's versions in the store that a log belongs to.
+/// Order of a cell's versions in the store of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VersionOrder {
-    /// By the start S: a transaction that writes a cell must not have been overtaken there since
-    /// its snapshot, because its version would lie below that of an earlier commit.
+    /// By the start S. No other transaction may have written a cell since the snapshot of its
+    /// writer: the new version would lie below that of an earlier commit.
     #[default]
     Start,
-    /// By the commit C: a transaction that read nothing of what others wrote can be placed at any
-    /// C, and is never refused for its writes.
+    /// By the commit C. A transaction that read no data of others can be placed at any C, and is
+    /// never refused for its writes.
     Commit,
 }
 
-/// The recent writes. See the module's essay.
+/// The recent writes. See the module documentation.
 #[derive(Debug)]
 pub struct ConflictState {
     younger: Generation,
@@ -87,7 +87,7 @@ pub struct ConflictState {
     order: VersionOrder,
 }
 
-/// Some commits that follow each other.
+/// A run of consecutive commits.
 #[derive(Debug, Default)]
 pub struct Generation {
     newest: HashMap<CellHash, Timestamp, BuildHasherDefault<AsItIs>>,
@@ -95,17 +95,18 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// Tells whether it has a commit after a timestamp.
+    /// Returns `true` if it has a commit after a timestamp.
     fn reaches_beyond(&self, at: Timestamp) -> bool {
         self.history.last().is_some_and(|last| last > at)
     }
 
-    /// What it has of the allocator, in bytes, but for commits that keep their own memory.
+    /// Returns the allocated bytes, without the commits that keep their own memory.
     fn allocated_bytes(&self) -> usize {
         self.newest.capacity() * ENTRY_BYTES + self.history.shared_bytes()
     }
 
-    /// Empties it; returns what the next one does not need, for the caller to drop.
+    /// Empties the generation; returns memory that the next one does not need, for the caller to
+    /// drop.
     fn empty(&mut self) -> Self {
         let kept_max = KEPT_BYTES.max(self.history.bytes().saturating_mul(KEPT_TIMES));
         if self.allocated_bytes() > kept_max {
@@ -116,10 +117,10 @@ impl Generation {
     }
 }
 
-/// What an entry of a table of hashes takes: a hash, a timestamp, and a byte of the table's own.
+/// Size of an entry in a table of hashes: a hash, a timestamp, and one byte of the table.
 const ENTRY_BYTES: usize = size_of::<(CellHash, Timestamp)>() + 1;
 
-/// A hash that is one already.
+/// Hasher of keys that are hashes already.
 #[derive(Debug, Default)]
 struct AsItIs(u64);
 
@@ -140,7 +141,7 @@ impl Hasher for AsItIs {
 }
 
 impl ConflictState {
-    /// Makes an empty state: nothing committed above the watermark.
+    /// Creates an empty state: no commits above the watermark.
     #[must_use]
     pub fn new(low_watermark: Timestamp, bytes_max: usize) -> Self {
         let (younger, older) = (Generation::default(), Generation::default());
@@ -223,13 +224,13 @@ impl ConflictState {
         beaten.map_or(Ok(()), |(commit, cell)| Err(Lost { commit, cell }))
     }
 
-    /// Remembers a commit; may take the claim's cells. Commits come in their order.
+    /// Remembers a commit, and may take the claim's cells. Commits are recorded in their order.
     ///
-    /// Where that takes more than the budget, what has to be forgotten for it is dropped here, while
-    /// others wait.
+    /// If the budget is exceeded, older commits are dropped here, under the caller's lock.
     pub fn record(&mut self, commit: Timestamp, claim: &mut Claim) {
         if !claim.beyond.is_empty() {
-            // Nobody can be checked against it: whoever began before it is refused.
+            // The cells are not known, so every transaction that began before this commit is
+            // refused.
             *self = Self::new(commit, self.bytes_max).with_order(self.order);
             return;
         }
@@ -247,10 +248,11 @@ impl ConflictState {
     }
 
     /// Forgets generations that end at or before `unneeded`: no active writer has to be checked
-    /// against them. What is left of them is for the caller to drop, where nobody waits.
+    /// against them. Returns their memory, for the caller to drop outside the lock.
     pub fn trim(&mut self, unneeded: Timestamp) -> Vec<Generation> {
         let mut left = Vec::new();
-        // An empty older one is passed over by the first turn, which makes it the younger one.
+        // If the older generation is empty, the first pass makes it the younger one and the second
+        // sees the other.
         for _ in 0..2 {
             if !self.older.reaches_beyond(unneeded) {
                 left.push(self.forget_older());
@@ -259,7 +261,7 @@ impl ConflictState {
         left
     }
 
-    /// Empties the older generation, which takes what is new from now on.
+    /// Empties the older generation, which becomes the younger one.
     fn forget_older(&mut self) -> Generation {
         if let Some(last) = self.older.history.last() {
             self.low_watermark = last;
@@ -269,7 +271,7 @@ impl ConflictState {
         left
     }
 
-    /// Returns about how many bytes it takes.
+    /// Returns the estimated size in bytes.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.younger.history.bytes() + self.older.history.bytes()
@@ -281,7 +283,7 @@ impl ConflictState {
         self.low_watermark
     }
 
-    /// Returns how many cells are remembered; one in both generations counts twice.
+    /// Returns the number of remembered cells; a cell in both generations counts twice.
     #[must_use]
     pub fn cells(&self) -> usize {
         self.younger.newest.len() + self.older.newest.len()
@@ -333,8 +335,7 @@ mod tests {
         assert_eq!(check(1, "c"), Ok(()));
     }
 
-    /// Where versions are ordered by C, the writes alone of a transaction that read nothing are no
-    /// reason to refuse it.
+    /// If versions are ordered by C, a transaction that read nothing is not refused for its writes.
     #[test]
     fn blind_writes_by_commit_order_never_conflict() {
         let by_start = state();
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_read_meets_the_cells_written_into_it() {
+    fn range_reads_conflict_with_writes_into_them() {
         let state = state();
         let range = |from: &'static str, to: &'static str| ReadSet {
             ranges: vec![KeyRange {
@@ -370,12 +371,12 @@ mod tests {
         assert_eq!(check(7, "d", "f"), Ok(()));
         assert_eq!(check(5, "e", "f"), Ok(()));
         assert_eq!(check(5, "b", "d"), Ok(()));
-        // Bounds the wrong way round hold nothing, and do not panic.
+        // Reversed bounds contain nothing, and do not panic.
         assert_eq!(check(1, "f", "a"), Ok(()));
     }
 
     #[test]
-    fn a_range_meets_every_key_of_a_commit_that_wrote_many() {
+    fn range_conflicts_with_every_key_of_a_commit() {
         let mut state = ConflictState::new(at(1), 10_000);
         state.record(at(4), &mut request(1, ReadSet::default(), &["b", "d", "f"]));
         let meets = |from: &'static str, to: &'static str| {
@@ -392,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_large_commits_leave_behind_is_given_back_and_small_ones_stay_known() {
+    fn memory_of_large_commits_is_freed() {
         let mut state = ConflictState::new(at(1), usize::MAX);
         let mut large = request(1, ReadSet::default(), &[]);
         for number in 0..50_000_u32 {
@@ -445,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_either_generation_has_is_checked_and_the_newest_commit_counts() {
+    fn both_generations_are_checked_newest_first() {
         let mut state = state();
         drop(state.trim(at(4)));
         state.record(at(11), &mut request(9, ReadSet::default(), &["b"]));
@@ -465,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn long_keys_that_commits_leave_behind_are_given_back() {
+    fn memory_of_long_keys_is_freed() {
         let mut state = ConflictState::new(at(1), usize::MAX);
         for commit in 2..2_000 {
             let mut claim = request(1, ReadSet::default(), &[]);
@@ -481,7 +482,7 @@ mod tests {
         assert!(kept <= 2 * KEPT_BYTES, "{kept}");
     }
 
-    /// Commits that a plain list remembers, all of them.
+    /// A plain list of all commits.
     struct Model(Vec<(Timestamp, Vec<u64>, usize)>);
 
     impl Model {
@@ -492,7 +493,8 @@ mod tests {
             })
         }
 
-        /// What the newest commits take, down to the first one that does not fit.
+        /// Returns the first commit, from the newest backwards, that does not fit into `bytes` with
+        /// all newer ones.
         fn newest_within(&self, bytes: usize) -> Timestamp {
             let mut left = bytes;
             let fits = |(_, _, taken): &&(Timestamp, Vec<u64>, usize)| {
@@ -523,10 +525,10 @@ mod tests {
         claim
     }
 
-    /// What is kept is checked as a list of all commits would, and what is not is refused; nothing
-    /// is forgotten that is needed and fits.
+    /// Remembered commits are checked as a list of all commits would check them, and transactions
+    /// below the watermark are refused. No commit is forgotten that is needed and fits.
     #[test]
-    fn the_state_decides_as_a_list_of_all_commits_would() {
+    fn state_decides_like_a_list_of_all_commits() {
         for seed in 0..16 {
             let mut rng = SeededRng::new(seed);
             let bytes_max =
@@ -573,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_over_its_budget_forgets_what_writers_still_need() {
+    fn state_over_its_budget_forgets_needed_commits() {
         let one = History::bytes_of(&request(0, ReadSet::default(), &["a"]).cells);
         let mut state = ConflictState::new(at(0), 4 * one);
         for (commit, name) in [(2, "a"), (3, "b"), (4, "c"), (5, "d"), (6, "e"), (7, "f")] {

@@ -1,4 +1,4 @@
-//! Turns at cells that many transactions change.
+//! Queues for cells that many transactions change.
 //!
 //! # The problem
 //!
@@ -40,10 +40,10 @@ use carnet_base::CellHash;
 /// Maximum number of places in all queues of a database.
 const PLACES_MAX: usize = 1 << 16;
 
-/// Names a transaction in queues.
+/// Name of a transaction in the queues.
 type Ticket = u64;
 
-/// The order in which transactions wait at cells. It knows no threads and no time.
+/// The queues of all cells. Pure: without threads or time.
 #[derive(Debug, Default)]
 struct Queues {
     cells: HashMap<CellHash, VecDeque<Ticket>>,
@@ -51,7 +51,7 @@ struct Queues {
 }
 
 impl Queues {
-    /// Adds a transaction to the end of a cell's queue; returns `false` where the queues are full.
+    /// Adds a transaction to the end of a cell's queue; returns `false` if the queues are full.
     fn join(&mut self, cell: CellHash, ticket: Ticket) -> bool {
         if self.places >= PLACES_MAX {
             return false;
@@ -61,8 +61,8 @@ impl Queues {
         true
     }
 
-    /// Removes a transaction from a cell's queue. Returns the transaction that stands first because
-    /// of it.
+    /// Removes a transaction from a cell's queue. Returns the transaction that becomes the first by
+    /// that.
     fn leave(&mut self, cell: CellHash, ticket: Ticket) -> Option<Ticket> {
         let queue = self.cells.get_mut(&cell)?;
         let at = queue.iter().position(|waiting| *waiting == ticket)?;
@@ -80,10 +80,10 @@ impl Queues {
     }
 }
 
-/// The queues of a database. See the module's essay.
+/// The queues of a database. See the module documentation.
 #[derive(Debug, Default)]
 pub struct Contention {
-    /// Number of places in the queues: mostly none, so that a commit looks at nothing else.
+    /// Number of places in the queues. It is mostly zero, and then a commit reads nothing else.
     places: AtomicUsize,
     state: Mutex<State>,
 }
@@ -96,20 +96,20 @@ struct State {
 }
 
 impl Contention {
-    /// Makes queues in which no transaction waits.
+    /// Creates empty queues.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns the number of places in the queues. A transaction has one at each cell that it lost.
+    /// Returns the number of places in the queues. A transaction has one for each cell that it
+    /// lost.
     #[must_use]
     pub fn places(&self) -> usize {
         self.places.load(Ordering::Relaxed)
     }
 
-    /// Returns the first of some cells that other transactions wait for, and that `turns` does not
-    /// hold.
+    /// Returns the first of the given cells that has a queue, and that `turns` does not hold.
     pub fn blocking(
         &self,
         turns: &Turns,
@@ -150,12 +150,12 @@ impl Contention {
 pub struct Turns {
     contention: Arc<Contention>,
     ticket: Option<Ticket>,
-    /// The cells whose queues it is in, in the order of their hashes.
+    /// Cells in whose queues it stands, in the order of their hashes.
     joined: Vec<CellHash>,
 }
 
 impl Turns {
-    /// Makes the places of a transaction that has lost no cell yet.
+    /// Creates the places of a transaction that has lost no cell yet.
     #[must_use]
     pub const fn new(contention: Arc<Contention>) -> Self {
         Self { contention, ticket: None, joined: Vec::new() }
@@ -167,8 +167,9 @@ impl Turns {
         self.joined.contains(&cell)
     }
 
-    /// Waits until the transaction stands first at a cell that it lost, and again at those that it
-    /// lost before. Returns `false`, at once, where too many wait already.
+    /// Waits until the transaction is first in the queue of a cell that it lost, and again in those
+    /// of earlier lost cells with higher hashes. Returns `false` immediately if too many
+    /// transactions wait already.
     pub async fn take(&mut self, cell: CellHash) -> bool {
         if self.holds(cell) {
             return true;
@@ -216,7 +217,7 @@ impl Turns {
             }
             let before = state.wakers.insert(ticket, context.waker().clone());
             drop(state);
-            // Outside of the lock, like every waker: it may be the last to hold a task.
+            // Drop the waker outside the lock: it may be the last owner of a task.
             drop(before);
             Poll::Pending
         })
@@ -295,7 +296,8 @@ mod tests {
         assert_eq!(contention.places(), 0);
     }
 
-    /// Two that want each other's cell: one gives up the higher one before it joins the lower one.
+    /// Two transactions want each other's cell: one gives up the higher cell before it joins the
+    /// queue of the lower one.
     #[test]
     fn no_two_wait_for_each_other() {
         let contention = Arc::new(Contention::new());

@@ -3,31 +3,31 @@
 use carnet_base::{CellHash, Timestamp};
 use carnet_store::Cells;
 
-/// What a remembered cell costs beside its key, and a commit beside its cells.
+/// Memory of a remembered cell in addition to its key, and of a commit in addition to its cells.
 const CELL_BYTES: usize = 120;
 const COMMIT_BYTES: usize = 16;
-/// A commit of so much keeps its own memory: others wait while cells are copied.
+/// Size above which a commit keeps its own memory: copying its cells would hold the lock too long.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// Commits in their order. Most are copied into memory that they share.
+/// Commits in their order. The cells of most are copied into shared memory.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     cells: Cells,
-    /// Each commit whose cells are in `cells`, and where they end.
+    /// The commits whose cells are in `cells`, each with the end of its cells.
     commits: Vec<(Timestamp, usize)>,
-    /// The others.
+    /// Large commits, each with its own memory.
     large: Vec<(Timestamp, Cells)>,
     bytes: usize,
     last: Option<Timestamp>,
 }
 
 impl History {
-    /// What a commit of these cells takes, in bytes: an estimate.
+    /// Returns the estimated size in bytes of a commit of these cells.
     pub(crate) const fn bytes_of(cells: &Cells) -> usize {
         COMMIT_BYTES + cells.key_bytes() + cells.len() * CELL_BYTES
     }
 
-    /// Remembers a commit, which comes after all that are there; takes its cells, or leaves them.
+    /// Adds a commit after all others; takes its cells, or leaves them.
     pub(crate) fn push(&mut self, commit: Timestamp, cells: &mut Cells) {
         let bytes = Self::bytes_of(cells);
         self.bytes += bytes;
@@ -40,12 +40,12 @@ impl History {
         }
     }
 
-    /// The last commit.
+    /// Returns the last commit.
     pub(crate) const fn last(&self) -> Option<Timestamp> {
         self.last
     }
 
-    /// Forgets all commits, and keeps the memory that they shared; returns what was not.
+    /// Forgets all commits and keeps the shared memory; returns the large commits for dropping.
     pub(crate) fn clear(&mut self) -> Self {
         self.cells.clear();
         self.commits.clear();
@@ -53,12 +53,12 @@ impl History {
         Self { large: std::mem::take(&mut self.large), ..Self::default() }
     }
 
-    /// What it has of the allocator for commits that share it, in bytes.
+    /// Returns the allocated bytes of the shared memory.
     pub(crate) const fn shared_bytes(&self) -> usize {
         self.cells.allocated_bytes() + self.commits.capacity() * size_of::<(Timestamp, usize)>()
     }
 
-    /// What all of them take, in bytes: an estimate.
+    /// Returns the estimated size in bytes of all commits.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_of_all_sizes_are_found_as_if_each_were_kept_by_itself() {
+    fn commits_of_all_sizes_are_found() {
         let mut rng = SeededRng::new(7);
         for _ in 0..20 {
             let (mut history, mut model) = (History::default(), Vec::new());

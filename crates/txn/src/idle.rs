@@ -1,19 +1,19 @@
-//! Transactions that nobody calls any more are rolled back.
+//! Rollback of idle transactions.
 //!
-//! An open transaction holds back what everybody pays for: a writer the conflict state, a snapshot
-//! the sweep. One that was forgotten would hold it back until its process ends.
+//! An open transaction holds back cleanup for the whole database: a writer that of the conflict
+//! state, a snapshot the sweep. A forgotten transaction would do so until its process ends.
 //!
 //! ```text
-//!   transaction ── begins in a shard ──▶ [ weak, –, weak, … ]      coarse time: set by the worker,
+//!   transaction ── begins in a shard ──▶ [ weak, –, weak, … ]      coarse time: set by the reaper,
 //!        │ each call: touched = coarse time                        read by calls
 //!        ▼                                 ▲
-//!   { calls in flight, touched, … }        └── worker, now and then: who has no call in flight and
-//!                                              was touched too long ago is rolled back
+//!   { calls in flight, touched, … }        └── reaper, periodically: rolls back a transaction with
+//!                                              no call in flight that was touched too long ago
 //! ```
 //!
-//! No call asks a clock. Coarse time lags by a period, the time from one look to the next, so that
-//! long is added to the limit: no transaction is ended early, and each at most two periods late.
-//! One with a call in flight is never ended: a read does not lose its snapshot under way.
+//! No call reads a clock. Coarse time lags by up to a period, the time between two scans, so a
+//! period is added to each limit: no transaction is ended early, and each at most two periods late.
+//! A transaction with a call in flight is never ended, so no read loses its snapshot.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,43 +24,43 @@ use carnet_base::{Clock, Moment, Signal, Spawn, Step, Timestamp, Worker, WorkerH
 
 use crate::open::{Named, OpenTransaction};
 
-/// Threads begin transactions in shards of their own, as far as these reach.
+/// Number of shards; threads begin transactions in separate shards if there are enough.
 const SHARDS: usize = 64;
-/// So many looks in the time of a limit.
-const LOOKS: u32 = 8;
+/// Number of scans within the shortest limit.
+const SCANS: u32 = 8;
 
-/// How long transactions may be left alone.
+/// Limits of idle time for transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleLimits {
-    /// Those that may write.
+    /// Idle time after which a writer is rolled back.
     pub writer: Duration,
-    /// Those that only read.
+    /// Idle time after which a read-only transaction is rolled back.
     pub reader: Duration,
-    /// The transaction with the oldest snapshot is named in a warning once it has held the sweep
-    /// back for so long.
+    /// Time after which a warning names the transaction whose snapshot is the oldest, because it
+    /// blocks the sweep.
     pub warning: Duration,
 }
 
 impl IdleLimits {
-    /// No transaction is ever ended, or named in a warning.
+    /// No limits: no transaction is ended, or named in a warning.
     pub const NONE: Self =
         Self { writer: Duration::MAX, reader: Duration::MAX, warning: Duration::MAX };
 
     fn period(self) -> Duration {
-        (self.writer.min(self.reader).min(self.warning) / LOOKS).max(Duration::from_millis(1))
+        (self.writer.min(self.reader).min(self.warning) / SCANS).max(Duration::from_millis(1))
     }
 }
 
 impl Default for IdleLimits {
-    /// Ten minutes for writers, an hour for readers: what a reader holds back is space on disk. A
-    /// warning after ten minutes.
+    /// Ten minutes for writers, and an hour for readers, which hold back only disk space. A warning
+    /// after ten minutes.
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self { writer: seconds(600), reader: seconds(3600), warning: seconds(600) }
     }
 }
 
-/// Ends transactions that nobody calls. When it is dropped, those that are left live on.
+/// Watch that ends idle transactions. When it is dropped, open transactions go on.
 pub struct IdleWatch {
     shared: Arc<Shared>,
     signal: Signal,
@@ -74,45 +74,48 @@ struct Shared {
     is_closed: AtomicBool,
 }
 
-/// A cache line or two of its own: threads write to their shards at every transaction.
+/// A shard. It is aligned to its own cache lines, because threads write to their shards at every
+/// transaction.
 #[derive(Default)]
 #[repr(align(128))]
 struct Shard {
     /// Coarse time, in nanoseconds.
     now: AtomicU64,
-    places: Mutex<Places>,
+    slots: Mutex<Slots>,
 }
 
 #[derive(Default)]
-struct Places {
+struct Slots {
     open: Vec<Option<Weak<dyn Idle>>>,
     free: Vec<usize>,
 }
 
-/// What can be left alone.
+/// A transaction that can be ended when idle.
 pub(crate) trait Idle: Send + Sync {
-    /// Ends it, if no call is in flight and none was since the moment that its kind is allowed.
+    /// Ends the transaction if no call is in flight and the last one was before the moment allowed
+    /// for its kind.
     fn end_if_idle(&self, since: &Since);
 
-    /// Describes it, unless it has ended.
+    /// Describes the transaction, unless it has ended.
     fn describe(&self) -> Option<OpenTransaction>;
 }
 
-/// When the last call must have been, at the latest, and how long ago that is.
+/// Moments before which the last call must have been for a transaction to be idle, and the limits
+/// they come from.
 pub(crate) struct Since {
     pub(crate) writer: u64,
     pub(crate) reader: u64,
     pub(crate) limits: IdleLimits,
 }
 
-/// A transaction's place among those that are watched.
-pub(crate) struct Place {
+/// The slot of a transaction in a shard.
+pub(crate) struct Slot {
     shard: Arc<Shard>,
     at: usize,
 }
 
 impl IdleWatch {
-    /// Starts the worker that looks; none where the limits are [`IdleLimits::NONE`].
+    /// Starts the reaper; it starts none if the limits are [`IdleLimits::NONE`].
     #[must_use]
     pub fn start(limits: IdleLimits, clock: Arc<dyn Clock>, spawn: &dyn Spawn) -> Self {
         let shards = (0..SHARDS).map(|_| Arc::default()).collect();
@@ -120,32 +123,32 @@ impl IdleWatch {
         let shared = Arc::new(Shared { limits, period, shards, is_closed });
         let signal = Signal::new();
         let worker = (limits != IdleLimits::NONE).then(|| {
-            let looker = Looker { shared: Arc::clone(&shared), clock, named: Named::default() };
-            looker.tell_time();
-            spawn.spawn("carnet-idle", signal.clone(), Box::new(looker))
+            let reaper = Reaper { shared: Arc::clone(&shared), clock, named: Named::default() };
+            reaper.tell_time();
+            spawn.spawn("carnet-idle", signal.clone(), Box::new(reaper))
         });
         Self { shared, signal, worker }
     }
 
-    /// Lists the transactions that are open, the oldest snapshots first.
+    /// Returns the open transactions, the oldest snapshots first.
     #[must_use]
     pub fn open(&self) -> Vec<OpenTransaction> {
         self.shared.open()
     }
 
-    /// Gives a transaction a place, in a shard that other threads rarely use.
-    pub(crate) fn place(&self, who: Weak<dyn Idle>) -> Place {
+    /// Registers a transaction in a shard that other threads rarely use.
+    pub(crate) fn slot(&self, who: Weak<dyn Idle>) -> Slot {
         let shard = Arc::clone(&self.shared.shards[stripe(SHARDS)]);
-        let mut places = shard.places();
-        let at = if let Some(at) = places.free.pop() {
-            places.open[at] = Some(who);
+        let mut slots = shard.slots();
+        let at = if let Some(at) = slots.free.pop() {
+            slots.open[at] = Some(who);
             at
         } else {
-            places.open.push(Some(who));
-            places.open.len() - 1
+            slots.open.push(Some(who));
+            slots.open.len() - 1
         };
-        drop(places);
-        Place { shard, at }
+        drop(slots);
+        Slot { shard, at }
     }
 }
 
@@ -175,39 +178,40 @@ impl Shared {
 }
 
 impl Shard {
-    /// The last handle of one may be among these: what drops it gives its place back, and locks.
+    /// Returns the open transactions without holding the lock: one of these may be the last handle,
+    /// and dropping it locks the shard to give the slot back.
     fn open(&self) -> Vec<Arc<dyn Idle>> {
-        self.places().open.iter().flatten().filter_map(Weak::upgrade).collect()
+        self.slots().open.iter().flatten().filter_map(Weak::upgrade).collect()
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl Slot {
     /// Returns coarse time.
     pub(crate) fn now(&self) -> u64 {
         self.shard.now.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        let mut places = self.shard.places();
-        places.open[self.at] = None;
-        places.free.push(self.at);
+        let mut slots = self.shard.slots();
+        slots.open[self.at] = None;
+        slots.free.push(self.at);
     }
 }
 
-/// The worker.
-struct Looker {
+/// The worker that ends idle transactions.
+struct Reaper {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
     named: Named,
 }
 
-impl Looker {
+impl Reaper {
     fn tell_time(&self) -> Moment {
         let now = self.clock.now();
         for shard in &self.shared.shards {
@@ -216,10 +220,10 @@ impl Looker {
         now
     }
 
-    fn look(&self) {
+    fn scan(&self) {
         let Shared { limits, period, shards, .. } = &*self.shared;
         let now = self.tell_time();
-        // What was touched at coarse time t may have been touched up to a period after it.
+        // A transaction touched at coarse time t may have been touched up to a period later.
         let last = |limit: Duration| now.0.checked_sub(limit.checked_add(*period)?).map(nanos);
         let (writer, reader) = (last(limits.writer), last(limits.reader));
         if writer.is_none() && reader.is_none() {
@@ -233,8 +237,8 @@ impl Looker {
     }
 }
 
-impl Looker {
-    /// Names whoever has held the sweep back for too long.
+impl Reaper {
+    /// Logs the transaction that has blocked the sweep for too long.
     fn warn(&mut self) {
         let (now, after) = (self.clock.now(), self.shared.limits.warning);
         let Some(oldest) = self.shared.open().into_iter().next() else { return };
@@ -245,24 +249,24 @@ impl Looker {
                 start = start.map(Timestamp::get),
                 label = label.as_ref().map(tracing::field::display),
                 seconds = now.since(began).as_secs(),
-                "an open transaction holds the sweep back"
+                "an open transaction blocks the sweep"
             );
         }
     }
 }
 
-impl Worker for Looker {
+impl Worker for Reaper {
     fn step(&mut self) -> Step {
         if self.shared.is_closed.load(Ordering::Acquire) {
             return Step::Done;
         }
-        self.look();
+        self.scan();
         self.warn();
         Step::Idle(Some(self.shared.period))
     }
 }
 
-/// Nanoseconds of 584 years.
+/// Converts to nanoseconds, which reach for 584 years.
 fn nanos(since: Duration) -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

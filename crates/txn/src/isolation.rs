@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a transaction is protected from.
+/// Isolation level of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Isolation {
     /// As if transactions ran one at a time, each between its begin and its acknowledgement.
@@ -12,15 +12,15 @@ pub enum Isolation {
     StrictSerializable,
     /// As if transactions ran one at a time, but a reader may see an older state.
     ///
-    /// On a cluster this spares a transaction's begin one round trip. On the embedded store, where a fresh snapshot costs nothing, it is the same as
-    /// [`Isolation::StrictSerializable`].
+    /// On a cluster this saves one round trip at the begin of a transaction. On the embedded store,
+    /// where a fresh snapshot is free, it is the same as [`Isolation::StrictSerializable`].
     Serializable,
     /// Reads come from one snapshot; only writes of the same cell conflict. Write skew happens.
     Snapshot,
 }
 
 impl Isolation {
-    /// Tells whether what a transaction read must still hold when it commits.
+    /// Returns `true` if the transaction's reads must still hold when it commits.
     #[must_use]
     pub const fn checks_reads(self) -> bool {
         matches!(self, Self::StrictSerializable | Self::Serializable)

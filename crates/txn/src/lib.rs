@@ -12,33 +12,33 @@
 //!        R ≤ P                S                          C
 //!  ──────┬────────────────────┬──────────────────────────┬──────────────▶ one logical clock
 //!        │ snapshot: every    │ unique; names the        │ decided in one critical section:
-//!        │ commit ≤ R is      │ versions this            │ nobody committed in (R, C) what
-//!        │ resolved, visible  │ transaction writes       │ this one wrote or relied on
+//!        │ commit ≤ R is      │ versions this            │ no commit in (R, C) wrote a cell
+//!        │ resolved, visible  │ transaction writes       │ that this one wrote or relied on
 //! ```
 //!
 //! A version (S, C) is visible at R iff C ≤ R. An undecided or aborted version is invisible: no
 //! reader ever waits for a live writer, or aborts one.
 //!
-//! # The rooms
+//! # Modules
 //!
-//! * [`Sequencer`] decides: the clock, the active snapshots, P, and the [conflict
-//!   state](conflict). It does no I/O; the log's owner calls its decision in the critical section
-//!   in which it reserves the commit's place.
-//! * [`reader`] finds the visible version of a cell, below all that are not.
-//! * [`Transaction`] buffers writes, lays them over what it reads, and remembers what it read.
-//! * [`IdleWatch`] rolls back transactions that nobody calls any more, and names those that are open.
-//! * [`Backoff`] says how long to wait before a transaction runs again, and [`Contention`] whose
-//!   turn it is at a cell that many change.
+//! * [`Sequencer`] decides: the clock, the active snapshots, P, and the [conflict state](conflict).
+//!   It does no I/O; the log's owner calls its decision in the critical section in which it
+//!   reserves the commit's place.
+//! * [`reader`] finds the visible version of a cell, below all invisible ones.
+//! * [`Transaction`] buffers writes, overlays them on its reads, and remembers its reads.
+//! * [`IdleWatch`] rolls back idle transactions, and lists open ones.
+//! * [`Backoff`] computes the wait before a transaction runs again, and [`Contention`] lets
+//!   transactions take turns at a cell that many change.
 //!
 //! # Invariants
 //!
 //! * R is registered as active before it is released, and S is drawn after R.
-//! * Where a cell's versions are ordered by S, the write-write check is made at every isolation
-//!   level, for blind writes too: that per cell the order of S is the order of C depends on it, and
-//!   so does every reader. Where they are ordered by C, a transaction is checked for its writes only
-//!   if it read something that its read set does not name ([`VersionOrder`]).
-//! * A transaction whose R lies below the conflict state's low watermark is refused: what it
-//!   would have to be checked against is forgotten. R is compared, not S.
+//! * If a cell's versions are ordered by S, the write-write check is made at every isolation level,
+//!   also for blind writes. It makes the order of S the order of C for each cell, on which every
+//!   reader relies. If versions are ordered by C, a transaction's writes are checked only if its
+//!   read set does not name all of its reads ([`VersionOrder`]).
+//! * A transaction whose R lies below the conflict state's low watermark is refused: the commits
+//!   that it would have to be checked against are forgotten. R is compared, not S.
 //! * Reads are checked up to C, not up to the moment of checking: both are one critical section.
 //!
 //! # Deliberately absent

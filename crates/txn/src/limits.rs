@@ -1,21 +1,20 @@
-//! How large a transaction can be. How large a cell can be says [`carnet_base::limits`]; the table
-//! for users is in `docs/limits.md`.
+//! Limits of a transaction's size. Limits of cells are in [`carnet_base::limits`]; the table for
+//! users is in `docs/limits.md`.
 
 use carnet_base::{Error, KeyRange, Result};
 
-/// How large a transaction can be.
+/// Maximum size of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of keys and payloads that it writes.
+    /// Maximum bytes of written keys and payloads.
     pub write_bytes: u64,
-    /// Beyond so many bytes of memory its writes go to a file of its own, where the store has
-    /// files for that.
+    /// Memory for writes above which they spill to a file, if the store supports it.
     pub spill_bytes: u64,
-    /// What its writes take in memory, where the store has none.
+    /// Maximum memory for writes, if the store has no files for them.
     pub memory_bytes: u64,
-    /// Cells that it writes.
+    /// Maximum number of written cells.
     pub write_cells: u64,
-    /// What it remembers of what it read, in memory: 8 bytes for a cell, both ends for a range.
+    /// Maximum memory of the read set: 8 bytes for a cell, both ends for a range.
     pub read_set_bytes: usize,
 }
 
@@ -34,7 +33,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Tells whether so much may be written, and all of it stays in memory.
+    /// Returns `true` if `written` is within the limits and stays in memory.
     pub(crate) const fn hold(&self, written: &Written) -> bool {
         written.bytes + written.spilled_bytes <= self.write_bytes
             && written.cells + written.spilled_cells <= self.write_cells
@@ -59,7 +58,7 @@ impl Limits {
 
     pub(crate) fn check_memory(&self, written: &Written) -> Result<()> {
         let (bytes, max) = (written.memory_bytes(), self.memory_bytes.max(self.spill_bytes));
-        // A single cell always fits, whatever the settings say.
+        // A single cell always fits, whatever the settings are.
         if bytes > max && written.cells > 1 {
             return Err(Error::invalid(format!(
                 "the transaction's writes would take {bytes} bytes of memory, and this store has \
@@ -73,7 +72,7 @@ impl Limits {
         let max = self.read_set_bytes;
         if bytes > max {
             return Err(Error::invalid(format!(
-                "the transaction would remember {bytes} bytes of what it read, to be checked at \
+                "the transaction would remember {bytes} bytes of its read set, to be checked at \
                  its commit; at most {max} fit: split it, or read what it need not rely on in a \
                  snapshot"
             )));
@@ -82,15 +81,15 @@ impl Limits {
     }
 }
 
-/// What a write takes in memory beside its key and payload.
+/// Memory of a write in addition to its key and payload.
 const CELL_MEMORY_BYTES: u64 = 128;
 
-/// How much a transaction has written.
+/// Amount that a transaction has written.
 pub(crate) struct Written {
-    /// In memory.
+    /// Bytes in memory.
     pub(crate) bytes: u64,
     pub(crate) cells: u64,
-    /// In files: what was written over counts again.
+    /// Bytes in files; overwritten writes count again.
     pub(crate) spilled_bytes: u64,
     pub(crate) spilled_cells: u64,
 }
@@ -101,7 +100,7 @@ impl Written {
     }
 }
 
-/// What a range takes in a read set.
+/// Returns the size of a range in a read set.
 pub(crate) fn range_bytes(range: &KeyRange) -> usize {
     use std::ops::Bound::{Excluded, Included, Unbounded};
     let end = |bound: &std::ops::Bound<carnet_base::CellKey>| match bound {

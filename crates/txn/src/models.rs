@@ -1,8 +1,8 @@
-//! The snapshots in use, with threads under a scheduler that decides after each step of a lock or an
-//! atomic who runs next. Built by `--cfg shuttle` only; see CONTRIBUTING.md.
+//! Models of the snapshots in use: a scheduler decides after each step of a lock or an atomic which
+//! thread runs next. Built only by `--cfg shuttle`; see CONTRIBUTING.md.
 //!
-//! What shuttle does not know is a weaker order of memory than the program's: that the fences are
-//! where they must be is tried by the tests beside the code, by threads that race.
+//! Shuttle does not model weak memory orders. The tests beside the code check the fences with
+//! threads that race.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use shuttle::{Config, Runner, thread};
 use crate::snapshots::Snapshots;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Draws `CARNET_SCHEDULES` schedules of each kind, or some, from `CARNET_SEED`, or one.
+/// Draws `CARNET_SCHEDULES` schedules (default 500) of each kind, from the seed `CARNET_SEED`
+/// (default 1).
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let number = |name, or| match std::env::var(name) {
         Ok(number) => number.parse().unwrap(),
@@ -29,8 +30,8 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
         let model = Arc::clone(&model);
         move || model()
     });
-    // Few changes of threads at few places: one thread may do all that it does between two steps of
-    // another, which drawn step by step happens next to never.
+    // Few thread switches at few places: one thread can complete all its work between two steps of
+    // another, which random scheduling of each step makes very unlikely.
     let few_changes = PctScheduler::new_from_seed(seed, 3, schedules);
     Runner::new(few_changes, config).run(move || model());
 }
@@ -39,12 +40,12 @@ fn at(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
 }
 
-/// What the threads of a model share.
+/// State shared by the threads of a model.
 struct World {
     snapshots: Snapshots,
-    /// P.
+    /// The last published commit, P.
     published: AtomicU64,
-    /// How far the mark was raised, as whoever raised it was told: what lies hidden below is gone.
+    /// The highest mark that a sweep was granted: versions hidden below it are gone.
     gone: AtomicU64,
     clock: AtomicU64,
 }
@@ -71,7 +72,7 @@ impl World {
 
     fn holds(&self, read: Timestamp) {
         let gone = self.gone.load(Ordering::SeqCst);
-        assert!(gone <= read.get(), "what {read} sees is gone: swept up to {gone}");
+        assert!(gone <= read.get(), "versions at {read} are gone: swept up to {gone}");
     }
 
     fn draw(&self) -> Timestamp {
@@ -90,7 +91,7 @@ fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
 
 /// More snapshots than there are slots begin and end while commits are published and swept.
 #[test]
-fn nothing_is_swept_that_a_snapshot_sees() {
+fn sweep_spares_versions_that_a_snapshot_sees() {
     explore(|| {
         let world = World::new();
         let readers = (0..3).map(|_| {
@@ -116,9 +117,9 @@ fn nothing_is_swept_that_a_snapshot_sees() {
     });
 }
 
-/// A snapshot of before is taken up again, or refused; never taken up and swept.
+/// An earlier snapshot is taken up again, or refused; never taken up and swept.
 #[test]
-fn a_snapshot_that_is_taken_up_again_holds_the_mark_back() {
+fn resumed_snapshot_holds_the_mark_back() {
     explore(|| {
         let world = World::new();
         world.publish(5);
@@ -138,9 +139,9 @@ fn a_snapshot_that_is_taken_up_again_holds_the_mark_back() {
     });
 }
 
-/// Whoever knows that a start was handed out finds it running until it is given back.
+/// A start that was handed out counts as running until it is given back.
 #[test]
-fn a_start_that_was_handed_out_is_found_running() {
+fn drawn_start_counts_as_running() {
     explore(|| {
         let world = World::new();
         let ended = Arc::new(AtomicU64::new(0));

@@ -1,4 +1,4 @@
-//! Who has a transaction open, and whose snapshot holds the sweep back.
+//! Open transactions, and the one whose snapshot blocks the sweep.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use carnet_base::{Moment, Timestamp};
 
-/// Who runs a transaction, and what for.
+/// Description of a transaction for people: its client and its purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// A client, for instance.
+    /// The client, for instance.
     pub who: Arc<str>,
-    /// A kind of statement, for instance.
+    /// The kind of statement, for instance.
     pub what: &'static str,
 }
 
 impl Label {
-    /// Makes a label.
+    /// Creates a label.
     #[must_use]
     pub fn new(who: impl Into<Arc<str>>, what: &'static str) -> Self {
         Self { who: who.into(), what }
@@ -29,25 +29,25 @@ impl fmt::Display for Label {
     }
 }
 
-/// A transaction that is open.
+/// An open transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenTransaction {
-    /// R: it keeps what is visible there.
+    /// R: versions visible there are kept.
     pub read: Timestamp,
-    /// S, of one that may write.
+    /// S, of a transaction that may write.
     pub start: Option<Timestamp>,
-    /// When it began, or a little before: nobody asks a clock at its beginning.
+    /// Begin of the transaction, in coarse time: it may be slightly too early.
     pub began: Moment,
-    /// Who runs it, if that was said.
+    /// Its label, if there is one.
     pub label: Option<Label>,
 }
 
-/// Remembers whom it has named, so that each who holds the sweep back for long is named once.
+/// Remembers the last named transaction, so that each long blocker is named once.
 #[derive(Debug, Default)]
 pub(crate) struct Named(Option<(Timestamp, Moment)>);
 
 impl Named {
-    /// Says whether the oldest transaction is to be named now.
+    /// Returns `true` if the oldest transaction is to be named now.
     pub(crate) fn is_due(
         &mut self,
         oldest: &OpenTransaction,
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_holds_for_long_is_named_once() {
+    fn long_blocker_is_named_once() {
         let second = |second| Moment(Duration::from_secs(second));
         let open = |read, began| OpenTransaction {
             read: Timestamp::new(read).unwrap(),

@@ -1,7 +1,7 @@
 //! Finds the version of a cell that is visible at a snapshot.
 //!
-//! A store returns the newest *candidate*. One with a stamp is visible: the store passes over
-//! versions stamped above the snapshot. One without is looked up in the commit table, and where
+//! A store returns the newest *candidate*. A stamped version is visible: the store passes over
+//! versions stamped above the snapshot. An unstamped version is looked up in the commit table. If
 //! it is undecided, aborted, or committed later, the read goes on below it:
 //!
 //! ```text
@@ -10,8 +10,8 @@
 //!       S=12 stamped C=14 ≤ R    ─ visible
 //! ```
 //!
-//! A sweep may stamp a version and delete its entry between the two looks. So after a look-up
-//! that found no commit the version is read once more: a stamp found then wins.
+//! A sweep may stamp a version and delete its entry between the read and the lookup. So if a lookup
+//! finds no commit, the version is read once more, and a stamp found then wins.
 
 use carnet_base::{CellKey, Result, Timestamp, Version};
 use carnet_store::{At, CellStore, CommitLog, Context, Outcome};
@@ -20,7 +20,7 @@ use carnet_store::{At, CellStore, CommitLog, Context, Outcome};
 ///
 /// # Errors
 ///
-/// As the store's.
+/// See the store's.
 pub async fn read<S: CellStore + CommitLog>(
     store: &S,
     context: &Context,
@@ -41,7 +41,7 @@ pub async fn read<S: CellStore + CommitLog>(
 ///
 /// # Errors
 ///
-/// As the store's.
+/// See the store's.
 pub async fn read_many<S: CellStore + CommitLog>(
     store: &S,
     context: &Context,
@@ -61,7 +61,7 @@ pub async fn read_many<S: CellStore + CommitLog>(
 ///
 /// # Errors
 ///
-/// As the store's.
+/// See the store's.
 pub async fn resolve<S: CellStore + CommitLog>(
     store: &S,
     context: &Context,
@@ -100,8 +100,8 @@ async fn settle<S: CellStore + CommitLog>(
         }
         Outcome::Committed(_) => Ok(Settled::Hidden(start)),
         Outcome::Aborted | Outcome::Pending => {
-            // That version, not whatever else has come to light since: a newer one that one replica
-            // has would be taken for its absence.
+            // Read that version, not a version that became visible later: a newer version on a
+            // single replica would be taken for the absence of this version.
             let through = start.checked_add(1).unwrap_or(Timestamp::MAX);
             let again = store.get(context, key, at.below(through)).await?;
             Ok(match again {

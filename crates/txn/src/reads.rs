@@ -1,4 +1,4 @@
-//! What a transaction has read, kept small: cells by hash, ranges by their ends, the pages of one
+//! The read set of a transaction, kept small: cells by hash, ranges by their ends, the pages of one
 //! scan as one range.
 
 use std::ops::Bound;
@@ -8,24 +8,25 @@ use carnet_store::ReadSet;
 
 use crate::limits::{self, Limits};
 
-/// What must not have been written by others between R and C, as it is gathered.
+/// The read set as it is gathered: cells and ranges that no other transaction may write between R
+/// and C.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     set: ReadSet,
     range_bytes: usize,
-    /// The cell that was guarded last.
+    /// The last guarded cell.
     guarded: Option<CellHash>,
 }
 
 impl Reads {
-    /// Remembers a cell.
+    /// Adds a cell.
     pub(crate) fn point(&mut self, cell: CellHash, limits: &Limits) -> Result<()> {
         self.check(size_of::<CellHash>(), limits)?;
         self.set.points.push(cell);
         Ok(())
     }
 
-    /// Remembers a cell that is guarded again and again: a table's schema, at each of its rows.
+    /// Adds a cell that is guarded repeatedly, such as a table's schema at each of its rows.
     pub(crate) fn guard(&mut self, cell: CellHash, limits: &Limits) -> Result<()> {
         if self.guarded != Some(cell) {
             self.point(cell, limits)?;
@@ -34,12 +35,12 @@ impl Reads {
         Ok(())
     }
 
-    /// Remembers a range.
+    /// Adds a range.
     pub(crate) fn range(&mut self, range: KeyRange, limits: &Limits) -> Result<()> {
         let more = limits::range_bytes(&range);
         self.check(more, limits)?;
         if let Some(last) = self.set.ranges.last_mut() {
-            // The next page of a scan goes on where the last one ended.
+            // The next page of a scan starts where the last one ended.
             let before = limits::range_bytes(last);
             if adjoin(&last.upper, &range.lower) {
                 last.upper = range.upper;
@@ -57,9 +58,9 @@ impl Reads {
         Ok(())
     }
 
-    /// Narrows the range that was remembered last: the reader of `page` looked at nothing behind
-    /// `last`. Does nothing where the page is not the end of that range, because another handle of
-    /// the transaction has remembered a range since.
+    /// Narrows the last range: the reader of `page` read nothing behind `last`. Does nothing if the
+    /// page is not the end of that range, because another handle of the transaction has added a
+    /// range since.
     pub(crate) fn narrow(&mut self, page: &KeyRange, reverse: bool, last: &CellKey) {
         let Some(range) = self.set.ranges.last_mut() else { return };
         let is_end = if reverse { range.lower == page.lower } else { range.upper == page.upper };
@@ -72,8 +73,8 @@ impl Reads {
         self.range_bytes = self.range_bytes - before + limits::range_bytes(range);
     }
 
-    /// Forgets the cells that were remembered last, in their order: their reader did not look at
-    /// them. Does nothing where others have been remembered since.
+    /// Removes the last cells, in their order: their reader did not use them. Does nothing if
+    /// others have been added since.
     pub(crate) fn forget_points(&mut self, cells: &[CellHash]) {
         let points = &mut self.set.points;
         if points.ends_with(cells) {
@@ -81,7 +82,7 @@ impl Reads {
         }
     }
 
-    /// Returns the cells that were remembered one by one.
+    /// Returns the cells that were added one by one.
     pub(crate) fn points(&self) -> &[CellHash] {
         &self.set.points
     }
@@ -96,7 +97,7 @@ impl Reads {
     }
 }
 
-/// Tells whether a range that ends so and one that begins so leave no key out between them.
+/// Returns `true` if no key lies between the two bounds.
 fn adjoin(upper: &Bound<CellKey>, lower: &Bound<CellKey>) -> bool {
     match (upper, lower) {
         (Bound::Included(end), Bound::Excluded(begin))
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pages_of_a_scan_are_one_range_either_way() {
+    fn pages_of_a_scan_become_one_range() {
         use Bound::{Excluded, Included};
         let limits = Limits::default();
         let mut reads = Reads::default();
@@ -131,7 +132,7 @@ mod tests {
         assert_eq!(reads.set.ranges, [range(Included("a"), Excluded("m"))]);
         reads.range(range(Included("x"), Excluded("z")), &limits).unwrap();
         reads.range(range(Included("v"), Excluded("x")), &limits).unwrap();
-        // Something is left out between these two.
+        // There is a gap between these two.
         reads.range(range(Included("r"), Excluded("u")), &limits).unwrap();
         reads.range(range(Excluded("u"), Excluded("v")), &limits).unwrap();
         assert_eq!(
@@ -157,7 +158,7 @@ mod tests {
         reads.range(page.clone(), &limits).unwrap();
         reads.narrow(&page, false, &cell("e"));
         assert_eq!(reads.set.ranges, [range(Included("a"), Included("e"))]);
-        // Its end is gone already: a second reader of the same page is not believed.
+        // Its end is gone already, so narrowing the same page again has no effect.
         reads.narrow(&page, false, &cell("d"));
         assert_eq!(reads.set.ranges, [range(Included("a"), Included("e"))]);
 
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_limited() {
+    fn read_set_is_bounded() {
         let limits = Limits { read_set_bytes: 3 * size_of::<CellHash>(), ..Limits::default() };
         let mut reads = Reads::default();
         for name in ["a", "b"] {
@@ -196,7 +197,7 @@ mod tests {
         reads.guard(cell("schema").hash(), &limits).unwrap();
         let error = reads.point(cell("c").hash(), &limits).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
-        assert!(error.to_string().contains("32 bytes of what it read"), "{error}");
+        assert!(error.to_string().contains("32 bytes of its read set"), "{error}");
         assert!(error.to_string().contains("at most 24 fit"), "{error}");
     }
 }

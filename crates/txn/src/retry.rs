@@ -1,15 +1,15 @@
-//! How long to wait before a transaction runs again.
+//! Backoff before a transaction runs again.
 
 use std::time::Duration;
 
 use carnet_base::{ErrorKind, Rng};
 
-/// The wait after the first conflict is drawn from zero to this.
+/// Upper bound of the random wait after the first conflict.
 const FIRST_WAIT: Duration = Duration::from_micros(100);
-/// No wait after a conflict is longer than this.
+/// Longest wait after a conflict.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
-/// Exponential backoff with full jitter, so that those who collided do not collide again.
+/// Exponential backoff with full jitter, so that conflicting transactions do not conflict again.
 ///
 /// Source: Marc Brooker, "Exponential Backoff And Jitter", 2015.
 #[derive(Clone, Debug)]
@@ -19,20 +19,20 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Allows a transaction to run that many times in all; at least once.
+    /// Allows a transaction to run `attempts_max` times in all, at least once.
     #[must_use]
     pub fn attempts(attempts_max: u32) -> Self {
         Self { attempts: 1, attempts_max: attempts_max.max(1) }
     }
 
-    /// Returns how often the transaction has run.
+    /// Returns the number of runs so far.
     #[must_use]
     pub const fn made(&self) -> u32 {
         self.attempts
     }
 
-    /// Says how long to wait before the next run after one that failed with a kind of error, or
-    /// `None` when there should not be one.
+    /// Returns the wait before the next run after an error of this kind, or `None` if the
+    /// transaction should not run again.
     pub fn after(&mut self, kind: ErrorKind, rng: &mut impl Rng) -> Option<Duration> {
         if !kind.is_retryable() || self.attempts >= self.attempts_max {
             return None;
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_succeed_is_run_again() {
+    fn only_retryable_errors_are_retried() {
         let mut rng = SeededRng::new(1);
         let unknown = ErrorKind::Unknown { start: carnet_base::Timestamp::ZERO };
         for kind in [unknown, ErrorKind::Invalid, ErrorKind::Aborted] {

@@ -1,4 +1,5 @@
-//! The order of a database in one process: its clock, its active snapshots, and its decisions.
+//! The commit order of a database in one process: its clock, its active snapshots, and its
+//! decisions.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -11,24 +12,23 @@ use crate::snapshots::Snapshots;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// When to come back if the clock has caught up with its bound. Raising it is one small write.
+/// Retry delay while the clock has reached its bound. Raising the bound is one small write.
 const BOUND_RETRY: Duration = Duration::from_millis(10);
 
-/// The conflict state is trimmed after so many commits: each time all active snapshots are
-/// looked through.
+/// Number of commits between trims of the conflict state: a trim scans all active snapshots.
 const TRIM_COMMITS: u32 = 64;
 
 /// Decides commits for the process that owns the log.
 ///
-/// The first timestamp of its life is *consumed*: P and the conflict state's low watermark start
-/// there, so that an idle database does not refuse its first transactions, and everything that
-/// an earlier life committed lies below.
+/// The first timestamp of an incarnation is *consumed*: P and the conflict state's low watermark
+/// start there. So an idle database does not refuse its first transactions, and every commit of an
+/// earlier incarnation lies below.
 #[derive(Debug)]
 pub struct Sequencer {
     clock: AtomicU64,
     bound: AtomicU64,
     published: AtomicU64,
-    /// The last commit that may have changed a table of the system, or the beginning of this life.
+    /// The last commit that may have changed a system table, or the begin of this incarnation.
     schema: AtomicU64,
     snapshots: Snapshots,
     conflicts: Mutex<ConflictState>,
@@ -37,21 +37,21 @@ pub struct Sequencer {
 }
 
 impl Sequencer {
-    /// Starts a sequencer above every timestamp that an earlier life may have handed out, whose
-    /// snapshots are not taken up again.
+    /// Starts a sequencer above every timestamp that an earlier incarnation may have handed out.
+    /// Snapshots of earlier incarnations are not taken up again.
     #[must_use]
     pub fn starting_at(first: Timestamp) -> Self {
         Self::resuming(Life { first, swept: first })
     }
 
-    /// As [`Sequencer::starting_at`], and takes snapshots of earlier lives up again from the sweep
-    /// mark on.
+    /// Like [`Sequencer::starting_at`], but takes up snapshots of earlier incarnations from the
+    /// sweep mark on.
     #[must_use]
     pub fn resuming(life: Life) -> Self {
         Self::with_conflict_bytes(life, DEFAULT_BYTES_MAX)
     }
 
-    /// As [`Sequencer::resuming`], with a conflict state of at most that many bytes.
+    /// Like [`Sequencer::resuming`], with a conflict state of at most `bytes_max` bytes.
     #[must_use]
     pub fn with_conflict_bytes(Life { first, swept }: Life, bytes_max: usize) -> Self {
         let conflicts = ConflictState::new(first, bytes_max);
@@ -91,8 +91,8 @@ impl Sequencer {
         self.conflicts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets commits that no active writer has to be checked against. Nobody waits for the memory
-    /// that is given back.
+    /// Forgets commits that no active writer has to be checked against, and frees their memory
+    /// outside the lock.
     fn trim(&self) {
         let unneeded = self.snapshots.oldest(self.published()).writer;
         let forgotten = self.conflicts().trim(unneeded);
@@ -142,7 +142,8 @@ impl CommitOrder for Sequencer {
             return Ok(Begun { read, start: None, slot, schema: self.schema() });
         }
         let (read, slot) = self.snapshots.begin(&self.published, writer);
-        // After the snapshot: a commit that it includes was decided before it was published.
+        // Read after the snapshot is taken: a commit that the snapshot includes was decided before
+        // it was published.
         let schema = self.schema();
         if !writer {
             return Ok(Begun { read, start: None, slot, schema });
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_life_starts_above_the_old_one_and_serves_an_idle_database() {
+    fn new_incarnation_starts_above_the_old_one() {
         let sequencer = sequencer();
         let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
         assert_eq!((begun.read, begun.start), (at(100), Some(at(101))));
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_refused_is_told_before() {
+    fn check_reports_a_refusal_before_the_commit() {
         let sequencer = sequencer();
         let begin = || sequencer.begin(BeginKind::ReadWrite).unwrap();
         let (one, other) = (begin(), begin());
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_says_since_when_the_tables_of_the_system_are_as_they_are() {
+    fn snapshot_has_the_last_schema_change() {
         let sequencer = sequencer();
         let commit = |table| {
             let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
@@ -301,7 +302,7 @@ mod tests {
             (commit, meanwhile)
         };
         let schema = || sequencer.begin(BeginKind::ReadOnly).unwrap().schema;
-        assert_eq!(schema(), at(100), "what an earlier life changed is not known");
+        assert_eq!(schema(), at(100), "changes of an earlier incarnation are not known");
         commit(TableId::FIRST.0);
         assert_eq!(schema(), at(100));
         let (changed, meanwhile) = commit(3);
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_conflict_state_is_kept_for_the_oldest_active_writer() {
+    fn conflict_state_lasts_for_the_oldest_writer() {
         let sequencer = sequencer();
         let old = sequencer.begin(BeginKind::ReadWrite).unwrap();
         for name in ["a", "b", "c"] {
@@ -356,13 +357,13 @@ mod tests {
         assert_eq!(beaten.kind(), ErrorKind::Conflict);
         sequencer.end(old);
         sequencer.trim();
-        assert_eq!(sequencer.conflicts().cells(), 0, "nobody needs them any more");
+        assert_eq!(sequencer.conflicts().cells(), 0, "no writer needs them any more");
         let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
         assert!(sequencer.decide(&mut write(begun, "a")).is_ok());
     }
 
     #[test]
-    fn old_snapshots_cost_a_bounded_state_and_only_writers_are_refused() {
+    fn conflict_state_is_bounded_under_old_snapshots() {
         const BYTES_MAX: usize = 20_000;
         let life = Life { first: at(100), swept: at(100) };
         let sequencer = Sequencer::with_conflict_bytes(life, BYTES_MAX);
@@ -380,14 +381,14 @@ mod tests {
         assert!(sequencer.conflicts().low_watermark() > writer.read);
         let refused = sequencer.decide(&mut write(writer, "b")).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TooOld);
-        assert_eq!(sequencer.raise_mark(at(20_000)), reader.read, "what it sees is kept");
+        assert_eq!(sequencer.raise_mark(at(20_000)), reader.read, "versions that it sees are kept");
         sequencer.end(writer);
         sequencer.end(reader);
         assert_eq!(sequencer.raise_mark(at(20_000)), at(20_000));
     }
 
     #[test]
-    fn timestamps_that_are_skipped_are_not_handed_out() {
+    fn skipped_timestamps_are_not_handed_out() {
         let sequencer = sequencer();
         let before = sequencer.begin(BeginKind::ReadWrite).unwrap();
         sequencer.skip_to(at(500));

@@ -1,18 +1,18 @@
 //! The snapshots in use: a slab of slots, so that beginning and ending take no lock.
 //!
 //! ```text
-//!  slot:   0        1        2        3     …          mark: what lies hidden below it is gone
+//!  slot:   0        1        2        3     …          mark: versions hidden below it are gone
 //!  read    17 w     –        12       17 w             floor: no ordinary snapshot is taken below
 //!  start   19       –        0        18
 //! ```
 //!
-//! A snapshot is taken by writing R into a free slot, and only then asking whether it came too
-//! late; the mark is raised by writing it down, and only then looking through the slots. Both
-//! writes are ordered before both looks, so that one of the two sees the other (Dekker): either
-//! the slot holds the mark back, or the snapshot is taken again, higher up.
+//! A reader writes R into a free slot, and only then checks whether it came too late. The sweep
+//! stores the mark, and only then scans the slots. Both writes are ordered before both checks, so
+//! one of the two sees the other (Dekker). Either the slot holds the mark back, or the reader takes
+//! a higher snapshot.
 //!
-//! The slots are enough for the threads of a machine. Where they are not (thousands of open
-//! cursors) a map behind a mutex takes the rest.
+//! The slots suffice for the threads of a machine. If they do not (thousands of open cursors), a
+//! map behind a mutex takes the rest.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use carnet_store::Slot;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::{Mutex, MutexGuard, spin_loop};
 
-/// Of a model so few that its threads also meet in what comes behind them.
+/// Number of slots. A model has so few that its threads also use the overflow map.
 const SLOTS: usize = if cfg!(shuttle) { 2 } else { 128 };
 const FREE: u64 = 0;
 const WRITER: u64 = 1 << 63;
@@ -32,24 +32,24 @@ const WRITER: u64 = 1 << 63;
 const DRAWING: u64 = u64::MAX;
 const DECIDED: u64 = 1 << 63;
 
-/// The snapshots in use. See the module's essay.
+/// The snapshots in use. See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     slots: Box<[Entry]>,
     more: Mutex<More>,
-    /// How many entries `more` has.
+    /// Number of entries in `more`.
     more_len: AtomicU32,
     floor: AtomicU64,
     mark: AtomicU64,
 }
 
-/// A cache line of its own: threads write to their slots at every transaction.
+/// A slot. It has its own cache line, because threads write to their slots at every transaction.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Entry {
-    /// `FREE`, or the snapshot plus one, with `WRITER` where it may write.
+    /// `FREE`, or the snapshot plus one, with `WRITER` if it may write.
     read: AtomicU64,
-    /// Zero, `DRAWING`, or the start, with `DECIDED` once its commit is.
+    /// Zero, `DRAWING`, or the start, with `DECIDED` once its commit is decided.
     start: AtomicU64,
 }
 
@@ -67,12 +67,12 @@ pub(crate) struct Oldest {
 }
 
 thread_local! {
-    /// The slot that this thread had last: mostly it is free again, and in this core's cache.
+    /// The slot that this thread used last: it is probably free again, and in this core's cache.
     static LAST: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
 impl Snapshots {
-    /// Begins with a mark: snapshots below it are not taken up again.
+    /// Creates the slots with a mark: snapshots below it are not taken up again.
     pub(crate) fn swept_below(mark: Timestamp) -> Self {
         Self {
             slots: (0..SLOTS).map(|_| Entry::default()).collect(),
@@ -111,7 +111,10 @@ impl Snapshots {
         self.end(slot);
         Err(Error::new(
             ErrorKind::TooOld,
-            format!("what snapshot {read} saw may have been swept up to {mark}; begin a new one"),
+            format!(
+                "snapshot {read} is too old: versions up to {mark} may have been swept; begin \
+                     a new one"
+            ),
         ))
     }
 
@@ -122,7 +125,7 @@ impl Snapshots {
         draw: impl FnOnce() -> Result<Timestamp>,
     ) -> Result<Timestamp> {
         self.with(slot, |entry| {
-            // Whoever asks for a start that is just being drawn waits for it to be here.
+            // A thread that looks for a start that is being drawn waits until it is stored.
             entry.start.store(DRAWING, Ordering::SeqCst);
             let start = draw();
             let drawn = start.as_ref().map_or(0, |start| start.get());
@@ -144,22 +147,22 @@ impl Snapshots {
         }
     }
 
-    /// Tells whether a start is this slot's and not decided yet.
+    /// Returns `true` if a start belongs to this slot and is not decided yet.
     pub(crate) fn is_open(&self, slot: Slot, start: Timestamp) -> bool {
         self.with(slot, |entry| entry.start.load(Ordering::Acquire) == start.get())
     }
 
-    /// Notes that a start has been decided, if the slot is still its own.
+    /// Marks a start as decided, if the slot still belongs to it.
     pub(crate) fn decided(&self, slot: Slot, start: Timestamp) {
         self.with(slot, |entry| {
             let (open, decided) = (start.get(), start.get() | DECIDED);
-            // Where it is another's by now, that one is none of ours.
+            // If the slot belongs to another start by now, leave it alone.
             let _ =
                 entry.start.compare_exchange(open, decided, Ordering::AcqRel, Ordering::Acquire);
         });
     }
 
-    /// Tells whether a start was drawn and its slot not given back.
+    /// Returns `true` if a start was drawn and its slot not given back.
     pub(crate) fn is_running(&self, start: Timestamp) -> bool {
         let mut found = false;
         self.each(|entry| {
@@ -173,8 +176,8 @@ impl Snapshots {
         found
     }
 
-    /// Returns the oldest snapshots in use, `published` where there are none; ordinary snapshots
-    /// are not taken below from now on.
+    /// Returns the oldest snapshots in use, or `published` if there are none; from now on no
+    /// ordinary snapshot is taken below it.
     pub(crate) fn oldest(&self, published: Timestamp) -> Oldest {
         self.floor.fetch_max(published.get(), Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -192,7 +195,7 @@ impl Snapshots {
         oldest
     }
 
-    /// Raises the mark, as far as the snapshots in use let it; returns how far.
+    /// Raises the mark as far as the snapshots in use allow; returns the new mark.
     pub(crate) fn raise_mark(&self, wanted: Timestamp, published: Timestamp) -> Timestamp {
         let mark = wanted.min(self.oldest(published).any);
         self.mark.fetch_max(mark.get(), Ordering::SeqCst);
@@ -232,14 +235,14 @@ impl Snapshots {
         }
     }
 
-    /// Looks at an entry that its caller holds.
+    /// Calls `look` with an entry that the caller holds.
     fn with<T>(&self, slot: Slot, look: impl FnOnce(&Entry) -> T) -> T {
         if let Some(entry) = self.slots.get(slot.0 as usize) {
             return look(entry);
         }
         match self.more().entries.get(&slot.0) {
             Some(entry) => look(entry),
-            // Given back already: there is nothing to be seen or changed any more.
+            // Given back already: there is nothing to read or change.
             None => look(&Entry::default()),
         }
     }
@@ -256,9 +259,9 @@ impl Snapshots {
     }
 }
 
-/// Where to look for a free slot first.
+/// Returns the slot to try first.
 fn hint() -> usize {
-    // The threads of a model are one, whose number says what ran before.
+    // The threads of a model are one system thread, and its number would depend on earlier runs.
     if cfg!(shuttle) {
         return 0;
     }
@@ -275,7 +278,7 @@ fn len(more: &More) -> u32 {
 }
 
 fn encode(read: u64, writer: bool) -> u64 {
-    // The largest timestamp is never published: its successor still has 63 bits.
+    // The largest timestamp is never published, so adding one still leaves 63 bits.
     (read + 1) | if writer { WRITER } else { 0 }
 }
 
@@ -316,14 +319,14 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_below_the_mark_of_an_earlier_life_is_refused() {
+    fn snapshot_below_an_earlier_mark_is_refused() {
         let snapshots = Snapshots::swept_below(at(100));
         assert_eq!(snapshots.begin_at(at(99)).unwrap_err().kind(), ErrorKind::TooOld);
         assert!(snapshots.begin_at(at(100)).is_ok());
     }
 
     #[test]
-    fn more_snapshots_than_slots_are_kept_as_well() {
+    fn overflow_map_takes_more_snapshots_than_slots() {
         let snapshots = Snapshots::swept_below(Timestamp::ZERO);
         let published = AtomicU64::new(0);
         let slots: Vec<_> = (1..=3 * SLOTS as u64)
@@ -351,7 +354,7 @@ mod tests {
 
     /// No snapshot is ever older than a mark that was raised while it was in use.
     #[test]
-    fn a_snapshot_and_a_mark_that_race_see_each_other() {
+    fn racing_snapshot_and_mark_see_each_other() {
         let (snapshots, published) = (Snapshots::swept_below(Timestamp::ZERO), AtomicU64::new(1));
         let raised = AtomicU64::new(0);
         let stop = Arc::new(AtomicBool::new(false));

@@ -1,6 +1,5 @@
-//! The locks and atomics of the sequencer and of the snapshots in use: those of the standard library,
-//! or, where `--cfg shuttle` builds the models, such as let a scheduler decide who runs after each
-//! step.
+//! The locks and atomics of the sequencer and the snapshots: from the standard library, or from
+//! shuttle if `--cfg shuttle` builds the models.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::hint::spin_loop;

@@ -1,4 +1,4 @@
-//! One transaction: a snapshot, the writes laid over it, and a memory of what was read.
+//! A transaction: a snapshot, its buffered writes, and its read set.
 
 mod merge;
 mod narrow;
@@ -17,7 +17,7 @@ use carnet_store::{
     SpilledPage, Writes,
 };
 
-use crate::idle::{Idle, IdleWatch, Place, Since};
+use crate::idle::{Idle, IdleWatch, Since, Slot};
 use crate::isolation::Isolation;
 use crate::limits::{Limits, Written};
 use crate::open::{Label, OpenTransaction};
@@ -25,35 +25,35 @@ use crate::reader;
 use crate::reads::Reads;
 use merge::{covered, cut, merge, own_page};
 
-/// A cell that is there.
+/// A cell that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Names the version: the start of the transaction that wrote it, maybe this one.
+    /// Start of the transaction that wrote the version, maybe of this one.
     pub start: Timestamp,
-    /// The row image or byte string.
+    /// Row image or byte string.
     pub payload: Bytes,
 }
 
 impl Entry {
-    /// Returns what a version leaves there; a tombstone leaves nothing.
+    /// Returns the entry of a version; a tombstone has none.
     #[must_use]
     pub fn of(version: Version) -> Option<Self> {
         version.payload.map(|payload| Self { start: version.start, payload })
     }
 }
 
-/// A page of cells that are there.
+/// A page of existing cells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransactionPage {
-    /// The cells, in the order asked for.
+    /// Cells, in the requested order.
     pub cells: Vec<(CellKey, Entry)>,
-    /// What is left of the range. A page may be short, even empty, and still have more.
+    /// Rest of the range. A page may be short, even empty, although more follows.
     pub resume: Option<KeyRange>,
 }
 
-/// A transaction. Cheap to clone: clones are handles of the same transaction.
+/// A transaction. Clones are cheap, and are handles of the same transaction.
 ///
-/// When the last handle is dropped before a commit, the transaction is rolled back.
+/// Dropping the last handle before a commit rolls the transaction back.
 pub struct Transaction<S: CellStore + CommitLog> {
     inner: Arc<Inner<S>>,
 }
@@ -72,9 +72,9 @@ struct Inner<S: CellStore + CommitLog> {
     limits: Limits,
     state: Mutex<State>,
     snapshot_held: AtomicBool,
-    /// Where it is watched for being left alone.
-    place: Option<Place>,
-    /// When it began, in coarse time.
+    /// Its slot in the idle watch.
+    slot: Option<Slot>,
+    /// Begin of the transaction, in coarse time.
     began: u64,
     label: Option<Label>,
 }
@@ -82,43 +82,44 @@ struct Inner<S: CellStore + CommitLog> {
 #[derive(Default)]
 struct State {
     ended: Option<Ended>,
-    /// Calls that wait for the store: as long as there are any it is not idle.
+    /// Number of calls that wait for the store; while it is not zero, the transaction is not idle.
     calls: u32,
-    /// When it was called last, in coarse time.
+    /// Time of the last call, in coarse time.
     touched: u64,
-    /// It has read something, whether the read set names it or not.
+    /// Whether it has read anything, with or without an entry in the read set.
     has_read: bool,
     reads: Reads,
     writes: Writes,
-    /// What was written before all that is in `writes`, where that was too much for memory.
+    /// Earlier writes than those in `writes`, spilled because they were too large for memory.
     spilled: Option<Spilled>,
     drops: Vec<TableId>,
 }
 
-/// Writes that are not in memory.
+/// Writes in a spill file.
 struct Spilled {
     spill: Arc<dyn Spill>,
     bytes: u64,
     cells: u64,
 }
 
-/// How large a transaction may grow, and for how long it may be left alone.
+/// Options of a transaction: its size limits, its idle limit and its label.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Terms<'a> {
-    /// How large it can be.
+    /// Maximum size.
     pub limits: Limits,
-    /// Rolls it back when nobody calls it for too long: what is called then fails with `Timeout`.
+    /// Watch that rolls the transaction back when it is idle for too long; later calls fail with
+    /// `Timeout`.
     pub idle: Option<&'a IdleWatch>,
-    /// Who runs it, for whoever asks the watch who holds the sweep back.
+    /// Label for the list of open transactions and for warnings.
     pub label: Option<&'a Label>,
 }
 
-/// Why nothing can be done any more.
+/// Reason why the transaction has ended.
 #[derive(Clone, Copy)]
 enum Ended {
     /// By a commit or a rollback.
     ByCall,
-    /// Nobody had called it for so long.
+    /// By the idle watch, after this idle time.
     Idle(Duration),
 }
 
@@ -131,7 +132,7 @@ impl State {
         self.spilled.as_ref().map_or(0, |spilled| spilled.spill.runs())
     }
 
-    /// What there would be with a write of so many bytes to one more cell.
+    /// Returns the size including a write of `bytes` to one more cell.
     fn grown(&self, bytes: u64) -> Written {
         let (spilled_bytes, spilled_cells) =
             self.spilled.as_ref().map_or((0, 0), |spilled| (spilled.bytes, spilled.cells));
@@ -143,7 +144,7 @@ impl State {
         }
     }
 
-    /// As [`State::grown`], with a write to a cell that may have been written to before.
+    /// Like [`State::grown`], for a write to a cell that may have been written before.
     fn grown_by(&self, key: CellKeyRef<'_>, bytes: u64) -> Written {
         let mut grown = self.grown(bytes);
         if let Some(before) = self.writes.bytes_of(key) {
@@ -153,7 +154,7 @@ impl State {
         grown
     }
 
-    /// Ends the transaction, and returns what it had gathered.
+    /// Ends the transaction, and returns its state.
     fn end(&mut self, why: Ended) -> Self {
         let ended = Self { ended: Some(why), calls: self.calls, ..Self::default() };
         std::mem::replace(self, ended)
@@ -165,7 +166,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     ///
     /// # Errors
     ///
-    /// As [`CommitLog::begin`].
+    /// See [`CommitLog::begin`].
     pub async fn begin(
         store: Arc<S>,
         context: Context,
@@ -175,11 +176,11 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         Self::begin_on(store, context, kind, isolation, Terms::default()).await
     }
 
-    /// As [`Transaction::begin`], on terms.
+    /// Like [`Transaction::begin`], with options.
     ///
     /// # Errors
     ///
-    /// As [`CommitLog::begin`].
+    /// See [`CommitLog::begin`].
     pub async fn begin_on(
         store: Arc<S>,
         context: Context,
@@ -193,8 +194,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         };
         let begun = store.begin(&context, kind).await?;
         let inner = Arc::new_cyclic(|this: &Weak<Inner<S>>| {
-            let place = terms.idle.map(|watch| watch.place(Weak::<Inner<S>>::clone(this)));
-            let touched = place.as_ref().map_or(0, Place::now);
+            let slot = terms.idle.map(|watch| watch.slot(Weak::<Inner<S>>::clone(this)));
+            let touched = slot.as_ref().map_or(0, Slot::now);
             Inner {
                 store,
                 context,
@@ -203,7 +204,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
                 limits: terms.limits,
                 state: Mutex::new(State { touched, ..State::default() }),
                 snapshot_held: AtomicBool::new(true),
-                place,
+                slot,
                 began: touched,
                 label: terms.label.cloned(),
             }
@@ -211,25 +212,25 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         Ok(Self { inner })
     }
 
-    /// Returns R: the transaction sees every commit up to here, and none after.
+    /// Returns R: the transaction sees every commit up to R, and none after.
     #[must_use]
     pub fn read_timestamp(&self) -> Timestamp {
         self.inner.begun.read
     }
 
-    /// Returns [`Begun::schema`]: no table of the system has changed since, up to R.
+    /// Returns [`Begun::schema`]: no system table has changed since then, up to R.
     #[must_use]
     pub fn schema_timestamp(&self) -> Timestamp {
         self.inner.begun.schema
     }
 
-    /// Returns S, which names the transaction; a read-only one has none.
+    /// Returns S, which identifies the transaction; a read-only one has none.
     #[must_use]
     pub fn start_timestamp(&self) -> Option<Timestamp> {
         self.inner.begun.start
     }
 
-    /// Returns the store that it runs on.
+    /// Returns the store of the transaction.
     #[must_use]
     pub fn store(&self) -> &S {
         &self.inner.store
@@ -245,8 +246,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     ///
     /// # Errors
     ///
-    /// `Invalid` when the transaction has ended, or would remember more reads than its limit;
-    /// `Timeout` when it has been left alone for too long; else as the store's.
+    /// `Invalid` if the transaction has ended, or its read set would exceed its limit; `Timeout` if
+    /// it has been idle for too long; otherwise the store's errors.
     pub async fn get(&self, key: &CellKey) -> Result<Option<Entry>> {
         let inner = &*self.inner;
         let (call, spilled) = {
@@ -267,20 +268,21 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             return Ok(inner.own(payload));
         }
         let version = reader::read(&*inner.store, &inner.context, key, inner.begun.read).await?;
-        // Where another handle has ended it meanwhile, nothing held the snapshot any more.
+        // If another handle has ended the transaction meanwhile, the snapshot was not held during
+        // the read.
         drop(call.end()?);
         Ok(version.and_then(Entry::of))
     }
 
-    /// Reads many cells, in the order of the keys. A store may do so with few requests.
+    /// Reads many cells, in the order of the keys. A store may combine them into few requests.
     ///
     /// # Errors
     ///
-    /// As [`Transaction::get`].
+    /// See [`Transaction::get`].
     pub async fn get_many(&self, keys: &[CellKey]) -> Result<Vec<Option<Entry>>> {
         let inner = &*self.inner;
         let mut entries = vec![None; keys.len()];
-        // The places of those that have to be looked for in the store.
+        // Indices of the cells that must be read from the store.
         let mut missing = Vec::new();
         let (call, spilled) = {
             let mut state = inner.open()?;
@@ -317,11 +319,11 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         Ok(entries)
     }
 
-    /// Reads a page of a range, with this transaction's own writes laid over it.
+    /// Reads a page of a range, overlaid with this transaction's own writes.
     ///
     /// # Errors
     ///
-    /// As [`Transaction::get`].
+    /// See [`Transaction::get`].
     pub async fn range(
         &self,
         range: &KeyRange,
@@ -340,7 +342,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let mut stored = Vec::with_capacity(page.cells.len());
         for (key, candidate) in page.cells {
             let version = match candidate.commit {
-                // What is stamped is visible: mostly nothing is looked up.
+                // A stamped version is visible; most versions need no lookup.
                 Some(_) => Some(candidate),
                 None => {
                     reader::resolve(&*inner.store, &inner.context, &key, candidate, read).await?
@@ -356,7 +358,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             let runs = inner.open()?.runs();
             let spilled = inner.spilled_writes(&looked_at, reverse, own_max).await?;
             let state = inner.open()?;
-            // Otherwise another handle's write has moved some from memory to a file meanwhile.
+            // Otherwise another handle's write has spilled meanwhile.
             if state.runs() == runs {
                 break (spilled, state);
             }
@@ -364,8 +366,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         awaited.finish(&mut state);
         let own = state.writes.range(&looked_at, reverse);
         let before = |a: &CellKey, b: &CellKey| if reverse { a > b } else { a < b };
-        // Further own writes are laid over further pages: looking at all of them for each page
-        // would take time in their square.
+        // Later own writes are overlaid on later pages: scanning all of them for each page would
+        // take quadratic time.
         let (page_of_own, more) = own_page(own, spilled, own_max, before);
         if more && let Some((last, _)) = page_of_own.last() {
             let behind = range.after(last.clone(), reverse);
@@ -389,22 +391,22 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         Ok(page)
     }
 
-    /// Writes a cell. Nobody else sees it before the commit.
+    /// Writes a cell. Other transactions do not see it before the commit.
     ///
     /// # Errors
     ///
-    /// `Invalid` when the transaction has ended, only reads, or would grow beyond its limits, and
-    /// where the key or the payload is too long; `Timeout` when it has been left alone for too
-    /// long.
+    /// `Invalid` if the transaction has ended, is read-only, or would exceed its limits, or if the
+    /// key or the payload is too long; `Timeout` if it has been idle for too long.
     pub fn put(&self, key: CellKey, payload: Bytes) -> Result<()> {
         self.write(key, Some(payload))
     }
 
-    /// As [`Transaction::put`] behind [`Transaction::guard_hash`], of bytes that are copied.
+    /// Like [`Transaction::guard_hash`] followed by [`Transaction::put`], for bytes that are
+    /// copied.
     ///
     /// # Errors
     ///
-    /// As [`Transaction::put`].
+    /// See [`Transaction::put`].
     pub fn put_guarded(
         &self,
         guarded: CellHash,
@@ -417,11 +419,11 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         Ok(())
     }
 
-    /// Deletes a cell, whether it is there or not.
+    /// Deletes a cell, whether it exists or not.
     ///
     /// # Errors
     ///
-    /// As [`Transaction::put`].
+    /// See [`Transaction::put`].
     pub fn delete(&self, key: CellKey) -> Result<()> {
         self.write(key, None)
     }
@@ -432,7 +434,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         Ok(())
     }
 
-    /// Sees to it that there is room for a write.
+    /// Locks the state with room for a write, spilling earlier writes if necessary.
     fn with_room_for(
         &self,
         key: CellKeyRef<'_>,
@@ -445,7 +447,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         limits::check(key, payload)?;
         let mut state = inner.open()?;
         let bytes = Writes::weight(key, payload);
-        // What is far from every limit is not counted to the byte.
+        // Count exactly only near a limit.
         if inner.limits.hold(&state.grown(bytes)) {
             return Ok(state);
         }
@@ -458,14 +460,14 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         Ok(state)
     }
 
-    /// Drops a table: deletes every cell of it, without looking at any.
+    /// Drops a table: deletes all its cells, without reading any.
     ///
-    /// The caller sees to it that the commit writes a cell on which everybody relies who uses the
-    /// table, and that the table's id is not used any more: see [`CommitRequest::drops`].
+    /// The caller must ensure that the commit writes a cell that every user of the table reads or
+    /// guards, and that the table's id is not used again: see [`CommitRequest::drops`].
     ///
     /// # Errors
     ///
-    /// `Invalid` when the transaction has ended or only reads.
+    /// `Invalid` if the transaction has ended or is read-only.
     pub fn drop_table(&self, table: TableId) -> Result<()> {
         if self.inner.begun.start.is_none() {
             return Err(only_reads());
@@ -476,48 +478,49 @@ impl<S: CellStore + CommitLog> Transaction<S> {
                 "dropping a table in a transaction that has written more than fits into memory",
             ));
         }
-        // A commit spares what it writes itself.
+        // A commit does not hide the writes of its own transaction, so remove them here.
         state.writes.forget_table(table);
         state.drops.push(table);
         Ok(())
     }
 
-    /// Makes the commit depend on a cell at every isolation level: schemas, for instance.
+    /// Makes the commit depend on a cell, such as a schema, at every isolation level.
     ///
     /// # Errors
     ///
-    /// `Invalid` when the transaction has ended.
+    /// `Invalid` if the transaction has ended.
     pub fn guard_cell(&self, key: &CellKey) -> Result<()> {
         self.guard_hash(key.hash())
     }
 
-    /// As [`Transaction::guard_cell`], for a cell whose hash is known.
+    /// Like [`Transaction::guard_cell`], for a cell whose hash is known.
     ///
     /// # Errors
     ///
-    /// As [`Transaction::guard_cell`].
+    /// See [`Transaction::guard_cell`].
     pub fn guard_hash(&self, cell: CellHash) -> Result<()> {
         self.inner.open()?.reads.guard(cell, &self.inner.limits)
     }
 
-    /// Makes the commit depend on a range at every isolation level: ranges that it deletes.
+    /// Makes the commit depend on a range, such as a deleted range, at every isolation level.
     ///
     /// # Errors
     ///
-    /// `Invalid` when the transaction has ended.
+    /// `Invalid` if the transaction has ended.
     pub fn guard_range(&self, range: KeyRange) -> Result<()> {
         self.inner.open()?.reads.range(range, &self.inner.limits)
     }
 
-    /// Commits, and returns the timestamp at which its writes are visible; a transaction that
-    /// wrote nothing returns its snapshot.
+    /// Commits, and returns the timestamp at which the writes are visible; a transaction without
+    /// writes returns its snapshot.
     ///
-    /// Dropping the future leaves a commit that was decided in force, and ends the transaction.
+    /// Dropping the future does not undo a commit that was decided; it ends the transaction in any
+    /// case.
     ///
     /// # Errors
     ///
-    /// `Conflict` and `TooOld`: nothing was written, run the transaction again. `Unknown`: ask
-    /// for the outcome of the start. `Invalid`: the transaction has ended already.
+    /// `Conflict` and `TooOld`: nothing was written, run the transaction again. `Unknown`: ask for
+    /// the outcome of the start. `Invalid`: the transaction has ended already.
     pub async fn commit(&self) -> Result<Timestamp> {
         let inner = &*self.inner;
         let State { has_read, reads, writes, drops, spilled, .. } =
@@ -537,8 +540,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         }
     }
 
-    /// Returns what `choose` makes of the cells that the transaction read one by one or wrote, where
-    /// it has written something that is still in memory.
+    /// Returns the result of `choose` for the cells that the transaction wrote or read one by one,
+    /// if it has writes in memory.
     pub fn with_cells<T>(
         &self,
         choose: impl FnOnce(&mut dyn Iterator<Item = CellHash>) -> Option<T>,
@@ -551,10 +554,10 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         choose(&mut written.chain(state.reads.points().iter().copied()))
     }
 
-    /// Gives the transaction up. What it wrote is forgotten.
+    /// Rolls the transaction back, and discards its writes.
     pub fn rollback(&self) {
         let mut state = self.inner.lock();
-        // A commit that another handle has begun keeps the snapshot until it is through.
+        // A commit by another handle keeps the snapshot until it is complete.
         if state.ended.is_some() {
             return;
         }
@@ -578,7 +581,7 @@ impl<S: CellStore + CommitLog> Inner<S> {
         if let Some(ended) = state.ended {
             return Err(ended.into());
         }
-        state.touched = self.place.as_ref().map_or(0, Place::now);
+        state.touched = self.slot.as_ref().map_or(0, Slot::now);
         Ok(state)
     }
 
@@ -588,7 +591,8 @@ impl<S: CellStore + CommitLog> Inner<S> {
         Call { inner: self }
     }
 
-    /// A snapshot alone is serializable: only writers have to remember.
+    /// Returns `true` if reads are recorded. A read-only transaction needs no read set: its
+    /// snapshot alone is serializable.
     const fn remembers_reads(&self) -> bool {
         self.isolation.checks_reads() && self.begun.start.is_some()
     }
@@ -598,7 +602,7 @@ impl<S: CellStore + CommitLog> Inner<S> {
         payload.map(|payload| Entry { start, payload })
     }
 
-    /// Returns the first writes in a range that are not in memory.
+    /// Returns the first spilled writes in a range.
     async fn spilled_writes(
         &self,
         range: &KeyRange,
@@ -609,7 +613,7 @@ impl<S: CellStore + CommitLog> Inner<S> {
         spill.range(range, reverse, cells_max).await
     }
 
-    /// Gives what is in memory to a file, where the store has files for it; returns whether it did.
+    /// Spills the writes in memory to a file, if the store supports it; returns whether it did.
     fn spill(&self, state: &mut State) -> Result<bool> {
         let Some(start) = self.begun.start.filter(|_| state.drops.is_empty()) else {
             return Ok(false);
@@ -671,7 +675,7 @@ impl<S: CellStore + CommitLog> Idle for Inner<S> {
     }
 }
 
-/// Lets the snapshot go once a commit is through, or given up under way.
+/// Releases the snapshot when a commit is complete or cancelled.
 struct Release<'a, S: CellStore + CommitLog>(&'a Inner<S>);
 
 impl<S: CellStore + CommitLog> Drop for Release<'_, S> {
@@ -680,19 +684,19 @@ impl<S: CellStore + CommitLog> Drop for Release<'_, S> {
     }
 }
 
-/// A call that waits for the store, on its way.
+/// A call in flight that waits for the store.
 struct Call<'a, S: CellStore + CommitLog> {
     inner: &'a Inner<S>,
 }
 
 impl<'a, S: CellStore + CommitLog> Call<'a, S> {
-    /// Ends it, for whoever has the state.
+    /// Ends the call, for a caller that holds the state.
     const fn finish(self, state: &mut State) {
         std::mem::forget(self);
         state.calls -= 1;
     }
 
-    /// Ends it, and returns the state if the transaction has not ended meanwhile.
+    /// Ends the call, and returns the state unless the transaction has ended meanwhile.
     fn end(self) -> Result<MutexGuard<'a, State>> {
         let inner = self.inner;
         std::mem::forget(self);
@@ -706,7 +710,7 @@ impl<S: CellStore + CommitLog> Drop for Call<'_, S> {
     fn drop(&mut self) {
         let mut state = self.inner.lock();
         state.calls -= 1;
-        // Whether it has ended meanwhile, nobody asks.
+        // It does not matter here whether the transaction has ended meanwhile.
         drop(self.inner.touch(state));
     }
 }
@@ -727,5 +731,5 @@ impl From<Ended> for Error {
 }
 
 fn only_reads() -> Error {
-    Error::invalid("this transaction only reads; begin one that may write")
+    Error::invalid("this transaction is read-only; begin one that may write")
 }

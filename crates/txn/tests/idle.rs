@@ -1,4 +1,4 @@
-//! Transactions that are left alone, on a clock that is moved by hand.
+//! Idle transactions, on a manual clock.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -111,7 +111,7 @@ impl Bed {
         block_on(Transaction::begin_on(store, context, kind, isolation, terms)).unwrap()
     }
 
-    /// Lets time pass, with the worker's looks as often as they are due.
+    /// Lets time pass, with the worker's scans when they are due.
     fn pass(&self, seconds: u64) {
         for _ in 0..seconds {
             self.clock.0.fetch_add(1, Ordering::SeqCst);
@@ -134,7 +134,7 @@ fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
 }
 
 #[test]
-fn a_writer_left_alone_is_rolled_back_and_says_so() {
+fn idle_writer_is_rolled_back_with_a_reason() {
     let bed = Bed::new();
     let (left, used) = (bed.begin(BeginKind::ReadWrite), bed.begin(BeginKind::ReadWrite));
     left.put(cell("a"), Bytes::from("1")).unwrap();
@@ -159,11 +159,11 @@ fn a_writer_left_alone_is_rolled_back_and_says_so() {
 }
 
 #[test]
-fn none_is_ended_early_and_readers_are_left_longer() {
+fn idle_readers_live_longer_than_writers() {
     let bed = Bed::new();
     bed.clock.0.store(9, Ordering::SeqCst);
     let (writer, reader) = (bed.begin(BeginKind::ReadWrite), bed.begin(BeginKind::ReadOnly));
-    // No look before this one: coarse time is still that of the start.
+    // No scan before this one: coarse time is still that of the start.
     bed.clock.0.store(88, Ordering::SeqCst);
     bed.workers.settle();
     assert_eq!(bed.outcome(&writer), Outcome::Pending);
@@ -192,7 +192,7 @@ fn a_call_in_flight_keeps_its_transaction() {
     }
     bed.pass(79);
     transaction.put(cell("a"), Bytes::new()).unwrap();
-    // A call that was given up under way is over, too.
+    // A call that was cancelled has ended, too.
     bed.store.shut.store(true, Ordering::SeqCst);
     let other = cell("b");
     assert!(poll(pin!(transaction.get(&other))).is_pending());
@@ -201,7 +201,7 @@ fn a_call_in_flight_keeps_its_transaction() {
 }
 
 #[test]
-fn a_commit_that_is_given_up_lets_its_snapshot_go() {
+fn cancelled_commit_releases_its_snapshot() {
     let bed = Bed::new();
     let transaction = bed.begin(BeginKind::ReadWrite);
     transaction.put(cell("a"), Bytes::new()).unwrap();
@@ -216,7 +216,7 @@ fn a_commit_that_is_given_up_lets_its_snapshot_go() {
 }
 
 #[test]
-fn a_transaction_outlives_what_watches_it_and_is_not_kept_by_it() {
+fn transaction_outlives_its_watch() {
     let Bed { store, clock, workers, watch } = Bed::new();
     let begin = || {
         let (store, context) = (Arc::clone(&store), Context::unbounded());

@@ -1,5 +1,5 @@
-//! A reader beside a sweep that stamps a version and deletes its entry between two looks, while
-//! newer versions come to light.
+//! A reader beside a sweep that stamps a version and deletes its entry between the reader's two
+//! reads, while newer versions appear.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -24,8 +24,8 @@ fn cell() -> CellKey {
     CellKey::new(TableId(1), &PartitionKey::new("p"), "c")
 }
 
-/// One cell, its versions as S → C. Whoever asks for an outcome comes too late: no entry is there
-/// any more, and meanwhile the cell has become what `later` says.
+/// One cell, its versions as S → C. A lookup of an outcome comes too late: the entry is gone, and
+/// the cell meanwhile has the versions of `later`.
 struct Swept {
     versions: Mutex<BTreeMap<u64, Option<u64>>>,
     later: BTreeMap<u64, Option<u64>>,
@@ -45,7 +45,7 @@ impl Swept {
         block_on(read).unwrap().map(|version| version.start)
     }
 
-    /// As a range read does, whose page holds the newest candidate.
+    /// Resolves the newest candidate, like a range read does for the cells of its page.
     fn resolve(&self) -> Option<Timestamp> {
         let (context, cell) = (Context::unbounded(), cell());
         let newest = block_on(self.get(&context, &cell, At::snapshot(at(READ)))).unwrap();
@@ -91,10 +91,10 @@ impl CommitLog for Swept {
     }
 }
 
-/// The version that was asked about is read again, not the newest: one that came meanwhile says
-/// nothing of it, and who took it for its absence would miss a commit below the snapshot.
+/// The version that was looked up is read again, not the newest one. If a newer version were taken
+/// for the absence of the older one, the reader would miss a commit below the snapshot.
 #[test]
-fn a_newer_version_that_came_meanwhile_hides_no_stamp() {
+fn newer_version_hides_no_stamp() {
     let store = || {
         let before = [(31, None), (12, Some(14))];
         Swept::new(before, [(40, None), (31, Some(33)), (12, Some(14))])
@@ -103,9 +103,9 @@ fn a_newer_version_that_came_meanwhile_hides_no_stamp() {
     assert_eq!(store().resolve(), Some(at(31)));
 }
 
-/// What the second look finds is believed where it is a stamp, and of that version.
+/// The second read counts only if it returns a stamp of that version.
 #[test]
-fn what_is_gone_or_not_visible_is_passed_over() {
+fn missing_and_invisible_versions_are_skipped() {
     let gone = || Swept::new([(31, None), (12, Some(14))], [(12, Some(14))]);
     assert_eq!((gone().read(), gone().resolve()), (Some(at(12)), Some(at(12))));
     for stamp in [None, Some(READ + 2)] {

@@ -1,4 +1,4 @@
-//! Pages of a range: what is stored, with a transaction's own writes laid over it.
+//! Merges stored pages of a range with a transaction's own writes.
 
 use std::iter::Peekable;
 
@@ -27,8 +27,8 @@ pub(super) fn merge(
     merged
 }
 
-/// Merges writes in memory and older ones that are not, both in order, up to so many cells; tells
-/// whether there are more.
+/// Merges writes in memory and older, spilled ones, both in order, up to `cells_max` cells. Also
+/// returns whether there are more.
 pub(super) fn own_page(
     own: impl Iterator<Item = (CellKey, Option<Bytes>)>,
     spilled: SpilledPage,
@@ -39,7 +39,7 @@ pub(super) fn own_page(
     let (mut own, mut spilled) = (own.peekable(), cells.into_iter().peekable());
     let mut page = Vec::new();
     while page.len() < cells_max {
-        // Behind the spilled cells that are here nothing is known of others.
+        // Behind the last loaded spilled cell there may be more that are not loaded.
         if more && spilled.peek().is_none() {
             return (page, true);
         }
@@ -59,7 +59,7 @@ pub(super) fn own_page(
     (page, more)
 }
 
-/// The part of a range that a page has covered.
+/// Returns the part of a range that a page has covered.
 pub(super) fn covered(range: &KeyRange, rest: Option<&KeyRange>, reverse: bool) -> KeyRange {
     use std::ops::Bound::{Excluded, Included, Unbounded};
     let Some(rest) = rest else { return range.clone() };
@@ -77,7 +77,7 @@ pub(super) fn covered(range: &KeyRange, rest: Option<&KeyRange>, reverse: bool) 
     covered
 }
 
-/// Keeps a page within its limit: own writes may have made it longer.
+/// Truncates a page to its limit: own writes may have made it longer.
 pub(super) fn cut(
     mut cells: Vec<(CellKey, Entry)>,
     resume: Option<KeyRange>,

@@ -1,4 +1,4 @@
-//! Reads that turn out to be shorter than what was fetched.
+//! Narrowing of reads that fetched more than their caller used.
 
 use carnet_base::{CellKey, KeyRange, Result};
 use carnet_store::{CellStore, CommitLog};
@@ -7,14 +7,14 @@ use super::Transaction;
 use super::merge::covered;
 
 impl<S: CellStore + CommitLog> Transaction<S> {
-    /// Takes the end of a page out of the read set: the caller of [`Transaction::range`] looked at
+    /// Removes the end of a page from the read set: the caller of [`Transaction::range`] used
     /// nothing behind the cell `last` of the page, which left `resume` of `range`.
     ///
-    /// A write of another transaction into that end is no conflict then.
+    /// A write of another transaction into that end is then no conflict.
     ///
     /// # Errors
     ///
-    /// `Invalid` when the transaction has ended; `Timeout` when it has been left alone for too long.
+    /// `Invalid` if the transaction has ended; `Timeout` if it has been idle for too long.
     pub fn narrow_range(
         &self,
         range: &KeyRange,
@@ -29,8 +29,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         Ok(())
     }
 
-    /// Takes the last cells of a [`Transaction::get_many`] out of the read set: its caller did not
-    /// look at them.
+    /// Removes the last cells of a [`Transaction::get_many`] from the read set: its caller did not
+    /// use them.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Pages whose cells are lent.
+//! Pages of borrowed cells.
 
 use carnet_base::{CellPage, KeyRange, Result};
 use carnet_store::{CellStore, CommitLog, PageLimit, RangeRequest};
@@ -7,19 +7,19 @@ use super::merge::covered;
 use super::{State, Transaction};
 
 impl State {
-    /// Tells whether nothing was written that would have to be laid over a page.
+    /// Returns `true` if there are no writes to overlay on a page.
     fn has_written_nothing(&self) -> bool {
         self.writes.is_empty() && self.spilled.is_none() && self.drops.is_empty()
     }
 }
 
 impl<S: CellStore + CommitLog> Transaction<S> {
-    /// As [`Transaction::range`], of cells that are lent: as long as the transaction has written
-    /// nothing, and where the [store](CellStore::page) can; otherwise `None`.
+    /// Like [`Transaction::range`], but returns borrowed cells. Returns `None` if the transaction
+    /// has written anything, or the [store](CellStore::page) does not support it.
     ///
     /// # Errors
     ///
-    /// As [`Transaction::get`].
+    /// See [`Transaction::get`].
     pub async fn page(
         &self,
         range: &KeyRange,
