@@ -1,4 +1,4 @@
-//! Where versions of cells are kept.
+//! Storage of cell versions.
 
 use std::future::Future;
 
@@ -6,92 +6,92 @@ use carnet_base::{CellKey, CellPage, KeyRange, Result, Timestamp, Version};
 
 use crate::context::Context;
 
-/// Says which version of a cell is wanted: the newest that may be visible at a snapshot.
+/// Selects a version of a cell: the newest that may be visible at a snapshot.
 ///
-/// A store skips versions whose *stamp* says that they committed after `read`. A version without
-/// a stamp is a candidate: whoever asked looks its outcome up and, where it is not visible, asks
-/// again `below` its start. Per cell the order of starts is the order of commits, so that what
-/// lies below is older.
+/// A store skips versions whose *stamp* says that they committed after `read`. A version without a
+/// stamp is a candidate: the reader looks up its outcome and, if it is not visible, reads again
+/// `below` its start. The order of a cell's starts is the order of its commits, so versions below
+/// are older.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
     /// The snapshot R.
     pub read: Timestamp,
-    /// Only versions whose start is smaller than this.
+    /// Only versions with a smaller start.
     pub below: Timestamp,
 }
 
 impl At {
-    /// Asks for the newest version that may be visible at a snapshot.
+    /// Selects the newest version that may be visible at a snapshot.
     #[must_use]
     pub const fn snapshot(read: Timestamp) -> Self {
         Self { read, below: Timestamp::MAX }
     }
 
-    /// Asks for the next older candidate.
+    /// Selects the next older candidate.
     #[must_use]
     pub const fn below(self, start: Timestamp) -> Self {
         Self { read: self.read, below: start }
     }
 
-    /// Tells whether a version is a candidate.
+    /// Returns `true` if a version is a candidate.
     #[must_use]
     pub fn admits(&self, version: &Version) -> bool {
-        // A transaction that started at or after R committed after R as well: S > R ⇒ C > R.
+        // A transaction that started after R also committed after R: S > R ⇒ C > R.
         version.start < self.below
             && version.start <= self.read
             && version.commit.is_none_or(|commit| commit <= self.read)
     }
 }
 
-/// How much one page may hold.
+/// Maximum size of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLimit {
-    /// At most this many cells; at least 1.
+    /// Maximum number of cells; at least 1.
     pub cells: usize,
-    /// No further cell once this many bytes of keys and payloads are in the page.
+    /// Bytes of keys and payloads after which no further cell is added.
     pub bytes: usize,
 }
 
 impl PageLimit {
-    /// A page of that many cells, of at most 1 MiB and one cell.
+    /// Creates a limit of `cells` cells and 1 MiB; a page always has room for one cell.
     #[must_use]
     pub const fn cells(cells: usize) -> Self {
         Self { cells, bytes: 1 << 20 }
     }
 }
 
-/// Asks for a page of a range.
+/// Request for a page of a range.
 #[derive(Clone, Debug)]
 pub struct RangeRequest {
-    /// The cells.
+    /// Range of cells.
     pub range: KeyRange,
     /// The snapshot R.
     pub read: Timestamp,
-    /// From the last cell to the first.
+    /// Whether to read from the last cell to the first.
     pub reverse: bool,
-    /// How much the page may hold.
+    /// Maximum size of the page.
     pub limit: PageLimit,
 }
 
-/// A page of a range: owned, so that nothing is pinned between pages.
+/// A page of a range. It is owned, so that nothing stays pinned between pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// For each cell its newest candidate, in the order asked for. A store may leave a cell out
-    /// whose newest candidate is a stamped tombstone: it is not there at this snapshot.
+    /// The newest candidate of each cell, in the requested order. A store may omit a cell whose
+    /// newest candidate is a stamped tombstone: the cell does not exist at this snapshot.
     pub cells: Vec<(CellKey, Version)>,
-    /// What is left of the range. A page may be short, even empty, and still have more.
+    /// Rest of the range. A page may be short, even empty, although more follows.
     pub resume: Option<KeyRange>,
 }
 
-/// Keeps versions of cells.
+/// Stores versions of cells.
 ///
 /// Every promise is a test in `conformance`.
 pub trait CellStore: Send + Sync + 'static {
-    /// Finds a cell's newest candidate.
+    /// Returns a cell's newest candidate.
     ///
     /// # Errors
     ///
-    /// `Unavailable`, `Corrupted`, `Timeout`, or `TooOld` where the snapshot is swept.
+    /// `Unavailable`, `Corrupted`, `Timeout`, or `TooOld` if the snapshot has been swept.
     fn get(
         &self,
         context: &Context,
@@ -99,11 +99,11 @@ pub trait CellStore: Send + Sync + 'static {
         at: At,
     ) -> impl Future<Output = Result<Option<Version>>> + Send;
 
-    /// Finds the newest candidates of many cells, in the order of the keys.
+    /// Returns the newest candidates of many cells, in the order of the keys.
     ///
     /// # Errors
     ///
-    /// As [`CellStore::get`].
+    /// See [`CellStore::get`].
     fn get_many(
         &self,
         context: &Context,
@@ -119,23 +119,23 @@ pub trait CellStore: Send + Sync + 'static {
         }
     }
 
-    /// Reads a page of a range, each cell's newest candidate.
+    /// Reads a page of a range, with each cell's newest candidate.
     ///
     /// # Errors
     ///
-    /// As [`CellStore::get`].
+    /// See [`CellStore::get`].
     fn range(
         &self,
         context: &Context,
         request: &RangeRequest,
     ) -> impl Future<Output = Result<Page>> + Send;
 
-    /// As [`CellStore::range`], of cells that are lent, from a store that knows of each cell of the
-    /// page which version is visible; another one returns `None`.
+    /// Like [`CellStore::range`], but returns borrowed cells. A store that does not know the
+    /// visible version of every cell of the page returns `None`.
     ///
     /// # Errors
     ///
-    /// As [`CellStore::get`].
+    /// See [`CellStore::get`].
     fn page(
         &self,
         context: &Context,

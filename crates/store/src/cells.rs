@@ -1,19 +1,19 @@
-//! The cells that a transaction writes, as its claim names them.
+//! The cells that a transaction writes, as named by its claim.
 
 use std::ops::Range;
 
 use carnet_base::{CellHash, CellKey, CellKeyRef, TableId};
 
-/// The keys of cells, in their order, and their hashes: one piece of memory for all keys.
+/// Sorted keys of cells with their hashes; all keys share one allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cells {
     bytes: Vec<u8>,
-    /// Where each key ends, and its hash.
+    /// End and hash of each key.
     cells: Vec<(usize, CellHash)>,
 }
 
 impl Cells {
-    /// Copies the keys of cells, which come in their order.
+    /// Copies keys, which must be sorted.
     #[must_use]
     pub fn of<'a, K: Into<CellKeyRef<'a>>>(keys: impl Iterator<Item = K> + Clone) -> Self {
         let keys = keys.map(Into::into);
@@ -27,72 +27,72 @@ impl Cells {
         copied
     }
 
-    /// Adds a cell, which comes behind all that are there.
+    /// Adds a cell behind all others.
     pub fn push(&mut self, key: &CellKey) {
         self.bytes.extend_from_slice(key.as_bytes());
         self.cells.push((self.bytes.len(), key.hash()));
     }
 
-    /// Adds the cells of another, whose order begins anew: behind it, only parts of the whole are in
-    /// order.
+    /// Appends the cells of another list, whose order begins anew. After that only the parts are
+    /// sorted, not the whole.
     pub fn append(&mut self, other: &Self) {
         let base = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
         self.cells.extend(other.cells.iter().map(|(end, hash)| (base + end, *hash)));
     }
 
-    /// Forgets all cells, and keeps their memory.
+    /// Removes all cells, and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.cells.clear();
     }
 
-    /// How many cells there are.
+    /// Returns the number of cells.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// How many bytes it has of the allocator.
+    /// Returns the number of allocated bytes.
     #[must_use]
     pub const fn allocated_bytes(&self) -> usize {
         self.bytes.capacity() + self.cells.capacity() * size_of::<(usize, CellHash)>()
     }
 
-    /// Tells whether there is none.
+    /// Returns `true` if there are no cells.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// How many bytes all keys have.
+    /// Returns the number of bytes of all keys.
     #[must_use]
     pub const fn key_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The table of the first cell, which has the smallest id.
+    /// Returns the table of the first cell, which has the smallest id.
     #[must_use]
     pub fn first_table(&self) -> Option<TableId> {
         let table = self.bytes.first_chunk()?;
         Some(TableId(u32::from_be_bytes(*table)))
     }
 
-    /// The keys' bytes, in the order of cells.
+    /// Returns the keys' bytes, in the order of cells.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.cells.len()).map(|at| self.key(at))
     }
 
-    /// The hashes of the cells.
+    /// Returns the hashes of the cells.
     pub fn hashes(&self) -> impl Iterator<Item = CellHash> + Clone {
         self.cells.iter().map(|(_, hash)| *hash)
     }
 
-    /// Returns the first of some cells, which are in order, that lies in `[lower, upper)`.
+    /// Returns the first cell in `[lower, upper)` of a sorted part of the cells.
     ///
     /// # Panics
     ///
-    /// Where there are not so many cells.
+    /// If `cells` reaches beyond the last cell.
     #[must_use]
     pub fn first_within(
         &self,

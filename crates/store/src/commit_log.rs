@@ -1,4 +1,4 @@
-//! Where the order of commits is kept.
+//! The commit log: the order of commits.
 
 use std::future::{Future, ready};
 use std::sync::Arc;
@@ -12,80 +12,80 @@ use crate::context::Context;
 use crate::spill::Spill;
 use crate::writes::Writes;
 
-/// What a transaction is begun for.
+/// Purpose of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BeginKind {
-    /// It will only read: it gets a snapshot and no start timestamp.
+    /// Reads only: it gets a snapshot and no start timestamp.
     ReadOnly,
-    /// It will only read, at a snapshot that was handed out before: the next page of a read, for
-    /// instance.
+    /// Reads only, at a snapshot that was handed out before, such as for the next page of a read.
     ReadOnlyAt(Timestamp),
-    /// It may write.
+    /// May write.
     ReadWrite,
 }
 
-/// Where the log's owner keeps an active snapshot. It means something to the owner alone.
+/// Slot of an active snapshot. It has a meaning only to the owner of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot(pub u32);
 
-/// A transaction's timestamps.
+/// Timestamps of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
     /// The snapshot R: every commit ≤ R is visible, and no later commit gets a timestamp ≤ R.
     pub read: Timestamp,
-    /// The start S, drawn after R; a transaction that only reads has none.
+    /// The start S, drawn after R; a read-only transaction has none.
     pub start: Option<Timestamp>,
-    /// To be handed back with it.
+    /// Slot to give back with the snapshot.
     pub slot: Slot,
-    /// No commit in `(schema, read]` wrote to a table of the system: what was read there at a
-    /// snapshot from here on need not be read again. It may lie above `read`, and says nothing then.
+    /// No commit in `(schema, read]` wrote to a system table: system data that was read at a
+    /// snapshot from here on is still current. If it lies above `read`, it tells nothing.
     pub schema: Timestamp,
 }
 
-/// A cell to be written: its payload, or `None` to delete it.
+/// A write of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// The cell.
     pub key: CellKey,
-    /// The row image or byte string; `None` is a tombstone.
+    /// Row image or byte string; `None` is a tombstone.
     pub payload: Option<Bytes>,
 }
 
-/// What must not have been written by others between R and C.
+/// Cells and ranges that no other transaction may have written between R and C.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadSet {
-    /// Single cells, present or not.
+    /// Single cells, existing or not.
     pub points: Vec<CellHash>,
-    /// Ranges, every cell that could lie in them included.
+    /// Ranges, including every cell that could lie in them.
     pub ranges: Vec<KeyRange>,
 }
 
-/// Asks for a commit. Plain data, so that it can travel to the log's owner.
+/// Request for a commit. Plain data, so that it can be sent to the log's owner.
 #[derive(Clone, Debug)]
 pub struct CommitRequest {
-    /// The snapshot R that the transaction read at.
+    /// The snapshot R of the transaction's reads.
     pub read: Timestamp,
-    /// The start S that names its versions.
+    /// The start S, which names its versions.
     pub start: Timestamp,
-    /// Where its snapshot is kept.
+    /// Slot of its snapshot.
     pub slot: Slot,
-    /// What it relies on. Its own writes are always checked and need not be listed.
+    /// Cells and ranges that it relies on. Its own writes are always checked and need not be
+    /// listed.
     pub reads: ReadSet,
-    /// What it writes.
+    /// Its writes.
     pub writes: Writes,
-    /// `true` if the cells that it writes must not have been written by others since R, although
-    /// the read set does not name them. A transaction that read nothing, or whose read set names
-    /// all that it read, can be placed at any C.
+    /// `true` if no other transaction may have written its cells since R, although the read set
+    /// does not name them. A transaction that read nothing, or whose read set names all its reads,
+    /// can be placed at any C.
     pub checks_writes: bool,
-    /// Tables that are dropped: every cell committed before is deleted.
+    /// Dropped tables: every cell committed before is deleted.
     ///
-    /// Nothing is checked for these cells. Whoever uses a table has to rely on a cell that its
-    /// drop writes, and a dropped table's id is never used again.
+    /// These cells are not checked. Users of a table must rely on a cell that a drop of the table
+    /// writes, and the id of a dropped table is never used again.
     pub drops: Vec<TableId>,
 }
 
 impl CommitRequest {
-    /// Asks for the commit of a transaction that drops no table.
+    /// Creates the request of a transaction that drops no table.
     #[must_use]
     pub fn new(begun: Begun, start: Timestamp, reads: ReadSet, writes: impl Into<Writes>) -> Self {
         Self {
@@ -99,15 +99,15 @@ impl CommitRequest {
         }
     }
 
-    /// Returns what the decision is made of, and gives up the payloads.
+    /// Returns the claim, which is the input of the decision, and discards the payloads.
     ///
-    /// It is made before the decision's turn comes, because all commits wait for each other there.
+    /// Build it before the critical section of the decision, where all commits wait for each other.
     #[must_use]
     pub fn into_claim(self) -> Claim {
         self.into_parts().0
     }
 
-    /// As [`CommitRequest::into_claim`], and keeps what is written.
+    /// Like [`CommitRequest::into_claim`], but keeps the writes.
     #[must_use]
     pub fn into_parts(self) -> (Claim, Writes) {
         let Self { read, start, slot, reads, writes, checks_writes, drops } = self;
@@ -117,55 +117,54 @@ impl CommitRequest {
     }
 }
 
-/// What a transaction asks to have written, and to have relied on.
+/// The cells that a transaction wants to write, and those it relied on.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// The snapshot R that the transaction read at.
+    /// The snapshot R of the transaction's reads.
     pub read: Timestamp,
-    /// The start S that names its versions.
+    /// The start S, which names its versions.
     pub start: Timestamp,
-    /// Where its snapshot is kept.
+    /// Slot of its snapshot.
     pub slot: Slot,
-    /// What it relies on, beside the cells that it writes.
+    /// Cells and ranges that it relies on, in addition to its writes.
     pub reads: ReadSet,
-    /// The cells that it writes.
+    /// Cells that it writes.
     pub cells: Cells,
-    /// See [`CommitRequest::checks_writes`]. A log whose versions are ordered by S checks them
-    /// always.
+    /// See [`CommitRequest::checks_writes`]. A log with versions ordered by S always checks them.
     pub checks_writes: bool,
-    /// Tables that it drops, see [`CommitRequest::drops`].
+    /// Dropped tables, see [`CommitRequest::drops`].
     pub drops: Vec<TableId>,
-    /// Cells that it writes beside those, by their hashes alone, sorted: too many to be listed.
-    /// Whoever began before such a commit cannot be checked against it.
+    /// Sorted hashes of further written cells, which are too many to be listed with keys.
+    /// Transactions that began before such a commit cannot be checked against it.
     pub beyond: Vec<CellHash>,
 }
 
 impl Claim {
-    /// Tells whether `cells` are all that it changes.
+    /// Returns `true` if `cells` has all cells that it changes.
     #[must_use]
     pub const fn names_all(&self) -> bool {
         self.beyond.is_empty() && self.drops.is_empty()
     }
 
-    /// Tells whether it may write to a table of the system.
+    /// Returns `true` if it may write to a system table.
     #[must_use]
     pub fn changes_schema(&self) -> bool {
         !self.beyond.is_empty() || self.cells.first_table().is_some_and(TableId::is_system)
     }
 }
 
-/// What became of a transaction.
+/// Outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It committed at C.
+    /// Committed at C.
     Committed(Timestamp),
-    /// It did not commit and never will.
+    /// Not committed, and never will be.
     Aborted,
-    /// It is still running, or its commit is under way.
+    /// Still running, or its commit is in flight.
     Pending,
 }
 
-/// Refuses a start that was not handed out yet: what becomes of it is open.
+/// Rejects a start that was not handed out yet: its outcome is open.
 ///
 /// # Errors
 ///
@@ -174,69 +173,69 @@ pub fn check_handed_out(order: &dyn CommitOrder, start: Timestamp) -> Result<()>
     if start <= order.latest() {
         return Ok(());
     }
-    Err(Error::invalid(format!("start {start} was not handed out yet: it has no outcome")))
+    Err(Error::invalid(format!("start {start} was not handed out yet, so it has no outcome")))
 }
 
 /// Keeps the order of commits.
 ///
 /// Every promise is a test in `conformance`.
 pub trait CommitLog: Send + Sync + 'static {
-    /// Hands out a snapshot, registered as active, and to a writer a fresh start.
+    /// Hands out a snapshot, registered as active, and a new start for a writer.
     ///
     /// # Errors
     ///
-    /// `Unavailable` when the log has stopped, `Overloaded` when it is out of timestamps for a
-    /// moment, `Invalid` for a snapshot that was not handed out yet.
+    /// `Unavailable` if the log has stopped, `Overloaded` if it is temporarily out of timestamps,
+    /// `Invalid` for a snapshot that was not handed out yet.
     fn begin(
         &self,
         context: &Context,
         kind: BeginKind,
     ) -> impl Future<Output = Result<Begun>> + Send;
 
-    /// Gives a snapshot back. A start that was not committed is aborted by this.
+    /// Gives a snapshot back. This aborts a start that was not committed.
     fn end(&self, begun: Begun);
 
-    /// Decides a transaction and, if it may commit, makes it durable and visible as one.
+    /// Decides a transaction and, if it may commit, makes it durable and visible atomically.
     ///
-    /// Returns C once every commit ≤ C is published. Dropping the future leaves a decided commit
-    /// in force.
+    /// Returns C once every commit ≤ C is published. Dropping the future does not undo a decided
+    /// commit.
     ///
     /// # Errors
     ///
-    /// `Conflict` or `TooOld`: nothing was written. `Unknown`: the log stopped under way.
+    /// `Conflict` or `TooOld`: nothing was written. `Unknown`: the log stopped during the commit.
     fn commit(
         &self,
         context: &Context,
         request: CommitRequest,
     ) -> impl Future<Output = Result<Timestamp>> + Send;
 
-    /// Makes a place for more writes of the transaction that started at S than fit into memory;
-    /// `None` where this log has none.
+    /// Creates a spill for writes that do not fit into memory, of the transaction that started at
+    /// S; `None` if this log has none.
     fn spill(&self, start: Timestamp) -> Option<Arc<dyn Spill>> {
         let _ = start;
         None
     }
 
-    /// Tells what became of the transaction that started at S.
+    /// Returns the outcome of the transaction that started at S.
     ///
     /// # Errors
     ///
-    /// `Invalid` for a start that was not handed out yet; `Unknown` for one below the sweep mark,
-    /// whose entry may have been deleted; `Unavailable`, `Corrupted`.
+    /// `Invalid` for a start that was not handed out yet; `Unknown` for a start below the sweep
+    /// mark, whose entry may have been deleted; `Unavailable`, `Corrupted`.
     fn outcome(
         &self,
         context: &Context,
         start: Timestamp,
     ) -> impl Future<Output = Result<Outcome>> + Send;
 
-    /// As [`CommitLog::outcome`], for a reader at a snapshot that this log handed out.
+    /// Like [`CommitLog::outcome`], for a reader at a snapshot that this log handed out.
     ///
-    /// It promises less, so that it may cost less: whether the transaction committed at or before
-    /// the snapshot is certain. Of one that did not, anything else may be said.
+    /// It promises less, so that it may cost less: it is certain whether the transaction committed
+    /// at or before the snapshot. For any other transaction the answer may be arbitrary.
     ///
     /// # Errors
     ///
-    /// As [`CommitLog::outcome`].
+    /// See [`CommitLog::outcome`].
     fn outcome_for_reader(
         &self,
         context: &Context,
@@ -250,13 +249,13 @@ pub trait CommitLog: Send + Sync + 'static {
     /// Returns P: the largest timestamp such that every commit ≤ P is resolved.
     fn published(&self) -> Timestamp;
 
-    /// Returns the newest commit that was published by a wall time, as exactly as that is
+    /// Returns the newest commit that was published at a wall time, as exactly as
     /// [known](crate::WallTimes).
     ///
     /// # Errors
     ///
-    /// `Invalid` for a time ahead of the log's; `TooOld` where nothing is known of one so early;
-    /// `Unsupported` where the log keeps no wall times.
+    /// `Invalid` for a time ahead of the log's clock; `TooOld` if no commit that old is known;
+    /// `Unsupported` if the log keeps no wall times.
     fn timestamp_at(
         &self,
         context: &Context,
@@ -266,13 +265,13 @@ pub trait CommitLog: Send + Sync + 'static {
         ready(Err(no_wall_times()))
     }
 
-    /// Returns when a commit was published: not after it was, and about a second before at most,
-    /// or less exactly where it is old.
+    /// Returns the wall time at which a commit was published. It is never late, and at most about a
+    /// second early, or more for an old commit.
     ///
     /// # Errors
     ///
-    /// `Invalid` for a timestamp ahead of P; `TooOld` where nothing is known of one so old;
-    /// `Unsupported` where the log keeps no wall times.
+    /// `Invalid` for a timestamp ahead of P; `TooOld` if no commit that old is known; `Unsupported`
+    /// if the log keeps no wall times.
     fn wall_time_of(
         &self,
         context: &Context,
@@ -282,100 +281,100 @@ pub trait CommitLog: Send + Sync + 'static {
         ready(Err(no_wall_times()))
     }
 
-    /// Returns the sweep mark: what a snapshot at or above it sees is all there, an older one is
-    /// refused.
+    /// Returns the sweep mark: snapshots at or above it are complete, older ones are refused.
     ///
     /// # Errors
     ///
-    /// `Unavailable`; `Unsupported` where the log keeps none.
+    /// `Unavailable`; `Unsupported` if the log has none.
     fn swept(&self, context: &Context) -> impl Future<Output = Result<Timestamp>> + Send {
         let _ = context;
-        ready(Err(Error::unsupported("the sweep mark of this store")))
+        ready(Err(Error::unsupported("this store has no sweep mark")))
     }
 }
 
 fn no_wall_times() -> Error {
-    Error::unsupported("wall times of commits on this store")
+    Error::unsupported("this store keeps no wall times of commits")
 }
 
-/// Where a new life of a log begins.
+/// Starting point of a new incarnation of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Life {
-    /// No earlier life has handed this timestamp out, nor any above it.
+    /// Above every timestamp that an earlier incarnation handed out.
     pub first: Timestamp,
-    /// What snapshots of earlier lives saw that lie at this or above is all there.
+    /// Snapshots of earlier incarnations at or above this one are complete.
     pub swept: Timestamp,
 }
 
-/// The rules of order, without I/O or a clock of the world.
+/// The rules of the commit order, without I/O or a wall clock.
 ///
-/// The log's owner calls [`CommitOrder::decide`] in the critical section in which it also
-/// reserves the commit's place in the log: the order of places and the order of commit timestamps
-/// are one. Everything else may be called from any thread at any time.
+/// The log's owner calls [`CommitOrder::decide`] in the critical section in which it also reserves
+/// the commit's place in the log, so that the order of places and the order of commit timestamps
+/// are the same. All other methods may be called from any thread at any time.
 pub trait CommitOrder: Send + Sync + 'static {
-    /// Registers a snapshot, at P unless the kind names one, and draws a writer's start after it.
+    /// Registers a snapshot, at P unless the kind names one, and then draws the start of a writer.
     ///
     /// # Errors
     ///
-    /// `Overloaded` when the next timestamp would reach the bound; `Invalid` for a snapshot that
-    /// lies ahead of P; `TooOld` for one below the sweep mark.
+    /// `Overloaded` if the next timestamp would reach the bound; `Invalid` for a snapshot ahead of
+    /// P; `TooOld` for a snapshot below the sweep mark.
     fn begin(&self, kind: BeginKind) -> Result<Begun>;
 
-    /// Forgets a snapshot, and its start where that has not been decided.
+    /// Removes a snapshot, and its start if that has not been decided.
     fn end(&self, begun: Begun);
 
-    /// Tells whether a transaction would be refused, as far as is known. It promises nothing and
-    /// changes nothing: whoever asks spares himself writing what would be aborted.
+    /// Returns the error with which a transaction would be refused, as far as is known. It changes
+    /// nothing and promises nothing: it saves the caller from writing cells of a transaction that
+    /// would be aborted.
     ///
     /// # Errors
     ///
-    /// As [`CommitOrder::decide`].
+    /// See [`CommitOrder::decide`].
     fn check(&self, claim: &Claim) -> Result<()> {
         let _ = claim;
         Ok(())
     }
 
-    /// Checks a transaction against all that committed after its snapshot; assigns C.
+    /// Checks a transaction against all commits after its snapshot, and assigns C.
     ///
-    /// The rules may take the claim's cells over.
+    /// It may take the claim's cells.
     ///
     /// # Errors
     ///
-    /// `Conflict`, `TooOld`, or `Overloaded` when the next timestamp would reach the bound.
+    /// `Conflict`, `TooOld`, or `Overloaded` if the next timestamp would reach the bound.
     fn decide(&self, claim: &mut Claim) -> Result<Timestamp>;
 
-    /// Moves P to a commit: it and everything before it is resolved. The owner calls it with
-    /// rising commits, and may leave out all but the last of several.
+    /// Moves P to a commit: that commit and all before it are resolved. The owner calls it with
+    /// rising commits, and may skip all but the last of several.
     fn publish(&self, commit: Timestamp);
 
     /// Returns P.
     fn published(&self) -> Timestamp;
 
-    /// Returns [`Begun::schema`] of every P that was asked for before: it includes all changes up to
-    /// there.
+    /// Returns a valid [`Begun::schema`] for every P that was read before this call: it includes
+    /// all schema changes up to there.
     fn schema(&self) -> Timestamp;
 
-    /// Returns the largest timestamp handed out.
+    /// Returns the largest timestamp that was handed out.
     fn latest(&self) -> Timestamp;
 
-    /// Tells whether a start was begun and not ended. A commit under way whose caller has gone
-    /// is known to the log's owner only.
+    /// Returns `true` if a start was begun and not ended. A commit in flight whose caller has gone
+    /// is known only to the log's owner.
     fn is_running(&self, start: Timestamp) -> bool;
 
-    /// Raises the sweep mark to `wanted`, or to the oldest snapshot in use or P where those are
-    /// smaller, and returns it: what lies hidden below it, nobody will ask for again.
+    /// Raises the sweep mark to `wanted`, or to the oldest snapshot in use or P if those are
+    /// smaller, and returns it. No later read needs the versions hidden below it.
     fn raise_mark(&self, wanted: Timestamp) -> Timestamp;
 
-    /// Returns the sweep mark: an older snapshot is not taken up again. It may lie ahead of what has
-    /// been swept.
+    /// Returns the sweep mark: older snapshots are not taken up again. It may be ahead of the
+    /// sweep.
     fn mark(&self) -> Timestamp;
 
-    /// Returns how many timestamps are left below the bound.
+    /// Returns the number of timestamps left below the bound.
     fn headroom(&self) -> u64;
 
-    /// Allows timestamps up to a bound that the owner has made durable. Never lowers it.
+    /// Allows timestamps up to a bound that the owner has made durable. It never lowers the bound.
     fn extend(&self, bound: Timestamp);
 
-    /// Hands out no timestamp below `first` from now on. The bound lies above it.
+    /// Hands out no timestamp below `first` from now on. The bound must be above it.
     fn skip_to(&self, first: Timestamp);
 }

@@ -1,7 +1,8 @@
-//! The suite that every store passes.
+//! Conformance suite for stores.
 //!
-//! A store's own test hands [`run`] a way to make an empty store whose commits [`PlainOrder`]
-//! decides. Each check is a promise of [`CellStore`] or [`CommitLog`], named by its function.
+//! A store's own test gives [`run`] a function that creates an empty store whose commits
+//! [`PlainOrder`] decides. Each check is a promise of [`CellStore`] or [`CommitLog`], named by its
+//! function.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
@@ -29,7 +30,7 @@ const NEIGHBOUR: TableId = TableId(1001);
 ///
 /// # Panics
 ///
-/// When the store breaks a promise.
+/// If the store breaks a promise.
 pub fn run<S: CellStore + CommitLog>(mut make: impl FnMut() -> S) {
     a_commit_is_visible_from_its_timestamp_on(&make());
     a_tombstone_hides_what_is_older_and_only_that(&make());
@@ -50,7 +51,8 @@ pub fn run<S: CellStore + CommitLog>(mut make: impl FnMut() -> S) {
     }
 }
 
-/// The plainest rules that make a store usable: first committer wins, nothing else is checked.
+/// The simplest rules that make a store usable: the first committer wins, and nothing else is
+/// checked.
 #[derive(Debug, Default)]
 pub struct PlainOrder(Mutex<Plain>);
 
@@ -64,7 +66,7 @@ struct Plain {
 }
 
 impl PlainOrder {
-    /// Starts a clock whose first timestamp lies above `consumed`.
+    /// Creates an order whose first timestamp lies above `consumed`.
     #[must_use]
     pub fn starting_above(consumed: Timestamp) -> Self {
         let clock = consumed.get();
@@ -167,7 +169,7 @@ impl CommitOrder for PlainOrder {
     }
 }
 
-/// A store seen through the eyes of a transaction.
+/// A store as a transaction sees it.
 struct Session<'a, S>(&'a S);
 
 impl<S: CellStore + CommitLog> Session<'_, S> {
@@ -187,12 +189,12 @@ impl<S: CellStore + CommitLog> Session<'_, S> {
     }
 
     fn put(&self, key: &CellKey, payload: &'static str) -> Timestamp {
-        self.commit(self.begin(), vec![put(key, payload)]).expect("nobody else writes")
+        self.commit(self.begin(), vec![put(key, payload)]).expect("no other transaction writes")
     }
 
     fn delete(&self, key: &CellKey) -> Timestamp {
         let write = Write { key: key.clone(), payload: None };
-        self.commit(self.begin(), vec![write]).expect("nobody else writes")
+        self.commit(self.begin(), vec![write]).expect("no other transaction writes")
     }
 
     /// Reads below each candidate that is not visible, as every reader must.
@@ -349,7 +351,7 @@ fn a_dropped_table_is_empty_from_then_on<S: CellStore + CommitLog>(store: &S) {
         block_on(store.commit(&Context::unbounded(), request)).expect("nothing conflicts");
     store.end(begun);
     let cells = |read| session.range(&KeyRange::table(TABLE), read, false, PageLimit::cells(10));
-    assert_eq!(cells(before).len(), 1, "earlier snapshots see what they saw");
+    assert_eq!(cells(before).len(), 1, "earlier snapshots are unchanged");
     assert_eq!(cells(dropped).len(), 1, "what the same commit writes stays");
     assert_eq!(session.read(&key, dropped), None);
     assert_eq!(session.read(&neighbour, dropped).as_deref(), Some(&b"theirs"[..]));
@@ -411,7 +413,7 @@ fn outcomes_tell_pending_committed_and_aborted_apart<S: CellStore + CommitLog>(s
     assert_eq!(outcome(given_up), Outcome::Pending);
     store.end(given_up);
     assert_eq!(outcome(given_up), Outcome::Aborted);
-    // What was not handed out yet may still commit.
+    // A start that was not handed out yet may still commit.
     let ahead = Timestamp::new(commit.get() + 1_000).expect("the clock has room");
     let open = block_on(store.outcome(&Context::unbounded(), ahead)).expect_err("it is open");
     assert_eq!(open.kind(), ErrorKind::Invalid);
@@ -424,7 +426,7 @@ fn a_dropped_commit_future_leaves_the_commit_in_force<S: CellStore + CommitLog>(
     {
         let context = Context::unbounded();
         let mut commit = pin!(store.commit(&context, request(begun, vec![put(&key, "kept")])));
-        // One poll decides it; whether it is durable by then is the store's affair.
+        // One poll decides it; when it becomes durable is up to the store.
         let _ = commit.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()));
     }
     store.end(begun);
@@ -581,7 +583,7 @@ fn random_histories_match_a_model<S: CellStore + CommitLog>(store: &S, seed: u64
             .into_iter()
             .map(|(key, payload)| Write { key, payload: payload.map(Bytes::from) })
             .collect();
-        let commit = session.commit(session.begin(), writes).expect("nobody else writes");
+        let commit = session.commit(session.begin(), writes).expect("no other transaction writes");
         past.push((commit, model.clone()));
     }
     for (read, model) in past.iter().step_by(7) {

@@ -1,8 +1,8 @@
-//! What travels with every call.
+//! Options of a call to a store.
 
 use carnet_base::{Clock, Error, ErrorKind, Moment, Result};
 
-/// What travels with every call to a store.
+/// Options that every call to a store carries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context {
     deadline: Option<Moment>,
@@ -11,50 +11,50 @@ pub struct Context {
 }
 
 impl Context {
-    /// A context without a deadline.
+    /// Creates a context without a deadline.
     #[must_use]
     pub const fn unbounded() -> Self {
         Self { deadline: None, bypass_cache: false, accepts_stale: false }
     }
 
-    /// A context whose calls give up at a moment of the store's clock.
+    /// Creates a context with a deadline on the store's clock.
     #[must_use]
     pub const fn until(deadline: Moment) -> Self {
         Self { deadline: Some(deadline), bypass_cache: false, accepts_stale: false }
     }
 
-    /// The same context, whose reads leave the store's cache as it was.
+    /// Returns the context with reads that do not change the store's cache.
     #[must_use]
     pub const fn bypassing_cache(self) -> Self {
         Self { bypass_cache: true, ..self }
     }
 
-    /// Tells whether reads leave the store's cache as it was.
+    /// Returns `true` if reads do not change the store's cache.
     #[must_use]
     pub const fn bypasses_cache(&self) -> bool {
         self.bypass_cache
     }
 
-    /// The same context, in which a transaction may begin at a snapshot that leaves out what was
-    /// acknowledged a moment ago by a leader that this one does not know of yet.
+    /// Returns the context with stale begins allowed. A transaction may then begin at a snapshot
+    /// without the latest commits that another, still unknown leader acknowledged.
     #[must_use]
     pub const fn accepting_stale(self) -> Self {
         Self { accepts_stale: true, ..self }
     }
 
-    /// Tells whether a snapshot may leave out what was acknowledged a moment ago.
+    /// Returns `true` if a snapshot may lack the latest acknowledged commits.
     #[must_use]
     pub const fn accepts_stale(&self) -> bool {
         self.accepts_stale
     }
 
-    /// Returns when calls give up.
+    /// Returns the deadline of calls.
     #[must_use]
     pub const fn deadline(&self) -> Option<Moment> {
         self.deadline
     }
 
-    /// Fails when the deadline has passed by the clock, which is asked only where there is one.
+    /// Fails if the deadline has passed. The clock is read only if there is a deadline.
     ///
     /// # Errors
     ///

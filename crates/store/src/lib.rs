@@ -1,13 +1,13 @@
-//! The seam between transactions and whatever keeps the cells.
+//! The interface between transactions and the storage of cells.
 //!
 //! A store is two traits. [`CellStore`] keeps versions of cells and finds the right one for a
-//! snapshot; [`CommitLog`] keeps the order: it hands out snapshots, decides commits and
-//! remembers them. They are apart because order lives in one small place while cells may lie
+//! snapshot. [`CommitLog`] keeps the order: it hands out snapshots, decides commits and remembers
+//! them. They are separate because the order lives in one small place, while cells may lie
 //! anywhere: on a cluster the log is a table of its own behind a leader.
 //!
-//! What a commit *means* is not known here. The rules are a pure structure behind
-//! [`CommitOrder`], made by the crate above and handed to the log's owner, which runs it inside
-//! its critical section:
+//! The meaning of a commit is unknown here. The rules are a pure structure behind [`CommitOrder`],
+//! created by the crate above and handed to the log's owner, which runs it inside its critical
+//! section:
 //!
 //! ```text
 //!   txn       Transaction ── CommitRequest ──┐        Sequencer: CommitOrder
@@ -17,11 +17,11 @@
 //!   a store                      cells + entry S → C, durable, then published
 //! ```
 //!
-//! On a cluster the two are built over [`cluster`], the little that a stock one offers; [`loader`]
-//! puts reads of many cells into requests.
+//! On a cluster the two are built over [`cluster`], the few operations of a stock cluster;
+//! [`loader`] groups reads of many cells into requests.
 //!
-//! [`MemoryStore`] is the smallest store that keeps every promise; `conformance` (a feature) is
-//! the suite that it and all others pass.
+//! [`MemoryStore`] is the smallest store that keeps every promise; `conformance` (a feature) is the
+//! suite for all stores.
 
 mod cell_store;
 mod cells;

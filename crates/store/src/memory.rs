@@ -1,8 +1,8 @@
 //! A store in memory that behaves like the least convenient one.
 //!
-//! Cells are written at S without a stamp, and the commit entry S → C lies in a map of its own,
-//! as on a cluster: whoever reads must look the outcome up. So the rules of reading are exercised
-//! by every test that uses this store, although it is only a map behind a mutex.
+//! Cells are written at S without a stamp, and the commit entry S → C lies in a separate map, as on
+//! a cluster, so every reader must look up outcomes. Thus every test with this store exercises the
+//! rules of reading, although it is only a map behind a mutex.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -32,7 +32,7 @@ struct State {
     /// The commit table: S → C.
     entries: BTreeMap<Timestamp, Timestamp>,
     steady: SteadyWall,
-    /// A point for each commit, so that each is known exactly.
+    /// One point for each commit, so that the wall time of each is known exactly.
     times: WallTimes,
 }
 
@@ -42,13 +42,13 @@ struct Stored {
 }
 
 impl MemoryStore {
-    /// Makes an empty store whose commits the given rules decide.
+    /// Creates an empty store whose commits the given rules decide.
     #[must_use]
     pub fn new(order: Box<dyn CommitOrder>) -> Self {
         Self::with_clock(order, Arc::new(SystemClock))
     }
 
-    /// As [`MemoryStore::new`], at the times of a clock.
+    /// Like [`MemoryStore::new`], with a clock.
     #[must_use]
     pub fn with_clock(order: Box<dyn CommitOrder>, clock: Arc<dyn Clock>) -> Self {
         order.extend(Timestamp::MAX);
@@ -63,7 +63,7 @@ impl MemoryStore {
         Self { state: Mutex::new(state), clock }
     }
 
-    /// Writes every known commit timestamp into its versions, as a sweep does.
+    /// Writes every known commit timestamp into its versions, like a sweep.
     pub fn stamp(&self) {
         let state = &mut *self.lock();
         for versions in state.cells.values_mut() {
@@ -73,8 +73,8 @@ impl MemoryStore {
         }
     }
 
-    /// Leaves versions of a transaction behind that never commits, as a client does that dies
-    /// between its writes and its commit.
+    /// Leaves versions of a transaction that never commits, like a client that dies between its
+    /// writes and its commit.
     pub fn leave_undecided(&self, start: Timestamp, key: CellKey, payload: Option<Bytes>) {
         let stored = Stored { commit: None, payload };
         self.lock().cells.entry(key).or_default().insert(start, stored);
@@ -86,7 +86,7 @@ impl MemoryStore {
 }
 
 impl State {
-    /// Notes what has been committed by now.
+    /// Records the wall time of the current P.
     fn note_time(&mut self, clock: &dyn Clock) {
         let wall = self.steady.read(clock);
         self.times.note(WallPoint { timestamp: self.order.published(), wall });

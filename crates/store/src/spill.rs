@@ -1,4 +1,4 @@
-//! Where the writes of a large transaction wait for its commit.
+//! Spills: storage for the writes of a large transaction until its commit.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,40 +8,39 @@ use carnet_base::{Bytes, CellKey, CellKeyRef, KeyRange, Result, Timestamp};
 use crate::commit_log::CommitRequest;
 use crate::context::Context;
 
-/// A future of a trait object's method.
+/// Future of a method of the trait object.
 pub type Spilling<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// Cells in order, each with what was written to it last; `None` is a deletion.
+/// Sorted cells, each with its last write; `None` is a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpilledPage {
     /// The cells.
     pub cells: Vec<(CellKey, Option<Bytes>)>,
-    /// Whether the range goes on behind them.
+    /// Whether the range has more cells.
     pub more: bool,
 }
 
-/// Where the writes of one transaction wait that are too many to be kept in memory. Nobody else
-/// sees them. When it is dropped before a commit, they are gone.
+/// Storage for the writes of one transaction that do not fit into memory. Other transactions do not
+/// see them. Dropping it before a commit discards them.
 pub trait Spill: Send + Sync + 'static {
-    /// Takes writes over: newer than all before, in the order of their cells, one for a cell. It
-    /// may block its thread for as long as writing them takes.
+    /// Adds writes: newer than all before, in the order of their cells, one for each cell. It may
+    /// block its thread while it writes.
     ///
     /// # Errors
     ///
-    /// `Unavailable`: nothing was taken.
+    /// `Unavailable`: nothing was added.
     fn add<'a>(
         &self,
         writes: &mut dyn Iterator<Item = (CellKeyRef<'a>, Option<&'a [u8]>)>,
     ) -> Result<()>;
 
-    /// How often something was added.
+    /// Returns the number of additions so far.
     fn runs(&self) -> usize;
 
-    /// Returns what was written last to a cell, if anything was.
+    /// Returns the last write to a cell, if there is one.
     fn get<'a>(&'a self, key: &'a CellKey) -> Spilling<'a, Option<Option<Bytes>>>;
 
-    /// Returns the first cells of a range that were written, at most so many, in the order asked
-    /// for.
+    /// Returns the first written cells of a range, at most `cells_max`, in the requested order.
     fn range<'a>(
         &'a self,
         range: &'a KeyRange,
@@ -49,8 +48,8 @@ pub trait Spill: Send + Sync + 'static {
         cells_max: usize,
     ) -> Spilling<'a, SpilledPage>;
 
-    /// As [`CommitLog::commit`](crate::CommitLog::commit), of everything that was added and, newer
-    /// than that, the request's writes. The request drops no table.
+    /// Like [`CommitLog::commit`](crate::CommitLog::commit), for everything that was added and,
+    /// newer than that, the request's writes. The request drops no table.
     fn commit<'a>(
         &'a self,
         context: &'a Context,

@@ -1,7 +1,7 @@
-//! Which commits lie before which wall time.
+//! Map between commits and wall times.
 //!
-//! The order of commits knows no wall clock. Beside it stand *points* (T, w), each of which says:
-//! what committed at or before T was published by the wall time w, and all else after it.
+//! The order of commits has no wall clock. It is accompanied by *points* (T, w): commits up to T
+//! were published by the wall time w, and all later ones after it.
 //!
 //! ```text
 //!  commits       1 2 3       4   5 6                              7 8
@@ -11,49 +11,48 @@
 //!  timestamp_at(11.5) = 3    timestamp_at(50) = 6    wall_of(5) = 11    wall_of(7) = 90
 //! ```
 //!
-//! While there are commits a point is made about once a second, and one when they begin again after
-//! a pause: so the wall time of a commit is at most about a second before it was published, and
-//! never after.
+//! While there are commits, a point is added about once a second, and another when commits resume
+//! after a pause. So the wall time returned for a commit is never late, and at most about a second
+//! early.
 //!
 //! # Invariants
 //!
 //! 1. Neither timestamps nor wall times decrease from one point to the next.
-//! 2. Each point stays true by itself, whichever others are left out: what is old is known less
-//!    exactly, to a [part](FINENESS) of its age, and memory stays bounded. A year of commits takes
-//!    some 30,000 points.
+//! 2. Each point stays true if others are removed. Old times are known less exactly, to a
+//!    [fraction](FINENESS) of their age, so that memory stays bounded. A year of commits takes some
+//!    30,000 points.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use carnet_base::{Clock, Error, ErrorKind, Moment, Result, Timestamp, WallTime};
 
-/// Old points are left out so long as those around them lie no further apart than their age
-/// divided by this: an hour ago is known to two seconds, yesterday to a minute.
+/// Old points are removed as long as their neighbours are no further apart than their age divided
+/// by this: times an hour ago are known to two seconds, yesterday's to a minute.
 const FINENESS: i64 = 2048;
 
-/// With fewer points none is left out.
+/// Number of points below which none is removed.
 const POINTS_MIN: usize = 1024;
 
-/// What committed at or before the timestamp was published by the wall time, all else after it.
+/// Commits up to the timestamp were published by the wall time, all later ones after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallPoint {
-    /// When it was.
+    /// Wall time of the point.
     pub wall: WallTime,
-    /// The newest commit then.
+    /// Newest commit at that time.
     pub timestamp: Timestamp,
 }
 
-/// Points of the way from commits to wall times and back. See the module's essay.
+/// Points that map commits to wall times and back. See the module documentation.
 #[derive(Clone, Debug, Default)]
 pub struct WallTimes {
     points: VecDeque<WallPoint>,
-    /// How many points there were when some were left out.
+    /// Number of points after the last thinning.
     thinned: usize,
 }
 
 impl WallTimes {
-    /// Adds a point. One that would go back is not added, nor is one that says nothing new; returns
-    /// whether it was.
+    /// Adds a point, unless it goes back or adds no information; returns whether it was added.
     pub fn note(&mut self, point: WallPoint) -> bool {
         if let Some(last) = self.points.back() {
             let goes_back = point.timestamp < last.timestamp || point.wall < last.wall;
@@ -61,7 +60,7 @@ impl WallTimes {
                 return false;
             }
         }
-        // Of points at which nothing had been committed since, the first and the last say all.
+        // Among points without a commit between them, the first and the last suffice.
         if let Some(before) = self.points.len().checked_sub(2)
             && self.points[before].timestamp == point.timestamp
         {
@@ -74,45 +73,46 @@ impl WallTimes {
         true
     }
 
-    /// Returns the newest commit that is known to have been published by a wall time; `None` where
-    /// nothing is known of a time so early.
+    /// Returns the newest commit known to have been published by a wall time; `None` if no point is
+    /// that old.
     #[must_use]
     pub fn timestamp_at(&self, wall: WallTime) -> Option<Timestamp> {
         let after = self.points.partition_point(|point| point.wall <= wall);
         after.checked_sub(1).map(|at| self.points[at].timestamp)
     }
 
-    /// Returns the last wall time after which a commit is known to have been published; `None`
-    /// where it is older than all that is known.
+    /// Returns the last wall time after which a commit is known to have been published; `None` if
+    /// no point is that old.
     #[must_use]
     pub fn wall_of(&self, commit: Timestamp) -> Option<WallTime> {
         let after = self.points.partition_point(|point| point.timestamp < commit);
         after.checked_sub(1).map(|at| self.points[at].wall)
     }
 
-    /// As [`WallTimes::timestamp_at`], for whoever asks the log at the wall time `now`.
+    /// Like [`WallTimes::timestamp_at`] at the wall time `now`, but returns an error for an unknown time.
     ///
     /// # Errors
     ///
-    /// `Invalid` for a time that lies ahead of `now`, `TooOld` for one of which nothing is known.
+    /// `Invalid` for a time ahead of `now`, `TooOld` for a time before the first point.
     pub fn find(&self, wall: WallTime, now: WallTime, published: Timestamp) -> Result<Timestamp> {
         if wall > now {
             return Err(Error::invalid(format!(
-                "{wall} lies ahead of the database's clock, {now}: what commits until then is open"
+                "{wall} lies ahead of the database's clock, {now}: later commits may still come \
+                 before it"
             )));
         }
         if wall == now {
             return Ok(published);
         }
         self.timestamp_at(wall)
-            .ok_or_else(|| self.too_old(format_args!("what committed by {wall}")))
+            .ok_or_else(|| self.too_old(format_args!("the last commit at {wall}")))
     }
 
-    /// As [`WallTimes::wall_of`], for whoever asks the log.
+    /// Like [`WallTimes::wall_of`], but returns an error for an unknown wall time.
     ///
     /// # Errors
     ///
-    /// `Invalid` for a commit ahead of P, `TooOld` for one of which nothing is known.
+    /// `Invalid` for a commit ahead of P, `TooOld` for a commit before the first point.
     pub fn find_wall(&self, commit: Timestamp, published: Timestamp) -> Result<WallTime> {
         if commit > published {
             return Err(Error::invalid(format!(
@@ -120,16 +120,16 @@ impl WallTimes {
             )));
         }
         self.wall_of(commit)
-            .ok_or_else(|| self.too_old(format_args!("when {commit} was committed")))
+            .ok_or_else(|| self.too_old(format_args!("the wall time of commit {commit}")))
     }
 
     #[cold]
     fn too_old(&self, what: fmt::Arguments<'_>) -> Error {
         let since = match self.first() {
             Some(WallPoint { wall, timestamp }) => {
-                format!("wall times are kept from {timestamp} on, which was at {wall}")
+                format!("wall times are known from timestamp {timestamp} on, at {wall}")
             }
-            None => "nothing has been committed since wall times are kept".to_owned(),
+            None => "no commit has a wall time yet".to_owned(),
         };
         Error::new(ErrorKind::TooOld, format!("{what} is not known: {since}"))
     }
@@ -146,19 +146,19 @@ impl WallTimes {
         self.points.back().copied()
     }
 
-    /// Tells whether a point is there, and has not been left out or forgotten.
+    /// Returns `true` if a point exists, that is, has not been removed.
     #[must_use]
     pub fn contains(&self, point: WallPoint) -> bool {
         self.points.binary_search(&point).is_ok()
     }
 
-    /// Forgets what nobody asks for who asks of timestamps from `mark` on.
+    /// Removes the points that are not needed for timestamps from `mark` on.
     pub fn forget_below(&mut self, mark: Timestamp) {
         let below = self.points.partition_point(|point| point.timestamp < mark);
         self.points.drain(..below.saturating_sub(1));
     }
 
-    /// Leaves out what is more exact than it need be at its age.
+    /// Removes points that are more exact than their age requires.
     fn thin(&mut self) {
         let Some(newest) = self.last() else { return };
         let points = std::mem::take(&mut self.points);
@@ -181,15 +181,15 @@ impl WallTimes {
 
 /// A wall clock that never goes back.
 ///
-/// Where the machine's jumps back, this one goes on at half the pace until the other has caught
-/// up: time that stood still would end no retention.
+/// If the machine's clock jumps back, this one goes on at half the speed until the other has caught
+/// up: with a stopped clock no retention would ever end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SteadyWall {
     last: Option<(Moment, WallTime)>,
 }
 
 impl SteadyWall {
-    /// Goes on from what an earlier life read last.
+    /// Resumes from the last wall time of an earlier incarnation.
     #[must_use]
     pub fn resuming(clock: &dyn Clock, last: Option<WallTime>) -> Self {
         Self { last: last.map(|wall| (clock.now(), wall)) }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_essay() {
+    fn documented_example_holds() {
         let mut times = WallTimes::default();
         for (timestamp, wall) in [(0, 100), (3, 110), (6, 120), (6, 900)] {
             assert!(times.note(point(timestamp, wall)));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asks_for_is_forgotten() {
+    fn unneeded_points_are_forgotten() {
         let mut times = WallTimes::default();
         (1..10_u8).for_each(|n| assert!(times.note(point(n.into(), i64::from(n) * 10))));
         times.forget_below(at(5));
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(times.last(), Some(point(9, 90)));
     }
 
-    /// All answers are true, and as exact as their age asks, however many points were left out.
+    /// All answers are true, and as exact as their age requires, however many points were removed.
     #[test]
     fn a_month_of_commits_stays_small_and_exact_enough() {
         let seed = 0x77a1;
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_too_far_ahead_or_back_is_told_so() {
+    fn times_out_of_range_are_refused() {
         let mut times = WallTimes::default();
         times.note(point(5, 1_000_000));
         let kind = |error: Error| (error.kind(), error.message().to_owned());
@@ -305,7 +305,10 @@ mod tests {
         assert_eq!(times.find(WallTime(1_999_999), WallTime(2_000_000), at(7)).unwrap(), at(5));
         let (early, said) = kind(times.find(WallTime(99), WallTime(100), at(7)).unwrap_err());
         assert_eq!(early, ErrorKind::TooOld);
-        assert!(said.contains("from 5 on") && said.contains("1970-01-01 00:00:01"), "{said}");
+        assert!(
+            said.contains("from timestamp 5 on") && said.contains("1970-01-01 00:00:01"),
+            "{said}"
+        );
         assert_eq!(times.find_wall(at(8), at(7)).unwrap_err().kind(), ErrorKind::Invalid);
         assert_eq!(times.find_wall(at(7), at(7)).unwrap(), WallTime(1_000_000));
         assert_eq!(times.find_wall(at(5), at(7)).unwrap_err().kind(), ErrorKind::TooOld);
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_back_goes_on_slowly_until_it_is_caught_up_with() {
+    fn clock_jumping_back_slows_down_until_caught_up() {
         let clock = Manual::default();
         let mut steady = SteadyWall::default();
         let mut read = |now, wall| {

@@ -1,19 +1,17 @@
-//! What a transaction writes, as long as that is in memory.
+//! The writes of a transaction in memory.
 //!
 //! ```text
-//!  few     bytes  key │ payload │ key │ payload │ …     as they came
+//!  few     bytes  key │ payload │ key │ payload │ …     in the order written
 //!          cells  (where, lengths) …                    in the order of keys
-//!  many    key → payload                                once there are more, or large ones
+//!  many    key → payload                                for more cells, or large ones
 //! ```
 //!
-//! Most transactions write a few small cells. These are copied one behind the other into one piece
-//! of memory, and found by halving, so that a put asks the allocator for nothing. What was written
-//! over stays there and counts towards what is few.
+//! Most transactions write a few small cells. These are copied one behind the other into one buffer
+//! and found by binary search, so that a put allocates nothing. Overwritten values stay there and
+//! count towards the limit of the buffer.
 //!
-//! The memory goes from one transaction of a thread to the next. Asked of glibc's allocator and given
-//! back each time, in pieces too long for what it keeps by threads, it had two threads sleep for each
-//! other's lock at about every eleventh transaction of eight puts: they put up to a fifth less than with
-//! a map, and 15 % more since it is kept.
+//! The buffer passes from one transaction of a thread to the next: if it were allocated and freed
+//! each time, threads would contend for the allocator's locks.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -23,15 +21,15 @@ use carnet_base::{Bytes, CellKey, CellKeyRef, KeyRange, TableId};
 
 use crate::commit_log::Write;
 
-/// So many cells are looked through by halving.
+/// Maximum number of cells in the buffer.
 const FEW_CELLS: usize = 128;
-/// And so many bytes of them are in one piece.
+/// Maximum number of bytes in the buffer.
 const FEW_BYTES: usize = 32 << 10;
 
-/// A cell, and what was written to it last.
+/// A cell and its last write.
 type Held = (CellKey, Option<Bytes>);
 
-/// Cells that are written, each with what was written to it last. See the module's essay.
+/// Written cells, each with its last write. See the module documentation.
 ///
 /// ```
 /// use carnet_base::{CellKey, PartitionKey, TableId};
@@ -49,7 +47,7 @@ pub struct Writes {
     // One of the two is empty.
     few: Few,
     many: BTreeMap<CellKey, Option<Bytes>>,
-    /// Of keys and payloads that were written last.
+    /// Bytes of keys and payloads of the last writes.
     bytes: u64,
 }
 
@@ -60,11 +58,11 @@ struct Few {
 }
 
 thread_local! {
-    /// Memory that the next transaction of this thread uses.
+    /// Buffer for the next transaction of this thread.
     static KEPT: Cell<(Vec<u8>, Vec<Slice>)> = const { Cell::new((Vec::new(), Vec::new())) };
 }
 
-/// Where a cell lies: its key, and behind it the payload.
+/// Position of a cell in the buffer: its key, and behind it the payload.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     begin: u32,
@@ -74,29 +72,29 @@ struct Slice {
 }
 
 impl Writes {
-    /// Tells whether there is none.
+    /// Returns `true` if there are no writes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many cells there are.
+    /// Returns the number of cells.
     pub fn len(&self) -> usize {
         self.few.cells.len() + self.many.len()
     }
 
-    /// How many bytes their keys and payloads have.
+    /// Returns the bytes of their keys and payloads.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// What a write counts by: the bytes of its key and payload.
+    /// Returns the size of a write that counts towards limits: the bytes of its key and payload.
     #[must_use]
     pub fn weight(key: CellKeyRef<'_>, payload: Option<&[u8]>) -> u64 {
         weight(key.as_bytes(), payload)
     }
 
-    /// What was written to a cell counts as so many bytes, if anything was.
+    /// Returns the counted size of the write to a cell, if there is one.
     pub fn bytes_of(&self, key: CellKeyRef<'_>) -> Option<u64> {
         if let Ok(at) = self.few.find(key.as_bytes()) {
             return Some(self.few.cells[at].weight());
@@ -105,7 +103,7 @@ impl Writes {
         Some(weight(key.as_bytes(), payload.as_deref()))
     }
 
-    /// What was written to a cell, if anything was.
+    /// Returns the last write to a cell, if there is one.
     pub fn get(&self, key: &CellKey) -> Option<Option<Bytes>> {
         if let Ok(at) = self.few.find(key.as_bytes()) {
             return Some(self.few.payload(self.few.cells[at]).map(Bytes::copy_from_slice));
@@ -113,21 +111,21 @@ impl Writes {
         self.many.get(key).cloned()
     }
 
-    /// Writes a cell: copies it.
+    /// Writes a cell by copying it.
     pub fn put(&mut self, key: CellKeyRef<'_>, payload: Option<&[u8]>) {
         if !self.put_few(key, payload) {
             self.put_many(key.to_key(), payload.map(Bytes::copy_from_slice));
         }
     }
 
-    /// Writes a cell, whose memory is kept where it is not small.
+    /// Writes a cell, keeping its memory if it is not small.
     pub fn put_owned(&mut self, key: CellKey, payload: Option<Bytes>) {
         if !self.put_few(key.as_key_ref(), payload.as_deref()) {
             self.put_many(key, payload);
         }
     }
 
-    /// Writes a cell if with it there are still few.
+    /// Writes a cell to the buffer if it fits; returns whether it did.
     fn put_few(&mut self, key: CellKeyRef<'_>, payload: Option<&[u8]>) -> bool {
         let key = key.as_bytes();
         let more = key.len() + payload.map_or(0, <[u8]>::len);
@@ -149,7 +147,7 @@ impl Writes {
         self.bytes = self.bytes - before + more;
     }
 
-    /// Moves what is few to where many are.
+    /// Moves the cells of the buffer to the map.
     fn make_many(&mut self) {
         if !self.few.cells.is_empty() {
             let few = std::mem::take(&mut self.few);
@@ -157,7 +155,7 @@ impl Writes {
         }
     }
 
-    /// Forgets the cells of a table.
+    /// Removes the cells of a table.
     pub fn forget_table(&mut self, table: TableId) {
         self.make_many();
         let bytes_left = &mut self.bytes;
@@ -170,7 +168,7 @@ impl Writes {
         });
     }
 
-    /// Returns what was written in a range, in the order asked for.
+    /// Returns the writes in a range, in the requested order.
     pub fn range<'w>(
         &'w self,
         range: &KeyRange,
@@ -191,7 +189,7 @@ impl Writes {
         if reverse { Box::new(cells.rev().map(cloned)) } else { Box::new(cells.map(cloned)) }
     }
 
-    /// Returns all that was written, in the order of cells.
+    /// Returns all writes, in the order of cells.
     pub fn iter(&self) -> impl Iterator<Item = (CellKeyRef<'_>, Option<&[u8]>)> + Clone {
         let few = self.few.cells.iter();
         let few = few.map(|cell| (self.few.key_ref(*cell), self.few.payload(*cell)));
@@ -199,12 +197,12 @@ impl Writes {
         few.chain(many)
     }
 
-    /// Forgets everything.
+    /// Removes all writes.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes all that was written, in the order of cells.
+    /// Returns all writes, in the order of cells.
     #[must_use]
     pub fn into_vec(self) -> Vec<Write> {
         let Self { few, many, .. } = self;
@@ -214,12 +212,12 @@ impl Writes {
 }
 
 impl Few {
-    /// Where a key is among the cells, or belongs.
+    /// Returns the index of a key among the cells, or where it would be inserted.
     fn find(&self, key: &[u8]) -> Result<usize, usize> {
         self.cells.binary_search_by(|cell| self.key(*cell).cmp(key))
     }
 
-    /// Writes a cell; returns how many bytes that was written over.
+    /// Writes a cell; returns the size of the overwritten write.
     fn put(&mut self, key: &[u8], payload: Option<&[u8]>) -> u64 {
         let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("a few cells are small");
         let begin = len(&self.bytes);
@@ -255,7 +253,7 @@ impl Few {
         (self.key_ref(cell).to_key(), self.payload(cell).map(Bytes::copy_from_slice))
     }
 
-    /// The cells within bounds that are not inverted.
+    /// Returns the cells within bounds that are not inverted.
     fn within(&self, (lower, upper): &(Bound<CellKey>, Bound<CellKey>)) -> &[Slice] {
         let before = |bound: &CellKey, or_at: bool| {
             let bound = bound.as_bytes();
@@ -287,7 +285,7 @@ impl Drop for Few {
             (std::mem::take(&mut self.bytes), std::mem::take(&mut self.cells));
         bytes.clear();
         cells.clear();
-        // A thread that ends keeps nothing.
+        // A thread that ends keeps no buffer.
         let _ = KEPT.try_with(|kept| kept.set((bytes, cells)));
     }
 }
@@ -371,7 +369,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn few_writes_or_many_are_what_a_map_holds(
+        fn writes_match_a_map(
             steps in proptest::collection::vec(any_step(), 0..300),
             (lower, upper, reverse) in (any_bound(), any_bound(), any::<bool>()),
         ) {
@@ -420,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn small_writes_share_one_piece_of_memory_until_they_are_many() {
+    fn small_writes_share_one_buffer() {
         let mut writes = Writes::default();
         for name in 0..u16::try_from(FEW_CELLS).unwrap() {
             writes.put(key(1, name).as_key_ref(), Some(b"payload"));
@@ -429,7 +427,7 @@ mod tests {
         writes.put(key(1, 1000).as_key_ref(), None);
         assert_eq!((writes.few.cells.len(), writes.many.len()), (0, FEW_CELLS + 1));
 
-        // What is written over and over counts, so that it does not pile up.
+        // Overwritten values count, so that they do not pile up.
         let mut writes = Writes::default();
         let payload = vec![0; 100];
         for _ in 0..10 * FEW_BYTES / 100 {

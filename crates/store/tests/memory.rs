@@ -1,4 +1,4 @@
-//! The memory store passes the suite.
+//! The memory store passes the conformance suite.
 
 use carnet_base::Timestamp;
 use carnet_store::MemoryStore;

@@ -1,4 +1,4 @@
-//! Versions of cells on a cluster: written blindly, read at QUORUM, deleted by the sweep alone.
+//! Versions of cells on a cluster: blind writes, QUORUM reads, and deletes by the sweep only.
 
 use std::future::Future;
 
@@ -8,50 +8,50 @@ use super::fault::Faulty;
 use crate::cell_store::{Page, PageLimit, RangeRequest};
 use crate::context::Context;
 
-/// The number of a write within its transaction, and the write time that replicas see.
+/// Number of a write within its transaction; replicas use it as the write time.
 ///
-/// Of two writes of one version the one with the larger number stays, whatever the clocks say and
-/// whichever arrives last. The write time of a physical delete lies above all of them.
+/// Of two writes of one version the larger number wins, regardless of clocks and of the order of
+/// arrival. The write time of a physical delete lies above all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Statement(pub u32);
 
-/// A version to be written, without a stamp.
+/// A version to write, without a stamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionWrite {
     /// The cell.
     pub key: CellKey,
-    /// The start S of its transaction, which names the version.
+    /// Start S of the transaction, which names the version.
     pub start: Timestamp,
-    /// Its number within the transaction.
+    /// Number of the write within the transaction.
     pub statement: Statement,
-    /// The row image or byte string; `None` is a tombstone, a version like any other.
+    /// Row image or byte string; `None` is a tombstone, a version like any other.
     pub payload: Option<Bytes>,
 }
 
-/// Names a version.
+/// Name of a version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VersionName {
     /// The cell.
     pub key: CellKey,
-    /// The start of its transaction.
+    /// Start of its transaction.
     pub start: Timestamp,
 }
 
-/// How many replicas a delete waits for.
+/// Number of replicas that a delete waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledge {
     /// A majority.
     Quorum,
-    /// All of them: nothing that was deleted comes back.
+    /// All replicas: no deleted version comes back.
     All,
 }
 
-/// All versions of a cell, the newest start first.
+/// All versions of a cell, newest start first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellVersions {
     /// The cell.
     pub key: CellKey,
-    /// Its versions.
+    /// The versions.
     pub versions: Vec<Version>,
 }
 
@@ -60,18 +60,18 @@ pub struct CellVersions {
 pub struct VersionPage {
     /// Cells with all their versions, in the order of cells.
     pub cells: Vec<CellVersions>,
-    /// What is left of the range. A page may be empty and still have more.
+    /// Rest of the range. A page may be empty although more follows.
     pub resume: Option<KeyRange>,
 }
 
-/// Keeps versions of cells on the replicas of a cluster.
+/// Stores versions of cells on the replicas of a cluster.
 ///
-/// Reads are at QUORUM: they see every write that was acknowledged before they began, and may see
-/// others. They compare starts alone; what is visible the caller decides. A stamp without the
-/// version that it belongs to is no version.
+/// Reads use QUORUM: they see every write that was acknowledged before they began, and may see
+/// others. They compare starts only; the caller decides visibility. A stamp without its version
+/// does not count as a version.
 pub trait ClusterCells: Send + Sync + 'static {
-    /// Makes room for a table's cells, so that nobody who reads or writes them has to: they do it
-    /// themselves where this was not called.
+    /// Creates storage for a table's cells in advance. Reads and writes create it themselves if
+    /// this was not called.
     ///
     /// # Errors
     ///
@@ -81,13 +81,14 @@ pub trait ClusterCells: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// Writes versions, blindly, in any order, not as one. Done when a majority has all of them.
+    /// Writes versions blindly, in any order, not atomically. Completes when a majority has all of
+    /// them.
     ///
     /// The same writes may be sent again at any time.
     ///
     /// # Errors
     ///
-    /// A [`Fault`](super::Fault): after either kind some of them may be there.
+    /// A [`Fault`](super::Fault): after either kind some of them may be stored.
     fn write_versions(
         &self,
         context: &Context,
@@ -106,8 +107,8 @@ pub trait ClusterCells: Send + Sync + 'static {
         through: Timestamp,
     ) -> impl Future<Output = Faulty<Option<Version>>> + Send;
 
-    /// Reads of each of many cells the newest version whose start is at most `through`, in the
-    /// order of the keys. They may be read at different moments.
+    /// Reads the newest version of each cell whose start is at most `through`, in the order of the
+    /// keys. The cells may be read at different moments.
     ///
     /// # Errors
     ///
@@ -127,7 +128,7 @@ pub trait ClusterCells: Send + Sync + 'static {
         }
     }
 
-    /// Reads a page of a range, of each cell the newest version whose start is at most
+    /// Reads a page of a range, with the newest version of each cell whose start is at most
     /// `request.read`.
     ///
     /// A range lies in one partition, or spans whole partitions in the order of tokens.
@@ -141,7 +142,7 @@ pub trait ClusterCells: Send + Sync + 'static {
         request: &RangeRequest,
     ) -> impl Future<Output = Faulty<Page>> + Send;
 
-    /// Reads a page of a range with all versions of each cell: what the sweep looks at.
+    /// Reads a page of a range with all versions of each cell, for the sweep.
     ///
     /// # Errors
     ///
@@ -152,14 +153,14 @@ pub trait ClusterCells: Send + Sync + 'static {
         limit: PageLimit,
     ) -> impl Future<Output = Faulty<VersionPage>> + Send;
 
-    /// Returns the tables that cells may lie in, in the order of their ids.
+    /// Returns the tables that may have cells, in the order of their ids.
     ///
     /// # Errors
     ///
     /// A [`Fault`](super::Fault).
     fn tables(&self) -> impl Future<Output = Faulty<Vec<TableId>>> + Send;
 
-    /// Writes commit timestamps into versions, blindly. Done when a majority has all of them.
+    /// Writes commit timestamps into versions, blindly. Completes when a majority has all of them.
     ///
     /// # Errors
     ///
@@ -169,23 +170,24 @@ pub trait ClusterCells: Send + Sync + 'static {
         stamps: &[(VersionName, Timestamp)],
     ) -> impl Future<Output = Faulty<()>> + Send;
 
-    /// Deletes versions with their stamps, for good: a write of one that arrives later is lost.
+    /// Deletes versions with their stamps, permanently: a write of such a version that arrives
+    /// later has no effect.
     ///
     /// # Errors
     ///
-    /// A [`Fault`](super::Fault): after either kind some of them may be gone.
+    /// A [`Fault`](super::Fault): after either kind some of them may be deleted.
     fn delete_versions(
         &self,
         versions: &[VersionName],
         acknowledge: Acknowledge,
     ) -> impl Future<Output = Faulty<()>> + Send;
 
-    /// Deletes of each cell every version that is older than the one named, with its stamp,
-    /// whether anybody has seen it or not: a write of one that arrives later is lost.
+    /// Deletes every version of a cell that is older than the named one, with its stamp, whether it
+    /// was ever read or not. A write of such a version that arrives later has no effect.
     ///
     /// # Errors
     ///
-    /// A [`Fault`](super::Fault): after either kind some of them may be gone.
+    /// A [`Fault`](super::Fault): after either kind some of them may be deleted.
     fn delete_older(
         &self,
         than: &[VersionName],

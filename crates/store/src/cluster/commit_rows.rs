@@ -12,55 +12,55 @@ use carnet_base::{Bytes, Epoch};
 
 use super::fault::Faulty;
 
-/// The tables that entries lie in, one for each encoding that a cluster can have.
+/// The tables of commit entries, one for each encoding that a cluster can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CommitTable {
-    /// Encoding v2, with the fence: one value for each entry, which is `s`.
+    /// Encoding v2, with the fence: a single value for each entry, `s`.
     V2,
     /// Encoding v3: `s` and `c`.
     V3,
 }
 
-/// Names a row of a commit table: one partition of the cluster.
+/// Name of a row of a commit table: one partition of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommitRow {
     /// The table.
     pub table: CommitTable,
-    /// The partition key.
+    /// Partition key.
     pub row: Bytes,
 }
 
-/// An entry to be put.
+/// An entry to write.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NewEntry {
-    /// The column: the clustering key.
+    /// Column, that is, the clustering key.
     pub column: Bytes,
-    /// The value of `s`, or of `c`.
+    /// Value of `s`, or of `c`.
     pub value: Bytes,
 }
 
-/// An entry that is there.
+/// A stored entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEntry {
     /// The column.
     pub column: Bytes,
-    /// What was written conditionally.
+    /// Value written conditionally, `s`.
     pub staged: Option<Bytes>,
-    /// The same, once it was settled.
+    /// The same value, written once it was settled, `c`.
     pub confirmed: Option<Bytes>,
 }
 
-/// What a conditional write to a row answers.
+/// Answer to a conditional write to a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowAnswer {
-    /// All of it was done.
+    /// The whole write was applied.
     Applied,
-    /// Nothing was done. Some condition did not hold.
+    /// Nothing was written, because a condition did not hold.
     Refused {
-        /// The row's epoch; `None` where it has none.
+        /// Epoch of the row; `None` if it has none.
         epoch: Option<Epoch>,
-        /// Of the entries that were named those that are there, in any order. Cassandra leaves
-        /// out those that are absent, ScyllaDB names them without values: match by column.
+        /// The named entries that exist, in any order. Cassandra omits absent entries, ScyllaDB
+        /// returns them without values: match by column.
         existing: Vec<StoredEntry>,
     },
 }
@@ -70,18 +70,18 @@ pub enum RowAnswer {
 pub struct EntryPage {
     /// Entries in the order of columns.
     pub entries: Vec<StoredEntry>,
-    /// The last column looked at, where there are more behind it.
+    /// Last column that was read, if more follow.
     pub resume_after: Option<Bytes>,
 }
 
-/// Keeps rows of commit entries.
+/// Stores rows of commit entries.
 ///
-/// Conditional writes to one row are linearizable, at SERIAL and QUORUM. One that ends in
-/// [`Fault::Unknown`](super::Fault::Unknown) may be done at any later time, until another
+/// Conditional writes to one row are linearizable, at SERIAL and QUORUM. A write that ends in
+/// [`Fault::Unknown`](super::Fault::Unknown) may take effect at any later time, until another
 /// conditional write to the row has been answered: that one completes it, or makes it impossible.
 pub trait CommitRows: Send + Sync + 'static {
-    /// Puts entries, all or none: none of them may be there, and the row's epoch must be `fence`
-    /// where one is given.
+    /// Writes entries, all or none: none of them may exist, and the row's epoch must be `fence`, if
+    /// given.
     ///
     /// # Errors
     ///
@@ -93,8 +93,8 @@ pub trait CommitRows: Send + Sync + 'static {
         entries: &[NewEntry],
     ) -> impl Future<Output = Faulty<RowAnswer>> + Send;
 
-    /// Writes `s` of entries once more, where each is the value named, all or none: what was seen
-    /// on one replica is on a majority afterwards, or has never been.
+    /// Writes `s` of entries again if each has the given value, all or none. A value that was seen
+    /// on one replica is on a majority afterwards, or never existed.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ pub trait CommitRows: Send + Sync + 'static {
         entries: &[NewEntry],
     ) -> impl Future<Output = Faulty<RowAnswer>> + Send;
 
-    /// Writes `c` of entries, blindly. Only one value ever reaches it.
+    /// Writes `c` of entries, blindly. An entry only ever gets one value of `c`.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ pub trait CommitRows: Send + Sync + 'static {
         entries: &[NewEntry],
     ) -> impl Future<Output = Faulty<()>> + Send;
 
-    /// Reads entries at QUORUM: those that are found, in any order.
+    /// Reads entries at QUORUM; returns the existing ones, in any order.
     ///
     /// # Errors
     ///
@@ -143,16 +143,16 @@ pub trait CommitRows: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// A [`Fault`](super::Fault): after either kind some of them may be gone.
+    /// A [`Fault`](super::Fault): after either kind some of them may be deleted.
     fn delete_entries(
         &self,
         row: &CommitRow,
         columns: &[Bytes],
     ) -> impl Future<Output = Faulty<()>> + Send;
 
-    /// Moves a row's epoch, conditionally: `from` is what it must be, `None` where it has none.
+    /// Changes a row's epoch from `from` conditionally; `None` means that the row has none.
     ///
-    /// A refusal names the epoch and no entries.
+    /// A refusal has the epoch and no entries.
     ///
     /// # Errors
     ///

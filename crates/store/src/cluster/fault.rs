@@ -1,4 +1,4 @@
-//! A call that did not succeed: certainly not done, or nobody knows.
+//! Faults of calls to a cluster: certainly not done, or unknown.
 
 use std::{error, fmt};
 
@@ -7,36 +7,36 @@ use carnet_base::{Error, ErrorKind};
 /// The result of a call to a cluster.
 pub type Faulty<T> = Result<T, Fault>;
 
-/// Why a call to a cluster has no result.
+/// Reason why a call to a cluster has no result.
 #[derive(Debug)]
 pub enum Fault {
     /// Certainly not done, now or later.
     Failed(Error),
-    /// Done, done in part, not done, or done later: a time-out, or a connection that broke.
+    /// Done, partly done, not done, or done later: a timeout or a broken connection.
     Unknown(Error),
 }
 
 impl Fault {
-    /// Makes a [`Fault::Unknown`] of a call that took too long.
+    /// Creates a [`Fault::Unknown`] for a call that timed out.
     #[must_use]
     pub fn timed_out(what: impl fmt::Display) -> Self {
-        let message = format!("{what} timed out: whether it was done is not known");
+        let message = format!("{what} timed out: it is not known whether it was applied");
         Self::Unknown(Error::new(ErrorKind::Unavailable, message))
     }
 
-    /// Makes a [`Fault::Failed`].
+    /// Creates a [`Fault::Failed`].
     #[must_use]
     pub fn failed(message: impl Into<String>) -> Self {
         Self::Failed(Error::unavailable(message))
     }
 
-    /// Tells whether the call may have been done.
+    /// Returns `true` if the call may have been done.
     #[must_use]
     pub const fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown(_))
     }
 
-    /// Returns the error, whichever of the two it is: for calls that only read.
+    /// Returns the error of either kind, for calls that only read.
     #[must_use]
     pub fn into_error(self) -> Error {
         match self {

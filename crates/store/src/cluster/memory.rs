@@ -1,4 +1,4 @@
-//! A cluster in memory that never fails: linearizable, and of one replica.
+//! A cluster in memory that never fails: linearizable, with one replica.
 
 mod copy;
 
@@ -20,7 +20,7 @@ use crate::context::Context;
 
 pub use copy::Part;
 
-/// A cluster in memory. Nothing survives it, and every call ends at once.
+/// A cluster in memory. Nothing survives it, and every call completes at once.
 #[derive(Debug, Default)]
 pub struct MemoryCluster {
     state: Mutex<State>,
@@ -30,7 +30,7 @@ pub struct MemoryCluster {
 #[derive(Debug, Default)]
 struct State {
     cells: BTreeMap<CellKey, BTreeMap<Timestamp, Stored>>,
-    /// Of each cell what is older than that is deleted.
+    /// Start of each cell below which all versions are deleted.
     floors: BTreeMap<CellKey, Timestamp>,
     rows: BTreeMap<CommitRow, Row>,
     registers: BTreeMap<Register, Bytes>,
@@ -40,7 +40,7 @@ struct State {
 struct Stored {
     write: Option<(Statement, Option<Bytes>)>,
     stamp: Option<Timestamp>,
-    /// Stays, as a tombstone does within its grace period.
+    /// The entry stays, like a tombstone within its grace period.
     is_deleted: bool,
 }
 
@@ -51,13 +51,13 @@ struct Row {
 }
 
 impl MemoryCluster {
-    /// Makes an empty cluster.
+    /// Creates an empty cluster.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns how many Paxos rounds there were: conditional writes and SERIAL reads.
+    /// Returns the number of Paxos rounds so far: conditional writes and SERIAL reads.
     #[must_use]
     pub fn rounds(&self) -> u64 {
         self.rounds.load(Ordering::Relaxed)
@@ -102,8 +102,7 @@ impl State {
         self.cells.entry(name.key.clone()).or_default().entry(name.start).or_default()
     }
 
-    /// Takes from the cells of a range what `take` makes of each, up to a limit; returns what is
-    /// left of the range.
+    /// Maps the cells of a range with `take`, up to a limit; returns the rest of the range.
     fn take<T>(
         &self,
         (range, reverse, limit): (&KeyRange, bool, PageLimit),
@@ -354,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_put_as_a_whole_or_not_at_all() {
+    fn batch_is_put_atomically() {
         let cluster = MemoryCluster::new();
         assert!(matches!(
             put(&cluster, 1, &[entry("a", "1")]),
@@ -377,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_later_statement_of_a_version_stays_and_a_deleted_one_does_not_come_back() {
+    fn later_statement_wins_and_deletes_last() {
         let cluster = MemoryCluster::new();
         let key = CellKey::new(TableId(1), &PartitionKey::new("p"), "c");
         let context = Context::unbounded();

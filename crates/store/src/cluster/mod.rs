@@ -1,12 +1,12 @@
-//! What a stock Cassandra or ScyllaDB offers Carnet, and no more.
+//! The operations of a stock Cassandra or ScyllaDB that Carnet uses.
 //!
 //! # The problem
 //!
-//! A cluster is only eventually consistent: blind writes land in any order, on any majority of
-//! the replicas, and a read at QUORUM sees what a write at QUORUM was acknowledged for, and maybe
-//! more. It has one stronger tool, the *conditional write*: a Paxos round on one partition. The
-//! commit protocol needs that tool for its commit entries and for a handful of small values; all
-//! else is blind. These traits are the line between the two:
+//! A cluster is only eventually consistent. Blind writes land in any order, on any majority of the
+//! replicas. A read at QUORUM sees every acknowledged QUORUM write, and maybe more. There is one
+//! stronger operation, the *conditional write*: a Paxos round on one partition. The commit protocol
+//! needs it for its commit entries and for a few small values; all other writes are blind. These
+//! traits separate the two:
 //!
 //! ```text
 //!   carnet-sequencer          leader, followers, commit table, readers
@@ -19,23 +19,23 @@
 //!   a real cluster            a simulated one       MemoryCluster
 //! ```
 //!
-//! # What may go wrong
+//! # Faults
 //!
-//! Every call may fail with a [`Fault`], which tells two cases apart. [`Fault::Failed`]: certainly
+//! Every call may fail with a [`Fault`], of which there are two kinds. [`Fault::Failed`]: certainly
 //! not done. [`Fault::Unknown`]: done on some replicas or on none, now or *later*, until a later
-//! call settles it. For a blind write the caller sends the same bytes again. For a conditional
-//! write it is worse: a round that timed out may live on one replica, where one QUORUM read sees
-//! it and the next one does not. A conditional write to the same partition settles it for good,
-//! one way or the other: that is what [`CommitRows::touch`] is for.
+//! call settles it. After an unknown blind write the caller sends the same bytes again. An unknown
+//! conditional write is worse: the round may live on one replica, where one QUORUM read sees it and
+//! the next one does not. Another conditional write to the same partition settles it for good,
+//! either way; [`CommitRows::touch`] serves this purpose.
 //!
-//! A write that timed out may be done after calls that were made later. Whoever implements these
-//! traits keeps to that; whoever uses them expects it.
+//! A write that timed out may take effect after calls that were made later. Implementations of
+//! these traits may behave so, and callers must expect it.
 //!
 //! # Deliberately absent
 //!
-//! Transactions, visibility and timestamps of the world: a version's write time is its
-//! [`Statement`] number, the same at each try, so that what replicas keep does not depend on
-//! anybody's clock. Nothing here knows what an entry says or who the leader is.
+//! Transactions, visibility and wall times. A version's write time is its [`Statement`] number, the
+//! same at each try, so that the data on replicas does not depend on clocks. The meaning of entries
+//! and the identity of the leader are unknown here.
 
 mod cells;
 mod commit_rows;
@@ -55,7 +55,7 @@ pub use memory::{MemoryCluster, Part};
 pub use registers::{ReadMode, Register, Registers, SetAnswer};
 pub use restored::{Overwrite, RestoredRows};
 
-/// Everything that Carnet asks of a cluster.
+/// All operations that Carnet needs of a cluster.
 pub trait Cluster: ClusterCells + CommitRows + Registers {}
 
 impl<T: ClusterCells + CommitRows + Registers> Cluster for T {}

@@ -1,4 +1,4 @@
-//! A few small values that must be linearizable.
+//! Registers: a few small values that must be linearizable.
 
 use std::future::Future;
 
@@ -6,38 +6,39 @@ use carnet_base::Bytes;
 
 use super::fault::Faulty;
 
-/// Names a small value of the database: one row of a table with one value.
+/// Name of a small value of the database: one row of a table with one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Register {
-    /// Who leads: epoch, owner, bound of timestamps, wall time, range still to be fenced.
+    /// Lease of the leader: epoch, owner, bound of timestamps, wall time, and the range still to be
+    /// fenced.
     Lease,
-    /// Which encoding is in force for which starts, and up to where that is decided.
+    /// Encoding for each range of starts, and the start up to which it is decided.
     Coordination,
-    /// Up to where the sweep may have deleted versions and entries.
+    /// Marks up to which the sweep may have deleted versions and entries.
     SweepMark,
 }
 
-/// How a register is read.
+/// Consistency of a read of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// Linearizable: it completes rounds under way, and sees all that were done before it began.
+    /// Linearizable: completes rounds in flight, and sees all that completed before it began.
     Serial,
-    /// A plain read at QUORUM: it sees whatever was acknowledged before it began.
+    /// Plain QUORUM read: sees every write acknowledged before it began.
     Quorum,
 }
 
-/// What a compare-and-set answers.
+/// Answer to a compare-and-set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetAnswer {
-    /// The register held what was expected, and holds the new value now.
+    /// The register had the expected value, and has the new one now.
     Applied,
-    /// It held something else, which it still holds.
+    /// The register had, and keeps, another value.
     Refused(Option<Bytes>),
 }
 
-/// Keeps registers.
+/// Stores registers.
 pub trait Registers: Send + Sync + 'static {
-    /// Reads a register; `None` where it was never set.
+    /// Reads a register; `None` if it was never set.
     ///
     /// # Errors
     ///
@@ -48,7 +49,7 @@ pub trait Registers: Send + Sync + 'static {
         mode: ReadMode,
     ) -> impl Future<Output = Faulty<Option<Bytes>>> + Send;
 
-    /// Sets a register that holds `expected`, `None` where it must never have been set. The whole
+    /// Sets a register that has the value `expected`, or was never set if that is `None`. The whole
     /// value is compared.
     ///
     /// # Errors

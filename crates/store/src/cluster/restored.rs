@@ -1,4 +1,4 @@
-//! Rows of a copy that was put back: what a restore does to them, and nobody else.
+//! Operations on the rows of a restored copy, for restores only.
 
 use std::future::Future;
 
@@ -7,26 +7,26 @@ use carnet_base::Bytes;
 use super::commit_rows::{CommitRow, CommitRows, EntryPage, RowAnswer};
 use super::fault::Faulty;
 
-/// An entry to be written over.
+/// An entry to overwrite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overwrite {
     /// The column.
     pub column: Bytes,
-    /// What `s` must be; `None` where there is none.
+    /// Expected value of `s`; `None` if there is none.
     pub expected: Option<Bytes>,
-    /// What `s` becomes.
+    /// New value of `s`.
     pub staged: Bytes,
-    /// What `c` becomes; `None` takes it away.
+    /// New value of `c`; `None` removes it.
     pub confirmed: Option<Bytes>,
 }
 
-/// Changes what is final, where the only process is the one that restores.
+/// Changes final entries while the restore is the only process.
 ///
-/// Each replica has a copy of its own moment. What one of them alone has counts here: a read at
-/// QUORUM could miss it now and find it later.
+/// Each replica was copied at a different moment. A value on a single replica counts here: a QUORUM
+/// read could miss it now and find it later.
 pub trait RestoredRows: CommitRows {
-    /// Reads at most `limit` entries of a row as [`CommitRows::scan_entries`] does, but what any
-    /// replica has. It needs all of them.
+    /// Like [`CommitRows::scan_entries`], but returns the entries of any replica. It needs all
+    /// replicas.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ pub trait RestoredRows: CommitRows {
         limit: usize,
     ) -> impl Future<Output = Faulty<EntryPage>> + Send;
 
-    /// Writes entries over conditionally, all or none. A refusal need not name what is there.
+    /// Overwrites entries conditionally, all or none. A refusal need not name the stored values.
     ///
     /// # Errors
     ///

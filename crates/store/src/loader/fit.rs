@@ -1,4 +1,4 @@
-//! What reads cost at one parallelism: a curve through what they took.
+//! Cost model of reads at one parallelism, fitted to measured reads.
 //!
 //! A read of N cells by p lanes in w waves of batches of b cells takes about
 //!
@@ -6,39 +6,40 @@
 //!   T = cell · N/p  +  batch · w  +  late · b
 //! ```
 //!
-//! for its cells, for its batches, and for the last lane, which ends by a part of a batch behind
-//! the others. For each cell of a lane that is `cell + batch / b + late / w`: least squares, of
-//! relative errors, over reads that fade.
+//! The terms are the cost of its cells, the cost of its batches, and the lateness of the last lane,
+//! which ends a part of a batch after the others. Each cell of a lane costs `cell + batch / b +
+//! late / w`. The fit is least squares of relative errors, over reads with decaying weight.
 
-/// What is assumed of a fresh curve: a batch costs as much as this many cells.
+/// Prior of a new curve: cost of a batch, in cells.
 const BATCH_CELLS: f64 = 32.0;
 
-/// The same: the last lane is late by this part of a batch.
+/// Prior of a new curve: lateness of the last lane, as a part of a batch.
 const LATE_PART: f64 = 0.3;
 
-/// How many reads the two assumptions weigh.
+/// Weight of the two priors, in reads.
 const ASSUMED_READS: f64 = 0.3;
 
-/// How many reads a curve remembers.
+/// Number of reads that a curve remembers.
 const MEMORY_READS: f64 = 40.0;
 
-/// How much of a faded curve is left, in reads.
+/// Weight of a faded curve, in reads.
 const FADED_READS: f64 = 2.0;
 
-/// No read counts as more than this many times what was expected: a pause is not the rule.
+/// Maximum ratio of a read's time to the expected time; longer times are truncated, because a pause
+/// is an exception.
 const SURPRISE_MAX: f64 = 1.5;
 
-/// Sums of decaying weight: the normal equations.
+/// Sums with decaying weight: the normal equations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fit {
     reads: f64,
     matrix: [[f64; 3]; 3],
     right: [f64; 3],
-    /// The last read: the parts that 1 s of each of the costs is of it.
+    /// The row of the last read: the factors of the three costs.
     last: [f64; 3],
 }
 
-/// The costs of a read, in seconds.
+/// Costs of a read, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Costs {
     pub(crate) cell: f64,
@@ -47,15 +48,15 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// Seconds for each cell of a lane.
+    /// Returns the seconds for each cell of a lane.
     pub(crate) fn each(&self, batch_cells: f64, waves: f64) -> f64 {
         self.cell + self.batch / batch_cells + self.late / waves
     }
 }
 
 impl Fit {
-    /// Takes a read, by the seconds for each cell of a lane; returns how many times what was
-    /// expected that is.
+    /// Adds a read with its seconds for each cell of a lane; returns the ratio to the expected
+    /// time.
     pub(crate) fn add(&mut self, each: f64, batch_cells: f64, waves: f64) -> f64 {
         let expected = self.costs().map(|costs| costs.each(batch_cells, waves));
         let surprise = expected.map_or(1.0, |expected| each / expected);
@@ -71,12 +72,12 @@ impl Fit {
         surprise
     }
 
-    /// Keeps what is known as a hint only, that a few reads outweigh.
+    /// Reduces the weight of past reads, so that a few new ones outweigh them.
     pub(crate) fn fade(&mut self) {
         self.scale(FADED_READS / self.reads.max(FADED_READS));
     }
 
-    /// Expects everything to take twice as long.
+    /// Doubles all expected times.
     pub(crate) fn double(&mut self) {
         self.matrix.as_flattened_mut().iter_mut().for_each(|sum| *sum /= 4.0);
         self.right.iter_mut().for_each(|sum| *sum /= 2.0);
@@ -88,14 +89,14 @@ impl Fit {
         if self.reads == 0.0 {
             return None;
         }
-        // That batch = BATCH_CELLS · cell and late = LATE_PART · cell, as two reads would say it
-        // that are like the last one: those of one kind do not tell the three apart.
+        // Add the priors batch = BATCH_CELLS · cell and late = LATE_PART · cell, in the form of two
+        // reads like the last one: reads of one kind alone do not determine the three costs.
         let [cells, batches, lates] = self.last.map(|part| part * ASSUMED_READS.sqrt());
         let mut matrix = self.matrix;
         accumulate(&mut matrix, [-batches * BATCH_CELLS, batches, 0.0]);
         accumulate(&mut matrix, [-lates * LATE_PART, 0.0, lates]);
         let [cell, batch, late] = solve(matrix, self.right)?;
-        // Nothing is for nothing.
+        // No cost is zero.
         let least = cell.max(1e-3 * ASSUMED_READS.sqrt() / cells);
         let (batch, late) = (batch.max(least * 1e-2), late.max(least * 1e-3));
         let [[cells, batches, lates], ..] = self.matrix;
@@ -119,7 +120,7 @@ fn accumulate(matrix: &mut [[f64; 3]; 3], row: [f64; 3]) {
     }
 }
 
-/// Solves three equations by Cramer's rule; `None` where they do not determine the three.
+/// Solves three equations by Cramer's rule; `None` if they do not determine three unknowns.
 fn solve(matrix: [[f64; 3]; 3], right: [f64; 3]) -> Option<[f64; 3]> {
     let whole = determinant(&matrix);
     let solved = [0, 1, 2].map(|column| {
@@ -149,7 +150,7 @@ mod tests {
         (a - b).abs() < 0.1 * b
     }
 
-    /// A curve through so many reads.
+    /// Returns a curve through a number of reads.
     fn fit(reads: usize, each: impl Fn(usize, f64, f64) -> f64) -> Fit {
         let mut fit = Fit::default();
         for (n, (batch, waves)) in READS.iter().cycle().take(reads).enumerate() {
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_of_one_kind_say_what_that_kind_takes() {
+    fn reads_of_one_kind_predict_that_kind() {
         let mut fit = Fit::default();
         assert_eq!(fit.costs(), None);
         for _ in 0..5 {
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_not_the_rule_and_a_change_is_learned() {
+    fn pause_is_damped_and_change_is_learned() {
         let calm = |batch, waves| COSTS.each(batch, waves);
         let paused = fit(60, |n, b, w| if n % 20 == 0 { 100.0 } else { 1.0 } * calm(b, w));
         assert!(is_near(paused.costs().unwrap().each(500.0, 2.0), calm(500.0, 2.0)));

@@ -1,4 +1,4 @@
-//! From cells to requests.
+//! Plans the requests for a set of cells.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
@@ -7,16 +7,16 @@ use carnet_base::{Bytes, CellKey, PartitionKey};
 
 use super::selective::{Cut, Limits, Piece, batches};
 
-/// What a group of cells has in common.
+/// Common property of the cells of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
-    /// The partition. No row is asked for twice unless it alone is too large for a batch.
+    /// The partition. No row is requested twice unless it alone is too large for a batch.
     Rows,
-    /// The clustering key: one predicate for many rows, as in Thrift's `multiget_slice`.
+    /// The clustering key: one predicate for many rows, like in Thrift's `multiget_slice`.
     Columns,
 }
 
-/// Asks for the cells of some partitions at some clustering keys: for every pair of the two.
+/// Request for the cells of some partitions at some clustering keys, for every pair of the two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The partitions, each once.
@@ -26,14 +26,14 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns how many cells are asked for.
+    /// Returns the number of requested cells.
     #[must_use]
     pub fn cells(&self) -> usize {
         self.rows.len() * self.columns.len()
     }
 }
 
-/// Requests that are sent together, by one of the lanes of a read.
+/// Requests that one lane of a read sends together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// The requests.
@@ -41,31 +41,31 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Returns how many cells are asked for.
+    /// Returns the number of requested cells.
     #[must_use]
     pub fn cells(&self) -> usize {
         self.requests.iter().map(Request::cells).sum()
     }
 }
 
-/// How a read of many cells is put into requests.
+/// Planner of reads of many cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planner {
-    /// What groups of cells have in common.
+    /// Common property of the cells of a group.
     pub grouping: Grouping,
-    /// How many cells a batch may hold.
+    /// Maximum number of cells in a batch.
     pub limits: Limits,
-    /// How many partitions, or clustering keys, a request may name at most. Zero counts as one.
+    /// Maximum number of partitions, or clustering keys, in a request. Zero counts as one.
     pub names_max: usize,
-    /// How many requests a batch may have at most. Zero counts as one.
+    /// Maximum number of requests in a batch. Zero counts as one.
     pub requests_max: usize,
 }
 
 impl Planner {
-    /// Puts cells of one table into batches: each cell is asked for once, and nothing else is.
+    /// Puts cells of one table into batches: each cell is requested once, and no other cell is.
     ///
-    /// Batches come with the groups in the order of cells, but those that ask for the same across
-    /// stand together, so that a request can ask for several of them at once.
+    /// Batches have the groups in the order of cells, but groups with the same columns (or rows)
+    /// are adjacent, so that one request can cover several of them.
     #[must_use]
     pub fn plan(&self, keys: &[CellKey]) -> Vec<Batch> {
         match self.grouping {
@@ -109,7 +109,7 @@ impl Planner {
     }
 }
 
-/// Cells with one name in common, and what they are called across it.
+/// Cells with a common name, and their names on the other axis.
 struct Group<G, A> {
     name: G,
     across: Vec<A>,
@@ -119,7 +119,7 @@ fn across<'a, G, A>(groups: &'a [Group<G, A>], piece: &Piece) -> &'a [A] {
     &groups[piece.group].across[piece.cells.clone()]
 }
 
-/// Groups cells. Groups that are alike across follow the first of them.
+/// Groups cells. Groups with the same cells on the other axis follow the first of them.
 fn groups_of<G: Ord, A: Ord + Hash>(mut cells: Vec<(G, A)>) -> Vec<Group<G, A>> {
     cells.sort_unstable();
     cells.dedup();
@@ -130,7 +130,7 @@ fn groups_of<G: Ord, A: Ord + Hash>(mut cells: Vec<(G, A)>) -> Vec<Group<G, A>> 
             _ => groups.push(Group { name, across: vec![across] }),
         }
     }
-    // By a hash of what they are across. Two that share one and are not alike only stand apart.
+    // By a hash of the other axis. Two different groups with the same hash are merely adjacent.
     let hasher = BuildHasherDefault::<DefaultHasher>::default();
     let mut first: HashMap<u64, usize> = HashMap::new();
     let mut ranked: Vec<(usize, Group<G, A>)> = Vec::with_capacity(groups.len());
@@ -169,7 +169,7 @@ mod tests {
         Planner { grouping: Grouping::Columns, ..rows(limits) }
     }
 
-    /// Writes a plan as `rows:columns` for each request, batches in their order.
+    /// Formats a plan as `rows:columns` for each request, batches in their order.
     fn shown(batches: &[Batch]) -> Vec<String> {
         let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
         let request = |request: &Request| {
@@ -195,7 +195,7 @@ mod tests {
         let mut plan = shown(&rows(Limits { merged_cells: 1, single_cells: 9 }).plan(&cells));
         plan.sort();
         assert_eq!(plan, ["p:12", "q:3", "r:14"]);
-        // Those of a column, as the decision record's first loader asks for them.
+        // Requests by column, like the decision record's first loader.
         let cells = [grid("AB", "1"), grid("AC", "2"), grid("CD", "3")].concat();
         let mut plan = shown(&columns(Limits { merged_cells: 1, single_cells: 9 }).plan(&cells));
         plan.sort();
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_alike_go_together() {
+    fn equal_rows_share_a_request() {
         let cells = [grid("pqrs", "12"), grid("xy", "123")].concat();
         let plan = rows(Limits::both(4)).plan(&cells);
         let sizes: Vec<usize> = plan.iter().map(Batch::cells).collect();
         assert_eq!(sizes.iter().sum::<usize>(), 14);
         assert!(plan.iter().all(|batch| batch.requests.len() == 1), "{:?}", shown(&plan));
         assert_eq!(plan.iter().filter(|batch| batch.requests[0].rows.len() == 2).count(), 2);
-        // One batch for all: still not more than a request for each kind of row.
+        // One batch for all: still one request for each kind of row.
         let plan = rows(Limits::both(100)).plan(&cells);
         let mut requests = shown(&plan)[0].split(' ').map(str::to_owned).collect::<Vec<_>>();
         requests.sort();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_may_name_is_limited() {
+    fn names_in_a_request_are_limited() {
         let planner = Planner { names_max: 2, ..rows(Limits::both(100)) };
         let plan = planner.plan(&grid("pqr", "123"));
         let sizes: Vec<(usize, usize)> =
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!((plan.len(), sizes), (1, vec![(2, 2), (2, 1), (1, 2), (1, 1)]));
     }
 
-    /// Tells whether a batch is of one group.
+    /// Returns `true` if a batch has one group only.
     fn is_single(grouping: Grouping, batch: &Batch) -> bool {
         let requests = &batch.requests;
         let names: BTreeSet<&[u8]> = match grouping {
@@ -240,7 +240,7 @@ mod tests {
         names.len() == 1
     }
 
-    /// The cells that a request asks for.
+    /// Returns the cells of a request.
     fn cells(request: &Request) -> Vec<CellKey> {
         let cell =
             |row| request.columns.iter().map(move |column| CellKey::new(TableId(1), row, column));
@@ -249,7 +249,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_cell_is_asked_for_once_and_no_batch_is_too_large(
+        fn every_cell_is_requested_once_within_limits(
             asked in vec((0_u8..30, 0_u8..30), 0..200),
             (merged_cells, more) in (0_usize..40, 0_usize..40),
             (names_max, requests_max) in (0_usize..20, 0_usize..9),

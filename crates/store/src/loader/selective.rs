@@ -1,46 +1,46 @@
-//! Selective batching: which cells of which groups are asked for together.
+//! Selective batching: decides which cells of which groups are requested together.
 
 use std::ops::Range;
 
-/// How many cells may be asked for at once.
+/// Maximum numbers of cells in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// At most this many where they are of several groups ("CC" in the decision record).
+    /// Maximum for a batch of several groups ("CC" in the decision record).
     pub merged_cells: usize,
-    /// At most this many where they are of one group ("SQ"); at least `merged_cells`.
+    /// Maximum for a batch of one group ("SQ"); at least `merged_cells`.
     pub single_cells: usize,
 }
 
 impl Limits {
-    /// One limit for both.
+    /// Creates one limit for both.
     #[must_use]
     pub const fn both(cells: usize) -> Self {
         Self { merged_cells: cells, single_cells: cells }
     }
 }
 
-/// Where a batch of small groups may end.
+/// Positions at which a batch of small groups may end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// In the middle of a group: all such batches but the last are full.
+    /// Within a group: all such batches but the last are full.
     Anywhere,
-    /// Only between two groups: none is asked for twice.
+    /// Only between two groups: no group is requested twice.
     BetweenGroups,
 }
 
-/// Cells of a group, by their places in it.
+/// A part of the cells of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The group's place among all of them.
+    /// Index of the group.
     pub group: usize,
-    /// The cells' places in the group.
+    /// Indices of the cells in the group.
     pub cells: Range<usize>,
 }
 
-/// Puts groups of so many cells into batches, each cell into one.
+/// Puts groups of the given sizes into batches, each cell into one.
 ///
-/// A group of `merged_cells` or more has batches of its own, as even as they can be. Smaller ones
-/// are put behind each other, in the order given, and the row is cut into batches.
+/// A group of `merged_cells` or more has batches of its own, of nearly equal sizes. Smaller groups
+/// are put behind each other in the given order, and the sequence is cut into batches.
 ///
 /// The rule is that of AtlasDB's transactions2 decision record. A limit of zero counts as one.
 #[must_use]
@@ -60,7 +60,7 @@ pub fn batches(groups: &[usize], limits: Limits, cut: Cut) -> Vec<Vec<Piece>> {
     batches
 }
 
-/// Cuts a number of cells into as few parts as the limit lets, of nearly one size.
+/// Cuts a number of cells into the fewest parts within the limit, of nearly equal sizes.
 fn even(cells: usize, cells_max: usize) -> impl Iterator<Item = Range<usize>> {
     let parts = cells.div_ceil(cells_max);
     let start = move |part: usize| cells / parts * part + (cells % parts).min(part);
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// Names the pieces of a batch as the decision record does: a letter and a number of cells.
+    /// Names the pieces of a batch like the decision record: a letter and a number of cells.
     fn named(batches: &[Vec<Piece>]) -> Vec<String> {
         let name = |piece: &Piece| {
             format!("{}{}", ["A", "B", "C", "D", "E"][piece.group], piece.cells.len())
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(named(&cut), ["B200", "A80 C20", "D230", "D229", "D229", "C50 E30"]);
         // The first piece of C ends where the second begins.
         assert_eq!((&cut[1][1].cells, &cut[5][0].cells), (&(0..20), &(20..70)));
-        // The record's remark: C and E would fit together.
+        // The record remarks that C and E would fit together.
         let whole = batches(&columns, limits, Cut::BetweenGroups);
         assert_eq!(named(&whole), ["B200", "A80", "D230", "D229", "D229", "C70 E30"]);
     }
@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_cell_is_in_one_batch_and_no_batch_is_too_large(
+        fn every_cell_is_in_one_batch_within_limits(
             groups in vec(0_usize..400, 0..40),
             (merged_cells, more) in (1_usize..120, 0_usize..200),
             whole in any::<bool>(),
@@ -170,7 +170,7 @@ mod tests {
                 prop_assert_eq!(cells, (0..groups[group]).collect::<Vec<_>>());
             }
             if !whole {
-                // All merged batches but the last are full, so that no group is in three of them.
+                // All merged batches but the last are full, so no group is in three of them.
                 let merged = batches.iter().filter(|batch| groups[batch[0].group] < merged_cells);
                 let sizes: Vec<usize> =
                     merged.map(|batch| batch.iter().map(|piece| piece.cells.len()).sum()).collect();

@@ -1,4 +1,4 @@
-//! Servers in virtual time, for tests: how fast reads are under any setting.
+//! Simulated servers for tests: the times of reads under any setting.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,25 +8,25 @@ use carnet_base::{Rng as _, SeededRng};
 
 use super::tuner::{Done, Setting, Tuner};
 
-/// A server with some workers, a queue before them, and a network.
+/// A server with workers, a queue before them, and a network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Server {
     pub(super) workers: usize,
-    /// There and back.
+    /// Round-trip time.
     pub(super) network_micros: u64,
     pub(super) batch_micros: u64,
     pub(super) cell_nanos: u64,
-    /// How much longer work takes for each batch that waits: context switches, garbage.
+    /// Slowdown for each waiting batch, by context switches and garbage.
     pub(super) crowd_per_mille: u64,
-    /// Work takes up to so much longer, at random.
+    /// Maximum random slowdown.
     pub(super) noise_per_mille: u64,
-    /// A quarter of the reads takes so much longer: something else has the machine.
-    pub(super) weather_per_mille: u64,
-    /// Bad weather lasts for so many reads; 0 is for one at a time, at random.
-    pub(super) gust_reads: usize,
+    /// Slowdown of a quarter of the reads by other work on the machine.
+    pub(super) slowdown_per_mille: u64,
+    /// Number of consecutive slow reads; 0 makes single reads slow at random.
+    pub(super) burst_reads: usize,
 }
 
-/// Reads so many cells once.
+/// Simulates a read of a number of cells.
 pub(super) fn read(
     server: &Server,
     rng: &mut SeededRng,
@@ -40,14 +40,14 @@ pub(super) fn read(
     let in_flight = batches.min(setting.lanes);
     let mut lanes: BinaryHeap<Reverse<u64>> = (0..in_flight).map(|_| Reverse(0)).collect();
     let crowd = in_flight.saturating_sub(server.workers) as u64;
-    let weather = 1000 + if is_bad { server.weather_per_mille } else { 0 };
+    let slowdown = 1000 + if is_bad { server.slowdown_per_mille } else { 0 };
     while left > 0 {
         let batch = left.min(setting.batch_cells);
         left -= batch;
         let Reverse(sent) = lanes.pop().expect("there is a lane");
         let Reverse(free) = workers.pop().expect("there is a worker");
         let work = server.batch_micros * 1000 + server.cell_nanos * batch as u64;
-        let mut work = work * weather / 1000;
+        let mut work = work * slowdown / 1000;
         work +=
             work * (crowd * server.crowd_per_mille + rng.below(server.noise_per_mille + 1)) / 1000;
         let done = free.max(sent + server.network_micros * 500) + work;
@@ -59,10 +59,10 @@ pub(super) fn read(
     Done { cells, batches, bytes: cells * 100, took: Duration::from_nanos(last) }
 }
 
-/// The best of all fixed settings: the mean seconds of a read, and the setting.
+/// Returns the best of all fixed settings: the mean seconds of a read, and the setting.
 pub(super) fn sweep(server: &Server, cells: usize) -> (f64, usize, usize) {
     let lanes = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 28, 32, 36, 40, 48, 64, 96, 128];
-    // Eighths of waves of batches.
+    // In eighths of waves of batches.
     let waves = [4, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64];
     let mut best = (f64::INFINITY, 0, 0);
     for lanes in lanes.into_iter().filter(|lanes| *lanes <= cells) {
@@ -77,7 +77,7 @@ pub(super) fn sweep(server: &Server, cells: usize) -> (f64, usize, usize) {
     best
 }
 
-/// The mean seconds of a read under a fixed setting.
+/// Returns the mean seconds of a read under a fixed setting.
 fn fixed(server: &Server, cells: usize, batch_cells: usize, lanes: usize) -> f64 {
     const READS: u32 = 20;
     let mut rng = SeededRng::new(1);
@@ -86,7 +86,7 @@ fn fixed(server: &Server, cells: usize, batch_cells: usize, lanes: usize) -> f64
     (0..READS).map(took).sum::<Duration>().as_secs_f64() / f64::from(READS)
 }
 
-/// Reads again and again as the tuner says; returns what each read took.
+/// Reads repeatedly with the tuner's settings; returns the time of each read.
 pub(super) fn tuned(
     tuner: &mut Tuner,
     server: &Server,
@@ -96,7 +96,7 @@ pub(super) fn tuned(
     tuned_seeded(2, tuner, server, reads, cells)
 }
 
-/// The same with a seed.
+/// Like [`tuned`], with a seed.
 pub(super) fn tuned_seeded(
     seed: u64,
     tuner: &mut Tuner,
@@ -109,8 +109,8 @@ pub(super) fn tuned_seeded(
     for number in 0..reads {
         let cells = cells(number);
         let setting = tuner.begin(cells);
-        let is_bad = match number.checked_div(server.gust_reads) {
-            Some(gust) => gust % 4 == 3,
+        let is_bad = match number.checked_div(server.burst_reads) {
+            Some(burst) => burst % 4 == 3,
             None => rng.below(4) == 0,
         };
         let done = read(server, &mut rng, cells, setting, is_bad);

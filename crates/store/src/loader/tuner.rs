@@ -1,107 +1,109 @@
-//! Chooses how many cells go into a batch, and how many batches are under way at once.
+//! Tunes the number of cells in a batch, and the number of batches in flight.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use super::fit::{Costs, Fit};
 
-/// The parallelisms that are tried, in steps of about a half.
+/// Numbers of lanes that are tried, in steps of about a half.
 const LANES: [u32; LEVELS] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256];
 
 const LEVELS: usize = 16;
 
-/// The level of the first read.
+/// Level of the first read.
 const LEVEL_FIRST: usize = 3;
 
-/// How many cells a batch holds of which nothing is known yet.
+/// Number of cells in a batch before anything is known.
 const BATCH_FIRST_CELLS: usize = 128;
 
-/// How many cells a batch holds at most, however small they are.
+/// Maximum number of cells in a batch, however small they are.
 const BATCH_MAX_CELLS: usize = 4096;
 
-/// How many bytes of cells a batch should bring at most.
+/// Maximum bytes that the answer to a batch should have.
 const BATCH_BYTES: f64 = (1_u32 << 20) as f64;
 
-/// Of two levels nearly as fast as each other the smaller one is taken: others read as well.
+/// Ratio up to which two levels count as equally fast; the smaller one is taken, because other
+/// reads need lanes as well.
 const NEARLY: f64 = 1.01;
 
-/// No read is made longer by more than this part, by intention, to learn what batches cost.
+/// Maximum relative slowdown of a read that is made to learn the cost of batches.
 const VARY_MAX: f64 = 0.25;
 
-/// No batches are smaller or larger than any sent before by more than this factor: a curve says little
-/// of what lies far from where it was seen.
+/// Maximum ratio by which batches may be smaller or larger than any sent before: a curve says
+/// little far from its data.
 const STRIDE: f64 = 2.0;
 
-/// How much of a crowd of reads is expected at the next one. Reads come together as a rule: the first of
-/// ten would else take the lanes of all.
+/// Decay of the number of concurrent reads that is expected at the next read. Reads usually come
+/// together; without the expectation the first of ten would take the lanes of all.
 const CROWD_LEFT: f64 = 0.95;
 
-/// After how many reads a neighbour of the level in use is tried again, at first and at last.
+/// Number of reads after which a neighbour of the level in use is tried again, at first and at
+/// most.
 const TRY_AGAIN: (u64, u64) = (16, 256);
 
-/// Between these surprises the server is taken to be what it was.
+/// Range of the mean surprise within which the server counts as unchanged.
 const SURPRISES: Range<f64> = -0.3..1.0;
 
-/// No answer is more of a surprise than this.
+/// Maximum surprise of one answer.
 const SURPRISE_MAX: f64 = 2.0;
 
-/// Over how many reads surprises are averaged.
+/// Number of reads over which surprises are averaged.
 const SURPRISE_READS: f64 = 12.0;
 
-/// How a read of many cells is sent.
+/// Settings of a read of many cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// How many cells a batch should hold.
+    /// Number of cells in a batch.
     pub batch_cells: usize,
-    /// How many batches are under way at once.
+    /// Number of batches in flight.
     pub lanes: usize,
-    /// How many reads share the parallelism, this one among them.
+    /// Number of reads that share the parallelism, including this one.
     pub sharers: usize,
 }
 
-/// What became of a read.
+/// Measurements of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// How many cells it asked for.
+    /// Number of requested cells.
     pub cells: usize,
-    /// In how many batches.
+    /// Number of batches.
     pub batches: usize,
-    /// How many bytes came back.
+    /// Number of bytes received.
     pub bytes: usize,
-    /// How long it took.
+    /// Duration of the read.
     pub took: Duration,
 }
 
-/// Learns from reads which settings are fast. Reads that share one are alike.
+/// Learns fast settings from reads. Reads that share a tuner should be alike.
 #[derive(Clone, Debug, Default)]
 pub struct Tuner {
     levels: [Level; LEVELS],
-    /// Reads that began and have not ended.
+    /// Number of reads in flight.
     active: usize,
-    /// How many there were at a time of late.
+    /// Decaying maximum of concurrent reads.
     crowd: f64,
     reads: u64,
-    /// The level that was the best at the last read.
+    /// Best level at the last read.
     best: usize,
     cell_bytes: Option<f64>,
-    /// How much longer answers took of late than was expected, as a part of that.
+    /// Recent relative difference between actual and expected times.
     surprise: f64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Level {
     fit: Fit,
-    /// The smallest and the largest batches, in cells, that were sent on it.
+    /// Smallest and largest batch sent on this level, in cells.
     sent: Option<(f64, f64)>,
-    /// The number of the last read on it.
+    /// Number of the last read on this level.
     used: u64,
-    /// How many reads were on it.
+    /// Number of reads on this level.
     uses: u64,
-    /// After how many reads it is tried again.
+    /// Number of reads after which it is tried again.
     try_again: u64,
 }
 
-/// A level and how long a read on it would take.
+/// A level and the expected time of a read on it.
 #[derive(Clone, Copy, Debug)]
 struct Prospect {
     level: usize,
@@ -110,7 +112,8 @@ struct Prospect {
 }
 
 impl Tuner {
-    /// A read of so many cells begins. [`Tuner::end`] has to follow.
+    /// Begins a read of a number of cells. [`Tuner::end`], [`Tuner::fail`] or [`Tuner::give_up`]
+    /// has to follow.
     pub fn begin(&mut self, cells: usize) -> Setting {
         self.active += 1;
         self.reads += 1;
@@ -123,7 +126,7 @@ impl Tuner {
         self.setting(prospect.level, cells, waves, BATCH_MAX_CELLS)
     }
 
-    /// A read ended well.
+    /// Ends a successful read.
     pub fn end(&mut self, setting: Setting, done: &Done) {
         self.give_up();
         let (cells, batches) = (done.cells.max(1) as f64, done.batches.max(1) as f64);
@@ -138,12 +141,12 @@ impl Tuner {
         let surprise = level.fit.add(each, batch, batches / lanes) - 1.0;
         self.surprise += (surprise.min(SURPRISE_MAX) - self.surprise) / SURPRISE_READS;
         if !SURPRISES.contains(&self.surprise) {
-            self.look_around();
+            self.retry_neighbours();
             self.levels.iter_mut().for_each(|level| level.fit.fade());
         }
     }
 
-    /// A read failed: its parallelism is taken to be twice as slow as it was.
+    /// Ends a failed read: its parallelism is assumed to be twice as slow as before.
     pub fn fail(&mut self, setting: Setting) {
         self.give_up();
         let level = level_of((setting.lanes * setting.sharers) as f64);
@@ -153,7 +156,7 @@ impl Tuner {
         self.levels[level].fit.double();
     }
 
-    /// A read was given up, and says nothing.
+    /// Ends a cancelled read, which teaches nothing.
     pub fn give_up(&mut self) {
         self.active = self.active.saturating_sub(1);
     }
@@ -169,7 +172,7 @@ impl Tuner {
         Setting { batch_cells: whole(batch), lanes: whole(lanes), sharers: whole(sharers) }
     }
 
-    /// How many reads share the parallelism, those among them that come soon if they come as they did.
+    /// Returns the number of reads that share the parallelism, including the expected ones.
     fn sharers(&self) -> f64 {
         self.crowd.round()
     }
@@ -191,7 +194,7 @@ impl Tuner {
             .filter(|level| *level < LEVELS && lanes_of(*level) <= cells)
             .collect();
         if self.best.abs_diff(best.level) > 1 {
-            self.look_around();
+            self.retry_neighbours();
         }
         self.best = best.level;
         let is_unknown = |level: &&usize| self.levels[**level].fit.costs().is_none();
@@ -204,9 +207,10 @@ impl Tuner {
         Some(self.prospect(tried, cells).unwrap_or(Prospect { level: tried, ..best }))
     }
 
-    /// Says how long a read of so many cells takes on a level, in the best number of waves.
+    /// Returns the expected time of a read on a level, with the best number of waves.
     ///
-    /// The waves cost `batch · waves + late · cells / (lanes · waves)`, least where the two are even.
+    /// The waves cost `batch · waves + late · cells / (lanes · waves)`, least if the two terms are
+    /// equal.
     fn prospect(&self, level: usize, cells: f64) -> Option<Prospect> {
         let lanes = lanes_of(level);
         if lanes > cells {
@@ -223,8 +227,8 @@ impl Tuner {
         Some(Prospect { level, waves, seconds: each * costs.each(each / waves, waves) })
     }
 
-    /// Takes what is known of other levels to be old.
-    fn look_around(&mut self) {
+    /// Treats the knowledge of all levels as outdated.
+    fn retry_neighbours(&mut self) {
         self.surprise = 0.0;
         self.levels.iter_mut().for_each(|level| level.try_again = 0);
     }
@@ -234,7 +238,8 @@ impl Tuner {
         bytes.floor().clamp(1.0, BATCH_MAX_CELLS as f64)
     }
 
-    /// Takes other sizes of batches now and then: what a batch costs is seen from them alone.
+    /// Varies the size of batches from time to time: otherwise the cost of a batch cannot be
+    /// determined.
     fn vary(&self, Prospect { level, waves, seconds }: Prospect) -> f64 {
         let Level { fit, uses, .. } = &self.levels[level];
         let more = fit.costs().map_or(0.0, |costs| costs.batch * waves);
@@ -253,7 +258,7 @@ impl Level {
     }
 }
 
-/// Of the prospects nearly as fast as the fastest, the one with the smallest level.
+/// Returns the smallest level among the prospects nearly as fast as the fastest.
 fn smallest(prospects: impl Iterator<Item = Prospect> + Clone) -> Option<Prospect> {
     let seconds = prospects.clone().map(|prospect| prospect.seconds);
     let fastest = seconds.min_by(f64::total_cmp)?;
@@ -264,7 +269,7 @@ fn lanes_of(level: usize) -> f64 {
     LANES[level].into()
 }
 
-/// Returns the highest level of at most so many lanes.
+/// Returns the highest level with at most `in_flight` lanes.
 fn level_of(in_flight: f64) -> usize {
     LANES.partition_point(|lanes| f64::from(*lanes) <= in_flight).saturating_sub(1)
 }
@@ -288,14 +293,14 @@ mod tests {
         cell_nanos: 8000,
         crowd_per_mille: 0,
         noise_per_mille: 300,
-        weather_per_mille: 0,
-        gust_reads: 0,
+        slowdown_per_mille: 0,
+        burst_reads: 0,
     };
 
     const TWO: Server = Server { workers: 2, network_micros: 100, ..SERVER };
     const CROWD: Server = Server { workers: 6, crowd_per_mille: 60, ..SERVER };
 
-    /// Servers that want very different settings.
+    /// Servers with very different best settings.
     const SERVERS: [(&str, Server); 6] = [
         ("two readers", TWO),
         ("32 readers", SERVER),
@@ -309,13 +314,13 @@ mod tests {
         times.iter().sum::<f64>() / times.len() as f64
     }
 
-    /// How much of the speed of the best fixed setting reads have.
+    /// Returns the speed of reads relative to the best fixed setting.
     fn share(server: &Server, cells: usize, times: &[f64]) -> f64 {
         sweep(server, cells).0 / mean(times)
     }
 
     /// Compares reads of several sizes with the best fixed settings: the first hundred reads, and
-    /// those behind the first two hundred, whatever is tried out among them.
+    /// those after the first two hundred, including trials.
     fn compare(name: &str, server: &Server, first_least: f64, then_least: f64) {
         for cells in [10_000, 1000, 100] {
             let (mut early, mut late) = (Vec::new(), Vec::new());
@@ -331,31 +336,31 @@ mod tests {
     }
 
     #[test]
-    fn it_is_nearly_as_fast_as_the_best_fixed_setting() {
+    fn tuner_nearly_matches_the_best_fixed_setting() {
         for (name, server) in SERVERS {
             compare(name, &server, 0.7, 0.95);
         }
     }
 
     #[test]
-    fn a_machine_with_other_work_does_not_confuse_it() {
+    fn random_slow_reads_do_not_mislead_the_tuner() {
         for server in [SERVER, TWO, CROWD] {
-            compare("bad weather", &Server { weather_per_mille: 2000, ..server }, 0.5, 0.9);
+            compare("bad slowdown", &Server { slowdown_per_mille: 2000, ..server }, 0.5, 0.9);
         }
     }
 
     #[test]
-    fn bad_weather_that_lasts_does_not_confuse_it() {
-        for gust_reads in [10, 25] {
+    fn bursts_of_slow_reads_do_not_mislead_the_tuner() {
+        for burst_reads in [10, 25] {
             for server in [SERVER, TWO, CROWD] {
-                let server = Server { weather_per_mille: 1000, gust_reads, ..server };
-                compare("gusts", &server, 0.8, 0.9);
+                let server = Server { slowdown_per_mille: 1000, burst_reads, ..server };
+                compare("bursts", &server, 0.8, 0.9);
             }
         }
     }
 
     #[test]
-    fn a_server_that_changes_is_learned_anew() {
+    fn changed_server_is_learned_anew() {
         for (before, after) in [(TWO, SERVER), (SERVER, TWO)] {
             let mut tuner = Tuner::default();
             tuned(&mut tuner, &before, 500, |_| 10_000);
@@ -392,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_at_one_time_share_the_lanes() {
+    fn concurrent_reads_share_the_lanes() {
         let mut tuner = Tuner::default();
         tuned(&mut tuner, &SERVER, 200, |_| 10_000);
         let burst = |tuner: &mut Tuner| {
@@ -402,7 +407,7 @@ mod tests {
         };
         let first = burst(&mut tuner);
         assert!(first[0].lanes > first[9].lanes && first[9].sharers == 10, "{first:?}");
-        // The next ones are expected, from the first of them on.
+        // From the first read of the next burst on, the others are expected.
         for setting in burst(&mut tuner) {
             assert!(setting.lanes * 10 < 100 && setting.sharers >= 6, "{setting:?}");
         }
@@ -417,14 +422,14 @@ mod tests {
     }
 
     #[test]
-    fn it_gives_way_where_batches_fail() {
+    fn failing_batches_reduce_the_lanes() {
         let mut tuner = Tuner::default();
         tuned(&mut tuner, &SERVER, 100, |_| 10_000);
         let mut rng = SeededRng::new(3);
         let mut failed = 0;
         for _ in 0..200 {
             let setting = tuner.begin(10_000);
-            // A node that refuses what is more than 8 at a time.
+            // A node that refuses more than 8 batches at a time.
             if setting.lanes > 8 {
                 failed += 1;
                 tuner.fail(setting);

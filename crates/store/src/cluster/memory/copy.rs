@@ -1,4 +1,4 @@
-//! Copies of a cluster in memory, part by part, as tools of its operators make them.
+//! Partial copies of a cluster in memory, like copies made by its operators' tools.
 
 use carnet_base::{Bytes, CellKey, TableId};
 
@@ -7,7 +7,7 @@ use crate::cluster::commit_rows::{CommitRow, CommitRows, CommitTable, EntryPage,
 use crate::cluster::fault::Faulty;
 use crate::cluster::restored::{Overwrite, RestoredRows};
 
-/// What is copied at one moment.
+/// A part of a cluster that is copied at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// The cells of a table.
@@ -19,9 +19,9 @@ pub enum Part {
 }
 
 impl MemoryCluster {
-    /// Puts a part of another cluster, as it is now, in the place of this one's.
+    /// Replaces a part of this cluster by that of another, as it is now.
     pub fn copy_part(&self, from: &Self, part: Part) {
-        // One after the other: two clusters that copy each other must not wait for each other.
+        // Lock one after the other: two clusters that copy each other must not deadlock.
         match part {
             Part::Cells(table) => {
                 let of_table = |key: &CellKey| key.table() == table;
@@ -113,7 +113,7 @@ mod tests {
     use crate::cluster::commit_rows::NewEntry;
 
     #[test]
-    fn what_is_written_over_must_be_what_was_seen() {
+    fn overwrite_requires_the_expected_value() {
         let cluster = MemoryCluster::new();
         let row = CommitRow { table: CommitTable::V3, row: Bytes::from_static(b"r") };
         let put = [NewEntry { column: "a".into(), value: "1".into() }];
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_takes_the_place_of_what_was_there() {
+    fn copied_part_replaces_the_old_one() {
         let (source, copy) = (MemoryCluster::new(), MemoryCluster::new());
         let row = |name: &'static str| CommitRow { table: CommitTable::V3, row: name.into() };
         block_on(source.move_epoch(&row("r"), None, Epoch(3))).unwrap();
