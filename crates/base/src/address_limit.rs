@@ -1,4 +1,4 @@
-//! A bound on what one source address may hold of something that all share.
+//! Limits how much of a shared resource one source address may hold.
 //!
 //! An IPv6 client usually owns a whole /64 network, so addresses of one /64 count together.
 
@@ -12,29 +12,29 @@ const NETWORK_BITS: u32 = 64;
 
 /// Places by source address, at most a fixed number for each.
 ///
-/// `T` is what the places of one address share, such as a budget of bytes. An address without places
-/// takes no memory.
+/// `T` is a value that all places of one address share, such as a budget of bytes. An address
+/// without places takes no memory.
 pub struct AddressLimit<T> {
     places_max: usize,
     sources: Mutex<HashMap<IpAddr, Source<T>>>,
 }
 
-/// The places that one address holds.
+/// The places of one address.
 struct Source<T> {
     places: usize,
     shared: T,
 }
 
 impl<T: Clone> AddressLimit<T> {
-    /// Allows that many places to each address.
+    /// Creates a limit of `places_max` places for each address.
     #[must_use]
     pub fn new(places_max: usize) -> Arc<Self> {
         Arc::new(Self { places_max, sources: Mutex::default() })
     }
 
-    /// Takes a place until the guard is dropped, or returns `None` where the address has no more.
+    /// Takes a place until the guard is dropped, or returns `None` if the address has no more.
     ///
-    /// `shared` makes what the places of the address share; it is called for the first of them.
+    /// `shared` creates the shared value of the address; it is called for the first place only.
     pub fn enter(
         self: &Arc<Self>,
         address: IpAddr,
@@ -66,7 +66,7 @@ impl<T> fmt::Debug for AddressLimit<T> {
     }
 }
 
-/// A place that an address holds; dropping it gives it back.
+/// A place of an address; dropping it gives the place back.
 pub struct AddressPlace<T: Clone> {
     limit: Arc<AddressLimit<T>>,
     address: IpAddr,
@@ -74,7 +74,7 @@ pub struct AddressPlace<T: Clone> {
 }
 
 impl<T: Clone> AddressPlace<T> {
-    /// Returns what the places of this address share.
+    /// Returns the shared value of this address.
     #[must_use]
     pub const fn shared(&self) -> &T {
         &self.shared
@@ -99,7 +99,7 @@ impl<T: Clone> Drop for AddressPlace<T> {
     }
 }
 
-/// Returns what is counted for an address: itself, or the /64 network of an IPv6 address.
+/// Returns the counted address: the address itself, or the /64 network of an IPv6 address.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -47,20 +47,20 @@ pub struct PartitionKey {
 }
 
 impl PartitionKey {
-    /// Names the partition of a serialized key and computes its token.
+    /// Creates the key of a partition from serialized bytes, and computes its token.
     #[must_use]
     pub fn new(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         Self { token: crate::murmur3::token(&bytes), bytes }
     }
 
-    /// Names a partition whose token is known already, or a bound between partitions.
+    /// Creates a key with a known token, or a bound between partitions.
     #[must_use]
     pub const fn with_token(token: Token, bytes: Bytes) -> Self {
         Self { token, bytes }
     }
 
-    /// The smallest bound at a token: it sorts before every partition of that token.
+    /// Returns the smallest bound at a token: it sorts before every partition with that token.
     #[must_use]
     pub const fn first_at(token: Token) -> Self {
         Self { token, bytes: Bytes::new() }
@@ -90,7 +90,7 @@ impl PartitionKey {
             }
         }
         if bytes.len() == LEN_MAX {
-            // The last partition key of its token: keys of the next one follow.
+            // The last partition key of its token: the next key has the next token.
             return Self::first_at(Token(self.token.0.saturating_add(1)));
         }
         bytes.put_u8(0);
@@ -111,30 +111,30 @@ impl PartialOrd for PartitionKey {
     }
 }
 
-/// What stands before the partition key in a cell key.
+/// Length of the part of a cell key in front of the partition key.
 pub(crate) const FRAME_BYTES: usize = 14;
 
-/// Names a cell, as one byte string in the order of every store. Cheap to clone.
+/// Key of a cell: one byte string, in the order of every store. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellKey(Bytes);
 
 impl CellKey {
-    /// Names a cell. The clustering key is order-preserving bytes, empty for static columns and
-    /// for tables without clustering columns.
+    /// Creates a cell key. The clustering key is order-preserving bytes, empty for static columns
+    /// and for tables without clustering columns.
     ///
     /// # Panics
     ///
-    /// Where the partition key is longer than [`LEN_MAX`].
+    /// If the partition key is longer than [`LEN_MAX`].
     #[must_use]
     pub fn new(table: TableId, partition: &PartitionKey, clustering: impl AsRef<[u8]>) -> Self {
         Self::of_some_table(partition, clustering.as_ref())(table)
     }
 
-    /// Names a cell of a table that is still to be looked up, in the memory in which it will stay.
+    /// Creates the key of a cell whose table is not known yet, in its final memory.
     ///
     /// # Panics
     ///
-    /// As [`CellKey::new`].
+    /// See [`CellKey::new`].
     pub fn of_some_table(
         partition: &PartitionKey,
         clustering: &[u8],
@@ -153,17 +153,17 @@ impl CellKey {
         }
     }
 
-    /// Takes a cell key's bytes.
+    /// Creates a cell key from its bytes.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where they are too short to be one.
+    /// `Corrupted` if they are too short for a cell key.
     pub fn from_bytes(bytes: Bytes) -> Result<Self> {
         CellKeyRef::new(&bytes)?;
         Ok(Self(bytes))
     }
 
-    /// Takes bytes that are known to be a key.
+    /// Creates a cell key from bytes that are known to be one.
     pub(crate) const fn of_bytes(bytes: Bytes) -> Self {
         Self(bytes)
     }
@@ -174,7 +174,7 @@ impl CellKey {
         &self.0
     }
 
-    /// Lends the key.
+    /// Borrows the key.
     #[must_use]
     pub fn as_key_ref(&self) -> CellKeyRef<'_> {
         CellKeyRef(&self.0)
@@ -212,8 +212,7 @@ impl CellKey {
         self.0.slice(self.prefix_len()..)
     }
 
-    /// As [`CellKey::clustering_bytes`], of a key that is not needed any more: nothing is counted
-    /// for it.
+    /// Like [`CellKey::clustering_bytes`], but consumes the key and so saves a reference count.
     #[must_use]
     pub fn into_clustering_bytes(self) -> Bytes {
         let prefix_len = self.prefix_len();
@@ -235,7 +234,7 @@ impl CellKey {
         self.as_key_ref().hash()
     }
 
-    /// Tells whether a cell lies in the same partition of the same table.
+    /// Returns `true` if a cell lies in the same partition of the same table.
     #[must_use]
     pub fn same_partition(&self, other: &Self) -> bool {
         self.partition_prefix() == other.partition_prefix()
@@ -249,7 +248,7 @@ impl CellKey {
         self.as_key_ref().prefix_len()
     }
 
-    /// The smallest bound after this cell.
+    /// Returns the smallest bound after this cell.
     fn after(&self) -> Bytes {
         let mut bytes = BytesMut::with_capacity(self.0.len() + 1);
         bytes.put_slice(&self.0);
@@ -274,11 +273,11 @@ impl fmt::Debug for CellKey {
 pub struct CellKeyRef<'a>(&'a [u8]);
 
 impl<'a> CellKeyRef<'a> {
-    /// Lends a cell key's bytes.
+    /// Borrows a cell key's bytes.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where they are too short to be one.
+    /// `Corrupted` if they are too short for a cell key.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self> {
         match bytes.get(12..FRAME_BYTES) {
@@ -308,7 +307,7 @@ impl<'a> CellKeyRef<'a> {
         TableId(u32::from_be_bytes([a, b, c, d]))
     }
 
-    /// Returns the partition key, as it is serialized.
+    /// Returns the serialized partition key.
     #[must_use]
     pub fn partition(self) -> &'a [u8] {
         &self.0[FRAME_BYTES..self.prefix_len()]
@@ -342,7 +341,7 @@ impl<'a> CellKeyRef<'a> {
     }
 }
 
-/// The bytes are compared and hashed as the key is.
+/// The bytes compare and hash like the key.
 impl Borrow<[u8]> for CellKey {
     fn borrow(&self) -> &[u8] {
         &self.0
@@ -355,41 +354,41 @@ impl<'a> From<&'a CellKey> for CellKeyRef<'a> {
     }
 }
 
-/// Stands for a cell where a false match costs a retry and no more: two cells of a database share
-/// one with a chance of 2⁻⁶⁴.
+/// Hash that stands for a cell where a false match only costs a retry. Two cells of a database have
+/// the same hash with a probability of 2⁻⁶⁴.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellHash(pub u64);
 
-/// A token as an unsigned number in the order of tokens.
+/// Returns a token as an unsigned number with the same order.
 pub(crate) const fn ordered(token: Token) -> u64 {
     token.0.cast_unsigned() ^ (1 << 63)
 }
 
-/// A span of cells of one table.
+/// A range of cells of one table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyRange {
-    /// The table. Both bounds lie in it.
+    /// Table of both bounds.
     pub table: TableId,
-    /// Where the span begins; `Unbounded` is the table's first cell.
+    /// Lower bound; `Unbounded` is the table's first cell.
     pub lower: Bound<CellKey>,
-    /// Where the span ends; `Unbounded` is the table's last cell.
+    /// Upper bound; `Unbounded` is the table's last cell.
     pub upper: Bound<CellKey>,
 }
 
 impl KeyRange {
-    /// The span of a whole table.
+    /// Creates the range of a whole table.
     #[must_use]
     pub const fn table(table: TableId) -> Self {
         Self { table, lower: Bound::Unbounded, upper: Bound::Unbounded }
     }
 
-    /// The span of one partition, its static cell included.
+    /// Creates the range of one partition, including its static cell.
     #[must_use]
     pub fn partition(table: TableId, partition: &PartitionKey) -> Self {
         Self::clustering(table, partition, Bound::Unbounded, Bound::Unbounded)
     }
 
-    /// A span of clustering keys within one partition.
+    /// Creates a range of clustering keys within one partition.
     #[must_use]
     pub fn clustering(
         table: TableId,
@@ -409,7 +408,7 @@ impl KeyRange {
         Self { table, lower, upper }
     }
 
-    /// The span of every partition whose token lies within the bounds.
+    /// Creates the range of every partition with a token within the bounds.
     #[must_use]
     pub fn tokens(table: TableId, lower: Bound<Token>, upper: Bound<Token>) -> Self {
         let at = |token| CellKey::new(table, &PartitionKey::first_at(token), "");
@@ -431,7 +430,7 @@ impl KeyRange {
         Self { table, lower, upper }
     }
 
-    /// Tells whether a cell lies in the span.
+    /// Returns `true` if the range contains a cell.
     #[must_use]
     pub fn contains(&self, key: &CellKey) -> bool {
         let after = match &self.lower {
@@ -447,7 +446,7 @@ impl KeyRange {
         key.table() == self.table && after && before
     }
 
-    /// Tells whether no cell can lie in the span.
+    /// Returns `true` if no cell can lie in the range.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         use Bound::{Excluded, Included, Unbounded};
@@ -461,7 +460,7 @@ impl KeyRange {
         }
     }
 
-    /// Returns the one partition that the span lies in, where it lies in one.
+    /// Returns the partition of the range if it lies in a single one.
     #[must_use]
     pub fn single_partition(&self) -> Option<PartitionKey> {
         let (Bound::Included(lower) | Bound::Excluded(lower)) = &self.lower else { return None };
@@ -477,7 +476,7 @@ impl KeyRange {
         within.then(|| lower.partition())
     }
 
-    /// Returns the span as a half-open range of cell keys' bytes; `None` where it is empty.
+    /// Returns the range as a half-open range of cell keys' bytes; `None` if it is empty.
     #[must_use]
     pub fn byte_bounds(&self) -> Option<(Bytes, Bytes)> {
         if self.is_empty() {
@@ -490,7 +489,7 @@ impl KeyRange {
             Bound::Excluded(key) => key.after(),
         };
         let upper = match &self.upper {
-            // Behind the last table's cells there is nothing but this.
+            // No next table id exists; this lies behind all cells of the last table.
             Bound::Unbounded if self.table.0 == u32::MAX => Bytes::from_static(&[0xff; 64]),
             Bound::Unbounded => table(u64::from(self.table.0) + 1),
             Bound::Included(key) => key.after(),
@@ -499,7 +498,7 @@ impl KeyRange {
         Some((lower, upper))
     }
 
-    /// Returns what is left of the span after `done`, going forward or, `reverse`, backward.
+    /// Returns the rest of the range after `done`, forward or, if `reverse`, backward.
     #[must_use]
     pub fn after(&self, done: CellKey, reverse: bool) -> Self {
         let mut rest = self.clone();
@@ -513,7 +512,7 @@ impl KeyRange {
 
     /// Returns the bounds as a pair that ordered maps accept: never inverted, always in this table.
     ///
-    /// `None` means that the span is empty.
+    /// `None` means that the range is empty.
     #[must_use]
     pub fn map_bounds(&self) -> Option<(Bound<CellKey>, Bound<CellKey>)> {
         if self.is_empty() {
@@ -531,7 +530,7 @@ impl KeyRange {
     }
 }
 
-/// The smallest bound in a table.
+/// Returns the smallest bound in a table.
 fn first_of(table: TableId) -> CellKey {
     CellKey::new(table, &PartitionKey::first_at(Token::MIN), "")
 }
@@ -539,11 +538,11 @@ fn first_of(table: TableId) -> CellKey {
 /// One version of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Names the version: the start timestamp of its transaction.
+    /// Start timestamp of the version's transaction, which names the version.
     pub start: Timestamp,
-    /// The stamp: the commit timestamp of its transaction, where the store knows it.
+    /// The stamp: the commit timestamp of the transaction, if the store knows it.
     pub commit: Option<Timestamp>,
-    /// The row image or byte string; `None` is a tombstone.
+    /// Row image or byte string; `None` is a tombstone.
     pub payload: Option<Bytes>,
 }
 
@@ -577,7 +576,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_order_of_the_bytes_is_the_order_of_the_fields(a in any_cell(), b in any_cell()) {
+        fn byte_order_equals_field_order(a in any_cell(), b in any_cell()) {
             let fields = |key: &CellKey| (key.table(), key.partition(), key.clustering_bytes());
             prop_assert_eq!(a.cmp(&b), fields(&a).cmp(&fields(&b)));
             prop_assert_eq!(CellKey::new(a.table(), &a.partition(), a.clustering()), a.clone());
@@ -609,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_cell_key_are_refused() {
+    fn bytes_that_are_not_a_cell_key_are_rejected() {
         let whole = cell(1, "ab", "").as_bytes().clone();
         for cut in 0..whole.len() {
             assert!(CellKey::from_bytes(whole.slice(..cut)).is_err(), "cut at {cut}");

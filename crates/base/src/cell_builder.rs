@@ -1,4 +1,4 @@
-//! Building a cell, key and payload, in a buffer that the thread keeps.
+//! Builds a cell, key and payload, in a buffer that the thread keeps.
 
 use bytes::{BufMut, BytesMut};
 
@@ -23,7 +23,7 @@ use crate::scratch;
 #[derive(Debug)]
 pub struct CellKeyBuilder(BytesMut);
 
-/// A cell whose key is there, and whose payload is being built behind it.
+/// A cell with a complete key, whose payload is being built behind it.
 #[derive(Debug)]
 pub struct CellBuilder {
     bytes: BytesMut,
@@ -37,7 +37,7 @@ impl Default for CellKeyBuilder {
 }
 
 impl CellKeyBuilder {
-    /// Begins a key without a partition key.
+    /// Creates a key without a partition key yet.
     #[must_use]
     pub fn new() -> Self {
         let mut bytes = scratch::take();
@@ -45,17 +45,17 @@ impl CellKeyBuilder {
         Self(bytes)
     }
 
-    /// Returns the buffer to whose end the serialized partition key is appended.
+    /// Returns the buffer; append the serialized partition key to it.
     pub const fn partition(&mut self) -> &mut BytesMut {
         &mut self.0
     }
 
-    /// Ends the key: appends the clustering key and fills the frame.
+    /// Completes the key: appends the clustering key and fills in the frame.
     ///
     /// # Errors
     ///
-    /// `Invalid` where the partition key is empty or longer than
-    /// [`LEN_MAX`](crate::partition::LEN_MAX); what `clustering` returns.
+    /// `Invalid` if the partition key is empty or longer than
+    /// [`LEN_MAX`](crate::partition::LEN_MAX), and any error of `clustering`.
     pub fn end(
         self,
         table: TableId,
@@ -87,11 +87,11 @@ impl CellKeyBuilder {
 }
 
 impl CellBuilder {
-    /// Begins with a key whose clustering key is known.
+    /// Creates a cell from a complete key.
     ///
     /// # Panics
     ///
-    /// As [`CellKey::new`].
+    /// See [`CellKey::new`].
     #[must_use]
     pub fn of(table: TableId, partition: &PartitionKey, clustering: &[u8]) -> Self {
         let mut key = CellKeyBuilder::new();
@@ -103,18 +103,18 @@ impl CellBuilder {
         key.end_at(table, partition.token(), clustering).expect("nothing in it fails")
     }
 
-    /// Returns the buffer to whose end the payload is appended.
+    /// Returns the buffer; append the payload to it.
     pub const fn payload(&mut self) -> &mut BytesMut {
         &mut self.bytes
     }
 
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn key(&self) -> CellKeyRef<'_> {
         CellKeyRef::of(&self.bytes[..self.key_len])
     }
 
-    /// What there is of the payload.
+    /// Returns the payload so far.
     #[must_use]
     pub fn value(&self) -> &[u8] {
         &self.bytes[self.key_len..]
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_is_built_as_its_key_and_payload_are() {
+    fn built_cell_matches_its_key_and_payload() {
         let partition = PartitionKey::new("partition");
         let whole = CellKey::new(TableId(7), &partition, "clustering");
         let mut key = CellKeyBuilder::new();
@@ -151,14 +151,14 @@ mod tests {
         built.payload().put_slice(b"one");
         built.payload().put_slice(b"two");
         assert_eq!((built.to_key(), built.value()), (whole.clone(), &b"onetwo"[..]));
-        // Another one begins meanwhile, and both give their buffers back.
+        // Another cell begins meanwhile, and both give their buffers back.
         let other = CellBuilder::of(TableId(7), &partition, b"clustering");
         assert_eq!((other.key(), other.value()), (whole.as_key_ref(), &b""[..]));
         assert_eq!(built.value(), b"onetwo");
     }
 
     #[test]
-    fn a_partition_key_that_cannot_be_stored_is_refused() {
+    fn unstorable_partition_key_is_rejected() {
         for len in [0, crate::partition::LEN_MAX + 1] {
             let mut key = CellKeyBuilder::new();
             key.partition().put_bytes(b'x', len);

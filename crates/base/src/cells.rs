@@ -1,21 +1,22 @@
-//! The cells of a page, in one piece of memory.
+//! The cells of a page, in one allocation.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::cell::{CellKey, CellKeyRef, KeyRange, Version};
 use crate::ids::Timestamp;
 
-/// A page of a range, owned, whose cells are lent: a cell costs no memory and no count of its own.
+/// An owned page of a range with borrowed cells: a cell has no allocation or reference count of its
+/// own.
 #[derive(Clone, Debug, Default)]
 pub struct CellPage {
-    /// The newest version of each cell at the snapshot, in the order asked for. What is deleted is
-    /// left out.
+    /// Newest version of each cell at the snapshot, in the requested order. Deleted cells are
+    /// omitted.
     pub cells: Cells,
-    /// What is left of the range. A page may be short, even empty, and still have more.
+    /// Rest of the range. A page may be short, even empty, although more follows.
     pub resume: Option<KeyRange>,
 }
 
-/// Cells that are there, keys and payloads one behind the other.
+/// Existing cells, with keys and payloads one behind the other.
 ///
 /// ```
 /// use carnet_base::{CellKey, CellRef, Cells, CellsBuilder, PartitionKey, TableId, Timestamp};
@@ -33,20 +34,20 @@ pub struct Cells {
     places: Vec<Place>,
 }
 
-/// A version of a cell, on loan.
+/// A borrowed version of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellRef<'a> {
     /// The cell.
     pub key: CellKeyRef<'a>,
-    /// The start of the transaction that wrote it.
+    /// Start of the transaction that wrote it.
     pub start: Timestamp,
-    /// When that committed.
+    /// Commit timestamp of that transaction.
     pub commit: Timestamp,
-    /// The row image or byte string.
+    /// Row image or byte string.
     pub payload: &'a [u8],
 }
 
-/// Where a cell stands: its payload behind its key.
+/// Position of a cell: its key, and behind it the payload.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     at: usize,
@@ -67,25 +68,25 @@ impl Place {
 }
 
 impl Cells {
-    /// How many cells there are.
+    /// Returns the number of cells.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Tells whether there are none.
+    /// Returns `true` if there are no cells.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Lends a cell; `None` from [`Cells::len`] on.
+    /// Borrows a cell; `None` from [`Cells::len`] on.
     #[must_use]
     pub fn get(&self, at: usize) -> Option<CellRef<'_>> {
         self.places.get(at).map(|place| self.cell(place))
     }
 
-    /// Lends the cells, in their order.
+    /// Borrows the cells, in their order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = CellRef<'_>> + DoubleEndedIterator {
         self.places.iter().map(|place| self.cell(place))
     }
@@ -115,7 +116,7 @@ impl Cells {
     }
 }
 
-/// Gathers the cells of a page.
+/// Builder of the cells of a page.
 #[derive(Debug, Default)]
 pub struct CellsBuilder {
     bytes: BytesMut,
@@ -123,25 +124,25 @@ pub struct CellsBuilder {
 }
 
 impl CellsBuilder {
-    /// How many cells there are so far.
+    /// Returns the number of cells so far.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Tells whether there are none.
+    /// Returns `true` if there are no cells.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// How many bytes keys and payloads take so far.
+    /// Returns the bytes of keys and payloads so far.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Makes room for so many further cells, and bytes.
+    /// Reserves room for further cells and bytes.
     pub fn reserve(&mut self, cells: usize, bytes: usize) {
         self.places.reserve(cells);
         self.bytes.reserve(bytes);
@@ -151,7 +152,7 @@ impl CellsBuilder {
     ///
     /// # Panics
     ///
-    /// Where key or payload are as long as no cell's are: 4 GiB.
+    /// If the key or the payload has 4 GiB or more; no cell is that large.
     #[inline]
     pub fn push(&mut self, cell: &CellRef<'_>) {
         let CellRef { key, start, commit, payload } = *cell;
@@ -162,8 +163,8 @@ impl CellsBuilder {
         self.bytes.extend_from_slice(payload);
     }
 
-    /// Returns the cells. Whoever keeps a part of their memory keeps all of it: it is no longer than
-    /// it has to be, or at most by as much again.
+    /// Returns the cells. A part of their memory keeps all of it alive; at most half of the memory
+    /// is unused.
     #[must_use]
     pub fn finish(self) -> Cells {
         let bytes = match self.bytes.capacity() > 2 * self.bytes.len() {

@@ -1,4 +1,4 @@
-//! The door through which time enters.
+//! Clocks: the interface through which time enters.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub struct Moment(pub Duration);
 
 impl Moment {
-    /// Returns the moment that much later.
+    /// Returns the moment `wait` later.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
         Self(self.0.saturating_add(wait))
     }
 
-    /// Returns how long ago `earlier` was, zero where it lies ahead.
+    /// Returns the time since `earlier`, zero if that lies ahead.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
@@ -33,7 +33,7 @@ impl WallTime {
     }
 }
 
-/// Tells the time. The simulator has one of its own, so that a seed replays a run.
+/// A source of time. The simulator has its own, so that a seed replays a run.
 pub trait Clock: Send + Sync + 'static {
     /// Reads the monotonic clock.
     fn now(&self) -> Moment;
@@ -41,7 +41,7 @@ pub trait Clock: Send + Sync + 'static {
     fn wall(&self) -> WallTime;
 }
 
-/// The machine's clocks.
+/// The clocks of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

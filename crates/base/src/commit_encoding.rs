@@ -1,4 +1,4 @@
-//! The commit table's encodings: where the outcome of a transaction is written, and as what.
+//! Encodings of the commit table: the place and the value of a transaction's outcome.
 //!
 //! A commit table maps a transaction's start timestamp to its [`CommitEntry`]. Its place is a
 //! [`CommitCell`], a row and a column of a table that may be hashed by row. Two of the three
@@ -9,12 +9,13 @@
 //!   to three bytes; the value is the commit timestamp less the start.
 //! * [`v3`]: the same cells, tagged values. The default.
 //!
-//! `testdata/commit_table_vectors.json` and `commit_table_v3_vectors.json` hold golden vectors. An entry is written once and never
-//! changed; a cell without a value is a transaction in progress.
+//! `testdata/commit_table_vectors.json` and `commit_table_v3_vectors.json` hold golden vectors. An
+//! entry is written once and never changed; a cell without a value is a transaction in progress.
 //!
-//! Which one is in force for which start is said by an [`EncodingMap`].
+//! An [`EncodingMap`] gives the encoding for each range of starts.
 //!
-//! The decoders refuse a commit timestamp that is not above its start: nothing writes one.
+//! The decoders reject a commit timestamp that is not above its start: the encoders never write
+//! one.
 
 mod encoding;
 mod map;
@@ -29,10 +30,10 @@ pub use map::EncodingMap;
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 
-/// How a transaction ended.
+/// Outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CommitEntry {
-    /// It committed at that timestamp, above its start.
+    /// It committed at this timestamp, which is above its start.
     Committed(Timestamp),
     /// It did not and will not commit.
     Aborted,
@@ -41,9 +42,9 @@ pub enum CommitEntry {
 /// The place of a transaction's entry in a commit table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommitCell {
-    /// The row: the partition key.
+    /// Row, that is, the partition key.
     pub row: Bytes,
-    /// The column: the clustering key.
+    /// Column, that is, the clustering key.
     pub column: Bytes,
 }
 

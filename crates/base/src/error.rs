@@ -9,7 +9,7 @@ use crate::ids::Timestamp;
 /// The result of a Carnet operation.
 pub type Result<T, E = Error> = result::Result<T, E>;
 
-/// What the caller can do about an error.
+/// Kind of an error: tells the caller what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -17,21 +17,21 @@ pub enum ErrorKind {
     Conflict,
     /// Whether the transaction committed is not known. Ask `outcome(start)` before trying again.
     Unknown {
-        /// Names the transaction.
+        /// Start timestamp of the transaction.
         start: Timestamp,
     },
-    /// The snapshot is older than what is still kept. Begin a new transaction.
+    /// The snapshot is older than the retained versions. Begin a new transaction.
     TooOld,
-    /// There is no room for the work now. Nothing was done: come back after the given time.
+    /// There is no capacity for the work now. Nothing was done: retry after the given time.
     Overloaded {
-        /// How long to wait before trying again.
+        /// Time to wait before a retry.
         retry_after: Duration,
     },
     /// The deadline passed. Nothing was written.
     Timeout,
-    /// The call itself is wrong, and will be each time: change it.
+    /// The call itself is wrong, at every try: change it.
     Invalid,
-    /// The thing to be created is there already.
+    /// The object to be created exists already.
     AlreadyExists,
     /// Correct, but not built yet.
     Unsupported,
@@ -39,36 +39,38 @@ pub enum ErrorKind {
     Aborted,
     /// The store cannot be reached or cannot be written now: look at the cause, then try again.
     Unavailable,
-    /// Stored bytes are not what was written. Stop, and look at the file that the message names.
+    /// Stored bytes differ from the written ones. Stop, and examine the file that the message
+    /// names.
     Corrupted,
 }
 
 impl ErrorKind {
-    /// Tells whether running the same transaction again can succeed and is safe.
+    /// Returns `true` if running the same transaction again is safe and can succeed.
     #[must_use]
     pub const fn is_retryable(self) -> bool {
         matches!(self, Self::Conflict | Self::TooOld | Self::Overloaded { .. })
     }
 }
 
-/// An error: its [kind](ErrorKind), a sentence that says what, where and what to do, and a cause.
+/// An error: its [kind](ErrorKind), a message that says what failed, on what, and what to do, and a
+/// cause.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
-    /// The hash of the lost cell, 0 where none is named.
+    /// Hash of the lost cell, or 0.
     lost_cell: u64,
     source: Option<Box<dyn error::Error + Send + Sync>>,
 }
 
 impl Error {
-    /// Makes an error of a kind, with a sentence for a person.
+    /// Creates an error with a message for people.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), lost_cell: 0, source: None }
     }
 
-    /// Names the cell of a conflict: the one that another transaction wrote first.
+    /// Sets the cell of a conflict, which another transaction wrote first.
     #[must_use]
     pub const fn with_lost_cell(mut self, cell: CellHash) -> Self {
         self.lost_cell = cell.0;
@@ -82,49 +84,50 @@ impl Error {
         self
     }
 
-    /// Makes an [`ErrorKind::Invalid`].
+    /// Creates an [`ErrorKind::Invalid`].
     #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, message)
     }
 
-    /// Makes an [`ErrorKind::Unsupported`]; `what` is named after "not supported yet: ".
+    /// Creates an [`ErrorKind::Unsupported`] with the message "not supported yet: `what`".
     #[must_use]
     pub fn unsupported(what: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Unsupported, format!("not supported yet: {what}"))
     }
 
-    /// Makes an [`ErrorKind::Corrupted`].
+    /// Creates an [`ErrorKind::Corrupted`].
     #[must_use]
     pub fn corrupted(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Corrupted, message)
     }
 
-    /// Makes an [`ErrorKind::Unavailable`].
+    /// Creates an [`ErrorKind::Unavailable`].
     #[must_use]
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unavailable, message)
     }
 
-    /// Makes an [`ErrorKind::Conflict`].
+    /// Creates an [`ErrorKind::Conflict`].
     #[must_use]
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Conflict, message)
     }
 
-    /// Makes an [`ErrorKind::Aborted`]: what a transaction's own code returns to give it up.
+    /// Creates an [`ErrorKind::Aborted`]: code inside a transaction returns it to roll the
+    /// transaction back.
     #[must_use]
     pub fn aborted(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Aborted, message)
     }
 
-    /// Returns what the caller can do.
+    /// Returns the kind.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Returns the cell of a conflict that another transaction wrote first, where it is known.
+    /// Returns the cell of a conflict that another transaction wrote first, if it is known.
     #[must_use]
     pub const fn lost_cell(&self) -> Option<CellHash> {
         match self.lost_cell {
@@ -133,7 +136,7 @@ impl Error {
         }
     }
 
-    /// Returns the sentence without its causes.
+    /// Returns the message without its causes.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

@@ -9,12 +9,12 @@ use std::fmt;
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The moment before every transaction.
+    /// Timestamp before every transaction.
     pub const ZERO: Self = Self(0);
-    /// The last timestamp there is, 2⁶³ − 1.
+    /// Largest timestamp, 2⁶³ − 1.
     pub const MAX: Self = Self(i64::MAX as u64);
 
-    /// Returns the timestamp of that number, or `None` above 2⁶³ − 1.
+    /// Returns the timestamp with a number, or `None` above 2⁶³ − 1.
     #[must_use]
     pub const fn new(number: u64) -> Option<Self> {
         if number <= Self::MAX.0 { Some(Self(number)) } else { None }
@@ -26,7 +26,7 @@ impl Timestamp {
         self.0
     }
 
-    /// Returns the timestamp `steps` later, or `None` when the clock has no such number.
+    /// Returns the timestamp `steps` later, or `None` if it would exceed [`Timestamp::MAX`].
     #[must_use]
     pub const fn checked_add(self, steps: u64) -> Option<Self> {
         match self.0.checked_add(steps) {
@@ -51,15 +51,15 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Names a table for good: a dropped table's id is never given to another.
+/// Permanent id of a table: the id of a dropped table is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u32);
 
 impl TableId {
-    /// The first that a user's table has: those below are the system's.
+    /// Smallest id of a user's table; smaller ones are system tables.
     pub const FIRST: Self = Self(1000);
 
-    /// Tells whether a table is the system's.
+    /// Returns `true` for a system table.
     #[must_use]
     pub const fn is_system(self) -> bool {
         self.0 < Self::FIRST.0
@@ -72,7 +72,7 @@ impl fmt::Display for TableId {
     }
 }
 
-/// Names a column of a table for good: a dropped column's id is never given to another.
+/// Permanent id of a column of a table: the id of a dropped column is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub u16);
 
@@ -82,14 +82,14 @@ impl fmt::Display for ColumnId {
     }
 }
 
-/// A partition's place in token order, as Cassandra's `Murmur3Partitioner` computes it.
+/// Position of a partition in token order, as computed by Cassandra's `Murmur3Partitioner`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub i64);
 
 impl Token {
-    /// The smallest token. Only the empty partition key has it.
+    /// Smallest token; only the empty partition key has it.
     pub const MIN: Self = Self(i64::MIN);
-    /// The largest token.
+    /// Largest token.
     pub const MAX: Self = Self(i64::MAX);
 }
 
@@ -99,6 +99,6 @@ impl fmt::Display for Token {
     }
 }
 
-/// Counts the leaders that a database has had.
+/// Number of a leader's term; each new leader has a larger one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);

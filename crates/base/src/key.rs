@@ -23,17 +23,17 @@
 //! 'a' end    !(80 00 00 03)
 //! ```
 //!
-//! Three things hold, and everything that turns restrictions into ranges rests on them:
+//! Three properties hold, and all conversions of restrictions into ranges rely on them:
 //!
 //! * **A component's encoding is never a prefix of another's.** So the keys that begin with given
 //!   components are exactly the keys whose bytes begin with the encoding of those, ascending or
 //!   descending: [`prefix_range`] and [`slice()`] are exact.
-//! * **A component takes at least one byte.** So no key is empty: the empty byte string is free to
-//!   name the static columns, and every helper here leaves it out.
-//! * **Equal values have equal bytes**, and the decoder takes only what the encoder writes.
+//! * **A component takes at least one byte.** So no key is empty: the empty byte string names the
+//!   static columns, and every function here excludes it.
+//! * **Equal values have equal bytes**, and the decoder accepts only bytes that the encoder writes.
 //!
-//! Deliberately absent: `varint` and `decimal`, whose comparators order numbers of any size.
-//! They are refused as clustering columns ([`DataType::is_key_type`]).
+//! Deliberately absent: `varint` and `decimal`, whose comparators order numbers of any size. They
+//! are rejected as clustering columns ([`DataType::is_key_type`]).
 
 mod component;
 mod slice;
@@ -49,7 +49,7 @@ pub use slice::{ByteBounds, prefix_range, prefix_successor, slice};
 use crate::error::{Error, Result};
 use crate::value::{DataType, Value};
 
-/// How a clustering column is ordered.
+/// Order of a clustering column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Smallest first.
@@ -60,7 +60,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// What each byte of an ascending encoding is combined with by exclusive or.
+    /// Returns the byte that each byte of an ascending encoding is XORed with.
     const fn mask(self) -> u8 {
         match self {
             Self::Asc => 0x00,
@@ -70,7 +70,8 @@ impl Order {
 }
 
 impl DataType {
-    /// Tells whether a clustering column may have this type: its order has an encoding.
+    /// Returns `true` if a clustering column may have this type, that is, its order has an
+    /// encoding.
     ///
     /// Columns of a partition key may have any type.
     #[must_use]
@@ -81,12 +82,12 @@ impl DataType {
 
 /// Encodes a clustering key, or the first components of one.
 ///
-/// `orders` are those of all clustering columns; there may be fewer values.
+/// `orders` are the orders of all clustering columns; there may be fewer values.
 ///
 /// # Errors
 ///
-/// `Invalid` where there are more values than columns or a value does not [validate]; `Unsupported`
-/// where a value's type is none of a [key](DataType::is_key_type).
+/// `Invalid` if there are more values than columns or a value does not [validate]; `Unsupported` if
+/// a value's type is not a [key type](DataType::is_key_type).
 ///
 /// [validate]: Value::validate
 pub fn encode(values: &[Value], orders: &[Order]) -> Result<Bytes> {
@@ -95,11 +96,11 @@ pub fn encode(values: &[Value], orders: &[Order]) -> Result<Bytes> {
     Ok(out.freeze())
 }
 
-/// As [`encode`], at the end of a buffer.
+/// Like [`encode`], but appends to a buffer.
 ///
 /// # Errors
 ///
-/// As [`encode`].
+/// See [`encode`].
 pub fn encode_into(out: &mut BytesMut, values: &[Value], orders: &[Order]) -> Result<()> {
     if values.len() > orders.len() {
         return Err(Error::invalid(format!(
@@ -122,8 +123,8 @@ pub fn encode_into(out: &mut BytesMut, values: &[Value], orders: &[Order]) -> Re
 ///
 /// # Errors
 ///
-/// `Corrupted` where the bytes are not what [`encode`] makes of values of these types and orders;
-/// `Invalid` where there are more types than orders.
+/// `Corrupted` if the bytes are not what [`encode`] makes of values of these types and orders;
+/// `Invalid` if there are more types than orders.
 pub fn decode(bytes: &[u8], types: &[DataType], orders: &[Order]) -> Result<Vec<Value>> {
     if types.len() > orders.len() {
         return Err(Error::invalid(format!(

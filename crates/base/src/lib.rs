@@ -1,7 +1,7 @@
-//! What every Carnet crate shares: ids and timestamps, cell keys and their order, codecs, the
-//! doors through which time, randomness and threads enter, and error kinds. No I/O.
+//! The types that all Carnet crates share: ids and timestamps, cell keys and their order, codecs,
+//! the interfaces through which time, randomness and threads enter, and error kinds. No I/O.
 //!
-//! Read [`cell`] first: it fixes the order in which every store keeps its cells.
+//! Read [`cell`] first: it defines the order in which every store keeps its cells.
 
 pub mod address_limit;
 pub mod cell;

@@ -1,28 +1,28 @@
-//! How large what is stored can be. Beyond it are errors that name the limit; the table for users
+//! Size limits of stored data. Larger data gets an error that names the limit; the table for users
 //! is in `docs/limits.md`.
 //!
-//! A transaction checks them as it writes ([`check`]). The storage engine refuses the same lengths
-//! to whoever uses it without transactions, and no decoder believes in longer ones.
+//! A transaction checks them as it writes ([`check`]). The storage engine rejects the same lengths
+//! when it is used without transactions, and no decoder accepts longer ones.
 
 use crate::cell::CellKeyRef;
 use crate::error::{Error, Result};
 
-/// The longest partition key, as Cassandra serializes it: its length takes 16 bits.
+/// Maximum length of a partition key in Cassandra's serialization: its length has 16 bits.
 pub const PARTITION_KEY_BYTES_MAX: usize = u16::MAX as usize;
 
-/// The longest clustering key, or key of a raw table. Encoded so that bytes have the order of
-/// values, what Cassandra stores in 65,535 bytes takes up to twice the room, and some for its frame.
+/// Maximum length of an encoded clustering key, or key of a raw table. The order-preserving
+/// encoding of 65,535 bytes in Cassandra takes up to twice as many bytes, plus its frame.
 pub const CLUSTERING_KEY_BYTES_MAX: usize = 4 * (u16::MAX as usize);
 
-/// The largest row image, or value of a raw table.
+/// Maximum length of a row image, or value of a raw table.
 pub const VALUE_BYTES_MAX: usize = 32 << 20;
 
-/// Refuses a cell that is too large to be stored. A partition key cannot be too long:
-/// [`crate::partition`] refuses it.
+/// Rejects a cell that is too large. A partition key cannot be too long: [`crate::partition`]
+/// rejects it.
 ///
 /// # Errors
 ///
-/// `Invalid`, naming the limit and how long the bytes are.
+/// `Invalid`, with the limit and the actual length.
 pub fn check(key: CellKeyRef<'_>, value: Option<&[u8]>) -> Result<()> {
     let limits = [
         ("clustering key", key.clustering().len(), CLUSTERING_KEY_BYTES_MAX),

@@ -1,4 +1,5 @@
-//! A rate for log lines that strangers can cause: a token bucket that counts what it suppressed.
+//! A rate limit for log lines that untrusted clients can cause: a token bucket that counts
+//! suppressed lines.
 
 use std::time::Duration;
 

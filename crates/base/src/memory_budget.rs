@@ -1,17 +1,17 @@
-//! Memory budgets: how many bytes a part of a process holds, and how many it may.
+//! Memory budgets: the bytes that a part of a process holds, and their maximum.
 //!
 //! ```text
 //!   server ┬─ requests ── of an address ──┐
 //!          └─ answers ─── of a statement ─┴─▶ Charge: given back when it is dropped
 //! ```
 //!
-//! What is charged to a budget is charged to those above it as well. Nothing waits for memory: what does
-//! not fit is refused, since the statements that wait would hold what the others wait for.
+//! A charge to a budget counts in its parents as well. No caller waits for memory: a charge that
+//! does not fit is refused, because waiting statements would hold the memory that others wait for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A budget of bytes, within another one or on its own.
+/// A budget of bytes, standalone or within another budget.
 #[derive(Clone, Debug)]
 pub struct MemoryBudget(Arc<Inner>);
 
@@ -23,13 +23,13 @@ struct Inner {
 }
 
 impl MemoryBudget {
-    /// Makes a budget of that many bytes.
+    /// Creates a budget of `max` bytes.
     #[must_use]
     pub fn new(max: usize) -> Self {
         Self::within(max, None)
     }
 
-    /// Makes a budget of that many bytes within this one.
+    /// Creates a budget of `max` bytes within this one.
     #[must_use]
     pub fn child(&self, max: usize) -> Self {
         Self::within(max, Some(self.clone()))
@@ -39,21 +39,21 @@ impl MemoryBudget {
         Self(Arc::new(Inner { used: AtomicUsize::new(0), max, parent }))
     }
 
-    /// Takes that many bytes until the [`Charge`] is dropped, or `None` where they do not fit.
+    /// Takes `bytes` until the [`Charge`] is dropped, or returns `None` if they do not fit.
     #[must_use]
     pub fn charge(&self, bytes: usize) -> Option<Charge> {
         let mut charge = Charge { budget: self.clone(), bytes: 0 };
         charge.grow_to(bytes).then_some(charge)
     }
 
-    /// Returns `true` if that many bytes would fit now. Takes nothing.
+    /// Returns `true` if `bytes` would fit now. Takes nothing.
     #[must_use]
     pub fn fits(&self, bytes: usize) -> bool {
         self.used().checked_add(bytes).is_some_and(|sum| sum <= self.0.max)
             && self.0.parent.as_ref().is_none_or(|parent| parent.fits(bytes))
     }
 
-    /// Returns the number of bytes that may be taken.
+    /// Returns the size of the budget.
     #[must_use]
     pub fn max(&self) -> usize {
         self.0.max
@@ -103,7 +103,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Takes more bytes, up to `bytes` in all. Returns `false`, and takes nothing, where they do not
+    /// Takes more bytes, up to `bytes` in all. Returns `false`, and takes nothing, if they do not
     /// fit.
     #[must_use]
     pub fn grow_to(&mut self, bytes: usize) -> bool {
@@ -121,7 +121,7 @@ impl Charge {
         Self { budget: self.budget.clone(), bytes: std::mem::take(&mut self.bytes) }
     }
 
-    /// Changes the charge to that of bytes which are there already: they count beyond the limit too.
+    /// Sets the charge to memory that is in use already: it counts even beyond the limit.
     pub fn set(&mut self, bytes: usize) {
         if bytes > self.bytes {
             self.budget.force(bytes - self.bytes);
@@ -131,7 +131,7 @@ impl Charge {
         self.bytes = bytes;
     }
 
-    /// Returns how many bytes are charged.
+    /// Returns the number of charged bytes.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes

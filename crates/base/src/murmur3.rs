@@ -1,20 +1,20 @@
 //! Cassandra's Murmur3 token.
 //!
-//! The token is the first half of `MurmurHash3_x64_128` with seed 0, and with two habits of its
-//! own that every driver must share to route requests to the right replica:
+//! The token is the first half of `MurmurHash3_x64_128` with seed 0, with two peculiarities that
+//! every driver must share to route requests to the right replica:
 //!
-//! * the bytes behind the last whole block of 16 are taken as *signed*, so that a byte of 0x80 or
-//!   more also flips every bit above it;
+//! * the bytes behind the last whole block of 16 are *signed*, so a byte of 0x80 or more also flips
+//!   every bit above it;
 //! * −2⁶³ is reserved for the empty key, and a hash of −2⁶³ becomes 2⁶³ − 1.
 //!
-//! `testdata/murmur3_vectors.json` holds what a stock driver computes.
+//! `testdata/murmur3_vectors.json` holds tokens computed by a stock driver.
 
 use crate::ids::Token;
 
 const C1: u64 = 0x87c3_7b91_1142_53d5;
 const C2: u64 = 0x4cf5_ad43_2745_937f;
 
-/// Computes the token of a serialized partition key, as `Murmur3Partitioner` does.
+/// Computes the token of a serialized partition key, like `Murmur3Partitioner`.
 #[must_use]
 pub fn token(key: &[u8]) -> Token {
     if key.is_empty() {
@@ -46,8 +46,8 @@ fn first_half(key: &[u8]) -> u64 {
 }
 
 /// Gathers up to eight bytes, least significant first, as if each were sign-extended before its
-/// shift: it flips every bit above itself, so that a byte is flipped where an odd number of those
-/// before it are negative.
+/// shift. A negative byte flips every bit above itself, so a byte is flipped if an odd number of
+/// bytes before it are negative.
 fn signed_tail(bytes: &[u8]) -> u64 {
     if bytes.is_empty() {
         return 0;
@@ -55,7 +55,7 @@ fn signed_tail(bytes: &[u8]) -> u64 {
     let mut padded = [0; 8];
     padded[..bytes.len()].copy_from_slice(bytes);
     let gathered = u64::from_le_bytes(padded);
-    // A one for each negative byte, counted into all the bytes above it: at most seven.
+    // A one for each negative byte, added up in all bytes above it: at most seven.
     let negative = (gathered >> 7) & ONES;
     let negative_before = (negative << 8).wrapping_mul(ONES);
     gathered ^ (negative_before & ONES).wrapping_mul(0xff)
@@ -64,7 +64,7 @@ fn signed_tail(bytes: &[u8]) -> u64 {
 /// A one in each byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is asked for")]
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is the result")]
 const fn low_half(wide: u128) -> u64 {
     wide as u64
 }
@@ -91,7 +91,7 @@ mod tests {
     use crate::testing::{self, unhex};
 
     #[test]
-    fn tokens_are_those_of_a_stock_driver() {
+    fn tokens_match_a_stock_driver() {
         let vectors = testing::vectors("murmur3_vectors.json");
         let vectors = vectors["vectors"].as_array().unwrap();
         assert!(vectors.len() > 150);
@@ -104,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_tail_is_what_signed_bytes_make(bytes in proptest::collection::vec(any::<u8>(), 0..=8)) {
+        fn tail_matches_signed_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..=8)) {
             let signed = bytes.iter().zip((0..).step_by(8)).fold(0, |gathered, (&byte, shift)| {
                 gathered ^ (i64::from(byte.cast_signed()).cast_unsigned() << shift)
             });
@@ -115,13 +115,13 @@ mod tests {
     #[test]
     fn only_the_empty_key_has_the_smallest_token() {
         assert_eq!(token(b""), Token::MIN);
-        // The key was found by running the hash backwards from its two halves.
+        // The key was found by inverting the hash from its two halves.
         let key = key_that_hashes_to(i64::MIN.cast_unsigned());
         assert_eq!(first_half(&key).cast_signed(), i64::MIN);
         assert_eq!(token(&key), Token::MAX);
     }
 
-    /// Inverts the hash for a key of one block: every step of it is a bijection.
+    /// Inverts the hash for a key of one block: every step is a bijection.
     fn key_that_hashes_to(first: u64) -> [u8; 16] {
         let second = 0;
         // The last two additions, the avalanches and the two additions before them.

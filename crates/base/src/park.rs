@@ -1,4 +1,4 @@
-//! Runs a future on the calling thread: what the synchronous façade and tests use.
+//! Runs a future on the calling thread, for the synchronous API and tests.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -8,23 +8,22 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// Rounds of spinning, each twice as long as the one before: about 2 µs in all.
+/// Rounds of spinning, each twice as long as the previous one: about 2 µs in all.
 const SPINS: u32 = 6;
-/// Then other threads get their turn so often before this one sleeps. To sleep and be woken takes a
-/// virtual machine 80 µs and more: of two threads that commit eight puts at a time one slept every
-/// thirteenth time with 4 turns, every forty-fifth with 32, and they committed 8 to 15 % more.
+/// Number of yields to other threads after the spinning, before this thread sleeps. Sleeping and
+/// waking takes tens of microseconds on a virtual machine.
 const YIELDS: u32 = 32;
-/// But not for longer than it would take to sleep: among threads that are busy a turn may take a time
+/// Maximum time awake. It is about the cost of sleeping: among busy threads a yield may take a time
 /// slice of the scheduler.
 const AWAKE_MAX: Duration = Duration::from_micros(100);
 
-/// After so many waits in a row that were longer a thread sleeps at once.
+/// Number of consecutive longer waits after which a thread sleeps immediately.
 const MISSES_MAX: u32 = 8;
-/// Then every so manieth wait is tried awake again.
+/// Every N-th wait then spins again before it sleeps.
 const TRY_EVERY: u32 = 32;
 
 thread_local! {
-    /// How many waits in a row were longer than this thread stayed awake.
+    /// Number of consecutive waits that outlasted this thread's time awake.
     static MISSES: Cell<u32> = const { Cell::new(0) };
     /// See [`waits_for_one`].
     static ONE: Cell<bool> = const { Cell::new(false) };
@@ -51,7 +50,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 
 fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    // Most futures of an embedded database are ready at once: make no waker for those.
+    // Most futures of an embedded database are ready at once: they need no waker.
     let mut noop = Context::from_waker(Waker::noop());
     if let Poll::Ready(output) = future.as_mut().poll(&mut noop) {
         return output;
@@ -73,23 +72,22 @@ fn wait<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// As [`block_on`], for a future that waits for one thing at a time: whoever reads a file for it may do
-/// so on this thread. To have another thread read and to be woken by it takes longer than what is
-/// waited for with nothing else to do.
+/// Like [`block_on`], for a future that waits for one thing at a time: a file may be read for it on
+/// this thread. If there is nothing else to do, handing the read to another thread takes longer
+/// than the read itself.
 pub fn block_on_one<F: Future>(future: F) -> F::Output {
     let _one = Within::set(true);
     wait(future)
 }
 
-/// Tells whether this thread has nothing to do but to wait for what is asked of it: it runs
-/// [`block_on_one`].
+/// Returns `true` if this thread runs [`block_on_one`], that is, only waits for its future.
 #[must_use]
 pub fn waits_for_one() -> bool {
     ONE.get()
 }
 
-/// Calls a function that begins to wait for several things at once: none of them is to be waited for
-/// on this thread.
+/// Calls a function that begins to wait for several things at once: none of them may block this
+/// thread.
 pub fn for_many<T>(call: impl FnOnce() -> T) -> T {
     let _many = Within::set(false);
     call()
@@ -114,9 +112,9 @@ impl Drop for Within {
 
 /// Waits without sleeping.
 ///
-/// A commit that waits for another thread's write is over in a few microseconds: less than it takes
-/// to sleep and wake. An answer of another machine takes longer, and sixty threads that stay awake
-/// for theirs took a third of their process's time.
+/// A commit that waits for another thread's write is complete within microseconds, less than it
+/// takes to sleep and wake. A remote answer takes longer, and many threads that stayed awake for
+/// one would use a large part of the processor.
 fn poll_awake<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     let mut noop = Context::from_waker(Waker::noop());
     for round in 0..SPINS {
@@ -182,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_waits_for_one_thing_as_long_as_it_says_so() {
+    fn waits_for_one_lasts_for_the_call() {
         assert!(!waits_for_one());
         let seen = block_on_one(async {
             let many = for_many(waits_for_one);
@@ -197,7 +195,7 @@ mod tests {
         assert!(!waits_for_one(), "also when it panics");
     }
 
-    /// Ready as soon as it is waited for asleep; counts how often it was polled.
+    /// A future that is ready once its thread waits asleep; returns the number of polls.
     fn polls_of_a_long_wait() -> u32 {
         let mut polls = 0;
         block_on(std::future::poll_fn(|context| {
@@ -209,9 +207,9 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_whose_waits_are_long_sleeps_at_once_and_tries_again_now_and_then() {
+    fn long_waits_skip_spinning_except_every_nth() {
         let polls: Vec<u32> = (0..=TRY_EVERY).map(|_| polls_of_a_long_wait()).collect();
-        // How often a thread gives up its turn depends on how long that takes.
+        // The number of yields depends on how long they take.
         let awake = 2 + SPINS + 1..=2 + SPINS + YIELDS;
         let tried = |wait: usize| wait < MISSES_MAX as usize || wait == TRY_EVERY as usize;
         let is_expected = |(wait, polls): (usize, &u32)| match tried(wait) {

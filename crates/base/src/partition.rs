@@ -5,11 +5,11 @@
 //! several columns   per column: length (u16, big-endian), the value's serialization, 0x00
 //! ```
 //!
-//! For example `(1, 'ab')` of `(int, text)` is `0004 00000001 00   0002 6162 00`. The drivers
-//! build the same bytes to compute a token, so nothing here may be "improved".
+//! For example `(1, 'ab')` of `(int, text)` is `0004 00000001 00 0002 6162 00`. The drivers build
+//! the same bytes to compute a token, so nothing here may be "improved".
 //!
-//! A key is 1 to 65 535 bytes long. The empty key is refused, as Cassandra refuses it: its token
-//! is the lower end of the ring.
+//! A key is 1 to 65 535 bytes long. The empty key is rejected, as in Cassandra: its token is the
+//! lower end of the ring.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -17,14 +17,14 @@ use crate::cell::PartitionKey;
 use crate::error::{Error, Result};
 use crate::value::{DataType, Value};
 
-/// How long a partition key can be, in bytes.
+/// Maximum length of a partition key in bytes.
 pub const LEN_MAX: usize = crate::limits::PARTITION_KEY_BYTES_MAX;
 
 /// Serializes a partition key, one value for each of its columns.
 ///
 /// # Errors
 ///
-/// `Invalid` where there is no value, the key is empty, or a component or the key is too long.
+/// `Invalid` if there is no value, the key is empty, or a component or the key is too long.
 pub fn encode(values: &[Value]) -> Result<PartitionKey> {
     match values {
         [] => Err(Error::invalid("a partition key has at least one column")),
@@ -33,11 +33,11 @@ pub fn encode(values: &[Value]) -> Result<PartitionKey> {
     }
 }
 
-/// Joins values that are serialized already, one for each column of the partition key.
+/// Joins serialized values, one for each column of the partition key.
 ///
 /// # Errors
 ///
-/// As [`encode`].
+/// See [`encode`].
 pub fn join(components: &[Bytes]) -> Result<PartitionKey> {
     let key = match components {
         [] => return Err(Error::invalid("a partition key has at least one column")),
@@ -59,11 +59,11 @@ fn composite(components: &[Bytes]) -> Result<Bytes> {
     Ok(key.freeze())
 }
 
-/// Reads a partition key, one value for each of `types`.
+/// Decodes a partition key, one value for each of `types`.
 ///
 /// # Errors
 ///
-/// `Corrupted` where the bytes are not a key of columns of these types.
+/// `Corrupted` if the bytes are not a key of columns of these types.
 pub fn decode(types: &[DataType], key: &[u8]) -> Result<Vec<Value>> {
     if key.is_empty() || key.len() > LEN_MAX {
         return Err(Error::corrupted(format!("a partition key of {} bytes", key.len())));
@@ -96,7 +96,7 @@ fn take_component<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(component)
 }
 
-/// Refuses a key that is empty or too long.
+/// Rejects a key that is empty or too long.
 pub(crate) fn check(key: &[u8]) -> Result<()> {
     match key.len() {
         0 => Err(Error::invalid("Key may not be empty")),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_column_stands_bare_and_may_not_be_empty() {
+    fn single_column_is_bare_and_not_empty() {
         let key = encode(&[Value::Text("abc".into())]).unwrap();
         assert_eq!(&key.bytes()[..], b"abc");
         assert_eq!(key.token(), crate::murmur3::token(b"abc"));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_and_no_component_is_longer_than_its_length_field_can_say() {
+    fn lengths_fit_their_length_fields() {
         let text = |len| Value::Text("x".repeat(len));
         assert!(encode(&[text(LEN_MAX)]).is_ok());
         assert_eq!(encode(&[text(LEN_MAX + 1)]).unwrap_err().kind(), ErrorKind::Invalid);

@@ -1,4 +1,4 @@
-//! The door through which randomness enters.
+//! Random numbers: the interface through which randomness enters.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -9,12 +9,12 @@ pub trait Rng: Send + 'static {
 
     /// Returns a number in `0..bound`; 0 when `bound` is 0.
     fn below(&mut self, bound: u64) -> u64 {
-        // Multiply-shift; the bias is under 2⁻⁶⁴ × bound, far below what any caller can notice.
+        // Multiply-shift; the bias is under 2⁻⁶⁴ × bound, which is negligible.
         let wide = u128::from(self.next_u64()) * u128::from(bound);
         u64::try_from(wide >> 64).expect("the upper half of a product of two u64 fits a u64")
     }
 
-    /// Returns true with the given probability, in 1/1000.
+    /// Returns `true` with the given probability, in 1/1000.
     fn chance(&mut self, per_mille: u64) -> bool {
         self.below(1000) < per_mille
     }

@@ -1,11 +1,11 @@
-//! A buffer that each thread keeps, for short bytes whose length is known only once they are there,
-//! and which are then copied to where they stay.
+//! A buffer that each thread keeps, for building short byte strings of unknown length, which are
+//! then copied to their final place.
 
 use std::cell::Cell;
 
 use bytes::BytesMut;
 
-/// What a kept buffer may take for good.
+/// Maximum capacity of a kept buffer.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
@@ -14,7 +14,7 @@ thread_local! {
 
 /// Takes the thread's buffer, empty.
 pub(crate) fn take() -> BytesMut {
-    // A thread that ends keeps none.
+    // A thread that ends keeps no buffer.
     let kept = KEPT.try_with(Cell::take).ok().flatten();
     let mut buffer = kept.unwrap_or_else(|| BytesMut::with_capacity(256));
     buffer.clear();

@@ -1,7 +1,7 @@
-//! A value's bytes, as Cassandra serializes it.
+//! Serialization of values, as in Cassandra.
 //!
-//! These bytes travel in the native protocol, lie in row images, and make up partition keys, so
-//! they must agree with every driver to the bit. Multi-byte numbers are big-endian.
+//! These bytes travel in the native protocol, are stored in row images, and make up partition keys,
+//! so they must agree with every driver to the bit. Multi-byte numbers are big-endian.
 //!
 //! | type | bytes |
 //! | --- | --- |
@@ -29,7 +29,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::value::{DataType, Value};
 
-/// How many nanoseconds a day has: every `time` is smaller.
+/// Number of nanoseconds in a day; every `time` is smaller.
 pub const DAY_NANOS: i64 = 86_400_000_000_000;
 
 impl Value {
@@ -82,13 +82,14 @@ impl Value {
         }
     }
 
-    /// Checks what the Rust type does not: ASCII, the range of a `time`, a `timeuuid`'s version.
+    /// Checks properties that the Rust type does not ensure: ASCII, the range of a `time`, a
+    /// `timeuuid`'s version.
     ///
-    /// A value that came out of [`DataType::deserialize`] or [`DataType::parse_text`] passes.
+    /// A value returned by [`DataType::deserialize`] or [`DataType::parse_text`] passes.
     ///
     /// # Errors
     ///
-    /// `Invalid`, saying what is wrong with the value.
+    /// `Invalid`, with the reason.
     pub fn validate(&self) -> Result<()> {
         match self {
             Self::Ascii(text) => check_ascii(text.as_bytes()),
@@ -100,11 +101,11 @@ impl Value {
 }
 
 impl DataType {
-    /// Reads a value of this type that takes all of `bytes`.
+    /// Decodes a value of this type that takes all of `bytes`.
     ///
     /// # Errors
     ///
-    /// `Invalid` where the length, the text, the range of a `time` or the version of a `timeuuid`
+    /// `Invalid` if the length, the text, the range of a `time` or the version of a `timeuuid`
     /// is wrong.
     pub fn deserialize(self, bytes: &[u8]) -> Result<Value> {
         Ok(match self {
@@ -223,7 +224,7 @@ mod tests {
     use crate::testing::{self, unhex};
 
     #[test]
-    fn bytes_are_those_of_a_stock_driver() {
+    fn bytes_match_a_stock_driver() {
         let vectors = testing::vectors("serialization_vectors.json");
         let mut seen = Vec::new();
         for vector in vectors["values"].as_array().unwrap() {
@@ -247,14 +248,14 @@ mod tests {
         let address = IpAddr::from(mapped);
         assert!(address.is_ipv6());
         assert_eq!(Value::Inet(address).serialize(), plain.serialize());
-        // An IPv4-compatible address is another one.
+        // An IPv4-compatible address is a different one.
         assert_ne!(DataType::Inet.parse_text("::1.2.3.4").unwrap(), plain);
     }
 
     #[test]
     fn each_type_takes_its_own_lengths_only() {
         let lengths = |data_type: DataType| -> Vec<usize> {
-            // Byte 6 makes sixteen of them a version 1 UUID.
+            // Byte 6 makes sixteen of these bytes a version 1 UUID.
             let bytes = [0x10; 20];
             (0..20).filter(|len| data_type.deserialize(&bytes[..*len]).is_ok()).collect()
         };
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_read_serializes_to_what_reads_the_same() {
+    fn decoded_values_round_trip() {
         testing::with_seeds(|rng| {
             let bytes = testing::random_bytes(rng, 20);
             for data_type in DataType::ALL {

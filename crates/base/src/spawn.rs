@@ -1,7 +1,8 @@
-//! The door through which threads enter: background work is a [`Worker`] that somebody steps.
+//! Threads: the interface through which they enter. Background work is a [`Worker`] that is
+//! stepped.
 //!
-//! In production [`ThreadSpawn`] gives each worker a thread of its own. A test or the simulator
-//! keeps the workers and steps them in an order drawn from its seed.
+//! In production [`ThreadSpawn`] gives each worker its own thread. A test or the simulator keeps
+//! the workers and steps them in an order drawn from its seed.
 
 use std::sync::{Arc, PoisonError};
 #[cfg(not(shuttle))]
@@ -12,12 +13,12 @@ use std::{fmt, thread};
 #[cfg(shuttle)]
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
 
-/// What a worker says after one step.
+/// Result of one step of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// There is more to do now.
+    /// There is more work now.
     Again,
-    /// There is nothing to do until the worker's [`Signal`] rings or the time has passed.
+    /// There is no work until the worker's [`Signal`] rings or the time has passed.
     Idle(Option<Duration>),
     /// The work has ended; the worker is not stepped again.
     Done,
@@ -29,12 +30,12 @@ pub trait Worker: Send + 'static {
     fn step(&mut self) -> Step;
 }
 
-/// Wakes an idle worker. Cheap to clone; ringing twice before it wakes counts once.
+/// Wakes an idle worker. Cheap to clone; two rings before it wakes count once.
 #[derive(Clone, Default)]
 pub struct Signal(Arc<(Mutex<bool>, Condvar)>);
 
 impl Signal {
-    /// Makes a signal that has not rung.
+    /// Creates a signal that has not rung.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -50,7 +51,7 @@ impl Signal {
         }
     }
 
-    /// Resets the signal; tells whether it had rung.
+    /// Resets the signal; returns `true` if it had rung.
     #[must_use]
     pub fn take(&self) -> bool {
         let (rung, _) = &*self.0;
@@ -89,38 +90,38 @@ pub trait Spawn: Send + Sync + 'static {
     /// Takes over a worker; `signal` wakes it when it is idle.
     fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle;
 
-    /// Returns `true` if each worker has a thread of its own, which it may block and whose priority it may
-    /// change.
+    /// Returns `true` if each worker has its own thread, which it may block and whose priority it
+    /// may change.
     fn has_threads(&self) -> bool {
         false
     }
 }
 
-/// Waits for a worker's end when it is joined.
+/// Handle of a worker; joining it waits for the worker's end.
 #[derive(Debug)]
 pub struct WorkerHandle(Option<thread::JoinHandle<()>>);
 
 impl WorkerHandle {
-    /// A handle for a worker that somebody else steps: joining it returns at once.
+    /// Creates the handle of a worker that others step: joining it returns at once.
     #[must_use]
     pub const fn detached() -> Self {
         Self(None)
     }
 
-    /// Waits until the worker is done. The caller has told it to end, and rung its signal.
+    /// Waits until the worker is done. The caller must have told it to end, and rung its signal.
     pub fn join(mut self) {
         if let Some(thread) = self.0.take() {
-            // What a worker drops last may be what would wait for it.
+            // The last object that a worker drops may be its own joiner.
             if thread.thread().id() == thread::current().id() {
                 return;
             }
-            // A worker that panicked has stopped its store already; there is no more to say here.
+            // A worker that panicked has stopped its store already, so the result is ignored.
             let _ = thread.join();
         }
     }
 }
 
-/// Gives each worker a thread of its own.
+/// Gives each worker its own thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThreadSpawn;
 
@@ -146,8 +147,8 @@ impl Spawn for ThreadSpawn {
     }
 }
 
-/// Keeps its workers for somebody who steps them: a test, or a simulator that draws the order of
-/// steps from its seed. Clones keep the same workers.
+/// Keeps its workers for a caller that steps them: a test, or a simulator that draws the order of
+/// steps from its seed. Clones share the workers.
 #[derive(Clone, Default)]
 pub struct Stepped(Arc<Mutex<Vec<Box<dyn Worker>>>>);
 
@@ -171,9 +172,9 @@ impl Stepped {
         }
     }
 
-    /// Steps all workers until none has anything to do.
+    /// Steps all workers until none has work.
     pub fn settle(&self) {
-        // Twice, since what one worker does may give work to one that was idle before it.
+        // Twice, because one worker may create work for another that was idle before it.
         for _ in 0..2 {
             self.workers().retain_mut(|worker| {
                 loop {

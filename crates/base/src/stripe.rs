@@ -1,15 +1,15 @@
-//! Numbers for threads, so that each writes to memory of its own where what is written is only
+//! Thread shards: numbers for threads, so that each writes to its own memory if the values are only
 //! added up later.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Returns the number of the calling thread, below `stripes`: always the same one, and as far as
-/// there are stripes no other thread has it.
+/// Returns the number of the calling thread, below `stripes`. It is always the same, and no other
+/// thread has it as long as there are enough numbers.
 ///
 /// # Panics
 ///
-/// Where there are no stripes.
+/// If `stripes` is 0.
 #[must_use]
 pub fn stripe(stripes: usize) -> usize {
     thread_local! {
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
+    #[expect(clippy::disallowed_methods, reason = "the test needs threads")]
     fn a_thread_keeps_its_number_and_has_it_alone() {
         let threads: Vec<_> = (0..8)
             .map(|_| std::thread::spawn(|| (stripe(usize::MAX), stripe(usize::MAX))))

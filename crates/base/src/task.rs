@@ -1,4 +1,4 @@
-//! The door through which futures enter that nobody waits for.
+//! Tasks: the interface through which background futures enter.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -12,14 +12,14 @@ use crate::spawn::{Signal, Spawn, Step, Worker, WorkerHandle};
 /// A future that is driven until it ends.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Drives tasks. A runtime, a simulator, or a worker stands behind it.
+/// Drives tasks. Implemented by a runtime, a simulator, or a worker.
 pub trait Tasks: Send + Sync + 'static {
     /// Takes over a task. Tasks are first polled in the order in which they were spawned.
     fn spawn(&self, task: Task);
 }
 
-/// Drives tasks by one [`Worker`], for whoever has no runtime. Tasks that are left when it is
-/// dropped are dropped with it.
+/// Drives tasks by one [`Worker`], for callers without a runtime. Dropping it drops the remaining
+/// tasks.
 pub struct WorkerTasks {
     shared: Arc<Shared>,
     worker: Option<WorkerHandle>,
@@ -33,9 +33,9 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Tasks that nobody polls now.
+    /// Tasks that wait to be woken.
     parked: HashMap<u64, Task>,
-    /// Those to be polled, oldest first.
+    /// Tasks to be polled, oldest first.
     ready: BTreeSet<u64>,
     spawned: u64,
     is_closed: bool,
@@ -142,7 +142,7 @@ mod tests {
     use crate::spawn::{Stepped, ThreadSpawn};
 
     #[test]
-    fn tasks_are_polled_in_their_order_and_again_when_they_are_woken() {
+    fn tasks_are_polled_in_order_and_after_wakes() {
         let stepped = Stepped::default();
         let tasks = WorkerTasks::new("tasks", &stepped);
         let log: Arc<Mutex<Vec<u32>>> = Arc::default();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_dropped_with_the_tasks() {
+    fn remaining_tasks_are_dropped() {
         let count = Arc::new(AtomicU32::new(0));
         let tasks = WorkerTasks::new("tasks", &ThreadSpawn);
         let held = Arc::clone(&count);

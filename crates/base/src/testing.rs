@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Helpers for the tests of this crate.
 
 use bytes::Bytes;
 
@@ -18,7 +18,7 @@ pub(crate) fn unhex(digits: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Draws up to `len_max` bytes, half of the time from those that codecs treat specially.
+/// Draws up to `len_max` bytes, half of the time from values that codecs treat specially.
 pub(crate) fn random_bytes(rng: &mut SeededRng, len_max: u64) -> Vec<u8> {
     const SPECIAL: [u8; 8] = [0x00, 0x01, 0x02, 0x7f, 0x80, 0x81, 0xfe, 0xff];
     let special = rng.chance(500);
@@ -31,7 +31,7 @@ pub(crate) fn random_bytes(rng: &mut SeededRng, len_max: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Runs a test with thousands of seeds, or only with `CARNET_SEED` where that is set.
+/// Runs a test with thousands of seeds, or only with `CARNET_SEED` if that is set.
 pub(crate) fn with_seeds(test: impl Fn(&mut SeededRng)) {
     struct Seed(u64);
     impl Drop for Seed {
@@ -54,7 +54,7 @@ pub(crate) fn with_seeds(test: impl Fn(&mut SeededRng)) {
     }
 }
 
-/// Feeds a decoder random bytes, and good ones that were damaged.
+/// Calls a decoder with random bytes, and with damaged valid ones.
 pub(crate) fn fuzz(good: &[Bytes], decode: impl Fn(&[u8])) {
     with_seeds(|rng| {
         decode(&random_bytes(rng, 40));

@@ -1,7 +1,7 @@
-//! Text forms of values: as a person reads them, and as literals and CSV fields give them.
+//! Text forms of values, as printed for people and as found in literals and CSV fields.
 //!
-//! `Display` of a [`Value`](crate::Value) is what cqlsh prints, and
-//! [`DataType::parse_text`](crate::DataType::parse_text) reads that back, together with the other
+//! `Display` of a [`Value`](crate::Value) prints like cqlsh, and
+//! [`DataType::parse_text`](crate::DataType::parse_text) reads that form, as well as the other
 //! forms that Cassandra accepts in string literals:
 //!
 //! | type | printed | also read |
@@ -18,14 +18,15 @@
 //! | `inet` | `127.0.0.1`, `::1` | `::ffff:127.0.0.1` |
 //! | `text`, `ascii` | as it is | |
 //!
-//! Dates and timestamps outside the years 1 to 9999 are printed as numbers, and years of up to
-//! nine digits, also negative ones, are read. A fraction of a second finer than a timestamp is cut
-//! off. Blanks around anything but text are skipped.
+//! Dates and timestamps outside the years 1 to 9999 are printed as numbers, and years of up to nine
+//! digits, also negative ones, are read. A fraction of a second finer than a timestamp is
+//! truncated. Blanks around anything but text are skipped.
 //!
-//! [`Value::to_literal`](crate::Value::to_literal) adds the quotes that make the text a term of CQL.
+//! [`Value::to_literal`](crate::Value::to_literal) adds the quotes that make the text a term of
+//! CQL.
 //!
-//! Deliberately absent: names of time zones, host names as `inet`, and `now`: the first two need a
-//! data base of their own, and the last a clock.
+//! Deliberately absent: names of time zones, host names as `inet`, and `now`. The first two need
+//! databases of their own, and the last a clock.
 
 mod calendar;
 mod format;

@@ -1,8 +1,8 @@
-//! Time slices: work that never waits lets other tasks run in between.
+//! Time slices: work that never waits yields to other tasks from time to time.
 //!
 //! A task of an asynchronous runtime keeps its thread until it waits for something. A scan of rows
-//! that memory holds waits for nothing, so that everything else on its thread waits for the scan.
-//! Such work looks at its slice from time to time and yields once that is used up.
+//! in memory never waits, so all other tasks on its thread wait for the scan. Such work checks its
+//! slice regularly and yields once it is used up.
 
 use std::fmt;
 use std::future::Future;
@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use crate::{Clock, Moment};
 
-/// How long work runs before it yields.
+/// Time that work runs before it yields.
 pub const TIME_SLICE: Duration = Duration::from_micros(200);
 
-/// What yields to other tasks of a runtime, which knows best in which order they come.
+/// Yields to other tasks of a runtime.
 pub type YieldNow = fn() -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The time that work may run until it yields.
+/// Time that work may run until it yields.
 pub struct TimeSlice<'c> {
     clock: &'c dyn Clock,
     yield_now: YieldNow,
@@ -57,7 +57,7 @@ mod tests {
     struct Steps(AtomicU64);
 
     impl Clock for Steps {
-        /// Each look takes 50 microseconds.
+        /// Each reading takes 50 microseconds.
         fn now(&self) -> Moment {
             Moment(Duration::from_micros(50 * self.0.fetch_add(1, Ordering::Relaxed)))
         }
@@ -81,7 +81,7 @@ mod tests {
                 slice.check().await;
             }
         });
-        // Four looks use a slice up, and one more begins the next.
+        // Four readings use a slice up, and one more begins the next.
         assert_eq!(YIELDS.load(Ordering::Relaxed), 25);
     }
 }

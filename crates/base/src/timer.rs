@@ -1,4 +1,4 @@
-//! The door through which waiting enters: a future that completes when its time has passed.
+//! Timers: the interface through which waiting enters.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use crate::{Clock, Moment, Signal, Spawn, Step, Worker, WorkerHandle};
 
-/// A wait on its way. Dropping it gives the wait up.
+/// A wait in progress. Dropping it cancels the wait.
 pub type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Tells the time and waits. A runtime, a simulator, or a thread stands behind it.
+/// Reads the clock and waits. Implemented by a runtime, a simulator, or a thread.
 pub trait Timer: Send + Sync + 'static {
     /// Reads the monotonic clock.
     fn now(&self) -> Moment;
@@ -21,16 +21,16 @@ pub trait Timer: Send + Sync + 'static {
     fn wait(&self, wait: Duration) -> Wait;
 }
 
-/// A timer that has a thread of its own, for whoever has no runtime.
+/// A timer with its own thread, for callers without a runtime.
 pub struct ThreadTimer {
     clock: Arc<dyn Clock>,
     shared: Arc<Shared>,
     thread: Mutex<Thread>,
 }
 
-/// The thread that wakes.
+/// State of the thread.
 enum Thread {
-    /// The first wait starts it.
+    /// The first wait starts the thread.
     Later(Arc<dyn Spawn>),
     Started(WorkerHandle),
     Ended,
@@ -50,7 +50,7 @@ struct State {
 }
 
 impl ThreadTimer {
-    /// Starts the thread.
+    /// Creates a timer and starts its thread.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, spawn: &dyn Spawn) -> Self {
         let shared = Arc::new(Shared::default());
@@ -58,7 +58,8 @@ impl ThreadTimer {
         Self { clock, shared, thread }
     }
 
-    /// As [`ThreadTimer::new`], for whoever mostly never waits: the first wait starts the thread.
+    /// Like [`ThreadTimer::new`], but the first wait starts the thread, for callers that mostly
+    /// never wait.
     #[must_use]
     pub fn lazy(clock: Arc<dyn Clock>, spawn: Arc<dyn Spawn>) -> Self {
         Self { clock, shared: Arc::default(), thread: Mutex::new(Thread::Later(spawn)) }
@@ -90,7 +91,7 @@ impl Timer for ThreadTimer {
     }
 }
 
-/// A wait that leaves nothing behind when it is given up: most are time-outs of what succeeds.
+/// A wait that removes itself when it is dropped: most waits are timeouts of calls that succeed.
 struct Waiting {
     clock: Arc<dyn Clock>,
     shared: Arc<Shared>,
@@ -112,7 +113,7 @@ impl Future for Waiting {
             state.tickets
         });
         let key = (self.until, ticket);
-        // Dropped outside of the lock, like every waker: it may be the last to hold a task.
+        // Drop the waker outside the lock: it may be the last owner of a task.
         let before = state.waiting.insert(key, context.waker().clone());
         let is_next = state.waiting.first_key_value().is_some_and(|(first, _)| *first == key);
         drop(state);
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lazy_timer_has_no_thread_before_the_first_wait() {
+    fn lazy_timer_starts_its_thread_late() {
         #[derive(Default)]
         struct Counted(Stepped, AtomicUsize);
         impl Spawn for Counted {

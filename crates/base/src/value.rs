@@ -11,9 +11,9 @@ use bytes::Bytes;
 use num_bigint::BigInt;
 use uuid::Uuid;
 
-/// A column's type.
+/// Type of a column.
 ///
-/// The numbers are written to disk and never change. Those of collections, tuples, user-defined
+/// The numbers are stored on disk and never change. Those of collections, tuples, user-defined
 /// types, counters, durations and vectors are reserved: they have no variant here yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -58,7 +58,7 @@ pub enum DataType {
 }
 
 impl DataType {
-    /// Every type, in the order of their numbers.
+    /// All types, in the order of their numbers.
     pub const ALL: [Self; 18] = [
         Self::Ascii,
         Self::Bigint,
@@ -86,7 +86,7 @@ impl DataType {
         self as u16
     }
 
-    /// Returns the type of that number.
+    /// Returns the type with a number.
     #[must_use]
     pub fn from_id(id: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|data_type| data_type.id() == id)
@@ -117,7 +117,7 @@ impl DataType {
         }
     }
 
-    /// Returns the type of a CQL name, in any case; `varchar` is `text`.
+    /// Returns the type with a CQL name, in any case; `varchar` is `text`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("varchar") {
@@ -147,9 +147,9 @@ pub enum Value {
     Boolean(bool),
     /// `unscaled × 10^-scale`.
     Decimal {
-        /// The digits.
+        /// The unscaled digits.
         unscaled: BigInt,
-        /// How many of the digits stand behind the point.
+        /// Number of digits behind the decimal point.
         scale: i32,
     },
     /// A 64-bit float.

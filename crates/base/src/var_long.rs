@@ -1,7 +1,7 @@
 //! `VAR_LONG`: AtlasDB's self-delimiting, order-preserving integers of 1 to 10 bytes.
 //!
 //! A value of n × 7 bits takes n bytes, big-endian: n − 1 one bits, a zero bit, then the value.
-//! The first byte alone tells the length, but for the two longest forms:
+//! The first byte alone tells the length, except for the two longest forms:
 //!
 //! ```text
 //! 0xxxxxxx                                1 byte    0 ..= 2⁷ − 1
@@ -12,20 +12,20 @@
 //! 11111111 10000000 + 8 bytes            10 bytes   negative numbers, two's complement
 //! ```
 //!
-//! Among values of zero and more, byte order is numeric order. A negative number sorts behind
-//! all of them; only the abort marker of the commit table's first encoding is one.
+//! Among non-negative values, byte order is numeric order. Negative numbers sort behind all of
+//! them; the only one in use is the abort marker of the commit table's first encoding.
 //!
-//! The decoder takes exactly what the encoder writes: a longer form of a small value is refused,
-//! so that equal values have equal bytes.
+//! The decoder accepts exactly the bytes that the encoder writes: a longer form of a small value is
+//! rejected, so that equal values have equal bytes.
 
 use bytes::BufMut;
 
 use crate::error::{Error, Result};
 
-/// How long an encoding can be, in bytes.
+/// Maximum length of an encoding in bytes.
 pub const LEN_MAX: usize = 10;
 
-/// Returns how many bytes a value takes, `1..=10`.
+/// Returns the encoded length of a value, `1..=10`.
 #[must_use]
 pub const fn len(value: i64) -> usize {
     let bits = 64 - value.cast_unsigned().leading_zeros();
@@ -38,7 +38,7 @@ pub const fn len(value: i64) -> usize {
 /// Appends a value.
 #[inline]
 pub fn put(out: &mut impl BufMut, value: i64) {
-    // Nearly all of them: lengths, flags, small differences.
+    // Fast path: nearly all values, such as lengths, flags, and small differences.
     match u8::try_from(value) {
         Ok(byte @ 0..0x80) => out.put_u8(byte),
         _ => put_long(out, value),
@@ -50,7 +50,7 @@ fn put_long(out: &mut impl BufMut, value: i64) {
     let be = value.to_be_bytes();
     match len {
         1..=8 => {
-            // The bits above the value are zero: lay the n − 1 ones over them.
+            // The bits above the value are zero: set the n − 1 ones in them.
             let ones = !(u64::MAX >> (len - 1));
             let shifted = value.cast_unsigned() << (64 - 8 * len);
             out.put_slice(&(shifted | ones).to_be_bytes()[..len]);
@@ -78,10 +78,10 @@ pub fn encode(value: i64) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// `Corrupted` where the bytes end too early or are not what [`put`] writes.
+/// `Corrupted` if the bytes end too early or are not what [`put`] writes.
 #[inline]
 pub fn take(bytes: &mut &[u8]) -> Result<i64> {
-    // As in `put`: nearly all of them.
+    // Fast path, as in `put`.
     if let [first @ 0..0x80, rest @ ..] = *bytes {
         *bytes = rest;
         return Ok(i64::from(*first));
@@ -111,7 +111,7 @@ fn take_long(bytes: &mut &[u8]) -> Result<i64> {
     Ok(value)
 }
 
-/// Reads the forms of nine and ten bytes.
+/// Decodes the forms of nine and ten bytes.
 fn long_form(bytes: &[u8]) -> Result<(usize, i64)> {
     let (len, value) = match bytes.get(1).ok_or_else(truncated)? {
         0..=0x7f => (9, bytes.get(1..9)),
@@ -122,11 +122,11 @@ fn long_form(bytes: &[u8]) -> Result<(usize, i64)> {
     Ok((len, i64::from_be_bytes(*value)))
 }
 
-/// Takes one value of zero or more off the front of `bytes`.
+/// Takes one non-negative value off the front of `bytes`.
 ///
 /// # Errors
 ///
-/// As [`take`], and `Corrupted` where the value is negative.
+/// See [`take`], and `Corrupted` if the value is negative.
 #[inline]
 pub fn take_unsigned(bytes: &mut &[u8]) -> Result<u64> {
     let value = take(bytes)?;
@@ -142,7 +142,7 @@ fn negative(value: i64) -> Error {
 ///
 /// # Errors
 ///
-/// As [`take`], and `Corrupted` where bytes are left over.
+/// See [`take`], and `Corrupted` if bytes are left over.
 pub fn decode(mut bytes: &[u8]) -> Result<i64> {
     let value = take(&mut bytes)?;
     if bytes.is_empty() {
@@ -164,7 +164,7 @@ mod tests {
     use crate::testing::{self, unhex};
 
     #[test]
-    fn bytes_are_those_of_the_golden_vectors() {
+    fn bytes_match_the_golden_vectors() {
         let vectors = testing::vectors("commit_table_vectors.json");
         for vector in vectors["var_long"].as_array().unwrap() {
             let value = vector["value"].as_i64().unwrap();
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Every length is drawn as often as any other.
+    /// Every length is equally likely.
     fn value() -> impl Strategy<Value = i64> {
         (any::<i64>(), 0..64_u32).prop_map(|(value, shift)| value >> shift)
     }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_decoder_takes_only_what_the_encoder_writes() {
+    fn decoder_accepts_only_canonical_bytes() {
         let good: Vec<_> = [0, 127, 128, 1 << 20, 1 << 55, i64::MAX, -1]
             .map(|value| bytes::Bytes::from(encode(value)))
             .into();

@@ -1,4 +1,4 @@
-//! The encodings by name.
+//! Encodings by number.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ impl Encoding {
         }
     }
 
-    /// Returns the encoding of a number.
+    /// Returns the encoding with a number.
     #[must_use]
     pub const fn of_version(version: u8) -> Option<Self> {
         match version {
@@ -56,7 +56,7 @@ impl Encoding {
     ///
     /// # Errors
     ///
-    /// `Corrupted` where no transaction has that cell.
+    /// `Corrupted` if no transaction has that cell.
     pub fn start_of(self, row: &[u8], column: &[u8]) -> Result<Timestamp> {
         match self {
             Self::V1 => v1::start_of(row, column),
@@ -69,7 +69,7 @@ impl Encoding {
     ///
     /// # Errors
     ///
-    /// `Invalid` where the commit timestamp is not above the start timestamp.
+    /// `Invalid` if the commit timestamp is not above the start timestamp.
     pub fn encode(self, start: Timestamp, entry: CommitEntry) -> Result<Bytes> {
         match self {
             Self::V1 => v1::encode(start, entry),
@@ -78,11 +78,11 @@ impl Encoding {
         }
     }
 
-    /// Reads the value of a transaction's entry.
+    /// Decodes the value of a transaction's entry.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where [`Encoding::encode`] writes no such value.
+    /// `Corrupted` if [`Encoding::encode`] does not write such a value.
     pub fn decode(self, start: Timestamp, value: &[u8]) -> Result<CommitEntry> {
         match self {
             Self::V1 => v1::decode(start, value),

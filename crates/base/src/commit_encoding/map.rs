@@ -1,18 +1,18 @@
-//! Which encoding of the commit table is in force for which starts.
+//! Map from starts to the encodings of the commit table.
 //!
 //! ```text
 //!   first    0 ─────────── 25 000 000 ──────────── valid_through
-//!            v2            v3                      nothing is decided beyond
+//!            v2            v3                      undecided beyond
 //! ```
 //!
-//! The map says for every start up to `valid_through` where its entry lies, and what it said once
-//! it says for good: it is extended, never changed. Nobody hands out a timestamp beyond the `valid_through` that it
-//! has read, so no two processes ever disagree about a start that is in use. A migration is one
-//! atomic change that installs another encoding behind `valid_through`; nothing is copied, and
-//! nobody stops.
+//! For every start up to `valid_through` the map gives the place of its entry, permanently: the map
+//! is extended, never changed. No process hands out a timestamp beyond the `valid_through` that it
+//! has read, so no two processes ever disagree about a start in use. A migration is one atomic
+//! change that installs another encoding behind `valid_through`; nothing is copied, and no process
+//! stops.
 //!
-//! A restore leaves out timestamps that an older life of the database may have used. Such a *gap* has
-//! no entries, and nobody need look for any.
+//! A restore skips timestamps that the original database may have used. Such a *gap* has no
+//! entries, so no process looks for any.
 //!
 //! ```text
 //!  0  version        u8: 1, or 2 where there are gaps
@@ -32,35 +32,35 @@ const GAPS_VERSION: u8 = 2;
 const FRAME_BYTES: usize = 9;
 const SPAN_BYTES: usize = 9;
 const GAP_BYTES: usize = 16;
-/// More migrations than anybody makes.
+/// Maximum number of encodings, more than are ever needed.
 const SPANS_MAX: usize = 4096;
-/// More restores than anybody makes.
+/// Maximum number of gaps, more than are ever needed.
 const GAPS_MAX: usize = 4096;
 
 /// The map from starts to encodings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodingMap {
     valid_through: Timestamp,
-    /// Where each encoding begins.
+    /// First start of each encoding.
     spans: Vec<(Timestamp, Encoding)>,
-    /// From here to there no start was ever handed out.
+    /// Ranges of starts that were never handed out.
     gaps: Vec<(Timestamp, Timestamp)>,
 }
 
 impl EncodingMap {
-    /// Makes the map of a new database.
+    /// Creates the map of a new database.
     #[must_use]
     pub fn starting_with(encoding: Encoding, valid_through: Timestamp) -> Self {
         Self { valid_through, spans: vec![(Timestamp::ZERO, encoding)], gaps: Vec::new() }
     }
 
-    /// Returns the last start for which the map says anything.
+    /// Returns the last start that the map covers.
     #[must_use]
     pub const fn valid_through(&self) -> Timestamp {
         self.valid_through
     }
 
-    /// Returns a start's encoding, `None` where that is not decided.
+    /// Returns a start's encoding; `None` if that is not decided.
     #[must_use]
     pub fn encoding_of(&self, start: Timestamp) -> Option<Encoding> {
         if start > self.valid_through {
@@ -70,12 +70,12 @@ impl EncodingMap {
         Some(self.spans[behind - 1].1)
     }
 
-    /// Returns where each encoding begins, rising.
+    /// Returns the first start of each encoding, in rising order.
     pub fn spans(&self) -> impl Iterator<Item = (Timestamp, Encoding)> {
         self.spans.iter().copied()
     }
 
-    /// Returns the encodings of the starts in `from..to`, as far as that is decided; none where all
+    /// Returns the encodings of the starts in `from..to`, as far as they are decided; none if all
     /// of it is a gap.
     pub fn encodings_between(
         &self,
@@ -94,24 +94,23 @@ impl EncodingMap {
             .map(|((_, encoding), _)| *encoding)
     }
 
-    /// Returns the last gap, from here to there: where the newest life of the database begins.
+    /// Returns the last gap; the restored database begins at its end.
     #[must_use]
     pub fn last_gap(&self) -> Option<(Timestamp, Timestamp)> {
         self.gaps.last().copied()
     }
 
-    /// The same map, saying the same for further starts.
+    /// Returns the map extended to further starts, with the last encoding.
     #[must_use]
     pub fn extended(&self, valid_through: Timestamp) -> Self {
         Self { valid_through: self.valid_through.max(valid_through), ..self.clone() }
     }
 
-    /// The same map, in which no start of `from..to` has an entry. Both lie above all gaps that it
-    /// has.
+    /// Returns the map with a gap at `from..to`, which must lie above all existing gaps.
     ///
     /// # Errors
     ///
-    /// `Invalid` where they do not; `Unavailable` after thousands of gaps.
+    /// `Invalid` if it does not; `Unavailable` after thousands of gaps.
     pub fn with_gap(&self, from: Timestamp, to: Timestamp) -> Result<Self> {
         let mut gaps = self.gaps.clone();
         if from >= to || gaps.last().is_some_and(|gap| gap.1 >= from) {
@@ -124,11 +123,11 @@ impl EncodingMap {
         Ok(Self { gaps, ..self.clone() })
     }
 
-    /// The same map, with another encoding for what it said nothing of.
+    /// Returns the map with another encoding for the undecided starts.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where there have been thousands of migrations.
+    /// `Unavailable` after thousands of migrations.
     pub fn followed_by(&self, encoding: Encoding) -> Result<Self> {
         let Some(first) = self.valid_through.checked_add(1) else {
             return Err(Error::unavailable("there is no timestamp left to migrate at"));
@@ -144,7 +143,7 @@ impl EncodingMap {
         Ok(Self { spans, ..self.clone() })
     }
 
-    /// Returns the map's bytes.
+    /// Encodes the map.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let mut bytes = Vec::with_capacity(FRAME_BYTES + self.spans.len() * SPAN_BYTES);
@@ -165,12 +164,12 @@ impl EncodingMap {
         bytes.into()
     }
 
-    /// Reads a map.
+    /// Decodes a map.
     ///
     /// # Errors
     ///
-    /// `Unsupported` for a version or an encoding that this program does not know; `Corrupted`
-    /// where the bytes are no map.
+    /// `Unsupported` for a version or an encoding that this program does not know; `Corrupted` if
+    /// the bytes are not a map.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let corrupted = || Error::corrupted("the map of commit encodings is damaged");
         let (&version, rest) = bytes.split_first().ok_or_else(corrupted)?;
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_migration_begins_behind_what_was_decided() {
+    fn migration_begins_behind_decided_starts() {
         let map = migrated();
         assert_eq!(map.encoding_of(at(100)), Some(Encoding::V2));
         assert_eq!(map.encoding_of(at(101)), Some(Encoding::V3));
@@ -247,11 +246,11 @@ mod tests {
         assert_eq!(between(0, 101), [Encoding::V2]);
         assert_eq!(between(0, 102), [Encoding::V2, Encoding::V3]);
         assert_eq!(between(101, 150), [Encoding::V3]);
-        assert_eq!(map.extended(at(50)), map, "what was decided stays decided");
+        assert_eq!(map.extended(at(50)), map, "decided starts stay decided");
     }
 
     #[test]
-    fn an_encoding_installed_twice_before_its_time_counts_once() {
+    fn encoding_installed_twice_counts_once() {
         let map = EncodingMap::starting_with(Encoding::V2, at(100));
         let third = map.followed_by(Encoding::V3).unwrap();
         assert_eq!(third.followed_by(Encoding::V3).unwrap(), third);
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_looks_for_entries_in_a_gap() {
+    fn gap_has_no_encodings() {
         let map = migrated().with_gap(at(130), at(180)).unwrap();
         let between = |from, to| map.encodings_between(at(from), at(to)).collect::<Vec<_>>();
         assert_eq!((between(130, 180), between(140, 150)), (vec![], vec![]));
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_comes_back_from_its_bytes_and_damage_is_refused() {
+    fn map_round_trips_and_damage_is_rejected() {
         let good = migrated().with_gap(at(130), at(180)).unwrap().encode();
         assert_eq!(EncodingMap::decode(&migrated().encode()).unwrap(), migrated());
         let unknown = [&good[..good.len() - 1], &[4]].concat();

@@ -1,4 +1,4 @@
-//! Golden vectors, and what must hold for every start timestamp.
+//! Golden vectors, and properties of every start timestamp.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ fn hex(vector: &serde_json::Value, field: &str) -> Option<Vec<u8>> {
     vector[field].as_str().map(unhex)
 }
 
-/// The fields of a version that are tested; whoever adds another learns it here.
+/// Checks that every field of a vector is tested.
 fn check_fields(vector: &serde_json::Value, known: &[&str]) {
     for field in vector.as_object().unwrap().keys() {
         assert!(known.contains(&field.as_str()), "the field {field} is not tested");
@@ -24,7 +24,7 @@ fn check_fields(vector: &serde_json::Value, known: &[&str]) {
 }
 
 #[test]
-fn entries_are_those_of_the_golden_vectors() {
+fn entries_match_the_golden_vectors() {
     let vectors = testing::vectors("commit_table_vectors.json");
     assert_eq!(vectors["partitioning_quantum"].as_u64(), Some(v2::PARTITIONING_QUANTUM));
     assert_eq!(vectors["rows_per_quantum"].as_u64(), Some(v2::ROWS_PER_QUANTUM));
@@ -52,7 +52,7 @@ fn check_v1(vector: &serde_json::Value, start: Timestamp, entry: Option<CommitEn
 }
 
 #[test]
-fn entries_of_the_third_encoding_are_those_of_its_vectors() {
+fn v3_entries_match_the_golden_vectors() {
     let vectors = testing::vectors("commit_table_v3_vectors.json");
     for vector in vectors["entries"].as_array().unwrap() {
         check_fields(vector, &["start", "commit", "row", "column", "value"]);
@@ -72,8 +72,8 @@ fn entries_of_the_third_encoding_are_those_of_its_vectors() {
 }
 
 #[test]
-fn no_value_of_one_encoding_is_one_of_another_by_chance() {
-    // An abort, or an absent value, of v2 is none of v3; the tag alone is none either.
+fn values_of_v2_are_not_values_of_v3() {
+    // An abort, or an absent value, of v2 is no value of v3; nor is the tag alone.
     for value in [&b""[..], b"C", b"AA", b"C\x00", &[0], &[1], &[0x80, 0x82]] {
         assert_eq!(v3::decode(at(5), value).unwrap_err().kind(), ErrorKind::Corrupted);
     }
@@ -100,7 +100,7 @@ fn check_v2(vector: &serde_json::Value, start: Timestamp, entry: Option<CommitEn
 
 proptest! {
     #[test]
-    fn every_start_has_a_cell_of_its_own(start in 0..=Timestamp::MAX.get()) {
+    fn every_start_has_its_own_cell(start in 0..=Timestamp::MAX.get()) {
         let start = at(start);
         let (one, two) = (v1::cell(start), v2::cell(start));
         prop_assert_eq!(v1::start_of(&one.row, &one.column).unwrap(), start);
@@ -118,7 +118,7 @@ proptest! {
                 prop_assert_eq!(encoding.decode(start, &value).unwrap(), entry);
             }
         }
-        // The other way round nothing may be written.
+        // Reversed, nothing may be written.
         let entry = CommitEntry::Committed(start);
         for encoding in [Encoding::V1, Encoding::V2, Encoding::V3] {
             let refused = encoding.encode(commit, entry).unwrap_err();
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn columns_of_a_row_are_in_the_order_of_their_starts(
+    fn columns_of_a_row_sort_by_start(
         quantum in 0..4_u64, residue in 0..16_u64, a in 0..1_562_500_u64, b in 0..1_562_500_u64,
     ) {
         let start = |place| at(quantum * v2::PARTITIONING_QUANTUM + place * 16 + residue);
@@ -138,7 +138,7 @@ proptest! {
 }
 
 #[test]
-fn sixteen_rows_hold_a_quantum_and_neighbours_none_of_it() {
+fn sixteen_rows_hold_exactly_one_quantum() {
     let rows: HashSet<_> = v2::rows_of_quantum(3).into();
     assert_eq!(rows.len(), 16);
     let first = 3 * v2::PARTITIONING_QUANTUM;
@@ -149,7 +149,7 @@ fn sixteen_rows_hold_a_quantum_and_neighbours_none_of_it() {
 }
 
 #[test]
-fn values_that_nothing_writes_are_refused() {
+fn values_never_written_are_rejected() {
     let start = at(100);
     let bad =
         |result: Result<CommitEntry>| assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupted);
@@ -161,7 +161,7 @@ fn values_that_nothing_writes_are_refused() {
     bad(v2::decode(Timestamp::MAX, &[1]));
     assert!(v1::start_of(&[1], b"u").is_err());
     assert!(v1::start_of(&crate::var_long::encode(-1), b"t").is_err());
-    // A column beyond the quantum, a row number beyond the clock, a row of the wrong size.
+    // A column beyond the quantum, a row number beyond the clock, a row of the wrong length.
     assert!(v2::start_of(&[0; 8], &crate::var_long::encode(1_562_500)).is_err());
     assert!(v2::start_of(&[0xff; 8], &[0]).is_err());
     assert!(v2::start_of(&[0; 7], &[0]).is_err());

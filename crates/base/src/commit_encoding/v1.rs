@@ -7,8 +7,8 @@
 //!          VAR_LONG(-1)            aborted
 //! ```
 //!
-//! Rows of neighbouring transactions are neighbours: under an ordered partitioner all writers meet
-//! at one node. Kept to read and migrate old tables.
+//! Rows of neighbouring transactions are neighbours: under an ordered partitioner all writers use
+//! the same node. Kept for reading and migrating old tables.
 
 use bytes::Bytes;
 
@@ -33,7 +33,7 @@ pub fn cell(start: Timestamp) -> CommitCell {
 ///
 /// # Errors
 ///
-/// `Corrupted` where no transaction has that cell.
+/// `Corrupted` if no transaction has that cell.
 pub fn start_of(row: &[u8], column: &[u8]) -> Result<Timestamp> {
     if column != COLUMN {
         return Err(Error::corrupted("a commit table of version 1: an unknown column"));
@@ -48,7 +48,7 @@ pub fn start_of(row: &[u8], column: &[u8]) -> Result<Timestamp> {
 ///
 /// # Errors
 ///
-/// `Invalid` where the commit timestamp is not above the start timestamp.
+/// `Invalid` if the commit timestamp is not above the start timestamp.
 pub fn encode(start: Timestamp, entry: CommitEntry) -> Result<Bytes> {
     let number = match entry {
         CommitEntry::Aborted => ABORTED,
@@ -60,11 +60,11 @@ pub fn encode(start: Timestamp, entry: CommitEntry) -> Result<Bytes> {
     Ok(Bytes::from(var_long::encode(number)))
 }
 
-/// Reads the value of a transaction's entry.
+/// Decodes the value of a transaction's entry.
 ///
 /// # Errors
 ///
-/// `Corrupted` where [`encode`] writes no such value.
+/// `Corrupted` if [`encode`] does not write such a value.
 pub fn decode(start: Timestamp, value: &[u8]) -> Result<CommitEntry> {
     match var_long::decode(value)? {
         ABORTED => Ok(CommitEntry::Aborted),

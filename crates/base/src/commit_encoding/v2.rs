@@ -4,7 +4,7 @@
 //! [`ROWS_PER_QUANTUM`] rows, and neighbouring timestamps go to different ones:
 //!
 //! ```text
-//! offset   = start % PQ                       place within the quantum
+//! offset   = start % PQ                       position within the quantum
 //! number   = (start / PQ) × NP + offset % NP  row
 //! row      = the 64 bits of number, reversed, big-endian
 //! column   = VAR_LONG(offset / NP)
@@ -18,7 +18,8 @@
 //! Reversing the bits spreads rows evenly even under an ordered partitioner, where a scan of
 //! entries by start timestamp visits the 16 rows of each quantum ([`rows_of_quantum`]).
 //!
-//! The two constants are part of the format: with others, every stored entry is elsewhere.
+//! The two constants are part of the format: with other values, every stored entry would be
+//! elsewhere.
 
 use bytes::Bytes;
 
@@ -27,9 +28,9 @@ use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 use crate::var_long;
 
-/// How many timestamps share a set of rows: PQ.
+/// Number of timestamps that share a set of rows, PQ.
 pub const PARTITIONING_QUANTUM: u64 = 25_000_000;
-/// How many rows a quantum has: NP.
+/// Number of rows of a quantum, NP.
 pub const ROWS_PER_QUANTUM: u64 = ROWS as u64;
 
 const ROWS: usize = 16;
@@ -49,9 +50,9 @@ pub fn cell(start: Timestamp) -> CommitCell {
     CommitCell { row: row(number), column: Bytes::from(var_long::encode(column)) }
 }
 
-/// Returns the rows that hold every entry of a quantum.
+/// Returns the rows that hold all entries of a quantum.
 ///
-/// Those of a quantum above the last, [`quantum_of`] of [`Timestamp::MAX`], hold no entry.
+/// The rows of a quantum above the last, [`quantum_of`] of [`Timestamp::MAX`], hold no entry.
 #[must_use]
 pub fn rows_of_quantum(quantum: u64) -> [Bytes; ROWS] {
     let first = quantum.saturating_mul(ROWS_PER_QUANTUM);
@@ -66,7 +67,7 @@ fn row(number: u64) -> Bytes {
 ///
 /// # Errors
 ///
-/// `Corrupted` where no transaction has that cell.
+/// `Corrupted` if no transaction has that cell.
 pub fn start_of(row: &[u8], column: &[u8]) -> Result<Timestamp> {
     let wrong = || Error::corrupted("a commit table of version 2: a cell of no transaction");
     let number = u64::from_be_bytes(row.try_into().map_err(|_| wrong())?).reverse_bits();
@@ -86,7 +87,7 @@ pub fn start_of(row: &[u8], column: &[u8]) -> Result<Timestamp> {
 ///
 /// # Errors
 ///
-/// `Invalid` where the commit timestamp is not above the start timestamp.
+/// `Invalid` if the commit timestamp is not above the start timestamp.
 pub fn encode(start: Timestamp, entry: CommitEntry) -> Result<Bytes> {
     match entry {
         CommitEntry::Aborted => Ok(Bytes::new()),
@@ -98,11 +99,11 @@ pub fn encode(start: Timestamp, entry: CommitEntry) -> Result<Bytes> {
     }
 }
 
-/// Reads the value of a transaction's entry.
+/// Decodes the value of a transaction's entry.
 ///
 /// # Errors
 ///
-/// `Corrupted` where [`encode`] writes no such value.
+/// `Corrupted` if [`encode`] does not write such a value.
 pub fn decode(start: Timestamp, value: &[u8]) -> Result<CommitEntry> {
     if value.is_empty() {
         return Ok(CommitEntry::Aborted);

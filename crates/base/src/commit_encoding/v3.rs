@@ -1,4 +1,4 @@
-//! The third encoding: the cells of the second, and values that say what they are.
+//! The third encoding: the cells of the second, with tagged values.
 //!
 //! ```text
 //! row      as in v2
@@ -7,12 +7,12 @@
 //!          41                             aborted: the letter A
 //! ```
 //!
-//! For example start 25 000 000 committed at 25 000 130 is `438082`. The tag keeps an abort, a
-//! commit and whatever may be added apart: in v2 an abort is the value without bytes, which a
-//! store that knows of empty values only as of none cannot tell from a transaction in progress.
+//! For example start 25 000 000 committed at 25 000 130 is `438082`. The tag distinguishes an
+//! abort, a commit and any later addition. In v2 an abort is the empty value, and a store that does
+//! not distinguish empty from absent values takes it for a transaction in progress.
 //!
-//! On a cluster an entry is written twice, first conditionally, then, once that is settled, as
-//! the same value in a column of its own: whoever finds the second needs to look no further.
+//! On a cluster an entry is written twice: first conditionally, and once that is settled, the same
+//! value in another column. A reader that finds the second value knows that it is final.
 
 use bytes::Bytes;
 
@@ -33,7 +33,7 @@ pub fn cell(start: Timestamp) -> CommitCell {
 ///
 /// # Errors
 ///
-/// As [`v2::start_of`].
+/// See [`v2::start_of`].
 pub fn start_of(row: &[u8], column: &[u8]) -> Result<Timestamp> {
     v2::start_of(row, column)
 }
@@ -42,7 +42,7 @@ pub fn start_of(row: &[u8], column: &[u8]) -> Result<Timestamp> {
 ///
 /// # Errors
 ///
-/// `Invalid` where the commit timestamp is not above the start timestamp.
+/// `Invalid` if the commit timestamp is not above the start timestamp.
 pub fn encode(start: Timestamp, entry: CommitEntry) -> Result<Bytes> {
     if entry == CommitEntry::Aborted {
         return Ok(Bytes::from_static(ABORTED));
@@ -51,11 +51,11 @@ pub fn encode(start: Timestamp, entry: CommitEntry) -> Result<Bytes> {
     Ok([&[COMMITTED], &delta[..]].concat().into())
 }
 
-/// Reads the value of a transaction's entry.
+/// Decodes the value of a transaction's entry.
 ///
 /// # Errors
 ///
-/// `Corrupted` where [`encode`] writes no such value.
+/// `Corrupted` if [`encode`] does not write such a value.
 pub fn decode(start: Timestamp, value: &[u8]) -> Result<CommitEntry> {
     match value {
         ABORTED => Ok(CommitEntry::Aborted),

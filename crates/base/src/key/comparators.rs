@@ -1,14 +1,14 @@
 //! Cassandra's comparators, written from their definitions over *serialized* bytes.
 //!
-//! The tests hold the encoding against these. They share no code with it: they know nothing of
-//! escapes, flipped signs or reordered UUIDs.
+//! The tests compare the encoding with them. They share no code with it: they have no escapes,
+//! flipped signs or reordered UUIDs.
 
 use std::cmp::Ordering;
 
 use super::Order;
 use crate::value::{DataType, Value};
 
-/// Compares two values of one type as Cassandra compares their serializations.
+/// Compares two values of one type like Cassandra compares their serializations.
 pub(super) fn compare(data_type: DataType, a: &[u8], b: &[u8]) -> Ordering {
     match data_type {
         // BytesType, UTF8Type, AsciiType, InetAddressType, SimpleDateType, TimeType: byte order.
@@ -36,7 +36,7 @@ pub(super) fn compare(data_type: DataType, a: &[u8], b: &[u8]) -> Ordering {
     }
 }
 
-/// Compares two tuples, a `DESC` column reversed, as a `ClusteringComparator` does.
+/// Compares two tuples, `DESC` columns reversed, like a `ClusteringComparator`.
 pub(super) fn compare_tuples(a: &[Value], b: &[Value], orders: &[Order]) -> Ordering {
     for ((a, b), order) in a.iter().zip(b).zip(orders) {
         let ordering = compare(a.data_type(), &a.serialize(), &b.serialize());

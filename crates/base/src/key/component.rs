@@ -1,4 +1,5 @@
-//! One component of a clustering key, ascending; the essay in [`super`] has the table of bytes.
+//! One component of a clustering key, ascending; the documentation of [`super`] has the table of
+//! bytes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +16,7 @@ const END: u8 = 0x00;
 
 const SIGNS: u64 = 0x8080_8080_8080_8080;
 
-/// Guesses how many bytes a value takes, generously but for long texts full of zeros.
+/// Estimates the encoded length of a value; it is too small only for long texts with many zeros.
 pub(super) fn len_hint(value: &Value) -> usize {
     match value {
         Value::Ascii(text) | Value::Text(text) => text.len() + 4,
@@ -59,7 +60,7 @@ pub(super) fn put(out: &mut BytesMut, value: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Takes a value off the front of `rest`, each byte of it first combined with `mask`.
+/// Takes a value off the front of `rest`; each of its bytes is first XORed with `mask`.
 pub(super) fn take(rest: &mut &[u8], data_type: DataType, mask: u8) -> Result<Value> {
     let mut from = Reader { rest, mask };
     let value = match data_type {
@@ -120,7 +121,7 @@ fn put_inet(out: &mut BytesMut, address: IpAddr) {
     }
 }
 
-/// Maps floats to integers that are ordered alike; every NaN becomes the largest one in use.
+/// Maps floats to integers with the same order; every NaN becomes the largest one.
 const fn ordered_double(number: f64) -> u64 {
     let bits = if number.is_nan() { f64::NAN.to_bits() } else { number.to_bits() };
     if bits >> 63 == 0 { bits | (1 << 63) } else { !bits }
@@ -132,7 +133,7 @@ fn double(ordered: u64) -> Result<f64> {
     if ordered_double(number) == ordered { Ok(number) } else { Err(wrong(DataType::Double)) }
 }
 
-/// As [`ordered_double`].
+/// Like [`ordered_double`].
 const fn ordered_float(number: f32) -> u32 {
     let bits = if number.is_nan() { f32::NAN.to_bits() } else { number.to_bits() };
     if bits >> 31 == 0 { bits | (1 << 31) } else { !bits }
@@ -190,7 +191,7 @@ impl Reader<'_, '_> {
     fn escaped(&mut self, data_type: DataType) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         loop {
-            // Whole runs at a time: zeros are rare.
+            // Whole runs at a time, because zeros are rare.
             let zero = self.mask;
             let run = self.rest.iter().position(|byte| *byte == zero).unwrap_or(self.rest.len());
             let (taken, rest) = self.rest.split_at(run);

@@ -8,12 +8,12 @@ use super::{Order, encode, encode_into};
 use crate::error::{Error, Result};
 use crate::value::Value;
 
-/// The ends of a range of encoded clustering keys.
+/// Bounds of a range of encoded clustering keys.
 pub type ByteBounds = (Bound<Bytes>, Bound<Bytes>);
 
-/// Returns the smallest byte string after every one that begins with `prefix`.
+/// Returns the smallest byte string after all that begin with `prefix`.
 ///
-/// `None` means that there is none: the prefix is empty or nothing but 0xFF.
+/// `None` means that there is none: the prefix is empty or consists of 0xFF only.
 #[must_use]
 pub fn prefix_successor(prefix: &[u8]) -> Option<Bytes> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
@@ -24,19 +24,18 @@ pub fn prefix_successor(prefix: &[u8]) -> Option<Bytes> {
 
 /// Returns the range of all keys that begin with an encoded prefix.
 ///
-/// The empty prefix gives every row of a partition, and not the cell of its static columns.
+/// The empty prefix gives every row of a partition, without the cell of its static columns.
 #[must_use]
 pub fn prefix_range(prefix: &Bytes) -> ByteBounds {
     (first_within(prefix), prefix_successor(prefix).map_or(Bound::Unbounded, Bound::Excluded))
 }
 
 /// Returns the range of all keys whose first components equal `equal` and whose next ones lie
-/// between two bounds, as `WHERE a = 1 AND (b, c) > (2, 3) AND b <= 4` asks.
+/// between two bounds, as in `WHERE a = 1 AND (b, c) > (2, 3) AND b <= 4`.
 ///
-/// A bound has one value or more; it compares as many components as it has, so that
-/// `Excluded([2])` as the lower bound leaves out every key with a 2 there. What is smaller is
-/// meant in the values' own order: on `DESC` columns the larger value gives the lower byte bound.
-/// Bounds that cross give a range that holds nothing.
+/// A bound has one value or more, and compares as many components. So `Excluded([2])` as the lower
+/// bound excludes every key with a 2 there. Bounds are in the values' own order: on `DESC` columns
+/// the larger value gives the lower byte bound. Crossing bounds give an empty range.
 ///
 /// ```
 /// use std::ops::{Bound, RangeBounds};
@@ -56,7 +55,7 @@ pub fn prefix_range(prefix: &Bytes) -> ByteBounds {
 ///
 /// # Errors
 ///
-/// As [`encode`], and `Unsupported` where a bound compares `ASC` and `DESC` columns together:
+/// See [`encode`], and `Unsupported` if a bound compares `ASC` and `DESC` columns together:
 /// such keys do not lie side by side.
 pub fn slice(
     orders: &[Order],
@@ -97,7 +96,7 @@ fn first_within(prefix: &Bytes) -> Bound<Bytes> {
     if prefix.is_empty() { Bound::Excluded(Bytes::new()) } else { Bound::Included(prefix.clone()) }
 }
 
-/// Returns the one order of all columns that the bounds compare.
+/// Returns the common order of all columns that the bounds compare.
 fn common_order(
     compared: &[Order],
     lower: Bound<&[Value]>,

@@ -1,4 +1,4 @@
-//! The encoding against Cassandra's comparators, and ranges against filters.
+//! Compares the encoding with Cassandra's comparators, and ranges with filters.
 
 use std::cmp::Ordering;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ fn key_types() -> Vec<DataType> {
     DataType::ALL.into_iter().filter(|data_type| data_type.is_key_type()).collect()
 }
 
-/// Bytes that meet each other often and hit what codecs treat specially.
+/// Bytes that are often equal, and include values that codecs treat specially.
 fn edgy_bytes(len: impl Into<proptest::collection::SizeRange>) -> BoxedStrategy<Vec<u8>> {
     let byte = prop_oneof![
         4 => select(vec![0x00_u8, 0x01, 0x02, 0x7f, 0x80, 0x81, 0xfe, 0xff]),
@@ -41,8 +41,8 @@ fn text() -> BoxedStrategy<String> {
     vec(letter, 0..6).prop_map(|letters| letters.into_iter().collect()).boxed()
 }
 
-/// Half of the UUIDs are of version 1, and half of them share one of four first halves: only
-/// where those are equal do the second halves matter.
+/// Half of the UUIDs are of version 1, and half of them share one of four first halves, because the
+/// second halves matter only if the first ones are equal.
 fn uuid() -> BoxedStrategy<[u8; 16]> {
     let shared = select(vec![0x00_u8, 0x01, 0x80, 0xff]).prop_map(|byte| [byte; 8]);
     let first = prop_oneof![shared, edgy::<8>()];
@@ -89,7 +89,7 @@ fn value(data_type: DataType) -> BoxedStrategy<Value> {
         DataType::Blob => edgy_bytes(0..6).prop_map(|b| Value::Blob(Bytes::from(b))).boxed(),
         DataType::Inet => prop_oneof![
             edgy::<4>().prop_map(IpAddr::from),
-            // An IPv4-mapped address comes back as the IPv4 address.
+            // An IPv4-mapped address is decoded as the IPv4 address.
             edgy::<16>().prop_map(|octets| IpAddr::from(octets).to_canonical()),
             // An IPv6 address that begins with an IPv4 address that is drawn as well.
             Just(IpAddr::from([0, 0, 0, 0])),
@@ -126,7 +126,7 @@ fn canonical(value: &Value) -> Value {
     }
 }
 
-/// Equality that takes NaN for itself and tells −0.0 from 0.0.
+/// Asserts equality, with NaN equal to itself and −0.0 distinct from 0.0.
 fn assert_same(decoded: &[Value], values: &[Value]) {
     let bytes = |values: &[Value]| -> Vec<_> {
         values.iter().map(|value| (value.data_type(), canonical(value).serialize())).collect()
@@ -163,13 +163,13 @@ proptest! {
             (Just(types), Just(orders), a, b, shared)
         }),
     ) {
-        // Tuples that share their first components are those where the later ones matter.
+        // Tuples share their first components, so that the later ones matter.
         let b: Vec<_> = a[..shared].iter().chain(&b[shared..]).cloned().collect();
         check_pair(&a, &b, &types, &orders);
     }
 
     #[test]
-    fn a_prefix_range_holds_exactly_the_keys_that_begin_alike(
+    fn prefix_range_holds_exactly_the_matching_keys(
         (orders, a, b, len) in columns().prop_flat_map(|(types, orders)| {
             let len = 0..=types.len();
             (Just(orders), tuple(&types), tuple(&types), len)
@@ -196,7 +196,7 @@ proptest! {
         kinds in (0..3_u8, 0..3_u8),
         shared in 0..=3_usize,
     ) {
-        // What comes before the slice is compared for equality; let it often be equal.
+        // Components before the slice are compared for equality, and so should often be equal.
         let key: Vec<_> = low[..shared.min(low.len())]
             .iter().chain(&key[shared.min(low.len())..]).cloned().collect();
         // Columns before the slice may be of another order.
@@ -234,7 +234,7 @@ fn make_bound(kind: u8, values: &[Value]) -> Bound<&[Value]> {
 }
 
 #[test]
-fn bytes_are_laid_out_as_the_essay_says() {
+fn bytes_match_the_documented_layout() {
     let orders = [Order::Asc, Order::Desc];
     let key = encode(&[Value::Text("a".into()), Value::Int(3)], &orders).unwrap();
     assert_eq!(&key[..], [0x61, 0, 0, 0x7f, 0xff, 0xff, 0xfc]);
@@ -243,7 +243,7 @@ fn bytes_are_laid_out_as_the_essay_says() {
 }
 
 #[test]
-fn the_comparators_know_the_traps() {
+fn comparators_handle_special_cases() {
     use Ordering::{Equal, Greater, Less};
     let double = |a: f64, b: f64| compare(DataType::Double, &a.to_be_bytes(), &b.to_be_bytes());
     assert_eq!(double(-0.0, 0.0), Less);
@@ -257,7 +257,7 @@ fn the_comparators_know_the_traps() {
     let early = uuid("ffffffff-0000-1000-8000-000000000000");
     let late = uuid("00000000-0001-1000-8000-000000000000");
     assert_eq!(compare(DataType::Uuid, &early, &late), Less);
-    // At one time, UUIDType takes 0x80 for larger than 0x7f and TimeUUIDType for smaller.
+    // At one time, UUIDType orders 0x80 after 0x7f and TimeUUIDType before.
     let (low, high) = (
         uuid("00000000-0000-1000-7f00-000000000000"),
         uuid("00000000-0000-1000-8000-000000000000"),
@@ -267,12 +267,12 @@ fn the_comparators_know_the_traps() {
 }
 
 #[test]
-fn successors_are_the_next_string_that_does_not_begin_alike() {
+fn successor_follows_all_strings_with_the_prefix() {
     assert_eq!(prefix_successor(b"ab").as_deref(), Some(&b"ac"[..]));
     assert_eq!(prefix_successor(b"a\xff\xff").as_deref(), Some(&b"b"[..]));
     assert_eq!(prefix_successor(b"\xff\xff"), None);
     assert_eq!(prefix_successor(b""), None);
-    // The descending empty text is nothing but 0xFF: nothing lies behind it.
+    // The descending empty text consists of 0xFF only, so no key lies behind it.
     let empty = [Value::Text(String::new())];
     let (lower, upper) =
         slice(&[Order::Desc], &[], Bound::Unbounded, Bound::Excluded(&empty)).unwrap();
@@ -280,7 +280,7 @@ fn successors_are_the_next_string_that_does_not_begin_alike() {
 }
 
 #[test]
-fn what_cannot_be_a_key_is_refused() {
+fn invalid_keys_are_rejected() {
     let kind = |values: &[Value], orders: &[Order]| encode(values, orders).unwrap_err().kind();
     assert_eq!(kind(&[Value::Varint(1.into())], &[Order::Asc]), ErrorKind::Unsupported);
     let decimal = Value::Decimal { unscaled: 1.into(), scale: 0 };
@@ -302,7 +302,7 @@ fn what_cannot_be_a_key_is_refused() {
 }
 
 #[test]
-fn the_decoder_takes_only_what_the_encoder_writes() {
+fn decoder_accepts_only_canonical_bytes() {
     for data_type in key_types() {
         let good = [value(data_type), value(data_type)];
         let mut runner = proptest::test_runner::TestRunner::deterministic();

@@ -1,8 +1,8 @@
-//! The row image: what one version of a row holds, whole.
+//! The row image: the complete contents of one version of a row.
 //!
-//! A statement that sets one column of a row writes all of its columns again, so that a reader
-//! finds everything in the newest version it may see and merges nothing. What must survive that
-//! rewriting rides along: when a column expires, and which version really set it.
+//! A statement that sets one column of a row rewrites all of its columns, so that a reader finds
+//! everything in the newest visible version and merges nothing. Two facts must survive the
+//! rewriting and are stored with a column: its expiry, and the version that set it.
 //!
 //! ```text
 //! image    format        1 byte      1
@@ -33,11 +33,11 @@
 //! ```
 //!
 //! * **Null is absent.** A row without a marker and without columns does not exist.
-//! * The marker is what `INSERT` leaves and `UPDATE` does not: a row with it lives on when its last
-//!   column is deleted.
-//! * An absent `written` means this version itself; filling it in early would need the start
-//!   timestamp before there is one.
-//! * Deliberately absent: a column's type (the schema of that version knows it), a checksum (the
+//! * `INSERT` writes the marker and `UPDATE` does not: a row with a marker continues to exist when
+//!   its last column is deleted.
+//! * An absent `written` means this version itself, because the start timestamp is not known when
+//!   the image is built.
+//! * Deliberately absent: a column's type (it is in the schema of that version), a checksum (the
 //!   block or log record around the image has one), and the commit timestamp (the version's stamp).
 //!
 //! Decoding checks everything above and copies no value: columns are slices of the image.
@@ -62,10 +62,10 @@ const EXPIRES: u8 = 0x01;
 const WRITTEN_BEFORE: u8 = 0x02;
 const COLLECTION: u8 = 0x04;
 
-/// The row marker: the row exists even without columns.
+/// Row marker: the row exists even without columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marker {
-    /// When the marker goes, in seconds since 1970-01-01 UTC; `None` is never.
+    /// Expiry in seconds since 1970-01-01 UTC; `None` is never.
     pub expiry: Option<i64>,
 }
 
@@ -74,20 +74,20 @@ pub struct Marker {
 pub struct Column {
     /// The value as Cassandra serializes it ([`crate::serial`]).
     pub value: Bytes,
-    /// When the column goes, in seconds since 1970-01-01 UTC; `None` is never.
+    /// Expiry in seconds since 1970-01-01 UTC; `None` is never.
     pub expiry: Option<i64>,
-    /// The start timestamp of the version that set the column; `None` is the version itself.
+    /// Start timestamp of the version that set the column; `None` is this version itself.
     pub written: Option<Timestamp>,
 }
 
 impl Column {
-    /// A column set by this version, for good.
+    /// Creates a column set by this version, without an expiry.
     #[must_use]
     pub fn new(value: impl Into<Bytes>) -> Self {
         Self { value: value.into(), expiry: None, written: None }
     }
 
-    /// Makes the column go at that many seconds since 1970-01-01 UTC.
+    /// Sets the expiry, in seconds since 1970-01-01 UTC.
     #[must_use]
     pub fn expiring(mut self, expiry: Option<i64>) -> Self {
         self.expiry = expiry;
@@ -98,30 +98,30 @@ impl Column {
 /// A whole row, or the static columns of a partition, in one version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowImage {
-    /// The version of the table's schema that the image was written under.
+    /// Version of the table's schema under which the image was written.
     pub schema_version: u32,
-    /// The row marker, where the row has one.
+    /// Row marker, if the row has one.
     pub marker: Option<Marker>,
-    /// Ascending by id, no id twice.
+    /// Sorted by id, without duplicates.
     columns: Vec<(ColumnId, Column)>,
 }
 
 impl RowImage {
-    /// Makes an image without marker and columns.
+    /// Creates an image without marker and columns.
     #[must_use]
     pub const fn new(schema_version: u32) -> Self {
         Self { schema_version, marker: None, columns: Vec::new() }
     }
 
-    /// Tells whether the row exists: it has a marker or a column.
+    /// Returns `true` if the row exists, that is, has a marker or a column.
     ///
-    /// Judge expiry first: see [`RowImage::expire`].
+    /// Apply the expiry first, see [`RowImage::expire`].
     #[must_use]
     pub const fn is_live(&self) -> bool {
         self.marker.is_some() || !self.columns.is_empty()
     }
 
-    /// Returns the columns, ascending by id.
+    /// Returns the columns, sorted by id.
     #[must_use]
     pub fn columns(&self) -> &[(ColumnId, Column)] {
         &self.columns
@@ -139,7 +139,7 @@ impl RowImage {
         self.column(id).map(|column| &column.value)
     }
 
-    /// Sets a column, and returns what it was.
+    /// Sets a column, and returns its previous value.
     pub fn set(&mut self, id: ColumnId, column: Column) -> Option<Column> {
         match self.position(id) {
             Ok(index) => Some(std::mem::replace(&mut self.columns[index].1, column)),
@@ -150,12 +150,12 @@ impl RowImage {
         }
     }
 
-    /// Sets a column to null, and returns what it was.
+    /// Sets a column to null, and returns its previous value.
     pub fn remove(&mut self, id: ColumnId) -> Option<Column> {
         self.position(id).ok().map(|index| self.columns.remove(index).1)
     }
 
-    /// Keeps the columns that the predicate is true of.
+    /// Keeps the columns for which the predicate is true.
     pub fn retain(&mut self, mut keep: impl FnMut(ColumnId, &Column) -> bool) {
         self.columns.retain(|(id, column)| keep(*id, column));
     }
@@ -164,20 +164,20 @@ impl RowImage {
         self.columns.binary_search_by_key(&id, |(id, _)| *id)
     }
 
-    /// Drops the marker and the columns whose time has come.
+    /// Removes the expired marker and columns.
     ///
-    /// `now` is in seconds since 1970-01-01 UTC. At its very second of expiry a column is gone.
+    /// `now` is in seconds since 1970-01-01 UTC. A column is gone at the second of its expiry.
     pub fn expire(&mut self, now: i64) {
         let is_gone = |expiry: Option<i64>| expiry.is_some_and(|expiry| expiry <= now);
         self.marker.take_if(|marker| is_gone(marker.expiry));
         self.columns.retain(|(_, column)| !is_gone(column.expiry));
     }
 
-    /// Returns what the next version of the row begins with: all that this version, whose start
-    /// timestamp is `start`, holds, each column naming the version that set it.
+    /// Returns the starting point of the row's next version: the contents of this version, whose
+    /// start timestamp is `start`, with each column naming the version that set it.
     ///
-    /// The statement then sets and removes its own columns. A row that the *same* transaction
-    /// wrote before is cloned instead: its columns are already set by "this version".
+    /// The statement then sets and removes its own columns. A row that the *same* transaction wrote
+    /// before is cloned instead: its columns are already set by "this version".
     #[must_use]
     pub fn carried_over(&self, start: Timestamp) -> Self {
         let mut next = self.clone();
@@ -187,11 +187,11 @@ impl RowImage {
         next
     }
 
-    /// Lays this image over an older version of the same row: columns that only the older one has
+    /// Merges this image over an older version of the same row: columns that only the older one has
     /// are kept, each naming the version that set it, and so is the older marker.
     ///
-    /// A statement that also sets columns to null uses [`RowImage::carried_over`]: here a column
-    /// that this image lacks is one that the statement does not mention.
+    /// A statement that also sets columns to null uses [`RowImage::carried_over`] instead: a column
+    /// missing in this image counts as not mentioned by the statement.
     #[must_use]
     pub fn merged_over(self, older: &Self, older_start: Timestamp) -> Self {
         let mut merged = older.carried_over(older_start);
@@ -203,7 +203,7 @@ impl RowImage {
         merged
     }
 
-    /// Returns the image's bytes.
+    /// Encodes the image.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let values: usize = self.columns.iter().map(|(_, column)| column.value.len() + 24).sum();
@@ -225,11 +225,11 @@ impl RowImage {
         out.freeze()
     }
 
-    /// Reads an image that takes all of `bytes`; its values are slices of them.
+    /// Decodes an image that takes all of `bytes`; its values are slices of them.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where the bytes are not an image; `Unsupported` where a later version of the
+    /// `Corrupted` if the bytes are not an image; `Unsupported` if a later version of the
     /// program wrote them.
     pub fn decode(bytes: &Bytes) -> Result<Self> {
         let mut reader = RowReader::new(bytes)?;
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_laid_out_as_the_essay_says() {
+    fn bytes_match_the_documented_layout() {
         let mut image = RowImage::new(3);
         image.marker = Some(Marker::default());
         image.set(ColumnId(2), Column::new(&b"\0\0\0\x07"[..]));
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(kind(&[1, 0, 0, 1, 2, 4, 0]), ErrorKind::Unsupported, "a collection");
         assert_eq!(kind(&[1, 0, 0, 2, 2, 0, 0, 2, 0, 0]), ErrorKind::Corrupted, "an id twice");
         assert_eq!(kind(&[1, 0, 0, 2, 2, 0, 0, 1, 0, 0]), ErrorKind::Corrupted, "out of order");
-        // Counts and lengths that nothing follows must not be believed.
+        // Counts and lengths beyond the end of the bytes must not be trusted.
         let huge = var_long::encode(i64::MAX);
         assert_eq!(kind(&[&[1, 0, 0][..], &huge].concat()), ErrorKind::Corrupted);
         assert_eq!(kind(&[&[1, 0, 0, 1, 2, 0][..], &huge].concat()), ErrorKind::Corrupted);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_decoder_takes_only_what_the_encoder_writes() {
+    fn decoder_accepts_only_canonical_bytes() {
         let mut image = RowImage::new(1);
         image.marker = Some(Marker { expiry: Some(9) });
         image.set(ColumnId(1), Column::new(&b"abc"[..]));
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_is_gone_at_its_second() {
+    fn columns_expire_at_their_second() {
         let mut image = RowImage::new(0);
         image.marker = Some(Marker { expiry: Some(10) });
         image.set(ColumnId(1), Column::new("x").expiring(Some(20)));
@@ -391,11 +391,11 @@ mod tests {
         image.expire(20);
         assert_eq!(image.value(ColumnId(1)), None);
         image.expire(i64::MAX);
-        assert!(image.is_live(), "what has no expiry stays");
+        assert!(image.is_live(), "columns without an expiry stay");
     }
 
     #[test]
-    fn a_statement_keeps_the_columns_that_it_does_not_mention() {
+    fn unmentioned_columns_are_kept() {
         let mut older = RowImage::new(1);
         older.marker = Some(Marker::default());
         older.set(ColumnId(1), Column::new("old 1"));

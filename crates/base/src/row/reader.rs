@@ -1,4 +1,4 @@
-//! Reading a row image where it lies.
+//! Reads a row image in place.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use crate::error::{Error, Result};
 use crate::ids::{ColumnId, Timestamp};
 use crate::var_long;
 
-/// No column takes fewer bytes than this: id, flags, length.
+/// Minimum length of a column: id, flags, length.
 const COLUMN_LEN_MIN: usize = 3;
 
-/// An image without marker and columns takes no more bytes: format, schema version, flags, count.
+/// Maximum length of an image without marker and columns: format, schema version, flags, count.
 const EMPTY_LEN_MAX: usize = 1 + var_long::len(u32::MAX as i64) + 1 + 1;
 
-/// Reads the columns of an image one after the other, and takes no memory for them.
+/// Reader of the columns of an image, one after the other, without allocations.
 #[derive(Clone, Debug)]
 pub struct RowReader<'a> {
     schema_version: u32,
@@ -25,25 +25,25 @@ pub struct RowReader<'a> {
     last: Option<ColumnId>,
 }
 
-/// A column that was read.
+/// A column of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadColumn<'a> {
-    /// Its id.
+    /// Id of the column.
     pub id: ColumnId,
     /// The value as Cassandra serializes it.
     pub value: &'a [u8],
-    /// As [`Column::expiry`](super::Column::expiry).
+    /// See [`Column::expiry`](super::Column::expiry).
     pub expiry: Option<i64>,
-    /// As [`Column::written`](super::Column::written).
+    /// See [`Column::written`](super::Column::written).
     pub written: Option<Timestamp>,
 }
 
 impl<'a> RowReader<'a> {
-    /// Reads what stands before the columns of an image that takes all of `bytes`.
+    /// Reads the fields before the columns of an image that takes all of `bytes`.
     ///
     /// # Errors
     ///
-    /// As [`RowImage::decode`](super::RowImage::decode).
+    /// See [`RowImage::decode`](super::RowImage::decode).
     #[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
     #[inline(always)]
     pub fn new(bytes: &'a [u8]) -> Result<Self> {
@@ -63,24 +63,24 @@ impl<'a> RowReader<'a> {
         Ok(Self { schema_version, marker, rest, columns_left, last: None })
     }
 
-    /// The schema version that the image was written under.
+    /// Returns the schema version under which the image was written.
     #[must_use]
     pub const fn schema_version(&self) -> u32 {
         self.schema_version
     }
 
-    /// The row marker, where the row has one.
+    /// Returns the row marker, if the row has one.
     #[must_use]
     pub const fn marker(&self) -> Option<Marker> {
         self.marker
     }
 
-    /// Returns `true` if the row exists whose image takes all of `bytes`. An image that is too long for one
-    /// that does not is not looked into.
+    /// Returns `true` if the row of the image in `bytes` exists. An image too long for a
+    /// non-existing row is not examined.
     ///
     /// # Errors
     ///
-    /// As [`RowReader::new`], where it is looked into.
+    /// See [`RowReader::new`], if the image is examined.
     #[inline]
     pub fn exists(bytes: &'a [u8]) -> Result<bool> {
         if bytes.len() > EMPTY_LEN_MAX {
@@ -89,11 +89,11 @@ impl<'a> RowReader<'a> {
         Ok(Self::new(bytes)?.live()?.is_some())
     }
 
-    /// Returns itself, unless the row does not exist.
+    /// Returns itself if the row exists.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where something follows an image without columns.
+    /// `Corrupted` if bytes follow an image without columns.
     #[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
     #[inline(always)]
     pub fn live(mut self) -> Result<Option<Self>> {
@@ -104,17 +104,17 @@ impl<'a> RowReader<'a> {
         Ok(None)
     }
 
-    /// How many columns follow.
+    /// Returns the number of columns that follow.
     #[must_use]
     pub const fn columns_left(&self) -> usize {
         self.columns_left
     }
 
-    /// Reads the next column; `None` is the image's end.
+    /// Reads the next column; `None` at the end of the image.
     ///
     /// # Errors
     ///
-    /// As [`RowReader::new`].
+    /// See [`RowReader::new`].
     #[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
     #[inline(always)]
     pub fn next_column(&mut self) -> Result<Option<ReadColumn<'a>>> {
@@ -133,11 +133,11 @@ impl<'a> RowReader<'a> {
         Ok(Some(column))
     }
 
-    /// Reads as far as a column and returns its value; `None` is null.
+    /// Reads up to a column and returns its value; `None` is null.
     ///
     /// # Errors
     ///
-    /// As [`RowReader::next_column`].
+    /// See [`RowReader::next_column`].
     #[inline]
     pub fn find(mut self, id: ColumnId) -> Result<Option<&'a [u8]>> {
         while let Some(column) = self.next_column()? {
@@ -149,7 +149,7 @@ impl<'a> RowReader<'a> {
     }
 }
 
-/// Reads the values of some columns of an image.
+/// Reads the values of selected columns of an image.
 ///
 /// ```
 /// use carnet_base::row::{Column, RowColumns, RowImage, RowReader};
@@ -169,27 +169,27 @@ impl<'a> RowReader<'a> {
 pub struct RowColumns<'a> {
     reader: RowReader<'a>,
     ids: std::slice::Iter<'a, ColumnId>,
-    /// It was read on the way to one that is not there.
+    /// A column that was read while looking for an absent one.
     next: Option<ReadColumn<'a>>,
 }
 
 impl<'a> RowColumns<'a> {
-    /// Reads columns whose ids ascend.
+    /// Creates a reader of columns with rising ids.
     #[must_use]
     pub fn new(reader: RowReader<'a>, ids: &'a [ColumnId]) -> Self {
         debug_assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
         Self { reader, ids: ids.iter(), next: None }
     }
 
-    /// Reads the value of the next of the columns; `None` is null.
+    /// Reads the value of the next selected column; `None` is null.
     ///
     /// # Errors
     ///
-    /// As [`RowReader::next_column`].
+    /// See [`RowReader::next_column`].
     ///
     /// # Panics
     ///
-    /// Where there are no more.
+    /// If there are no more selected columns.
     #[inline]
     pub fn take(&mut self) -> Result<Option<&'a [u8]>> {
         let id = *self.ids.next().expect("each column has an id");
@@ -211,11 +211,11 @@ impl<'a> RowColumns<'a> {
         }
     }
 
-    /// Sees to it that the rest is what an image ends with.
+    /// Checks the rest of the image.
     ///
     /// # Errors
     ///
-    /// As [`RowReader::next_column`].
+    /// See [`RowReader::next_column`].
     pub fn finish(mut self) -> Result<()> {
         while self.reader.next_column()?.is_some() {}
         Ok(())
@@ -273,10 +273,9 @@ fn truncated() -> Error {
     no_image("the bytes end too early")
 }
 
-// Errors are made apart from where they are found, and what reads a row goes into its callers. Otherwise
-// each step's result is written to memory in small pieces and read in large ones, for which a processor
-// waits until it has been stored: scans of decoded rows went from 8.5 to 11.1 million rows a second
-// forward, and from 8.0 to 10.3 reversed.
+// Errors are built in separate cold functions, and the decoding functions are inlined. Otherwise
+// each result is stored to memory in small pieces and loaded in large ones, and the processor
+// stalls on the store. See docs/performance.md.
 
 #[cold]
 #[inline(never)]
@@ -304,7 +303,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn some_columns_are_what_the_image_has(
+        fn selected_columns_match_the_image(
             columns in btree_map(0..12_u16, vec(any::<u8>(), 0..3), 0..8),
             asked in proptest::collection::btree_set(0..12_u16, 0..8),
         ) {
@@ -352,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_is_read_to_the_end() {
+    fn unselected_columns_are_checked() {
         let mut image = RowImage::new(1);
         image.set(ColumnId(1), Column::new("one"));
         image.set(ColumnId(2), Column::new("two"));

@@ -1,4 +1,4 @@
-//! Writing a row image where it is to lie.
+//! Writes a row image in place.
 
 use bytes::{BufMut, BytesMut};
 
@@ -6,8 +6,8 @@ use super::{FORMAT, MARKED};
 use crate::ids::ColumnId;
 use crate::var_long;
 
-/// Writes the image of a row with a marker whose columns are all set by this version, for good: one
-/// column after the other, where the image is to lie.
+/// Writer of the image of a row with a marker, whose columns are all set by this version without an
+/// expiry. Columns are written in place, one after the other.
 #[derive(Debug)]
 pub struct RowWriter<'a> {
     out: &'a mut BytesMut,
@@ -17,14 +17,14 @@ pub struct RowWriter<'a> {
 }
 
 impl<'a> RowWriter<'a> {
-    /// How many columns it can take: their number has one byte.
+    /// Maximum number of columns: their number has one byte.
     pub const COLUMNS_MAX: usize = 0x7f;
 
-    /// Begins an image at the end of a buffer, of columns whose ids ascend.
+    /// Begins an image at the end of a buffer, for columns with rising ids.
     ///
     /// # Panics
     ///
-    /// Where there are more than [`RowWriter::COLUMNS_MAX`].
+    /// If there are more than [`RowWriter::COLUMNS_MAX`].
     #[must_use]
     pub fn new(out: &'a mut BytesMut, schema_version: u32, ids: &'a [ColumnId]) -> Self {
         assert!(ids.len() <= Self::COLUMNS_MAX, "{} columns are too many", ids.len());
@@ -37,11 +37,11 @@ impl<'a> RowWriter<'a> {
         Self { out, ids: ids.iter(), count: 0, count_at }
     }
 
-    /// Writes the next column, whose value `put` appends to the buffer.
+    /// Writes the next column; `put` appends its value to the buffer.
     ///
     /// # Panics
     ///
-    /// Where there are fewer ids than columns.
+    /// If there are fewer ids than columns.
     pub fn value(&mut self, put: impl FnOnce(&mut BytesMut)) {
         let id = self.ids.next().expect("each column has an id");
         var_long::put(self.out, i64::from(id.0));
@@ -58,12 +58,12 @@ impl<'a> RowWriter<'a> {
         self.out[self.count_at] = self.count;
     }
 
-    /// Leaves the next column out: it is null.
+    /// Skips the next column: it is null.
     pub fn null(&mut self) {
         self.ids.next();
     }
 
-    /// Puts the length of a value that is there already before it, where one byte is.
+    /// Replaces the one-byte length in front of a written value by a longer one.
     fn put_long_len(&mut self, at: usize, len: usize) {
         let encoded =
             var_long::encode(i64::try_from(len).expect("no buffer is longer than i64::MAX"));
@@ -82,7 +82,7 @@ mod tests {
     use crate::row::{Column, Marker, RowImage};
 
     #[test]
-    fn a_new_row_is_written_as_its_image_is() {
+    fn written_row_matches_its_image() {
         let long = [7; 20_000];
         let values = [Some(&b"two"[..]), None, Some(b""), Some(&long), Some(&long[..128])];
         let ids = [2, 5, 300, 301, 65_535].map(ColumnId);

@@ -1,4 +1,4 @@
-//! The proleptic Gregorian calendar, by arithmetic alone.
+//! The proleptic Gregorian calendar, by arithmetic only.
 //!
 //! Both conversions count years from 1 March, so that the leap day is the last of its year, and
 //! in eras of 400 years, which all have the same number of days.
@@ -16,7 +16,7 @@ pub(super) struct Civil {
 
 const ERA_YEARS: i64 = 400;
 const ERA_DAYS: i64 = 146_097;
-/// From 0000-03-01 to 1970-01-01.
+/// Days from 0000-03-01 to 1970-01-01.
 const EPOCH_DAYS: i64 = 719_468;
 
 impl Civil {
@@ -37,7 +37,7 @@ impl Civil {
         Self { year: era * ERA_YEARS + year_of_era + turn, month, day }
     }
 
-    /// Returns how many days after 1970-01-01 the date lies, or `None` where there is no such date.
+    /// Returns the number of days from 1970-01-01 to the date, or `None` if there is no such date.
     ///
     /// `year` is within ±10¹⁴, so that nothing overflows.
     pub(super) fn to_days(self) -> Option<i64> {
@@ -49,7 +49,7 @@ impl Civil {
         let day_of_year = (153 * month_from_march + 2) / 5 + self.day - 1;
         let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
         let days = era * ERA_DAYS + day_of_era - EPOCH_DAYS;
-        // 30 February and its like name another day.
+        // A date like 30 February maps to another day.
         (Self::from_days(days) == self).then_some(days)
     }
 }

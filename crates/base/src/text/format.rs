@@ -1,4 +1,4 @@
-//! Values as text, as cqlsh prints them.
+//! Values as text, in the format of cqlsh.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,7 +9,7 @@ use crate::clock::WallTime;
 use crate::value::Value;
 
 const DAY_MILLIS: i64 = 86_400_000;
-/// The years that are printed as dates.
+/// Years that are printed as dates.
 const YEARS: std::ops::RangeInclusive<i64> = 1..=9999;
 
 impl Display for Value {
@@ -37,7 +37,7 @@ impl Display for Value {
     }
 }
 
-/// As CQL's `timestamp`, to the millisecond.
+/// Like CQL's `timestamp`, to the millisecond.
 impl Display for WallTime {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         timestamp(f, self.millis())
@@ -45,7 +45,7 @@ impl Display for WallTime {
 }
 
 impl Value {
-    /// Returns the value as a term of CQL: its text, in quotes where the type asks for them.
+    /// Returns the value as a term of CQL: its text, in quotes if the type needs them.
     #[must_use]
     pub fn to_literal(&self) -> String {
         match self {
@@ -58,7 +58,7 @@ impl Value {
     }
 }
 
-/// Writes a float as Python does: plainly from 1e-4 and below 1e16, else with an exponent.
+/// Writes a float like Python: plainly from 1e-4 and below 1e16, otherwise with an exponent.
 fn float(
     f: &mut Formatter<'_>,
     number: impl Display + fmt::LowerExp,
@@ -80,7 +80,7 @@ fn float(
     }
 }
 
-/// Writes a decimal as `java.math.BigDecimal.toString` and Python's `str` do.
+/// Writes a decimal like `java.math.BigDecimal.toString` and Python's `str`.
 fn decimal(f: &mut Formatter<'_>, unscaled: &BigInt, scale: i32) -> fmt::Result {
     let digits = unscaled.magnitude().to_string();
     let scale = i64::from(scale);

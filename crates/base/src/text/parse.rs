@@ -1,4 +1,4 @@
-//! Values from text: string literals of CQL and fields of CSV files.
+//! Parses values from string literals of CQL and fields of CSV files.
 
 use std::net::IpAddr;
 use std::num::{IntErrorKind, ParseIntError};
@@ -12,15 +12,15 @@ use super::calendar::Civil;
 use crate::error::{Error, Result};
 use crate::value::{DataType, Value};
 
-/// How many digits a `varint` or `decimal` may have as text: reading them takes quadratic time.
+/// Maximum number of digits of a `varint` or `decimal` as text: parsing takes quadratic time.
 const DIGITS_MAX: usize = 65_536;
 
 impl DataType {
-    /// Reads a value of this type from its text; the essay of [`crate::text`] lists the forms.
+    /// Parses a value of this type; the documentation of [`crate::text`] lists the forms.
     ///
     /// # Errors
     ///
-    /// `Invalid`, with the text and what was expected.
+    /// `Invalid`, with the text and the expected form.
     pub fn parse_text(self, text: &str) -> Result<Value> {
         let trimmed = text.trim_ascii();
         let value = match self {
@@ -89,7 +89,7 @@ fn integer<T: FromStr<Err = ParseIntError>>(data_type: DataType, text: &str) -> 
 
 fn float<T: FromStr + Copy>(text: &str, is_infinite: impl Fn(T) -> bool) -> Option<T> {
     let number = text.parse().ok()?;
-    // Digits that make infinity are a slip; infinity is spelled out.
+    // Digits with an infinite value are a mistake; infinity is spelled out.
     let is_spelled = !text.bytes().any(|byte| byte.is_ascii_digit());
     (is_spelled || !is_infinite(number)).then_some(number)
 }
@@ -182,7 +182,7 @@ fn is_integer(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// What is left to read of a date or time. Each method takes one thing off its front.
+/// The rest of a date or time. Each method takes something off its front.
 struct Scan<'a>(&'a str);
 
 impl Scan<'_> {
@@ -200,7 +200,7 @@ impl Scan<'_> {
         self.0.is_empty().then_some(())
     }
 
-    /// Takes as many digits as there are, but no more than `max`; at least `min` (1 to 9).
+    /// Takes as many digits as there are, at most `max` and at least `min` (1 to 9).
     fn digits(&mut self, min: usize, max: usize) -> Option<&str> {
         let count = self.0.bytes().take(max).take_while(u8::is_ascii_digit).count();
         if count < min {
@@ -233,7 +233,7 @@ impl Scan<'_> {
         Civil { year, month, day }.to_days()
     }
 
-    /// Takes a time, as nanoseconds since midnight; the seconds can be left out unless needed.
+    /// Takes a time, as nanoseconds since midnight; the seconds are optional unless needed.
     fn time_of_day(&mut self, needs_seconds: bool) -> Option<i64> {
         let hours = self.number_below(24)?;
         self.one(':')?;
@@ -258,7 +258,7 @@ impl Scan<'_> {
             return Some(0);
         }
         let sign = if self.take(|first| matches!(first, '+' | '-'))? == '-' { -1 } else { 1 };
-        // No place on earth is further from UTC than 14 hours; Java takes 18.
+        // No place on earth is further from UTC than 14 hours; Java accepts 18.
         let hours = self.number(2, 2).filter(|hours| *hours <= 18)?;
         let has_colon = self.one(':').is_some();
         let minutes = if has_colon || !self.0.is_empty() {

@@ -1,4 +1,4 @@
-//! Forms one by one, and what holds for all values.
+//! Forms one by one, and properties of all values.
 
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ fn the_drivers_values_read_and_print() {
 }
 
 #[test]
-fn timestamps_print_as_cqlsh_does_and_read_in_every_form() {
+fn timestamps_print_like_cqlsh_and_parse() {
     check(
         DataType::Timestamp,
         "2026-01-02 03:04:05.678000+0000",
@@ -70,7 +70,7 @@ fn timestamps_print_as_cqlsh_does_and_read_in_every_form() {
 }
 
 #[test]
-fn dates_and_times_of_day() {
+fn dates_and_times_print_and_parse() {
     check(DataType::Date, "2024-02-29", &["2147503430", "2024-2-29"]);
     check(DataType::Date, "1970-01-01", &["2147483648"]);
     check(DataType::Date, "9999-12-31", &[]);
@@ -82,7 +82,7 @@ fn dates_and_times_of_day() {
 }
 
 #[test]
-fn numbers() {
+fn numbers_print_and_parse() {
     check(DataType::Int, "-12", &[" -12 "]);
     check(DataType::Bigint, "9223372036854775807", &["+9223372036854775807"]);
     check(DataType::Double, "1", &["1.0", "1e0", "1."]);
@@ -112,7 +112,7 @@ fn numbers() {
 }
 
 #[test]
-fn the_others() {
+fn other_types_print_and_parse() {
     check(DataType::Boolean, "True", &["true", "TRUE", "tRuE"]);
     check(DataType::Boolean, "False", &["false"]);
     check(DataType::Blob, "0x00ff", &["0X00FF"]);
@@ -129,7 +129,7 @@ fn the_others() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_with_a_sentence() {
+fn wrong_text_is_rejected_with_a_reason() {
     let refused: &[(DataType, &[&str])] = &[
         (DataType::Int, &["", "x", "1.0", "2147483648", "0x1"]),
         (DataType::Tinyint, &["128", "-129"]),
@@ -220,7 +220,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn what_prints_reads_back(bits in any::<u64>(), single in any::<u32>(), shift in 0..64_u32) {
+    fn printed_values_parse_back(bits in any::<u64>(), single in any::<u32>(), shift in 0..64_u32) {
         let millis = bits.cast_signed() >> shift;
         for value in [
             Value::Double(f64::from_bits(bits)),
