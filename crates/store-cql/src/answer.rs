@@ -1,4 +1,4 @@
-//! What a conditional write answers, read by the names of columns.
+//! Answers to conditional writes, read by column names.
 //!
 //! ```text
 //!              applied             refused
@@ -20,11 +20,11 @@ pub(crate) struct Answer {
     pub(crate) rows: Vec<Vec<Option<CqlValue>>>,
 }
 
-/// What is wrong with an answer.
+/// Description of an invalid answer.
 pub(crate) type Misread = String;
 
 impl Answer {
-    /// Returns a row's value in the column of a name; `None` where there is no such column, too.
+    /// Returns a row's value in the named column; `None` also if there is no such column.
     fn value<'a>(&self, row: &'a [Option<CqlValue>], name: &str) -> Option<&'a CqlValue> {
         let place = self.names.iter().position(|column| column == name)?;
         row.get(place)?.as_ref()
@@ -38,7 +38,7 @@ impl Answer {
         }
     }
 
-    /// Tells whether the conditions held. Of all statements they hold or of none.
+    /// Returns `true` if the conditions held. They hold for all statements or for none.
     pub(crate) fn is_applied(&self) -> Result<bool, Misread> {
         let mut seen = BTreeSet::new();
         for row in &self.rows {
@@ -49,12 +49,12 @@ impl Answer {
         }
         match (seen.len(), seen.first()) {
             (1, Some(applied)) => Ok(*applied),
-            (0, _) => Err("no row says whether it was applied".into()),
+            (0, _) => Err("no row has [applied]".into()),
             _ => Err("applied in part".into()),
         }
     }
 
-    /// Returns the value of a column of the first row that has one.
+    /// Returns the value of a column from the first row that has one.
     pub(crate) fn first_blob(&self, name: &str) -> Result<Option<Bytes>, Misread> {
         for row in &self.rows {
             if let Some(value) = self.blob(row, name)? {
@@ -64,7 +64,7 @@ impl Answer {
         Ok(None)
     }
 
-    /// Returns the partition's epoch, which any row may carry.
+    /// Returns the partition's epoch, which any row may have.
     pub(crate) fn epoch(&self) -> Result<Option<Epoch>, Misread> {
         for row in &self.rows {
             match self.value(row, "epoch") {
@@ -97,7 +97,7 @@ impl Answer {
     }
 }
 
-/// Reads an epoch.
+/// Converts an epoch.
 pub(crate) fn epoch_of(number: i64) -> Result<Epoch, Misread> {
     u64::try_from(number).map(Epoch).map_err(|_| format!("the epoch is {number}"))
 }
@@ -135,22 +135,22 @@ mod tests {
         StoredEntry { column: column.into(), staged, confirmed: None }
     }
 
-    /// The columns of a refused batch of a fence and inserts, recorded from Cassandra 5.0.6.
+    /// Columns of a refused batch of a fence and inserts, recorded from Cassandra 5.0.6.
     const CASSANDRA: [&str; 6] = ["[applied]", "row", "col", "epoch", "c", "s"];
-    /// The same of ScyllaDB, made after its documentation.
+    /// The same for ScyllaDB, made up from its documentation.
     const SCYLLA: [&str; 6] = ["[applied]", "row", "col", "epoch", "c", "s"];
 
     #[test]
-    fn cassandra_says_applied_and_no_more() {
+    fn cassandra_answers_applied_without_values() {
         let applied = answer(&["[applied]"], vec![vec![flag(true)]]);
         assert_eq!(read(&applied, &["a", "b"]), Ok(RowAnswer::Applied));
     }
 
     #[test]
-    fn cassandra_shows_existing_entries_in_an_order_of_its_own() {
+    fn cassandra_orders_existing_entries_by_column() {
         let row = |col, s| vec![flag(false), blob("r"), blob(col), epoch(7), None, blob(s)];
         let refused = answer(&CASSANDRA, vec![row("a", "1"), row("c", "3")]);
-        // The statements were c, b, a.
+        // The statements were in the order c, b, a.
         assert_eq!(
             read(&refused, &["c", "b", "a"]),
             Ok(RowAnswer::Refused {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn cassandra_shows_the_epoch_alone_where_no_entry_exists() {
+    fn cassandra_returns_only_the_epoch_without_entries() {
         let fresh = vec![flag(false), blob("r"), None, epoch(7), None, None];
         let refused = RowAnswer::Refused { epoch: Some(Epoch(7)), existing: Vec::new() };
         assert_eq!(read(&answer(&CASSANDRA, vec![fresh]), &["a"]), Ok(refused));
@@ -171,12 +171,12 @@ mod tests {
     }
 
     #[test]
-    fn cassandra_shows_of_a_refused_touch_the_columns_of_its_conditions() {
+    fn cassandra_returns_only_columns_of_conditions() {
         let row = |col, s| vec![flag(false), blob("r"), blob(col), blob(s)];
         let refused = answer(&["[applied]", "row", "col", "s"], vec![row("a", "1"), row("b", "2")]);
         let existing = vec![stored("a", "1"), stored("b", "2")];
         assert_eq!(read(&refused, &["b", "a"]), Ok(RowAnswer::Refused { epoch: None, existing }));
-        // And of a refused put without a fence no epoch, though there is one.
+        // A refused put without a fence returns no epoch, although there is one.
         let row = vec![flag(false), blob("r"), blob("a"), None, None, blob("1")];
         let existing = vec![stored("a", "1")];
         let refused = answer(&CASSANDRA, vec![row]);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_found_by_name_wherever_they_stand() {
+    fn columns_are_found_by_name() {
         let names = ["s", "col", "[applied]", "epoch"];
         let refused = answer(&names, vec![vec![blob("1"), blob("a"), flag(false), epoch(2)]]);
         let existing = vec![stored("a", "1")];
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_says_both_or_nothing_is_no_answer() {
+    fn contradictory_or_empty_answer_is_rejected() {
         assert!(answer(&["[applied]"], Vec::new()).is_applied().is_err());
         assert!(answer(&["applied"], vec![vec![flag(true)]]).is_applied().is_err());
         assert!(answer(&["[applied]"], vec![vec![None]]).is_applied().is_err());

@@ -1,8 +1,8 @@
-//! Versions of cells: blind writes at a time of the writer's choice, reads at QUORUM.
+//! Versions of cells: blind writes with explicit write times, reads at QUORUM.
 //!
-//! A version is an `INSERT` with the time of its statement; the stamp is another column, written at
-//! one time by all who write it; a delete has a time above all of them, so that whatever arrives
-//! later stays hidden. What replicas keep follows from these numbers and from no clock.
+//! A version is an `INSERT` with the time of its statement. The stamp is another column, always
+//! written at the same time. A delete has a time above all of them, so that later arrivals stay
+//! hidden. The data on replicas follows from these numbers and from no clock.
 
 use carnet_base::{Bytes, CellKey, Error, KeyRange, TableId, Timestamp, Version};
 use carnet_store::cluster::{
@@ -20,25 +20,25 @@ use crate::scan::{Filling, Scan, Wanted, bind_time};
 use crate::session::{Bind, How};
 use crate::statement::{Cells, Statement, cells_of};
 
-/// The write time of a stamp. Only one value is ever written.
+/// Write time of a stamp. Only one value is ever written.
 const STAMP_TIME: i64 = 1;
 
-/// The write time of a delete: above that of every statement.
+/// Write time of a delete, above that of every statement.
 const DELETE_TIME: i64 = 1 << 40;
 
-/// How many writes of one partition go together.
+/// Maximum number of writes of one partition in a batch.
 const BATCH_MAX: usize = 64;
 
-/// How many bytes they may have together. The first one may have more.
+/// Maximum bytes of a batch. A single write may be larger.
 const BATCH_BYTES_MAX: usize = 64 << 10;
 
-/// How many bytes a payload may have: half of what a node's log takes by default.
+/// Maximum bytes of a payload: half of the default limit of a node's commit log.
 const PAYLOAD_BYTES_MAX: usize = 8 << 20;
 
-/// How many batches of one call are under way at once.
+/// Number of concurrent batches of one call.
 const BATCHES_AT_ONCE: usize = 32;
 
-/// A statement about one version, and what it weighs.
+/// A statement about one version, with its size.
 struct Write<'a> {
     key: &'a CellKey,
     of: Cells,
@@ -48,7 +48,7 @@ struct Write<'a> {
 
 type Batch<'a> = Vec<(Statement, Vec<Bind<'a>>)>;
 
-/// The write time of a statement. The smallest is 1: 0 means "none" to some tools.
+/// Returns the write time of a statement. The smallest is 1, because some tools take 0 for "none".
 const fn write_time(Number(number): Number) -> i64 {
     number as i64 + 1
 }
@@ -137,8 +137,8 @@ impl ClusterCells for CqlCluster {
     }
 
     async fn tables(&self) -> Faulty<Vec<TableId>> {
-        // The node that is asked may have been away when a table was created. Whoever sweeps takes
-        // a table that is not named for one without a version to be stamped.
+        // The node that answers may have been down when a table was created. The sweep would then
+        // miss the versions of that table, so wait until the nodes agree.
         self.session.await_schema().await.map_err(Fault::Failed)?;
         let names = self.names(Statement::TableNames).await.map_err(Fault::Failed)?;
         let mut tables: Vec<TableId> = names.iter().filter_map(|name| cells_of(name)).collect();
@@ -148,7 +148,7 @@ impl ClusterCells for CqlCluster {
 }
 
 impl CqlCluster {
-    /// Shortens a request's time to what the caller has left.
+    /// Shortens the timeout of a request to the caller's deadline.
     pub(crate) fn within(&self, context: &Context, how: How) -> Faulty<How> {
         context.check(&*self.clock).map_err(Fault::Failed)?;
         let Some(deadline) = context.deadline() else { return Ok(how) };
@@ -176,8 +176,8 @@ impl CqlCluster {
         for write in &writes {
             self.need_table(write.key.table()).await?;
         }
-        // Cells of one partition stand together then, and only their order among themselves counts
-        // for nothing: each carries its time.
+        // Groups the cells of a partition. The order of writes does not matter, because each has
+        // its own time.
         writes.sort_by(|a, b| a.key.cmp(b.key));
         let mut sends: Vec<BoxFuture<'_, Faulty<()>>> = Vec::new();
         for batch in batches(writes) {
@@ -192,10 +192,11 @@ fn write_of(write: &VersionWrite) -> Faulty<Write<'_>> {
     let bytes = payload.as_ref().map_or(0, Bytes::len);
     if bytes > PAYLOAD_BYTES_MAX {
         return Err(Fault::Failed(Error::invalid(format!(
-            "a row of {bytes} bytes is too large for a cluster, which takes {PAYLOAD_BYTES_MAX}"
+            "a row of {bytes} bytes is too large for a cluster; at most {PAYLOAD_BYTES_MAX} are \
+             allowed"
         ))));
     }
-    // An empty payload rather than null, which would be a tombstone of the cluster's own.
+    // An empty payload instead of null, which the cluster would store as a tombstone of its own.
     let payload = payload.as_ref().map_or(&[][..], |payload| payload);
     let tombstone = Bind::Flag(write.payload.is_none());
     let values = vec![
@@ -209,7 +210,7 @@ fn write_of(write: &VersionWrite) -> Faulty<Write<'_>> {
     Ok(Write { key, of: Cells::Write, values, bytes: bytes + key.as_bytes().len() })
 }
 
-/// A write that names a version by its last three values.
+/// Creates a write that names a version by its last three values.
 fn name_of<'a>(
     key: &'a CellKey,
     start: Timestamp,
@@ -220,18 +221,16 @@ fn name_of<'a>(
     Ok(Write { key, of, values, bytes: key.as_bytes().len() })
 }
 
-/// The partition key under which a cell is kept, borrowed.
+/// Returns the partition key under which a cell is stored, borrowed.
 fn partition_of(key: &CellKey) -> Faulty<&[u8]> {
     let prefix = key.partition_prefix();
     let key = &prefix[prefix.len() - key.partition().bytes().len()..];
     stored(key).ok_or_else(|| {
-        Fault::Failed(Error::invalid(
-            "this very partition key is the one under which the empty key is kept; no other is",
-        ))
+        Fault::Failed(Error::invalid("this partition key is reserved: it stands for the empty key"))
     })
 }
 
-/// Cuts writes that are in the order of cells into batches of one partition each.
+/// Cuts writes in the order of cells into batches of one partition each.
 fn batches(writes: Vec<Write<'_>>) -> Vec<Batch<'_>> {
     let mut batches: Vec<Batch<'_>> = Vec::new();
     let mut last: Option<(&CellKey, usize)> = None;
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_that_no_node_takes_is_refused_before_it_is_sent() {
+    fn too_large_payload_is_refused_unsent() {
         let fault = write_of(&writes(&[("p", "a", PAYLOAD_BYTES_MAX + 1)])[0]).err().unwrap();
         assert!(!fault.is_unknown());
         assert_eq!(fault.into_error().kind(), carnet_base::ErrorKind::Invalid);

@@ -1,4 +1,4 @@
-//! A cluster, and the tables that there must be.
+//! A cluster, and the creation of its tables.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,28 +15,27 @@ use crate::statement::Statement;
 
 /// A keyspace of a Cassandra or ScyllaDB cluster.
 ///
-/// Its calls may be polled anywhere: the driver has threads of its own.
+/// Its calls may be polled on any executor: the driver has its own threads.
 pub struct CqlCluster {
     pub(crate) session: Session,
     pub(crate) clock: Arc<dyn Clock>,
     /// Tables of cells that every node knows.
     tables: RwLock<HashSet<TableId>>,
-    /// Held by whoever creates a table.
+    /// Held while a table is created.
     creating: tokio::sync::Mutex<()>,
-    /// What reads of many cells have learned.
+    /// Tuners of reads of many cells.
     pub(crate) loads: Loads,
 }
 
 impl CqlCluster {
-    /// Connects to a cluster, and creates the keyspace and its tables where they are absent.
+    /// Connects to a cluster, and creates the keyspace and its tables if they are absent.
     ///
     /// # Errors
     ///
-    /// `Invalid` for options that cannot be; `Unavailable` where no node answers or takes the
-    /// schema.
+    /// `Invalid` for invalid options; `Unavailable` if no node answers or accepts the schema.
     pub async fn connect(options: &CqlOptions, clock: Arc<dyn Clock>) -> Result<Self> {
         let cluster = Self::reach(options, clock).await?;
-        // A role that may not create keyspaces can use one that is there.
+        // A role without the right to create keyspaces can use an existing one.
         if cluster.names(Statement::KeyspaceName).await?.is_empty() {
             let text = keyspace_text(&options.keyspace, &options.replication);
             cluster.session.change_schema(&text).await?;
@@ -49,11 +48,11 @@ impl CqlCluster {
         Ok(cluster)
     }
 
-    /// Connects to a cluster on which a database is, and creates nothing.
+    /// Connects to a cluster with an existing database, and creates nothing.
     ///
     /// # Errors
     ///
-    /// As [`CqlCluster::connect`]; `Invalid` where the keyspace lacks a table that every database has.
+    /// See [`CqlCluster::connect`]; also `Invalid` if the keyspace lacks a table of a database.
     pub async fn connect_to_existing(options: &CqlOptions, clock: Arc<dyn Clock>) -> Result<Self> {
         let cluster = Self::reach(options, clock).await?;
         let known = cluster.names(Statement::TableNames).await?;
@@ -61,8 +60,8 @@ impl CqlCluster {
             if !known.contains(&table.name) {
                 let (keyspace, name) = (cluster.session.keyspace(), &table.name);
                 return Err(Error::invalid(format!(
-                    "there is no table {keyspace}.{name}: this is no database of Carnet's, or not \
-                     all of it"
+                    "there is no table {keyspace}.{name}: the keyspace has no complete Carnet \
+                     database"
                 )));
             }
             cluster.session.await_table(&table.name).await?;
@@ -79,22 +78,22 @@ impl CqlCluster {
         Ok(Self { session, clock, tables, creating, loads })
     }
 
-    /// Returns the runtime whose threads speak to the cluster, for what belongs to the same database.
+    /// Returns the runtime of the driver, for other tasks of the same database.
     ///
-    /// It ends with this value: whoever uses it holds it.
+    /// The runtime ends when this value is dropped.
     #[must_use]
     pub fn runtime(&self) -> tokio::runtime::Handle {
         self.session.runtime()
     }
 
-    /// Returns what counts the requests to the cluster.
+    /// Returns the counters of requests to the cluster.
     #[must_use]
     pub fn requests(&self) -> Arc<RequestCounters> {
         Arc::clone(&self.session.requests)
     }
 
-    /// Creates the table of a table's cells, unless it is there, and waits until every node that
-    /// can be reached knows it. Reads and writes do the same where they come first.
+    /// Creates the cluster's table for a table's cells if it is absent, and waits until every
+    /// reachable node knows it. Reads and writes of a new table do this themselves.
     ///
     /// # Errors
     ///
@@ -113,8 +112,8 @@ impl CqlCluster {
         Ok(())
     }
 
-    /// Creates a table unless it is among those that are known, which a role that may not create
-    /// tables can use.
+    /// Creates a table unless it is among the known ones; a role without the right to create tables
+    /// can use existing ones.
     async fn need(&self, table: &NewTable, known: &HashSet<String>) -> Result<()> {
         if known.contains(&table.name) {
             return self.session.await_table(&table.name).await;
@@ -123,14 +122,15 @@ impl CqlCluster {
         self.session.change_schema(&table.text(self.session.keyspace())).await
     }
 
-    /// [`create_table`](Self::create_table) before a call: nothing has been done where it fails.
+    /// Like [`create_table`](Self::create_table), but fails with a certain fault, for use before a
+    /// call.
     pub(crate) async fn need_table(&self, table: TableId) -> Faulty<()> {
         self.create_table(table).await.map_err(Fault::Failed)
     }
 
-    /// Returns what a statement about the schema names.
+    /// Returns the names that a statement about the schema selects.
     pub(crate) async fn names(&self, of: Statement) -> Result<HashSet<String>> {
-        self.session.insist(|| self.names_once(of)).await
+        self.session.retry(|| self.names_once(of)).await
     }
 
     async fn names_once(&self, of: Statement) -> Result<HashSet<String>> {

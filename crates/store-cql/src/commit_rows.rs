@@ -14,10 +14,10 @@ use crate::fault::{Access, misunderstood};
 use crate::session::{Bind, How};
 use crate::statement::{Commits, Statement};
 
-/// How many columns one read names.
+/// Maximum number of columns in one read.
 const COLUMNS_MAX: usize = 256;
 
-/// How many entries one blind batch holds.
+/// Maximum number of entries in a blind batch.
 const BATCH_MAX: usize = 256;
 
 impl CommitRows for CqlCluster {
@@ -37,7 +37,7 @@ impl CommitRows for CqlCluster {
             (of(row, Commits::Put), values)
         }));
         match self.decide_row(entries, &batch).await? {
-            // Cassandra shows the epoch where it is part of a condition, and only there.
+            // Cassandra returns the epoch only if it is part of a condition.
             RowAnswer::Refused { existing, .. } if fence.is_none() => {
                 let epoch = self.epoch(row).await.map_err(refused)?;
                 Ok(RowAnswer::Refused { epoch, existing })
@@ -126,7 +126,7 @@ impl CqlCluster {
     ) -> Faulty<EntryPage> {
         let from = after.map_or_else(Vec::new, |after| [&after[..], &[0]].concat());
         let limit = limit.clamp(1, i32::MAX as usize - 1);
-        // One more, to know whether there is one.
+        // Read one more row to find out whether there are more.
         let rows_max = i32::try_from(limit + 1).unwrap_or(i32::MAX);
         let values = [Bind::Blob(&row.row), Bind::Blob(&from), Bind::Int(rows_max)];
         let statement = of(row, Commits::From);
@@ -152,10 +152,10 @@ impl CqlCluster {
         answer.read(&asked).map_err(unclear)
     }
 
-    /// Adds to a refused touch what its answer leaves out: the epoch, and `c`.
+    /// Adds the values that the answer to a refused touch lacks: the epoch, and `c`.
     ///
-    /// An answer names the columns of its conditions alone. What is added is read later, which is
-    /// as good: an epoch only grows, and `c` is final once it is there.
+    /// An answer has only the columns of its conditions. Reading the others later is as good: an
+    /// epoch only grows, and `c` is final once it exists.
     async fn complete(
         &self,
         row: &CommitRow,
@@ -187,7 +187,7 @@ impl CqlCluster {
     }
 }
 
-/// The fault of a read after a refusal: of the conditional write it is certain that nothing was done.
+/// Returns the fault of a read after a refusal: the conditional write certainly was not applied.
 fn refused(fault: Fault) -> Fault {
     Fault::Failed(fault.into_error())
 }
@@ -205,7 +205,7 @@ fn bind_epoch(Epoch(epoch): Epoch) -> Faulty<Bind<'static>> {
     i64::try_from(epoch).map(Bind::Long).map_err(too_large)
 }
 
-/// A row without a value is no entry.
+/// Returns `true` if a row has a value; otherwise it is not an entry.
 const fn has_value(entry: &StoredEntry) -> bool {
     entry.staged.is_some() || entry.confirmed.is_some()
 }

@@ -1,17 +1,17 @@
-//! What a driver's error says about the call: certainly not done, or nobody knows.
+//! Classification of driver errors: certainly not done, or unknown.
 //!
-//! | what happened | blind write | conditional write |
+//! | error | blind write | conditional write |
 //! | --- | --- | --- |
 //! | nothing was sent: no connection, no stream, values that do not fit | failed | failed |
-//! | refused as wrong: syntax, rights, configuration | failed | failed |
+//! | rejected as wrong: syntax, rights, configuration | failed | failed |
 //! | too few replicas alive, node starting | failed | **unknown** |
-//! | overloaded, time-outs, failures of replicas, "outcome unknown" | unknown | unknown |
+//! | overloaded, timeouts, failures of replicas, "outcome unknown" | unknown | unknown |
 //! | connection broken, no answer in time, answer not understood | unknown | unknown |
 //!
-//! A conditional write looks for live replicas again between its phases: it can report too few of
-//! them after a majority accepted the value, which is then decided. A node that is overloaded may
-//! have sent a write to some replicas already. In doubt the answer is *unknown*: whoever asked can
-//! find out, but never take back. Reads leave nothing behind, so that they only fail.
+//! A conditional write looks for live replicas again between its phases. It can report too few of
+//! them after a majority accepted the value, which is then decided. An overloaded node may have
+//! sent a write to some replicas already. In doubt the result is *unknown*: the caller can find out
+//! an unknown outcome, but cannot revoke a failure. Reads have no effect, so they only fail.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use carnet_base::{Error, ErrorKind};
 use carnet_store::cluster::Fault;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
-/// What a call does to the cluster.
+/// Effect of a call on the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -27,21 +27,21 @@ pub(crate) enum Access {
     Conditional,
 }
 
-/// What is certain after an error.
+/// Certainty about a request after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Certainty {
-    /// It was never begun.
+    /// The request was never started.
     NotBegun,
-    /// No replica was asked, unless the write goes through phases.
+    /// No replica received the request, unless it is a conditional write with several phases.
     NotBegunUnlessConditional,
-    /// Nothing.
+    /// Nothing is certain.
     Nothing,
 }
 
-/// How long to stay away from a node that has too much to do.
+/// Time to stay away from an overloaded node.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Makes a fault of a driver's error.
+/// Creates a fault from an error of the driver.
 pub(crate) fn fault_of(access: Access, error: ExecutionError) -> Fault {
     let is_done_by_nobody = match certainty(&error) {
         Certainty::NotBegun => true,
@@ -52,14 +52,15 @@ pub(crate) fn fault_of(access: Access, error: ExecutionError) -> Fault {
     if is_done_by_nobody {
         Fault::Failed(Error::new(kind, "the cluster refused the request").with_source(error))
     } else {
-        let message = "the cluster did not finish a write: whether it was done is not known";
+        let message = "the cluster did not finish a write: it is not known whether the write was \
+                       applied";
         Fault::Unknown(Error::new(ErrorKind::Unavailable, message).with_source(error))
     }
 }
 
-/// Makes a fault of an answer that is not understood.
+/// Creates a fault for an answer that is not understood.
 pub(crate) fn misunderstood(access: Access, what: impl std::fmt::Display) -> Fault {
-    let message = format!("the cluster's answer is not understood: {what}");
+    let message = format!("the cluster's answer is invalid: {what}");
     match access {
         Access::Read => Fault::Failed(Error::unavailable(message)),
         Access::Blind | Access::Conditional => Fault::Unknown(Error::unavailable(message)),
@@ -68,8 +69,8 @@ pub(crate) fn misunderstood(access: Access, what: impl std::fmt::Display) -> Fau
 
 fn certainty(error: &ExecutionError) -> Certainty {
     match error {
-        // The last node that was tried could not be spoken to; the driver stops at the first one
-        // that it did speak to.
+        // No request was sent to the last node that was tried. The driver stops at the first node
+        // that it sent a request to.
         ExecutionError::BadQuery(_)
         | ExecutionError::EmptyPlan
         | ExecutionError::PrepareError(_)
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_timed_out_or_broke_is_unknown_to_a_writer() {
+    fn timeouts_and_broken_connections_are_unknown_to_writers() {
         let consistency = Consistency::Quorum;
         let (received, required, numfailures) = (1, 2, 1);
         let data_present = true;
@@ -165,7 +166,7 @@ mod tests {
             DbError::Overloaded,
             DbError::ServerError,
             DbError::TruncateError,
-            // CAS_WRITE_UNKNOWN, protocol v5.
+            // CAS_WRITE_UNKNOWN of protocol v5.
             DbError::Other(0x1700),
             DbError::RateLimitReached {
                 op_type: OperationType::Write,
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_begun_has_failed() {
+    fn requests_never_started_have_failed() {
         for error in [
             DbError::SyntaxError,
             DbError::Invalid,
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_replicas_are_found_between_the_phases_of_a_conditional_write() {
+    fn unavailable_conditional_write_is_unknown() {
         let consistency = Consistency::Quorum;
         let error = DbError::Unavailable { consistency, required: 2, alive: 1 };
         assert_eq!(unknown(&answered(error)), [false, false, true]);
@@ -207,12 +208,12 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_what_to_do() {
+    fn errors_map_to_their_kinds() {
         let kind = |error| fault_of(READ, answered(error)).into_error().kind();
         assert_eq!(kind(DbError::Overloaded), ErrorKind::Overloaded { retry_after: RETRY_AFTER });
         assert_eq!(kind(DbError::Invalid), ErrorKind::Invalid);
         assert_eq!(kind(DbError::ServerError), ErrorKind::Unavailable);
-        // An unknown outcome is never "nothing was done, come back".
+        // An unknown outcome must never read like "nothing was done, come back".
         let fault = fault_of(BLIND, answered(DbError::Overloaded));
         assert_eq!(fault.into_error().kind(), ErrorKind::Unavailable);
     }

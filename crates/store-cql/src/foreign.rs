@@ -1,19 +1,19 @@
 //! Tables that other programs own: read in the order of their tokens, never written.
 //!
 //! ```text
-//!   ForeignCluster::rows   a SELECT without values, all its rows: what system_schema says
+//!   ForeignCluster::rows   a SELECT without values, all its rows, for reading system_schema
 //!   ForeignCluster::scan   SELECT token(pk), … WHERE token(pk) > ? AND token(pk) <= ?
-//!   ForeignCluster::page   some of a scan's rows, and where to go on
+//!   ForeignCluster::page   a page of a scan's rows, and the position of the next
 //! ```
 //!
-//! Values stay the bytes that the cluster sent. Whoever reads them knows the columns' types, or
-//! hands them on to a database that speaks the same encoding and need not know.
+//! Values stay the bytes that the cluster sent. The caller knows the types of the columns, or
+//! passes the bytes on to a database with the same encoding.
 //!
 //! # Invariants
 //!
-//! * Nothing but SELECT is ever sent.
-//! * A page is what a quorum of the replicas had. Two pages are two moments: there is no snapshot
-//!   of a table that others write to.
+//! * Only SELECT statements are sent.
+//! * A page is the state of a quorum of the replicas. Two pages are two different moments: there is
+//!   no snapshot of a table that other programs write.
 
 use carnet_base::{Bytes, Error, Result, Token};
 use carnet_store::cluster::Fault;
@@ -27,60 +27,60 @@ use crate::fault::{Access, fault_of, misunderstood};
 use crate::options::CqlOptions;
 use crate::session::{Bind, Session};
 
-/// A row as it came: for each column its bytes in Cassandra's serialization, `None` for null.
+/// A row as received: the bytes of each column in Cassandra's serialization, `None` for null.
 pub type ForeignRow = Vec<Option<Bytes>>;
 
-/// A cluster whose tables are read.
+/// A cluster with tables to be read.
 pub struct ForeignCluster {
     session: Session,
 }
 
-/// What a scan reads. Names are as the cluster stores them, without quotes.
+/// Table and columns of a scan. Names are as the cluster stores them, without quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignTable {
-    /// The keyspace.
+    /// Name of the keyspace.
     pub keyspace: String,
-    /// The table.
+    /// Name of the table.
     pub table: String,
-    /// The columns of the partition key, in their order.
+    /// Columns of the partition key, in their order.
     pub partition_key: Vec<String>,
-    /// The columns that are wanted, in the order in which they shall come.
+    /// Columns to read, in the order of the result.
     pub columns: Vec<String>,
 }
 
 /// A scan that nodes have prepared.
 pub struct ForeignScan(PreparedStatement);
 
-/// Where a page ended.
+/// Position of the end of a page.
 #[derive(Clone, Debug)]
 pub struct ForeignPosition(PagingState);
 
-/// Rows of a scan.
+/// A page of a scan.
 #[derive(Clone, Debug)]
 pub struct ForeignPage {
-    /// The rows in the order of tokens, each with its own. Those of a partition come one after
-    /// another; where it has none, one row of its static columns.
+    /// Rows in the order of tokens, each with its token. Rows of a partition are adjacent; a
+    /// partition without rows has one row of its static columns.
     pub rows: Vec<(Token, ForeignRow)>,
-    /// Where to go on; `None` after the last row.
+    /// Position of the next page; `None` after the last row.
     pub next: Option<ForeignPosition>,
 }
 
 impl ForeignCluster {
-    /// Connects to a cluster. Of the keyspace nothing is asked but where its replicas are.
+    /// Connects to a cluster. The keyspace is used only to find the nodes of its replicas.
     ///
     /// # Errors
     ///
-    /// `Invalid` for options that cannot be; `Unavailable` where no node answers.
+    /// `Invalid` for invalid options; `Unavailable` if no node answers.
     pub async fn connect(options: &CqlOptions) -> Result<Self> {
         options.check_reach()?;
         Ok(Self { session: Session::connect(options).await? })
     }
 
-    /// Runs a SELECT without values and returns all its rows. They are to be few.
+    /// Runs a SELECT without values and returns all its rows, which should be few.
     ///
     /// # Errors
     ///
-    /// `Invalid` where the cluster refuses the text or the role; `Unavailable`, `Overloaded`.
+    /// `Invalid` if the cluster rejects the text or the role; `Unavailable`, `Overloaded`.
     pub async fn rows(&self, select: &str) -> Result<Vec<ForeignRow>> {
         let how = self.session.read_any();
         let prepared = self.session.prepare_text(how, select.to_owned()).await;
@@ -101,18 +101,18 @@ impl ForeignCluster {
     ///
     /// # Errors
     ///
-    /// As [`ForeignCluster::rows`].
+    /// See [`ForeignCluster::rows`].
     pub async fn scan(&self, table: &ForeignTable) -> Result<ForeignScan> {
         let prepared = self.session.prepare_text(self.session.read(), table.text()).await;
         Ok(ForeignScan(prepared.map_err(Fault::into_error)?))
     }
 
-    /// Reads a page of a scan: rows whose tokens are greater than `after` and at most `through`,
-    /// from the first on or from where a page ended, at most `page_rows`.
+    /// Reads a page of a scan: at most `page_rows` rows with tokens greater than `after` and at
+    /// most `through`, from the first on or from the end of an earlier page.
     ///
     /// # Errors
     ///
-    /// As [`ForeignCluster::rows`]. The same page can be asked for again.
+    /// See [`ForeignCluster::rows`]. The same page can be read again.
     pub async fn page(
         &self,
         scan: &ForeignScan,
@@ -163,12 +163,12 @@ impl ForeignTable {
     }
 }
 
-/// Spells a stored name: what is quoted is a name, whatever words the cluster reserves.
+/// Quotes a stored name, so that it may be a reserved word.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Takes the token off the front of a row.
+/// Splits the token off the front of a row.
 fn with_token(mut row: ForeignRow) -> Result<(Token, ForeignRow)> {
     let columns = row.split_off(row.len().min(1));
     let token = row.pop().flatten();
@@ -193,7 +193,7 @@ fn rows_of(result: QueryResult) -> Result<Vec<ForeignRow>> {
     .collect()
 }
 
-/// Makes an error of the driver's. What a role may not do it may not do the next time either.
+/// Converts an error of the driver. A missing right stays missing, so that error is not retryable.
 fn refused(error: ExecutionError) -> Error {
     use RequestAttemptError::DbError as Answered;
     match error {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_role_may_not_read_is_not_asked_for_again() {
+    fn missing_rights_are_not_retryable() {
         let answered = |error| {
             let attempt = RequestAttemptError::DbError(error, "why".into());
             refused(ExecutionError::LastAttemptError(attempt)).kind()

@@ -1,9 +1,10 @@
-//! Cassandra and ScyllaDB, as they are, behind Carnet's cluster traits.
+//! Carnet's cluster traits over stock Cassandra and ScyllaDB.
 //!
 //! # The problem
 //!
-//! `carnet_store::cluster` says what the commit protocol asks of a cluster, and what may go wrong.
-//! Here that becomes CQL for a stock cluster: no fork, no plug-in, no ordered partitioner.
+//! `carnet_store::cluster` defines the operations that the commit protocol needs, and their faults.
+//! This crate implements them in CQL for a stock cluster: no fork, no plug-in, no ordered
+//! partitioner.
 //!
 //! ```text
 //!   ClusterCells   cells_N     INSERT … USING TIMESTAMP n, one row for each version
@@ -18,22 +19,23 @@
 //! | file | decides | tested |
 //! | --- | --- | --- |
 //! | `statement`, `schema` | every text that is sent | as text |
-//! | `answer` | what a conditional batch's rows mean, Cassandra's and ScyllaDB's | rows of each, random rows |
-//! | `fault` | what is certain after an error of the driver | error by error |
-//! | `partition` | under which key a partition is kept | key by key |
-//! | `span` | which tokens and partitions a range is | against the range itself |
+//! | `answer` | the meaning of a conditional batch's rows, Cassandra's and ScyllaDB's | rows of each, random rows |
+//! | `fault` | the certainty after an error of the driver | error by error |
+//! | `partition` | the stored key of a partition | key by key |
+//! | `span` | the tokens and partitions of a range | against the range itself |
 //! | `cells`, `load`, `commit_rows`, `restored`, `registers`, `scan`, `foreign` | – they act | on a real Cassandra |
 //!
 //! # Invariants
 //!
-//! * What replicas keep of a cell follows from statement numbers, never from a clock.
-//! * Nothing is tried again here: each call is one attempt, and says what is known of it.
-//! * A conditional write is *failed* only where no phase of it can have begun.
-//! * Tables are the database's own. Nobody else writes to them, and never without the fence.
+//! * The stored data of a cell follows from statement numbers, never from a clock.
+//! * Nothing is retried here: each call is one attempt, and reports how certain its outcome is.
+//! * A conditional write is *failed* only if no phase of it can have begun.
+//! * The tables belong to the database. No other program writes to them, and the database itself
+//!   never writes without the fence.
 //!
 //! # Deliberately absent
 //!
-//! Retries and caches. Existing tables stay what they are: `foreign` reads them, for a copy.
+//! Retries and caches. Writing to existing tables: `foreign` only reads them, to copy them.
 
 mod answer;
 mod cells;

@@ -1,8 +1,8 @@
-//! Reads of many cells: planned, sent by several lanes, and learned from.
+//! Reads of many cells: planned, sent by several lanes, and measured for the tuner.
 //!
-//! How many cells go into a batch, and how many batches are under way, `carnet_store::loader`
-//! finds out. Reads of one table learn together where they and their rows have about as many cells:
-//! a partition costs a node more than a cell of it.
+//! `carnet_store::loader` tunes the number of cells in a batch and the number of batches in flight.
+//! Reads of one table share a tuner if they, and their rows, have similar numbers of cells: a
+//! partition costs a node more than a cell of it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,26 +20,26 @@ use crate::scan::{Scan, Wanted, bind_time};
 use crate::session::Bind;
 use crate::statement::{Cells, Partitions};
 
-/// How many partitions or clustering keys a statement names at most.
+/// Maximum number of partitions or clustering keys in a statement.
 const NAMES_MAX: usize = 4096;
 
-/// The same on ScyllaDB, which refuses more unless it is told otherwise.
+/// The same for ScyllaDB, which rejects more by default.
 const NAMES_MAX_SCYLLA: usize = 100;
 
-/// How many statements a batch is sent as at most.
+/// Maximum number of statements of a batch.
 const REQUESTS_MAX: usize = 32;
 
 /// Cells that have a version, with it.
 type Found = Vec<(CellKey, Version)>;
 
-/// Which reads are alike: the table, and how many cells a read and a row have, as powers of four.
+/// Kind of a read: the table, and the numbers of cells of the read and of a row, as powers of four.
 type Kind = (TableId, u32, u32);
 
-/// What reads of many cells have learned.
+/// Tuners of reads of many cells, by kind.
 #[derive(Default)]
 pub(crate) struct Loads(Mutex<HashMap<Kind, Tuner>>);
 
-/// A read that has begun. Where it is dropped it was given up.
+/// A read in flight. Dropping it counts as giving it up.
 struct Reading<'a> {
     loads: &'a Loads,
     kind: Kind,
@@ -59,7 +59,7 @@ impl Loads {
 }
 
 impl Reading<'_> {
-    /// Learns from what became of it.
+    /// Ends the read; the tuner learns from its result.
     fn end(mut self, done: Option<&Done>) {
         self.is_over = true;
         self.with(|tuner, setting| match done {
@@ -82,9 +82,9 @@ impl Drop for Reading<'_> {
 }
 
 impl CqlCluster {
-    /// Reads the cells of a table that batches of the caller's own ask for, at most so many batches
-    /// at a time; returns those that have a version, in any order. It is there to be compared with
-    /// what [`read_versions`](carnet_store::cluster::ClusterCells::read_versions) chooses itself.
+    /// Reads the cells of a table that the given batches request, with at most `lanes` batches in
+    /// flight. Returns the cells that have a version, in any order. It serves comparisons with
+    /// [`read_versions`](carnet_store::cluster::ClusterCells::read_versions).
     ///
     /// # Errors
     ///
@@ -110,9 +110,8 @@ impl CqlCluster {
         all.try_fold(Found::new(), add).await
     }
 
-    /// Reads many cells as [`read_versions`](carnet_store::cluster::ClusterCells::read_versions)
-    /// does, with a setting of the caller's own: batches of so many cells, so many at a time. It is
-    /// there to be compared with what that one chooses, and nothing is learned from it.
+    /// Like [`read_versions`](carnet_store::cluster::ClusterCells::read_versions), but with the
+    /// caller's setting, for comparisons. The tuner does not learn from it.
     ///
     /// # Errors
     ///
@@ -127,7 +126,7 @@ impl CqlCluster {
         self.load(context, keys, through, Some(setting)).await
     }
 
-    /// Reads many cells, with a setting or what was learned.
+    /// Reads many cells, with the given setting or a tuned one.
     pub(crate) async fn load(
         &self,
         context: &Context,
@@ -136,7 +135,7 @@ impl CqlCluster {
         setting: Option<Setting>,
     ) -> Faulty<Vec<Option<Version>>> {
         let mut order: Vec<usize> = (0..keys.len()).collect();
-        // Keys come with many in their order as a rule, which a stable sort makes use of.
+        // A stable sort, because keys are often sorted already.
         order.sort_by(|a, b| keys[*a].cmp(&keys[*b]));
         let mut cells: Vec<CellKey> = order.iter().map(|place| keys[*place].clone()).collect();
         cells.dedup();
@@ -158,7 +157,7 @@ impl CqlCluster {
         Ok(versions)
     }
 
-    /// Reads cells of one table, which are in their order, as was learned, and learns from it.
+    /// Reads sorted cells of one table with a tuned setting, and lets the tuner learn from it.
     async fn load_learned(
         &self,
         context: &Context,
@@ -178,14 +177,14 @@ impl CqlCluster {
             bytes: bytes_of(found),
             took: self.clock.now().since(began),
         });
-        // Where the caller's own time was over, nothing is said of the cluster.
+        // If the caller's deadline has passed, the failure says nothing about the cluster.
         if done.is_some() || context.check(&*self.clock).is_ok() {
             reading.end(done.as_ref());
         }
         loaded.map(|(found, _)| found)
     }
 
-    /// Reads cells of one table, which are in their order; returns in how many batches, too.
+    /// Reads sorted cells of one table; also returns the number of batches.
     async fn load_with(
         &self,
         context: &Context,
@@ -200,7 +199,7 @@ impl CqlCluster {
         Ok((found, count))
     }
 
-    /// Puts rows together, and statements no larger than the cluster takes them.
+    /// Returns a planner that groups by rows, with statements no larger than the cluster accepts.
     fn planner(&self, limits: Limits) -> Planner {
         let names_max = if self.session.is_scylla() { NAMES_MAX_SCYLLA } else { NAMES_MAX };
         Planner { grouping: Grouping::Rows, limits, names_max, requests_max: REQUESTS_MAX }
@@ -229,7 +228,7 @@ impl Scan<'_> {
         for row in rows {
             let version = match (row.version, row.start.previous()) {
                 (Some(version), _) => Some(version),
-                // A stamp alone hides what lies below it.
+                // A stamp without its version hides the versions below it.
                 (None, Some(through)) => self.newest(&row.key, through).await?,
                 (None, None) => None,
             };

@@ -1,55 +1,56 @@
-//! What has to be known to reach a cluster.
+//! Options of a connection to a cluster.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use carnet_base::{Error, Result};
 
-/// The longest name that Cassandra takes for a keyspace.
+/// Maximum length of a keyspace name in Cassandra.
 const KEYSPACE_LEN_MAX: usize = 48;
 
-/// How to reach a cluster, and which keyspace of it is Carnet's.
+/// Options of a connection to a cluster and a keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CqlOptions {
-    /// Nodes to ask for the others: `host` or `host:port`, the port being 9042 where none is named.
+    /// Nodes to contact first, as `host` or `host:port`; the default port is 9042.
     pub contact_points: Vec<String>,
-    /// The keyspace, private to one database: lower-case letters, digits and `_`, at most 48, the
-    /// first a letter. It is created where it is absent.
+    /// Keyspace of the database: lower-case letters, digits and `_`, at most 48, beginning with a
+    /// letter. It is private to one database, and is created if absent.
     pub keyspace: String,
-    /// How many replicas there are. Used when the keyspace is created, and only then.
+    /// Replication of a new keyspace; ignored for an existing one.
     pub replication: Replication,
-    /// The datacenter whose nodes are asked first.
+    /// Datacenter whose nodes are preferred.
     pub local_datacenter: Option<String>,
-    /// Of which replicas a majority has to answer.
+    /// The replicas of which a majority must answer.
     pub quorum: Quorum,
-    /// Who asks, where the cluster wants to know.
+    /// Role and password, if the cluster requires them.
     pub credentials: Option<Credentials>,
-    /// Connections are encrypted by these, or not at all.
+    /// Files for encrypted connections; `None` disables encryption.
     pub tls: Option<TlsFiles>,
-    /// How long a request may take before its outcome is unknown. Longer than the cluster's own
-    /// time-outs (2 s for a write), so that the cluster speaks first.
+    /// Time after which the outcome of a request is unknown. It should exceed the cluster's own
+    /// timeouts (2 s for a write), so that the cluster answers first.
     pub request_timeout: Duration,
-    /// How many threads speak to the cluster.
+    /// Number of threads of the driver.
     pub threads: usize,
 }
 
-/// How many replicas a new keyspace has.
+/// Replication of a new keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replication {
-    /// So many in each datacenter that there is.
+    /// This number of replicas in each existing datacenter.
     EveryDatacenter(u16),
-    /// So many in each of these.
+    /// Number of replicas in each of these datacenters.
     Datacenters(Vec<(String, u16)>),
 }
 
-/// Of which replicas a majority has to answer. Every process of a database has to say the same.
+/// The replicas of which a majority must answer. All processes of a database must use the same
+/// setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Quorum {
-    /// Of all, in whichever datacenters.
+    /// All replicas, in any datacenter.
     #[default]
     OfAll,
-    /// Of those in the local datacenter, which has to be the same one for every process:
-    /// majorities of two datacenters need not have met.
+    /// The replicas in the local datacenter, which must be the same for every process: majorities
+    /// of two datacenters may not overlap.
     OfLocalDatacenter,
 }
 
@@ -58,18 +59,18 @@ pub enum Quorum {
 pub struct TlsFiles {
     /// Authorities, one of which has signed each node's certificate.
     pub ca: PathBuf,
-    /// Whether a node's certificate has to name the IP address by which the node is called.
+    /// Whether a node's certificate must name the IP address by which the node is called.
     pub checks_names: bool,
-    /// The client's certificate and its private key, where nodes ask for them.
+    /// Certificate and private key of the client, if nodes require them.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// A role of the cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Its name.
+    /// Name of the role.
     pub user: String,
-    /// Its password, which no message contains.
+    /// Password of the role, which no message contains.
     pub password: String,
 }
 
@@ -80,7 +81,7 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl CqlOptions {
-    /// Options with three replicas, 12 s for a request and one thread.
+    /// Creates options with three replicas, a request timeout of 12 s and one thread.
     #[must_use]
     pub fn new(contact_points: Vec<String>, keyspace: impl Into<String>) -> Self {
         Self {
@@ -96,7 +97,7 @@ impl CqlOptions {
         }
     }
 
-    /// Refuses what no cluster could be reached by.
+    /// Rejects options that cannot work with any cluster.
     ///
     /// # Errors
     ///
@@ -116,13 +117,13 @@ impl CqlOptions {
         self.replication.check()
     }
 
-    /// As [`CqlOptions::check`], whatever the keyspace: for one that is there and is only read.
+    /// Like [`CqlOptions::check`], but for any keyspace, which must exist and is only read.
     pub(crate) fn check_reach(&self) -> Result<()> {
         if self.contact_points.is_empty() {
             return Err(Error::invalid("a cluster needs at least one contact point"));
         }
         if self.threads == 0 || self.request_timeout.is_zero() {
-            return Err(Error::invalid("threads and the time-out of a request must not be 0"));
+            return Err(Error::invalid("threads and request timeout must not be 0"));
         }
         if self.quorum == Quorum::OfLocalDatacenter && self.local_datacenter.is_none() {
             return Err(Error::invalid("a local quorum needs the name of the local_dc"));
@@ -141,13 +142,13 @@ impl Replication {
             return Err(Error::invalid("a replication factor must not be 0"));
         }
         let Self::Datacenters(each) = self else { return Ok(()) };
-        // They go into a statement between quotes.
+        // The names go into a statement between quotes.
         let is_name = |name: &str| {
             !name.is_empty()
                 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
         };
         match each.iter().find(|(name, _)| !is_name(name)) {
-            Some((name, _)) => Err(Error::invalid(format!("{name:?} names no datacenter"))),
+            Some((name, _)) => Err(Error::invalid(format!("{name:?} is not a datacenter name"))),
             None => Ok(()),
         }
     }
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_reach_nobody_are_refused() {
+    fn unusable_options_are_refused() {
         assert!(CqlOptions::new(Vec::new(), "carnet").check().is_err());
         assert!(CqlOptions { threads: 0, ..keyspace("carnet") }.check().is_err());
         let quorum = Quorum::OfLocalDatacenter;

@@ -1,21 +1,21 @@
-//! Partition keys as the cluster keeps them. Pure.
+//! Stored form of partition keys. Pure.
 //!
-//! Cassandra takes no empty key, and Carnet has one: a raw table and the catalogue are one
-//! partition, whose key says nothing. It is kept under another one, whose token is the smallest
-//! that a key can have, so that it stays in front of all others.
+//! Cassandra accepts no empty key, and Carnet has one: a raw table and the catalogue are single
+//! partitions with an empty key. It is stored under another key with the smallest possible token,
+//! so that it stays in front of all others.
 
 use carnet_base::{PartitionKey, Token};
 
-/// Sixteen bytes that Murmur3 maps to [`LOWEST`]. There are others, which are keys like any.
+/// Sixteen bytes that Murmur3 maps to [`LOWEST`]. Other keys with this token are ordinary keys.
 const EMPTY: [u8; 16] = [
     0xb7, 0x72, 0xf0, 0xe9, 0x59, 0x85, 0x1f, 0x0d, 0xb7, 0x87, 0xdb, 0x14, 0x9d, 0x4c, 0x63, 0x9e,
 ];
 
-/// The smallest token of a key that the cluster takes. That of the empty key lies below it, where
-/// in CQL it means "from the first on" or "to the last".
+/// Smallest token of a key that the cluster accepts. The token of the empty key lies below it, and
+/// means "from the first on" or "to the last" in CQL.
 pub(crate) const LOWEST: Token = Token(i64::MIN + 1);
 
-/// Returns the bytes under which a key is kept; `None` for the one that the empty key has taken.
+/// Returns the stored form of a key; `None` for the key that stands for the empty one.
 pub(crate) fn stored(key: &[u8]) -> Option<&[u8]> {
     match key {
         [] => Some(&EMPTY),
@@ -24,14 +24,14 @@ pub(crate) fn stored(key: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// As [`stored`], of keys that are looked for: under the one that nobody may write to there is
-/// nothing but the empty one.
+/// Like [`stored`], for lookups: the key that stands for the empty one cannot be written, so a
+/// lookup of it finds only the empty key.
 pub(crate) fn sought(key: &PartitionKey) -> &[u8] {
     let bytes = key.bytes();
     if bytes.is_empty() { &EMPTY } else { bytes }
 }
 
-/// Returns the key that is kept under these bytes.
+/// Returns the key with this stored form.
 pub(crate) fn key_of(stored: &[u8]) -> PartitionKey {
     PartitionKey::new(if *stored == EMPTY { Vec::new() } else { stored.to_vec() })
 }

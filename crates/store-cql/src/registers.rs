@@ -1,4 +1,4 @@
-//! Registers: a row each, set by conditional writes.
+//! Registers: one row each, set by conditional writes.
 
 use carnet_base::Bytes;
 use carnet_store::cluster::{Faulty, ReadMode, Register, Registers, SetAnswer};

@@ -1,4 +1,4 @@
-//! What a cluster was asked for.
+//! Counters of requests to a cluster.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,22 +7,21 @@ use scylla::statement::Consistency;
 use crate::fault::Access;
 use crate::session::How;
 
-/// Requests that were sent to a cluster, whatever became of them. Those that a page of a scan
-/// takes count each.
+/// Numbers of requests sent to a cluster, whatever their results. Each page of a scan counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Requests {
-    /// Reads at a quorum, or of what every node knows.
+    /// Reads at a quorum, or of data that every node has.
     pub reads: u64,
-    /// Reads that take a round of Paxos.
+    /// Reads that need a round of Paxos.
     pub serial_reads: u64,
-    /// Writes without a condition, batches as one.
+    /// Unconditional writes; a batch counts once.
     pub blind_writes: u64,
-    /// Writes with a condition, batches as one: a round of Paxos each.
+    /// Conditional writes, each a round of Paxos; a batch counts once.
     pub conditional_writes: u64,
 }
 
-/// Counts requests.
+/// Counters of requests.
 #[derive(Debug, Default)]
 pub struct RequestCounters {
     reads: AtomicU64,
@@ -32,7 +31,7 @@ pub struct RequestCounters {
 }
 
 impl RequestCounters {
-    /// Reads the counters.
+    /// Returns the current counts.
     #[must_use]
     pub fn read(&self) -> Requests {
         Requests {

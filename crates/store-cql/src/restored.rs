@@ -1,4 +1,4 @@
-//! Rows of a copy that was put back.
+//! Rows of a restored copy.
 
 use carnet_base::Bytes;
 use carnet_store::cluster::{CommitRow, EntryPage, Faulty, Overwrite, RestoredRows, RowAnswer};

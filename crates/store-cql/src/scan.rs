@@ -1,10 +1,10 @@
-//! Pages of ranges, both ways, in Carnet's order of cells.
+//! Pages of ranges in both directions, in Carnet's order of cells.
 //!
 //! # The problem
 //!
-//! A cluster walks partitions in the order of tokens, forward only, and breaks ties between two
-//! partitions of one token otherwise than Carnet does (byte by byte, where Carnet puts the shorter
-//! key first). Within a partition it goes both ways, but backward the *oldest* version of each
+//! A cluster scans partitions in the order of tokens, forward only. Two partitions with the same
+//! token are ordered differently than in Carnet: byte by byte, while Carnet puts the shorter key
+//! first. A partition can be scanned in both directions, but backward the *oldest* version of each
 //! cell comes first.
 //!
 //! ```text
@@ -18,8 +18,8 @@
 //!
 //! # Invariants
 //!
-//! * What is left of a range lies behind every cell of the page, and in front of every other.
-//! * A cell is taken from an answer only where the answer holds all that was asked of it.
+//! * The rest of a range lies behind every cell of the page, and in front of every other.
+//! * A cell is taken from an answer only if the answer has all requested versions of it.
 
 use carnet_base::{Bytes, CellKey, KeyRange, PartitionKey, TableId, Timestamp, Token, Version};
 use carnet_store::PageLimit;
@@ -33,24 +33,24 @@ use crate::session::{Bind, How};
 use crate::span::{Span, after, behind, middle};
 use crate::statement::{Cells, Statement, Upper, Versions};
 
-/// How many rows the first answer of a page holds at most: nothing is known of their size yet.
+/// Maximum number of rows in the first answer of a page, before their size is known.
 const ROWS_FIRST: usize = 32;
 
-/// How many rows an answer holds at most.
+/// Maximum number of rows in an answer.
 const ROWS_MAX: usize = 4096;
 
-/// How many partitions a backward scan lists at once.
+/// Number of partitions that a backward scan lists at once.
 const PARTITIONS: i32 = 128;
 
-/// A cell with those of its versions that were asked for, the newest first.
+/// A cell with its requested versions, newest first.
 pub(crate) type Cell = (CellKey, Vec<Version>);
 
-/// What of each cell is wanted.
+/// Requested versions of each cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted {
     /// The newest version whose start is at most this.
     Newest(Timestamp),
-    /// All of them.
+    /// All versions.
     All,
 }
 
@@ -59,11 +59,11 @@ pub(crate) enum Wanted {
 pub(crate) struct Row {
     pub(crate) key: CellKey,
     pub(crate) start: Timestamp,
-    /// `None` is a stamp whose version is not there.
+    /// `None` for a stamp without its version.
     pub(crate) version: Option<Version>,
 }
 
-/// A page that fills.
+/// A page being filled.
 pub(crate) struct Filling {
     limit: PageLimit,
     pub(crate) cells: Vec<Cell>,
@@ -83,7 +83,7 @@ impl Filling {
         Self { limit, cells: Vec::new(), bytes: 0 }
     }
 
-    /// Tells whether no cell may follow.
+    /// Returns `true` if no further cell fits.
     pub(crate) fn is_full(&self) -> bool {
         self.cells.len() >= self.limit.cells.max(1)
             || (!self.cells.is_empty() && self.bytes >= self.limit.bytes)
@@ -95,7 +95,7 @@ impl Filling {
         self.cells.push((key, versions));
     }
 
-    /// Returns for how many rows to ask next, by what rows weighed so far.
+    /// Returns the number of rows to request next, by the size of the rows so far.
     fn rows(&self) -> usize {
         let cells = self.limit.cells.saturating_sub(self.cells.len());
         if self.cells.is_empty() {
@@ -131,7 +131,7 @@ impl Scan<'_> {
             return self.partition(&span, &partition, page).await;
         }
         let (first, last) = span.tokens();
-        // A token that cannot be taken together with others.
+        // A token that cannot be read together with others.
         let mut alone = (!span.covers(first)).then_some(first);
         let mut next = Some(first);
         if first <= LOWEST {
@@ -178,7 +178,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Takes the cells of one token that lie in the span.
+    /// Reads the cells of one token that lie in the span.
     async fn token(&self, span: &Span, token: Token, page: &mut Filling) -> Faulty<()> {
         for partition in self.partitions((token, token), i32::MAX).await?.0 {
             self.partition(span, &partition, page).await?;
@@ -189,8 +189,8 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Takes cells of whole tokens; returns the token that has to be taken alone, and before
-    /// which all was taken.
+    /// Reads cells of whole tokens. Returns the token that must be read alone; all cells before it
+    /// have been read.
     async fn tokens(
         &self,
         (from, through): (Token, Token),
@@ -201,7 +201,7 @@ impl Scan<'_> {
         let values = [Some(from), Some(through), self.wanted.bind(), Some(limit(asked))];
         let values: Vec<Bind<'_>> = values.into_iter().flatten().collect();
         let rows = self.rows(Cells::Tokens(self.wanted.versions()), &values).await?;
-        // Of the last token of a full answer there may be more.
+        // The last token of a full answer may have more cells.
         let mut alone = (rows.len() >= asked).then(|| rows.last().map(|row| row.key.token()));
         if let Some(token) = first_shared_token(&rows) {
             alone = Some(Some(token));
@@ -213,7 +213,7 @@ impl Scan<'_> {
         Ok(alone)
     }
 
-    /// Takes the cells of a partition that lie in the span.
+    /// Reads the cells of a partition that lie in the span.
     async fn partition(
         &self,
         span: &Span,
@@ -228,7 +228,7 @@ impl Scan<'_> {
             let is_cut = rows.len() >= asked;
             let mut cells = cells_of(rows);
             if is_cut && matches!(self.wanted, Wanted::All) {
-                // There may be more versions of the last cell.
+                // The last cell may have more versions.
                 if cells.len() == 1 {
                     rows_min = asked.saturating_mul(2);
                     continue;
@@ -245,7 +245,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Takes the cells of a partition that lie in the span, from the last to the first.
+    /// Reads the cells of a partition that lie in the span, from the last to the first.
     async fn partition_backward(
         &self,
         span: &Span,
@@ -257,7 +257,7 @@ impl Scan<'_> {
             let asked = page.rows();
             let keys = self.last_keys(partition, (&lower, upper.as_ref()), asked).await?;
             let (Some(last), Some(first)) = (keys.first(), keys.last()) else { break };
-            // Without a limit: a cell written meanwhile must not push another one out.
+            // Without a limit: a cell written meanwhile must not displace another one.
             let rows = self.slice(partition, (first, Some(&behind(last))), usize::MAX).await?;
             let mut cells = cells_of(rows);
             cells.reverse();
@@ -270,7 +270,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Puts cells into the page that have a version.
+    /// Adds cells that have a version to the page.
     async fn take(&self, cells: Vec<(CellKey, Vec<Row>)>, page: &mut Filling) -> Faulty<()> {
         for (key, rows) in cells {
             if page.is_full() {
@@ -282,7 +282,7 @@ impl Scan<'_> {
             if let (true, Wanted::Newest(_), Some(start)) =
                 (versions.is_empty(), self.wanted, oldest)
             {
-                // A stamp alone hides what lies below it.
+                // A stamp without its version hides the versions below it.
                 if let Some(through) = start.previous() {
                     versions.extend(self.newest(&key, through).await?);
                 }
@@ -294,7 +294,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Finds a cell's newest version whose start is at most `through`.
+    /// Returns a cell's newest version whose start is at most `through`.
     pub(crate) async fn newest(
         &self,
         key: &CellKey,
@@ -354,8 +354,8 @@ impl Scan<'_> {
         blobs(&self.answer(Cells::LastKeys(bounded(upper)), &values).await?)
     }
 
-    /// Returns the partitions at the upper end of a span of tokens, in their order, and the first
-    /// token of those that were looked at.
+    /// Returns the partitions at the upper end of a range of tokens, in their order, and the first
+    /// token that was read.
     async fn last_partitions(
         &self,
         first: Token,
@@ -372,8 +372,8 @@ impl Scan<'_> {
         }
     }
 
-    /// Lists partitions whose tokens lie within two, in Carnet's order, and tells whether there may
-    /// be more of them.
+    /// Returns the partitions with tokens in the given range, in Carnet's order, and whether there
+    /// may be more.
     async fn partitions(
         &self,
         (from, through): (Token, Token),
@@ -383,7 +383,7 @@ impl Scan<'_> {
         let keys = blobs(&self.answer(Cells::Partitions, &values).await?)?;
         let is_cut = keys.len() >= max.cast_unsigned() as usize;
         let keys = keys.iter().map(|key| key_of(key));
-        // Two tokens are asked for as one: see `bind_token`.
+        // One stored token stands for two: see `bind_token`.
         let mut partitions: Vec<PartitionKey> =
             keys.filter(|key| (from..=through).contains(&key.token())).collect();
         partitions.sort_unstable();
@@ -406,7 +406,7 @@ impl Scan<'_> {
     }
 }
 
-/// Partition key, clustering key, start, whether it is a tombstone, payload, stamp.
+/// Partition key, clustering key, start, tombstone flag, payload, stamp.
 type Columns = (Vec<u8>, Vec<u8>, i64, Option<bool>, Option<Vec<u8>>, Option<i64>);
 
 fn row_of(
@@ -415,7 +415,7 @@ fn row_of(
 ) -> Result<Row, String> {
     let time = |number: i64| {
         let time = u64::try_from(number).ok().and_then(Timestamp::new);
-        time.ok_or_else(|| format!("{number} is no timestamp"))
+        time.ok_or_else(|| format!("{number} is not a timestamp"))
     };
     if partition.len() > carnet_base::partition::LEN_MAX {
         return Err(format!("a partition key of {} bytes", partition.len()));
@@ -434,7 +434,7 @@ fn row_of(
     Ok(Row { key, start, version })
 }
 
-/// Puts rows together that belong to one cell; they follow each other.
+/// Groups adjacent rows of the same cell.
 fn cells_of(rows: Vec<Row>) -> Vec<(CellKey, Vec<Row>)> {
     let mut cells: Vec<(CellKey, Vec<Row>)> = Vec::new();
     for row in rows {
@@ -446,7 +446,7 @@ fn cells_of(rows: Vec<Row>) -> Vec<(CellKey, Vec<Row>)> {
     cells
 }
 
-/// Finds the first token that two partitions share.
+/// Returns the first token that two partitions share.
 fn first_shared_token(rows: &[Row]) -> Option<Token> {
     let shares = |pair: &&[Row]| {
         pair[0].key.token() == pair[1].key.token() && !pair[0].key.same_partition(&pair[1].key)
@@ -471,7 +471,7 @@ fn limit(rows: usize) -> Bind<'static> {
     Bind::Int(i32::try_from(rows).unwrap_or(i32::MAX))
 }
 
-/// The token of the empty key is asked for as that under which it is kept.
+/// Binds a token; that of the empty key becomes the one under which the key is stored.
 fn bind_token(token: Token) -> Bind<'static> {
     Bind::Long(token.max(LOWEST).0)
 }

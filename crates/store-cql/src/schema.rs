@@ -1,14 +1,14 @@
 //! The tables that Carnet creates, as text. Pure.
 //!
-//! | table | holds | written |
+//! | table | contents | written |
 //! | --- | --- | --- |
-//! | `cells_N` | the versions of table N's cells | blindly, at a time of the writer's choice |
+//! | `cells_N` | versions of table N's cells | blindly, with explicit write times |
 //! | `commits2`, `commits3` | commit entries, behind the row's epoch | by conditional batches |
 //! | `registers` | lease, coordination map, sweep mark | by compare-and-set |
 //!
-//! Each is created with an id that follows from its name. Two processes may create one at the same
-//! time through two nodes: with ids of the nodes' own choice the cluster would have two tables of
-//! one name, and lose one of them with what was written to it.
+//! Each table is created with an id derived from its name. Two processes may create a table at the
+//! same time through two nodes. With ids chosen by the nodes, the cluster would have two tables of
+//! one name, and lose one of them with its data.
 
 use carnet_base::{TableId, Uuid, murmur3};
 use carnet_store::cluster::CommitTable;
@@ -24,8 +24,8 @@ pub(crate) struct NewTable {
     options: &'static str,
 }
 
-/// A commit table is read by key in most cases for an entry that is not there, and by small
-/// values: a filter that is nearly always right, an index of every key, and large chunks.
+/// Options of a commit table. Most reads are by key, for an entry that does not exist, and values
+/// are small: a nearly exact bloom filter, an index of every key, and large chunks.
 const COMMITS_OPTIONS: &str = "bloom_filter_fp_chance = 0.0001 \
     AND min_index_interval = 1 AND max_index_interval = 1 \
     AND compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 64} \
@@ -34,7 +34,7 @@ const COMMITS_OPTIONS: &str = "bloom_filter_fp_chance = 0.0001 \
 const LEVELED: &str = "compaction = {'class': 'LeveledCompactionStrategy'}";
 
 impl NewTable {
-    /// The tables that every database has.
+    /// Returns the tables that every database has.
     pub(crate) fn of_every_database() -> Vec<Self> {
         let commits = |table| Self {
             name: commits_table(table).into(),
@@ -50,11 +50,11 @@ impl NewTable {
         vec![commits(CommitTable::V2), commits(CommitTable::V3), registers]
     }
 
-    /// The table of a table's cells.
+    /// Returns the cluster's table for a table's cells.
     pub(crate) fn of_cells(table: TableId) -> Self {
         Self {
             name: cells_table(table),
-            // A row without `tombstone` is a stamp whose version is not there.
+            // A row without `tombstone` is a stamp without its version.
             columns: "pk blob, ck blob, ver bigint, tombstone boolean, payload blob, stamp bigint, \
                       PRIMARY KEY ((pk), ck, ver)",
             options: "CLUSTERING ORDER BY (ck ASC, ver DESC) \
@@ -62,7 +62,7 @@ impl NewTable {
         }
     }
 
-    /// Returns the statement that creates it where it is absent.
+    /// Returns the statement that creates the table if it is absent.
     pub(crate) fn text(&self, keyspace: &str) -> String {
         let Self { name, columns, options } = self;
         let id = table_id(keyspace, name);
@@ -72,7 +72,7 @@ impl NewTable {
     }
 }
 
-/// Returns the statement that creates the keyspace where it is absent.
+/// Returns the statement that creates the keyspace if it is absent.
 pub(crate) fn keyspace_text(keyspace: &str, replication: &Replication) -> String {
     let mut factors = String::new();
     match replication {
@@ -91,7 +91,7 @@ pub(crate) fn keyspace_text(keyspace: &str, replication: &Replication) -> String
     )
 }
 
-/// A UUID of version 8 (RFC 9562), made of two hashes of the names.
+/// Returns a UUID of version 8 (RFC 9562), made of two hashes of the names.
 fn table_id(keyspace: &str, name: &str) -> Uuid {
     let half = |text: String| murmur3::token(text.as_bytes()).0.to_be_bytes();
     let mut bytes = [0; 16];
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_table_has_the_tuning_of_its_decision_record() {
+    fn commit_table_has_the_documented_tuning() {
         let [_, commits3, _] = &NewTable::of_every_database()[..] else { panic!("three tables") };
         let id = table_id("ks", "commits3");
         assert_eq!(
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_id_of_a_table_follows_from_its_name() {
-        // Another id for the same name would split a table in two while a cluster is upgraded.
+        // A different id for the same name would split a table in two while a cluster is upgraded.
         assert_eq!(table_id("ks", "cells_1").get_version_num(), 8);
         let mut ids = BTreeSet::new();
         for keyspace in ["ks", "ks2"] {

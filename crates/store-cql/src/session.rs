@@ -1,8 +1,9 @@
-//! The driver's session: statements prepared once, values bound, errors told apart.
+//! The driver's session: prepared statements, bound values, classified errors.
 //!
-//! The driver lives on a runtime of its own, that callers need not have: a call enters it while it
-//! is polled, so that the driver finds its timers. The driver never tries again by itself. After a
-//! second try that failed for certain it would report that one, though the first may be done.
+//! The driver has its own runtime, so callers need none: a call enters that runtime while it is
+//! polled, so that the driver finds its timers. The driver's retries are disabled. If a retry
+//! failed for certain the driver would report only that, although the first try may have taken
+//! effect.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -38,17 +39,17 @@ use crate::requests::RequestCounters;
 use crate::statement::Statement;
 use crate::tls;
 
-/// How long nodes may take to agree on a schema.
+/// Timeout for the nodes to agree on a schema.
 const SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long to wait before nodes are asked again about a schema.
+/// Interval between checks of the schema.
 const SCHEMA_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What no node answered is asked for so often in all, with pauses that double.
+/// Number of tries of a request that no node answered; the waits between them double.
 const TRIES: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 
-/// A value to be bound.
+/// A value to bind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bind<'a> {
     Long(i64),
@@ -80,7 +81,7 @@ impl SerializeValue for Bind<'_> {
     }
 }
 
-/// How a request is sent.
+/// Settings of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
     pub(crate) access: Access,
@@ -109,7 +110,8 @@ impl Session {
             .enable_all()
             .build()
             .map_err(|error| {
-                Error::unavailable("no threads for the cluster's driver").with_source(error)
+                Error::unavailable("cannot start the threads of the cluster's driver")
+                    .with_source(error)
             })?;
         let builder = builder(options).tls_context(tls);
         let connected = within(&runtime, builder.build()).await;
@@ -137,32 +139,33 @@ impl Session {
         &self.keyspace
     }
 
-    /// A read at a quorum.
+    /// Returns the settings of a read at a quorum.
     pub(crate) const fn read(&self) -> How {
         self.how(Access::Read)
     }
 
-    /// Tells whether some node is a ScyllaDB's.
+    /// Returns `true` if any node is a ScyllaDB node.
     pub(crate) fn is_scylla(&self) -> bool {
         self.driver.get_cluster_state().get_nodes_info().iter().any(|node| node.sharder().is_some())
     }
 
-    /// A read of what every node knows.
+    /// Returns the settings of a read of data that every node has.
     pub(crate) const fn read_any(&self) -> How {
         How { consistency: Consistency::One, ..self.read() }
     }
 
-    /// A blind write at a quorum.
+    /// Returns the settings of a blind write at a quorum.
     pub(crate) const fn blind(&self) -> How {
         self.how(Access::Blind)
     }
 
-    /// A conditional write, serial and at a quorum.
+    /// Returns the settings of a conditional write, serial and at a quorum.
     pub(crate) const fn conditional(&self) -> How {
         self.how(Access::Conditional)
     }
 
-    /// A read that sees every conditional write that was answered, and settles those that were not.
+    /// Returns the settings of a read that sees every answered conditional write, and settles the
+    /// others.
     pub(crate) const fn serial(&self) -> How {
         let consistency = match self.quorum {
             Quorum::OfAll => Consistency::Serial,
@@ -179,7 +182,7 @@ impl Session {
         How { access, consistency, timeout: self.request_timeout }
     }
 
-    /// Runs a statement that changes the schema, and waits until every node knows of it.
+    /// Runs a statement that changes the schema, and waits until every node knows the change.
     pub(crate) async fn change_schema(&self, text: &str) -> Result<()> {
         let changed = self.within(self.driver.query_unpaged(text, ())).await;
         changed.map_err(|error| {
@@ -190,8 +193,8 @@ impl Session {
 
     /// Waits until a table whose name is in the schema can be used.
     ///
-    /// A node writes a table that somebody else creates down before it uses it, and announces the
-    /// schema's new version last: until then nodes agree on the old one.
+    /// A node stores a table that another node created before it uses the table, and announces the
+    /// schema's new version last: until then nodes agree on the old version.
     #[expect(clippy::disallowed_methods, reason = "on the runtime that the session owns")]
     pub(crate) async fn await_table(&self, name: &str) -> Result<()> {
         let text = format!("SELECT * FROM {}.{name} LIMIT 1", self.keyspace);
@@ -214,7 +217,7 @@ impl Session {
         self.await_schema().await
     }
 
-    /// Waits until every node that can be reached has the same schema.
+    /// Waits until all reachable nodes have the same schema.
     pub(crate) async fn await_schema(&self) -> Result<()> {
         let agreed = self.within(self.driver.await_schema_agreement()).await;
         agreed.map(|_| ()).map_err(|error| {
@@ -222,10 +225,10 @@ impl Session {
         })
     }
 
-    /// Asks again for what may be asked twice: the node that was asked may just have died, and the
-    /// driver asks another the next time.
+    /// Retries a call that may be repeated: the node that was asked may just have died, and the
+    /// driver picks another the next time.
     #[expect(clippy::disallowed_methods, reason = "on the runtime that the session owns")]
-    pub(crate) async fn insist<T, F>(&self, ask: impl Fn() -> F) -> Result<T>
+    pub(crate) async fn retry<T, F>(&self, ask: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,
     {
@@ -233,7 +236,7 @@ impl Session {
         for _ in 1..TRIES {
             match ask().await {
                 Err(error) if error.kind() == ErrorKind::Unavailable => {
-                    tracing::debug!(%error, "asked again");
+                    tracing::debug!(%error, "a call failed; trying again");
                 }
                 answer => return answer,
             }
@@ -243,7 +246,7 @@ impl Session {
         ask().await
     }
 
-    /// Learns where the keyspace's replicas are, so that requests go to one of them at once.
+    /// Loads the locations of the keyspace's replicas, so that requests go directly to one of them.
     pub(crate) async fn learn_replicas(&self) -> Result<()> {
         let learned = self.within(self.driver.refresh_metadata()).await;
         learned.map_err(|error| {
@@ -281,13 +284,13 @@ impl Session {
         ran.map_err(|error| fault_of(how.access, error))
     }
 
-    /// Runs statements of one partition as one.
+    /// Runs statements of one partition atomically.
     pub(crate) async fn batch(
         &self,
         how: How,
         statements: &[(Statement, Vec<Bind<'_>>)],
     ) -> Faulty<QueryResult> {
-        // One mutation of one partition: nothing that a log of batches would have to complete.
+        // An unlogged batch: it is one mutation of one partition, so no batch log is needed.
         let mut batch = Batch::new(BatchType::Unlogged);
         for (statement, _) in statements {
             let prepared = self.prepare(how, *statement).await?;
@@ -301,7 +304,7 @@ impl Session {
         ran.map_err(|error| fault_of(how.access, error))
     }
 
-    /// Runs conditional statements of one partition as one.
+    /// Runs conditional statements of one partition atomically.
     pub(crate) async fn decide_batch(
         &self,
         statements: &[(Statement, Vec<Bind<'_>>)],
@@ -320,18 +323,18 @@ impl Session {
         Ok(known.entry(statement).or_insert(prepared).clone())
     }
 
-    /// Prepares a statement that is kept by the caller.
+    /// Prepares a statement that the caller keeps.
     pub(crate) async fn prepare_text(&self, how: How, text: String) -> Faulty<PreparedStatement> {
         let preparing = async { timeout(how.timeout, self.driver.prepare(text)).await };
         match self.within(preparing).await {
             Ok(Ok(prepared)) => Ok(prepared),
             Ok(Err(error)) => Err(fault_of(how.access, ExecutionError::PrepareError(error))),
-            // Whatever was to be run was not sent.
+            // The statement itself was not sent.
             Err(_) => Err(Fault::failed("no node prepared a statement in time")),
         }
     }
 
-    /// Reads a page of at most so many rows.
+    /// Reads a page of at most `rows_max` rows.
     pub(crate) async fn page(
         &self,
         how: How,
@@ -359,14 +362,15 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Waiting for its threads would block a caller who may be a task of another runtime.
+        // Waiting for the runtime's threads would block a caller that may be a task of another
+        // runtime.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// Polls a call where the driver finds its timers.
+/// Polls a call inside the runtime, where the driver finds its timers.
 async fn within<F: Future>(runtime: &Runtime, call: F) -> F::Output {
     let mut call = pin!(call);
     poll_fn(|context| {
@@ -383,7 +387,7 @@ fn builder(options: &CqlOptions) -> SessionBuilder {
     };
     let mut nodes = DefaultPolicy::builder().token_aware(true);
     if let Some(datacenter) = &options.local_datacenter {
-        // A node of another datacenter would ask *its* majority.
+        // A node of another datacenter would ask the majority of *its* datacenter.
         nodes = nodes.prefer_datacenter(datacenter.clone()).permit_dc_failover(!is_local);
     }
     let profile = ExecutionProfile::builder()
@@ -412,7 +416,8 @@ fn unusable(table: &str) -> Error {
     Error::unavailable(message)
 }
 
-/// Tells whether a node answered: that there is no such table, or, half-way, an exception of its own.
+/// Returns `true` if a node answered: that there is no such table or, during its creation, with an
+/// internal exception.
 const fn is_answer(error: &PrepareError) -> bool {
     let PrepareError::AllAttemptsFailed { first_attempt } = error else { return false };
     matches!(first_attempt, RequestAttemptError::DbError(..))

@@ -1,20 +1,20 @@
-//! A range of cells as what a cluster can be asked for: whole tokens, and slices of partitions.
-//! Pure.
+//! Translates a range of cells into requests that a cluster supports: whole tokens, and slices of
+//! partitions. Pure.
 
 use carnet_base::{Bytes, CellKey, KeyRange, PartitionKey, Token};
 
-/// A place in front of a cell.
+/// A position in front of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Edge {
     partition: PartitionKey,
     clustering: Bytes,
 }
 
-/// A range of cells of one table, half open; never empty.
+/// A range of cells of one table, half open and never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     lower: Edge,
-    /// `None` is behind the last cell.
+    /// `None` is the position behind the last cell.
     upper: Option<Edge>,
 }
 
@@ -24,14 +24,14 @@ impl Edge {
         Some(Self { partition: key.partition(), clustering: key.clustering_bytes() })
     }
 
-    /// Whether it lies in front of all partitions of its token.
+    /// Returns `true` if it lies in front of all partitions of its token.
     fn is_whole(&self) -> bool {
         self.partition.bytes().is_empty() && self.clustering.is_empty()
     }
 }
 
 impl Span {
-    /// Returns the span of a range; `None` where that is empty.
+    /// Returns the span of a range; `None` if the range is empty.
     pub(crate) fn of(range: &KeyRange) -> Option<Self> {
         let (lower, upper) = range.byte_bounds()?;
         // The bounds of a whole table are shorter than any key.
@@ -55,15 +55,15 @@ impl Span {
         (self.lower.partition.token(), last)
     }
 
-    /// Tells whether every cell of a token lies in the span.
+    /// Returns `true` if the span contains every cell of a token.
     pub(crate) fn covers(&self, token: Token) -> bool {
         let lower = self.lower.partition.token();
         let is_after = lower < token || (lower == token && self.lower.is_whole());
         is_after && self.upper.as_ref().is_none_or(|upper| token < upper.partition.token())
     }
 
-    /// Returns which of a partition's clustering keys lie in the span: from the first on, below the
-    /// second where there is one.
+    /// Returns the bounds of a partition's clustering keys that lie in the span: from the first on,
+    /// below the second if there is one.
     pub(crate) fn slice(&self, partition: &PartitionKey) -> Option<(Bytes, Option<Bytes>)> {
         let lower = match partition.cmp(&self.lower.partition) {
             std::cmp::Ordering::Less => return None,
@@ -81,17 +81,17 @@ impl Span {
     }
 }
 
-/// Returns the next token, where there is one.
+/// Returns the next token, if there is one.
 pub(crate) fn after(token: Token) -> Option<Token> {
     token.0.checked_add(1).map(Token)
 }
 
-/// Returns the first bytes behind these.
+/// Returns the smallest bytes greater than these.
 pub(crate) fn behind(bytes: &[u8]) -> Bytes {
     [bytes, &[0]].concat().into()
 }
 
-/// Returns a token in the middle of two, rounded up.
+/// Returns the token in the middle of two, rounded up.
 pub(crate) fn middle(first: Token, last: Token) -> Token {
     let sum = i128::from(first.0) + i128::from(last.0);
     let half = sum.div_euclid(2) + sum.rem_euclid(2);

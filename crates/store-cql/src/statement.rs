@@ -1,4 +1,4 @@
-//! Every statement that is sent, as text. Pure.
+//! The text of every statement that is sent. Pure.
 
 use carnet_base::TableId;
 use carnet_store::cluster::CommitTable;
@@ -6,74 +6,74 @@ use carnet_store::cluster::CommitTable;
 /// A statement that is prepared once and sent often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Statement {
-    /// About the versions of a table's cells.
+    /// Statements about the versions of a table's cells.
     Cells(TableId, Cells),
-    /// About the entries of a commit table.
+    /// Statements about the entries of a commit table.
     Commits(CommitTable, Commits),
-    /// About the registers.
+    /// Statements about the registers.
     Registers(Registers),
-    /// Names a keyspace, where it is there.
+    /// Selects the name of a keyspace if it exists.
     KeyspaceName,
-    /// Lists the tables of a keyspace.
+    /// Selects the names of the tables of a keyspace.
     TableNames,
 }
 
-/// Of a table of cells. "Newest" is, of each cell, the newest version through a start.
+/// Statements about a table of cells. "Newest" means the newest version of each cell up to a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Cells {
     Write,
     Stamp,
     Delete,
     DeleteOlder,
-    /// One cell's newest version.
+    /// Newest version of one cell.
     Newest,
-    /// The newest versions of the cells that some clustering keys name.
+    /// Newest versions of the cells with some clustering keys.
     Named(Partitions),
-    /// The cells of a partition from a clustering key on.
+    /// Cells of a partition from a clustering key on.
     Slice(Versions, Upper),
-    /// The clustering keys of a partition's cells from the last to the first.
+    /// Clustering keys of a partition's cells from the last to the first.
     LastKeys(Upper),
-    /// The cells of all partitions whose tokens lie within two.
+    /// Cells of all partitions with tokens in a range.
     Tokens(Versions),
-    /// The partition keys whose tokens lie within two.
+    /// Partition keys with tokens in a range.
     Partitions,
 }
 
-/// In how many partitions cells are named.
+/// Number of partitions of named cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Partitions {
     One,
     Several,
 }
 
-/// Which versions of each cell come.
+/// Returned versions of each cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Versions {
     Newest,
     All,
 }
 
-/// Whether a span of clustering keys ends before the partition does.
+/// Whether a slice of clustering keys has an upper bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Upper {
     Open,
     Before,
 }
 
-/// Of a commit table.
+/// Statements about a commit table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Commits {
-    /// The fence: a part of a batch.
+    /// The fence, as part of a batch.
     Fence,
-    /// An entry that must not be there: a part of a batch.
+    /// A put of an entry that must not exist, as part of a batch.
     Put,
-    /// An entry that must be there: a part of a batch.
+    /// A touch of an entry that must exist, as part of a batch.
     Touch,
-    /// An entry that is something else from then on: a part of a batch.
+    /// An overwrite of an entry, as part of a batch.
     Overwrite,
     Confirm,
     Delete,
-    /// Entries by their columns.
+    /// Entries with the given columns.
     Named,
     /// Entries from a column on.
     From,
@@ -81,19 +81,19 @@ pub(crate) enum Commits {
     Epoch,
 }
 
-/// Of the registers.
+/// Statements about the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Registers {
     Read,
     CompareAndSet,
 }
 
-/// Returns the name of the table that holds a table's cells.
+/// Returns the name of the cluster's table for a table's cells.
 pub(crate) fn cells_table(table: TableId) -> String {
     format!("cells_{table}")
 }
 
-/// Returns the table whose cells lie in a table of that name, if any do.
+/// Returns the table whose cells are in the cluster's table of that name, if any.
 pub(crate) fn cells_of(name: &str) -> Option<TableId> {
     let number = name.strip_prefix("cells_")?.parse().ok()?;
     Some(TableId(number)).filter(|table| cells_table(*table) == name)
@@ -136,7 +136,8 @@ impl Versions {
 
     const fn group(self) -> &'static str {
         match self {
-            // A cell's versions come with the newest first, and of a group the first row stays.
+            // A cell's versions are sorted newest first, and GROUP BY keeps the first row of a
+            // group.
             Self::Newest => " GROUP BY pk, ck",
             Self::All => "",
         }
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_written_at_a_time_that_the_caller_names() {
+    fn cells_are_written_with_explicit_times() {
         assert_eq!(
             cells(Cells::Write),
             "INSERT INTO ks.cells_7 (pk, ck, ver, tombstone, payload) VALUES (?, ?, ?, ?, ?) \
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_ask_the_server_for_one_row_a_cell_or_for_all() {
+    fn ranges_select_newest_or_all_versions() {
         assert_eq!(
             cells(Cells::Slice(Versions::Newest, Upper::Before)),
             "SELECT pk, ck, ver, tombstone, payload, stamp FROM ks.cells_7 WHERE pk = ? AND \

@@ -1,8 +1,8 @@
 //! Encrypted connections to the cluster's nodes.
 //!
-//! The driver calls every node by its IP address, so that a certificate has to name it, as a
-//! subject alternative name, unless names do not count: then whoever has any certificate of the
-//! authority passes for a node, which is what clusters with one certificate for all come to.
+//! The driver calls every node by its IP address, so a certificate must have it as a subject
+//! alternative name, unless names are not checked. Without the check, any holder of a certificate
+//! of the authority passes for a node, as in clusters with one certificate for all nodes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use rustls::{
 
 use crate::options::TlsFiles;
 
-/// Reads the files, and returns what the driver's connections are encrypted by.
+/// Reads the files, and returns the TLS configuration for the driver's connections.
 pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
     let mut roots = RootCertStore::empty();
@@ -73,7 +73,7 @@ fn unusable(path: &Path, error: impl std::error::Error + Send + Sync + 'static) 
         .with_source(error)
 }
 
-/// Wants a chain to the authority, whomever the certificate names.
+/// Requires a chain to the authority, for any name in the certificate.
 #[derive(Debug)]
 struct Nameless(Arc<WebPkiServerVerifier>);
 
@@ -86,7 +86,7 @@ impl ServerCertVerifier for Nameless {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        // The name is looked at when all else is in order.
+        // The name is checked last, after everything else.
         match self.0.verify_server_cert(certificate, chain, name, ocsp, now) {
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },

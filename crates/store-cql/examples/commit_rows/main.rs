@@ -1,15 +1,15 @@
-//! How many commit entries a second a real Cassandra takes, by the size of the batches and the
+//! Measures the rate of commit entries on a real Cassandra, by the size of the batches and the
 //! number of rows.
 //!
 //! ```sh
 //! cargo run --release -p carnet-store-cql --example commit_rows -- --json
 //! ```
 //!
-//! Paxos orders the conditional writes of one partition one after the other, whatever is in them.
-//! So the transactions2 decision record puts many starts into a row, sends the entries of a row
-//! together, and has more than one row. Each writer here puts full batches behind the row's fence,
-//! as a leader does, into a row that nobody else writes to; at the end several writers share one
-//! row, as processes would that do not know of each other.
+//! Paxos orders the conditional writes of one partition one after the other, whatever their
+//! content. So the transactions2 decision record puts many starts into a row, sends the entries of
+//! a row together, and uses several rows. Each writer here puts full batches behind the row's
+//! fence, like a leader, into a row of its own. At the end several writers share one row, like
+//! processes that do not know of each other.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on ends")]
 
 #[path = "../common/node.rs"]
@@ -32,22 +32,22 @@ use crate::node::Node;
 /// Measures puts into the commit table over a Cassandra of one node.
 #[derive(Parser)]
 struct Arguments {
-    /// How many entries a batch has.
+    /// Numbers of entries in a batch.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16, 64, 256])]
     batches: Vec<usize>,
-    /// How many rows there are, a writer each.
+    /// Numbers of rows, with one writer each.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16, 64])]
     rows: Vec<usize>,
-    /// How many writers share one row at the end.
+    /// Number of writers that share one row at the end.
     #[arg(long, default_value_t = 8)]
     contending: usize,
-    /// How long each turn takes.
+    /// Duration of each turn in seconds.
     #[arg(long, default_value_t = 3)]
     seconds: u64,
-    /// Passes; the median by entries per second is shown.
+    /// Number of passes; the median by entries per second is shown.
     #[arg(long, default_value_t = 3)]
     passes: usize,
-    /// Prints a line of JSON for each figure.
+    /// Print a line of JSON for each figure.
     #[arg(long)]
     json: bool,
 }
@@ -60,19 +60,19 @@ struct Way {
     writers: usize,
 }
 
-/// What came of a turn.
+/// Result of a turn.
 #[derive(Clone, Copy)]
 struct Turn {
     entries_per_second: f64,
     batches_per_second: f64,
-    /// Batches of whose fate the cluster says nothing.
+    /// Batches whose outcome the cluster does not report.
     unknown: u64,
 }
 
 struct Bench<'a> {
     cluster: &'a CqlCluster,
     time: Duration,
-    /// Every turn has rows of its own.
+    /// Number of turns so far; every turn uses new rows.
     turns: AtomicU64,
 }
 
@@ -87,7 +87,7 @@ fn main() {
     let time = Duration::from_secs(arguments.seconds);
     let bench = Bench { cluster: &cluster, time, turns: AtomicU64::new(0) };
     let ways = arguments.ways();
-    // A node that has just started compiles what it runs.
+    // Warm-up: a node that has just started compiles its code first.
     for _ in 0..3 {
         bench.turn(Way { batch: 16, rows: 16, writers: 16 });
     }
@@ -163,17 +163,18 @@ impl Bench<'_> {
     }
 }
 
-/// Tells whether a batch is known to be applied. Nothing else refuses one here.
+/// Returns `true` if a batch is known to be applied. Another writer cannot cause a refusal here.
 fn settled(answer: Faulty<RowAnswer>) -> bool {
     match answer {
         Ok(RowAnswer::Applied) => true,
         Err(Fault::Unknown(_)) => false,
-        Ok(refused) => panic!("nobody else puts these entries: {refused:?}"),
+        Ok(refused) => panic!("no other writer puts these entries: {refused:?}"),
         Err(fault) => panic!("{fault}"),
     }
 }
 
-/// Entries as a v3 table has them: a column of a few bytes, and the distance to the commit.
+/// Returns entries like those of a v3 table: a column of a few bytes, and the distance to the
+/// commit.
 fn entries(writer: usize, put: usize, batch: usize) -> Vec<NewEntry> {
     let entry = |number: usize| {
         let column = ((writer << 40) + put * batch + number).to_be_bytes();

@@ -1,4 +1,4 @@
-//! A Cassandra of one node, for as long as this process runs.
+//! A single-node Cassandra for the lifetime of this process.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -11,7 +11,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts a node with further lines in its configuration.
+    /// Starts a node with additional lines in its configuration.
     pub(crate) fn start(yaml: &str) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/cassandra");
         let mut script = Command::new(script)
@@ -24,7 +24,7 @@ impl Node {
         let mut lines = BufReader::new(script.stdout.take().unwrap()).lines();
         let mut line = || lines.next().expect("scripts/cassandra says why").unwrap();
         let contact_point = line();
-        // The script ends where nobody hears its last line: the process.
+        // The script ends if its last line, the process id, is not read.
         line();
         Self { contact_point, script }
     }
@@ -33,7 +33,7 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         drop(self.script.stdin.take());
-        // The node is gone then, and leaves its processor to the next.
+        // Wait until the node has ended, to free the processor for the next one.
         self.script.wait().unwrap();
     }
 }

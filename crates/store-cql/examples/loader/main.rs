@@ -1,15 +1,15 @@
-//! How fast many cells are read over a real Cassandra, by every way to put them into requests.
+//! Compares the ways to group reads of many cells into requests, on a real Cassandra.
 //!
 //! ```sh
 //! cargo run --release -p carnet-store-cql --example loader -- --json
 //! ```
 //!
-//! For each `concurrent_reads` a node is started. The three reads of the transactions2 decision
-//! record are made as its loaders would make them, with fixed settings, and as the loader here
-//! chooses. All take turns, one read each, so that a noisy moment of the machine hits all alike.
+//! A node is started for each `concurrent_reads`. The three reads of the transactions2 decision
+//! record are made like its loaders would make them, with fixed settings, and with this crate's
+//! loader. All take turns, one read each, so that noise on the machine affects all alike.
 //!
-//! The least of many medians is lucky. So the fixed setting that was the best of this sweep is
-//! compared with what the loader chooses in a duel of their own, as long as the sweep.
+//! The smallest of many medians is partly luck. So the best fixed setting of the sweep and the
+//! loader are compared again in a duel as long as the sweep.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on ends")]
 
 #[path = "../common/node.rs"]
@@ -31,31 +31,31 @@ use crate::node::Node;
 use crate::way::Way;
 use crate::workload::{WORKLOADS, Workload};
 
-/// Measures reads of many cells over a Cassandra of one node.
+/// Measures reads of many cells over a single-node Cassandra.
 #[derive(Parser)]
 struct Arguments {
-    /// The nodes to start: how many reads each works on at once.
+    /// Values of `concurrent_reads`; a node is started for each.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 32])]
     concurrent_reads: Vec<u32>,
-    /// How many readers there are at a time.
+    /// Numbers of concurrent readers.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 10])]
     readers: Vec<usize>,
-    /// How many seconds each workload is measured with each number of readers.
+    /// Seconds for which each workload is measured with each number of readers.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// How many seconds a node is read from before anything is measured: one that has just started
-    /// takes twice as long, and is another one from minute to minute.
+    /// Seconds of warm-up of a node: right after its start it is half as fast, and its speed
+    /// changes from minute to minute.
     #[arg(long, default_value_t = 60)]
     warm: u64,
-    /// How many reads the loader learns from before.
+    /// Number of reads that the loader learns from before the measurement.
     #[arg(long, default_value_t = 200)]
     learn: usize,
-    /// Prints a line of JSON for each figure.
+    /// Print a line of JSON for each figure.
     #[arg(long)]
     json: bool,
 }
 
-/// What all reads share.
+/// State that all reads share.
 struct Bench<'a> {
     arguments: &'a Arguments,
     cluster: &'a CqlCluster,
@@ -87,7 +87,7 @@ fn main() {
 
 impl Bench<'_> {
     /// Lets all ways take turns until the time is over, then the best fixed one and the loader, and
-    /// prints what they took.
+    /// prints the times.
     fn compare(&self, workload: &Workload, readers: usize) {
         let mut rng = SeededRng::new(1);
         for _ in 0..self.arguments.learn / readers {
@@ -123,7 +123,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Lets ways take turns until the time is over; returns what each took, sorted.
+    /// Lets ways take turns until the time is over; returns the sorted times of each.
     fn take_turns(
         &self,
         workload: &Workload,
@@ -184,7 +184,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Lets each reader read once, all at one time.
+    /// Lets all readers read once, concurrently.
     fn round(
         &self,
         workload: &Workload,
@@ -200,7 +200,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Reads once; planning is part of it.
+    /// Reads once, including the planning.
     fn read(&self, workload: &Workload, way: Way, cells: &[CellKey]) -> Duration {
         let (context, through) = (Context::unbounded(), Timestamp::new(5).unwrap());
         let began = SystemClock.now();
@@ -221,7 +221,7 @@ impl Bench<'_> {
     }
 }
 
-/// The median of times that are sorted.
+/// Returns the median of sorted times.
 fn middle(times: &[Duration]) -> Duration {
     times[times.len() / 2]
 }

@@ -1,30 +1,30 @@
-//! The ways to put many cells into requests.
+//! Ways to group many cells into requests.
 
 use std::fmt;
 
 use carnet_base::CellKey;
 use carnet_store::loader::{Batch, Grouping, Limits, Planner, Setting};
 
-/// What the record's second loader puts together, and what it asks for at once.
+/// Limits of the record's second loader.
 const RECORD: Limits = Limits { merged_cells: 200, single_cells: 50_000 };
 
-/// A limit that none of the reads comes to.
+/// A limit that none of the reads reaches.
 const MANY: usize = 50_000;
 
-/// A way to put many cells into requests.
+/// A way to group many cells into requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// The record's first loader: for each column a request for its rows, all at once.
+    /// The record's first loader: a request for the rows of each column, all concurrently.
     EachColumn,
-    /// One request for all, or as few as CQL lets.
+    /// One request for all, or as few as CQL allows.
     FullBatching,
-    /// The record's second loader: selective batching by columns, all at once.
+    /// The record's second loader: selective batching by columns, all concurrently.
     Selective,
-    /// A request for each row, all at once.
+    /// A request for each row, all concurrently.
     EachRow,
-    /// Rows put together, as far as a number of cells, by so many lanes.
+    /// Rows grouped up to a number of cells, with a number of lanes.
     Fixed { cells: usize, lanes: usize },
-    /// As the loader here chooses.
+    /// The settings of this crate's loader.
     Learned,
 }
 
@@ -38,7 +38,7 @@ impl Way {
         first.into_iter().chain(fixed).chain([Self::Learned]).collect()
     }
 
-    /// How many turns it lets pass: most of the record's ways are slow.
+    /// Returns the number of rounds between two turns: most of the record's ways are slow.
     pub(crate) const fn rarity(self) -> usize {
         match self {
             Self::Fixed { .. } | Self::Learned => 1,
@@ -46,7 +46,7 @@ impl Way {
         }
     }
 
-    /// The setting of a fixed way that the loader itself could choose.
+    /// Returns the setting of a fixed way that the loader itself could choose.
     pub(crate) const fn setting(self) -> Option<Setting> {
         match self {
             Self::Fixed { cells, lanes } => Some(Setting { batch_cells: cells, lanes, sharers: 1 }),
@@ -54,7 +54,7 @@ impl Way {
         }
     }
 
-    /// The batches, and how many at a time; `None` where they are chosen elsewhere.
+    /// Returns the batches and the number of lanes; `None` if the loader chooses them.
     pub(crate) fn plan(self, cells: &[CellKey]) -> Option<(Vec<Batch>, usize)> {
         let alone = Limits { merged_cells: 1, single_cells: MANY };
         let (grouping, limits, lanes) = match self {
@@ -69,7 +69,7 @@ impl Way {
         Some((planner.plan(cells), lanes))
     }
 
-    /// How many requests a read is.
+    /// Returns the number of requests of a read.
     pub(crate) fn requests(self, cells: &[CellKey]) -> Option<usize> {
         let (batches, _) = self.plan(cells)?;
         Some(batches.iter().map(|batch| batch.requests.len()).sum())

@@ -5,23 +5,23 @@ use carnet_store::Context;
 use carnet_store::cluster::{ClusterCells as _, Statement, VersionWrite};
 use carnet_store_cql::CqlCluster;
 
-/// The size of every payload.
+/// Size of every payload.
 const PAYLOAD_BYTES: usize = 64;
 
-/// How many columns a row of dynamic columns has; reads name some of them.
+/// Number of columns of a row of dynamic columns; reads name some of them.
 const DYNAMIC_COLUMNS: u64 = 2000;
 
-/// Reads of this shape.
+/// Shape of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Workload {
     pub(crate) table: TableId,
     pub(crate) rows: u64,
     pub(crate) columns: u64,
-    /// Each row is read at columns of its own.
+    /// Whether each row is read at columns of its own.
     pub(crate) is_dynamic: bool,
 }
 
-/// Those of the record.
+/// The reads of the decision record.
 pub(crate) const WORKLOADS: [Workload; 3] = [
     Workload { table: TableId(1), rows: 100, columns: 100, is_dynamic: false },
     Workload { table: TableId(2), rows: 1000, columns: 10, is_dynamic: false },
@@ -39,7 +39,7 @@ impl Workload {
         CellKey::new(self.table, &partition, column.to_be_bytes())
     }
 
-    /// The cells of one read.
+    /// Returns the cells of one read.
     pub(crate) fn cells(&self, rng: &mut SeededRng) -> Vec<CellKey> {
         let mut cells = Vec::new();
         for row in 0..self.rows {
@@ -48,7 +48,7 @@ impl Workload {
             } else {
                 (0..self.columns).collect()
             };
-            // The first of them, after so many steps of a shuffle.
+            // The first columns after a partial shuffle.
             for place in (0..self.columns).filter(|_| self.is_dynamic) {
                 let other = place + rng.below(DYNAMIC_COLUMNS - place);
                 columns.swap(index(place), index(other));
@@ -59,7 +59,7 @@ impl Workload {
         cells
     }
 
-    /// Writes what is read.
+    /// Writes the cells to be read.
     pub(crate) fn fill(&self, cluster: &CqlCluster) {
         let columns = if self.is_dynamic { DYNAMIC_COLUMNS } else { self.columns };
         let start = Timestamp::new(1).unwrap();

@@ -1,4 +1,4 @@
-//! Handshakes in memory.
+//! TLS handshakes in memory.
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
@@ -32,7 +32,8 @@ impl Authority {
     }
 }
 
-/// A node that a certificate names, and that believes an authority's clients if there is one.
+/// Returns the configuration of a node with a certificate for a name; it requires certificates of
+/// clients if `of_clients` is given.
 fn node(authority: &Authority, name: &str, of_clients: Option<&Authority>) -> ServerConfig {
     let provider = Arc::new(ring::default_provider());
     let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -71,7 +72,7 @@ impl Files {
     }
 }
 
-/// Shakes hands and says something over it, without a network.
+/// Runs a handshake and sends some data, without a network.
 fn meet(files: &TlsFiles, node: ServerConfig) -> Result<(), String> {
     let name = ServerName::try_from(NODE).unwrap();
     let mut client = ClientConnection::new(client_config(files).unwrap(), name).unwrap();
@@ -98,7 +99,7 @@ fn meet(files: &TlsFiles, node: ServerConfig) -> Result<(), String> {
 }
 
 #[test]
-fn a_node_is_believed_for_its_address_and_its_authority() {
+fn node_certificate_needs_address_and_authority() {
     let (files, ours, others) = (Files::new(), Authority::new(), Authority::new());
     let tls = files.tls(&ours);
     assert_eq!(meet(&tls, node(&ours, NODE, None)), Ok(()));
@@ -109,7 +110,7 @@ fn a_node_is_believed_for_its_address_and_its_authority() {
 }
 
 #[test]
-fn names_do_not_count_where_that_is_said_and_authorities_do() {
+fn names_can_be_ignored_but_not_authorities() {
     let (files, ours, others) = (Files::new(), Authority::new(), Authority::new());
     let tls = TlsFiles { checks_names: false, ..files.tls(&ours) };
     assert_eq!(meet(&tls, node(&ours, "node.example", None)), Ok(()));

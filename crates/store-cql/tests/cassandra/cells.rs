@@ -1,4 +1,4 @@
-//! Versions of cells: what is kept, and what every range of them holds.
+//! Versions of cells: stored data, and the contents of ranges.
 
 use std::ops::Bound;
 
@@ -50,7 +50,7 @@ fn the_newest_version_through_a_start_is_read() {
     let Some(keyspace) = keyspace() else { return };
     let cluster = keyspace.connect();
     let key = cell("p", "c");
-    assert_eq!(read(&cluster, &key, 9), None, "a table that nobody has written to");
+    assert_eq!(read(&cluster, &key, 9), None, "a table without writes");
     put(&cluster, &[write(&key, 7, 0, None), write(&key, 5, 0, Some("five"))]);
     put(&cluster, &[write(&key, 9, 0, Some(""))]);
     assert_eq!(read(&cluster, &key, 4), None);
@@ -62,7 +62,7 @@ fn the_newest_version_through_a_start_is_read() {
 }
 
 #[test]
-fn the_later_statement_stays_whichever_arrives_last() {
+fn later_statement_wins_in_any_order() {
     let Some(keyspace) = keyspace() else { return };
     let cluster = keyspace.connect();
     let key = cell("p", "c");
@@ -163,7 +163,7 @@ fn compare(cluster: &CqlCluster, model: &MemoryCluster, range: &KeyRange, limit:
 }
 
 #[test]
-fn ranges_hold_what_the_model_holds() {
+fn ranges_match_the_model() {
     let Some(keyspace) = keyspace() else { return };
     let (cluster, model) = (keyspace.connect(), MemoryCluster::new());
     let mut rng = SeededRng::new(5);
@@ -208,7 +208,8 @@ fn ranges_hold_what_the_model_holds() {
     compare(&cluster, &model, &range, 9);
 }
 
-/// Two partition keys of token 12345. Cassandra puts the longer one first, Carnet the shorter.
+/// Returns two partition keys with token 12345. Cassandra orders the longer one first, Carnet the
+/// shorter.
 fn keys_of_one_token() -> [PartitionKey; 2] {
     let short = 0xc5b8_d6d6_16fa_21ac_3715_aa13_0d48_210b_u128.to_be_bytes();
     let tail = 0x9526_e8a3_f46f_a9a0_a826_a742_2731_6230_u128.to_be_bytes();
@@ -239,7 +240,7 @@ fn partitions_of_one_token_come_in_carnets_order() {
     }
 }
 
-/// Another key of the token next to that of the empty one.
+/// Returns another key with the token next to that of the empty one.
 fn key_of_the_lowest_token() -> PartitionKey {
     PartitionKey::new(0xee7a_b08a_8892_bf8f_8f6d_88c6_a6c8_1e23_u128.to_be_bytes().to_vec())
 }
@@ -279,7 +280,7 @@ fn the_empty_key_is_a_partition_like_any() {
     for range in ranges() {
         compare(&cluster, &model, &range, 9);
     }
-    // Among others, too many for one list.
+    // Among other partitions, too many for one list.
     for n in 0..150 {
         writes.push(write(&cell(&format!("o{n}"), "c"), 5, 0, Some("other")));
     }

@@ -1,4 +1,4 @@
-//! Rows of commit entries answer as a model does, and one of many wins.
+//! Rows of commit entries match a model, and one of several concurrent writers wins.
 
 use std::thread;
 
@@ -27,7 +27,7 @@ fn sorted(answer: RowAnswer) -> RowAnswer {
     }
 }
 
-/// Asks both, and compares what they say.
+/// Calls the cluster and the model, and compares their answers.
 struct Both<'a, C> {
     cluster: &'a C,
     model: MemoryCluster,
@@ -89,26 +89,26 @@ impl<C: CommitRows> Both<'_, C> {
 }
 
 #[test]
-fn a_batch_is_put_whole_behind_its_fence_or_not_at_all() {
+fn fenced_batch_is_put_atomically() {
     let Some(keyspace) = keyspace() else { return };
     let cluster = keyspace.connect();
     for table in [CommitTable::V2, CommitTable::V3] {
         let row = CommitRow { table, row: "story".into() };
         let both = Both { cluster: &cluster, model: MemoryCluster::new(), row };
         let refused = |answer: RowAnswer| assert_ne!(answer, RowAnswer::Applied);
-        // No epoch yet.
+        // There is no epoch yet.
         refused(both.put(Some(Epoch(1)), &[entry(1, 1)]));
         both.move_epoch(Some(Epoch(1)), Epoch(2));
         both.move_epoch(None, Epoch(1));
         assert_eq!(both.put(Some(Epoch(1)), &[entry(3, 3), entry(1, 1)]), RowAnswer::Applied);
-        // One of three exists; an old and a future epoch with fresh and with existing entries.
+        // One of three exists; an old and a future epoch with new and with existing entries.
         refused(both.put(Some(Epoch(1)), &[entry(5, 5), entry(3, 9), entry(2, 2)]));
         both.move_epoch(Some(Epoch(1)), Epoch(2));
         for epoch in [1, 3] {
             refused(both.put(Some(Epoch(epoch)), &[entry(5, 5)]));
             refused(both.put(Some(Epoch(epoch)), &[entry(5, 5), entry(1, 1)]));
         }
-        // Without a fence, as a reader does.
+        // Without a fence, like a reader.
         assert_eq!(both.put(None, &[entry(7, 7)]), RowAnswer::Applied);
         refused(both.put(None, &[entry(7, 8)]));
         both.touch(&[entry(1, 1), entry(3, 3)]);
@@ -119,7 +119,7 @@ fn a_batch_is_put_whole_behind_its_fence_or_not_at_all() {
         both.touch(&[entry(1, 2), entry(3, 3)]);
         refused(both.put(Some(Epoch(2)), &[entry(1, 1), entry(2, 2)]));
         both.read(&[entry(1, 0).column, entry(2, 0).column, entry(3, 0).column]);
-        // Entries go, the epoch stays.
+        // Entries are deleted, and the epoch stays.
         both.delete(&[1, 3, 7].map(|column| entry(column, 0).column));
         both.scan(10);
         both.move_epoch(Some(Epoch(2)), Epoch(2));
@@ -171,7 +171,7 @@ fn a_thousand_entries_are_put_and_found() {
 }
 
 #[test]
-fn of_many_that_put_the_same_entry_one_does_and_the_others_see_it() {
+fn one_of_concurrent_puts_wins_visibly() {
     let Some(keyspace) = keyspace() else { return };
     let cluster = keyspace.connect();
     let row = row("race");
@@ -233,6 +233,6 @@ fn nothing_is_put_behind_a_raised_fence() {
         assert_eq!(raised, RowAnswer::Applied);
         let at_once = block_on(cluster.scan_entries(&row, None, 10_000)).unwrap().entries.len();
         let put: usize = writers.into_iter().map(|writer| writer.join().unwrap()).sum();
-        assert_eq!(put, at_once, "what was there when the fence was raised is all there is");
+        assert_eq!(put, at_once, "no entry was added after the fence was raised");
     });
 }

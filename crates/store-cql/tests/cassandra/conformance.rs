@@ -1,4 +1,4 @@
-//! A database over a real cluster passes the store's suite.
+//! A database over a real cluster passes the store's conformance suite.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,8 @@ use crate::keyspace::keyspace;
 type Log = ClusterLog<CqlCluster, LocalNetwork>;
 
 /// A database whose commits are decided by one poll. The suite drops the future of a commit after
-/// that, and wants to see a *decided* commit stay in force; over a network a poll decides nothing.
+/// its first poll, and expects a *decided* commit to stay in force; over a network one poll decides
+/// nothing.
 struct Decided(Log);
 
 impl CellStore for Decided {
@@ -63,7 +64,8 @@ fn open(cluster: CqlCluster, encoding: Encoding) -> Decided {
     };
     let network = LocalNetwork::new(Arc::clone(&doors.tasks));
     let address = Address::new("first").unwrap();
-    // On a busy machine nobody takes over meanwhile: that would abort what is under way.
+    // Long enough that no process takes over on a busy machine: that would abort transactions in
+    // flight.
     let lease = LeaseOptions { timeout: Duration::from_secs(600), ..LeaseOptions::default() };
     let make_order = Arc::new(|first: Timestamp| -> Box<dyn carnet_store::CommitOrder> {
         Box::new(PlainOrder::starting_above(first))
@@ -74,7 +76,7 @@ fn open(cluster: CqlCluster, encoding: Encoding) -> Decided {
         address.clone(),
         doors,
         &mut SeededRng::new(1),
-        // The cluster is to answer.
+        // Without a cell cache, so that the cluster answers.
         Options { encoding, lease, cell_cache_bytes: 0, ..Options::default() },
         make_order,
     );

@@ -1,4 +1,4 @@
-//! What goes wrong, and what is said about it.
+//! Faults, and how they are reported.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,8 +41,8 @@ fn connect(options: &CqlOptions) -> CqlCluster {
 #[test]
 fn without_a_majority_reads_and_blind_writes_fail() {
     let Some(keyspace) = keyspace() else { return };
-    // Two of three replicas are on nodes that are not there. (Conditional writes count the nodes
-    // that are, and go on.)
+    // Two of three replicas are on nodes that do not exist. (Conditional writes count the existing
+    // nodes, and go on.)
     let replication = Replication::EveryDatacenter(3);
     let cluster = connect(&CqlOptions { replication, ..keyspace.options.clone() });
     let context = Context::unbounded();
@@ -67,17 +67,17 @@ fn a_deadline_that_has_passed_sends_nothing() {
     assert_eq!(block_on(read).unwrap(), None);
 }
 
-/// Stops a process, and waits until the last of its threads stands still.
+/// Stops a process, and waits until all of its threads are stopped.
 fn stop(node: Pid) {
     kill_process(node, Signal::STOP).unwrap();
     let threads = format!("/proc/{}/task", node.as_raw_nonzero());
     let is_still = |thread: fs::DirEntry| {
-        // A thread that has just ended stands still as well.
+        // A thread that has just ended counts as stopped.
         let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
         let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
         state.is_empty() || state.starts_with(['T', 'Z', 'X'])
     };
-    // Where there is no such folder nobody can tell.
+    // Without such a folder the state of the threads is unknown.
     while fs::read_dir(&threads)
         .is_ok_and(|mut threads| !threads.all(|thread| thread.is_ok_and(is_still)))
     {
@@ -86,14 +86,14 @@ fn stop(node: Pid) {
 }
 
 #[test]
-fn a_node_that_hangs_leaves_writes_unknown_until_they_are_settled() {
+fn hung_node_leaves_writes_unknown_until_settled() {
     keyspace_alone(|keyspace, node| {
         let timeout = Duration::from_secs(2);
         let options = CqlOptions { request_timeout: timeout, ..keyspace.options.clone() };
         let cluster = connect(&options);
         block_on(cluster.move_epoch(&row(), None, Epoch(1))).unwrap();
         block_on(cluster.create_table(TableId(1))).unwrap();
-        // Prepared while it answers, so that what follows is sent.
+        // Prepared while the node answers, so that the later statements are sent.
         let other = NewEntry { column: "z".into(), value: "0".into() };
         block_on(cluster.put_unless_exists(&row(), Some(Epoch(1)), &[other])).unwrap();
         block_on(cluster.write_versions(&Context::unbounded(), &[])).unwrap();
@@ -111,9 +111,9 @@ fn a_node_that_hangs_leaves_writes_unknown_until_they_are_settled() {
 
         assert!(put.unwrap_err().is_unknown());
         assert!(written.unwrap_err().is_unknown());
-        assert!(took < timeout, "the deadline was nearer than the time-out: {took:?}");
-        // Whatever became of the put: the next conditional write settles it, and nothing changes
-        // any more.
+        assert!(took < timeout, "the deadline was before the timeout: {took:?}");
+        // Whatever the outcome of the put is, the next conditional write settles it, and it does
+        // not change any more.
         let mut answer = block_on(cluster.put_unless_exists(&row(), Some(Epoch(1)), &entries()));
         for _ in 0..10 {
             if answer.is_ok() {

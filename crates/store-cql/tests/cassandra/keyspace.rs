@@ -1,4 +1,4 @@
-//! A keyspace for each test, on the node that all share.
+//! A keyspace for each test, on a shared node.
 
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,10 +9,10 @@ use carnet_store_cql::{CqlCluster, CqlOptions, Replication};
 
 use crate::node::{Node, node, say};
 
-/// Held for reading by whoever uses the node, for writing by whoever pauses it.
+/// Held for reading while a test uses the node, and for writing while a test pauses it.
 static RUNNING: RwLock<()> = RwLock::new(());
 
-/// A keyspace on the node, to be used by one test.
+/// A keyspace on the node, for one test.
 pub(crate) struct Keyspace {
     node: &'static Node,
     pub(crate) options: CqlOptions,
@@ -24,24 +24,24 @@ impl Keyspace {
         block_on(CqlCluster::connect(&self.options, Arc::new(SystemClock))).unwrap()
     }
 
-    /// Connects to a further keyspace that nobody has used.
+    /// Connects to another unused keyspace.
     pub(crate) fn connect_to_another(&self) -> CqlCluster {
         block_on(CqlCluster::connect(&fresh(self.node), Arc::new(SystemClock))).unwrap()
     }
 }
 
-/// Makes options of a keyspace that nobody has used; `None` where there is no Cassandra.
+/// Creates options of an unused keyspace; `None` if there is no Cassandra.
 pub(crate) fn keyspace() -> Option<Keyspace> {
     let node = node()?;
     let running = RUNNING.read().unwrap_or_else(PoisonError::into_inner);
     Some(Keyspace { node, options: fresh(node), _running: Some(running) })
 }
 
-/// The same with the node for this test alone, and its process id.
+/// Like [`keyspace`], but runs a test alone on the node and passes the process id.
 pub(crate) fn keyspace_alone<T>(test: impl FnOnce(&Keyspace, rustix::process::Pid) -> T) {
     let Some(node) = node() else { return };
     let Some(id) = node.process_id else {
-        say("skipped: a node of which no process id is known is not paused");
+        say("skipped: the node's process id is not known");
         return;
     };
     let _alone = RUNNING.write().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
-//! What the cluster traits promise, on a real Cassandra that the whole binary shares.
+//! The promises of the cluster traits, tested on a real Cassandra that the whole binary shares.
 //!
-//! `scripts/cassandra run` starts it and ends it with this process, however that ends.
-//! `CARNET_CASSANDRA=host:port` names one that runs already, `CARNET_CASSANDRA_PID` its process.
+//! `scripts/cassandra run` starts it, and stops it with this process, however the process ends.
+//! `CARNET_CASSANDRA=host:port` names a node that runs already, `CARNET_CASSANDRA_PID` its process.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod cells;

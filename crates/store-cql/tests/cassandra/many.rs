@@ -1,4 +1,4 @@
-//! Reads of many cells find what reads of each would.
+//! Reads of many cells return the same as single reads.
 
 use carnet_base::{
     CellKey, PartitionKey, Rng as _, SeededRng, TableId, Timestamp, Version, block_on,
@@ -91,7 +91,7 @@ fn a_read_that_is_dropped_is_over() {
         let context = Context::unbounded();
         let mut read = Box::pin(cluster.read_versions(&context, &cells, at(9)));
         let mut waiting = std::task::Context::from_waker(std::task::Waker::noop());
-        // Now and then it is answered at once.
+        // Sometimes it is answered at once.
         let _ = read.as_mut().poll(&mut waiting);
     }
     assert!(read(&cluster, &cells, 9).iter().all(Option::is_some));

@@ -1,4 +1,4 @@
-//! One Cassandra for all tests of a binary; other crates' tests take this file, too.
+//! One Cassandra for all tests of a binary; tests of other crates include this file, too.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -6,17 +6,17 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::{env, io};
 
-/// A node that runs while its script's standard input is open: until this process ends. Or one
-/// that was started elsewhere.
+/// A node that runs while its script's standard input is open, that is, until this process ends. Or
+/// a node that was started elsewhere.
 pub(crate) struct Node {
     pub(crate) contact_point: String,
-    /// `None` where it is not known.
+    /// `None` if it is not known.
     #[allow(dead_code, reason = "not every test pauses it")]
     pub(crate) process_id: Option<i32>,
     _script: Option<Child>,
 }
 
-/// Returns the node; `None` where there is no Cassandra.
+/// Returns the node; `None` if there is no Cassandra.
 pub(crate) fn node() -> Option<&'static Node> {
     static NODE: OnceLock<Option<Node>> = OnceLock::new();
     NODE.get_or_init(start).as_ref()
@@ -27,17 +27,18 @@ fn start() -> Option<Node> {
         let process_id = env::var("CARNET_CASSANDRA_PID").ok().map(|id| id.trim().parse().unwrap());
         return Some(Node { contact_point, process_id, _script: None });
     }
-    // Off by default; no table is masked that does not say so.
+    // The feature is off by default; it affects only tables that use it.
     start_with(if has_masks() { "dynamic_data_masking_enabled: true" } else { "" })
 }
 
-/// Cassandra 4 has none, and does not start with the setting.
+/// Returns `true` for versions with dynamic data masking. Cassandra 4 lacks it, and does not start
+/// with the setting.
 pub(crate) fn has_masks() -> bool {
     !env::var("CARNET_CASSANDRA_VERSION").is_ok_and(|version| version.starts_with("4."))
 }
 
-/// Starts a node of a test's own, with further lines for its `cassandra.yaml`; it ends when it is
-/// dropped.
+/// Starts a node for a single test, with additional lines for its `cassandra.yaml`; it ends when it
+/// is dropped.
 pub(crate) fn start_with(yaml: &str) -> Option<Node> {
     run(script().env("CARNET_CASSANDRA_YAML", yaml))
 }
@@ -62,7 +63,7 @@ fn run(script: &mut Command) -> Option<Node> {
     Some(Node { contact_point, process_id: Some(process_id), _script: Some(script) })
 }
 
-/// Not `eprintln`, which a test that passes keeps to itself.
+/// Prints a message even if the test passes, unlike `eprintln`.
 pub(crate) fn say(what: &str) {
     let _ = writeln!(io::stderr(), "{what}");
 }

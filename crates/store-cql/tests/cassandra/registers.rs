@@ -1,4 +1,4 @@
-//! Registers hold what a model holds, and one of many wins.
+//! Registers match a model, and one of several concurrent writers wins.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -34,7 +34,7 @@ fn registers_answer_as_the_model_does() {
 }
 
 #[test]
-fn of_many_that_set_a_register_at_once_one_does() {
+fn one_of_concurrent_register_writes_wins() {
     let Some(keyspace) = keyspace() else { return };
     let cluster = keyspace.connect();
     let wins = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! Entries of a copy that was put back are written over, and read back.
+//! Entries of a restored copy are overwritten, and read back.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn overwrite(column: &'static str, expected: Option<&'static str>) -> Overwrite 
 }
 
 #[test]
-fn entries_are_written_over_together_where_they_are_what_was_seen() {
+fn entries_are_overwritten_atomically_if_as_expected() {
     let Some(keyspace) = keyspace() else { return };
     let cluster = keyspace.connect();
     for table in [CommitTable::V2, CommitTable::V3] {
@@ -56,7 +56,7 @@ fn entries_are_written_over_together_where_they_are_what_was_seen() {
 }
 
 #[test]
-fn a_keyspace_without_a_database_is_left_alone() {
+fn keyspace_without_a_database_stays_unchanged() {
     let Some(keyspace) = keyspace() else { return };
     let connect =
         || block_on(CqlCluster::connect_to_existing(&keyspace.options, Arc::new(SystemClock)));

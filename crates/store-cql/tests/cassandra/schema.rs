@@ -1,4 +1,4 @@
-//! Keyspaces and tables: created once, whoever creates them.
+//! Keyspaces and tables are created once, also by concurrent processes.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,14 +13,14 @@ use carnet_store_cql::{CqlCluster, CqlOptions};
 use crate::keyspace::keyspace;
 
 #[test]
-fn processes_that_create_the_same_tables_at_once_share_them() {
+fn concurrent_processes_share_created_tables() {
     let Some(keyspace) = keyspace() else { return };
     let clusters: Vec<CqlCluster> = thread::scope(|scope| {
         let connecting: Vec<_> = (0..3).map(|_| scope.spawn(|| keyspace.connect())).collect();
         connecting.into_iter().map(|cluster| cluster.join().unwrap()).collect()
     });
     let start = Timestamp::new(5).unwrap();
-    // A node names a table in its schema shortly before it knows what a statement about it means.
+    // A node lists a table in its schema shortly before it can execute statements about it.
     for table in (4_000_000_000..4_000_000_020).map(TableId) {
         let keys: Vec<CellKey> = (0..clusters.len())
             .map(|n| CellKey::new(table, &PartitionKey::new("p"), n.to_string()))
@@ -49,7 +49,7 @@ fn refusal(options: &CqlOptions) -> Error {
 }
 
 #[test]
-fn a_cluster_that_is_not_there_is_named() {
+fn unreachable_cluster_is_named() {
     let points = vec!["127.0.0.1:9".to_owned()];
     let clock = SystemClock;
     let begun = clock.now();

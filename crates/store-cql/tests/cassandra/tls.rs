@@ -1,4 +1,4 @@
-//! A node that wants encryption, a client's certificate and a password.
+//! A node that requires encryption, a client's certificate and a password.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 
 use crate::node::start_with;
 
-/// Certificates of an authority that is made for the test.
+/// Certificates of an authority that is created for the test.
 struct Certificates {
     folder: tempfile::TempDir,
     authority: CertifiedIssuer<'static, KeyPair>,
@@ -64,7 +64,7 @@ fn connect(options: &CqlOptions) -> Result<CqlCluster> {
     block_on(Box::pin(CqlCluster::connect(options, Arc::new(SystemClock))))
 }
 
-/// Waits for the first role, which a node makes ten seconds after its start.
+/// Waits for the first role, which a node creates ten seconds after its start.
 #[expect(clippy::disallowed_methods, reason = "nothing but time says when a node has its role")]
 fn connect_in_time(options: &CqlOptions) -> CqlCluster {
     for _ in 0..90 {
@@ -77,7 +77,7 @@ fn connect_in_time(options: &CqlOptions) -> CqlCluster {
 }
 
 #[test]
-fn a_node_that_trusts_nobody_is_reached_by_whoever_has_what_it_wants() {
+fn strict_node_accepts_only_full_credentials() {
     let ours = Certificates::new();
     let (certificate, key) = ours.signed("127.0.0.1");
     let node = ours.file("node.pem", &format!("{key}{certificate}"));
