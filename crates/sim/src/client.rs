@@ -1,4 +1,4 @@
-//! A client: it runs transactions and writes down what it saw.
+//! A client: runs transactions and records its observations.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -10,30 +10,31 @@ use carnet_store::{BeginKind, PageLimit};
 use carnet_txn::{Entry, Isolation};
 
 use crate::database::{Database, Transact};
-use crate::dice::Dice;
 use crate::executor::Executor;
-use crate::ledger::{Ledger, Look, Page, Part, Told};
+use crate::random::Random;
+use crate::run_record::{Look, Part, RecordId, Reported, RunRecord};
 
-/// A client of a database: one transaction at a time.
+/// A client of a database, with one transaction at a time.
 pub(crate) struct Client<D> {
     pub(crate) executor: Executor,
     pub(crate) db: D,
-    pub(crate) ledger: Ledger,
+    pub(crate) run_record: RunRecord,
     pub(crate) isolation: Isolation,
-    /// Whether its transactions end when it does not call them.
+    /// Whether its transactions end when they are idle.
     pub(crate) may_expire: bool,
-    pub(crate) dice: Dice,
+    pub(crate) random: Random,
     pub(crate) process: i64,
 }
 
-/// A transaction that is written down.
+/// A recorded transaction.
 ///
-/// Dropped before its commit was asked for, it was given up; dropped later, nobody knows.
+/// If it is dropped before its commit is requested, it was given up; if later, its outcome is
+/// unknown.
 pub(crate) struct Observed<T: Transact> {
     tx: T,
     executor: Executor,
-    ledger: Ledger,
-    page: Page,
+    run_record: RunRecord,
+    page: RecordId,
     own: BTreeSet<CellKey>,
     is_ended: Cell<bool>,
 }
@@ -41,52 +42,56 @@ pub(crate) struct Observed<T: Transact> {
 impl<D: Database> Client<D> {
     /// Begins a transaction.
     pub(crate) async fn begin(&mut self, part: Part, kind: BeginKind) -> Result<Observed<D::Tx>> {
-        let page = self.ledger.invoke(part, self.process);
+        let page = self.run_record.invoke(part, self.process);
         self.begin_on(page, kind).await
     }
 
-    /// Begins a transaction that reads what was: of a snapshot that could have been handed out to
-    /// one which was invoked at a moment.
+    /// Begins a time-travel transaction. Its snapshot could have been handed out to a transaction
+    /// that was invoked at `invoked`.
     pub(crate) async fn begin_as_of(
         &mut self,
         read: Timestamp,
         invoked: u64,
     ) -> Result<Observed<D::Tx>> {
-        let page = self.ledger.invoke_as_of(Part::Other, self.process, invoked);
+        let page = self.run_record.invoke_as_of(Part::Other, self.process, invoked);
         self.begin_on(page, BeginKind::ReadOnlyAt(read)).await
     }
 
-    /// Takes a snapshot up again: it is the same transaction still.
-    pub(crate) async fn resume(&mut self, page: Page, read: Timestamp) -> Result<Observed<D::Tx>> {
+    /// Takes a snapshot up again, as the same transaction.
+    pub(crate) async fn resume(
+        &mut self,
+        page: RecordId,
+        read: Timestamp,
+    ) -> Result<Observed<D::Tx>> {
         self.begin_on(page, BeginKind::ReadOnlyAt(read)).await
     }
 
-    async fn begin_on(&mut self, page: Page, kind: BeginKind) -> Result<Observed<D::Tx>> {
-        self.executor.breathe().await;
+    async fn begin_on(&mut self, page: RecordId, kind: BeginKind) -> Result<Observed<D::Tx>> {
+        self.executor.pause_briefly().await;
         let tx = match self.db.begin(kind, self.isolation).await {
             Ok(tx) => tx,
             Err(error) => {
-                self.ledger.end(page, Told::Aborted);
+                self.run_record.end(page, Reported::Aborted);
                 return Err(error);
             }
         };
         let (read, start) = (tx.read_timestamp(), tx.start_timestamp());
         self.executor.note(read.get());
-        self.ledger.edit(page, |record| {
+        self.run_record.edit(page, |record| {
             record.read = Some(read);
             record.start = start;
         });
         Ok(Observed {
             tx,
             executor: self.executor.clone(),
-            ledger: self.ledger.clone(),
+            run_record: self.run_record.clone(),
             page,
             own: BTreeSet::new(),
             is_ended: Cell::new(false),
         })
     }
 
-    /// Says what is wrong with an error, if it should never have been seen.
+    /// Records an error as wrong if it should never occur.
     pub(crate) fn judge(&self, error: &Error) {
         match error.kind() {
             ErrorKind::Conflict
@@ -94,8 +99,11 @@ impl<D: Database> Client<D> {
             | ErrorKind::Overloaded { .. }
             | ErrorKind::Unknown { .. }
             | ErrorKind::Unavailable => {}
-            ErrorKind::Timeout if self.may_expire => self.ledger.expire(),
-            kind => self.ledger.wrong(format!("a client was told {kind:?}: {error}")),
+            ErrorKind::Timeout if self.may_expire => self.run_record.expire(),
+            kind => self.run_record.wrong(format!(
+                "a client got the unexpected error {kind:?}: \
+                                                   {error}"
+            )),
         }
     }
 }
@@ -107,13 +115,13 @@ impl<T: Transact> Observed<T> {
 
     /// Reads a cell.
     pub(crate) async fn get(&self, key: &CellKey) -> Result<Option<Bytes>> {
-        self.executor.breathe().await;
+        self.executor.pause_briefly().await;
         let entry = self.tx.get(key).await?;
         self.saw(key, entry.as_ref());
         Ok(entry.map(|entry| entry.payload))
     }
 
-    /// Reads cells: all at once, or one after the other.
+    /// Reads cells, all at once or one after the other.
     pub(crate) async fn get_all(&self, keys: &[CellKey]) -> Result<Vec<Option<Bytes>>> {
         if self.executor.below(2) == 0 {
             let mut payloads = Vec::with_capacity(keys.len());
@@ -122,40 +130,40 @@ impl<T: Transact> Observed<T> {
             }
             return Ok(payloads);
         }
-        self.executor.breathe().await;
+        self.executor.pause_briefly().await;
         let entries = self.tx.get_many(keys).await?;
         keys.iter().zip(&entries).for_each(|(key, entry)| self.saw(key, entry.as_ref()));
         Ok(entries.into_iter().map(|entry| entry.map(|entry| entry.payload)).collect())
     }
 
-    /// Writes down what it saw of a cell, unless that was its own.
+    /// Records the result of reading a cell, unless the transaction wrote it.
     fn saw(&self, key: &CellKey, entry: Option<&Entry>) {
         if self.own.contains(key) {
             return;
         }
         let (key, found) = (key.as_bytes().to_vec(), entry.map(|entry| entry.start));
-        self.ledger.edit(self.page, |record| record.looks.push(Look::Point { key, found }));
+        self.run_record.edit(self.page, |record| record.looks.push(Look::Point { key, found }));
     }
 
-    /// Reads a page of a range; returns its cells and what is left of it.
+    /// Reads a page of a range; returns its cells and the rest of the range.
     pub(crate) async fn page_of(
         &self,
         range: &KeyRange,
         reverse: bool,
         cells: usize,
     ) -> Result<(Vec<(CellKey, Bytes)>, Option<KeyRange>)> {
-        self.executor.breathe().await;
+        self.executor.pause_briefly().await;
         let page = self.tx.range(range, reverse, PageLimit::cells(cells)).await?;
         self.write_down(range, reverse, page.resume.as_ref(), &page.cells);
         let in_order = page.cells.windows(2).all(|two| (two[0].0 < two[1].0) != reverse);
         if !in_order {
-            self.ledger.wrong("a page's cells are not in order");
+            self.run_record.wrong("the cells of a page are not in order");
         }
         let cells = page.cells.into_iter().map(|(key, entry)| (key, entry.payload)).collect();
         Ok((cells, page.resume))
     }
 
-    /// Reads a range to its end, a page at a time.
+    /// Reads a range to its end, page by page.
     pub(crate) async fn scan(
         &self,
         range: &KeyRange,
@@ -171,8 +179,8 @@ impl<T: Transact> Observed<T> {
         Ok(found)
     }
 
-    /// Writes down what a page covered, in pieces between the cells that are the transaction's
-    /// own: what others left in those it did not see.
+    /// Records the contents of a page, in pieces between the transaction's own cells: it did not
+    /// see writes of others in those.
     fn write_down(
         &self,
         range: &KeyRange,
@@ -214,7 +222,7 @@ impl<T: Transact> Observed<T> {
             }
         }
         cut(from, upper.to_vec(), &mut found);
-        self.ledger.edit(self.page, |record| record.looks.extend(looks));
+        self.run_record.edit(self.page, |record| record.looks.extend(looks));
     }
 
     /// Writes a cell.
@@ -235,62 +243,62 @@ impl<T: Transact> Observed<T> {
 
     fn wrote(&self, key: &CellKey, deletes: bool) {
         let key = key.as_bytes().to_vec();
-        self.ledger.edit(self.page, |record| {
+        self.run_record.edit(self.page, |record| {
             record.writes.retain(|(other, _)| *other != key);
             record.writes.push((key, deletes));
         });
     }
 
-    /// Writes down what the client did, for a history.
+    /// Records an operation of the client, for a history.
     pub(crate) fn did(&self, op: Op) {
-        self.ledger.edit(self.page, |record| record.ops.push(op));
+        self.run_record.edit(self.page, |record| record.ops.push(op));
     }
 
-    /// Commits.
+    /// Commits the transaction.
     pub(crate) async fn commit(self) -> Result<Timestamp> {
-        self.executor.breathe().await;
-        // Some take their time: meanwhile leaders change, and others commit.
+        self.executor.pause_briefly().await;
+        // Some clients take their time: meanwhile leaders change, and others commit.
         if self.executor.below(100) < 3 {
             let micros = 1_000 + self.executor.below(40_000);
             self.executor.sleep(Duration::from_micros(micros)).await;
         }
-        self.ledger.edit(self.page, |record| record.told = Told::Unknown);
+        self.run_record.edit(self.page, |record| record.reported = Reported::Unknown);
         let result = self.tx.commit().await;
-        let told = match &result {
-            Ok(commit) => Told::Committed(*commit),
-            Err(error) if matches!(error.kind(), ErrorKind::Unknown { .. }) => Told::Unknown,
-            Err(_) => Told::Aborted,
+        let reported = match &result {
+            Ok(commit) => Reported::Committed(*commit),
+            Err(error) if matches!(error.kind(), ErrorKind::Unknown { .. }) => Reported::Unknown,
+            Err(_) => Reported::Aborted,
         };
         self.executor.note(result.as_ref().map_or(0, |commit| commit.get()));
-        self.end(told);
+        self.end(reported);
         result
     }
 
-    /// Gives the transaction up.
+    /// Rolls the transaction back.
     pub(crate) fn rollback(self) {
         self.tx.rollback();
-        self.end(Told::Aborted);
+        self.end(Reported::Aborted);
     }
 
-    /// Gives a snapshot back that will be taken up again.
-    pub(crate) fn let_go(self) -> Page {
+    /// Gives the snapshot back, to be taken up again later.
+    pub(crate) fn let_go(self) -> RecordId {
         self.is_ended.set(true);
         self.tx.rollback();
         self.page
     }
 
-    fn end(&self, told: Told) {
+    fn end(&self, reported: Reported) {
         self.is_ended.set(true);
-        self.ledger.end(self.page, told);
+        self.run_record.end(self.page, reported);
     }
 }
 
 impl<T: Transact> Drop for Observed<T> {
     fn drop(&mut self) {
         if !self.is_ended.get() {
-            let told = self.ledger.edit(self.page, |record| record.told);
-            let told = if told == Told::Unknown { told } else { Told::Aborted };
-            self.ledger.end(self.page, told);
+            let reported = self.run_record.edit(self.page, |record| record.reported);
+            let reported = if reported == Reported::Unknown { reported } else { Reported::Aborted };
+            self.run_record.end(self.page, reported);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a workload runs against: a database in a few words, whatever it is made of.
+//! The interface of workloads to a database of any kind.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -42,13 +42,13 @@ pub(crate) trait Transact: Clone + 'static {
     fn rollback(&self);
 }
 
-/// The rules of transactions on a store, without the façade.
+/// Transactions on a store, without the API of the `carnet` crate.
 pub(crate) struct Bare<S> {
     pub(crate) store: Arc<S>,
-    /// Travels with every call.
+    /// Options of every call.
     pub(crate) context: Context,
     pub(crate) limits: Limits,
-    /// Ends transactions that nobody calls.
+    /// Ends idle transactions.
     pub(crate) idle: Option<Arc<IdleWatch>>,
 }
 

@@ -1,4 +1,4 @@
-//! The machine that everything runs on: one thread, virtual time, and an order drawn from a seed.
+//! The simulated machine: one thread, virtual time, and an order drawn from a seed.
 //!
 //! ```text
 //!  woken tasks ──┐ + a latency                       ┌─▶ poll a task
@@ -6,9 +6,9 @@
 //!  timers ───────┘               a random number)    └─▶ wake a sleeper
 //! ```
 //!
-//! Time is what the next event says: nobody waits for it. Each wake-up takes a latency of its
-//! own, mostly microseconds and now and then milliseconds, so that whoever was first to be woken
-//! is not always first to run: a thread that the operating system has preempted looks the same.
+//! Time jumps to the next event; no thread sleeps. Each wake-up has its own latency, mostly
+//! microseconds and sometimes milliseconds, so the first task to be woken is not always the first
+//! to run, like a thread that the operating system preempted.
 //!
 //! Tasks and workers belong to a [`Process`], which can be paused and killed as a whole.
 //!
@@ -34,7 +34,7 @@ use carnet_base::{
 
 use crate::processors::{PollLengths, Priority, Processor, Processors};
 
-/// When virtual time begins, as a wall clock shows it: 2020-09-13 12:26:40 UTC.
+/// Wall time at the begin of virtual time: 2020-09-13 12:26:40 UTC.
 const EPOCH_MICROS: i64 = 1_600_000_000_000_000;
 
 /// A process of the simulated system: it is paused and killed as a whole.
@@ -49,7 +49,7 @@ struct Inner {
     state: RefCell<State>,
     nanos: Arc<AtomicU64>,
     woken: Arc<Mutex<Vec<u64>>>,
-    hired: Arc<Mutex<Vec<Hired>>>,
+    spawned: Arc<Mutex<Vec<SpawnedWorker>>>,
     sent: Arc<Mutex<Vec<(Process, Task)>>>,
     sleepers: Arc<Mutex<Vec<(u64, Waker)>>>,
 }
@@ -58,13 +58,13 @@ type Local = Pin<Box<dyn Future<Output = ()>>>;
 
 struct State {
     rng: SeededRng,
-    /// By moment; at the same one in an order that the second number, drawn at random, gives.
+    /// Events by moment; events of the same moment are ordered by the second, random number.
     events: BTreeMap<(u64, u64), Event>,
     tasks: BTreeMap<u64, Job>,
-    workers: BTreeMap<u64, Hand>,
+    workers: BTreeMap<u64, WorkerSlot>,
     paused: BTreeMap<Process, u64>,
     processors: BTreeMap<Process, Processors>,
-    /// The task that is polled.
+    /// The task being polled.
     current: Option<u64>,
     numbers: u64,
     trace: u64,
@@ -73,7 +73,7 @@ struct State {
 
 enum Event {
     Poll(u64),
-    /// A processor has come to the end of a poll.
+    /// A processor has completed a poll.
     Release(Process),
     Step(u64),
     Wake(Waker),
@@ -89,15 +89,15 @@ struct Job {
     priority: Priority,
 }
 
-/// A worker that was spawned and is not known to the machine yet.
-struct Hired {
+/// A spawned worker that the machine has not taken over yet.
+struct SpawnedWorker {
     process: Process,
     name: String,
     signal: Signal,
     worker: Box<dyn Worker>,
 }
 
-struct Hand {
+struct WorkerSlot {
     process: Process,
     name: String,
     signal: Signal,
@@ -115,7 +115,7 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 impl Executor {
-    /// Makes a machine on which nothing runs yet.
+    /// Creates an idle machine.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let state = State {
@@ -134,7 +134,7 @@ impl Executor {
             state: RefCell::new(state),
             nanos: Arc::default(),
             woken: Arc::default(),
-            hired: Arc::default(),
+            spawned: Arc::default(),
             sent: Arc::default(),
             sleepers: Arc::default(),
         }))
@@ -156,19 +156,19 @@ impl Executor {
         state.poll_soon(self.now_nanos(), number);
     }
 
-    /// Gives a process a number of processors: from then on its polls take the time that they
+    /// Gives a process a number of processors. From then on its polls take the time that they
     /// [spend](Processor::spend), and wait for each other.
     pub fn give_processors(&self, process: Process, count: usize) {
         self.0.state.borrow_mut().processors.insert(process, Processors::new(count));
     }
 
-    /// Returns what spends processor time.
+    /// Returns a handle that spends processor time.
     #[must_use]
     pub fn processor(&self) -> Processor {
         Processor { nanos: Arc::clone(&self.0.nanos) }
     }
 
-    /// Gives the task that is polled low priority among those that wait for a processor.
+    /// Gives the current task low priority among tasks that wait for a processor.
     pub fn lower_priority(&self) {
         let mut state = self.0.state.borrow_mut();
         let State { current, tasks, .. } = &mut *state;
@@ -177,38 +177,38 @@ impl Executor {
         }
     }
 
-    /// Returns how long the polls of a process with processors took.
+    /// Returns the lengths of the polls of a process with processors.
     #[must_use]
     pub fn polls(&self, process: Process) -> PollLengths {
         let state = self.0.state.borrow();
         state.processors.get(&process).map(Processors::lengths).unwrap_or_default()
     }
 
-    /// Returns what takes over the tasks of a process.
+    /// Returns a handle that spawns tasks of a process.
     #[must_use]
     pub fn tasks(&self, process: Process) -> SimTasks {
         SimTasks { process, sent: Arc::clone(&self.0.sent) }
     }
 
-    /// Returns what waits.
+    /// Returns a timer.
     #[must_use]
     pub fn timer(&self) -> SimTimer {
         SimTimer { nanos: Arc::clone(&self.0.nanos), sleepers: Arc::clone(&self.0.sleepers) }
     }
 
-    /// Returns what takes over the workers of a process.
+    /// Returns a handle that spawns workers of a process.
     #[must_use]
     pub fn spawner(&self, process: Process) -> Spawner {
-        Spawner { process, hired: Arc::clone(&self.0.hired) }
+        Spawner { process, spawned: Arc::clone(&self.0.spawned) }
     }
 
-    /// Returns a clock of a process of its own, whose wall clock can be made to jump.
+    /// Returns a new clock for a process; its wall clock can be made to jump.
     #[must_use]
     pub fn clock(&self) -> SimClock {
         SimClock { nanos: Arc::clone(&self.0.nanos), jumped_micros: Arc::default() }
     }
 
-    /// Returns the time since the beginning.
+    /// Returns the time since the begin.
     #[must_use]
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.now_nanos())
@@ -223,8 +223,8 @@ impl Executor {
         self.timer().wait(time)
     }
 
-    /// Lets others run for a moment.
-    pub fn breathe(&self) -> Wait {
+    /// Lets other tasks run for a moment.
+    pub fn pause_briefly(&self) -> Wait {
         let latency = self.0.state.borrow_mut().latency();
         self.sleep(Duration::from_nanos(latency.max(1)))
     }
@@ -235,24 +235,24 @@ impl Executor {
         self.0.state.borrow_mut().rng.below(bound)
     }
 
-    /// Mixes something that happened into the trace.
+    /// Mixes an occurrence into the trace.
     pub fn note(&self, what: u64) {
         self.0.state.borrow_mut().note(what);
     }
 
-    /// Returns the hash of all that happened so far.
+    /// Returns the hash of all occurrences so far.
     #[must_use]
     pub fn trace(&self) -> u64 {
         self.0.state.borrow().trace
     }
 
-    /// Returns how many events there were.
+    /// Returns the number of events so far.
     #[must_use]
     pub fn turns(&self) -> u64 {
         self.0.state.borrow().turns
     }
 
-    /// Lets nothing of a process run for a time: its machine swaps, or collects garbage.
+    /// Pauses a process for a time, like a machine that swaps or collects garbage.
     pub fn pause(&self, process: Process, time: Duration) {
         let until = self.now_nanos().saturating_add(nanos(time));
         let mut state = self.0.state.borrow_mut();
@@ -260,8 +260,7 @@ impl Executor {
         *paused = until.max(*paused);
     }
 
-    /// Delays the workers of a process whose names begin so: the device that they wait for has
-    /// stalled.
+    /// Delays the workers of a process with a prefix of their names, like a stalled device.
     pub fn stall_workers(&self, process: Process, prefix: &str, time: Duration) {
         let until = self.now_nanos().saturating_add(nanos(time));
         let mut state = self.0.state.borrow_mut();
@@ -279,17 +278,17 @@ impl Executor {
         }
     }
 
-    /// Ends the tasks of a process, where they stand. Its workers go on.
+    /// Ends the tasks of a process immediately. Its workers go on.
     pub fn kill_tasks(&self, process: Process) {
-        self.hire();
+        self.adopt_spawned();
         let mut state = self.0.state.borrow_mut();
         let killed: Vec<_> = state.tasks.extract_if(.., |_, job| job.process == process).collect();
-        // Outside of the borrow: what is dropped may wake others.
+        // Drop outside the borrow: it may wake other tasks.
         drop(state);
         drop(killed);
     }
 
-    /// Ends a process: its tasks are dropped where they stand, and then its workers.
+    /// Ends a process: drops its tasks immediately, and then its workers.
     pub fn kill(&self, process: Process) {
         self.kill_tasks(process);
         let mut state = self.0.state.borrow_mut();
@@ -300,9 +299,10 @@ impl Executor {
         drop(killed);
     }
 
-    /// Runs until the future, a task that belongs to no process, completes.
+    /// Runs until the future, a task of no process, completes.
     ///
-    /// Returns `None` where nothing is left to happen, or too much has: somebody waits for ever.
+    /// Returns `None` if no event is left, or there were more than `turns_max`: a task waits for
+    /// ever.
     pub fn run<T: 'static>(
         &self,
         turns_max: u64,
@@ -322,9 +322,9 @@ impl Executor {
         output.take()
     }
 
-    /// Lets the next thing happen; returns whether there was one.
+    /// Processes the next event; returns `false` if there is none.
     fn turn(&self) -> bool {
-        self.hire();
+        self.adopt_spawned();
         let event = {
             let mut state = self.0.state.borrow_mut();
             let now = self.now_nanos();
@@ -339,7 +339,7 @@ impl Executor {
             loop {
                 let Some(((at, _), event)) = state.events.pop_first() else { return false };
                 match state.process_of(&event) {
-                    // It was dropped, or its process killed.
+                    // It was dropped, or its process was killed.
                     None => {}
                     Some(process) => {
                         let now = self.0.nanos.fetch_max(at, Ordering::Relaxed).max(at);
@@ -361,16 +361,16 @@ impl Executor {
         true
     }
 
-    /// Takes over the workers and tasks that were spawned.
-    fn hire(&self) {
+    /// Takes over the spawned workers and tasks.
+    fn adopt_spawned(&self) {
         for (process, task) in std::mem::take(&mut *lock(&self.0.sent)) {
             self.take_over(process, task);
         }
-        let hired = std::mem::take(&mut *lock(&self.0.hired));
+        let spawned = std::mem::take(&mut *lock(&self.0.spawned));
         let mut state = self.0.state.borrow_mut();
-        for Hired { process, name, signal, worker } in hired {
+        for SpawnedWorker { process, name, signal, worker } in spawned {
             let number = state.number();
-            let hand = Hand { process, name, signal, worker: Some(worker), due: None };
+            let hand = WorkerSlot { process, name, signal, worker: Some(worker), due: None };
             state.workers.insert(number, hand);
             let at = self.now_nanos();
             state.step_at(number, at);
@@ -407,13 +407,13 @@ impl Executor {
         drop(ended);
     }
 
-    /// Lets the time that a poll spent pass for its processor, and for what it woke, only.
+    /// Lets the time spent by a poll pass only for its processor, and for the tasks that it woke.
     fn end_poll(&self, process: Process, begun: u64) {
         self.0.state.borrow_mut().current = None;
         if !self.0.state.borrow().processors.contains_key(&process) {
             return;
         }
-        self.hire();
+        self.adopt_spawned();
         let mut state = self.0.state.borrow_mut();
         let ended = self.now_nanos();
         for number in std::mem::take(&mut *lock(&self.0.woken)) {
@@ -469,11 +469,11 @@ impl State {
     }
 
     fn note(&mut self, what: u64) {
-        // One round of SplitMix64 for each thing: cheap, and it mixes all bits.
+        // One round of SplitMix64 each: cheap, and it mixes all bits.
         self.trace = SeededRng::new(self.trace ^ what).next_u64();
     }
 
-    /// Draws how long a wake-up takes.
+    /// Draws the latency of a wake-up.
     fn latency(&mut self) -> u64 {
         match self.rng.below(100) {
             0..70 => self.rng.below(2_000),
@@ -482,8 +482,7 @@ impl State {
         }
     }
 
-    /// Draws how long the wake-up of a task takes. Where processors are waited for, that is no part
-    /// of it.
+    /// Draws the latency of a task's wake-up. With processors, waiting for one comes in addition.
     fn latency_of(&mut self, number: u64) -> u64 {
         let process = self.tasks.get(&number).map(|job| job.process);
         match process.filter(|process| self.processors.contains_key(process)) {
@@ -511,7 +510,7 @@ impl State {
         }
     }
 
-    /// Has workers stepped whose signals rang.
+    /// Schedules the workers whose signals rang.
     fn step_rung(&mut self, now: u64) {
         let rung: Vec<u64> = self
             .workers
@@ -528,7 +527,8 @@ impl State {
         }
     }
 
-    /// Whose event it is; a sleeper's is that of the machine. `None` where it is nobody's any more.
+    /// Returns the process of an event; a sleeper's is that of the machine. `None` if it no longer
+    /// exists.
     fn process_of(&self, event: &Event) -> Option<Process> {
         match event {
             Event::Wake(_) => Some(Process(u32::MAX)),
@@ -538,7 +538,7 @@ impl State {
         }
     }
 
-    /// Lets an event happen if it needs no processor or there is one; a poll waits otherwise.
+    /// Returns the event if it needs no processor or there is a free one; a poll waits otherwise.
     fn on_processor(&mut self, event: Event) -> Option<Event> {
         match event {
             Event::Poll(number) => {
@@ -560,7 +560,7 @@ impl State {
         }
     }
 
-    /// Puts an event off where its process is paused.
+    /// Postpones an event if its process is paused.
     fn unless_paused(&mut self, process: Process, now: u64, event: Event) -> Option<Event> {
         let Some(&until) = self.paused.get(&process).filter(|until| **until > now) else {
             return Some(event);
@@ -604,22 +604,22 @@ impl Wake for TaskWaker {
     }
 }
 
-/// Hands the workers of a process over to the machine.
+/// Spawns workers of a process on the machine.
 #[derive(Clone)]
 pub struct Spawner {
     process: Process,
-    hired: Arc<Mutex<Vec<Hired>>>,
+    spawned: Arc<Mutex<Vec<SpawnedWorker>>>,
 }
 
 impl Spawn for Spawner {
     fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
         let name = name.to_owned();
-        lock(&self.hired).push(Hired { process: self.process, name, signal, worker });
+        lock(&self.spawned).push(SpawnedWorker { process: self.process, name, signal, worker });
         WorkerHandle::detached()
     }
 }
 
-/// Hands the tasks of a process over to the machine.
+/// Spawns tasks of a process on the machine.
 #[derive(Clone)]
 pub struct SimTasks {
     process: Process,
@@ -632,7 +632,7 @@ impl Tasks for SimTasks {
     }
 }
 
-/// Waits in virtual time.
+/// A timer of virtual time.
 #[derive(Clone)]
 pub struct SimTimer {
     nanos: Arc<AtomicU64>,
@@ -652,7 +652,7 @@ impl Timer for SimTimer {
             if this.nanos.load(Ordering::Relaxed) >= until {
                 return Poll::Ready(());
             }
-            // A machine polls a task again only when it is woken, with the same waker.
+            // The machine polls a task only after it was woken, always with the same waker.
             if !std::mem::replace(&mut is_set, true) {
                 lock(&this.sleepers).push((until, context.waker().clone()));
             }
@@ -661,7 +661,7 @@ impl Timer for SimTimer {
     }
 }
 
-/// Tells virtual time.
+/// A clock of virtual time.
 #[derive(Clone)]
 pub struct SimClock {
     nanos: Arc<AtomicU64>,
@@ -694,7 +694,7 @@ mod tests {
     const ME: Process = Process(1);
 
     #[test]
-    fn sleepers_wake_in_the_order_of_their_moments_without_anybody_waiting() {
+    fn sleepers_wake_in_order_in_virtual_time() {
         let executor = Executor::new(1);
         let order = Rc::new(RefCell::new(Vec::new()));
         for hours in [3, 1, 2] {
@@ -712,14 +712,14 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_those_who_are_ready_is_the_seeds() {
+    fn seed_determines_the_order_of_ready_tasks() {
         let order = |seed| {
             let executor = Executor::new(seed);
             let order = Rc::new(RefCell::new(Vec::new()));
             for number in 0..10 {
                 let (machine, order) = (executor.clone(), Rc::clone(&order));
                 executor.spawn(ME, async move {
-                    machine.breathe().await;
+                    machine.pause_briefly().await;
                     order.borrow_mut().push(number);
                 });
             }
@@ -733,7 +733,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_ever_is_found_out() {
+    fn waiting_for_ever_is_detected() {
         let executor = Executor::new(1);
         assert_eq!(executor.run(1000, std::future::pending::<()>()), None);
     }
@@ -748,7 +748,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_are_stepped_when_they_are_rung_and_not_after_their_process_was_killed() {
+    fn workers_step_on_rings_until_their_process_dies() {
         let executor = Executor::new(1);
         let (steps, signal) = (Arc::new(AtomicU64::new(0)), Signal::new());
         let worker = Box::new(Counter(Arc::clone(&steps)));

@@ -1,49 +1,50 @@
-//! Carnet in a machine where nothing happens by chance.
+//! A deterministic simulator for Carnet.
 //!
 //! # The problem
 //!
-//! A database that loses an acknowledged commit once in a million crashes, or lets two doctors go
-//! home in one of a billion interleavings, passes every test that somebody thought of. So nobody
-//! thinks of them here: a *seed* draws the settings, what clients do, the order in which tasks
-//! and workers run, what breaks and when, and which unsynced bytes survive. The same seed draws
-//! the same again, to the last event.
+//! A database may lose an acknowledged commit once in a million crashes, or let two doctors go home
+//! in one of a billion interleavings, and pass every handwritten test. So here a *seed* draws the
+//! settings, the clients' transactions, the order in which tasks and workers run, the faults and
+//! their times, and the unsynced bytes that survive. The same seed draws the same again, to the
+//! last event.
 //!
 //! ```text
 //!             seed
 //!     ┌────────┼──────────┐
 //!  executor  clients    faults        one thread, virtual time (executor)
 //!     └───┐    │    ┌─────┘
-//!      the database as it is shipped, over Clock, Spawn and Disk of its own
+//!      the unmodified database, with simulated Clock, Spawn and Disk
 //!              │
-//!           ledger ──▶ verdict        replay by timestamps, and as clients saw it
+//!           record ──▶ verdict        replay by timestamps, and as clients saw it
 //! ```
 //!
-//! # The rooms
+//! # Modules
 //!
-//! * [`executor`]: tasks, workers and timers of many processes in one thread; [`processors`]: where
-//!   polls cost time.
-//! * `workload`: kinds of transactions, each with something that must never be seen.
-//! * `embedded`: the scenario of one process and its disk; `overload`: of a server under load.
-//! * `ledger` and `verdict`: what is written down, and what is made of it.
-//! * [`mutant`]: deliberate breaks, each of which must be found.
+//! * [`executor`]: tasks, workers and timers of many processes in one thread; [`processors`]: polls
+//!   that cost time.
+//! * `workload`: kinds of transactions, each with an invariant.
+//! * `embedded`: the scenario of one process and its disk; `cluster`: several processes over a weak
+//!   cluster; `overload`: a server under load.
+//! * `run_record` and `verdict`: the record of a run, and its judgement.
+//! * [`mutant`]: deliberate bugs, each of which must be found.
 //!
 //! # Deliberately absent
 //!
-//! Threads: what two cores do to the same cache line at once is the business of the engine's
-//! models under a scheduler (`crates/storage/src/engine/models.rs`).
+//! Threads: races of two cores on one cache line are tested by the engine's models under a
+//! scheduler (`crates/storage/src/engine/models.rs`).
 
 mod client;
 mod cluster;
 mod database;
-mod dice;
 mod embedded;
 pub mod executor;
-mod ledger;
 pub mod mutant;
 mod overload;
 pub mod processors;
+mod random;
 mod rules;
 mod run;
+mod run_record;
 mod verdict;
 mod workload;
 

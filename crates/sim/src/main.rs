@@ -1,4 +1,4 @@
-//! Runs seeds, and hunts mutants. See the library's essay.
+//! Runs seeds, and hunts mutants. See the library's documentation.
 
 use std::num::NonZero;
 use std::process::ExitCode;
@@ -21,39 +21,41 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs seeds until one shows a violation; ends with an error and the command that replays it.
+    /// Run seeds until one shows a violation; then exit with an error and the command that replays
+    /// it
     Run {
-        /// How many seeds.
+        /// Number of seeds
         #[arg(long, default_value_t = 200)]
         seeds: u64,
-        /// The first seed.
+        /// First seed
         #[arg(long, default_value_t = 0)]
         from: u64,
-        /// What is simulated: all scenarios by default, one after the other.
+        /// Simulated scenario [default: all scenarios, one after the other]
         #[arg(long)]
         scenario: Option<Scenario>,
-        /// The only kind of transaction: all are mixed by default.
+        /// Only kind of transaction [default: all kinds, mixed]
         #[arg(long)]
         workload: Option<Workload>,
-        /// A rule that is broken.
+        /// Rule to break
         #[arg(long)]
         mutant: Option<Mutant>,
-        /// A rule that is kept where runs are set up as for the hunt of its break.
+        /// Rule to keep under the settings for the hunt of its mutant
         #[arg(long, conflicts_with = "mutant")]
         suits: Option<Mutant>,
-        /// How many seeds run at a time, each on a thread of its own.
+        /// Number of seeds that run concurrently, each on its own thread [default: number of
+        /// processors]
         #[arg(long)]
         jobs: Option<usize>,
-        /// Tells of each seed.
+        /// Print a line for each seed
         #[arg(long, short)]
         verbose: bool,
     },
-    /// Breaks one rule after the other; ends with an error if that is not found.
+    /// Break one rule after the other; exit with an error if one is not found
     Mutants {
-        /// The most seeds that a mutant may take.
+        /// Maximum number of seeds for each mutant
         #[arg(long, default_value_t = 500)]
         seeds: u64,
-        /// How many mutants are hunted at a time.
+        /// Number of mutants hunted concurrently [default: number of processors]
         #[arg(long)]
         jobs: Option<usize>,
     },
@@ -78,7 +80,7 @@ fn threads(jobs: Option<usize>) -> usize {
     jobs.unwrap_or_else(machine).max(1)
 }
 
-/// What all seeds of a command came to.
+/// Sums over all seeds of a command.
 #[derive(Default)]
 struct Total {
     seeds: u64,
@@ -110,7 +112,7 @@ fn run(
                     if verbose {
                         tell(seed, &run);
                     }
-                    let mut total = total.lock().expect("nobody panics while it is held");
+                    let mut total = total.lock().expect("no thread panics while it holds the lock");
                     total.seeds += 1;
                     total.transactions += run.transactions;
                     total.committed += run.committed;
@@ -118,7 +120,7 @@ fn run(
                     total.events += run.events;
                     if run.verdict.is_err() {
                         is_over.store(true, Ordering::Relaxed);
-                        // The smallest of those that ran at the same time.
+                        // Keep the smallest of the seeds that ran concurrently.
                         if total.violation.as_ref().is_none_or(|(other, _)| seed < *other) {
                             total.violation = Some((seed, run));
                         }
@@ -140,7 +142,7 @@ fn run(
     );
     let Some((seed, run)) = total.violation else { return true };
     println!("\nseed {seed}: {}", run.verdict.err().unwrap_or_default());
-    println!("\nset up as {}", run.setup);
+    println!("\nsettings: {}", run.setup);
     let Order { scenario, workload, mutant, suits, .. } = order(seed);
     let scenario = scenario.name();
     let workload = workload.map(|workload| format!(" --workload {}", workload.name()));
@@ -166,7 +168,7 @@ fn tell(seed: u64, run: &Run) {
     );
 }
 
-/// How a mutant was found.
+/// A found mutant.
 struct Caught {
     seeds: u64,
     by: String,
@@ -186,7 +188,10 @@ fn mutants(seeds: u64, jobs: Option<usize>) -> bool {
                     let number = usize::try_from(number).unwrap_or(usize::MAX);
                     let Some(&(mutant, scenario)) = hunts.get(number) else { break };
                     let found = hunt(mutant, scenario, seeds);
-                    caught.lock().expect("nobody panics while it is held").push((number, found));
+                    caught
+                        .lock()
+                        .expect("no thread panics while it holds the lock")
+                        .push((number, found));
                 }
             });
         }

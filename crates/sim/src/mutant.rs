@@ -1,8 +1,8 @@
-//! The deliberate breaks: what the simulator must find, so that its silence means something.
+//! Mutants: deliberate bugs that the simulator must find, so that a clean run means something.
 //!
-//! Each removes one rule of the protocol and nothing else. Most are made at the seams between the
-//! layers, by a store or by rules of order that do not keep a promise of their trait; the product
-//! knows nothing of them.
+//! Each removes one rule of the protocol and nothing else. Most are made at the interfaces between
+//! the layers, by a store or a commit order that breaks a promise of its trait; the product
+//! contains none of them.
 
 use std::str::FromStr;
 
@@ -17,11 +17,12 @@ pub enum Mutant {
     ReadRangesIgnored,
     /// A commit that read nothing is not checked at all, although versions are ordered by starts.
     BlindWritesUnchecked,
-    /// A commit at snapshot isolation is not checked against writes of what it overwrites.
+    /// A commit at snapshot isolation is not checked against writes of the cells that it
+    /// overwrites.
     OverwritesUnchecked,
     /// P moves to a commit when it is decided, before it is resolved (I3).
     PublishedBeforeResolved,
-    /// A commit is acknowledged when it is decided, before P has come to it.
+    /// A commit is acknowledged when it is decided, before P has reached it.
     AcknowledgedBeforePublished,
     /// A commit is acknowledged before the log is synced.
     AcknowledgedBeforeDurable,
@@ -33,61 +34,62 @@ pub enum Mutant {
     EntriesDeletedAboveMark,
     /// A later commit has an earlier wall time.
     WallTimesDecrease,
-    /// Reads see commits that are decided and not published.
+    /// Reads see commits that are decided and not yet published.
     UndecidedVersionsRead,
-    /// A new life begins at the last commit, not above all that was handed out (I1).
+    /// A new incarnation begins at the last commit, not above all timestamps that were handed out
+    /// (I1).
     StartsHandedOutTwice,
     /// S is drawn before R.
     StartDrawnBeforeSnapshot,
-    /// A commit of which nobody knows is reported as refused.
+    /// A commit with an unknown outcome is reported as refused.
     UnknownReportedAsRefused,
     /// A table is named in the manifest before it is synced.
     TableNotSynced,
     /// The manifest replaces the old one before it is synced.
     ManifestNotSynced,
-    /// A commit is asked for before a majority has its cells (I2).
+    /// A commit is requested before a majority has its cells (I2).
     CellsNotAwaited,
     /// A new leader does not raise the epoch of rows, and entries are put without it (I5).
     FenceLeftOut,
-    /// A leader decides for starts of an older term, of which its rules know nothing (I6).
+    /// A leader decides for starts of an older term, which its rules do not know (I6).
     OlderStartsDecided,
-    /// A leader decides again when a request comes again (I6).
+    /// A leader decides again when a request is repeated (I6).
     DecidedTwice,
     /// A leader releases snapshots without the proof that it still leads (I7).
     SnapshotWithoutProof,
-    /// An entry whose put timed out counts as put (I8).
+    /// An entry whose put timed out counts as written (I8).
     UnknownPutCounts,
-    /// What was found on one replica is believed without a touch (I8).
+    /// A value found on one replica is trusted without a touch (I8).
     TouchLeftOut,
-    /// An entry that a reader did not find is not settled (I9).
+    /// A reader does not settle an entry that it did not find (I9).
     AbsenceNotSettled,
     /// A process reads the map of encodings once, and never again (I10).
     MapReadOnce,
-    /// Entries are swept though the versions that they decide were not stamped (I9).
+    /// Entries are swept although the versions that they decide were not stamped (I9).
     EntriesSweptUnstamped,
-    /// A reader who finds no entry does not look at the version again (I9).
+    /// A reader that finds no entry does not read the version again (I9).
     RereadLeftOut,
-    /// Nobody looks at the sweep mark after a read.
+    /// The sweep mark is not checked after a read.
     SweepMarkUnread,
-    /// A tombstone is swept before all replicas have deleted what it hides.
+    /// A tombstone is swept before all replicas have deleted the versions that it hides.
     TombstoneSweptEarly,
-    /// A leader releases a snapshot without saying which cells have changed.
+    /// A leader releases a snapshot without the changed cells.
     ChangesUntold,
-    /// A leader that does not know what changed says that nothing did.
+    /// A leader that does not know the changes reports that there were none.
     ChangesGuessed,
     /// A backup is named by the last commit at its end, not by the last one in its files.
     BackupNamedAfterItsEnd,
-    /// A restore leaves in what committed after the timestamp that it was asked for.
+    /// A restore keeps commits after the requested timestamp.
     RestoreForgetsToCut,
-    /// Some statements keep their permit for ever.
+    /// Some statements never give their permit back.
     PermitNotGivenBack,
-    /// The queue of the gate is not bounded, and is served in order whatever arrives.
+    /// The gate's queue is unbounded, and is always served in order.
     OverloadIgnored,
     /// Statements have no deadlines.
     DeadlineIgnored,
-    /// Statements that wait stay in the queue when their clients go away.
+    /// Waiting statements stay in the queue when their clients disconnect.
     CancelLeaks,
-    /// Batch statements take all places of the gate.
+    /// Batch statements may take all permits of the gate.
     BatchUnlimited,
     /// All levels have the same shares.
     SharesIgnored,
@@ -96,7 +98,7 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// All of them, each with the scenarios that must find it.
+    /// All mutants, each with the scenarios that must find it.
     pub const ALL: [(Self, &[Scenario]); 41] = [
         (Self::ReadPointsIgnored, BOTH),
         (Self::ReadRangesIgnored, BOTH),
@@ -148,7 +150,7 @@ const CLUSTER: &[Scenario] = &[Scenario::Cluster];
 const OVERLOAD: &[Scenario] = &[Scenario::Overload];
 
 impl Mutant {
-    /// Returns its name, as on the command line.
+    /// Returns the name used on the command line.
     #[must_use]
     pub fn name(self) -> String {
         let mut name = String::new();

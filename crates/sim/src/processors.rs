@@ -1,21 +1,21 @@
 //! The processors of a simulated process: which of its tasks are polled, and how long polls take.
 //!
-//! A poll takes no virtual time of its own. Where a process has processors, what a poll
-//! [spends](Processor::spend) passes on the clock that it sees, and its processor is taken until
-//! then. Tasks that are woken while all processors are taken wait: in order, those of low priority
-//! behind the others, except that each tenth place is theirs.
+//! A poll takes no virtual time by itself. In a process with processors, the time that a poll
+//! [spends](Processor::spend) passes on its clock, and its processor is busy until then. Tasks
+//! woken while all processors are busy wait in order, low priority behind the others, except that
+//! every tenth turn belongs to low priority.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Of so many tasks that waited one has low priority, where both kinds wait.
+/// Every N-th turn belongs to a task of low priority, if both kinds wait.
 const LOW_EVERY: u64 = 10;
-/// Buckets of [`PollLengths`], by powers of two of a microsecond.
+/// Number of buckets of [`PollLengths`], by powers of two of a microsecond.
 const BUCKETS: usize = 24;
 
-/// How soon a task that is ready is polled.
+/// Priority of a ready task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Priority {
     #[default]
@@ -23,7 +23,7 @@ pub(crate) enum Priority {
     Low,
 }
 
-/// Processors, and the tasks that wait for one. A pure structure.
+/// Processors, and the tasks that wait for one. Pure.
 #[derive(Debug)]
 pub(crate) struct Processors {
     idle: usize,
@@ -44,7 +44,7 @@ impl Processors {
         }
     }
 
-    /// Takes a processor for a task. Returns `false` where it waits for one.
+    /// Takes a processor for a task. Returns `false` if the task waits for one.
     pub(crate) fn ask(&mut self, task: u64, priority: Priority) -> bool {
         if self.idle > 0 {
             self.idle -= 1;
@@ -57,7 +57,7 @@ impl Processors {
         false
     }
 
-    /// Takes the end of a poll. Returns the task that has the processor now.
+    /// Frees a processor after a poll. Returns the task that gets it.
     pub(crate) fn release(&mut self) -> Option<u64> {
         self.passed += 1;
         let is_turn_of_low = self.passed.is_multiple_of(LOW_EVERY);
@@ -80,14 +80,14 @@ impl Processors {
     }
 }
 
-/// Spends processor time in the poll that runs.
+/// Spends processor time in the current poll.
 #[derive(Clone)]
 pub struct Processor {
     pub(crate) nanos: Arc<AtomicU64>,
 }
 
 impl Processor {
-    /// Lets time pass in the poll that runs, which has its processor meanwhile. In a process without
+    /// Lets time pass in the current poll, which keeps its processor busy. In a process without
     /// processors it passes for all.
     pub fn spend(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -110,13 +110,13 @@ impl PollLengths {
         self.longest = self.longest.max(poll);
     }
 
-    /// Returns the longest poll.
+    /// Returns the length of the longest poll.
     #[must_use]
     pub const fn longest(&self) -> Duration {
         self.longest
     }
 
-    /// Returns how many polls took less than each bound and at least the bound before, where any did.
+    /// Returns the number of polls between each bound and the previous one, if there are any.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let bounds = (0..).map(|power| Duration::from_micros(1 << power));
         bounds.zip(self.counts).filter(|(_, count)| *count > 0)

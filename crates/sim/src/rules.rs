@@ -1,4 +1,4 @@
-//! The rules of order, as they are or with one broken: every scenario has them.
+//! The commit order of every scenario, correct or with a broken rule.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use carnet_store::{BeginKind, Begun, Claim, CommitOrder};
 
 use crate::mutant::Mutant;
 
-/// What both seams of one store know.
+/// State shared by the two interfaces of one store.
 #[derive(Default)]
 pub(crate) struct Known(Mutex<BTreeMap<Timestamp, Timestamp>>);
 
@@ -17,18 +17,18 @@ impl Known {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The commit of a start that was decided.
+    /// Returns the commit of a decided start.
     pub(crate) fn commit_of(&self, start: Timestamp) -> Option<Timestamp> {
         self.starts().get(&start).copied()
     }
 
-    /// The last commit that was decided.
+    /// Returns the last decided commit.
     pub(crate) fn newest(&self) -> Timestamp {
         self.starts().values().max().copied().unwrap_or_default()
     }
 }
 
-/// The rules of order.
+/// The commit order.
 pub(crate) struct Rules {
     pub(crate) inner: Box<dyn CommitOrder>,
     pub(crate) known: Arc<Known>,
@@ -48,7 +48,7 @@ impl CommitOrder for Rules {
             self.inner.end(begun);
         }
         if self.breaks(Mutant::StartDrawnBeforeSnapshot) && begun.start.is_some() {
-            // What is decided meanwhile lies above S and below R.
+            // A commit decided meanwhile lies above S and below R.
             let later = self.inner.begin(BeginKind::ReadWrite)?;
             self.inner.end(later);
             return Ok(Begun { read: later.start.unwrap_or(later.read), ..begun });

@@ -1,31 +1,31 @@
-//! A run of one seed: what is asked for, and what came of it.
+//! A run of one seed: its parameters and its result.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::executor::Executor;
-use crate::ledger::{Ledger, Told};
 use crate::mutant::Mutant;
+use crate::run_record::{Reported, RunRecord};
 use crate::workload::Workload;
 use crate::{cluster, embedded, overload};
 
-/// What the database is made of.
+/// The kind of database that is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
     /// One process and its disk.
     Embedded,
     /// Three processes over a weak cluster.
     Cluster,
-    /// One process that is asked for more than its processors can do.
+    /// One process under more load than its processors can serve.
     Overload,
 }
 
 impl Scenario {
-    /// All of them.
+    /// All scenarios.
     pub const ALL: [Self; 3] = [Self::Embedded, Self::Cluster, Self::Overload];
 
-    /// Returns its name, as on the command line.
+    /// Returns the name used on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,54 +47,54 @@ impl FromStr for Scenario {
     }
 }
 
-/// Asks for a run.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// The root of everything that is drawn.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// What the database is made of.
+    /// Kind of database that is simulated.
     pub scenario: Scenario,
     /// The only kind of transaction; `None` mixes all.
     pub workload: Option<Workload>,
-    /// The rule that is broken.
+    /// The broken rule.
     pub mutant: Option<Mutant>,
-    /// The rule whose hunt sets the run up, where none is broken.
+    /// The rule whose hunt determines the settings, if none is broken.
     pub suits: Option<Mutant>,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What is wrong, in words, if anything.
+    /// Description of a violation, if there was one.
     pub verdict: Result<(), String>,
-    /// How many transactions ended, however.
+    /// Number of transactions that ended.
     pub transactions: usize,
-    /// How many of them committed.
+    /// Number of committed transactions.
     pub committed: usize,
-    /// How many were left alone for so long that they were rolled back.
+    /// Number of transactions rolled back because they were idle for too long.
     pub expired: usize,
-    /// How many restored copies were read.
+    /// Number of restored copies that were read.
     pub copies: usize,
-    /// How many faults struck.
+    /// Number of injected faults.
     pub faults: usize,
-    /// A hash of all that happened, in its order.
+    /// Hash of all occurrences, in their order.
     pub trace: u64,
-    /// How many things happened.
+    /// Number of events.
     pub events: u64,
-    /// How much time passed, as the clocks of the simulation count.
+    /// Elapsed virtual time.
     pub virtual_time: Duration,
-    /// How the seed set the database up.
+    /// Settings drawn from the seed.
     pub setup: String,
 }
 
 impl Order {
-    /// Asks for a run of a seed with nothing broken and all workloads mixed.
+    /// Creates the parameters of a run of a seed with nothing broken and all workloads mixed.
     #[must_use]
     pub const fn of(scenario: Scenario, seed: u64) -> Self {
         Self { seed, scenario, workload: None, mutant: None, suits: None }
     }
 
-    /// Runs it.
+    /// Runs the seed.
     #[must_use]
     pub fn run(&self) -> Run {
         match self.scenario {
@@ -109,19 +109,20 @@ impl Run {
     /// Sums a run up.
     pub(crate) fn of(
         executor: &Executor,
-        ledger: &Ledger,
+        run_record: &RunRecord,
         faults: usize,
         setup: &impl fmt::Debug,
         verdict: Result<(), String>,
     ) -> Self {
-        let records = ledger.records();
-        let committed = records.iter().filter(|record| matches!(record.told, Told::Committed(_)));
+        let records = run_record.records();
+        let committed =
+            records.iter().filter(|record| matches!(record.reported, Reported::Committed(_)));
         Self {
             verdict,
-            transactions: ledger.ended(),
+            transactions: run_record.ended(),
             committed: committed.count(),
-            expired: ledger.expired(),
-            copies: ledger.copies(),
+            expired: run_record.expired(),
+            copies: run_record.copies(),
             faults,
             trace: executor.trace(),
             events: executor.turns(),

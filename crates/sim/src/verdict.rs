@@ -1,14 +1,15 @@
-//! The judgement of a run: by the database's own timestamps, and by what clients saw.
+//! Judges a run, by the database's own timestamps and by what clients saw.
 //!
-//! 1. What clients found wrong at once: an invariant broken, an error that must never come.
-//! 2. Outcomes: what was acknowledged happened at the C that was told; what was refused did not.
-//! 3. Timestamps: R < S < C, and no S is ever handed out twice, whatever crashed in between.
-//! 4. *Inside*: all transactions of all parts replayed in the order of C, reads and ranges
-//!    compared with what was there.
-//! 5. *Outside*: lists and registers as histories that know nothing of timestamps.
+//! 1. Errors found by clients at once: a broken invariant, or an error that must never occur.
+//! 2. Outcomes: an acknowledged commit happened at the reported C; a refused one did not happen.
+//! 3. Timestamps: R < S < C, and no S is ever handed out twice, despite crashes.
+//! 4. *Inside*: all transactions of all parts are replayed in the order of C, and reads and ranges
+//!    are compared with the state.
+//! 5. *Outside*: lists and registers are checked as histories without timestamps.
 //!
-//! Where the durability allows that a loss of power takes the last commits, these are found out
-//! by asking, must be the last ones in the order of C, and are taken out with all who saw them.
+//! If the durability allows a loss of power to take the last commits, these are determined by
+//! asking the database. They must be the last ones in the order of C, and are removed with all
+//! transactions that saw them.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeBounds;
@@ -20,30 +21,30 @@ use carnet_store::Outcome;
 use carnet_txn::Isolation;
 
 use crate::database::Database;
-use crate::ledger::{Ledger, Look, Part, Record, Told};
+use crate::run_record::{Look, Part, Record, Reported, RunRecord};
 
 mod lost;
 
-/// Asks the database what became of every transaction of some lives, and compares it with what
-/// clients were told, and with what it said before.
+/// Asks the database for the outcome of every transaction of some incarnations, and compares it
+/// with what clients were told, and with earlier answers.
 ///
-/// `swept` says what became of a start that the database does not know any more; it is told what
-/// was known of it before.
+/// `swept` returns the outcome of a start that the database does not know any more; it gets the
+/// outcome known before.
 ///
-/// `may_lose`: the power went, and the durability allows that the last commits went with it.
+/// `may_lose`: the power failed, and the durability allows that the last commits were lost.
 pub(crate) async fn settle<D: Database>(
     db: &D,
-    ledger: &Ledger,
-    lives: impl RangeBounds<u32>,
+    run_record: &RunRecord,
+    incarnations: impl RangeBounds<u32>,
     may_lose: bool,
     swept: impl Fn(Timestamp, Option<Outcome>) -> Option<Outcome>,
 ) -> Result<(), String> {
-    let is_asked = |record: &Record| !record.lost && lives.contains(&record.life);
+    let is_asked = |record: &Record| !record.lost && incarnations.contains(&record.incarnation);
     let asked = |record: &&Record| is_asked(record);
     let before = |record: &Record| {
         expected(record).map(|commit| commit.map_or(Outcome::Aborted, Outcome::Committed))
     };
-    let starts: Vec<(Timestamp, Option<Outcome>)> = ledger
+    let starts: Vec<(Timestamp, Option<Outcome>)> = run_record
         .records()
         .iter()
         .filter(asked)
@@ -68,7 +69,7 @@ pub(crate) async fn settle<D: Database>(
                 }
             }
             Err(error) => {
-                return Err(format!("the outcome of start {start} cannot be told: {error}"));
+                return Err(format!("the outcome of start {start} cannot be determined: {error}"));
             }
         };
         let Some(outcome) = outcome else {
@@ -79,12 +80,12 @@ pub(crate) async fn settle<D: Database>(
         outcomes.insert(start, outcome);
     }
     if may_lose {
-        let forgotten = forgotten(ledger, &outcomes, &unasked);
+        let forgotten = forgotten(run_record, &outcomes, &unasked);
         let lost = lost::lost(db, forgotten).await.map_err(|error| error.to_string())?;
         outcomes.extend(lost.into_iter().map(|start| (start, Outcome::Aborted)));
     }
     let (mut wrong, mut lost_from) = (None, None::<Timestamp>);
-    ledger.for_each(|record| {
+    run_record.for_each(|record| {
         let Some(start) = record.start.filter(|_| is_asked(record)) else { return };
         let commit = match outcomes[&start] {
             Outcome::Committed(commit) => Some(commit),
@@ -97,9 +98,9 @@ pub(crate) async fn settle<D: Database>(
             }
             Some(expected) if expected != commit => {
                 wrong.get_or_insert(format!(
-                    "the outcome of start {start} is {commit:?}, its client was told {:?}, and it \
+                    "the outcome of start {start} is {commit:?}, its client was reported {:?}, and it \
                      was known as {expected:?}",
-                    record.told
+                    record.reported
                 ));
             }
             _ => record.commit = commit,
@@ -107,15 +108,14 @@ pub(crate) async fn settle<D: Database>(
         record.is_settled = true;
     });
     if let Some(from) = lost_from {
-        lose(ledger, from)?;
+        lose(run_record, from)?;
     }
     wrong.map_or(Ok(()), Err)
 }
 
-/// Returns the commits of which the database says nothing any more, beyond the last one that it
-/// does know.
+/// Returns the commits that the database has lost, after the last commit that it still has.
 fn forgotten(
-    ledger: &Ledger,
+    run_record: &RunRecord,
     outcomes: &HashMap<Timestamp, Outcome>,
     unasked: &HashSet<Timestamp>,
 ) -> Vec<lost::Forgotten> {
@@ -126,7 +126,7 @@ fn forgotten(
     let known = commits.clone().filter(|(start, _)| !unasked.contains(start));
     let known = known.map(|(_, commit)| commit).max().unwrap_or(Timestamp::ZERO);
     let commits: HashMap<_, _> = commits.filter(|(_, commit)| *commit > known).collect();
-    let records = ledger.records();
+    let records = run_record.records();
     let forgotten = records.iter().filter_map(|record| {
         let start = record.start?;
         let commit = *commits.get(&start)?;
@@ -135,47 +135,48 @@ fn forgotten(
     forgotten.collect()
 }
 
-/// Tells whether a timestamp is not above the sweep mark, where there is one to be asked for.
+/// Returns `true` if a timestamp is not above the sweep mark, or there is no mark.
 async fn is_below_mark<D: Database>(db: &D, at: Timestamp) -> bool {
     db.swept().await.map_or(true, |mark| at <= mark)
 }
 
-/// Says when a transaction committed, if at all, as far as that is known.
+/// Returns the commit of a transaction, if any, as far as that is known.
 fn expected(record: &Record) -> Option<Option<Timestamp>> {
     if record.is_settled {
         return Some(record.commit);
     }
-    match record.told {
-        Told::Committed(commit) => Some(Some(commit).filter(|_| !record.writes.is_empty())),
-        Told::Aborted | Told::Running => Some(None),
-        Told::Unknown => None,
+    match record.reported {
+        Reported::Committed(commit) => Some(Some(commit).filter(|_| !record.writes.is_empty())),
+        Reported::Aborted | Reported::Running => Some(None),
+        Reported::Unknown => None,
     }
 }
 
-/// Takes out what was lost with the power: the commits from `from` on, and whoever saw them.
-fn lose(ledger: &Ledger, from: Timestamp) -> Result<(), String> {
+/// Removes the commits from `from` on, which were lost with the power, and all transactions that
+/// saw them.
+fn lose(run_record: &RunRecord, from: Timestamp) -> Result<(), String> {
     let mut wrong = None;
-    ledger.for_each(|record| {
+    run_record.for_each(|record| {
         if !record.lost && record.commit.is_some_and(|commit| commit >= from) {
             wrong.get_or_insert(format!(
                 "the commit at {from} was lost with the power, the later one of start {} was not",
                 record.start.unwrap_or_default()
             ));
         }
-        let was_told = matches!(record.told, Told::Committed(commit) if commit >= from);
+        let was_told = matches!(record.reported, Reported::Committed(commit) if commit >= from);
         record.lost |= was_told || record.read.is_some_and(|read| read >= from);
     });
     wrong.map_or(Ok(()), Err)
 }
 
-/// What transactions are held to.
+/// Guarantees that transactions are checked against.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promise {
     pub(crate) isolation: Isolation,
-    /// Whether snapshots hold all that was acknowledged before, at every level: one process knows
-    /// that without asking anybody.
+    /// Whether snapshots contain all acknowledged commits, at every level: true for a single
+    /// process.
     pub(crate) is_always_fresh: bool,
-    /// Whether versions of a cell are ordered by commits, so that writes alone conflict with nothing.
+    /// Whether versions of a cell are ordered by commits, so that writes alone never conflict.
     pub(crate) orders_by_commit: bool,
 }
 
@@ -192,7 +193,7 @@ impl Promise {
         }
     }
 
-    /// Returns `true` if a transaction may overwrite what was committed after its snapshot.
+    /// Returns `true` if a transaction may overwrite cells committed after its snapshot.
     fn lets_overwrite(self, record: &Record) -> bool {
         let checks_reads = self.isolation != Isolation::Snapshot;
         self.orders_by_commit && (checks_reads || record.looks.is_empty())
@@ -208,12 +209,12 @@ impl Promise {
     }
 }
 
-/// Judges a run whose every life is settled.
-pub(crate) fn judge(ledger: &Ledger, promise: Promise) -> Result<(), String> {
-    if let Some(wrong) = ledger.first_wrong() {
+/// Judges a run with all incarnations settled.
+pub(crate) fn judge(run_record: &RunRecord, promise: Promise) -> Result<(), String> {
+    if let Some(wrong) = run_record.first_wrong() {
         return Err(wrong);
     }
-    let records = ledger.records();
+    let records = run_record.records();
     timestamps(&records)?;
     inside(&records, promise)?;
     for part in [Part::Lists, Part::Registers] {
@@ -254,12 +255,12 @@ fn inside(records: &[Record], promise: Promise) -> Result<(), String> {
     replay(&replayed, promise.level()).map_err(|wrong| format!("by its timestamps, {wrong}"))
 }
 
-/// Tells whether a transaction happened: its writes, or what it read of one snapshot.
+/// Returns `true` if a transaction happened: its writes, or its reads of one snapshot.
 fn happened(record: &Record) -> bool {
-    match record.told {
-        Told::Committed(_) => true,
-        Told::Unknown => record.commit.is_some(),
-        Told::Running | Told::Aborted => false,
+    match record.reported {
+        Reported::Committed(_) => true,
+        Reported::Unknown => record.commit.is_some(),
+        Reported::Running | Reported::Aborted => false,
     }
 }
 
@@ -304,11 +305,12 @@ fn committed_as(
     })
 }
 
-/// Judges what clients of one part saw, and nothing else.
+/// Judges only what the clients of one part saw.
 fn outside(records: &[Record], part: Part, promise: Promise) -> Result<(), String> {
-    // Of one that is still running its client never asked for anything that could be seen.
-    let is_judged =
-        |record: &&Record| record.part == part && !record.lost && record.told != Told::Running;
+    // The client of a running transaction never requested anything observable.
+    let is_judged = |record: &&Record| {
+        record.part == part && !record.lost && record.reported != Reported::Running
+    };
     let of_part = records.iter().filter(is_judged);
     let transactions = of_part.map(|record| {
         let moment = |index| Moment { index, nanos: 0 };
@@ -316,9 +318,9 @@ fn outside(records: &[Record], part: Part, promise: Promise) -> Result<(), Strin
             process: record.process,
             invoked: moment(record.invoked),
             completed: record.answered.map(moment),
-            outcome: match record.told {
-                Told::Committed(_) => Seen::Committed,
-                Told::Unknown => Seen::Unknown,
+            outcome: match record.reported {
+                Reported::Committed(_) => Seen::Committed,
+                Reported::Unknown => Seen::Unknown,
                 _ => Seen::Aborted,
             },
             ops: record.ops.clone(),

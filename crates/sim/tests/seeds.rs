@@ -1,4 +1,4 @@
-//! The simulator itself: seeds replay, and what is broken is found.
+//! Tests of the simulator: seeds replay, and deliberate bugs are found.
 //!
 //! Many seeds run in release mode, by the command: see CONTRIBUTING.md.
 
@@ -9,7 +9,7 @@ fn a_seed_replays_to_the_last_event() {
     for (scenario, seeds) in [(Scenario::Embedded, 4), (Scenario::Cluster, 1)] {
         for seed in 0..seeds {
             let first = Order::of(scenario, seed).run();
-            // Another one between them, so that nothing is left over where it could be seen.
+            // Another seed in between, to expose state that is left over.
             let other = Order::of(scenario, seed + 100).run();
             let second = Order::of(scenario, seed).run();
             assert_eq!((first.trace, first.events), (second.trace, second.events), "seed {seed}");
@@ -19,7 +19,7 @@ fn a_seed_replays_to_the_last_event() {
 }
 
 #[test]
-fn a_seed_has_a_thousand_transactions_and_five_faults_and_nothing_is_wrong() {
+fn seeds_run_many_transactions_without_violations() {
     for (scenario, seeds) in [(Scenario::Embedded, 8), (Scenario::Cluster, 1)] {
         for seed in 1_000..1_000 + seeds {
             let run = Order::of(scenario, seed).run();
@@ -30,7 +30,7 @@ fn a_seed_has_a_thousand_transactions_and_five_faults_and_nothing_is_wrong() {
     }
 }
 
-/// Goodput, shares, and what the gate gives back, under ten times as much as can be done.
+/// Goodput, shares and returned permits, under ten times the capacity.
 #[test]
 fn overload_keeps_its_limits_and_replays() {
     let run = Order::of(Scenario::Overload, 0).run();
@@ -41,7 +41,7 @@ fn overload_keeps_its_limits_and_replays() {
 }
 
 #[test]
-fn transactions_expire_and_copies_are_read_behind_the_facade_too() {
+fn both_interfaces_see_expiry_and_restored_copies() {
     for is_facade in [true, false] {
         let runs = (20..36).map(|seed| Order::of(Scenario::Embedded, seed).run());
         let alike = runs.filter(|run| run.setup.contains(&format!("facade: {is_facade}")));
@@ -60,7 +60,7 @@ fn each_workload_runs_alone() {
 }
 
 #[test]
-fn a_broken_rule_is_found_by_the_workload_that_is_made_for_it() {
+fn broken_rule_is_found_by_its_workload() {
     for (mutant, workload) in [
         (Mutant::ReadPointsIgnored, Workload::Lists),
         (Mutant::ReadPointsIgnored, Workload::Doctors),

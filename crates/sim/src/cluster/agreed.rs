@@ -1,4 +1,4 @@
-//! What conditional writes agree on, row by row and register by register, and what is in doubt.
+//! The agreed state of rows and registers under conditional writes, and the writes in doubt.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,32 +6,33 @@ use std::time::Duration;
 use carnet_base::{Bytes, Epoch};
 use carnet_store::cluster::{CommitRow, NewEntry, Register, RowAnswer, StoredEntry};
 
-use crate::dice::Dice;
+use crate::random::Random;
 
-/// All partitions that rounds are run on.
+/// All partitions with Paxos rounds.
 #[derive(Default)]
 pub(super) struct Agreed {
     rows: BTreeMap<CommitRow, Settling<Row>>,
     registers: BTreeMap<Register, Settling<Option<Bytes>>>,
 }
 
-/// A value that rounds are run on.
+/// A value with Paxos rounds.
 pub(super) trait Partition: Clone + Default {
     type Name: Clone + Ord;
 
     fn of(agreed: &mut Agreed) -> &mut BTreeMap<Self::Name, Settling<Self>>;
 
-    /// What a doubt adds to what is agreed on, if anything: one replica may keep it for itself.
+    /// Returns what a write in doubt adds to the agreed value, if anything: one replica may keep
+    /// it.
     fn added(doubt: &Self, agreed: &Self) -> Option<Self>;
 
-    /// Adds it.
+    /// Returns the value with an addition.
     fn with(&self, added: &Self) -> Self;
 }
 
 impl Partition for Row {
     type Name = CommitRow;
 
-    /// Entries; what the others have for a column is newer.
+    /// Adds entries; the agreed entry of a column is newer.
     fn added(doubt: &Self, agreed: &Self) -> Option<Self> {
         let mut added = Self { epoch: None, ..doubt.clone() };
         added.entries.retain(|column, _| !agreed.entries.contains_key(column));
@@ -52,7 +53,7 @@ impl Partition for Row {
 impl Partition for Option<Bytes> {
     type Name = Register;
 
-    /// Nothing: there is one value, and the others' is newer.
+    /// Adds nothing: there is one value, and the agreed one is newer.
     fn added(_: &Self, _: &Self) -> Option<Self> {
         None
     }
@@ -66,35 +67,35 @@ impl Partition for Option<Bytes> {
     }
 }
 
-/// A value, and at most one that may come to be in its place.
+/// An agreed value, and at most one write in doubt that may replace it.
 #[derive(Default)]
 pub(super) struct Settling<P> {
     pub(super) value: P,
     pub(super) doubt: Option<Doubt<P>>,
 }
 
-/// What a round without an answer has left on one replica.
+/// The effect of an unanswered round on one replica.
 pub(super) struct Doubt<P> {
     pub(super) value: P,
     pub(super) replica: usize,
-    /// When it is completed by itself, if nobody settles it before.
+    /// Time at which it completes by itself, unless it is settled before.
     pub(super) ends: Option<Duration>,
 }
 
 impl<P: Partition> Settling<P> {
-    /// Completes what is in doubt, or passes it by: a round asks two replicas of three. What was
-    /// passed by is returned, as far as it adds something.
-    pub(super) fn settle(&mut self, dice: &mut Dice) -> Option<Doubt<P>> {
+    /// Completes the write in doubt, or misses it: a round uses two replicas of three. Returns a
+    /// missed write if it adds something.
+    pub(super) fn settle(&mut self, random: &mut Random) -> Option<Doubt<P>> {
         let doubt = self.doubt.take()?;
-        if dice.below(3) < 2 {
+        if random.below(3) < 2 {
             self.value = doubt.value;
             return None;
         }
         P::added(&doubt.value, &self.value).map(|value| Doubt { value, ..doubt })
     }
 
-    /// Agrees on a value, or on none, in a round that has passed something by: what the value does
-    /// not replace stays on its replica.
+    /// Agrees on a value, or on none, in a round that has missed a write: the part that the value
+    /// does not replace stays on its replica.
     pub(super) fn agree(&mut self, next: Option<P>, passed: Option<Doubt<P>>) {
         if let Some(next) = next {
             self.value = next;
@@ -119,18 +120,18 @@ impl<P: Partition> Settling<P> {
 }
 
 impl Agreed {
-    /// Completes what completes itself.
+    /// Completes the writes that complete by themselves.
     pub(super) fn advance(&mut self, now: Duration) {
         self.rows.values_mut().for_each(|row| row.advance(now));
         self.registers.values_mut().for_each(|register| register.advance(now));
     }
 
-    /// What a plain read of some replicas sees of a row.
+    /// Returns a row as a plain read of some replicas sees it.
     pub(super) fn seen_row(&self, row: &CommitRow, asks: impl Fn(usize) -> bool) -> Option<&Row> {
         self.rows.get(row).map(|row| row.seen(asks))
     }
 
-    /// What a plain read of some replicas sees of a register.
+    /// Returns a register as a plain read of some replicas sees it.
     pub(super) fn seen_register(
         &self,
         register: Register,
@@ -207,14 +208,14 @@ mod tests {
         NewEntry { column: Bytes::from_static(column.as_bytes()), value: value.into() }
     }
 
-    /// A row with an entry on one replica alone.
+    /// Returns a row with an entry on a single replica.
     fn doubtful() -> Settling<Row> {
         let (next, _) = Row::default().put(None, &[entry("x", "old")]);
         let doubt = Doubt { value: next.unwrap(), replica: 0, ends: None };
         Settling { value: Row::default(), doubt: Some(doubt) }
     }
 
-    /// Passes by what is in doubt.
+    /// Lets a round miss the write in doubt.
     fn passed(row: &mut Settling<Row>) -> Option<Doubt<Row>> {
         let doubt = row.doubt.take().unwrap();
         Row::added(&doubt.value, &row.value).map(|value| Doubt { value, ..doubt })
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_passes_an_entry_by_and_a_marker_in_its_column_ends_it() {
+    fn entry_missed_by_a_fence_lives_until_overwritten() {
         let mut row = doubtful();
         let doubt = passed(&mut row);
         let (fenced, answer) = row.value.raise(None, Epoch(2));
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deleted_does_not_come_back_from_a_touch_that_is_in_doubt() {
+    fn touch_in_doubt_revives_no_deleted_entry() {
         let mut row = Settling { value: doubtful().doubt.unwrap().value, doubt: None };
         let (touched, _) = row.value.touch(&[entry("x", "old")]);
         row.doubt = Some(Doubt { value: touched.unwrap(), replica: 0, ends: None });

@@ -1,20 +1,20 @@
-//! What goes wrong between processes and replicas.
+//! Faults between processes and replicas.
 
 use std::rc::Rc;
 use std::time::Duration;
 
 use carnet_base::Encoding;
 
-use super::weak::Weather;
+use super::weak::FaultRates;
 use super::{World, clients_of, processes};
 use crate::executor::Process;
 
-/// Something that goes wrong.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// A process is killed, and comes back after a while.
+    /// A process is killed, and restarts after a while.
     Kill,
-    /// A process stands still for so long that others take over.
+    /// A process is paused long enough for others to take over.
     Pause,
     /// A process does not reach some replicas.
     CutFromReplicas,
@@ -22,8 +22,8 @@ pub(super) enum Fault {
     CutFromEachOther,
     /// A replica is down.
     ReplicaDown,
-    /// Messages get lost, and rounds stay without an answer, much more than before.
-    Storm,
+    /// The rates of lost messages and unanswered rounds rise sharply.
+    HighRates,
     /// A process's wall clock jumps.
     ClockJump,
     /// Another encoding of the commit table is installed.
@@ -37,23 +37,23 @@ impl Fault {
         Self::CutFromReplicas,
         Self::CutFromEachOther,
         Self::ReplicaDown,
-        Self::Storm,
+        Self::HighRates,
         Self::ClockJump,
         Self::Migration,
     ];
 }
 
 impl World {
-    /// Lets something go wrong, at whoever leads more often than at others.
-    pub(super) async fn strike(self: &Rc<Self>) {
+    /// Injects a fault, more often at the leader than at other processes.
+    pub(super) async fn inject(self: &Rc<Self>) {
         let (fault, process, other, time) = {
-            let dice = &mut *self.dice.borrow_mut();
+            let random = &mut *self.random.borrow_mut();
             let process = match self.leader() {
-                Some(leader) if dice.percent(70) => leader,
-                _ => Process(u32::try_from(dice.between(1, 3)).unwrap_or(1)),
+                Some(leader) if random.percent(70) => leader,
+                _ => Process(u32::try_from(random.between(1, 3)).unwrap_or(1)),
             };
-            let other = dice.count(0, 2);
-            (dice.pick(self.setup.troubles), process, other, dice.micros(1_000, 80_000))
+            let other = random.count(0, 2);
+            (random.pick(self.setup.fault_kinds), process, other, random.micros(1_000, 80_000))
         };
         self.executor.note(fault as u64);
         match fault {
@@ -69,13 +69,13 @@ impl World {
             }
             Fault::CutFromReplicas => {
                 self.cluster.cut(process, other);
-                if self.dice.borrow_mut().percent(60) {
+                if self.random.borrow_mut().percent(60) {
                     self.cluster.cut(process, other + 1);
                 }
             }
             Fault::CutFromEachOther => {
                 for other in processes().filter(|other| *other != process) {
-                    let [there, back] = [(); 2].map(|()| self.dice.borrow_mut().percent(70));
+                    let [there, back] = [(); 2].map(|()| self.random.borrow_mut().percent(70));
                     if there {
                         self.network.cut(process, other);
                     }
@@ -85,9 +85,9 @@ impl World {
                 }
             }
             Fault::ReplicaDown => self.cluster.take_down(other),
-            Fault::Storm => {
-                self.cluster.set_weather(Weather { lost: 200, late: 300, unanswered: 400 });
-                self.network.set_weather(200, 20);
+            Fault::HighRates => {
+                self.cluster.set_fault_rates(FaultRates { lost: 200, late: 300, unanswered: 400 });
+                self.network.set_fault_rates(200, 20);
             }
             Fault::ClockJump => {
                 let hours = Duration::from_secs(3600 * (1 + other as u64)).as_micros();
@@ -103,7 +103,7 @@ impl World {
                 let to = if other == 0 { Encoding::V2 } else { Encoding::V3 };
                 if let Some(log) = log {
                     self.executor.spawn(process, async move {
-                        // It may fail where the cluster does.
+                        // It may fail like the cluster.
                         let _ = log.migrate(to).await;
                     });
                 }

@@ -1,8 +1,8 @@
-//! Several processes over a weak cluster: leaders that die, sleep, are cut off, and come back
+//! Several processes over a weak cluster: leaders that die, are paused or cut off, and come back
 //! believing that they lead.
 
 mod agreed;
-mod desk;
+mod endpoint;
 mod faults;
 mod network;
 mod seams;
@@ -20,25 +20,25 @@ use carnet_sequencer::{Address, ClusterLog, Doors, MakeOrder};
 use carnet_store::{Context, Life, Outcome};
 use carnet_txn::{IdleWatch, Limits, Sequencer};
 
-use self::desk::{Desk, Term};
+use self::endpoint::{Endpoint, Term};
 use self::network::Network;
 use self::seams::Seam;
 use self::setup::Setup;
-use self::weak::{WeakCluster, Weather};
+use self::weak::{FaultRates, WeakCluster};
 use crate::client::Client;
 use crate::database::Bare;
-use crate::dice::Dice;
 use crate::executor::{Executor, Process, SimClock};
-use crate::ledger::Ledger;
 use crate::mutant::Mutant;
+use crate::random::Random;
 use crate::rules::{Known, Rules};
 use crate::run::{Order, Run};
+use crate::run_record::RunRecord;
 use crate::verdict;
 use crate::workload::{self, Numbers, Work};
 
 const PROCESSES: u32 = 3;
 const TURNS_MAX: u64 = 6_000_000;
-/// How long a fault has time to show, unless enough transactions end before.
+/// Time for a fault to take effect, unless enough transactions end before.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 type Log = ClusterLog<Seam, Network>;
@@ -47,47 +47,47 @@ struct World {
     executor: Executor,
     cluster: WeakCluster,
     network: Network,
-    ledger: Ledger,
+    run_record: RunRecord,
     numbers: Numbers,
     setup: Setup,
     order: Order,
     clocks: BTreeMap<Process, SimClock>,
     logs: RefCell<BTreeMap<Process, Arc<Log>>>,
-    /// Who ends transactions that are left alone, at each process.
+    /// Idle watch of each process.
     watches: RefCell<BTreeMap<Process, Arc<IdleWatch>>>,
-    dice: RefCell<Dice>,
+    random: RefCell<Random>,
     faults: Cell<usize>,
 }
 
 /// Runs a seed to its end.
 pub(crate) fn run(order: &Order) -> Run {
-    let mut dice = Dice::new(order.seed);
-    let executor = Executor::new(dice.seed());
-    let mut setup = Setup::draw(&mut dice);
+    let mut random = Random::new(order.seed);
+    let executor = Executor::new(random.seed());
+    let mut setup = Setup::draw(&mut random);
     order.mutant.or(order.suits).into_iter().for_each(|mutant| setup.suit(mutant));
     let world = Rc::new(World {
-        cluster: WeakCluster::new(dice.fork(), executor.timer(), setup.forgets),
-        network: Network::new(dice.fork(), executor.timer()),
+        cluster: WeakCluster::new(random.fork(), executor.timer(), setup.forgets),
+        network: Network::new(random.fork(), executor.timer()),
         clocks: processes().map(|process| (process, executor.clock())).collect(),
         executor: executor.clone(),
-        ledger: Ledger::default(),
+        run_record: RunRecord::default(),
         numbers: Numbers::default(),
         setup,
         order: order.clone(),
         logs: RefCell::default(),
         watches: RefCell::default(),
-        dice: RefCell::new(dice),
+        random: RefCell::new(random),
         faults: Cell::new(0),
     });
     let ended = executor.run(TURNS_MAX, live(Rc::clone(&world)));
     let isolation = world.setup.isolation;
     let promise = verdict::Promise { isolation, is_always_fresh: false, orders_by_commit: false };
     let verdict = match ended {
-        None => Err("it stands still: somebody waits for what never comes".to_owned()),
-        Some(ended) => ended.and_then(|()| verdict::judge(&world.ledger, promise)),
+        None => Err("the run is stuck: a task waits for ever".to_owned()),
+        Some(ended) => ended.and_then(|()| verdict::judge(&world.run_record, promise)),
     };
     processes().for_each(|process| world.kill(process));
-    Run::of(&world.executor, &world.ledger, world.faults.get(), &world.setup, verdict)
+    Run::of(&world.executor, &world.run_record, world.faults.get(), &world.setup, verdict)
 }
 
 fn processes() -> impl Iterator<Item = Process> {
@@ -96,38 +96,38 @@ fn processes() -> impl Iterator<Item = Process> {
 
 async fn live(world: Rc<World>) -> Result<(), String> {
     let setup = &world.setup;
-    world.ledger.begin_life();
+    world.run_record.begin_incarnation();
     processes().for_each(|process| world.start(process));
-    in_fine_weather(&world, async |client| workload::prepare(client).await).await?;
-    world.weather(true);
+    without_faults(&world, async |client| workload::prepare(client).await).await?;
+    world.fault_rates(true);
     processes().for_each(|process| world.employ(process));
-    while world.faults.get() < setup.faults || world.ledger.ended() < setup.transactions {
-        let struck = world.faults.get();
-        let due = setup.transactions * (struck + 1) / (setup.faults + 1);
+    while world.faults.get() < setup.faults || world.run_record.ended() < setup.transactions {
+        let injected = world.faults.get();
+        let due = setup.transactions * (injected + 1) / (setup.faults + 1);
         world.wait_for(due).await;
-        world.faults.set(struck + 1);
-        // Sometimes one trouble comes on top of another.
-        if world.dice.borrow_mut().percent(70) {
+        world.faults.set(injected + 1);
+        // Sometimes two faults overlap.
+        if world.random.borrow_mut().percent(70) {
             world.heal();
         }
-        world.strike().await;
+        world.inject().await;
     }
     world.heal();
-    world.weather(false);
+    world.fault_rates(false);
     processes().for_each(|process| world.executor.kill(clients_of(process)));
-    // What is under way arrives, and who slept wakes up.
+    // Messages in flight arrive, and paused processes resume.
     world.executor.sleep(Duration::from_secs(1)).await;
-    in_fine_weather(&world, async |client| workload::prepare(client).await).await?;
+    without_faults(&world, async |client| workload::prepare(client).await).await?;
     let swept = |start, _| match world.cluster.swept(start) {
         Some(CommitEntry::Committed(commit)) => Some(Outcome::Committed(commit)),
         Some(CommitEntry::Aborted) | None => Some(Outcome::Aborted),
     };
-    verdict::settle(&world.client(Process(1)).db, &world.ledger, .., false, swept).await?;
-    in_fine_weather(&world, async |client| workload::read_all(client).await).await
+    verdict::settle(&world.client(Process(1)).db, &world.run_record, .., false, swept).await?;
+    without_faults(&world, async |client| workload::read_all(client).await).await
 }
 
 /// Runs a transaction that must succeed soon.
-async fn in_fine_weather(
+async fn without_faults(
     world: &World,
     run: impl AsyncFn(&mut Client<Bare<Log>>) -> carnet_base::Result<()>,
 ) -> Result<(), String> {
@@ -140,10 +140,10 @@ async fn in_fine_weather(
         world.executor.sleep(Duration::from_millis(50)).await;
     }
     let why = last.map(|error| error.to_string()).unwrap_or_default();
-    Err(format!("nothing works in fine weather: {why}"))
+    Err(format!("nothing works in fine fault_rates: {why}"))
 }
 
-/// The clients of a process end with it, and can be ended alone.
+/// The clients of a process end with it, and can be ended separately.
 const fn clients_of(process: Process) -> Process {
     Process(process.0 + 100)
 }
@@ -190,11 +190,11 @@ impl World {
             network.clone(),
             address(process),
             doors,
-            self.dice.borrow_mut().rng(),
+            self.random.borrow_mut().rng(),
             self.setup.options,
             make_order,
         );
-        network.listen(address(process), tasks, Desk::of(&log.handler(), term, mutant));
+        network.listen(address(process), tasks, Endpoint::of(&log.handler(), term, mutant));
         self.logs.borrow_mut().insert(process, Arc::new(log));
         if let Some(limits) = self.setup.idle {
             let clock = Arc::new(self.clocks[&process].clone());
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// Has clients work at a process.
+    /// Starts the clients of a process.
     fn employ(self: &Rc<Self>, process: Process) {
         for _ in 0..self.setup.clients {
             let (world, client) = (Rc::clone(self), self.client(process));
@@ -225,30 +225,34 @@ impl World {
                 limits: Limits::default(),
                 idle: self.watches.borrow().get(&process).cloned(),
             },
-            ledger: self.ledger.clone(),
+            run_record: self.run_record.clone(),
             isolation: self.setup.isolation,
             may_expire: self.setup.idle.is_some(),
-            dice: self.dice.borrow_mut().fork(),
-            process: self.ledger.new_client(),
+            random: self.random.borrow_mut().fork(),
+            process: self.run_record.new_client(),
         }
     }
 
-    fn weather(&self, is_foul: bool) {
+    fn fault_rates(&self, is_faulty: bool) {
         let setup = &self.setup;
-        self.cluster.set_weather(if is_foul { setup.weather } else { Weather::default() });
-        let (lost, late) = if is_foul { (setup.lost, 3) } else { (0, 0) };
-        self.network.set_weather(lost, late);
+        self.cluster.set_fault_rates(if is_faulty {
+            setup.fault_rates
+        } else {
+            FaultRates::default()
+        });
+        let (lost, late) = if is_faulty { (setup.lost, 3) } else { (0, 0) };
+        self.network.set_fault_rates(lost, late);
     }
 
     fn heal(&self) {
         self.cluster.heal();
         self.network.heal();
-        self.weather(true);
+        self.fault_rates(true);
     }
 
     async fn wait_for(&self, transactions: usize) {
         let until = self.executor.now() + PATIENCE;
-        while self.ledger.ended() < transactions && self.executor.now() < until {
+        while self.run_record.ended() < transactions && self.executor.now() < until {
             self.executor.sleep(Duration::from_micros(500)).await;
         }
     }
@@ -259,7 +263,7 @@ impl World {
         let dead = self.logs.borrow_mut().remove(&process);
         let unwatched = self.watches.borrow_mut().remove(&process);
         drop((dead, unwatched));
-        // What it spawned in dying dies with it.
+        // Tasks that it spawned while it was dropped end, too.
         self.executor.kill(process);
     }
 }

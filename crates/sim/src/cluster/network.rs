@@ -10,11 +10,11 @@ use carnet_base::{Tasks, Timer};
 use carnet_sequencer::message::{Request, Response};
 use carnet_sequencer::{Address, Transport, Unanswered};
 
-use super::desk::Desk;
-use crate::dice::Dice;
+use super::endpoint::Endpoint;
 use crate::executor::{Process, SimTasks, SimTimer};
+use crate::random::Random;
 
-/// After so long nobody waits for an answer.
+/// Timeout for an answer.
 const TIMEOUT: Duration = Duration::from_millis(30);
 
 /// A network, as one process reaches it.
@@ -26,27 +26,27 @@ pub(super) struct Network {
 }
 
 struct State {
-    dice: Dice,
-    /// Of messages that are lost, in parts of a thousand.
+    random: Random,
+    /// Rate of lost messages, in thousandths.
     lost: u64,
-    /// Of those that come late, in parts of a hundred.
+    /// Rate of late messages, in hundredths.
     late: u64,
-    stations: BTreeMap<Address, Station>,
+    listeners: BTreeMap<Address, Listener>,
     cut: BTreeSet<(Process, Process)>,
 }
 
 #[derive(Clone)]
-struct Station {
+struct Listener {
     process: Process,
     tasks: SimTasks,
-    desk: Arc<Desk>,
+    endpoint: Arc<Endpoint>,
 }
 
-/// Where an answer is laid down.
+/// Slot for an answer.
 #[derive(Default)]
-struct Letterbox(Mutex<(Option<Response>, Option<Waker>)>);
+struct ReplySlot(Mutex<(Option<Response>, Option<Waker>)>);
 
-impl Letterbox {
+impl ReplySlot {
     fn lock(&self) -> MutexGuard<'_, (Option<Response>, Option<Waker>)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -62,9 +62,9 @@ impl Letterbox {
 }
 
 impl Network {
-    pub(super) fn new(dice: Dice, timer: SimTimer) -> Self {
-        let (stations, cut) = (BTreeMap::new(), BTreeSet::new());
-        let state = State { dice, lost: 0, late: 0, stations, cut };
+    pub(super) fn new(random: Random, timer: SimTimer) -> Self {
+        let (listeners, cut) = (BTreeMap::new(), BTreeSet::new());
+        let state = State { random, lost: 0, late: 0, listeners, cut };
         Self { shared: Arc::new(Mutex::new(state)), timer, process: Process(0) }
     }
 
@@ -73,18 +73,18 @@ impl Network {
         Self { process, ..self.clone() }
     }
 
-    /// Has a process answer at an address.
-    pub(super) fn listen(&self, address: Address, tasks: SimTasks, desk: Desk) {
-        let station = Station { process: self.process, tasks, desk: Arc::new(desk) };
-        self.lock().stations.insert(address, station);
+    /// Registers a process at an address.
+    pub(super) fn listen(&self, address: Address, tasks: SimTasks, endpoint: Endpoint) {
+        let listener = Listener { process: self.process, tasks, endpoint: Arc::new(endpoint) };
+        self.lock().listeners.insert(address, listener);
     }
 
-    pub(super) fn set_weather(&self, lost: u64, late: u64) {
+    pub(super) fn set_fault_rates(&self, lost: u64, late: u64) {
         let mut state = self.lock();
         (state.lost, state.late) = (lost, late);
     }
 
-    /// Cuts two processes off from each other, in one direction.
+    /// Cuts the connection between two processes, in one direction.
     pub(super) fn cut(&self, from: Process, to: Process) {
         self.lock().cut.insert((from, to));
     }
@@ -97,30 +97,30 @@ impl Network {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Draws how long a message takes; `None` where it is lost.
+    /// Draws the latency of a message; `None` if it is lost.
     fn travel(&self, from: Process, to: Process) -> Option<Duration> {
         let mut state = self.lock();
         let (lost, late) = (state.lost, state.late);
-        if state.dice.below(1000) < lost || state.cut.contains(&(from, to)) {
+        if state.random.below(1000) < lost || state.cut.contains(&(from, to)) {
             return None;
         }
-        Some(if state.dice.percent(late) {
-            state.dice.micros(1_000, 50_000)
+        Some(if state.random.percent(late) {
+            state.random.micros(1_000, 50_000)
         } else {
-            state.dice.micros(20, 300)
+            state.random.micros(20, 300)
         })
     }
 
-    fn deliver(&self, station: &Station, request: Request, letterbox: Arc<Letterbox>) {
-        let Some(there) = self.travel(self.process, station.process) else { return };
-        let back = self.travel(station.process, self.process);
-        let (timer, desk) = (self.timer.clone(), Arc::clone(&station.desk));
-        station.tasks.spawn(Box::pin(async move {
+    fn deliver(&self, listener: &Listener, request: Request, reply: Arc<ReplySlot>) {
+        let Some(there) = self.travel(self.process, listener.process) else { return };
+        let back = self.travel(listener.process, self.process);
+        let (timer, endpoint) = (self.timer.clone(), Arc::clone(&listener.endpoint));
+        listener.tasks.spawn(Box::pin(async move {
             timer.wait(there).await;
-            let Some(response) = desk.answer(request).await else { return };
+            let Some(response) = endpoint.answer(request).await else { return };
             if let Some(back) = back {
                 timer.wait(back).await;
-                letterbox.put(response);
+                reply.put(response);
             }
         }));
     }
@@ -128,20 +128,20 @@ impl Network {
 
 impl Transport for Network {
     async fn call(&self, to: &Address, request: Request) -> Result<Response, Unanswered> {
-        let letterbox = Arc::new(Letterbox::default());
-        let (station, repeats) = {
+        let reply = Arc::new(ReplySlot::default());
+        let (listener, repeats) = {
             let mut state = self.lock();
-            (state.stations.get(to).cloned(), state.dice.percent(3))
+            (state.listeners.get(to).cloned(), state.random.percent(3))
         };
-        if let Some(station) = station {
+        if let Some(listener) = listener {
             if repeats {
-                self.deliver(&station, request.clone(), Arc::clone(&letterbox));
+                self.deliver(&listener, request.clone(), Arc::clone(&reply));
             }
-            self.deliver(&station, request, Arc::clone(&letterbox));
+            self.deliver(&listener, request, Arc::clone(&reply));
         }
         let mut timeout = self.timer.wait(TIMEOUT);
         poll_fn(|context| {
-            let mut slot = letterbox.lock();
+            let mut slot = reply.lock();
             if let Some(response) = slot.0.take() {
                 return Poll::Ready(Ok(response));
             }

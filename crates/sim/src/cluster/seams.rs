@@ -1,4 +1,4 @@
-//! The seams of a process over a cluster, as they are or with a rule broken.
+//! The interfaces of a process over a cluster, correct or with a broken rule.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,14 +16,14 @@ use super::weak::WeakCluster;
 use crate::executor::SimTasks;
 use crate::mutant::Mutant;
 
-/// The cluster, as a process that breaks a rule makes use of it.
+/// The cluster, as a process with a broken rule uses it.
 pub(super) struct Seam {
     pub(super) inner: WeakCluster,
     pub(super) tasks: SimTasks,
     pub(super) mutant: Option<Mutant>,
-    /// What each register was when it was read or set last.
+    /// Value of each register when it was last read or set.
     pub(super) believed: Arc<Mutex<BTreeMap<Register, Bytes>>>,
-    /// Versions as they were when they were read first.
+    /// Versions as they were first read.
     pub(super) seen: Arc<Mutex<BTreeMap<(CellKey, Timestamp), Version>>>,
 }
 
@@ -32,7 +32,7 @@ impl Seam {
         self.mutant == Some(mutant)
     }
 
-    /// Returns a version as it was when it was read first.
+    /// Returns a version as it was first read.
     fn first_seen(&self, key: &CellKey, version: &Version) -> Version {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.entry((key.clone(), version.start)).or_insert_with(|| version.clone()).clone()
@@ -120,7 +120,7 @@ impl ClusterCells for Seam {
     }
 }
 
-/// Tells whether entries of the encoding that confirms are abort markers.
+/// Returns `true` if entries of the encoding with confirmations are abort markers.
 fn are_aborts(row: &CommitRow, entries: &[NewEntry]) -> bool {
     entries.iter().all(|NewEntry { column, value }| {
         let start = Encoding::V3.start_of(&row.row, column);
@@ -136,7 +136,7 @@ impl CommitRows for Seam {
         fence: Option<Epoch>,
         entries: &[NewEntry],
     ) -> Faulty<RowAnswer> {
-        // Entries of commits are put behind a fence, abort markers without one.
+        // Entries of commits are written behind a fence, abort markers without one.
         if fence.is_none() && self.breaks(Mutant::AbsenceNotSettled) {
             return Ok(RowAnswer::Applied);
         }

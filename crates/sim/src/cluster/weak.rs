@@ -1,24 +1,24 @@
-//! A cluster as weak as its traits allow: three replicas, and nothing that may go wrong left out.
+//! A cluster as weak as its traits allow: three replicas, and every allowed fault.
 //!
 //! ```text
 //!            blind write                          conditional write
 //!   process ──┬─▶ A   now                process ──▶ one agreed state for each row and register
-//!             ├─▶ B   later, after who            ╲▶ or: *in doubt*, on one replica
-//!             └─▶ C   never   knows what             seen by every second read, or by none,
-//!   two of three: acknowledged                       until the next round completes or kills it
+//!             ├─▶ B   later, after any       ╲▶ or: *in doubt*, on one replica
+//!             └─▶ C   never   other call        seen by every second read, or by none,
+//!   two of three: acknowledged                  until the next round completes or discards it
 //! ```
 //!
-//! * A blind write arrives at each replica at a time of its own, or never. Two make an
-//!   acknowledgement; fewer a time-out, and what is under way still arrives, after later calls too.
-//! * A read asks two replicas, drawn at random, and sees what either has.
-//! * A conditional write is agreed on or not. A time-out says neither: nothing may have happened;
-//!   or all of it; or the proposal lives on one replica, where a plain read may see it and the
-//!   next may not. The next round on the same row completes it or makes it impossible; or it is
-//!   completed later by itself.
-//! * In some runs rounds *forget*: an entry that one did not see lives on where it is, unless that
-//!   round put another into its column, which a fence does not.
-//! * A delete leaves a tombstone at each replica that it reaches, which is collected after a grace:
-//!   what a replica slept through may come back then.
+//! * A blind write arrives at each replica at a different time, or never. Two arrivals make an
+//!   acknowledgement, fewer a timeout. Messages in flight still arrive, even after later calls.
+//! * A read uses two replicas, drawn at random, and sees the data of either.
+//! * A conditional write is agreed on or not. A timeout tells neither: it had no effect, or its
+//!   full effect, or the proposal lives on one replica, where one plain read may see it and the
+//!   next may not. The next round on the same row completes it or makes it impossible, or it
+//!   completes later by itself.
+//! * In some runs rounds *forget*: an entry that a round missed lives on, unless that round put
+//!   another entry into its column, which a fence does not.
+//! * A delete leaves a tombstone at each replica that it reaches. The tombstone is collected after
+//!   a grace period; data that a replica missed the delete of may come back then.
 //! * Processes can be cut off from replicas, and replicas can be down.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,25 +37,25 @@ use carnet_store::loader::{Grouping, Limits, Planner};
 use carnet_store::{Context, Page, PageLimit, RangeRequest};
 
 use super::agreed::{Agreed, Doubt, Partition, Row};
-use crate::dice::Dice;
 use crate::executor::{Process, SimTimer};
+use crate::random::Random;
 
 const REPLICAS: usize = 3;
 const QUORUM: usize = 2;
-/// A call that has no majority by then has timed out.
+/// Time after which a call without a majority has timed out.
 const TIMEOUT: Duration = Duration::from_millis(4);
-/// For so long a replica remembers what was deleted: longer than anything is under way, or sent
-/// again by a process that stood still.
+/// Time for which a replica keeps tombstones: longer than any message is in flight, or is resent by
+/// a paused process.
 const GRACE: Duration = Duration::from_millis(400);
 
-/// How bad it is, in parts of a thousand.
+/// Rates of faults, in thousandths.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Weather {
-    /// Of messages of blind writes that are lost.
+pub(super) struct FaultRates {
+    /// Lost messages of blind writes.
     pub(super) lost: u64,
-    /// Of those that come late.
+    /// Late messages of blind writes.
     pub(super) late: u64,
-    /// Of conditional writes that end without an answer.
+    /// Conditional writes that end without an answer.
     pub(super) unanswered: u64,
 }
 
@@ -68,18 +68,18 @@ pub(super) struct WeakCluster {
 }
 
 struct State {
-    dice: Dice,
-    weather: Weather,
+    random: Random,
+    fault_rates: FaultRates,
     replicas: [Replica; REPLICAS],
     agreed: Agreed,
-    /// What is under way to replicas, by the time of its arrival.
+    /// Messages in flight to replicas, by time of arrival.
     arrivals: BTreeMap<(Duration, u64), (usize, Blind)>,
     sent: u64,
-    /// Tombstones, by the time when they are collected.
+    /// Tombstones, by time of collection.
     collected: BTreeMap<(Duration, u64), (usize, Blind)>,
-    /// What entries that were swept had said.
+    /// Values of swept entries.
     swept: BTreeMap<Timestamp, CommitEntry>,
-    /// Whether what a round did not see outlives it.
+    /// Whether an entry that a round missed outlives the round.
     forgets: bool,
     cut: BTreeSet<(Process, usize)>,
     down: BTreeSet<usize>,
@@ -88,7 +88,7 @@ struct State {
 #[derive(Default)]
 struct Replica {
     cells: BTreeMap<CellKey, BTreeMap<Timestamp, Stored>>,
-    /// Of each cell what is older than that is deleted.
+    /// Start of each cell below which all versions are deleted.
     floors: BTreeMap<CellKey, Timestamp>,
     confirmed: BTreeMap<CommitRow, BTreeMap<Bytes, Bytes>>,
 }
@@ -111,15 +111,15 @@ enum Blind {
     Confirms(CommitRow, Arc<[NewEntry]>),
 }
 
-/// How a round ends.
+/// Outcome of a round.
 enum Round {
-    /// It was not even begun.
+    /// It was not started.
     Failed,
-    /// Nothing happened, and nobody can tell.
+    /// It had no effect, and the caller cannot tell.
     Nothing,
     /// It is in doubt.
     Doubt,
-    /// It happened; whether the answer arrives.
+    /// It took effect; the answer may or may not arrive.
     Agreed { is_answered: bool },
 }
 
@@ -182,7 +182,7 @@ impl Replica {
         }
     }
 
-    /// Collects the tombstones of a delete with what they hide.
+    /// Collects the tombstones of a delete with the versions that they hide.
     fn collect(&mut self, delete: &Blind) {
         let (Blind::Deletes(names) | Blind::DeletesOlder(names)) = delete else { return };
         for VersionName { key, start } in names.iter() {
@@ -200,7 +200,7 @@ impl Replica {
 }
 
 impl State {
-    /// Lets everything arrive that is due, and be forgotten that was.
+    /// Delivers all due messages, and collects all due tombstones.
     fn advance(&mut self, now: Duration) {
         while let Some(first) = self.arrivals.first_entry() {
             let (at, number) = *first.key();
@@ -234,18 +234,18 @@ impl State {
     /// Draws a majority of the replicas that a process reaches.
     fn quorum(&mut self, process: Process) -> Option<[usize; QUORUM]> {
         let reachable = self.reachable(process);
-        let first = self.dice.below(reachable.len() as u64);
+        let first = self.random.below(reachable.len() as u64);
         let first = usize::try_from(first).unwrap_or_default();
-        let step = self.dice.count(1, reachable.len().saturating_sub(1).max(1));
+        let step = self.random.count(1, reachable.len().saturating_sub(1).max(1));
         (reachable.len() >= QUORUM)
             .then(|| [reachable[first], reachable[(first + step) % reachable.len()]])
     }
 
     fn delay(&mut self) -> Duration {
-        self.dice.micros(20, 400)
+        self.random.micros(20, 400)
     }
 
-    /// Sends a blind write; returns when so many replicas have it, if they will.
+    /// Sends a blind write; returns when `awaited` replicas will have it, if they will.
     fn send(
         &mut self,
         process: Process,
@@ -255,12 +255,12 @@ impl State {
     ) -> Option<Duration> {
         let mut arrivals = Vec::new();
         for replica in 0..REPLICAS {
-            let is_lost = self.dice.below(1000) < self.weather.lost;
+            let is_lost = self.random.below(1000) < self.fault_rates.lost;
             if is_lost || !self.reaches(process, replica) {
                 continue;
             }
-            let is_late = self.dice.below(1000) < self.weather.late;
-            let late = if is_late { self.dice.micros(1_000, 60_000) } else { Duration::ZERO };
+            let is_late = self.random.below(1000) < self.fault_rates.late;
+            let late = if is_late { self.random.micros(1_000, 60_000) } else { Duration::ZERO };
             let at = now + self.delay() + late;
             self.sent += 1;
             self.arrivals.insert((at, self.sent), (replica, message.clone()));
@@ -270,21 +270,21 @@ impl State {
         arrivals.get(awaited - 1).copied().filter(|at| *at < now + TIMEOUT)
     }
 
-    /// Draws how a read of many cells is put into requests.
+    /// Draws a grouping of a read of many cells into requests.
     fn draw_planner(&mut self) -> Planner {
-        let (cells, names_max) = (self.dice.count(1, 6), self.dice.count(1, 4));
-        let grouping = self.dice.pick(&[Grouping::Rows, Grouping::Columns]);
+        let (cells, names_max) = (self.random.count(1, 6), self.random.count(1, 4));
+        let grouping = self.random.pick(&[Grouping::Rows, Grouping::Columns]);
         Planner { grouping, limits: Limits::both(cells), names_max, requests_max: 4 }
     }
 
     fn draw_round(&mut self, process: Process) -> Round {
         if self.reachable(process).len() < QUORUM {
-            return if self.dice.percent(50) { Round::Nothing } else { Round::Doubt };
+            return if self.random.percent(50) { Round::Nothing } else { Round::Doubt };
         }
-        if self.dice.below(1000) >= self.weather.unanswered {
+        if self.random.below(1000) >= self.fault_rates.unanswered {
             return Round::Agreed { is_answered: true };
         }
-        match self.dice.below(8) {
+        match self.random.below(8) {
             0 => Round::Failed,
             1 | 2 => Round::Nothing,
             3 | 4 => Round::Agreed { is_answered: false },
@@ -309,7 +309,7 @@ impl State {
         merged
     }
 
-    /// What a majority makes of a cell's versions.
+    /// Returns the versions of a cell as a majority sees them.
     fn cell(&self, quorum: [usize; QUORUM], key: &CellKey) -> BTreeMap<Timestamp, Stored> {
         let mut merged: BTreeMap<Timestamp, Stored> = BTreeMap::new();
         let replicas = quorum.map(|replica| &self.replicas[replica]);
@@ -322,7 +322,7 @@ impl State {
         merged
     }
 
-    /// Notes what entries say that are about to be swept: their clients may still be asked about.
+    /// Records the values of entries about to be swept: their clients may still ask about them.
     fn remember(&mut self, name: &CommitRow, columns: &[Bytes]) {
         let row = self.agreed.seen_row(name, |_| false);
         let encoding = match name.table {
@@ -381,19 +381,19 @@ impl State {
 }
 
 impl WeakCluster {
-    pub(super) fn new(mut dice: Dice, timer: SimTimer, forgets: bool) -> Self {
+    pub(super) fn new(mut random: Random, timer: SimTimer, forgets: bool) -> Self {
         let state = State {
             agreed: Agreed::default(),
-            weather: Weather::default(),
+            fault_rates: FaultRates::default(),
             replicas: std::array::from_fn(|_| Replica::default()),
             arrivals: BTreeMap::new(),
-            sent: dice.below(2),
+            sent: random.below(2),
             collected: BTreeMap::new(),
             swept: BTreeMap::new(),
             forgets,
             cut: BTreeSet::new(),
             down: BTreeSet::new(),
-            dice,
+            random,
         };
         Self { shared: Arc::new(Mutex::new(state)), timer, process: Process(0) }
     }
@@ -403,8 +403,8 @@ impl WeakCluster {
         Self { process, ..self.clone() }
     }
 
-    pub(super) fn set_weather(&self, weather: Weather) {
-        self.lock().weather = weather;
+    pub(super) fn set_fault_rates(&self, fault_rates: FaultRates) {
+        self.lock().fault_rates = fault_rates;
     }
 
     /// Cuts a process off from a replica.
@@ -412,7 +412,7 @@ impl WeakCluster {
         self.lock().cut.insert((process, replica % REPLICAS));
     }
 
-    /// Takes a replica down: what is sent to it is lost.
+    /// Takes a replica down: messages to it are lost.
     pub(super) fn take_down(&self, replica: usize) {
         self.lock().down.insert(replica % REPLICAS);
     }
@@ -428,7 +428,7 @@ impl WeakCluster {
         self.timer.now().0
     }
 
-    /// Takes the cluster at this moment.
+    /// Locks the cluster, and advances it to the current time.
     fn lock(&self) -> MutexGuard<'_, State> {
         let now = self.now();
         let mut state = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -441,7 +441,7 @@ impl WeakCluster {
         self.timer.wait(delay).await;
     }
 
-    /// Returns what an entry had said that was swept.
+    /// Returns the value of a swept entry.
     pub(super) fn swept(&self, start: Timestamp) -> Option<CommitEntry> {
         self.lock().swept.get(&start).copied()
     }
@@ -476,8 +476,8 @@ impl WeakCluster {
         result.ok_or_else(|| Fault::timed_out("a read"))
     }
 
-    /// Runs a round on a partition: `decide` says, by what is agreed on, what is to be agreed on
-    /// next, if anything, and the answer.
+    /// Runs a round on a partition. From the agreed value, `decide` computes the next value, if
+    /// any, and the answer.
     async fn round<P: Partition, T>(
         &self,
         name: &P::Name,
@@ -488,14 +488,14 @@ impl WeakCluster {
         let answer = {
             let state = &mut *self.lock();
             let round = state.draw_round(self.process);
-            let ends = state.dice.micros(500, 50_000);
-            let replica = state.dice.count(0, REPLICAS - 1);
+            let ends = state.random.micros(500, 50_000);
+            let replica = state.random.count(0, REPLICAS - 1);
             match round {
                 Round::Failed => Some(Err(Fault::failed("the round was not begun"))),
                 Round::Nothing => None,
                 Round::Agreed { is_answered } => {
                     let agreed = P::of(&mut state.agreed).entry(name.clone()).or_default();
-                    let passed = agreed.settle(&mut state.dice).filter(|_| state.forgets);
+                    let passed = agreed.settle(&mut state.random).filter(|_| state.forgets);
                     let (next, answer) = decide(&agreed.value);
                     agreed.agree(next, passed);
                     is_answered.then_some(Ok(answer))
@@ -503,10 +503,10 @@ impl WeakCluster {
                 Round::Doubt => {
                     let agreed = P::of(&mut state.agreed).entry(name.clone()).or_default();
                     // Its first half is a round like any other.
-                    let passed = agreed.settle(&mut state.dice).filter(|_| state.forgets);
+                    let passed = agreed.settle(&mut state.random).filter(|_| state.forgets);
                     agreed.agree(None, passed);
                     if let (Some(value), _) = decide(&agreed.value) {
-                        let ends = state.dice.percent(30).then_some(now + ends);
+                        let ends = state.random.percent(30).then_some(now + ends);
                         agreed.doubt = Some(Doubt { value, replica, ends });
                     }
                     None
@@ -526,7 +526,7 @@ impl WeakCluster {
     }
 }
 
-/// Takes a page of what `take` makes of cells.
+/// Returns a page of the results of `take` on cells.
 fn page_of<T>(
     cells: BTreeMap<CellKey, BTreeMap<Timestamp, Stored>>,
     (range, reverse, limit): (&KeyRange, bool, PageLimit),
@@ -562,7 +562,7 @@ impl ClusterCells for WeakCluster {
         self.read(|state, quorum| newest(&state.cell(quorum, key), through)).await
     }
 
-    /// By the loader's plan: each of its requests asks a majority of its own, at a moment of its own.
+    /// Uses the loader's plan: each request reads a majority of its own, at its own time.
     async fn read_versions(
         &self,
         _: &Context,

@@ -1,16 +1,15 @@
 //! Backups and migrations beside all clients.
 //!
 //! ```text
-//!  seal ── wait for the flush ── a file, others at work, a file, … ── B
-//!    │                                                              │
-//!    │ invoked: all that was acknowledged is in it                  ▼
-//!    └───────────────────────────────  restore, open, read all ── written down as one
-//!                                                                 transaction at snapshot B
+//!  seal ── wait for the flush ── a file, other work, a file, … ── B
+//!    │                                                            │
+//!    │ invoked: every acknowledged commit is in the backup        ▼
+//!    └───────────────────────────────  restore, open, read all ── recorded as one transaction
+//!                                                                 at snapshot B
 //! ```
 //!
-//! What is read of a restored copy is judged as what any snapshot at B would have read, replayed in
-//! the order of commits: exactly the commits up to B, neither fewer nor more. As of an earlier T it
-//! is judged at T.
+//! A read of a restored copy is judged like a read of any snapshot at B, replayed in the order of
+//! commits: it must show exactly the commits up to B. A restore as of an earlier T is judged at T.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,29 +30,29 @@ use super::store::Store;
 use super::{World, facade};
 use crate::client::Client;
 use crate::database::{Bare, Database};
-use crate::dice::Dice;
 use crate::executor::Process;
-use crate::ledger::{Page, Part, Told};
 use crate::mutant::Mutant;
+use crate::random::Random;
+use crate::run_record::{Part, RecordId, Reported};
 use crate::workload;
 
 /// The process that has a restored copy open.
 pub(super) const COPY: Process = Process(2);
 
-/// A backup that does not come forward for so long is given up: the store has stopped.
+/// Time without progress after which a backup is given up: the store has stopped.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What administers a database.
+/// A database that can be administered.
 pub(super) trait Administered: Database {
-    /// What a restored copy is read through.
+    /// Database type of a restored copy.
     type Copy: Database;
 
-    /// Lets another encoding of the commit table begin.
+    /// Installs another encoding of the commit table.
     fn migrate(&self, to: Encoding) -> Result<Option<Timestamp>>;
 
     fn local(&self) -> &LocalStore;
 
-    /// Opens what was restored; returns P as well.
+    /// Opens a restored copy; also returns P.
     fn open_copy(world: &World, disk: &SimDisk) -> Result<(Self::Copy, Timestamp)>;
 }
 
@@ -87,8 +86,8 @@ impl Administered for Bare<Store> {
     }
 
     fn open_copy(world: &World, disk: &SimDisk) -> Result<(Bare<LocalStore>, Timestamp)> {
-        let order = |life: Life| {
-            Box::new(Sequencer::resuming(life).with_version_order(VersionOrder::Commit)) as _
+        let order = |incarnation: Life| {
+            Box::new(Sequencer::resuming(incarnation).with_version_order(VersionOrder::Commit)) as _
         };
         let store = LocalStore::open(
             Arc::new(disk.clone()),
@@ -105,32 +104,33 @@ impl Administered for Bare<Store> {
     }
 }
 
-/// Who administers a database for one life.
+/// Administrator of a database for one incarnation.
 pub(super) struct Administrator<D> {
     pub(super) world: Rc<World>,
     pub(super) db: D,
     pub(super) vault: SimVault,
-    /// P at its first day: where a life has just begun, above the last commit.
+    /// P at the begin: right after a start it lies above the last commit.
     pub(super) first: Timestamp,
-    pub(super) dice: Dice,
+    pub(super) random: Random,
 }
 
 impl<D: Administered> Administrator<D> {
     pub(super) async fn work(mut self) {
         loop {
-            let pause = self.dice.micros(100, 20_000);
+            let pause = self.random.micros(100, 20_000);
             self.world.executor.sleep(pause).await;
-            if self.dice.percent(30) {
-                let to = self.dice.pick(&[Encoding::V1, Encoding::V2, Encoding::V3]);
+            if self.random.percent(30) {
+                let to = self.random.pick(&[Encoding::V1, Encoding::V2, Encoding::V3]);
                 self.hear(self.db.migrate(to));
             }
-            if self.dice.percent(40) {
+            if self.random.percent(40) {
                 self.back_up().await;
             }
         }
     }
 
-    /// The store may have stopped; nothing else may go wrong.
+    /// Returns the value of a result. The store may have stopped; other errors are recorded as
+    /// wrong.
     fn hear<T>(&self, result: Result<T>) -> Option<T> {
         let client = self.client(&self.db);
         result.inspect_err(|error| client.judge(error)).ok()
@@ -141,23 +141,23 @@ impl<D: Administered> Administrator<D> {
         Client {
             executor: world.executor.clone(),
             db: db.clone(),
-            ledger: world.ledger.clone(),
+            run_record: world.run_record.clone(),
             isolation: world.setup.isolation,
             may_expire: false,
-            dice: Dice::new(0),
+            random: Random::new(0),
             process: 0,
         }
     }
 
     async fn back_up(&mut self) {
-        let page = self.world.ledger.invoke(Part::Other, 0);
+        let page = self.world.run_record.invoke(Part::Other, 0);
         let seen = match self.take().await {
             Some((backup, at)) => self.bring_back(page, &backup, at).await,
             None => None,
         };
-        let told = seen.map_or(Told::Aborted, Told::Committed);
-        self.world.ledger.edit(page, |record| record.read = seen);
-        self.world.ledger.end(page, told);
+        let reported = seen.map_or(Reported::Aborted, Reported::Committed);
+        self.world.run_record.edit(page, |record| record.read = seen);
+        self.world.run_record.end(page, reported);
     }
 
     /// Takes a backup; returns it and its timestamp.
@@ -177,7 +177,7 @@ impl<D: Administered> Administrator<D> {
             if let Some(backup) = self.hear(job.step())? {
                 break backup;
             }
-            let pause = self.dice.micros(0, 500);
+            let pause = self.random.micros(0, 500);
             world.executor.sleep(pause).await;
         };
         let at = match world.order.mutant {
@@ -185,70 +185,71 @@ impl<D: Administered> Administrator<D> {
             _ => backup.label.commit,
         };
         if backup.label.commit < sealed {
-            world.ledger.wrong(format!("a backup ends before {sealed}, which was asked for"));
+            world.run_record.wrong(format!("a backup ends before {sealed}, which was asked for"));
         }
         Some((backup, at))
     }
 
-    /// Reads what was restored of a backup into the ledger; returns at which snapshot.
+    /// Restores a backup and records a read of it; returns the snapshot.
     async fn bring_back(
         &mut self,
-        page: Page,
+        page: RecordId,
         backup: &Backup,
         at: Timestamp,
     ) -> Option<Timestamp> {
         let world = Rc::clone(&self.world);
         let from: Arc<dyn Disk> = Arc::new(self.vault.disk(&backup.name)?);
         if let Err(error) = verify(&from, |_| {}) {
-            world.ledger.wrong(format!("a backup is damaged: {error}"));
+            world.run_record.wrong(format!("a backup is damaged: {error}"));
         }
         let oldest = backup.label.swept.min(backup.label.commit).get();
-        let as_of = self.dice.percent(50).then(|| self.dice.between(oldest, at.get()));
+        let as_of = self.random.percent(50).then(|| self.random.between(oldest, at.get()));
         let as_of = as_of.filter(|_| at == backup.label.commit).and_then(Timestamp::new);
         let disk = self.restore(&from, as_of)?;
         let copy = D::open_copy(&world, &disk);
-        let copy = copy
-            .inspect_err(|error| world.ledger.wrong(format!("a copy cannot be opened: {error}")));
+        let copy = copy.inspect_err(|error| {
+            world.run_record.wrong(format!("a copy cannot be opened: {error}"));
+        });
         let (copy, published) = copy.ok()?;
         let client = &mut self.client(&copy);
         let read = workload::read_all_on(client, page, published).await;
         world.executor.kill(COPY);
         match read {
-            Ok(()) => world.ledger.read_copy(),
-            Err(error) => world.ledger.wrong(format!("a copy cannot be read: {error}")),
+            Ok(()) => world.run_record.read_copy(),
+            Err(error) => world.run_record.wrong(format!("a copy cannot be read: {error}")),
         }
-        // Of an earlier moment it may lack what was acknowledged since.
-        world.ledger.edit(page, |record| record.invoked *= u64::from(as_of.is_none()));
+        // A restore as of an earlier moment may lack commits acknowledged since.
+        world.run_record.edit(page, |record| record.invoked *= u64::from(as_of.is_none()));
         Some(as_of.unwrap_or(at.max(self.first)))
     }
 
-    /// Restores, sometimes after attempts in whose middle the power went.
+    /// Restores a backup, sometimes after attempts that lost power halfway.
     fn restore(&mut self, from: &Arc<dyn Disk>, as_of: Option<Timestamp>) -> Option<SimDisk> {
-        let mut disk = SimDisk::new(self.dice.seed());
+        let mut disk = SimDisk::new(self.random.seed());
         let asked = match self.world.order.mutant {
             Some(Mutant::RestoreForgetsToCut) => None,
             _ => as_of,
         };
         loop {
-            let fails = self.dice.percent(20);
+            let fails = self.random.percent(20);
             if fails {
-                disk.halt_at(disk.operations() + self.dice.between(1, 60));
+                disk.halt_at(disk.operations() + self.random.between(1, 60));
             }
             let to: Arc<dyn Disk> = Arc::new(disk.clone());
             let layout = TableOptionsOf::clone(&self.world.setup.options.table_options);
-            match LocalStore::restore(from, &to, asked, layout, self.dice.rng(), |_| {}) {
+            match LocalStore::restore(from, &to, asked, layout, self.random.rng(), |_| {}) {
                 Ok(_) if fails => {
-                    // Acknowledged: it is there, whatever happens to the power.
-                    return Some(disk.crash(self.dice.rng()));
+                    // Acknowledged: it is durable, even without power.
+                    return Some(disk.crash(self.random.rng()));
                 }
                 Ok(_) => return Some(disk),
-                Err(_) if fails => disk = disk.crash(self.dice.rng()),
+                Err(_) if fails => disk = disk.crash(self.random.rng()),
                 Err(error) => {
-                    // The attempt before came through, but for its answer.
+                    // The previous attempt succeeded, but its answer was lost.
                     if disk.contents("MANIFEST").is_some() && disk.contents("RESTORE").is_none() {
                         return Some(disk);
                     }
-                    self.world.ledger.wrong(format!("a backup cannot be restored: {error}"));
+                    self.world.run_record.wrong(format!("a backup cannot be restored: {error}"));
                     return None;
                 }
             }

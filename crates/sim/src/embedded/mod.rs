@@ -1,16 +1,17 @@
-//! One process, one directory: the embedded database on a simulated disk.
+//! The embedded database, one process and one directory, on a simulated disk.
 //!
 //! ```text
-//!  life 1                     │ life 2             │ …  │ last life
+//!  incarnation 1              │ incarnation 2      │ …  │ last incarnation
 //!  prepare, clients, faults ──┴ settle, clients … ─┴ … ─┴ settle all, read all, judge
-//!                             ▲ loss of power, kill or close; the disk as that left it
+//!                             ▲ loss of power, kill or close; the disk as it remains
 //! ```
 //!
-//! Beside the clients somebody takes backups, which are restored and read, and migrates the commit
-//! table.
+//! Beside the clients an administrator takes backups, which are restored and read, and migrates the
+//! commit table.
 //!
-//! Every life but the last ends by a fault while clients are at work. Each new one is asked what
-//! became of the transactions before: nothing acknowledged may be gone, nothing refused there.
+//! Every incarnation but the last ends by a fault while clients are at work. Each new one is asked
+//! for the outcomes of all earlier transactions: acknowledged commits must exist, refused ones must
+//! not.
 
 mod admin;
 mod faults;
@@ -38,58 +39,58 @@ use self::setup::Setup;
 use self::store::Store;
 use crate::client::Client;
 use crate::database::{Bare, Database};
-use crate::dice::Dice;
 use crate::executor::{Executor, Process, SimClock};
-use crate::ledger::{Ledger, Told};
 use crate::mutant::Mutant;
+use crate::random::Random;
 use crate::rules::{Known, Rules};
 use crate::run::{Order, Run};
+use crate::run_record::{Reported, RunRecord};
 use crate::verdict;
 use crate::workload::{self, Numbers, Work};
 
-/// The process that has the database, its workers and its clients.
+/// The process of the database, its workers and its clients.
 const DATABASE: Process = Process(1);
 
-/// No run takes so many events; one that does waits for something that never comes.
+/// Maximum number of events; a run that exceeds it has a task that waits for ever.
 const TURNS_MAX: u64 = 3_000_000;
 
-/// How long a fault has time to show, unless something else happens first.
+/// Time for a fault to take effect, unless something else happens before.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// What everybody in a run knows.
+/// State that all tasks of a run share.
 struct World {
     executor: Executor,
     clock: SimClock,
-    ledger: Ledger,
+    run_record: RunRecord,
     numbers: Numbers,
     setup: Setup,
     order: Order,
-    /// A client was told that the store has stopped.
-    trouble: Cell<bool>,
+    /// Whether a client was told that the store has stopped.
+    has_stopped: Cell<bool>,
     faults: Cell<usize>,
-    /// The map of encodings as the first life read it.
+    /// The map of encodings as the first incarnation read it.
     first_map: RefCell<Option<EncodingMap>>,
-    /// What each life's rules decided, where they can be watched.
+    /// Decisions of each incarnation's commit order, if they can be observed.
     known: RefCell<Vec<Arc<Known>>>,
 }
 
 /// Runs a seed to its end.
 pub(crate) fn run(order: &Order) -> Run {
-    let mut dice = Dice::new(order.seed);
-    let executor = Executor::new(dice.seed());
-    let mut setup = Setup::draw(&mut dice);
-    // Behind the façade only what administrators do can be broken.
+    let mut random = Random::new(order.seed);
+    let executor = Executor::new(random.seed());
+    let mut setup = Setup::draw(&mut random);
+    // With the full API, only the administrator's rules can be broken.
     setup.facade &= order.mutant.is_none_or(|mutant| {
         matches!(mutant, Mutant::BackupNamedAfterItsEnd | Mutant::RestoreForgetsToCut)
     });
     let world = Rc::new(World {
         clock: executor.clock(),
         executor: executor.clone(),
-        ledger: Ledger::default(),
+        run_record: RunRecord::default(),
         numbers: Numbers::default(),
         setup,
         order: order.clone(),
-        trouble: Cell::new(false),
+        has_stopped: Cell::new(false),
         faults: Cell::new(0),
         first_map: RefCell::default(),
         known: RefCell::default(),
@@ -97,20 +98,20 @@ pub(crate) fn run(order: &Order) -> Run {
     let of_run = Rc::clone(&world);
     let isolation = world.setup.isolation;
     let promise = verdict::Promise { isolation, is_always_fresh: true, orders_by_commit: true };
-    let lives = async move {
+    let incarnations = async move {
         if of_run.setup.facade {
-            live(&of_run, dice, open_facade).await
+            live(&of_run, random, open_facade).await
         } else {
-            live(&of_run, dice, open_bare).await
+            live(&of_run, random, open_bare).await
         }
     };
-    let ended = executor.run(TURNS_MAX, lives);
+    let ended = executor.run(TURNS_MAX, incarnations);
     executor.kill(DATABASE);
     let verdict = match ended {
-        None => Err("it stands still: somebody waits for what never comes".to_owned()),
-        Some(ended) => ended.and_then(|()| verdict::judge(&world.ledger, promise)),
+        None => Err("the run is stuck: a task waits for ever".to_owned()),
+        Some(ended) => ended.and_then(|()| verdict::judge(&world.run_record, promise)),
     };
-    Run::of(&executor, &world.ledger, world.faults.get(), &world.setup, verdict)
+    Run::of(&executor, &world.run_record, world.faults.get(), &world.setup, verdict)
 }
 
 fn open_facade(world: &World, disk: &SimDisk) -> Result<Db> {
@@ -128,8 +129,8 @@ fn facade(world: &World, process: Process, idle: IdleLimits) -> Builder {
         .compaction_style(world.setup.options.compaction_style)
         .retention(world.setup.retention)
         .transaction_limits(world.setup.limits())
-        // Whoever looks for idle ones now and then keeps a world that stands still awake: in most
-        // runs nobody does.
+        // A periodic search for idle transactions keeps an otherwise idle world awake, so most runs
+        // have none.
         .idle_timeout(idle.writer)
         .snapshot_idle_timeout(idle.reader)
         .sweep_warning(idle.warning)
@@ -154,11 +155,11 @@ fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
     let known = Arc::new(Known::default());
     world.known.borrow_mut().push(Arc::clone(&known));
     let of_rules = Arc::clone(&known);
-    let rules = |mut life: Life| {
+    let rules = |mut incarnation: Life| {
         if mutant == Some(Mutant::StartsHandedOutTwice) {
-            life.first = last_commit(&world.ledger).unwrap_or(life.first);
+            incarnation.first = last_commit(&world.run_record).unwrap_or(incarnation.first);
         }
-        let inner = Sequencer::with_conflict_bytes(life, world.setup.conflict_bytes)
+        let inner = Sequencer::with_conflict_bytes(incarnation, world.setup.conflict_bytes)
             .with_version_order(VersionOrder::Commit);
         Box::new(Rules { inner: Box::new(inner), known: of_rules, mutant }) as _
     };
@@ -180,7 +181,7 @@ fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
     Ok(Bare { store, context: Context::unbounded(), limits: world.setup.limits(), idle })
 }
 
-/// Makes the map say of all starts what the first one that was read says of its last.
+/// Makes the map give all starts the encoding that the first map gave its last start.
 fn forget_migrations(world: &World, disk: &SimDisk) -> Result<()> {
     let Some(manifest) = Manifest::load(disk)?.filter(|manifest| !manifest.notes.is_empty()) else {
         return Ok(());
@@ -194,49 +195,51 @@ fn forget_migrations(world: &World, disk: &SimDisk) -> Result<()> {
     Manifest { notes, ..manifest }.store(disk)
 }
 
-fn last_commit(ledger: &Ledger) -> Option<Timestamp> {
-    let told = |told| if let Told::Committed(commit) = told { Some(commit) } else { None };
-    ledger.records().iter().filter_map(|record| told(record.told)).max()
+fn last_commit(run_record: &RunRecord) -> Option<Timestamp> {
+    let reported =
+        |reported| if let Reported::Committed(commit) = reported { Some(commit) } else { None };
+    run_record.records().iter().filter_map(|record| reported(record.reported)).max()
 }
 
-/// Lets a database live and die until all transactions and faults of the seed are through.
+/// Lets a database start and end until all transactions and faults of the seed are done.
 async fn live<D: Administered>(
     world: &Rc<World>,
-    mut dice: Dice,
+    mut random: Random,
     open: impl Fn(&World, &SimDisk) -> Result<D>,
 ) -> Result<(), String> {
     let setup = &world.setup;
     let decided = |start, before: Option<Outcome>| before.or_else(|| world.decided(start));
-    let mut disk = SimDisk::new(dice.seed());
-    let mut vault = SimVault::new(dice.seed());
+    let mut disk = SimDisk::new(random.seed());
+    let mut vault = SimVault::new(random.seed());
     let mut may_have_lost = false;
     loop {
-        let db = reopen(world, &mut disk, &mut dice, &mut may_have_lost, &open)?;
-        // Before anybody could ask, what became of the transactions before must not be swept.
+        let db = reopen(world, &mut disk, &mut random, &mut may_have_lost, &open)?;
+        // Outcomes of earlier transactions must not be swept before they are checked.
         world.executor.stall_workers(DATABASE, "carnet-compact", Duration::from_secs(3600));
         if may_have_lost && setup.may_lose() {
-            verdict::settle(&db, &world.ledger, .., true, &decided).await?;
+            verdict::settle(&db, &world.run_record, .., true, &decided).await?;
         }
-        let life = world.ledger.begin_life();
-        if life > 1 {
-            verdict::settle(&db, &world.ledger, life - 1..life, false, &decided).await?;
+        let incarnation = world.run_record.begin_incarnation();
+        if incarnation > 1 {
+            verdict::settle(&db, &world.run_record, incarnation - 1..incarnation, false, &decided)
+                .await?;
         }
         world.executor.stall_workers(DATABASE, "carnet-compact", Duration::ZERO);
-        let mut client = world.client(&db, &mut dice);
+        let mut client = world.client(&db, &mut random);
         workload::prepare(&mut client).await.map_err(|error| error.to_string())?;
-        if world.faults.get() >= setup.faults && world.ledger.ended() >= setup.transactions {
-            verdict::settle(&db, &world.ledger, .., false, &decided).await?;
+        if world.faults.get() >= setup.faults && world.run_record.ended() >= setup.transactions {
+            verdict::settle(&db, &world.run_record, .., false, &decided).await?;
             return workload::read_all(&mut client).await.map_err(|error| error.to_string());
         }
         for _ in 0..setup.clients {
-            let client = world.client(&db, &mut dice);
+            let client = world.client(&db, &mut random);
             let of_client = Rc::clone(world);
             world.executor.spawn(DATABASE, async move {
                 let (order, numbers) = (&of_client.order, &of_client.numbers);
                 let work = Work { order, numbers, may_leave: !of_client.setup.facade };
                 let work = work.done_by(client, of_client.setup.think_micros, |kind| {
                     if matches!(kind, ErrorKind::Unknown { .. } | ErrorKind::Unavailable) {
-                        of_client.trouble.set(true);
+                        of_client.has_stopped.set(true);
                     }
                 });
                 work.await;
@@ -248,87 +251,87 @@ async fn live<D: Administered>(
             db: db.clone(),
             vault: vault.clone(),
             first: db.local().published(),
-            dice: dice.fork(),
+            random: random.fork(),
         };
         world.executor.spawn(DATABASE, administrator.work());
-        let end = until_the_end(world, &disk, &mut dice).await;
-        disk = die(world, db, &disk, end, &mut dice);
-        vault = if end == End::PowerLoss { vault.crash(dice.rng()) } else { vault.kill() };
+        let end = until_the_end(world, &disk, &mut random).await;
+        disk = die(world, db, &disk, end, &mut random);
+        vault = if end == End::PowerLoss { vault.crash(random.rng()) } else { vault.kill() };
         may_have_lost = end == End::PowerLoss;
     }
 }
 
-/// Opens the database, sometimes only after the power went in the middle of it.
+/// Opens the database, sometimes after a loss of power during an earlier attempt.
 fn reopen<D>(
     world: &World,
     disk: &mut SimDisk,
-    dice: &mut Dice,
+    random: &mut Random,
     may_have_lost: &mut bool,
     open: impl Fn(&World, &SimDisk) -> Result<D>,
 ) -> Result<D, String> {
-    while dice.percent(20) {
+    while random.percent(20) {
         *may_have_lost = true;
-        disk.halt_at(disk.operations() + dice.between(1, 40));
+        disk.halt_at(disk.operations() + random.between(1, 40));
         if open(world, disk).is_ok() {
             disk.halt();
         }
         world.executor.kill(DATABASE);
-        *disk = disk.crash(dice.rng());
+        *disk = disk.crash(random.rng());
     }
     open(world, disk).map_err(|error| format!("the database cannot be opened: {error}"))
 }
 
-/// Lets faults strike until one ends the database's life, or all is done.
-async fn until_the_end(world: &World, disk: &SimDisk, dice: &mut Dice) -> End {
+/// Injects faults until one ends the incarnation, or all are done.
+async fn until_the_end(world: &World, disk: &SimDisk, random: &mut Random) -> End {
     let setup = &world.setup;
     loop {
-        let struck = world.faults.get();
-        let due = setup.transactions * (struck + 1) / (setup.faults + 1);
+        let injected = world.faults.get();
+        let due = setup.transactions * (injected + 1) / (setup.faults + 1);
         wait_for(world, due).await;
-        if world.trouble.get() {
-            return dice.pick(&[End::PowerLoss, End::Kill, End::Close]);
+        if world.has_stopped.get() {
+            return random.pick(&[End::PowerLoss, End::Kill, End::Close]);
         }
-        if struck >= setup.faults {
-            return dice.pick(&[End::PowerLoss, End::Kill, End::Close]);
+        if injected >= setup.faults {
+            return random.pick(&[End::PowerLoss, End::Kill, End::Close]);
         }
-        world.faults.set(struck + 1);
-        let fault = Fault::draw(dice);
+        world.faults.set(injected + 1);
+        let fault = Fault::draw(random);
         world.executor.note(fault as u64);
-        if let Some(end) = fault.strike(world, disk, dice) {
-            // Mostly the device has not come to what was written last.
-            if end == End::PowerLoss && dice.percent(60) {
-                let stalled = dice.micros(100, 3_000);
+        if let Some(end) = fault.inject(world, disk, random) {
+            // In most cases the device has not yet written the latest data.
+            if end == End::PowerLoss && random.percent(60) {
+                let stalled = random.micros(100, 3_000);
                 world.executor.stall_workers(DATABASE, "carnet-log", stalled * 2);
                 world.executor.sleep(stalled).await;
             }
             return end;
         }
         wait_for(world, due + setup.transactions / (setup.faults + 1) / 2).await;
-        if world.trouble.get() {
-            return fault.aftermath(dice);
+        if world.has_stopped.get() {
+            return fault.aftermath(random);
         }
     }
 }
 
-/// Waits until so many transactions have ended, the store has stopped, or for long enough.
+/// Waits until `transactions` have ended, the store has stopped, or the time is over.
 async fn wait_for(world: &World, transactions: usize) {
     let until = world.executor.now() + PATIENCE;
-    while world.ledger.ended() < transactions
-        && !world.trouble.get()
+    while world.run_record.ended() < transactions
+        && !world.has_stopped.get()
         && world.executor.now() < until
     {
         world.executor.sleep(Duration::from_micros(200)).await;
     }
 }
 
-/// Ends a life; returns the disk as it is found afterwards.
-fn die<D>(world: &World, db: D, disk: &SimDisk, end: End, dice: &mut Dice) -> SimDisk {
-    world.trouble.set(false);
+/// Ends an incarnation; returns the remaining disk.
+fn die<D>(world: &World, db: D, disk: &SimDisk, end: End, random: &mut Random) -> SimDisk {
+    world.has_stopped.set(false);
     world.executor.kill(COPY);
     let left = match end {
         End::PowerLoss => {
             disk.halt();
-            disk.crash(dice.rng())
+            disk.crash(random.rng())
         }
         End::Kill => {
             let left = disk.kill();
@@ -347,8 +350,8 @@ fn die<D>(world: &World, db: D, disk: &SimDisk, end: End, dice: &mut Dice) -> Si
 }
 
 impl World {
-    /// What was decided of a start, where the rules can be watched: through the façade they cannot,
-    /// and nobody leaves a transaction there of which he does not know what became.
+    /// Returns the decision on a start, if the commit order can be observed. It cannot with the
+    /// full API, and there no transaction is left with an unknown outcome.
     fn decided(&self, start: Timestamp) -> Option<Outcome> {
         let known = self.known.borrow();
         let commit = known.iter().find_map(|known| known.commit_of(start));
@@ -356,15 +359,15 @@ impl World {
         (!known.is_empty()).then_some(outcome)
     }
 
-    fn client<D: Database>(&self, db: &D, dice: &mut Dice) -> Client<D> {
+    fn client<D: Database>(&self, db: &D, random: &mut Random) -> Client<D> {
         Client {
             executor: self.executor.clone(),
             db: db.clone(),
-            ledger: self.ledger.clone(),
+            run_record: self.run_record.clone(),
             isolation: self.setup.isolation,
             may_expire: self.setup.idle.is_some(),
-            dice: dice.fork(),
-            process: self.ledger.new_client(),
+            random: random.fork(),
+            process: self.run_record.new_client(),
         }
     }
 }

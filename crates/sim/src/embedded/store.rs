@@ -1,4 +1,4 @@
-//! The store of one process, as it is or with a rule broken.
+//! The store of one process, correct or with a broken rule.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -96,7 +96,7 @@ impl CommitLog for Store {
     }
 
     fn spill(&self, start: Timestamp) -> Option<Arc<dyn Spill>> {
-        // Its commit would go past a rule that is broken here.
+        // A spill's commit would bypass the broken rule.
         if self.mutant.is_some() { None } else { self.inner.spill(start) }
     }
 

@@ -1,5 +1,4 @@
-//! Clients: those that ask by the clock, those that wait for answers, and those that go away or read
-//! late.
+//! Clients: with a fixed rate of requests, waiting for answers, disconnecting, or reading late.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -9,14 +8,14 @@ use carnet_base::{Clock, Moment};
 use super::World;
 use super::server::Connection;
 use super::setup::{BATCH, GOLD, SILVER};
-use crate::dice::Dice;
+use crate::random::Random;
 
-/// Requests that a batch client has under way.
+/// Number of requests that a batch client has in flight.
 const BATCH_UNDER_WAY: usize = 4;
-/// Requests a second of a slow reader.
+/// Requests per second of a slow reader.
 const SLOW_RATE: f64 = 100.0;
 
-/// What a statement reads.
+/// Cells that a statement reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reads {
     Keys { first: u64, count: u64 },
@@ -33,28 +32,28 @@ pub(super) struct Request {
 }
 
 impl World {
-    fn send(&self, connection: &Connection, level: usize, due: Moment, dice: &mut Dice) {
+    fn send(&self, connection: &Connection, level: usize, due: Moment, random: &mut Random) {
         let (setup, rows) = (&self.setup, super::ROWS);
-        let first = dice.below(rows);
+        let first = random.below(rows);
         let reads = if level == BATCH {
-            Reads::Range { first, count: dice.between(setup.scan, 3 * setup.scan) }
+            Reads::Range { first, count: random.between(setup.scan, 3 * setup.scan) }
         } else {
-            Reads::Keys { first, count: dice.between(setup.keys.0, setup.keys.1) }
+            Reads::Keys { first, count: random.between(setup.keys.0, setup.keys.1) }
         };
-        let is_short = level != BATCH && dice.below(setup.deadline_every) == 0;
-        let deadline = is_short.then(|| due.after(dice.micros(10_000, 60_000)));
+        let is_short = level != BATCH && random.below(setup.deadline_every) == 0;
+        let deadline = is_short.then(|| due.after(random.micros(10_000, 60_000)));
         let number = self.tally.borrow_mut().begin(level, due, connection.number);
         connection.receive(Request { number, level, reads, deadline });
     }
 }
 
-/// Asks `rate` times a second for a time, whether answers come or not.
+/// Sends requests at a fixed rate for a time, without waiting for answers.
 pub(super) async fn offer(
     world: Rc<World>,
     level: usize,
     rate: f64,
     time: Duration,
-    mut dice: Dice,
+    mut random: Random,
 ) {
     let mean = Duration::from_secs_f64(1.0 / rate);
     let mut due = world.clock.now();
@@ -66,35 +65,35 @@ pub(super) async fn offer(
         }
         let now = world.clock.now();
         while due <= now && due < ends {
-            let at = dice.count(0, world.setup.connections - 1);
+            let at = random.count(0, world.setup.connections - 1);
             let connection = Rc::clone(&world.connections.borrow()[level][at]);
-            world.send(&connection, level, due, &mut dice);
-            due = due.after(mean * u32::try_from(dice.between(50, 150)).unwrap_or(100) / 100);
+            world.send(&connection, level, due, &mut random);
+            due = due.after(mean * u32::try_from(random.between(50, 150)).unwrap_or(100) / 100);
         }
     }
     world.executor.sleep(ends.since(world.clock.now())).await;
 }
 
-/// Has a connection of batch statements as many under way as it may, until the run is over or it is
-/// closed.
-pub(super) async fn ask_batch(world: Rc<World>, connection: Rc<Connection>, mut dice: Dice) {
+/// Keeps the maximum number of batch statements of a connection in flight, until the run is over or
+/// the connection is closed.
+pub(super) async fn ask_batch(world: Rc<World>, connection: Rc<Connection>, mut random: Random) {
     loop {
         let is_over = || connection.is_closed.get() || world.is_over.get();
         connection.until(|it| is_over() || it.under_way.get() < BATCH_UNDER_WAY).await;
         if is_over() {
             return;
         }
-        world.send(&connection, BATCH, world.clock.now(), &mut dice);
+        world.send(&connection, BATCH, world.clock.now(), &mut random);
         // A client sends one request after the other.
         world.executor.sleep(Duration::from_micros(100)).await;
     }
 }
 
-/// Asks now and then and reads the answers late.
-pub(super) async fn ask_slowly(world: Rc<World>, connection: Rc<Connection>, mut dice: Dice) {
+/// Sends requests from time to time and reads the answers late.
+pub(super) async fn ask_slowly(world: Rc<World>, connection: Rc<Connection>, mut random: Random) {
     let between = Duration::from_secs_f64(1.0 / SLOW_RATE);
     while !world.is_over.get() {
-        world.send(&connection, SILVER, world.clock.now(), &mut dice);
+        world.send(&connection, SILVER, world.clock.now(), &mut random);
         world.executor.sleep(between).await;
     }
 }
@@ -111,13 +110,13 @@ pub(super) async fn read_slowly(world: Rc<World>, connection: Rc<Connection>) {
     }
 }
 
-/// Has clients go away in the middle of what they asked for; others come in their places.
-pub(super) async fn leave(world: Rc<World>, mut dice: Dice) {
+/// Disconnects clients with requests in flight; new ones take their places.
+pub(super) async fn leave(world: Rc<World>, mut random: Random) {
     while !world.is_over.get() {
         world.executor.sleep(world.setup.leave_every).await;
-        let level = dice.pick(&[GOLD, SILVER, BATCH]);
-        let at = dice.count(0, world.setup.connections - 1);
-        let fresh = super::server::open(&world, level, false, &mut dice);
+        let level = random.pick(&[GOLD, SILVER, BATCH]);
+        let at = random.count(0, world.setup.connections - 1);
+        let fresh = super::server::open(&world, level, false, &mut random);
         let gone = std::mem::replace(&mut world.connections.borrow_mut()[level][at], fresh);
         world.tally.borrow_mut().close(gone.number);
         world.left.set(world.left.get() + 1);

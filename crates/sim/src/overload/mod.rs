@@ -1,19 +1,19 @@
-//! More requests than the processors can do: the gate, the run queue and time slices under load.
+//! More requests than the processors can serve: the gate, the run queue and time slices under load.
 //!
 //! ```text
 //!  clients ──▶ connection ──▶ gate (carnet::admission) ──▶ statement in turns ──▶ answer
 //!  open loop,    a task          the real one               reads of the real
 //!  batch, slow,                                             database, each cell
-//!  going away                                               costs processor time
+//!  disconnecting                                            costs processor time
 //! ```
 //!
-//! The server's crate lies above the simulator's, so that connections and the order of statements that
-//! run are told again here (`server`, `turns`), by the same gate, the same run queue and the same time
+//! The server's crate lies above the simulator's, so connections and the order of running
+//! statements are reimplemented here (`server`, `turns`), with the same gate, run queue and time
 //! slices.
 //!
-//! The load of the level *gold* goes from half of the capacity to ten times as much and back; after that
-//! gold and *silver* are both saturated. All the time *batch* clients have as much under way as they
-//! may, clients go away in the middle, and some read late.
+//! The load of the level *gold* rises from half of the capacity to ten times as much and falls
+//! again; after that gold and *silver* are both saturated. All the time *batch* clients have the
+//! maximum number of statements in flight, clients disconnect, and some read late.
 
 mod load;
 mod server;
@@ -35,37 +35,37 @@ use self::server::Connection;
 use self::setup::{BATCH, GOLD, LEVELS, SILVER, Setup};
 use self::tally::{Span, Tally};
 use self::turns::Turns;
-use crate::dice::Dice;
 use crate::executor::{Executor, Process, SimClock};
 use crate::mutant::Mutant;
 use crate::processors::Processor;
+use crate::random::Random;
 use crate::run::{Order, Run};
 
 const SERVER: Process = Process(1);
 const CLIENTS: Process = Process(2);
 
-/// No run takes so many events.
+/// Maximum number of events of a run.
 const TURNS_MAX: u64 = 10_000_000;
-/// Rows of the table.
+/// Number of rows of the table.
 const ROWS: u64 = 1_000;
-/// Offered load of gold, in capacities.
+/// Offered loads of gold, as multiples of the capacity.
 const FACTORS: [f64; 5] = [0.5, 1.0, 2.0, 5.0, 10.0];
 /// Offered load of silver meanwhile.
 const ASIDE: f64 = 0.05;
-/// How long each load is offered and counted, and before that is not counted.
+/// Time for which each load is counted, and time before that to settle.
 const OFFERED_FOR: Duration = Duration::from_millis(500);
 const SETTLES_IN: Duration = Duration::from_millis(150);
-/// After the largest load a small one has to be served again within this time.
+/// Time after the largest load within which a small load must be served again.
 const RECOVERS_IN: Duration = Duration::from_secs(2);
-/// Offered load of gold and silver, while both are saturated, and for how long.
+/// Offered load of gold and silver while both are saturated, and its duration.
 const SATURATED: f64 = 3.0;
 const SATURATED_FOR: Duration = Duration::from_millis(1_500);
-/// How long what is under way at the end may take.
+/// Time for statements in flight to complete at the end.
 const DRAINS_IN: Duration = Duration::from_secs(5);
-/// The longest poll.
+/// Maximum length of a poll.
 const POLL_MAX: Duration = Duration::from_millis(1);
 
-/// What all tasks of a run know.
+/// State that all tasks of a run share.
 struct World {
     executor: Executor,
     clock: SimClock,
@@ -79,26 +79,26 @@ struct World {
     tally: RefCell<Tally>,
     connections: RefCell<[Vec<Rc<Connection>>; LEVELS]>,
     opened: Cell<u64>,
-    /// Clients that went away.
+    /// Number of clients that disconnected.
     left: Cell<usize>,
-    /// Nothing more is offered.
+    /// Whether the load has ended.
     is_over: Cell<bool>,
 }
 
 /// Runs a seed to its end.
 pub(crate) fn run(order: &Order) -> Run {
-    let mut dice = Dice::new(order.seed);
-    let executor = Executor::new(dice.seed());
-    let setup = Setup::draw(&mut dice);
+    let mut random = Random::new(order.seed);
+    let executor = Executor::new(random.seed());
+    let setup = Setup::draw(&mut random);
     let (machine, of_run, mutant) = (executor.clone(), setup.clone(), order.mutant);
     let ended = executor.run(TURNS_MAX, async move {
-        let world = World::open(machine, of_run, mutant, &mut dice).await;
+        let world = World::open(machine, of_run, mutant, &mut random).await;
         let world = Rc::new(world.map_err(|error| format!("cannot open the database: {error}"))?);
-        let verdict = live(&world, dice).await;
+        let verdict = live(&world, random).await;
         let tally = world.tally.borrow();
         Ok((verdict, tally.requests(), tally.done(), world.left.get()))
     });
-    let ended = ended.unwrap_or_else(|| Err("it stands still".to_owned()));
+    let ended = ended.unwrap_or_else(|| Err("the run is stuck".to_owned()));
     let (verdict, transactions, committed, faults) =
         ended.unwrap_or_else(|error| (Err(error), 0, 0, 0));
     let polls = executor.polls(SERVER);
@@ -124,7 +124,7 @@ impl World {
         executor: Executor,
         setup: Setup,
         mutant: Option<Mutant>,
-        dice: &mut Dice,
+        random: &mut Random,
     ) -> carnet::Result<Self> {
         let clock = executor.clock();
         let db = Db::builder()
@@ -132,7 +132,7 @@ impl World {
             .admission(setup.limits(mutant))
             .clock(Arc::new(clock.clone()))
             .spawn(Arc::new(executor.spawner(SERVER)))
-            .open_on(Arc::new(SimDisk::new(dice.seed())))?;
+            .open_on(Arc::new(SimDisk::new(random.seed())))?;
         let table = db.raw_async("sim.rows").await?;
         let rows = &table;
         db.run(|tx| async move {
@@ -191,28 +191,28 @@ const fn key(number: u64) -> [u8; 8] {
 }
 
 /// Runs all parts of the load, one after the other.
-async fn live(world: &Rc<World>, mut dice: Dice) -> Result<(), String> {
+async fn live(world: &Rc<World>, mut random: Random) -> Result<(), String> {
     for level in 0..LEVELS {
         let connections = (0..world.setup.connections)
-            .map(|_| server::open(world, level, false, &mut dice))
+            .map(|_| server::open(world, level, false, &mut random))
             .collect();
         world.connections.borrow_mut()[level] = connections;
     }
-    let slow = server::open(world, SILVER, true, &mut dice);
+    let slow = server::open(world, SILVER, true, &mut random);
     let reader = load::read_slowly(Rc::clone(world), Rc::clone(&slow));
     world.executor.spawn(CLIENTS, reader);
-    world.executor.spawn(CLIENTS, load::ask_slowly(Rc::clone(world), slow, dice.fork()));
-    world.executor.spawn(CLIENTS, load::leave(Rc::clone(world), dice.fork()));
+    world.executor.spawn(CLIENTS, load::ask_slowly(Rc::clone(world), slow, random.fork()));
+    world.executor.spawn(CLIENTS, load::leave(Rc::clone(world), random.fork()));
 
     let mut spans = Vec::new();
     for factor in FACTORS {
-        offer(world, [factor, ASIDE], SETTLES_IN, &mut dice).await;
-        spans.push(offer(world, [factor, ASIDE], OFFERED_FOR, &mut dice).await);
+        offer(world, [factor, ASIDE], SETTLES_IN, &mut random).await;
+        spans.push(offer(world, [factor, ASIDE], OFFERED_FOR, &mut random).await);
     }
-    offer(world, [0.5, ASIDE], RECOVERS_IN, &mut dice).await;
-    let after = offer(world, [0.5, ASIDE], OFFERED_FOR, &mut dice).await;
-    offer(world, [SATURATED; 2], SETTLES_IN, &mut dice).await;
-    let saturated = offer(world, [SATURATED; 2], SATURATED_FOR, &mut dice).await;
+    offer(world, [0.5, ASIDE], RECOVERS_IN, &mut random).await;
+    let after = offer(world, [0.5, ASIDE], OFFERED_FOR, &mut random).await;
+    offer(world, [SATURATED; 2], SETTLES_IN, &mut random).await;
+    let saturated = offer(world, [SATURATED; 2], SATURATED_FOR, &mut random).await;
     drain(world).await;
 
     world.tally.borrow().judge()?;
@@ -227,12 +227,12 @@ async fn offer(
     world: &Rc<World>,
     [gold, silver]: [f64; 2],
     time: Duration,
-    dice: &mut Dice,
+    random: &mut Random,
 ) -> Span {
     let (from, before) = (world.clock.now(), world.tally.borrow().used());
-    let aside = load::offer(Rc::clone(world), SILVER, world.rate(silver), time, dice.fork());
+    let aside = load::offer(Rc::clone(world), SILVER, world.rate(silver), time, random.fork());
     world.executor.spawn(CLIENTS, aside);
-    load::offer(Rc::clone(world), GOLD, world.rate(gold), time, dice.fork()).await;
+    load::offer(Rc::clone(world), GOLD, world.rate(gold), time, random.fork()).await;
     let after = world.tally.borrow().used();
     Span { from, to: world.clock.now(), used: std::array::from_fn(|it| after[it] - before[it]) }
 }
@@ -244,12 +244,13 @@ async fn drain(world: &World) {
     while world.clock.now() < until && world.tally.borrow().open() > 0 {
         world.executor.sleep(Duration::from_millis(10)).await;
     }
-    // Statements that were cancelled last give back what they have.
+    // Statements cancelled last must give back their permits.
     world.executor.sleep(Duration::from_millis(100)).await;
 }
 
-/// Compares good answers at the largest load with the most at any, and afterwards with what was asked. Nine
-/// tenths are to be left, less what chance takes: three standard deviations of a count of that size.
+/// Compares the goodput at the largest load with the best, and afterwards with the offered load. At
+/// least nine tenths must remain, less the random variation: three standard deviations of a count
+/// of that size.
 #[expect(clippy::cast_precision_loss, reason = "counts are small")]
 fn goodput(world: &World, spans: &[Span], after: Span) -> Result<(), String> {
     let tally = world.tally.borrow();
@@ -266,8 +267,8 @@ fn goodput(world: &World, spans: &[Span], after: Span) -> Result<(), String> {
     Ok(())
 }
 
-/// Looks whether interactive statements of each level were done in each part, and whether batch
-/// statements, of which there are always more, used a quarter of their share at least.
+/// Checks that interactive statements of each level completed in each part, and that batch
+/// statements, which always wait, used at least a quarter of their share.
 fn nothing_starves(world: &World, spans: impl Iterator<Item = Span>) -> Result<(), String> {
     for span in spans {
         let Span { from: Moment(from), to: Moment(to), used } = span;
@@ -281,7 +282,7 @@ fn nothing_starves(world: &World, spans: impl Iterator<Item = Span>) -> Result<(
     Ok(())
 }
 
-/// Compares what two saturated levels used with their shares, 1,000 and 100.
+/// Compares the use of two saturated levels with their shares, 1,000 and 100.
 fn shares(saturated: Span) -> Result<(), String> {
     let [gold, silver] = [GOLD, SILVER].map(|level| saturated.used[level].as_secs_f64());
     if (9.0..=11.0).contains(&(gold / silver)) {
@@ -290,7 +291,7 @@ fn shares(saturated: Span) -> Result<(), String> {
     Err(format!("levels of 1000 and 100 shares used {gold:.3} s and {silver:.3} s"))
 }
 
-/// Checks that all was given back, and that no poll was long.
+/// Checks that everything was given back, and that no poll was long.
 fn at_the_end(world: &World) -> Result<(), String> {
     let figures = world.figures();
     if figures.iter().any(|figures| figures.running + figures.waiting > 0) {

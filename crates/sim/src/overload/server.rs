@@ -1,4 +1,4 @@
-//! Connections and statements, as the server has them above the gate.
+//! Connections and statements, like those of the server above the gate.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,18 +17,18 @@ use super::setup::{BATCH, FRAME, STATEMENT};
 use super::tally::Outcome;
 use super::turns::InTurns;
 use super::{ROWS, SERVER, World, key};
-use crate::dice::Dice;
 use crate::executor::yield_once;
 use crate::mutant::Mutant;
+use crate::random::Random;
 
-/// Answers that wait for a client at most before nothing more is read from it.
+/// Maximum number of answers that wait for a client; with more, the connection is not read.
 const UNREAD_MAX: usize = 8;
-/// Throttled statements of a connection at most before nothing more is read from it.
+/// Maximum number of throttled statements of a connection; with more, it is not read.
 const THROTTLED_MAX: usize = 16;
-/// Rows of a page of a scan.
+/// Number of rows in a page of a scan.
 const PAGE_ROWS: usize = 8;
 
-/// A connection, and its client's end.
+/// A connection, including its client's side.
 pub(super) struct Connection {
     pub(super) number: u64,
     is_slow: bool,
@@ -39,7 +39,7 @@ pub(super) struct Connection {
     throttled: Cell<usize>,
     pub(super) is_closed: Cell<bool>,
     wakers: RefCell<Vec<Waker>>,
-    /// Woken when it is closed.
+    /// Woken when the connection is closed.
     statements: RefCell<Vec<Waker>>,
 }
 
@@ -50,7 +50,7 @@ impl Connection {
         self.wake();
     }
 
-    /// Ends it: its client went away.
+    /// Closes the connection: its client disconnected.
     pub(super) fn close(&self) {
         self.is_closed.set(true);
         self.wake();
@@ -94,7 +94,7 @@ pub(super) fn open(
     world: &Rc<World>,
     level: usize,
     is_slow: bool,
-    dice: &mut Dice,
+    random: &mut Random,
 ) -> Rc<Connection> {
     let number = world.opened.get();
     world.opened.set(number + 1);
@@ -111,7 +111,7 @@ pub(super) fn open(
     });
     world.executor.spawn(SERVER, serve(Rc::clone(world), Rc::clone(&connection)));
     if level == BATCH {
-        let client = load::ask_batch(Rc::clone(world), Rc::clone(&connection), dice.fork());
+        let client = load::ask_batch(Rc::clone(world), Rc::clone(&connection), random.fork());
         world.executor.spawn(super::CLIENTS, client);
     }
     connection
@@ -164,7 +164,7 @@ impl World {
     }
 }
 
-/// Runs a statement to its answer, unless its client goes away.
+/// Runs a statement to its answer, unless its client disconnects.
 async fn run(world: Rc<World>, connection: Rc<Connection>, request: Request, arrived: Arrived) {
     let ended = {
         let statement = admitted(&world, &connection, &request, arrived);
@@ -177,7 +177,7 @@ async fn run(world: Rc<World>, connection: Rc<Connection>, request: Request, arr
     world.check_gate();
 }
 
-/// Completes with `None` once the connection is closed, having dropped the statement.
+/// Completes with `None` once the connection is closed, after dropping the statement.
 async fn unless_closed<T>(
     connection: &Connection,
     statement: impl Future<Output = T>,
@@ -299,11 +299,11 @@ impl Drop for InQueue {
     }
 }
 
-/// Counts a permit as long as its statement has it.
+/// Counts a permit while its statement has it.
 struct Held<'w> {
     world: &'w World,
     level: usize,
-    /// Kept for ever, in some statements of a mutant.
+    /// Leaked, in some statements of a mutant.
     leaked: Option<Arc<Permit>>,
 }
 

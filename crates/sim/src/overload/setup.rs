@@ -1,63 +1,63 @@
-//! What a seed draws before the load begins.
+//! Settings drawn from a seed before the load begins.
 
 use std::time::Duration;
 
 use carnet::admission::{AdmissionLimits, GateLimits, Level, LevelId, LevelLimits};
 
-use crate::dice::Dice;
 use crate::mutant::Mutant;
+use crate::random::Random;
 
-/// Service levels of the scenario.
+/// Number of service levels of the scenario.
 pub(super) const LEVELS: usize = 3;
-/// Interactive statements of 1,000 shares: the load of this level is varied.
+/// Interactive statements with 1,000 shares, whose load varies.
 pub(super) const GOLD: usize = 0;
-/// Interactive statements of 100 shares.
+/// Interactive statements with 100 shares.
 pub(super) const SILVER: usize = 1;
-/// Batch statements of 100 shares.
+/// Batch statements with 100 shares.
 pub(super) const BATCH: usize = 2;
 /// Shares of the levels.
 const SHARES: [u32; LEVELS] = [1_000, 100, 100];
 const NAMES: [&str; LEVELS] = ["gold", "silver", "batch"];
 
-/// Processor time of a request's frame, refusal included.
+/// Processor time of a request's frame, including a refusal.
 pub(super) const FRAME: Duration = Duration::from_micros(2);
-/// Processor time of a statement beside its cells.
+/// Processor time of a statement without its cells.
 pub(super) const STATEMENT: Duration = Duration::from_micros(20);
 
-/// How a run is set up.
+/// Settings of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     pub(super) processors: usize,
-    /// Processor time of a cell that is read.
+    /// Processor time of reading a cell.
     pub(super) cell: Duration,
-    /// Cells that an interactive statement reads: fewest and most.
+    /// Minimum and maximum number of cells that an interactive statement reads.
     pub(super) keys: (u64, u64),
-    /// Cells that a batch statement reads at least; at most three times as many.
+    /// Minimum number of cells that a batch statement reads; the maximum is three times as large.
     pub(super) scan: u64,
     pub(super) connections: usize,
-    /// Time between two clients that go away.
+    /// Time between two disconnects of clients.
     pub(super) leave_every: Duration,
-    /// How long a slow reader takes for an answer.
+    /// Time that a slow reader takes for an answer.
     pub(super) slow_read: Duration,
-    /// Of so many interactive statements one has a deadline of tens of milliseconds.
+    /// One of this number of interactive statements has a deadline of tens of milliseconds.
     pub(super) deadline_every: u64,
 }
 
 impl Setup {
-    pub(super) fn draw(dice: &mut Dice) -> Self {
+    pub(super) fn draw(random: &mut Random) -> Self {
         Self {
-            processors: dice.count(1, 2),
-            cell: dice.micros(15, 30),
-            keys: (dice.between(10, 20), dice.between(40, 60)),
-            scan: dice.between(150, 250),
-            connections: dice.count(2, 8),
-            leave_every: dice.micros(10_000, 60_000),
-            slow_read: dice.micros(500, 4_000),
-            deadline_every: dice.between(3, 10),
+            processors: random.count(1, 2),
+            cell: random.micros(15, 30),
+            keys: (random.between(10, 20), random.between(40, 60)),
+            scan: random.between(150, 250),
+            connections: random.count(2, 8),
+            leave_every: random.micros(10_000, 60_000),
+            slow_read: random.micros(500, 4_000),
+            deadline_every: random.between(3, 10),
         }
     }
 
-    /// Returns how many interactive statements a second the processors can do.
+    /// Returns the number of interactive statements per second that the processors can serve.
     pub(super) fn capacity(&self) -> f64 {
         let keys = u32::try_from(self.keys.0.midpoint(self.keys.1)).unwrap_or(u32::MAX);
         let cost = FRAME + STATEMENT + self.cell * keys;

@@ -1,4 +1,4 @@
-//! What became of each request, and what must hold at each moment.
+//! The outcomes of requests, and the invariants of every moment.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use carnet_base::Moment;
 use super::load::Request;
 use super::setup::{BATCH, LEVELS};
 
-/// Later answers are not good ones.
+/// Maximum latency of a good answer.
 const GOOD_WITHIN: Duration = Duration::from_millis(150);
 
-/// What a client is told.
+/// Outcome reported to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
@@ -29,32 +29,32 @@ struct Entry {
     answers: Vec<(Outcome, Moment)>,
 }
 
-/// A part of the run in which the load was the same.
+/// A part of the run with a constant load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) from: Moment,
     pub(super) to: Moment,
-    /// Processor time that each level used.
+    /// Processor time used by each level.
     pub(super) used: [Duration; LEVELS],
 }
 
-/// Everything that is counted.
+/// All counts of a run.
 #[derive(Default)]
 pub(super) struct Tally {
     entries: Vec<Entry>,
-    /// Connections whose clients went away.
+    /// Connections whose clients disconnected.
     closed: BTreeSet<u64>,
-    /// Permits that statements hold.
+    /// Permits held by statements.
     held: [usize; LEVELS],
-    /// Processor time that statements of a level used.
+    /// Processor time used by statements of each level.
     used: [Duration; LEVELS],
-    /// Processor time that was used beyond deadlines.
+    /// Processor time used after deadlines.
     wasted: Duration,
     violation: Option<String>,
 }
 
 impl Tally {
-    /// Writes a request down; returns its number.
+    /// Records a request; returns its number.
     pub(super) fn begin(&mut self, level: usize, due: Moment, connection: u64) -> usize {
         self.entries.push(Entry { level, due, connection, answers: Vec::new() });
         self.entries.len() - 1
@@ -88,7 +88,7 @@ impl Tally {
         self.violation.get_or_insert_with(what);
     }
 
-    /// Checks what a gate shows against its limits.
+    /// Checks the gate's figures against its limits.
     pub(super) fn check_gate(&mut self, limits: GateLimits, by_level: &[Figures; LEVELS]) {
         let running: usize = by_level.iter().map(|figures| figures.running).sum();
         let (running_max, batch_max) = (limits.running_max, (limits.running_max / 2).max(1));
@@ -112,7 +112,8 @@ impl Tally {
         }
     }
 
-    /// Returns how many requests of a span and level were due, were answered in time, and were done.
+    /// Returns the numbers of requests of a span and level that were due, that had good answers,
+    /// and that were done.
     pub(super) fn count(&self, level: usize, span: Span) -> (usize, usize, usize) {
         let is_in = |entry: &&Entry| {
             entry.level == level
@@ -141,7 +142,7 @@ impl Tally {
         self.entries.iter().filter(is_done).count()
     }
 
-    /// Judges what needs no figures of the run's parts.
+    /// Judges everything that does not depend on the parts of the run.
     pub(super) fn judge(&self) -> Result<(), String> {
         if let Some(violation) = &self.violation {
             return Err(violation.clone());

@@ -1,4 +1,5 @@
-//! Statements that are polled in turns, as the server's long threads do, and what they use.
+//! Statements that are polled in turns, like on the server's threads for long statements, and their
+//! use of the processors.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,7 @@ use carnet_base::{Clock, TIME_SLICE};
 use super::World;
 use super::load::Request;
 
-/// The run queue, and those that wait in it.
+/// The run queue, and the statements waiting in it.
 pub(super) struct Turns(RefCell<State>);
 
 struct State {
@@ -94,7 +95,7 @@ impl From<Asked> for Turn {
     }
 }
 
-/// A statement that runs: its polls are measured, and those beyond the first slice wait for turns.
+/// A running statement: its polls are measured, and those beyond the first slice wait for turns.
 pub(super) struct InTurns<F> {
     work: Pin<Box<F>>,
     world: Rc<World>,

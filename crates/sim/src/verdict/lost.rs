@@ -1,8 +1,9 @@
-//! What went with the power, of transactions whose outcomes the database has forgotten.
+//! Determines which commits were lost with the power, for transactions whose outcomes the database
+//! has forgotten.
 //!
-//! Their entries were swept, so that it cannot say which of the last commits it lost. What they
-//! wrote says it: nothing is written after a loss of power before this is found out, so that the
-//! newest of them that is still there has every older one behind it.
+//! Their entries were swept, so the database cannot tell which of the last commits it lost. Their
+//! writes can: nothing is written between a loss of power and this check, so if the newest of these
+//! commits still exists, all older ones do.
 
 use std::collections::HashSet;
 
@@ -12,14 +13,14 @@ use carnet_txn::Isolation;
 
 use crate::database::{Database, Transact};
 
-/// A commit of which the database knows nothing any more.
+/// A commit that the database does not know any more.
 pub(super) struct Forgotten {
     pub(super) start: Timestamp,
     pub(super) commit: Timestamp,
     pub(super) writes: Vec<(Vec<u8>, bool)>,
 }
 
-/// Returns the starts of those that are lost.
+/// Returns the starts of the lost commits.
 pub(super) async fn lost<D: Database>(
     db: &D,
     mut forgotten: Vec<Forgotten>,
@@ -38,7 +39,7 @@ pub(super) async fn lost<D: Database>(
                 lost.extend(unseen.drain(..));
                 lost.insert(of.start);
             }
-            // It deleted what is not there: either so, or it never was.
+            // It deleted an absent cell: either its delete is in force, or there never was a cell.
             None => unseen.push(of.start),
         }
     }
@@ -46,8 +47,8 @@ pub(super) async fn lost<D: Database>(
     Ok(lost)
 }
 
-/// Tells whether a commit that no later one has overwritten is there, as far as a write of its
-/// shows it.
+/// Returns whether a commit that no later one has overwritten exists, as far as one of its writes
+/// shows.
 async fn is_there<T: Transact>(tx: &T, of: &Forgotten) -> Result<Option<bool>> {
     for (key, deletes) in &of.writes {
         let key = CellKey::from_bytes(Bytes::copy_from_slice(key))?;

@@ -1,4 +1,4 @@
-//! List-append, the workload that tells most: a read of a list shows which appends it saw, and in
+//! List-append, the most revealing workload: a read of a list shows which appends it saw, and in
 //! which order.
 
 use carnet_base::{CellKey, Result};
@@ -8,31 +8,31 @@ use carnet_store::BeginKind;
 use super::{Numbers, Workload, cell, decode, partition};
 use crate::client::Client;
 use crate::database::Database;
-use crate::ledger::Part;
+use crate::run_record::Part;
 
-/// How many lists are in use at a time.
+/// Number of lists in use at a time.
 const LISTS: i64 = 6;
-/// After so many numbers a list is left for another, so that none becomes long.
+/// Number of appends after which a list is replaced by another, to keep lists short.
 const LIST_AGE: i64 = 120;
 
-/// Draws a list in use: they move on with the numbers that were handed out.
+/// Draws a list in use: the lists move on with the numbers that were handed out.
 fn draw<D: Database>(client: &mut Client<D>, newest: i64) -> i64 {
-    let which = i64::try_from(client.dice.below(LISTS.unsigned_abs())).unwrap_or_default();
+    let which = i64::try_from(client.random.below(LISTS.unsigned_abs())).unwrap_or_default();
     which + LISTS * ((newest + which * LIST_AGE / LISTS) / LIST_AGE)
 }
 
-/// Appends to and reads lists that lie in one cell each.
+/// Appends to and reads lists in one cell each.
 pub(super) async fn in_cells<D: Database>(client: &mut Client<D>, numbers: &Numbers) -> Result<()> {
-    let only_reads = client.dice.percent(20);
+    let only_reads = client.random.percent(20);
     if only_reads {
         return read_cells(client, numbers).await;
     }
     let mut tx = client.begin(Part::Lists, BeginKind::ReadWrite).await?;
-    for _ in 0..client.dice.count(1, 4) {
+    for _ in 0..client.random.count(1, 4) {
         let list = draw(client, numbers.0.get());
         let (key, name) = (cell(Workload::Lists, list, ""), Key::Int(list));
         let bytes = tx.get(&key).await?.unwrap_or_default();
-        if client.dice.percent(50) {
+        if client.random.percent(50) {
             tx.did(Op::ReadList { key: name, list: decode(&bytes) });
             continue;
         }
@@ -46,7 +46,7 @@ pub(super) async fn in_cells<D: Database>(client: &mut Client<D>, numbers: &Numb
 
 async fn read_cells<D: Database>(client: &mut Client<D>, numbers: &Numbers) -> Result<()> {
     let tx = client.begin(Part::Lists, BeginKind::ReadOnly).await?;
-    let count = client.dice.count(1, 6);
+    let count = client.random.count(1, 6);
     let lists: Vec<i64> = (0..count).map(|_| draw(client, numbers.0.get())).collect();
     let cells: Vec<CellKey> = lists.iter().map(|list| cell(Workload::Lists, *list, "")).collect();
     let found = tx.get_all(&cells).await?;
@@ -56,20 +56,20 @@ async fn read_cells<D: Database>(client: &mut Client<D>, numbers: &Numbers) -> R
     tx.commit().await.map(drop)
 }
 
-/// Appends to and reads lists with a cell for each element: what is not there counts as well.
+/// Appends to and reads lists with a cell for each element, so that absent cells matter as well.
 pub(super) async fn in_rows<D: Database>(client: &mut Client<D>, numbers: &Numbers) -> Result<()> {
     let mut tx = client.begin(Part::Lists, BeginKind::ReadWrite).await?;
-    for _ in 0..client.dice.count(1, 3) {
+    for _ in 0..client.random.count(1, 3) {
         let list = draw(client, numbers.0.get());
-        // Another name than that of the same list in one cell.
+        // A different name than that of the same list in one cell.
         let name = Key::Int(-1 - list);
-        let (reverse, cells) = (client.dice.percent(30), client.dice.count(1, 12));
+        let (reverse, cells) = (client.random.percent(30), client.random.count(1, 12));
         let mut rows = tx.scan(&partition(Workload::Rows, list), reverse, cells).await?;
         if reverse {
             rows.reverse();
         }
         let elements: Vec<i64> = rows.iter().flat_map(|(_, payload)| decode(payload)).collect();
-        if client.dice.percent(50) {
+        if client.random.percent(50) {
             tx.did(Op::ReadList { key: name, list: elements });
             continue;
         }

@@ -1,4 +1,4 @@
-//! What clients do. Each kind of transaction has a file; a run mixes them in one database.
+//! The workloads. Each kind of transaction has a file; a run mixes them in one database.
 
 mod bank;
 mod doctors;
@@ -19,30 +19,30 @@ use carnet_base::{CellKey, Error, ErrorKind, KeyRange, PartitionKey, Result, Tab
 
 use crate::client::Client;
 use crate::database::Database;
-use crate::ledger::Page;
 use crate::run::Order;
+use crate::run_record::RecordId;
 
-/// The first table of the workloads: those below are the database's own.
+/// Id of the first table of the workloads; smaller ids are the database's own.
 const FIRST_TABLE: u32 = 1000;
 
 /// A kind of transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// Appends to lists that lie in one cell each, and reads of them.
+    /// Appends to lists in one cell each, and reads of them.
     Lists,
     /// Appends to lists with a cell for each element, and range reads of them.
     Rows,
     /// Blind writes of registers, and reads.
     Registers,
-    /// Transfers between accounts: the sum holds.
+    /// Transfers between accounts: the sum is constant.
     Bank,
-    /// Write skew: of two doctors one stays on call.
+    /// Write skew: one of two doctors stays on call.
     Doctors,
-    /// Phantoms: no more seats are booked than there are.
+    /// Phantoms: no more seats are booked than exist.
     Seats,
-    /// Long read-only scans, also such that are given back and taken up again.
+    /// Long read-only scans, including snapshots that are given back and taken up again.
     Scan,
-    /// Reads of what was, by timestamp and by wall time.
+    /// Time-travel reads, by timestamp and by wall time.
     Past,
 }
 
@@ -59,7 +59,7 @@ impl Workload {
         Self::Past,
     ];
 
-    /// Returns its name, as on the command line.
+    /// Returns the name used on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -87,19 +87,19 @@ impl FromStr for Workload {
     }
 }
 
-/// What all clients of a run share: numbers that are used once.
+/// Unique numbers, shared by all clients of a run.
 #[derive(Clone, Default)]
 pub(crate) struct Numbers(Rc<Cell<i64>>);
 
 impl Numbers {
-    /// Returns a number that was not returned before.
+    /// Returns an unused number.
     fn fresh(&self) -> i64 {
         self.0.set(self.0.get() + 1);
         self.0.get()
     }
 }
 
-/// Runs one transaction of a kind, whatever becomes of it.
+/// Runs one transaction of a kind, with any result.
 async fn run<D: Database>(
     workload: Workload,
     client: &mut Client<D>,
@@ -117,16 +117,16 @@ async fn run<D: Database>(
     }
 }
 
-/// What clients are there for.
+/// Work of a client.
 pub(crate) struct Work<'w> {
     pub(crate) order: &'w Order,
     pub(crate) numbers: &'w Numbers,
-    /// Whether clients go away from their own transactions now and then.
+    /// Whether clients sometimes abandon their own transactions.
     pub(crate) may_leave: bool,
 }
 
 impl Work<'_> {
-    /// Has a client run one transaction after the other, for ever. `hears` is told of errors.
+    /// Lets a client run one transaction after the other, for ever; calls `hears` with errors.
     pub(crate) async fn done_by<D: Database>(
         &self,
         mut client: Client<D>,
@@ -135,33 +135,34 @@ impl Work<'_> {
     ) {
         let executor = client.executor.clone();
         loop {
-            executor.sleep(client.dice.micros(0, think_micros)).await;
-            let workload = self.order.workload.unwrap_or_else(|| client.dice.pick(&Workload::ALL));
-            let leaves = self.may_leave && client.dice.percent(3);
-            let patience = leaves.then(|| client.dice.micros(1, 1_000));
+            executor.sleep(client.random.micros(0, think_micros)).await;
+            let workload =
+                self.order.workload.unwrap_or_else(|| client.random.pick(&Workload::ALL));
+            let leaves = self.may_leave && client.random.percent(3);
+            let patience = leaves.then(|| client.random.micros(1, 1_000));
             let ran = run(workload, &mut client, self.numbers);
             let ended = match patience {
                 None => Some(ran.await),
                 Some(patience) => first(ran, executor.sleep(patience)).await,
             };
             match ended {
-                // It has gone away from its transaction, and comes back as somebody else.
-                None => client.process = client.ledger.new_client(),
+                // It has abandoned its transaction, and comes back as a new client.
+                None => client.process = client.run_record.new_client(),
                 Some(Ok(())) => {}
                 Some(Err(error)) => {
                     client.judge(&error);
                     if matches!(error.kind(), ErrorKind::Unknown { .. }) {
-                        client.process = client.ledger.new_client();
+                        client.process = client.run_record.new_client();
                     }
                     hears(error.kind());
-                    executor.sleep(client.dice.micros(10, 1_000)).await;
+                    executor.sleep(client.random.micros(10, 1_000)).await;
                 }
             }
         }
     }
 }
 
-/// Completes with the first future's output, or `None` once the second is through.
+/// Completes with the first future's output, or `None` once the second is complete.
 async fn first<T>(one: impl Future<Output = T>, other: impl Future<Output = ()>) -> Option<T> {
     let (mut one, mut other) = (pin!(one), pin!(other));
     poll_fn(|context| match one.as_mut().poll(context) {
@@ -171,7 +172,7 @@ async fn first<T>(one: impl Future<Output = T>, other: impl Future<Output = ()>)
     .await
 }
 
-/// Prepares what the workloads rely on.
+/// Prepares the data of the workloads.
 pub(crate) async fn prepare<D: Database>(client: &mut Client<D>) -> Result<()> {
     loop {
         match bank::open_accounts(client).await {
@@ -181,12 +182,12 @@ pub(crate) async fn prepare<D: Database>(client: &mut Client<D>) -> Result<()> {
     }
 }
 
-/// Tells whether a transaction was left alone for too long: whoever needs it begins another.
+/// Returns `true` if a transaction was idle for too long, so that its caller must begin another.
 fn has_expired<D>(client: &Client<D>, error: &Error) -> bool {
     client.may_expire && error.kind() == ErrorKind::Timeout
 }
 
-/// Reads all there is in one transaction, so that the judgement compares it.
+/// Reads all data in one transaction, so that the verdict compares it.
 pub(crate) async fn read_all<D: Database>(client: &mut Client<D>) -> Result<()> {
     loop {
         match scan::read_all(client).await {
@@ -196,10 +197,10 @@ pub(crate) async fn read_all<D: Database>(client: &mut Client<D>) -> Result<()> 
     }
 }
 
-/// As [`read_all`], at a snapshot, written down on a page that is there.
+/// Like [`read_all`], at a snapshot, with an existing record.
 pub(crate) async fn read_all_on<D: Database>(
     client: &mut Client<D>,
-    page: Page,
+    page: RecordId,
     read: Timestamp,
 ) -> Result<()> {
     let tx = client.resume(page, read).await?;
@@ -212,7 +213,7 @@ const fn table(workload: Workload) -> TableId {
     TableId(FIRST_TABLE + workload as u32)
 }
 
-/// Names a cell: a partition of a number, and a clustering key.
+/// Returns the key of a cell: a partition number and a clustering key.
 fn cell(workload: Workload, partition: i64, clustering: impl AsRef<[u8]>) -> CellKey {
     CellKey::new(table(workload), &partition_key(partition), clustering)
 }
@@ -225,7 +226,7 @@ fn partition_key(number: i64) -> PartitionKey {
     PartitionKey::new(number.to_be_bytes().to_vec())
 }
 
-/// Reads a number out of a payload; a workload writes eight bytes for each.
+/// Decodes numbers from a payload; a workload writes eight bytes for each.
 fn decode(payload: &[u8]) -> Vec<i64> {
     payload.chunks(8).map(|chunk| chunk.try_into().map_or(i64::MIN, i64::from_be_bytes)).collect()
 }

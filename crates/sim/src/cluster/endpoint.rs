@@ -1,4 +1,4 @@
-//! Where a process takes requests of others, as it is or with a rule of leaders broken.
+//! The server's side of a process, correct or with a broken rule of leaders.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use carnet_store::Claim;
 
 use crate::mutant::Mutant;
 
-/// The first timestamp of the term in which a process led last.
+/// First timestamp of the last term in which a process led.
 #[derive(Clone, Default)]
 pub(super) struct Term(Arc<AtomicU64>);
 
@@ -25,22 +25,22 @@ impl Term {
     }
 }
 
-/// A process, for those who ask it.
-pub(super) struct Desk {
+/// A process, as its clients see it.
+pub(super) struct Endpoint {
     handler: Weak<dyn Handler>,
     term: Term,
     mutant: Option<Mutant>,
-    /// The starts whose commit was asked for.
+    /// Starts whose commit was requested.
     asked: Mutex<BTreeSet<Timestamp>>,
 }
 
-impl Desk {
-    /// Takes requests as long as somebody holds the handler.
+impl Endpoint {
+    /// Creates the server's side of a process; it lives as long as the handler.
     pub(super) fn of(handler: &Arc<dyn Handler>, term: Term, mutant: Option<Mutant>) -> Self {
         Self { handler: Arc::downgrade(handler), term, mutant, asked: Mutex::default() }
     }
 
-    /// Answers a request; `None` where there is nobody any more.
+    /// Answers a request; `None` if the process is gone.
     pub(super) async fn answer(&self, request: Request) -> Option<Response> {
         let handler = self.handler.upgrade()?;
         let breaks = match &request {
@@ -54,7 +54,7 @@ impl Desk {
         }
     }
 
-    /// Keeps back what a process that keeps cells should be told.
+    /// Hides changes from a process with a cell cache.
     fn conceals(&self, keeps_cells: bool, response: Response) -> Response {
         match (self.mutant, response) {
             (Some(Mutant::ChangesUntold), Response::Released(released, Changes::Cells(_))) => {
@@ -69,7 +69,8 @@ impl Desk {
         }
     }
 
-    /// What a leader says of a commit for which it should ask the commit table, or its memory.
+    /// Returns the answer to a commit for which a correct leader reads the commit table, or its
+    /// memory.
     async fn breaks(
         &self,
         handler: &Arc<dyn Handler>,
@@ -78,11 +79,11 @@ impl Desk {
     ) -> Option<Error> {
         let start = claim.start;
         match self.mutant? {
-            // Its rules begin with its term: whatever was read before is too old for them.
+            // Its rules begin with its term: every earlier snapshot is too old for them.
             Mutant::OlderStartsDecided if self.term.is_older(start) && leads(handler, by).await => {
                 Some(Error::new(ErrorKind::TooOld, format!("start {start} is older than the term")))
             }
-            // What it wrote the first time, it finds written since its snapshot.
+            // The transaction conflicts with its own first commit.
             Mutant::DecidedTwice if !self.term.is_older(start) && leads(handler, by).await => {
                 let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
                 let is_first = asked.insert(start);
@@ -93,7 +94,7 @@ impl Desk {
     }
 }
 
-/// Asks a process whether it leads, by a sign of life of whoever asks it for more.
+/// Asks a process whether it leads, by a keep-alive of the client.
 async fn leads(handler: &Arc<dyn Handler>, client: ClientId) -> bool {
     let alive = Request::Alive { client, oldest: Token::default() };
     matches!(Arc::clone(handler).handle(alive).await, Response::Done)

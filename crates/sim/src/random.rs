@@ -1,21 +1,21 @@
-//! Random draws in words.
+//! Random draws.
 
 use std::time::Duration;
 
 use carnet_base::{Rng, SeededRng};
 use carnet_txn::IdleLimits;
 
-/// A source of draws that belongs to one client or one adversary, so that what one of them draws
-/// does not change what another does.
+/// A source of random draws for one client or one adversary, so that the draws of one do not change
+/// those of another.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(SeededRng);
+pub(crate) struct Random(SeededRng);
 
-impl Dice {
+impl Random {
     pub(crate) const fn new(seed: u64) -> Self {
         Self(SeededRng::new(seed))
     }
 
-    /// Returns dice of their own for somebody else.
+    /// Returns an independent source.
     pub(crate) fn fork(&mut self) -> Self {
         Self::new(self.0.next_u64())
     }
@@ -50,7 +50,7 @@ impl Dice {
         Duration::from_micros(self.between(low, high))
     }
 
-    /// Draws for how long transactions may be left alone, in some runs.
+    /// Draws idle limits for transactions, in some runs.
     pub(crate) fn idle(&mut self) -> Option<IdleLimits> {
         let millis = [1, 4, 15].map(Duration::from_millis);
         let (writer, reader) = (self.pick(&millis), self.pick(&millis));
