@@ -1,9 +1,9 @@
-//! Makes up a long history, checks it, and says how long that took: the source of the figures in
+//! Generates a long history, checks it, and prints the time: the source of the figures in
 //! `docs/checker.md`.
 //!
 //! `cargo run --release -p carnet-checker --example generate -- [TRANSACTIONS] [list|register]
-//! [serializable|skewed|broken] [FILE]`; a FILE gets the history as EDN. `skewed` lets one in a
-//! hundred read an older snapshot, `broken` one in ten read anything.
+//! [serializable|skewed|broken] [FILE]`; a FILE gets the history as EDN. With `skewed`, one in a
+//! hundred transactions reads an older snapshot; with `broken`, one in ten reads anything.
 #![expect(clippy::disallowed_methods, reason = "a measurement needs a clock, and a file to write")]
 
 use std::collections::VecDeque;
@@ -17,9 +17,10 @@ use carnet_base::{Rng, SeededRng};
 use carnet_checker::format::{Format, write_edn};
 use carnet_checker::{History, Key, Op, Options, Outcome, Recorder, check};
 
-/// Clients that run at the same time.
+/// Number of concurrent clients.
 const PROCESSES: u64 = 30;
-/// Keys in use at the same time; a key is given up after so many writes, as in Jepsen's tests.
+/// Number of keys in use at a time, and number of writes after which a key is replaced, as in
+/// Jepsen's tests.
 const ACTIVE_KEYS: u64 = 10;
 const WRITES_PER_KEY: usize = 32;
 
@@ -32,7 +33,7 @@ fn at(number: u64) -> usize {
     usize::try_from(number).expect("small")
 }
 
-/// Runs transactions one after the other at their answers; bad ones read the past.
+/// Runs transactions one after the other at their answers; incorrect ones read old states.
 fn generate(transactions: u64, lists: bool, stale_percent: u64) -> History {
     let mut rng = SeededRng::new(1);
     let mut recorder = Recorder::default();
@@ -61,10 +62,10 @@ fn generate(transactions: u64, lists: bool, stale_percent: u64) -> History {
             }
         }
         let call = recorder.invoke(process, i64::try_from(number).expect("small"), ops.clone());
-        // It takes effect now; what it reads is told later.
+        // It takes effect now; its reads are reported later.
         let is_stale = rng.below(1000) < stale_percent;
         let mut lengths: Vec<usize> = keys.iter().map(|key| objects[*key].values.len()).collect();
-        // Within the transaction: take back what comes after each operation.
+        // Within the transaction, remove the effects of later operations from each read.
         for (place, key) in keys.iter().enumerate() {
             let later = ops[place..].iter().zip(&keys[place..]);
             lengths[place] -= later.filter(|(op, other)| !op.is_read() && *other == key).count();
@@ -84,7 +85,7 @@ fn generate(transactions: u64, lists: bool, stale_percent: u64) -> History {
         }
         running.push_back((call, process, ops));
         while idle.is_empty() || !running.is_empty() && rng.below(2) == 0 {
-            let (call, process, ops) = running.pop_front().expect("somebody runs");
+            let (call, process, ops) = running.pop_front().expect("a transaction is running");
             recorder.complete(call, 0, Outcome::Committed, Some(ops));
             idle.push(process);
         }

@@ -1,13 +1,13 @@
-//! Finds cycles: first whether there are any (Tarjan), then the shortest one (breadth first).
+//! Finds cycles: first whether there are any (Tarjan), then a shortest one (breadth first).
 //!
-//! A model is broken by the dependencies of a [`View`]: some kinds of edges, and whether two
-//! anti-dependencies may follow each other. Where they may not, the search runs on *states*, a node
-//! and whether the last edge was an anti-dependency: a closed walk through states is a closed walk
-//! without neighbouring anti-dependencies, which is what snapshot isolation forbids (Cerone and
-//! Gotsman, 2016, theorem 9). So the question stays linear for it too.
+//! A model is broken by cycles in a [`View`] of the dependencies: some kinds of edges, with or
+//! without adjacent anti-dependencies. Without them, the search runs on *states*: a node, and
+//! whether the last edge was an anti-dependency. A closed walk through states is a closed walk
+//! without adjacent anti-dependencies, which snapshot isolation forbids (Cerone and Gotsman, 2016,
+//! theorem 9). So the search stays linear in that case as well.
 //!
-//! One node's shortest cycle is exact; the shortest of a component is exact as long as
-//! [`SEARCH_EDGES_MAX`] lasts, and after that the shortest of those searched.
+//! The shortest cycle through one node is exact. The shortest cycle of a component is exact until
+//! [`SEARCH_EDGES_MAX`] is used up; after that it is the shortest of those found.
 
 mod interference;
 
@@ -17,21 +17,21 @@ use crate::graph::{EdgeKind, EdgeKinds, Graph, id};
 
 pub(crate) use interference::Interference;
 
-/// How many edges a search for short cycles looks at within one view, before it takes the best.
+/// Maximum number of edges that a search for short cycles visits within one view.
 const SEARCH_EDGES_MAX: usize = 30_000_000;
 
-/// How many cycles are looked for in one view, each in a component of its own.
+/// Maximum number of cycles reported in one view, each from a different component.
 const CYCLES_MAX: usize = 8;
 
-/// The dependencies that a model forbids to be cyclic.
+/// The dependencies that a model forbids to form a cycle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) kinds: EdgeKinds,
-    /// Whether anti-dependencies may be neighbours in a cycle.
+    /// Whether a cycle may have adjacent anti-dependencies.
     pub(crate) allows_adjacent: bool,
 }
 
-/// An edge of a cycle between two transactions, the joints between them left out.
+/// An edge of a cycle between two transactions, without the joints between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Step {
     pub(crate) from: u32,
@@ -40,15 +40,15 @@ pub(crate) struct Step {
     pub(crate) key: u32,
 }
 
-/// The part of a graph that a view shows, seen as states.
+/// The part of a graph within a view, as states.
 struct States<'g> {
     graph: &'g Graph,
     view: View,
-    /// Only edges within one of these components count, if given: others are on no cycle.
+    /// If given, only edges within one of these components count: others are on no cycle.
     within: Option<&'g [u32]>,
 }
 
-/// The component of nodes that are on no cycle.
+/// Component of nodes that are on no cycle.
 const ALONE: u32 = u32::MAX;
 
 impl States<'_> {
@@ -61,7 +61,7 @@ impl States<'_> {
         if self.view.allows_adjacent { state } else { state / 2 }
     }
 
-    /// Returns where the state's edge of that number leads, if the view shows it.
+    /// Returns the target of a state's edge, if the edge is in the view.
     fn follow(&self, state: u32, edge: usize) -> Option<u32> {
         let node = self.node(state);
         let edge = self.graph.edges_of(node)[edge];
@@ -86,7 +86,7 @@ impl States<'_> {
     }
 }
 
-/// Returns each state's component, [`ALONE`] where it is on no cycle, and the components' sizes.
+/// Returns each state's component, or [`ALONE`] if it is on no cycle, and the components' sizes.
 ///
 /// Source: Tarjan, "Depth-First Search and Linear Graph Algorithms", 1972, without recursion.
 fn components(states: &States<'_>) -> (Vec<u32>, Vec<u32>) {
@@ -148,26 +148,26 @@ fn components(states: &States<'_>) -> (Vec<u32>, Vec<u32>) {
 /// Searches one graph for the cycles of several views.
 pub(crate) struct Search<'g> {
     graph: &'g Graph,
-    /// The components of the view that shows everything: all cycles lie within them.
+    /// Components of the view with all edges: all cycles lie within them.
     component: Vec<u32>,
     has_any: bool,
 }
 
 impl<'g> Search<'g> {
-    /// Prepares for views that show no more than `everything`.
+    /// Prepares for views with at most the edges of `everything`.
     pub(crate) fn new(graph: &'g Graph, everything: EdgeKinds) -> Self {
         let view = View { kinds: everything, allows_adjacent: true };
         let (component, sizes) = components(&States { graph, view, within: None });
         Self { graph, component, has_any: !sizes.is_empty() }
     }
 
-    /// Returns whether any view has a cycle.
+    /// Returns `true` if any view has a cycle.
     pub(crate) const fn has_any(&self) -> bool {
         self.has_any
     }
 
-    /// Returns short cycles of a view, at most one from each component, the shortest first. There
-    /// is one if and only if the view has a cycle at all.
+    /// Returns short cycles of a view, at most one for each component, the shortest first. There is
+    /// at least one exactly if the view has a cycle.
     pub(crate) fn cycles(&self, view: View) -> Vec<Vec<Step>> {
         if !self.has_any {
             return Vec::new();
@@ -196,12 +196,12 @@ impl<'g> Search<'g> {
     }
 }
 
-/// Breadth-first search with marks that are reset in no time.
+/// Breadth-first search with marks that can be reset in constant time.
 struct Walker<'s> {
     states: &'s States<'s>,
     /// Components that a search for cycles stays within, if given.
     component: Option<&'s [u32]>,
-    /// By state: the search that saw it, its distance, and the edge that led there.
+    /// For each state: the search that last visited it, its distance, and the edge that led there.
     seen: Vec<u32>,
     distance: Vec<u32>,
     parent: Vec<(u32, u32)>,
@@ -223,7 +223,7 @@ impl<'s> Walker<'s> {
         }
     }
 
-    /// Returns the shortest cycle through any of the states; they are of one component.
+    /// Returns the shortest cycle through any of the states, which are in one component.
     fn shortest_of(&mut self, starts: &[u32]) -> Option<Vec<Step>> {
         let mut best: Option<Vec<Step>> = None;
         for start in spread(starts) {
@@ -239,7 +239,7 @@ impl<'s> Walker<'s> {
         best
     }
 
-    /// Steps out of a joint cost nothing, so that a cycle's length counts transactions.
+    /// Steps out of a joint have no cost, so that a cycle's length counts transactions.
     fn shortest_through(&mut self, start: u32, shorter_than: u32) -> Option<Vec<Step>> {
         self.search += 1;
         let mut queue = VecDeque::from([(start, 0u32)]);
@@ -280,7 +280,7 @@ impl<'s> Walker<'s> {
         self.seen[state as usize] == self.search
     }
 
-    /// Returns the steps by which the last search went from one state to another.
+    /// Returns the steps of the last search from one state to another.
     fn walk_back(&self, start: u32, end: u32) -> Vec<Step> {
         let graph = self.states.graph;
         let mut steps = Vec::new();
@@ -304,8 +304,8 @@ impl<'s> Walker<'s> {
     }
 }
 
-/// Returns the same items with the far ones first, so that a search that is cut short has looked
-/// everywhere a little.
+/// Returns the same items in an order that covers the whole range early, for searches that are cut
+/// short.
 fn spread(items: &[u32]) -> Vec<u32> {
     let stride = items.len() / 1024 + 1;
     (0..stride).flat_map(|first| items.iter().copied().skip(first).step_by(stride)).collect()

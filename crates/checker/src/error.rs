@@ -1,10 +1,10 @@
-//! Why a history could not be read or checked.
+//! Errors of reading or checking a history.
 
 use std::{error, fmt};
 
-/// A history that cannot be checked: what is wrong with it, where, in a sentence.
+/// An error in a history: a message with the problem and its place.
 ///
-/// This is never a finding about the database: findings are [anomalies](crate::Anomaly).
+/// It is never a finding about the database: findings are [anomalies](crate::Anomaly).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadHistory(String);
 
@@ -16,7 +16,7 @@ impl BadHistory {
         Self(message.into())
     }
 
-    /// Puts the place before the sentence.
+    /// Puts the place in front of the message.
     pub(crate) fn at(self, place: impl fmt::Display) -> Self {
         Self(format!("{place}: {}", self.0))
     }

@@ -1,4 +1,4 @@
-//! Says in words why one transaction comes before another.
+//! Explains in words why one transaction comes before another.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::infer::{Index, lists};
 /// Turns cycles into sentences.
 pub(crate) struct Explainer<'i, 'h> {
     index: &'i Index<'h>,
-    /// The place of each element in the order of its list's appends; none for registers.
+    /// Index of each element in the order of its list's appends; empty for registers.
     places: HashMap<(u32, i64), usize>,
 }
 
@@ -38,7 +38,8 @@ impl<'i, 'h> Explainer<'i, 'h> {
         reasons
     }
 
-    /// Returns a sentence for each step between two transactions that interfere, and why they do.
+    /// Returns a sentence for each step between two interfering transactions, and the reason of the
+    /// interference.
     pub(crate) fn interference(&self, found: &Interference) -> Vec<String> {
         let Interference { key, rivals: (a, b), steps } = found;
         let mut reasons: Vec<String> = steps.iter().map(|step| self.step(step)).collect();
@@ -50,7 +51,7 @@ impl<'i, 'h> Explainer<'i, 'h> {
         reasons
     }
 
-    /// Returns whether reads tell the place of an element in its list.
+    /// Returns `true` if reads show the position of an element in its list.
     pub(crate) fn is_placed(&self, key: u32, element: i64) -> bool {
         self.places.contains_key(&(key, element))
     }
@@ -93,10 +94,9 @@ impl<'i, 'h> Explainer<'i, 'h> {
         };
         let (later, nobody) = match (later, is_seen) {
             (Some(element), true) => (element.to_string(), ""),
-            (Some(element), false) => (
-                element.to_string(),
-                " (which no read of it shows, so that it comes after all that was read)",
-            ),
+            (Some(element), false) => {
+                (element.to_string(), " (which no read of it shows, so it comes after all reads)")
+            }
             (None, _) => ("something".to_owned(), ""),
         };
         match kind {
@@ -157,11 +157,12 @@ impl<'i, 'h> Explainer<'i, 'h> {
                 )
             }
             EdgeKind::WwByTime => format!(
-                "{name} was {earlier}, by T{from}, for somebody who was answered before somebody \
-                 who had it as {later}, by T{to}, was invoked"
+                "{name} was {earlier}, by T{from}, for a transaction that was answered before \
+                 another was invoked, which had it as {later}, by T{to}"
             ),
             _ => format!(
-                "{name} was {earlier}, by T{from}, for somebody who then made it {later}, by T{to}"
+                "{name} was {earlier}, by T{from}, for a transaction that then changed it to \
+                 {later}, by T{to}"
             ),
         }
     }
@@ -176,7 +177,7 @@ mod tests {
     use crate::{Key, Outcome};
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "time is what is tested")]
+    #[expect(clippy::disallowed_methods, reason = "the test measures time")]
     fn a_long_cycle_is_explained_in_linear_time() {
         const COUNT: u32 = 30_000;
         let key = || Key::Int(1);

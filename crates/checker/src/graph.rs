@@ -1,8 +1,8 @@
-//! Which transaction must come before which, and why: a graph of linear size.
+//! Graph of the order of transactions, with reasons, in linear size.
 //!
-//! Some relations have a quadratic number of pairs: all that was answered before all that was asked
-//! for later, all readers of the newest version before all writers that nobody read. They pass
-//! through *joints*, nodes that stand for no transaction:
+//! Some relations have a quadratic number of pairs: all transactions answered before all that were
+//! invoked later, all readers of the newest version before all writers that no read shows. Their
+//! edges pass through *joints*, nodes that are not transactions:
 //!
 //! ```text
 //! T1 ─┐                 ┌─▶ T4        T1, T2, T3 before T4, T5, T6:
@@ -11,37 +11,37 @@
 //! ```
 //!
 //! *Invariant*: an edge *into* a joint has the kind of the relation; edges out of it are
-//! [`EdgeKind::Via`]. No transaction is both a source and a target of the same joint, else it would
-//! seem to come before itself.
+//! [`EdgeKind::Via`]. No transaction is both a source and a target of the same joint, because it
+//! would seem to come before itself.
 
-/// Returns a number as a graph counts it.
+/// Converts a number to a node id.
 ///
 /// # Panics
 ///
-/// From 2³² on, which [`crate::history::HISTORY_OPS_MAX`] keeps away.
+/// From 2³² on, which [`crate::history::HISTORY_OPS_MAX`] rules out.
 pub(crate) fn id(number: usize) -> u32 {
     u32::try_from(number).expect("a history is bounded")
 }
 
-/// Why one node comes before another.
+/// Reason why one node comes before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub(crate) enum EdgeKind {
-    /// Wrote a version that the other overwrote.
+    /// It wrote a version that the other overwrote.
     Ww,
-    /// Wrote the version that the other read.
+    /// It wrote the version that the other read.
     Wr,
-    /// Read a version that the other overwrote: an anti-dependency.
+    /// It read a version that the other overwrote: an anti-dependency.
     Rw,
-    /// As [`EdgeKind::Ww`], the versions being in this order only if real time is respected.
+    /// Like [`EdgeKind::Ww`], for versions that are in this order only if real time is respected.
     WwByTime,
-    /// As [`EdgeKind::Rw`], the versions being in this order only if real time is respected.
+    /// Like [`EdgeKind::Rw`], for versions that are in this order only if real time is respected.
     RwByTime,
-    /// Is the same client's earlier transaction.
+    /// It is an earlier transaction of the same client.
     Session,
-    /// Was answered before the other was asked for.
+    /// It was answered before the other was invoked.
     RealTime,
-    /// Goes on from a joint.
+    /// Second part of an edge through a joint.
     Via,
 }
 
@@ -65,19 +65,19 @@ impl EdgeKinds {
     }
 }
 
-/// The key of an edge that is about none.
+/// Key of an edge without an object.
 pub(crate) const NO_KEY: u32 = u32::MAX;
 
-/// An edge, seen from where it starts.
+/// An edge without its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Edge {
     pub(crate) to: u32,
-    /// The object whose versions are the reason.
+    /// Object whose versions are the reason.
     pub(crate) key: u32,
     pub(crate) kind: EdgeKind,
 }
 
-/// Collects edges.
+/// Builder of a graph.
 #[derive(Debug)]
 pub(crate) struct GraphBuilder {
     transactions: u32,
@@ -100,7 +100,7 @@ impl GraphBuilder {
         }
     }
 
-    /// Adds an edge; one to itself says nothing and is left out.
+    /// Adds an edge, unless it leads to its own source.
     pub(crate) fn edge(&mut self, from: u32, to: u32, kind: EdgeKind, key: u32) {
         if from != to {
             self.edges.push((from, Edge { to, key, kind }));
@@ -113,11 +113,11 @@ impl GraphBuilder {
         node
     }
 
-    /// Adds edges from all of `readers` to all of `writers` but themselves, in linear space.
+    /// Adds edges from all of `readers` to all of `writers` except themselves, in linear space.
     ///
-    /// Who is in both would seem to come before itself through a joint, and gets edges of its own.
-    /// In a right history that is one transaction. Where there are more, each two of them are a
-    /// lost update; two are enough to prove that, and the others get no edges of their own.
+    /// A transaction in both sets would seem to come before itself through a joint, so it gets
+    /// separate edges. In a correct history there is at most one. If there are more, each two of
+    /// them are a lost update; two are enough to prove that, and the others get no separate edges.
     pub(crate) fn relate(&mut self, readers: &[u32], writers: &[u32], kind: EdgeKind, key: u32) {
         const SMALL: usize = 8;
         if readers.len() * writers.len() <= SMALL.max(readers.len() + writers.len()) {
@@ -164,7 +164,7 @@ impl GraphBuilder {
     }
 }
 
-/// A graph whose edges lie sorted by where they start.
+/// A graph with edges sorted by source.
 #[derive(Debug)]
 pub(crate) struct Graph {
     transactions: u32,
@@ -173,7 +173,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Returns how many nodes there are, joints included.
+    /// Returns the number of nodes, including joints.
     pub(crate) fn nodes(&self) -> u32 {
         id(self.starts.len() - 1)
     }

@@ -1,4 +1,4 @@
-//! What clients asked for and were answered.
+//! Histories: requests of clients and their answers.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use crate::error::{BadHistory, Result};
 
-/// Names an object: a list or a register.
+/// Name of an object: a list or a register.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// A number.
     Int(i64),
     /// A string.
     Text(Arc<str>),
-    /// An EDN keyword, without its colon. JSON has none and shows it as a string.
+    /// An EDN keyword, without its colon. JSON has none and represents it as a string.
     Keyword(Arc<str>),
 }
 
@@ -39,41 +39,42 @@ impl fmt::Display for Key {
     }
 }
 
-/// One operation on one object, with what it returned.
+/// One operation on one object, with its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Adds an element at the end of a list.
     Append {
         /// The list.
         key: Key,
-        /// The element: no other append to this list has it.
+        /// Element, which no other append to this list has.
         element: i64,
     },
     /// Reads a whole list.
     ReadList {
         /// The list.
         key: Key,
-        /// Its elements. Looked at only if the transaction committed.
+        /// Elements of the list; used only if the transaction committed.
         list: Vec<i64>,
     },
     /// Sets a register.
     Write {
         /// The register.
         key: Key,
-        /// The value: no other write to this register has it.
+        /// Value, which no other write to this register has.
         value: i64,
     },
     /// Reads a register.
     ReadRegister {
         /// The register.
         key: Key,
-        /// Its value, `None` if nobody set it yet. Looked at only if the transaction committed.
+        /// Value of the register, `None` if it was never set; used only if the transaction
+        /// committed.
         value: Option<i64>,
     },
 }
 
 impl Op {
-    /// Returns the object that the operation is about.
+    /// Returns the object of the operation.
     #[must_use]
     pub const fn key(&self) -> &Key {
         match self {
@@ -84,7 +85,7 @@ impl Op {
         }
     }
 
-    /// Tells whether the operation reads.
+    /// Returns `true` if the operation reads.
     #[must_use]
     pub const fn is_read(&self) -> bool {
         matches!(self, Self::ReadList { .. } | Self::ReadRegister { .. })
@@ -110,7 +111,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// A list for a person: a long one without its middle.
+/// A list for people: a long one without its middle.
 pub(crate) struct ShownList<'l>(pub(crate) &'l [i64]);
 
 impl fmt::Display for ShownList<'_> {
@@ -127,7 +128,7 @@ impl fmt::Display for ShownList<'_> {
     }
 }
 
-/// Which operations a history holds: lists or registers, never both.
+/// Kind of operations in a history: lists or registers, never both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Workload {
     /// [`Op::Append`] and [`Op::ReadList`].
@@ -136,60 +137,61 @@ pub enum Workload {
     Register,
 }
 
-/// What the client was told.
+/// Result reported to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It happened (`:ok`).
+    /// The transaction took effect (`:ok`).
     Committed,
-    /// It did not happen, and never will (`:fail`).
+    /// The transaction did not take effect, and never will (`:fail`).
     Aborted,
-    /// Nobody knows (`:info`): it may have happened, or may happen at any later time.
+    /// The outcome is unknown (`:info`): the transaction may have taken effect, or may at any later
+    /// time.
     Unknown,
 }
 
 /// A point in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment {
-    /// The place in the history. Real-time order is the order of these places alone.
+    /// Position in the history. Only these positions define the real-time order.
     pub index: u64,
-    /// The time on the client's clock, in nanoseconds. Only shown, never compared.
+    /// Time on the client's clock in nanoseconds. Only displayed, never compared.
     pub nanos: i64,
 }
 
 /// A transaction as its client saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// The single-threaded client: it has one transaction at a time.
+    /// The single-threaded client, which has one transaction at a time.
     pub process: i64,
-    /// When it was asked for.
+    /// Moment of the request.
     pub invoked: Moment,
-    /// When the answer came; `None` if none ever did.
+    /// Moment of the answer; `None` if there was none.
     pub completed: Option<Moment>,
-    /// The answer.
+    /// Result in the answer.
     pub outcome: Outcome,
-    /// The operations in their order; what they read is meant only of a committed one.
+    /// Operations in their order; read values count only if the transaction committed.
     pub ops: Vec<Op>,
 }
 
 /// All transactions of a run, in the order of their invocations.
 ///
-/// The database is taken to have been empty before: lists without elements, registers unset.
+/// The database is assumed to have been empty before: lists without elements, registers unset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
     workload: Workload,
     transactions: Vec<Transaction>,
 }
 
-/// The most transactions and operations of a history, each: they are numbered by 32 bits.
+/// Maximum number of transactions, and of operations, in a history: they have 32-bit numbers.
 pub const HISTORY_OPS_MAX: usize = 1 << 30;
 
 impl History {
-    /// Makes a history of transactions in any order.
+    /// Creates a history from transactions in any order.
     ///
     /// # Errors
     ///
-    /// If places are used twice, an answer comes before its question or is missing where one was
-    /// given, lists are mixed with registers, or there are more than [`HISTORY_OPS_MAX`].
+    /// If a position is used twice, an answer precedes its request or lacks its moment, lists are
+    /// mixed with registers, or there are more than [`HISTORY_OPS_MAX`].
     pub fn new(mut transactions: Vec<Transaction>) -> Result<Self> {
         transactions.sort_by_key(|transaction| transaction.invoked.index);
         let ops: usize = transactions.iter().map(|transaction| transaction.ops.len()).sum();
@@ -218,7 +220,7 @@ impl History {
         Ok(Self { workload: workload.unwrap_or(Workload::ListAppend), transactions })
     }
 
-    /// Returns which operations it holds.
+    /// Returns the kind of its operations.
     #[must_use]
     pub const fn workload(&self) -> Workload {
         self.workload
@@ -249,11 +251,11 @@ fn check(transaction: &Transaction, places: &mut HashSet<u64>) -> Result<()> {
     }
 }
 
-/// Names a transaction that was invoked, until its answer comes.
+/// An invoked transaction, until its answer arrives.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Call(usize);
 
-/// Writes a history down while a test runs.
+/// Records a history during a test.
 ///
 /// The order of the calls *is* the real-time order: call [`Recorder::invoke`] before the request is
 /// sent, and [`Recorder::complete`] after the answer came, under one lock if there are threads.
@@ -278,7 +280,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Records that a client asks for a transaction now, at `nanos` on its clock.
+    /// Records that a client requests a transaction now, at `nanos` on its clock.
     pub fn invoke(&mut self, process: i64, nanos: i64, ops: Vec<Op>) -> Call {
         let invoked = self.moment(nanos);
         let outcome = Outcome::Unknown;
@@ -286,7 +288,7 @@ impl Recorder {
         Call(self.transactions.len() - 1)
     }
 
-    /// Records the answer, with the operations as they were carried out (`None`: as asked for).
+    /// Records the answer, with the operations as executed (`None`: as requested).
     pub fn complete(
         &mut self,
         Call(number): Call,
@@ -303,11 +305,11 @@ impl Recorder {
         }
     }
 
-    /// Ends the record; whoever was not answered stays [`Outcome::Unknown`].
+    /// Ends the recording; unanswered transactions stay [`Outcome::Unknown`].
     ///
     /// # Errors
     ///
-    /// As [`History::new`].
+    /// See [`History::new`].
     pub fn finish(self) -> Result<History> {
         History::new(self.transactions)
     }

@@ -1,45 +1,45 @@
-//! What must hold in every state that anybody can read, in workloads that were made to break it.
+//! Invariants of every readable state, for workloads designed to break them.
 //!
-//! Each follows from transactions that run one after another, and is lost to one anomaly: what
-//! [`check`](crate::check) proves of a history, these see at a glance, also where clients write no
-//! history down. Each returns what is wrong, in words.
+//! Each follows from serial execution, and is violated by one anomaly. [`check`](crate::check)
+//! proves such anomalies from a history; these invariants show them directly, also if clients
+//! record no history. Each function returns a description of the violation.
 
-/// Judges a bank: transfers leave the total of all accounts as it is, and nobody pays what he has
-/// not. Lost updates and torn reads break it.
+/// Checks a bank: transfers keep the total of all accounts constant, and no balance is negative.
+/// Lost updates and torn reads break it.
 ///
 /// # Errors
 ///
-/// The total is not `due`, or a balance is negative.
+/// If the total is not `due`, or a balance is negative.
 pub fn bank(balances: &[i64], due: i64) -> Result<(), String> {
     let total: i64 = balances.iter().sum();
     if total != due {
         return Err(format!("the accounts hold {total} of {due}: {balances:?}"));
     }
     if balances.iter().any(|balance| *balance < 0) {
-        return Err(format!("an account holds less than nothing: {balances:?}"));
+        return Err(format!("an account has a negative balance: {balances:?}"));
     }
     Ok(())
 }
 
-/// Judges a pair of doctors: each goes only while the other is on call. Two who look at the same
-/// time and both go are *write skew*, which snapshot isolation allows.
+/// Checks a pair of doctors: each leaves only while the other is on call. If both check at the same
+/// time and both leave, that is *write skew*, which snapshot isolation allows.
 ///
 /// # Errors
 ///
-/// Both are gone.
+/// If both are gone.
 pub fn on_call(pair: i64, gone: [bool; 2]) -> Result<(), String> {
     match gone {
-        [true, true] => Err(format!("nobody of pair {pair} is on call")),
+        [true, true] => Err(format!("no doctor of pair {pair} is on call")),
         _ => Ok(()),
     }
 }
 
-/// Judges a flight: whoever books counts the passengers before. Two who count at the same time and
-/// both take the last seat, under names of their own, are *phantoms* to each other.
+/// Checks a flight: a booking counts the passengers first. If two count at the same time and both
+/// take the last seat, under different names, they are *phantoms* to each other.
 ///
 /// # Errors
 ///
-/// There are more passengers than seats.
+/// If there are more passengers than seats.
 pub fn seated(flight: i64, passengers: usize, seats: usize) -> Result<(), String> {
     if passengers > seats {
         return Err(format!("flight {flight} has {passengers} passengers on {seats} seats"));
@@ -61,11 +61,11 @@ mod tests {
         assert_eq!(bank(&balances, 200), Ok(()));
         balances[3] -= 20;
         balances[4] += 20;
-        assert!(bank(&balances, 200).unwrap_err().contains("less than nothing"));
+        assert!(bank(&balances, 200).unwrap_err().contains("negative balance"));
     }
 
     #[test]
-    fn one_of_two_stays_and_nobody_stands() {
+    fn doctors_and_seats_are_checked() {
         for gone in [[false, false], [true, false], [false, true]] {
             assert_eq!(on_call(7, gone), Ok(()));
         }

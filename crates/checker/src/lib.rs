@@ -1,15 +1,16 @@
-//! Checks histories of transactions: which consistency models does what clients saw rule out?
+//! Checks histories of transactions: which consistency models do the clients' observations rule
+//! out?
 //!
 //! # The problem
 //!
-//! A database promises an isolation level. Clients run transactions against it while it is tortured,
-//! and write down what they asked for and what they were told: a [`History`]. Whether *some* order
-//! of the transactions explains all answers is NP-hard in general (Papadimitriou, 1979). But if
-//! clients write so that a read tells which writes it saw, and in which order, most of the order is
-//! simply known, and the question becomes one of cycles in a graph. That is the idea of Elle
-//! (Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations",
-//! 2020), whose workloads, file formats and names of anomalies this crate uses; the anomalies are
-//! those of Adya, Liskov and O'Neil ("Generalized Isolation Level Definitions", 2000).
+//! A database promises an isolation level. Clients run transactions against it under faults, and
+//! record their requests and answers: a [`History`]. Whether *some* order of the transactions
+//! explains all answers is NP-hard in general (Papadimitriou, 1979). But if each read shows which
+//! writes it saw, and in which order, most of the order is known, and the question becomes one of
+//! cycles in a graph. That is the idea of Elle (Kingsbury and Alvaro, "Elle: Inferring Isolation
+//! Anomalies from Experimental Observations", 2020), whose workloads, file formats and names of
+//! anomalies this crate uses. The anomalies are those of Adya, Liskov and O'Neil ("Generalized
+//! Isolation Level Definitions", 2000).
 //!
 //! ```text
 //!        T0: r(x) = [], append(y, 1)       T1: r(y) = [], append(x, 2)      and later: x = [2], y = [1]
@@ -21,29 +22,30 @@
 //!
 //! No serial order has both; snapshot isolation allows it (write skew).
 //!
-//! # The way
+//! # Structure
 //!
-//! 1. [`History`]: what clients saw ([`format`](mod@format) reads and writes Elle's EDN and JSON).
-//! 2. `infer`: who must come before whom, and what is wrong already without cycles.
-//! 3. `graph`: the edges, linear in number. `cycle`: strongly connected components decide, breadth
-//!    first search finds the shortest cycle.
+//! 1. [`History`]: the clients' observations ([`format`](mod@format) reads and writes Elle's EDN
+//!    and JSON).
+//! 2. `infer`: the order of transactions, and the anomalies that need no cycle.
+//! 3. `graph`: the edges, linear in number. `cycle`: strongly connected components decide,
+//!    breadth-first search finds the shortest cycle.
 //! 4. [`Report`]: the verdict for each [`Model`], and the shortest counterexample in words.
 //!
 //! # Invariants
 //!
-//! * *Sound*: what is reported is proven, given that the database was empty at first, that each
+//! * *Sound*: every report is proven, provided that the database was empty at first, that each
 //!   value is written to an object at most once, and that a process runs one transaction at a time.
 //!   Brute force over all small histories agrees (`tests/oracle.rs`).
-//! * *Complete where it can be*: if every append is in some read, the verdict is exact.
+//! * *Complete where possible*: if every append is in some read, the verdict is exact.
 //! * Unknown transactions may have happened at any time after they were invoked, or not at all;
-//!   once somebody saw one's writes, it happened.
-//! * Time and space are linear in the number of operations and of elements read.
+//!   once a read shows a write of one, it happened.
+//! * Time and space are linear in the number of operations and of read elements.
 //!
-//! # What is deliberately absent
+//! # Deliberately absent
 //!
-//! Predicates and ranges: what a read did not return has no version to name. Where the database
-//! tells its own timestamps, [`replay`](mod@replay) judges ranges too.
-//! Search through possible orders of blind register writes: what is not known is not guessed.
+//! Predicates and ranges: an absent row has no version to name. If the database reports its own
+//! timestamps, [`replay`](mod@replay) checks ranges too. Search through possible orders of blind
+//! register writes: unknown orders are not guessed.
 
 mod cycle;
 mod error;
@@ -72,13 +74,13 @@ use crate::graph::{EdgeKind, EdgeKinds, GraphBuilder};
 use crate::infer::{Index, clients, lists, registers};
 use crate::report::Findings;
 
-/// What the checker may take for granted. By default: nothing.
+/// Assumptions of the checker; by default none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Each register by itself is linearizable, whatever transactions are.
+    /// Each single register is linearizable, whatever the transactions are.
     ///
-    /// Then the order of a register's versions in real time counts for every model. Without it, it
-    /// counts only for those that respect real time anyway.
+    /// With this assumption the real-time order of a register's versions counts for every model.
+    /// Without it, it counts only for models that respect real time anyway.
     pub linearizable_keys: bool,
 }
 
@@ -86,7 +88,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// If a value is written to the same object twice: a read of it would not name its writer.
+/// If a value is written to the same object twice: a read of it would not identify its writer.
 pub fn check(history: &History, options: &Options) -> Result<Report> {
     let mut index = Index::new(history)?;
     let mut graph = GraphBuilder::new(history.transactions().len());
@@ -109,7 +111,7 @@ pub fn check(history: &History, options: &Options) -> Result<Report> {
     for model in Model::ALL {
         let cycles = search.cycles(view(model));
         if model.is_snapshot_isolation() && cycles.is_empty() && !has_interference {
-            // What breaks a model breaks the stronger ones as well: the first is enough.
+            // An anomaly of a model breaks the stronger ones as well, so the first is enough.
             has_interference = interference(&index, &search, model, &mut explainer, &mut findings);
         }
         for steps in cycles {
@@ -123,8 +125,8 @@ pub fn check(history: &History, options: &Options) -> Result<Report> {
     Ok(findings.report(history))
 }
 
-/// Reports two transactions that wrote the same object and did not see each other, if there are
-/// any; returns whether there are.
+/// Reports two transactions that wrote the same object without seeing each other, if there are any;
+/// returns whether there are.
 fn interference<'i, 'h>(
     index: &'i Index<'h>,
     search: &Search<'_>,
@@ -144,7 +146,7 @@ fn interference<'i, 'h>(
     true
 }
 
-/// Returns the dependencies that a model forbids to be cyclic.
+/// Returns the dependencies that a model forbids to form a cycle.
 fn view(model: Model) -> View {
     let mut kinds = vec![EdgeKind::Ww, EdgeKind::Wr];
     if model != Model::ReadCommitted {
@@ -161,7 +163,7 @@ fn view(model: Model) -> View {
     View { kinds: EdgeKinds::of(&kinds), allows_adjacent }
 }
 
-/// Returns the order of clients that a chain of dependencies rests on.
+/// Returns the strongest client order that a chain of dependencies uses.
 fn strongest_order(steps: &[Step]) -> Order {
     let order = steps.iter().map(|step| match step.kind {
         EdgeKind::RealTime | EdgeKind::WwByTime | EdgeKind::RwByTime => Order::RealTime,

@@ -1,23 +1,23 @@
-//! Consistency models, anomalies, and which rules out which.
+//! Consistency models, and the anomalies that each forbids.
 
 use std::fmt;
 
-/// A promise that a database makes about its transactions.
+/// A guarantee of a database about its transactions.
 ///
-/// Each is named and meant as in Adya, "Weak Consistency: A Generalized Theory and Optimistic
+/// Names and meanings are those of Adya, "Weak Consistency: A Generalized Theory and Optimistic
 /// Implementations for Distributed Transactions", 1999, without predicates. Snapshot isolation is
 /// that of Cerone and Gotsman, "Analysing Snapshot Isolation", 2016: snapshots may be old. *Strong
-/// session* adds that a client's transactions take effect in its order; *strong* and *strict*, that
-/// all take effect in real-time order.
+/// session* adds that a client's transactions take effect in its order; *strong* and *strict* add
+/// that all take effect in real-time order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Model {
-    /// PL-2: writes are not interleaved, and only committed, final versions are read.
+    /// PL-2: writes are not interleaved, and reads see only committed, final versions.
     ReadCommitted,
     /// Transactions read from a snapshot; two that overlap do not write the same object.
     SnapshotIsolation,
-    /// Snapshot isolation, with snapshots that hold the client's earlier transactions.
+    /// Snapshot isolation with snapshots that include the client's earlier transactions.
     StrongSessionSnapshotIsolation,
-    /// Snapshot isolation, with snapshots that hold all that was acknowledged before.
+    /// Snapshot isolation with snapshots that include all earlier acknowledged transactions.
     StrongSnapshotIsolation,
     /// PL-3: as if one after the other.
     Serializable,
@@ -28,7 +28,7 @@ pub enum Model {
 }
 
 impl Model {
-    /// All models; none comes before one that it implies.
+    /// All models, in an order in which none precedes a model that it implies.
     pub const ALL: [Self; 7] = [
         Self::ReadCommitted,
         Self::SnapshotIsolation,
@@ -39,7 +39,7 @@ impl Model {
         Self::StrictSerializable,
     ];
 
-    /// Returns the name by which Elle and the command line know the model.
+    /// Returns the name used by Elle and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,13 +53,13 @@ impl Model {
         }
     }
 
-    /// Returns the model of a name.
+    /// Returns the model with a name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|model| model.name() == name)
     }
 
-    /// Tells whether it lets anti-dependencies be neighbours in a cycle, as in write skew.
+    /// Returns `true` if it allows adjacent anti-dependencies in a cycle, as in write skew.
     pub(crate) const fn is_snapshot_isolation(self) -> bool {
         matches!(
             self,
@@ -69,7 +69,7 @@ impl Model {
         )
     }
 
-    /// Returns which order of the clients the model respects.
+    /// Returns the order of clients that the model respects.
     pub(crate) const fn order(self) -> Order {
         match self {
             Self::ReadCommitted | Self::SnapshotIsolation | Self::Serializable => Order::Any,
@@ -87,34 +87,34 @@ impl fmt::Display for Model {
     }
 }
 
-/// What, beside what was read and written, a cycle of dependencies rests on.
+/// Additional order that a cycle of dependencies uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Order {
-    /// Nothing else.
+    /// No additional order.
     Any,
     /// The order of one client's transactions.
     Session,
-    /// Transactions answered before others were asked for.
+    /// Transactions answered before others were invoked.
     RealTime,
 }
 
 /// A phenomenon that some models forbid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AnomalyKind {
-    /// An element or value was read that nobody ever tried to write.
+    /// A read returned an element or value that was never written.
     GarbageRead,
-    /// An element is in a list twice, though it was appended once.
+    /// An element is in a list twice, but was appended once.
     DuplicateElements,
     /// Two reads of a list that no order of appends explains.
     IncompatibleOrder,
-    /// A register went back to an earlier version, though its versions were promised to be in the
+    /// A register returned to an earlier version, although its versions were assumed to be in the
     /// order of real time.
     CyclicVersions,
-    /// A transaction read its own write before it made it.
+    /// A transaction read its own write before making it.
     FutureRead,
-    /// Aborted read: what a transaction that did not commit wrote was read.
+    /// Aborted read: a read returned a write of a transaction that did not commit.
     G1a,
-    /// Intermediate read: what its writer overwrote before it committed was read.
+    /// Intermediate read: a read returned a write that its writer overwrote before committing.
     G1b,
     /// A transaction did not read its own write, or read two values with no write between.
     Internal,
@@ -126,16 +126,16 @@ pub enum AnomalyKind {
     G0(Order),
     /// Circular information flow: a cycle of writes seen and overwritten.
     G1c(Order),
-    /// A cycle with one anti-dependency: a state was read that did not exist at any one time.
+    /// A cycle with one anti-dependency: a read saw a state that never existed.
     GSingle(Order),
-    /// A cycle with several anti-dependencies, no two of which are neighbours.
+    /// A cycle with several anti-dependencies, no two of which are adjacent.
     GNonadjacent(Order),
-    /// A cycle with anti-dependencies next to each other: write skew, for one.
+    /// A cycle with adjacent anti-dependencies, such as write skew.
     G2Item(Order),
 }
 
 impl AnomalyKind {
-    /// Tells whether the model forbids the phenomenon.
+    /// Returns `true` if the model forbids the phenomenon.
     #[must_use]
     pub fn rules_out(self, model: Model) -> bool {
         use Model::ReadCommitted;

@@ -1,8 +1,8 @@
-//! The check from inside: commits replayed in the order of their timestamps.
+//! Checks a run from the inside: replays commits in the order of their timestamps.
 //!
-//! A database that orders transactions by timestamps knows more than its clients: at which snapshot
-//! each read, and when each committed. If it tells, nothing has to be inferred, and ranges can be
-//! judged too:
+//! A database that orders transactions by timestamps knows more than its clients: the snapshot of
+//! each read, and the timestamp of each commit. If it reports them, nothing has to be inferred, and
+//! ranges can be checked too:
 //!
 //! ```text
 //! timestamps   1 ───── 2 ───── 3 ───── 4 ───── 5 ─────▶
@@ -10,90 +10,90 @@
 //!                      w x             w x     r x, w y
 //!
 //! T2's read must have found T1's x (the newest at R = 3). Serializable also forbids T3's write
-//! between R and C of T2: at 5, x was no longer what T2 had read.
+//! between R and C of T2: at 5, x was no longer the version that T2 had read.
 //! ```
 //!
-//! One pass in the order of timestamps over the current state: *n* log *n*. What is checked, in the
-//! order of time, so that the first wrong thing is what is named:
+//! One pass in the order of timestamps over the current state takes *n* log *n*. The checks run in
+//! the order of time, so that the first violation is reported:
 //!
 //! * timestamps: each C is used once, and R < C;
-//! * reads: each found, at R, the newest commit ≤ R, and each range all that it held;
-//! * first committer wins: nobody wrote between R and C what it writes;
-//! * serializable: nobody wrote between R and C what it read;
-//! * real time: whoever was answered before another was invoked is in that one's snapshot (or, if
-//!   that one writes and is serializable, before it).
+//! * reads: each found, at R, the newest commit ≤ R, and each range all of its cells;
+//! * first committer wins: no other transaction wrote the same keys between R and C;
+//! * serializable: no other transaction wrote the keys or ranges that it read between R and C;
+//! * real time: a transaction answered before another was invoked is in the other's snapshot (or,
+//!   if the other writes and is serializable, before it).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Bound;
 
-/// A commit timestamp. 0 is before all.
+/// A commit timestamp. 0 is before all commits.
 pub type Timestamp = u64;
 
-/// What a transaction asked for and found.
+/// A read with its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// One key.
     Point {
         /// The key.
         key: Vec<u8>,
-        /// The commit whose version was found, `None` if there was nothing.
+        /// Commit of the found version, `None` if there was none.
         found: Option<Timestamp>,
     },
     /// All keys from `from` on, below `to`.
     Range {
-        /// The first key that belongs to it.
+        /// First key of the range.
         from: Vec<u8>,
-        /// The first key that no longer does, `None` for the end of all.
+        /// First key behind the range, `None` if it is unbounded.
         to: Option<Vec<u8>>,
-        /// What was found, in ascending order of the keys, with the commit of each version.
+        /// Found keys in ascending order, with the commit of each version.
         found: Vec<(Vec<u8>, Timestamp)>,
     },
 }
 
-/// What a transaction did to a key.
+/// A write of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// The key.
     pub key: Vec<u8>,
-    /// Whether nothing is there afterwards.
+    /// Whether it deletes the key.
     pub deletes: bool,
 }
 
-/// A transaction as the database knows it. Aborted ones are left out.
+/// A transaction as the database knows it. Aborted ones are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
-    /// What the caller calls it; used in messages only.
+    /// Name chosen by the caller, for messages only.
     pub name: u64,
-    /// The snapshot R that it read at: all commits ≤ R.
+    /// The snapshot R of its reads: all commits ≤ R.
     pub snapshot: Timestamp,
-    /// When it committed, C; `None` if it wrote nothing and has no place of its own.
+    /// Its commit timestamp C; `None` if it wrote nothing.
     pub commit: Option<Timestamp>,
-    /// What it read of others.
+    /// Its reads of data of others.
     pub reads: Vec<Read>,
-    /// What it wrote, each key once.
+    /// Its writes, each key once.
     pub writes: Vec<Write>,
-    /// Whether it may overwrite what was committed after its snapshot: it depends on nothing that it
-    /// overwrites, and the versions of a key are ordered by C.
+    /// Whether it may overwrite keys committed after its snapshot: it did not read them, and the
+    /// versions of a key are ordered by C.
     pub overwrites: bool,
-    /// When it was invoked and when it was answered, on any clock that all share; the latter is
-    /// `None` if no answer came.
+    /// Moments of the invocation and of the answer, on any shared clock; the latter is `None` if
+    /// there was no answer.
     pub invoked: u64,
     /// See [`Committed::invoked`].
     pub answered: Option<u64>,
 }
 
-/// What the replay holds transactions to.
+/// Isolation level that the replay checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Snapshots may be old.
     Snapshot {
-        /// Whether they hold all that was answered before.
+        /// Whether snapshots include all transactions answered before.
         real_time: bool,
     },
     /// As if each transaction ran at its C (or R, if it has none).
     Serializable {
-        /// Whether this order is that of real time.
+        /// Whether this order agrees with real time.
         real_time: bool,
     },
 }
@@ -109,12 +109,12 @@ impl Level {
     }
 }
 
-/// The first thing that is wrong, in the order of timestamps, in words.
+/// The first violation, in the order of timestamps, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// The [name](Committed::name) of the transaction that was treated wrongly.
+    /// The [name](Committed::name) of the affected transaction.
     pub transaction: u64,
-    /// What is wrong.
+    /// Description of the violation.
     pub reason: String,
 }
 
@@ -139,7 +139,7 @@ pub fn replay(transactions: &[Committed], level: Level) -> Result<(), Wrong> {
             events.push((commit, Event::Commit, transaction));
         }
     }
-    // At the same timestamp commits come first: a snapshot holds all commits ≤ R.
+    // At the same timestamp commits come first: a snapshot includes all commits ≤ R.
     events.sort_by_key(|(at, event, transaction)| (*at, *event, transaction.name));
     let floor = level.respects_time().then(|| answered_before(transactions, level));
     let mut state = State::default();
@@ -166,7 +166,7 @@ enum Event {
     Snapshot,
 }
 
-/// Tells whether an event is the one that must come after all that was answered before.
+/// Returns `true` if an event must come after all transactions answered before.
 const fn is_place(event: Event, transaction: &Committed, level: Level) -> bool {
     match event {
         Event::Commit => level.is_serializable(),
@@ -174,15 +174,16 @@ const fn is_place(event: Event, transaction: &Committed, level: Level) -> bool {
     }
 }
 
-/// Where a transaction takes effect: a snapshot at a timestamp comes after the commit at it.
+/// Point at which a transaction takes effect: a snapshot at a timestamp comes after the commit at
+/// it.
 type Place = (Timestamp, Event);
 
-/// For each moment at which somebody was answered, the latest place of those answered until then:
-/// (moment, place, name).
+/// Returns, for each moment of an answer, the latest point of all transactions answered until then:
+/// (moment, point, name).
 fn answered_before(transactions: &[Committed], level: Level) -> Vec<(u64, Place, u64)> {
     let place = |transaction: &Committed| match (transaction.commit, level) {
         (Some(commit), _) => Some((commit, Event::Commit)),
-        // A snapshot that is old orders nothing.
+        // An old snapshot implies no order.
         (None, Level::Snapshot { .. }) => None,
         (None, Level::Serializable { .. }) => Some((transaction.snapshot, Event::Snapshot)),
     };
@@ -217,7 +218,7 @@ fn in_time(at: Place, transaction: &Committed, floor: &[(u64, Place, u64)]) -> R
 /// The newest version of each key.
 #[derive(Debug, Default)]
 struct State<'t> {
-    /// By key: the commit of the newest version, and whether it deletes.
+    /// For each key the commit of the newest version, and whether it deletes the key.
     newest: BTreeMap<&'t [u8], (Timestamp, bool)>,
     commits: HashMap<Timestamp, u64>,
 }
@@ -331,7 +332,7 @@ fn version(commit: Option<Timestamp>) -> String {
     commit.map_or("absent".to_owned(), |commit| format!("of the commit at {commit}"))
 }
 
-/// Says where two ascending lists first differ.
+/// Describes the first difference of two ascending lists.
 fn difference(found: &[(&[u8], Timestamp)], is: &[(&[u8], Timestamp)]) -> Option<String> {
     let at = found.iter().zip(is).position(|(a, b)| a != b);
     let at = at.unwrap_or(found.len().min(is.len()));
@@ -345,7 +346,7 @@ fn difference(found: &[(&[u8], Timestamp)], is: &[(&[u8], Timestamp)]) -> Option
     })
 }
 
-/// A key for a person.
+/// A key for people.
 struct Shown<'k>(&'k [u8]);
 
 impl fmt::Display for Shown<'_> {

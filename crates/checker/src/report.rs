@@ -1,4 +1,4 @@
-//! What was found, and the verdict for each model.
+//! Findings, and the verdict for each model.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,24 +6,24 @@ use std::fmt;
 use crate::history::{History, Outcome};
 use crate::model::{AnomalyKind, Model};
 
-/// How many anomalies of one kind are explained; the others are only counted.
+/// Maximum number of explained anomalies of one kind; the others are only counted.
 const EXPLAINED_MAX: usize = 8;
 
-/// How many operations of a transaction are shown.
+/// Maximum number of displayed operations of a transaction.
 const SHOWN_OPS_MAX: usize = 12;
 
-/// A proof that something happened which some model forbids.
+/// Proof of a phenomenon that some model forbids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anomaly {
-    /// Which phenomenon it is.
+    /// Kind of the phenomenon.
     pub kind: AnomalyKind,
-    /// The transactions that take part, by their places in [`History::transactions`].
+    /// Involved transactions, as indices into [`History::transactions`].
     pub transactions: Vec<usize>,
-    /// Why it is one, a sentence for each step.
+    /// Reasons, a sentence for each step.
     pub reasons: Vec<String>,
 }
 
-/// Anomalies as they are found.
+/// Collected anomalies.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     anomalies: Vec<Anomaly>,
@@ -31,7 +31,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Adds an anomaly; its sentence is only made if it will be shown.
+    /// Adds an anomaly; its sentences are built only if it will be shown.
     pub(crate) fn add(
         &mut self,
         kind: AnomalyKind,
@@ -60,44 +60,44 @@ impl Findings {
     }
 }
 
-/// The outcome of a check.
+/// The result of a check.
 ///
-/// A history that breaks no rule is not thereby proven right: the checker reports what it can
-/// prove, and a database may have been lucky.
+/// A history without violations is not thereby proven correct: the checker reports only violations
+/// that it can prove, and the run may have been lucky.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     anomalies: Vec<Anomaly>,
     counts: BTreeMap<AnomalyKind, usize>,
-    /// How many transactions committed.
+    /// Number of committed transactions.
     pub committed: usize,
-    /// How many did not.
+    /// Number of aborted transactions.
     pub aborted: usize,
-    /// Of how many nobody knows.
+    /// Number of transactions with an unknown outcome.
     pub unknown: usize,
 }
 
 impl Report {
-    /// Returns the anomalies that are explained, the shortest first. Of cycles there is at least
-    /// one for each model that is broken by one.
+    /// Returns the explained anomalies, the shortest first. For each model that is broken by a
+    /// cycle there is at least one cycle.
     #[must_use]
     pub fn anomalies(&self) -> &[Anomaly] {
         &self.anomalies
     }
 
-    /// Returns how many anomalies of each kind were found. Cycles are counted once for each group
-    /// of transactions that are entangled with each other.
+    /// Returns the number of anomalies of each kind. Cycles are counted once for each strongly
+    /// connected group of transactions.
     #[must_use]
     pub const fn counts(&self) -> &BTreeMap<AnomalyKind, usize> {
         &self.counts
     }
 
-    /// Tells whether nothing was found that the model forbids.
+    /// Returns `true` if no anomaly was found that the model forbids.
     #[must_use]
     pub fn allows(&self, model: Model) -> bool {
         !self.counts.keys().any(|kind| kind.rules_out(model))
     }
 
-    /// Tells whether nothing at all was found.
+    /// Returns `true` if no anomaly was found.
     #[must_use]
     pub fn is_strictly_serializable(&self) -> bool {
         self.allows(Model::StrictSerializable)
@@ -109,7 +109,7 @@ impl Report {
         self.anomalies.iter().find(|anomaly| anomaly.kind.rules_out(model))
     }
 
-    /// Returns the verdict for a person: each model, and a counterexample for each that is broken.
+    /// Returns the verdict for people: each model, with a counterexample for each that is broken.
     #[must_use]
     pub fn explain(&self, history: &History) -> String {
         Explained { report: self, history }.to_string()

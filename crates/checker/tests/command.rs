@@ -1,15 +1,15 @@
-//! The command: its words and its exit code.
+//! The command-line program: its arguments and its exit code.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// Runs the command on a text as its standard input: exit code, output, errors.
+/// Runs the program with a text as its standard input; returns exit code, output and errors.
 fn run(arguments: &[&str], text: &str) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_carnet-checker"));
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // A command that does not read its input closes it.
+    // A program that does not read its input closes it.
     let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -53,7 +53,7 @@ G2-item
 }
 
 #[test]
-fn what_cannot_be_judged_is_no_verdict() {
+fn unusable_input_exits_with_two() {
     for arguments in [&["-"][..], &["/no/such/file"], &["--model", "best", "-"], &["-", "-"], &[]] {
         let (code, verdict, errors) = run(arguments, "{:type :ok");
         assert_eq!((code, verdict.as_str()), (2, ""), "{arguments:?}");

@@ -1,11 +1,11 @@
-//! Histories that were made to take long do not: what was quadratic took a hundred times as much.
+//! Regression tests: histories that once took quadratic time take linear time.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::time::{Duration, Instant};
 
 use carnet_checker::{History, Model, Moment, Op, Options, Outcome, Report, Transaction, check};
 
-/// Far above what is needed without optimization on a busy machine.
+/// Far more than an unoptimized build needs on a busy machine.
 const LONGEST: Duration = Duration::from_secs(5);
 
 fn transaction(process: i64, span: (i64, i64), ops: Vec<Op>) -> Transaction {
@@ -14,7 +14,7 @@ fn transaction(process: i64, span: (i64, i64), ops: Vec<Op>) -> Transaction {
     Transaction { process, invoked, completed, outcome: Outcome::Committed, ops }
 }
 
-#[expect(clippy::disallowed_methods, reason = "time is what is tested")]
+#[expect(clippy::disallowed_methods, reason = "the test measures time")]
 fn judge(transactions: Vec<Transaction>) -> Report {
     let history = History::new(transactions).unwrap();
     let begin = Instant::now();
@@ -34,12 +34,12 @@ fn many_reads_that_lack_own_appends_take_linear_time() {
 }
 
 #[test]
-fn many_readers_at_once_of_one_version_take_linear_time() {
+fn many_concurrent_readers_take_linear_time() {
     const COUNT: i64 = 40_000;
     let write = |value| vec![Op::Write { key: 1.into(), value }];
     let read = |value| vec![Op::ReadRegister { key: 1.into(), value: Some(value) }];
     let mut all = vec![transaction(-1, (0, 1), write(1)), transaction(-2, (2, 3), write(2))];
-    // All who read the old version are answered before all who read the new one ask.
+    // All readers of the old version are answered before the readers of the new one are invoked.
     for n in 0..COUNT {
         all.push(transaction(n, (10 + n, 10 + COUNT + n), read(1)));
         let late = 10 + 2 * COUNT + n;

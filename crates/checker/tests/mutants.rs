@@ -1,5 +1,5 @@
-//! A small database with one mistake at a time: each is caught, and charged with no more than it
-//! did. Databases without a mistake keep what they promise.
+//! A small database with one bug at a time: each bug is found, and no other is reported. Databases
+//! without a bug keep their guarantees.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeSet;
@@ -13,37 +13,37 @@ const TRANSACTIONS: u64 = 80;
 const KEYS: u64 = 4;
 const CLIENTS: i64 = 5;
 
-/// What the database does, and does not.
+/// Behaviour of the database.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rules {
-    /// Each operation has a snapshot of its own.
+    /// Each operation has a separate snapshot.
     reads_newest: bool,
-    /// A transaction aborts if what it writes was written since its snapshot.
+    /// A transaction aborts if a key that it writes was written since its snapshot.
     checks_writes: bool,
-    /// A transaction aborts if what it read was written since its snapshot.
+    /// A transaction aborts if a key that it read was written since its snapshot.
     checks_reads: bool,
     /// Snapshots may be some commits old.
     has_old_snapshots: bool,
-    /// What others have not committed yet is seen.
+    /// Reads see uncommitted writes of others.
     reads_uncommitted: bool,
-    /// What an aborted transaction wrote stays.
+    /// Writes of aborted transactions stay.
     keeps_aborted: bool,
     /// The writes of a commit become visible one by one.
     tears_commits: bool,
     /// The first of two writes of a key becomes visible before the commit.
     shows_intermediate: bool,
-    /// A commit is acknowledged and forgotten.
+    /// A commit is acknowledged and lost.
     loses_commits: bool,
     /// A commit is applied twice.
     repeats_commits: bool,
-    /// Own writes are not seen.
+    /// Reads do not see own writes.
     forgets_own: bool,
 }
 
 impl Rules {
-    /// Returns whether a database of lists keeps the model that one of registers keeps. A list that
-    /// is read with own appends is a version: it does not last where others append before the
-    /// commit, or where the commit is lost.
+    /// Returns `true` if a database of lists keeps the model like one of registers. A list read
+    /// with own appends is a version. It ceases to exist if others append before the commit, or if
+    /// the commit is lost.
     fn keeps_with_lists(self, model: Model) -> bool {
         let may_move = !self.checks_writes || self.loses_commits;
         model != Model::ReadCommitted || self.forgets_own || !may_move
@@ -79,7 +79,8 @@ struct Database {
     rng: SeededRng,
     rules: Rules,
     has_lists: bool,
-    /// Commits in their order, each with its writes. A register is a list of which one sees the end.
+    /// Commits in their order, each with its writes. A register is a list of which only the end is
+    /// visible.
     log: Vec<Vec<(u64, i64)>>,
     /// Writes of torn commits that are not visible yet.
     late: Vec<(u64, i64)>,
@@ -146,7 +147,7 @@ impl Database {
             self.next_value += 1;
             let (name, value) = (i64::try_from(key).unwrap().into(), self.next_value);
             let reads = self.chance(reads_percent);
-            // What comes before a write to a register is known from reads before writes alone.
+            // The version before a write to a register is known only from a read before the write.
             if !reads && self.chance(50) {
                 asked.push(self.asked_read(key));
             }
@@ -169,7 +170,7 @@ impl Database {
         self.running.push(Running { process, call, asked, done, snapshot, writes, reads });
     }
 
-    /// Reads all, after all others.
+    /// Reads everything, after all other transactions.
     fn read_all(&mut self) {
         while let Some(write) = self.late.pop() {
             self.log.push(vec![write]);
@@ -184,7 +185,7 @@ impl Database {
         self.rules = rules;
     }
 
-    /// Carries out an operation, or ends the transaction if there is none left.
+    /// Executes an operation, or ends the transaction if there is none left.
     fn step(&mut self, number: usize) {
         let Some(mut op) = self.running[number].asked.pop() else {
             return self.end(number);
@@ -266,8 +267,8 @@ impl Database {
     }
 }
 
-/// Runs a database with many seeds: the model it keeps holds in all, the one it breaks is found
-/// broken in at least so many of them.
+/// Runs a database with many seeds. The model `keeps` must hold in all of them, and a violation of
+/// `breaks` must be found in at least the given number.
 fn judge(name: &str, rules: Rules, keeps: Option<Model>, breaks: Option<(Model, usize)>) {
     for has_lists in [true, false] {
         if rules.repeats_commits && !has_lists {
@@ -287,7 +288,7 @@ fn judge(name: &str, rules: Rules, keeps: Option<Model>, breaks: Option<(Model, 
         let kind = if has_lists { "lists" } else { "registers" };
         println!("{name}, {kind}: caught in {caught} of {SEEDS} runs");
         if let Some((model, lists_min)) = breaks {
-            // Of registers less is known.
+            // The order of registers is known less.
             let caught_min = if has_lists { lists_min } else { lists_min / 2 };
             assert!(caught >= caught_min, "{name}, {kind}: {model} broken in {caught} runs only");
         }

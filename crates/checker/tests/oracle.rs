@@ -1,4 +1,5 @@
-//! The checker against brute force: on small histories it says exactly what the definitions say.
+//! Compares the checker with brute force: on small histories it agrees exactly with the
+//! definitions.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
@@ -9,7 +10,7 @@ use std::env;
 use carnet_base::{Rng, SeededRng};
 use carnet_checker::{History, Model, Moment, Op, Options, Outcome, Transaction, check};
 
-/// Returns how many histories to try: a long edition sets `CARNET_HISTORIES`.
+/// Returns the seeds to try: a long edition sets `CARNET_HISTORIES`.
 fn seeds(usual: u64) -> Box<dyn Iterator<Item = u64>> {
     let number = |name: &str| env::var(name).ok().map(|text| text.parse().unwrap());
     match number("CARNET_SEED") {
@@ -21,12 +22,12 @@ fn seeds(usual: u64) -> Box<dyn Iterator<Item = u64>> {
 struct Shape {
     transactions_max: u64,
     keys: u64,
-    /// Whether the last transaction reads all, after all others.
+    /// Whether the last transaction reads everything, after all others.
     reads_all_back: bool,
     lists: bool,
 }
 
-/// Makes up a history from an order of transactions, and then lies about some of it.
+/// Generates a history from an order of transactions, and then alters some of it.
 struct Maker<'s> {
     rng: SeededRng,
     shape: &'s Shape,
@@ -64,7 +65,7 @@ impl Maker<'_> {
         History::new(transactions).unwrap()
     }
 
-    /// Lets three clients ask and be answered in turns.
+    /// Lets three clients send requests and get answers in turns.
     fn schedule(&mut self, count: u64) -> Vec<Transaction> {
         let mut transactions: Vec<Transaction> = Vec::new();
         let mut busy: BTreeMap<i64, usize> = BTreeMap::new();
@@ -121,15 +122,15 @@ impl Maker<'_> {
         ops
     }
 
-    /// Fills the reads in: mostly as in one order of the transactions, sometimes otherwise.
+    /// Fills in the reads: usually like in one order of the transactions, sometimes differently.
     fn answer(&mut self, transactions: &mut [Transaction]) {
-        // About the order of time, more or less mixed.
+        // Approximately the order of time, more or less shuffled.
         let noise = [1, 4, 30][usize::try_from(self.rng.below(3)).unwrap()];
         let mut order: Vec<(u64, usize)> = (0..transactions.len())
             .map(|n| (2 * transactions[n].invoked.index + self.rng.below(noise), n))
             .collect();
         order.sort_unstable();
-        // By key: the versions, and the place in `order` of whoever made them.
+        // For each key its versions, with the position in `order` of the writer.
         let mut versions: BTreeMap<String, Vec<(usize, i64)>> = BTreeMap::new();
         for (place, &(_, number)) in order.iter().enumerate() {
             let transaction = &transactions[number];
@@ -153,7 +154,7 @@ impl Maker<'_> {
         let lies = [0, 10, 40][usize::try_from(self.rng.below(3)).unwrap()];
         for (place, &(_, number)) in order.iter().enumerate() {
             let is_last = self.shape.reads_all_back && transactions[number].process == 99;
-            // All reads of a transaction see one snapshot, or each its own.
+            // All reads of a transaction see one snapshot, or each a separate one.
             let mut snapshot = if self.chance(lies) { self.rng.below(8) } else { place as u64 };
             let mut own: BTreeMap<String, Vec<i64>> = BTreeMap::new();
             for op in &mut transactions[number].ops {
@@ -188,7 +189,8 @@ impl Maker<'_> {
     }
 }
 
-/// Compares the checker with the oracle, and returns how many histories each model allowed.
+/// Compares the checker with the oracle, and returns the number of histories that each model
+/// allowed.
 fn compare(shape: &Shape, usual: u64, is_exact: bool) -> (u64, BTreeMap<Model, u64>) {
     let mut allowed: BTreeMap<Model, u64> = BTreeMap::new();
     let (mut count, mut missed) = (0, 0);
@@ -217,7 +219,7 @@ fn compare(shape: &Shape, usual: u64, is_exact: bool) -> (u64, BTreeMap<Model, u
     (count, allowed)
 }
 
-/// A comparison that only ever met one answer would prove nothing.
+/// Asserts that both answers occurred; otherwise the comparison would prove nothing.
 fn assert_both_answers((count, allowed): &(u64, BTreeMap<Model, u64>)) {
     if *count < 1000 {
         return;

@@ -1,8 +1,8 @@
-//! A second opinion: Porcupine, another author's checker in another language, judges histories of
-//! registers as well. It searches where this crate infers.
+//! A second opinion: Porcupine, a checker by another author in another language, judges histories
+//! of registers as well. It searches where this crate infers.
 //!
 //! Porcupine (<https://github.com/anishathalye/porcupine>, MIT licence) is fetched through the Go
-//! module proxy. Where it or Go cannot be had, the test says so in one line and is skipped; with
+//! module proxy. If it or Go is not available, the test prints a line and is skipped; with
 //! `CI=true` it fails.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -18,14 +18,15 @@ use carnet_base::{Rng, SeededRng};
 use carnet_checker::format::write_json;
 use carnet_checker::{History, Key, Model, Moment, Op, Options, Outcome, Transaction, check};
 
-/// What is known of a history because of how it was made.
+/// Known property of a generated history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Made {
-    /// From one order of the transactions, each at a moment between its question and its answer.
+    /// Generated from one order of the transactions, each between its request and its answer.
     Linearizable,
-    /// The same, then a read was given what had been overwritten for good when it was asked for.
+    /// Like the first, but one read was given a value that was certainly overwritten before the
+    /// read was requested.
     Stale,
-    /// The same, then a read was given anything: nobody knows.
+    /// Like the first, but one read was given an arbitrary value: the verdict is unknown.
     Altered,
 }
 
@@ -38,14 +39,14 @@ struct Shape {
     made: Made,
 }
 
-/// What a client is at.
+/// State of a client.
 enum Step {
     Idle,
     Asked(usize),
     Happened(usize),
 }
 
-/// Runs transactions on registers in memory, and writes down what their clients saw.
+/// Runs transactions on registers in memory, and records their clients' observations.
 struct Maker {
     rng: SeededRng,
     registers: BTreeMap<i64, i64>,
@@ -97,7 +98,7 @@ impl Maker {
                 Step::Idle if is_full => Step::Idle,
                 Step::Idle => Step::Asked(self.ask(*process, shape)),
                 Step::Asked(number) => {
-                    // A few are refused, and of a few nobody hears again.
+                    // Some are refused, and some are never answered.
                     match self.rng.below(100) {
                         0 => self.answer(number, Outcome::Aborted),
                         1 => *process = self.fresh_process(),
@@ -162,7 +163,8 @@ impl Maker {
         (transaction.completed, transaction.outcome) = (completed, outcome);
     }
 
-    /// All writes of a register that were acknowledged: value, when asked for, when answered.
+    /// Returns all acknowledged writes of a register: value, moment of the request, moment of the
+    /// answer.
     fn writes(&self, register: &Key) -> Vec<(i64, u64, u64)> {
         let mut writes = Vec::new();
         for transaction in &self.transactions {
@@ -199,8 +201,8 @@ impl Maker {
         }
     }
 
-    /// Gives a read a value whose write was over before another write began, which was over before
-    /// the read was asked for. `None` where there is none.
+    /// Gives a read a value whose write was complete before another write began, which was complete
+    /// before the read was requested. `None` if there is none.
     fn make_stale(&mut self) -> Option<()> {
         let (number, at, key) = self.read()?;
         let asked = self.transactions[number].invoked.index;
@@ -223,16 +225,16 @@ impl Maker {
     }
 }
 
-/// Makes so many histories, each with what is needed to make it again.
+/// Generates histories, each with the parameters to generate it again.
 fn histories(count: usize, shape: Shape) -> Vec<(u64, Shape, History)> {
     let made = (0..).filter_map(|seed| Some((seed, shape, Maker::make(seed, shape)?)));
     made.take(count).collect()
 }
 
-/// Builds the program that asks Porcupine; `None` where this test is to be skipped.
+/// Builds the program that calls Porcupine; `None` to skip this test.
 fn porcupine() -> Option<PathBuf> {
     let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/porcupine");
-    // Go's installer leaves it to the user to put this on the path.
+    // Go's installer does not add it to the path.
     let places = ["go", "/usr/local/go/bin/go"];
     let said = |command: &mut Command| match command.current_dir(&source).output() {
         Ok(output) if output.status.success() => Ok(()),
@@ -254,7 +256,7 @@ fn porcupine() -> Option<PathBuf> {
         }
         Err(why) => {
             assert!(env::var("CI").is_err(), "Porcupine cannot be had: {why}");
-            // Not `eprintln`, which a test that passes keeps to itself.
+            // Not `eprintln`, whose output is hidden if the test passes.
             let why = why.lines().next().unwrap_or_default();
             let _ = writeln!(io::stderr(), "skipped: Porcupine cannot be had: {why}");
             None
@@ -287,12 +289,12 @@ fn second_opinions(program: &PathBuf, all: &[(u64, Shape, History)]) -> Vec<bool
 }
 
 #[test]
-fn porcupine_agrees() {
+fn porcupine_agrees_with_the_checker() {
     let Some(program) = porcupine() else { return };
     let count = env::var("CARNET_HISTORIES").map_or(60, |text| text.parse().unwrap());
     let small = Shape { transactions: 7, clients: 3, keys: 2, ops_max: 1, made: Made::Altered };
     let large = Shape { transactions: 300, clients: 5, keys: 3, ..small };
-    // Porcupine searches the harder the more registers a transaction is about.
+    // Porcupine's search grows with the number of registers in a transaction.
     let several =
         |shape: Shape| Shape { ops_max: 3, transactions: shape.transactions.min(40), ..shape };
     let mut all = Vec::new();
@@ -317,7 +319,8 @@ fn porcupine_agrees() {
             let is_explained = common::explains(history, Model::StrictSerializable);
             assert_eq!(is_linearizable, is_explained, "Porcupine and brute force: {which}");
         }
-        // Of single operations real time tells enough: nothing is missed. See `infer::registers`.
+        // For single operations real time is enough: no violation is missed. See
+        // `infer::registers`.
         assert!(shape.ops_max > 1 || allows == is_linearizable, "missed: {which}");
         illegal += u32::from(shape.made == Made::Altered && !is_linearizable);
         missed += u32::from(allows && !is_linearizable);

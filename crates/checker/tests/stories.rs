@@ -1,10 +1,10 @@
-//! Anomalies by name: what clients saw, and what it is called.
+//! Anomalies by name: observations of clients, and the anomaly that the checker reports.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use carnet_checker::format::Format;
 use carnet_checker::{AnomalyKind, Model, Options, Order, Report, check};
 
-/// Judges a story: a line for each event, `process type operations`.
+/// Judges a story with a line `process type operations` for each event.
 fn judge(story: &str) -> Report {
     let event = |line: &str| {
         let mut words = line.trim().splitn(3, ' ');
@@ -21,7 +21,7 @@ fn kinds(report: &Report) -> Vec<AnomalyKind> {
 }
 
 #[test]
-fn an_acknowledged_append_that_nobody_ever_sees() {
+fn lost_acknowledged_append() {
     let report = judge(
         "0 invoke [:append :x 1]
          0 ok [:append :x 1]
@@ -33,7 +33,7 @@ fn an_acknowledged_append_that_nobody_ever_sees() {
 }
 
 #[test]
-fn two_appends_to_the_newest_version_that_nobody_sees() {
+fn unseen_appends_to_the_same_version() {
     let report = judge(
         "0 invoke [:r 7 nil] [:append 7 1]
          1 invoke [:r 7 nil] [:append 7 2]
@@ -45,20 +45,20 @@ fn two_appends_to_the_newest_version_that_nobody_sees() {
 }
 
 #[test]
-fn an_append_that_nobody_knows_of_may_be_missing() {
+fn unknown_append_may_be_missing() {
     let story = "0 invoke [:append 7 1] [:append 8 2]
          0 info [:append 7 1] [:append 8 2]
          1 invoke [:r 7 nil]
          1 ok [:r 7 []]";
     assert!(judge(story).is_strictly_serializable());
-    // It may happen late: after what its client did next, and after what came later.
+    // It may take effect late: after the client's next transaction, and after later ones.
     let late = "1 invoke [:r 7 nil]
          1 ok [:r 7 [1]]";
     assert!(judge(&format!("{story}\n{late}")).is_strictly_serializable());
     let same_client = "0 invoke [:r 7 nil]
          0 ok [:r 7 []]";
     assert!(judge(&format!("{story}\n{same_client}\n{late}")).is_strictly_serializable());
-    // But not in part.
+    // But it may not take effect partially.
     let part = "1 invoke [:r 7 nil] [:r 8 nil]
          1 ok [:r 7 [1]] [:r 8 []]";
     let report = judge(&format!("{story}\n{part}"));
@@ -75,14 +75,14 @@ fn a_register_that_goes_back_in_time() {
          1 invoke [:r 7 nil]
          1 ok [:r 7 1]",
     );
-    // Only real time says that 1 came before 2, and then that 2 came before 1.
+    // Only real time implies that 1 came before 2, and then that 2 came before 1.
     assert_eq!(kinds(&report), [AnomalyKind::G0(Order::RealTime)]);
     assert!(report.allows(Model::StrongSessionSerializable));
     assert!(!report.allows(Model::StrongSnapshotIsolation));
 }
 
 #[test]
-fn a_promise_about_keys_makes_real_time_count_for_all_models() {
+fn linearizable_keys_make_real_time_count_everywhere() {
     let edn = "{:process 0, :type :invoke, :value [[:w 7 1]]}
         {:process 0, :type :ok, :value [[:w 7 1]]}
         {:process 1, :type :invoke, :value [[:w 7 2] [:w 8 3]]}
@@ -92,7 +92,7 @@ fn a_promise_about_keys_makes_real_time_count_for_all_models() {
     let history = Format::Edn.read(edn).unwrap();
     let report = check(&history, &Options::default()).unwrap();
     assert!(report.allows(Model::Serializable));
-    // T2 saw T1's 8, but of 7 what came before T1's.
+    // T2 saw T1's 8, but the version of 7 before T1's write.
     assert_eq!(kinds(&report), [AnomalyKind::GSingle(Order::RealTime)]);
     let report = check(&history, &Options { linearizable_keys: true }).unwrap();
     assert_eq!(report.counterexample(Model::SnapshotIsolation).unwrap().transactions.len(), 2);
@@ -122,7 +122,7 @@ fn stale_read_of_nil_is_a_version_cycle() {
     }
     let (_, report) = judge(&[&read("nil"), write, &read("1")]);
     assert_eq!(kinds(&report), []);
-    // A return to a version that was written is a cycle of writes.
+    // A return to an earlier written version is a cycle of writes.
     let second = write.replace("[[:w 1 1]]", "[[:w 1 2]]");
     let (_, report) = judge(&[write, &second, &read("1")]);
     assert!(!report.allows(Model::ReadCommitted));
@@ -168,11 +168,11 @@ fn mutually_unseen_writers_interfere() {
         ))
     };
     for (write, nil) in [("append", "[]"), ("w", "nil")] {
-        // Neither saw the other; no read tells whose write to 7 came first.
+        // Neither saw the other; no read shows whose write to 7 came first.
         let report = story(write, nil, "7");
         assert!(kinds(&report).contains(&AnomalyKind::GSIa(Order::Any)), "{report:?}");
         assert!(!report.allows(Model::SnapshotIsolation) && report.allows(Model::ReadCommitted));
-        // Without an object that both wrote it is write skew.
+        // Without a common object it is write skew.
         let report = story(write, nil, "6");
         assert_eq!(kinds(&report), [AnomalyKind::G2Item(Order::Any)]);
     }
@@ -191,10 +191,10 @@ fn interference_across_others_is_told_in_words() {
         anomaly.reasons,
         [
             "T0 comes before T1, because T0 read 3 as [], which lacks 2, appended by T1 (which no \
-             read of it shows, so that it comes after all that was read)",
+             read of it shows, so it comes after all reads)",
             "T1 comes before T2, because T2 read 4 as [2], whose 2 T1 appended",
             "T2 comes before T0, because T2 read 2 as [], which lacks 1, appended by T0 (which no \
-             read of it shows, so that it comes after all that was read)",
+             read of it shows, so it comes after all reads)",
             "so neither T0 nor T2 saw the other, but both wrote 1: one snapshot should have held \
              the other's write"
         ]

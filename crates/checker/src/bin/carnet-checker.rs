@@ -1,5 +1,5 @@
 //! `carnet-checker FILE`: judges a history. Exits with 0 if the model is not violated, 1 if it is,
-//! 2 if the history could not be read.
+//! and 2 if the history could not be read.
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -11,12 +11,12 @@ use carnet_checker::{Model, Options, check};
 const USAGE: &str = "\
 Checks a history of transactions for isolation anomalies.
 
-usage: carnet-checker [options] FILE        FILE is EDN or JSON as Elle's; - is standard input
+usage: carnet-checker [options] FILE        FILE is EDN or JSON in Elle's format; - is stdin
 
 options:
-  --model MODEL         the model that decides the exit code [default: strict-serializable]
-  --linearizable-keys   each register by itself is linearizable
-  --format edn|json     the format of FILE [default: as its content looks]
+  --model MODEL         model that decides the exit code [default: strict-serializable]
+  --linearizable-keys   assume that each single register is linearizable
+  --format edn|json     format of FILE [default: guessed from its content]
   --help                this text
 
 models: read-committed, snapshot-isolation, strong-session-snapshot-isolation,
@@ -43,17 +43,17 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--linearizable-keys" => options.linearizable_keys = true,
             "--model" => {
                 let name = value()?;
-                model = Model::from_name(&name).ok_or(format!("there is no model {name}"))?;
+                model = Model::from_name(&name).ok_or(format!("unknown model {name}"))?;
             }
             "--format" => {
                 format = Some(match value()?.as_str() {
                     "edn" => Format::Edn,
                     "json" => Format::Json,
-                    other => return Err(format!("there is no format {other}")),
+                    other => return Err(format!("unknown format {other}")),
                 });
             }
-            option if option.starts_with("--") => return Err(format!("there is no {option}")),
-            _ if file.is_some() => return Err("one file at a time".to_owned()),
+            option if option.starts_with("--") => return Err(format!("unknown option {option}")),
+            _ if file.is_some() => return Err("only one file is allowed".to_owned()),
             _ => file = Some(word),
         }
     }
@@ -68,7 +68,7 @@ fn read(file: &str) -> Result<String, String> {
         path => fs::read(path),
     };
     let bytes = read.map_err(|error| format!("{file}: {error}"))?;
-    String::from_utf8(bytes).map_err(|error| format!("{file} is no text: {error}"))
+    String::from_utf8(bytes).map_err(|error| format!("{file} is not UTF-8 text: {error}"))
 }
 
 /// Returns the verdict in words, and whether the model holds.
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     let arguments = match parse(env::args().skip(1)) {
         Ok(Some(arguments)) => arguments,
         Ok(None) => {
-            // Whoever closes the pipe has read enough.
+            // A closed pipe is not an error.
             let _ = io::stdout().write_all(USAGE.as_bytes());
             return ExitCode::SUCCESS;
         }

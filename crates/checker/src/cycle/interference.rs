@@ -1,7 +1,7 @@
-//! Finds two transactions that wrote the same object and did not see each other (Adya's G-SIa).
+//! Finds two transactions that wrote the same object without seeing each other (Adya's G-SIa).
 //!
-//! Under snapshot isolation one of two writers of an object has the other in its snapshot. Which
-//! one is not known where no read shows both writes:
+//! Under snapshot isolation, one of two writers of an object has the other in its snapshot. If no
+//! read shows both writes, it is not known which one:
 //!
 //! ```text
 //! T1: append(x, 1), append(z, 1), r(y) = []       T2: append(x, 2), append(y, 2), r(z) = []
@@ -10,17 +10,17 @@
 //!       T2 ─rw▶ T1: T2 did not see z = [1]         cycle with one anti-dependency
 //! ```
 //!
-//! So two writers of one object interfere if each is reachable from the other on a walk without
-//! neighbouring anti-dependencies that begins after a write. The walks together may have
-//! neighbouring anti-dependencies where they meet, which is why the search for cycles misses them.
+//! Two writers of one object interfere if each is reachable from the other on a walk without
+//! adjacent anti-dependencies that begins after a write. Where the two walks meet there may be
+//! adjacent anti-dependencies, so the search for cycles misses such pairs.
 
 use std::collections::{HashSet, VecDeque};
 
 use super::{ALONE, Search, States, Step, View, Walker};
 use crate::graph::id;
 
-/// Maximum number of edges that the search from one transaction looks at. Rivals are near each
-/// other: in most cases each has read what the other wrote.
+/// Maximum number of edges visited in the search from one transaction. Rivals are usually close:
+/// each has read the other's writes.
 const NEAR_EDGES_MAX: usize = 10_000;
 
 /// Two transactions that wrote an object without seeing each other.
@@ -28,12 +28,12 @@ const NEAR_EDGES_MAX: usize = 10_000;
 pub(crate) struct Interference {
     pub(crate) key: u32,
     pub(crate) rivals: (u32, u32),
-    /// The way from the first to the second, and back.
+    /// Steps from the first to the second, and back.
     pub(crate) steps: Vec<Step>,
 }
 
 impl Search<'_> {
-    /// Returns two transactions of one group of rivals that interfere. Groups are writers of one
+    /// Returns two transactions of a group of rivals that interfere. Groups are writers of one
     /// object; the view is that of a snapshot isolation.
     pub(crate) fn interference(
         &self,
@@ -60,7 +60,7 @@ impl Search<'_> {
 }
 
 impl Walker<'_> {
-    /// Returns two transactions of a group that reach each other, with the way there and back.
+    /// Returns two transactions of a group that reach each other, with the steps there and back.
     fn rivals(&mut self, group: &HashSet<u32>) -> Option<((u32, u32), Vec<Step>)> {
         let mut members: Vec<u32> = group.iter().copied().collect();
         members.sort_unstable();
@@ -82,7 +82,8 @@ impl Walker<'_> {
         None
     }
 
-    /// Searches breadth first from a transaction, and returns the states of others of its group.
+    /// Searches breadth first from a transaction, and returns the states of other members of its
+    /// group.
     fn reach(&mut self, from: u32, group: &HashSet<u32>) -> Vec<u32> {
         self.search += 1;
         let mut ends = Vec::new();

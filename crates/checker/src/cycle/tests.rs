@@ -20,7 +20,7 @@ fn lengths(graph: &Graph, kinds: &[EdgeKind], allows_adjacent: bool) -> Vec<usiz
 #[test]
 fn the_shortest_cycle_of_each_component_is_found() {
     use EdgeKind::{Wr, Ww};
-    // A circle of 5 with a chord, and far away one of 2.
+    // A cycle of 5 with a chord, and a separate one of 2.
     let edges =
         [(0, 1, Ww), (1, 2, Ww), (2, 3, Ww), (3, 4, Ww), (4, 0, Ww), (2, 0, Wr), (5, 6, Ww)];
     let mut edges = edges.to_vec();
@@ -37,7 +37,7 @@ fn neighbouring_anti_dependencies_are_no_cycle_for_snapshots() {
     let skew = graph(2, &[(0, 1, Rw), (1, 0, Rw)]);
     assert_eq!(lengths(&skew, &ALL, true), [2]);
     assert_eq!(lengths(&skew, &ALL, false), [0; 0]);
-    // Around the corner they are neighbours too.
+    // Adjacency counts around the end of the cycle, too.
     let corner = graph(3, &[(0, 1, Rw), (1, 2, Ww), (2, 0, Rw)]);
     assert_eq!(lengths(&corner, &ALL, false), [0; 0]);
     let apart = graph(4, &[(0, 1, Rw), (1, 2, Ww), (2, 3, Rw), (3, 0, Ww)]);
@@ -57,7 +57,7 @@ fn a_long_path_does_not_exhaust_the_stack() {
 fn joints_relate_all_but_oneself() {
     let mut builder = GraphBuilder::new(40);
     let readers: Vec<u32> = (0..20).collect();
-    // 19 both reads and writes.
+    // 19 is both a reader and a writer.
     let writers: Vec<u32> = (19..40).collect();
     builder.relate(&readers, &writers, EdgeKind::Rw, 0);
     for writer in 20..40 {

@@ -1,9 +1,10 @@
-//! What EDN and JSON have in common.
+//! Data model common to EDN and JSON.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// A piece of data. What no history needs (fractions, symbols, truth) is [`Datum::Other`].
+/// A piece of data. Kinds that no history needs (fractions, symbols, booleans) are
+/// [`Datum::Other`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Datum<'t> {
     Nil,
@@ -16,13 +17,13 @@ pub(crate) enum Datum<'t> {
 }
 
 impl<'t> Datum<'t> {
-    /// Returns the field of a map whose key is a keyword or a string of that name.
+    /// Returns the value of a map whose key is a keyword or string with this name.
     pub(crate) fn field(&self, name: &str) -> Option<&Self> {
         let Self::Map(entries) = self else { return None };
         entries.iter().find(|(key, _)| key.name() == Some(name)).map(|(_, value)| value)
     }
 
-    /// Returns what a keyword or a string says; a string may have the colon of a keyword.
+    /// Returns the name of a keyword or string; a string may have the colon of a keyword.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text.strip_prefix(':').unwrap_or(text)),

@@ -1,17 +1,17 @@
-//! A reader of EDN (<https://github.com/edn-format/edn>), as much of it as histories hold.
+//! A reader of the part of EDN (<https://github.com/edn-format/edn>) that histories use.
 //!
 //! Tags are dropped and their values kept; characters, symbols, fractions and large numbers are
-//! read over. Space is bounded by the text's length, nesting by [`DEPTH_MAX`].
+//! skipped. Memory is bounded by the text's length, nesting by [`DEPTH_MAX`].
 
 use std::borrow::Cow;
 
 use crate::error::{BadHistory, Result};
 use crate::format::datum::Datum;
 
-/// How deep lists and maps may nest.
+/// Maximum nesting of lists and maps.
 const DEPTH_MAX: usize = 64;
 
-/// Hands over each datum at the top of a text; those of one big vector too, one by one.
+/// Calls `take` with each top-level datum of a text, or with each element of a single big vector.
 pub(crate) fn read<'t>(text: &'t str, mut take: impl FnMut(Datum<'t>) -> Result<()>) -> Result<()> {
     let mut reader = Reader { text, at: 0 };
     let mut is_in_list = false;
@@ -47,7 +47,7 @@ struct Reader<'t> {
     at: usize,
 }
 
-/// Tells whether a byte ends a number, symbol or keyword.
+/// Returns `true` if a byte ends a number, symbol or keyword.
 const fn is_delimiter(byte: u8) -> bool {
     byte.is_ascii_whitespace()
         || matches!(byte, b',' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'"' | b';')
@@ -55,7 +55,7 @@ const fn is_delimiter(byte: u8) -> bool {
 
 impl<'t> Reader<'t> {
     fn bad(&self, message: &str) -> BadHistory {
-        BadHistory::new(format!("no EDN: {message}")).at(place(self.text, self.at))
+        BadHistory::new(format!("invalid EDN: {message}")).at(place(self.text, self.at))
     }
 
     fn peek(&self) -> Option<u8> {
@@ -88,25 +88,25 @@ impl<'t> Reader<'t> {
 
     fn datum(&mut self, depth: usize) -> Result<Datum<'t>> {
         if depth > DEPTH_MAX {
-            return Err(self.bad("it nests too deep"));
+            return Err(self.bad("it is nested too deeply"));
         }
         self.skip_space_at(depth)?;
         match self.peek() {
-            None => Err(self.bad("it ends where something is missing")),
+            None => Err(self.bad("it ends too early")),
             Some(b'[') => self.list(b']', depth).map(Datum::List),
             Some(b'(') => self.list(b')', depth).map(Datum::List),
             Some(b'{') => self.map(depth),
             Some(b'"') => self.string().map(Datum::Text),
             Some(b'#') => self.dispatch(depth),
             Some(b'\\') => {
-                // The character may be a delimiter itself, and of several bytes.
+                // The character may be a delimiter, and may have several bytes.
                 self.at += 1;
                 let first = self.text[self.at..].chars().next();
                 self.at += first.ok_or_else(|| self.bad("a character is missing"))?.len_utf8();
                 self.token();
                 Ok(Datum::Other)
             }
-            Some(b']' | b')' | b'}') => Err(self.bad("a bracket closes that was not opened")),
+            Some(b']' | b')' | b'}') => Err(self.bad("unmatched closing bracket")),
             Some(_) => Ok(atom(self.token())),
         }
     }
@@ -141,7 +141,7 @@ impl<'t> Reader<'t> {
         Ok(Datum::Map(entries))
     }
 
-    /// Reads what begins with `#`: a set, or a tag and its value.
+    /// Reads a datum that begins with `#`: a set, or a tag and its value.
     fn dispatch(&mut self, depth: usize) -> Result<Datum<'t>> {
         self.at += 1;
         if self.peek() == Some(b'{') {
@@ -191,10 +191,10 @@ impl<'t> Reader<'t> {
                 let code = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
                 let code = code.ok_or_else(|| self.bad("\\u needs four hexadecimal digits"))?;
                 self.at += 4;
-                // Half of a surrogate pair stands for no character of its own.
+                // Half of a surrogate pair is not a character.
                 char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
             }
-            _ => return Err(self.bad("a string has an escape that there is not")),
+            _ => return Err(self.bad("a string has an unknown escape")),
         })
     }
 }
@@ -206,7 +206,7 @@ fn atom(token: &str) -> Datum<'_> {
     if token == "nil" {
         return Datum::Nil;
     }
-    // `7N` is a large number that may be small.
+    // `7N` is a number with arbitrary precision, which may be small.
     let digits = token.strip_suffix('N').unwrap_or(token);
     digits.parse().map_or(Datum::Other, Datum::Int)
 }

@@ -1,4 +1,4 @@
-//! From invocations and completions to transactions.
+//! Turns invocations and completions into transactions.
 
 use crate::error::{BadHistory, Result};
 use crate::format::datum::Datum;
@@ -17,7 +17,7 @@ struct Event {
     process: Option<i64>,
     index: Option<u64>,
     nanos: i64,
-    /// Reads of nil are reads of an empty list, until the workload is known.
+    /// A read of nil is treated as a read of an empty list until the workload is known.
     ops: Vec<Op>,
 }
 
@@ -29,10 +29,10 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Adds an event, unless it is none of a client's transactions.
+    /// Adds an event, unless it does not belong to a client's transaction.
     pub(crate) fn add(&mut self, datum: &Datum<'_>) -> Result<()> {
         if !matches!(datum, Datum::Map(_)) {
-            return Err(BadHistory::new(format!("{datum} is no event: an event is a map")));
+            return Err(BadHistory::new(format!("{datum} is not an event: an event is a map")));
         }
         if datum.field("f").is_some_and(|f| *f != Datum::Nil && f.name() != Some("txn")) {
             return Ok(());
@@ -40,7 +40,7 @@ impl Events {
         let process = match datum.field("process") {
             None | Some(Datum::Nil) => None,
             Some(Datum::Int(process)) => Some(*process),
-            // The nemesis, or whatever else is no client.
+            // The nemesis, or another process that is not a client.
             Some(_) => return Ok(()),
         };
         let phase = match datum.field("type").and_then(Datum::name) {
@@ -57,7 +57,7 @@ impl Events {
         let index = match datum.field("index") {
             None | Some(Datum::Nil) => None,
             Some(Datum::Int(index)) if *index >= 0 => Some(index.unsigned_abs()),
-            Some(other) => return Err(BadHistory::new(format!("{other} is no index"))),
+            Some(other) => return Err(BadHistory::new(format!("{other} is not an index"))),
         };
         let nanos = match datum.field("time") {
             Some(Datum::Int(nanos)) => *nanos,
@@ -72,13 +72,15 @@ impl Events {
         match value {
             Datum::Nil => Ok(Vec::new()),
             Datum::List(items) => items.iter().map(|item| self.op(item)).collect(),
-            other => Err(BadHistory::new(format!("{other} is no list of operations"))),
+            other => Err(BadHistory::new(format!("{other} is not a list of operations"))),
         }
     }
 
     fn op(&mut self, datum: &Datum<'_>) -> Result<Op> {
         let Datum::List(parts) = datum else {
-            return Err(BadHistory::new(format!("{datum} is no operation [function key value]")));
+            return Err(BadHistory::new(format!(
+                "{datum} is not an operation [function key value]"
+            )));
         };
         let [function, key, value] = &parts[..] else {
             return Err(BadHistory::new(format!(
@@ -140,7 +142,7 @@ impl Events {
         History::new(transactions)
     }
 
-    /// Gives indices where there are none, and puts the events in their order.
+    /// Numbers the events if they have no indices, and sorts them.
     fn number(&mut self) -> Result<()> {
         let given = self.events.iter().filter(|event| event.index.is_some()).count();
         if given == 0 {
@@ -193,7 +195,7 @@ fn join(events: Vec<Event>) -> Result<Vec<Transaction>> {
                 transaction.outcome = outcome;
                 if outcome == Outcome::Committed {
                     if !answers(&transaction.ops, &event.ops) {
-                        return Err(bad("the operations are not those that were invoked"));
+                        return Err(bad("the operations differ from the invoked ones"));
                     }
                     transaction.ops = event.ops;
                 }
@@ -203,9 +205,9 @@ fn join(events: Vec<Event>) -> Result<Vec<Transaction>> {
     Ok(transactions)
 }
 
-/// Makes transactions of completions alone: all may have run together.
+/// Creates transactions from completions only: all may have been concurrent.
 fn without_time(events: Vec<Event>) -> Result<Vec<Transaction>> {
-    let count = u64::try_from(events.len()).expect("64 bits count what is in memory");
+    let count = u64::try_from(events.len()).expect("64 bits count all events in memory");
     let transaction = |(event, place): (Event, u64)| {
         let Phase::Complete(outcome) = event.phase else {
             return Err(BadHistory::new("an invocation among completions"));

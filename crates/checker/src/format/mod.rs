@@ -1,15 +1,17 @@
-//! Reads and writes histories as Jepsen and Elle do: EDN, or JSON as `elle-cli` takes it.
+//! Reads and writes histories in the formats of Jepsen and Elle: EDN, or JSON as `elle-cli` accepts
+//! it.
 //!
 //! ```text
 //! {:index 0, :type :invoke, :process 3, :f :txn, :time 10, :value [[:append 7 1] [:r 8 nil]]}
 //! {:index 1, :type :ok,     :process 3, :f :txn, :time 25, :value [[:append 7 1] [:r 8 [4 5]]]}
 //! ```
 //!
-//! One event after the other, or all in one vector. `:append` and `:r` of lists make a list-append
+//! Events follow each other, or are in one vector. `:append` and `:r` of lists make a list-append
 //! history, `:w` and `:r` of numbers a register history. Written values are 64-bit numbers; keys
-//! are numbers, strings or keywords. What is left out may be: `:index` (then the order in the file
-//! counts) and `:time`. Without `:process` a completion is that of the one open invocation with its
-//! operations. If no event is an invocation, nothing is known of real time. Events of other functions and of the nemesis are skipped, other fields ignored.
+//! are numbers, strings or keywords. `:time` is optional, and so is `:index`; without it the order
+//! in the file counts. A completion without `:process` belongs to the single open invocation with
+//! its operations. If no event is an invocation, real time is unknown. Events of other functions
+//! and of the nemesis are skipped, other fields ignored.
 
 mod datum;
 mod edn;
@@ -24,17 +26,17 @@ use crate::history::History;
 
 pub use write::{write_edn, write_json};
 
-/// How a history is written down.
+/// Format of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Clojure's notation, as Jepsen's `history.edn`.
+    /// Clojure's notation, like Jepsen's `history.edn`.
     Edn,
     /// The same maps as JSON objects.
     Json,
 }
 
 impl Format {
-    /// Guesses the format by what follows the first brackets: JSON has a quotation mark there.
+    /// Guesses the format from the text after the first brackets: in JSON it is a quotation mark.
     #[must_use]
     pub fn guess(text: &str) -> Self {
         let brackets = |c: char| c.is_whitespace() || matches!(c, '[' | '{' | ',');
@@ -45,7 +47,8 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// If the text is not of this format or the events are no history: the message says where.
+    /// If the text is not of this format or the events are not a history; the message has the
+    /// place.
     pub fn read(self, text: &str) -> Result<History> {
         let mut events = Events::default();
         match self {
@@ -57,10 +60,10 @@ impl Format {
 }
 
 fn read_json(text: &str, events: &mut Events) -> Result<()> {
-    // serde_json refuses to nest deeper than 128.
+    // serde_json rejects nesting deeper than 128.
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
     while let Some(value) = values.next() {
-        let value = value.map_err(|error| BadHistory::new(format!("no JSON: {error}")))?;
+        let value = value.map_err(|error| BadHistory::new(format!("invalid JSON: {error}")))?;
         let at = values.byte_offset();
         add_all(events, &Datum::from(&value)).map_err(|bad| bad.at(format_args!("byte {at}")))?;
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::history::Op;
 
-/// Open invocations, found by their process, or by their operations where they have none.
+/// Open invocations by process, or by operations for invocations without a process.
 #[derive(Debug, Default)]
 pub(crate) struct Open {
     by_process: HashMap<i64, usize>,
@@ -13,7 +13,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// Adds an invocation, which is the transaction of that number.
+    /// Adds an invocation with the number of its transaction.
     pub(crate) fn invoke(
         &mut self,
         process: Option<i64>,
@@ -38,13 +38,13 @@ impl Open {
         process: Option<i64>,
         ops: &[Op],
     ) -> Result<usize, &'static str> {
-        const NOT_INVOKED: &str = "it completes what was not invoked";
+        const NOT_INVOKED: &str = "it completes a transaction that was not invoked";
         if let Some(process) = process {
             return self.by_process.remove(&process).ok_or(NOT_INVOKED);
         }
         let mut signature = signature(ops);
         if ops.is_empty() && !self.by_ops.contains_key(&signature) {
-            // A failure needs not repeat its operations where one invocation alone is open.
+            // A failure may omit its operations if there is a single open invocation.
             let mut open = self.by_ops.keys();
             if let (Some(only), None) = (open.next(), open.next()) {
                 signature.clone_from(only);
@@ -62,7 +62,7 @@ impl Open {
     }
 }
 
-/// Returns operations as text, without what they read: the same for an invocation and its answer.
+/// Returns operations as text without read values: the same for an invocation and its completion.
 fn signature(ops: &[Op]) -> String {
     let mut text = String::new();
     for op in ops {
@@ -75,7 +75,7 @@ fn signature(ops: &[Op]) -> String {
     text
 }
 
-/// Returns whether operations are those of the invocation, with any values read.
+/// Returns `true` if operations match the invocation, with any read values.
 pub(crate) fn answers(invoked: &[Op], completed: &[Op]) -> bool {
     let is_same = |(a, b): (&Op, &Op)| {
         a.key() == b.key() && (a.is_read() && b.is_read() || !a.is_read() && a == b)
@@ -83,7 +83,7 @@ pub(crate) fn answers(invoked: &[Op], completed: &[Op]) -> bool {
     invoked.len() == completed.len() && invoked.iter().zip(completed).all(is_same)
 }
 
-/// Returns a process of its own for a transaction that names none.
+/// Returns a unique process for a transaction without one.
 pub(crate) fn stranger(place: u64) -> i64 {
     i64::try_from(place).map_or(i64::MIN, |place| -1 - place)
 }

@@ -64,7 +64,7 @@ fn json_is_read_as_lines_or_as_one_array() {
     assert!(report.allows(Model::Serializable) && !report.is_strictly_serializable());
 }
 
-/// The example of Elle's own introduction: nothing but completions.
+/// The example from Elle's introduction: only completions.
 #[test]
 fn completions_alone_have_no_real_time() {
     let text = "{:type :ok, :value [[:append :x 1] [:r :y [1]]]}
@@ -99,12 +99,12 @@ fn invocations_without_process_are_paired() {
     // Real time is known: the second read misses an append that was answered before it.
     let report = check(&history, &Options::default()).unwrap();
     assert!(report.allows(Model::Serializable) && !report.is_strictly_serializable());
-    // Their processes are their own: no session connects them.
+    // Each has its own process: no session connects them.
     assert!(report.allows(Model::StrongSessionSerializable));
 }
 
 #[test]
-fn what_is_no_history_is_refused_with_the_place() {
+fn invalid_histories_are_rejected_with_the_place() {
     let event = |fields: &str| format!("{{:type :invoke, :process 0, :f :txn, {fields}}}");
     let cases = [
         (String::new(), "no transaction"),
@@ -116,22 +116,22 @@ fn what_is_no_history_is_refused_with_the_place() {
         (event(":value [[:append 1 :a]]"), "64-bit"),
         (event(":value [[:cas 1 2]]"), "not supported yet"),
         (event(":value 3"), "line 1"),
-        (event(":index -1"), "no index"),
+        (event(":index -1"), "not an index"),
         (event(":value []") + &event(":value []"), "again before it was answered"),
         (event(":index 4") + &event(":value []"), "some do not"),
         ("{:type :ok, :process 1} {:type :invoke, :process 2}".into(), "was not invoked"),
-        (event(":value [[:append 1 2]]") + "{:type :ok, :process 0}", "not those"),
+        (event(":value [[:append 1 2]]") + "{:type :ok, :process 0}", "differ from"),
         (
             "{:type :invoke, :value [[:r 1 nil]]}".repeat(2) + "{:type :ok, :value [[:r 1 [2]]]}",
             "several open invocations",
         ),
         (event(":value [[:append 1 2] [:w 3 4]]"), "not both"),
-        ("{\"type\":\"ok\",}".into(), "no JSON"),
-        ("[".repeat(100_000), "too deep"),
-        ("{:a ".repeat(100_000), "too deep"),
-        ("#a ".repeat(100_000), "too deep"),
-        ("#_ ".repeat(100_000), "too deep"),
-        (format!("{{\"a\":{}", "[".repeat(100_000)), "no JSON"),
+        ("{\"type\":\"ok\",}".into(), "invalid JSON"),
+        ("[".repeat(100_000), "too deeply"),
+        ("{:a ".repeat(100_000), "too deeply"),
+        ("#a ".repeat(100_000), "too deeply"),
+        ("#_ ".repeat(100_000), "too deeply"),
+        (format!("{{\"a\":{}", "[".repeat(100_000)), "invalid JSON"),
     ];
     for (text, part) in cases {
         let message = read(&text).unwrap_err().to_string();
@@ -173,7 +173,7 @@ fn random_history(rng: &mut SeededRng, has_lists: bool) -> History {
         let process = i64::try_from(number).unwrap();
         transactions.push(Transaction { process, invoked, completed, outcome, ops });
     }
-    // So that the workload is told, and there is a transaction at all.
+    // It determines the workload, and ensures that there is a transaction.
     let key = Key::Int(0);
     let value = i64::MIN;
     let op = if has_lists { Op::Append { key, element: value } } else { Op::Write { key, value } };
@@ -184,7 +184,7 @@ fn random_history(rng: &mut SeededRng, has_lists: bool) -> History {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn written_histories_are_read_back() {
     for seed in 0..2000 {
         let history = random_history(&mut SeededRng::new(seed), seed % 2 == 0);
         let edn = written(&history, Format::Edn);
@@ -225,7 +225,7 @@ fn mutated_bytes_are_read_or_refused() {
         match format.read(&text) {
             Ok(history) => {
                 accepted += 1;
-                // Whatever is a history can be checked, or has a value twice.
+                // A valid history can be checked, or has a duplicate value.
                 let _ = check(&history, &Options::default()).map(|report| report.explain(&history));
             }
             Err(_) => refused += 1,

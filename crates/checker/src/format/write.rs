@@ -1,15 +1,15 @@
-//! Histories as Elle reads them.
+//! Writes histories in the formats of Elle.
 
 use std::fmt;
 use std::io::{self, Write};
 
 use crate::history::{History, Key, Op, Outcome, Transaction};
 
-/// Writes a history as EDN, an event a line.
+/// Writes a history as EDN, with one event in each line.
 ///
 /// # Errors
 ///
-/// As `out`.
+/// The errors of `out`.
 pub fn write_edn(history: &History, out: &mut impl Write) -> io::Result<()> {
     for event in events(history) {
         let Event { transaction, index, nanos, kind, .. } = event;
@@ -33,11 +33,11 @@ pub fn write_edn(history: &History, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a history as JSON, an event a line. Keywords become strings.
+/// Writes a history as JSON, with one event in each line. Keywords become strings.
 ///
 /// # Errors
 ///
-/// As `out`.
+/// The errors of `out`.
 pub fn write_json(history: &History, out: &mut impl Write) -> io::Result<()> {
     for event in events(history) {
         let Event { transaction, index, nanos, kind, .. } = event;
@@ -74,7 +74,7 @@ struct Event<'h> {
     index: u64,
     nanos: i64,
     kind: &'static str,
-    /// Whether what was read is told.
+    /// Whether read values are written.
     shows_reads: bool,
 }
 
@@ -137,7 +137,7 @@ impl fmt::Display for EdnKey<'_> {
         let Self(key) = self;
         match key {
             Key::Int(number) => number.fmt(f),
-            // Rust quotes control characters otherwise than EDN.
+            // Rust escapes control characters differently than EDN.
             Key::Text(text) => {
                 f.write_str("\"")?;
                 for c in text.chars() {

@@ -1,4 +1,4 @@
-//! The order that clients themselves observed: sessions and real time.
+//! The order that clients observed themselves: sessions and real time.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::infer::Index;
 
 /// Adds an edge from each transaction of a client to its next.
 ///
-/// An unknown transaction may take effect after the client's next one, so none starts there.
+/// An unknown transaction may take effect after the client's next one, so no edge starts there.
 pub(crate) fn sessions(index: &Index<'_>, graph: &mut GraphBuilder) {
     let mut last: HashMap<i64, (u32, u64)> = HashMap::new();
     for (number, transaction) in index.history.transactions().iter().enumerate() {
@@ -28,8 +28,8 @@ pub(crate) fn sessions(index: &Index<'_>, graph: &mut GraphBuilder) {
     }
 }
 
-/// Adds edges by which each transaction that was answered comes before all that were asked for
-/// later: a chain of joints in time, one for each run of answers.
+/// Adds edges from each answered transaction to all that were invoked later: a chain of joints in
+/// time, one for each run of answers.
 ///
 /// ```text
 /// T1 ──▶ joint ─────▶ joint ──▶ T4      T1 before T3 and T4, T2 before T4

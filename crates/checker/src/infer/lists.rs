@@ -1,17 +1,17 @@
-//! List-append: a read of a list tells the whole order of its versions.
+//! List-append: a read of a list shows the whole order of its versions.
 //!
 //! All reads of a list must be prefixes of the longest one; its elements, by their writers, are the
-//! order of the versions. A read that ends with the reader's own appends is a version too, as in
-//! Elle: an append that comes between later makes it one that never was. Dependencies on other
-//! transactions are drawn from the part before the own appends.
+//! order of the versions. As in Elle, a read that ends with the reader's own appends is a version
+//! too. If another append later comes between, that version never existed. Dependencies on other
+//! transactions are derived from the part before the own appends.
 //!
 //! ```text
 //! x: 1 2 3            T2 appended 2, T3 appended 3      T2 ─ww▶ T3
 //! T5 read [1 2]       T2 ─wr▶ T5 ─rw▶ T3
 //! ```
 //!
-//! A committed append that no read shows came after all that reads show (it is in no prefix of the
-//! order), so whoever read the longest list did not see it. This is how a lost append is found.
+//! A committed append that no read shows came after all shown ones (it is in no prefix of the
+//! order), so the readers of the longest list did not see it. This detects a lost append.
 
 use std::collections::HashSet;
 
@@ -26,28 +26,28 @@ use crate::report::Findings;
 struct Read<'h> {
     transaction: u32,
     op: u32,
-    /// All that it returned.
+    /// All returned elements.
     whole: &'h [i64],
-    /// The part that other transactions appended, without own appends at the end.
+    /// Elements appended by other transactions, without own appends at the end.
     seen: &'h [i64],
 }
 
-/// All that is known of one list.
+/// Information about one list.
 #[derive(Debug, Default)]
 struct List<'h> {
     reads: Vec<Read<'h>>,
     /// The longest read, whose elements are in the order of the versions.
     order: &'h [i64],
     longest_reader: u32,
-    /// Whether there is a read that is no prefix of the order: then there is no order.
+    /// Whether a read is not a prefix of the order, so that there is no order.
     is_broken: bool,
-    /// The length of the list that a transaction read before it appended, and the transaction.
+    /// Length of the list that a transaction read before it appended, with the transaction.
     updates: Vec<(u32, u32)>,
-    /// Elements and their writers, in the order of invocation, aborted ones left out.
+    /// Elements and their writers, in the order of invocation, without aborted ones.
     appends: Vec<(i64, u32)>,
 }
 
-/// What a transaction did to one list so far; it belongs to the transaction last named.
+/// State of a transaction's own operations on one list; it belongs to `transaction`.
 #[derive(Clone, Debug, Default)]
 struct Local<'h> {
     transaction: Option<u32>,
@@ -62,7 +62,7 @@ pub(crate) fn infer(index: &mut Index<'_>, graph: &mut GraphBuilder, findings: &
     for (key, list) in lists.iter_mut().enumerate() {
         find_order(index, id(key), list, findings);
     }
-    // Only now is it known of every transaction whether it happened.
+    // Only now it is known of every transaction whether it happened.
     for (key, list) in lists.iter_mut().enumerate() {
         add_edges(index, id(key), list, graph, findings);
     }
@@ -75,11 +75,11 @@ pub(crate) fn orders<'h>(index: &Index<'h>) -> Vec<&'h [i64]> {
 }
 
 fn longest<'h>(list: &List<'h>) -> Option<Read<'h>> {
-    // The first of the longest, so that the same history gives the same words.
+    // The first of the longest, so that a history always gets the same explanation.
     list.reads.iter().rev().max_by_key(|read| read.whole.len()).copied()
 }
 
-/// Sorts what transactions did by list, and compares it with itself.
+/// Groups operations by list, and checks each transaction against itself.
 fn collect<'h>(index: &Index<'h>, findings: &mut Findings) -> Vec<List<'h>> {
     let mut lists: Vec<List<'h>> = Vec::new();
     lists.resize_with(index.keys.len(), List::default);
@@ -123,7 +123,7 @@ fn collect<'h>(index: &Index<'h>, findings: &mut Findings) -> Vec<List<'h>> {
     lists
 }
 
-/// Compares a read with what the transaction itself did, and returns what it saw of others.
+/// Compares a read with the transaction's own operations, and returns the elements of others.
 fn compare<'h>(
     index: &Index<'h>,
     (reader, at): (u32, u32),
@@ -172,7 +172,7 @@ fn report_duplicates(reader: u32, name: &crate::Key, list: &[i64], findings: &mu
     }
 }
 
-/// Finds the order of a list's versions, and all that was seen in it.
+/// Determines the order of a list's versions, and the transactions seen in it.
 fn find_order(index: &mut Index<'_>, key: u32, list: &mut List<'_>, findings: &mut Findings) {
     let Some(longest) = longest(list) else { return };
     let name = index.keys[key as usize];
@@ -230,7 +230,7 @@ fn add_edges(
         }
     }
 
-    // By the length of a read: who appended next.
+    // For each length of a read, the next transaction that appended.
     let mut next: Vec<Option<u32>> = vec![None; writers.len() + 1];
     for (at, write) in writers.iter().enumerate().rev() {
         next[at] = write.map(|write| write.transaction).or(next[at + 1]);
@@ -256,7 +256,7 @@ fn add_edges(
     index.lost_updates(key, &mut list.updates, shown, findings);
 }
 
-/// Adds what the last element of a read tells.
+/// Adds the edge that the last element of a read implies.
 fn add_newest(
     index: &Index<'_>,
     key: u32,

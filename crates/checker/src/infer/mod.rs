@@ -1,13 +1,13 @@
-//! From what clients saw to what must have happened.
+//! Infers the order of transactions from what clients saw.
 //!
-//! Both workloads begin alike: every written value names its writer ([`Writes`]), a committed
-//! transaction's reads are split into what it saw of others and what it saw of itself, and what was
-//! seen of others proves who wrote before whom.
+//! Both workloads begin alike: every written value identifies its writer ([`Write`]). A committed
+//! transaction's reads are split into values of others and its own. Values of others prove the
+//! order of writers.
 //!
 //! *Soundness*: an edge or an anomaly is added only if it holds in every execution that explains
-//! the history and satisfies at least read committed; if there is none, an anomaly that breaks read
-//! committed has been added as well. Where nothing is known (of an unknown transaction that nobody
-//! saw, of the order of two blind writes) nothing is said.
+//! the history and satisfies at least read committed. If there is no such execution, an anomaly
+//! that breaks read committed has been added as well. Nothing is inferred where nothing is known:
+//! about an unknown transaction that no read shows, or about the order of two blind writes.
 
 pub(crate) mod clients;
 pub(crate) mod lists;
@@ -21,26 +21,26 @@ use crate::history::{History, Key, Op, Outcome};
 use crate::model::AnomalyKind;
 use crate::report::Findings;
 
-/// Who wrote a value.
+/// The writer of a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write {
     pub(crate) transaction: u32,
-    /// The place among the transaction's operations.
+    /// Index of the operation in the transaction.
     pub(crate) op: u32,
     /// Whether it is its transaction's last write of the object.
     pub(crate) is_final: bool,
 }
 
-/// A history whose keys are numbers and whose values know their writers.
+/// A history with numbered keys and the writers of values.
 #[derive(Debug)]
 pub(crate) struct Index<'h> {
     pub(crate) history: &'h History,
     pub(crate) keys: Vec<&'h Key>,
-    /// The key of every operation, in the order of transactions and operations.
+    /// Key of every operation, in the order of transactions and operations.
     op_keys: Vec<u32>,
     first_op: Vec<usize>,
     pub(crate) writes: HashMap<(u32, i64), Write>,
-    /// Whether a transaction is known to have happened: it committed, or somebody saw its writes.
+    /// Whether a transaction is known to have happened: it committed, or a read shows its writes.
     pub(crate) happened: Vec<bool>,
 }
 
@@ -49,7 +49,7 @@ impl<'h> Index<'h> {
     ///
     /// # Errors
     ///
-    /// If a value is written to an object twice: a read of it would not name its writer.
+    /// If a value is written to an object twice: a read of it would not identify its writer.
     pub(crate) fn new(history: &'h History) -> Result<Self> {
         let transactions = history.transactions();
         let mut numbers: HashMap<&Key, u32> = HashMap::new();
@@ -99,7 +99,7 @@ impl<'h> Index<'h> {
         Ok(writes)
     }
 
-    /// Returns a transaction's operations with their places and keys.
+    /// Returns a transaction's operations with their indices and keys.
     pub(crate) fn ops_of(
         &self,
         number: u32,
@@ -109,7 +109,7 @@ impl<'h> Index<'h> {
         ops.enumerate().map(|(at, (op, &key))| (id(at), key, op))
     }
 
-    /// Returns the values that a transaction wrote to an object, in its order.
+    /// Returns the values that a transaction wrote to an object, in order.
     pub(crate) fn written(
         &self,
         number: u32,
@@ -123,8 +123,8 @@ impl<'h> Index<'h> {
         values.collect::<Vec<_>>().into_iter()
     }
 
-    /// Returns the transactions that happened and wrote the same object, for each object with two or
-    /// more of them; writes whose order is known are left out.
+    /// Returns, for each object with two or more of them, the transactions that happened and wrote
+    /// it. Writes with a known order are omitted.
     pub(crate) fn rivals(&self, is_ordered: impl Fn(u32, i64) -> bool) -> Vec<(u32, Vec<u32>)> {
         let mut writers: Vec<Vec<u32>> = vec![Vec::new(); self.keys.len()];
         let transactions = 0..id(self.history.transactions().len());
@@ -150,13 +150,13 @@ impl<'h> Index<'h> {
         self.outcome(number) == Outcome::Committed
     }
 
-    /// Takes note that a committed transaction saw a value: its writer happened, unless it aborted,
-    /// or there is none.
+    /// Records that a committed transaction saw a value. Its writer then happened, unless it
+    /// aborted or does not exist.
     pub(crate) fn see(&mut self, reader: u32, key: u32, value: i64, findings: &mut Findings) {
         let name = self.keys[key as usize];
         let Some(write) = self.writes.get(&(key, value)) else {
             findings.add(AnomalyKind::GarbageRead, &[reader], || {
-                vec![format!("T{reader} read {value} from {name}, which nobody ever wrote there")]
+                vec![format!("T{reader} read {value} from {name}, which was never written there")]
             });
             return;
         };
@@ -173,8 +173,8 @@ impl<'h> Index<'h> {
         }
     }
 
-    /// Takes note that a committed transaction read a version as the newest one; returns its writer
-    /// if that is another transaction that happened.
+    /// Records that a committed transaction read a version as the newest one; returns its writer if
+    /// that is another transaction that happened.
     pub(crate) fn read_newest(
         &self,
         reader: u32,
@@ -200,7 +200,7 @@ impl<'h> Index<'h> {
 
     /// Reports groups of transactions that read the same version and wrote the object.
     ///
-    /// `updates` holds (version, transaction) of one object; versions may be numbered anyhow.
+    /// `updates` has pairs (version, transaction) of one object; versions may have any numbers.
     pub(crate) fn lost_updates(
         &self,
         key: u32,

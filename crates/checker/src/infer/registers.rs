@@ -1,15 +1,15 @@
-//! Registers: the order of versions is known in part only.
+//! Registers: the order of versions is known only in part.
 //!
-//! Three things tell that version v came before version w:
+//! Three facts imply that version v came before version w:
 //!
 //! * v is the initial state, nil;
-//! * a transaction read v and then wrote w. (Were w before v, then v's writer would both have been
-//!   seen and have overwritten: G1c. So it holds for all that is read committed.);
-//! * somebody had v and was answered before somebody else, who had w, was asked. This is so only
-//!   where real time is respected, so what follows from it speaks against no other model, unless
-//!   the user vouches for it ([`crate::Options::linearizable_keys`]).
+//! * a transaction read v and then wrote w. (If w came before v, the transaction would both see and
+//!   overwrite v's writer: G1c. So this holds in every history that is read committed.);
+//! * a transaction had v and was answered before a transaction that had w was invoked. This holds
+//!   only if real time is respected, so its consequences contradict no other model, unless the user
+//!   vouches for it ([`crate::Options::linearizable_keys`]).
 //!
-//! Whoever read v comes before whoever wrote any later w.
+//! Every reader of v comes before every writer of a later w.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,11 +19,11 @@ use crate::infer::Index;
 use crate::model::AnomalyKind;
 use crate::report::Findings;
 
-/// How many versions that were current together are each put before a later one. More only occur
-/// where that many transactions on one register overlap; leaving some out proves less.
+/// Maximum number of concurrently current versions that are each ordered before a later one. There
+/// are more only if as many transactions on one register overlap; omitting some proves less.
 const CURRENT_MAX: usize = 64;
 
-/// A version: of a key, what was written, `None` for the initial state.
+/// A version of a key: the written value, or `None` for the initial state.
 type VersionName = (u32, Option<i64>);
 
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ struct Version {
     next_by_time: Vec<u32>,
 }
 
-/// What a committed transaction found in a register and left there.
+/// Value that a committed transaction found in a register, and value that it left.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     transaction: u32,
@@ -65,7 +65,7 @@ impl Registers {
     }
 }
 
-/// What a transaction did to one register so far; it belongs to the transaction last named.
+/// State of a transaction's own operations on one register; it belongs to `transaction`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Local {
     transaction: Option<u32>,
@@ -130,7 +130,7 @@ fn happened_writer(index: &Index<'_>, key: u32, value: i64) -> Option<u32> {
     index.happened[writer as usize].then_some(writer)
 }
 
-/// Sorts what transactions did by register, and compares it with itself.
+/// Groups operations by register, and checks each transaction against itself.
 fn collect(index: &Index<'_>, findings: &mut Findings) -> Registers {
     let keys = index.keys.len();
     let mut registers = Registers::default();
@@ -177,7 +177,8 @@ fn collect(index: &Index<'_>, findings: &mut Findings) -> Registers {
     registers
 }
 
-/// Compares a read with what the transaction itself did; tells whether it saw others' version.
+/// Compares a read with the transaction's own operations; returns whether it shows a version of
+/// others.
 fn compare(
     index: &Index<'_>,
     (reader, at): (u32, u32),
@@ -215,7 +216,7 @@ fn compare(
     false
 }
 
-/// Puts the initial state of each register that was read in it before all that was written.
+/// Orders the initial state of each register, if it was read, before all writes.
 fn add_initial(index: &Index<'_>, registers: &mut Registers) {
     let transactions = 0..id(index.history.transactions().len());
     for number in transactions.filter(|&number| index.happened[number as usize]) {
@@ -227,8 +228,8 @@ fn add_initial(index: &Index<'_>, registers: &mut Registers) {
     }
 }
 
-/// Puts versions in the order of the time in which transactions had them. Returns the first return
-/// to the initial state, which no edge can show: no transaction wrote that.
+/// Orders versions by the times at which transactions had them. Returns the first return to the
+/// initial state, which no edge can express, because no transaction wrote that state.
 fn add_by_time(
     index: &Index<'_>,
     key: u32,
@@ -245,8 +246,8 @@ fn add_by_time(
     let mut answers: Vec<(u64, Access)> = accesses.iter().map(|a| (span(a).1, *a)).collect();
     answers.sort_unstable_by_key(|(completed, _)| *completed);
     let mut answers = answers.into_iter().peekable();
-    // What was left by accesses after whose answer nobody was asked and has been answered since,
-    // each version once, by its last answer.
+    // Versions left by accesses such that no later invoked access has been answered; each version
+    // once, by its last answer.
     let mut current: BTreeMap<u64, Current> = BTreeMap::new();
     let mut last_answer: HashMap<i64, u64> = HashMap::new();
     let mut returned = None;
@@ -300,10 +301,10 @@ fn report_return(index: &Index<'_>, key: u32, (before, reader): Return, findings
     });
 }
 
-/// A version that a transaction had until lately.
+/// A version that a transaction had recently.
 #[derive(Clone, Copy, Debug)]
 struct Current {
-    /// The last one that had it.
+    /// The last transaction that had it.
     transaction: u32,
     value: i64,
     version: usize,

@@ -8,13 +8,13 @@ fn point(key: &str, found: Option<Timestamp>) -> Read {
     Read::Point { key: key.into(), found }
 }
 
-/// All keys from `from` on.
+/// A range of all keys from `from` on.
 fn range(from: &str, found: &[(&str, Timestamp)]) -> Read {
     let found = found.iter().map(|(key, at)| (key.as_bytes().to_vec(), *at)).collect();
     Read::Range { from: from.into(), to: None, found }
 }
 
-/// A transaction that was invoked and answered at once, when it took effect.
+/// Returns a transaction that was invoked and answered at the moment when it took effect.
 fn committed(name: u64, snapshot: u64, commit: u64, reads: &[Read], writes: &[&str]) -> Committed {
     let write = |key: &&str| Write {
         key: key.trim_start_matches('-').into(),
@@ -78,7 +78,7 @@ fn ranges_show_phantoms_and_gaps() {
     assert!(wrong(&[writes.clone(), gap], SNAPSHOT).1.contains("there was \"a\""));
     let ghost = committed(2, 1, 0, &[range("a", &[("a", 1), ("b", 1), ("c", 1)])], &[]);
     assert!(wrong(&[writes.clone(), ghost], SNAPSHOT).1.contains("found \"b\""));
-    // A key that appears in the range before the commit; snapshot isolation does not mind.
+    // A key appears in the range before the commit; snapshot isolation allows that.
     let scan = committed(2, 1, 3, &[range("b", &[("c", 1)])], &["z"]);
     let run = [writes, scan, committed(3, 1, 2, &[], &["b"])];
     assert_eq!(replay(&run, SNAPSHOT), Ok(()));
@@ -117,7 +117,7 @@ fn real_time_is_checked() {
     assert!(wrong(&run, STRICT).1.contains("transaction 1 at 5"));
     assert!(wrong(&run, Level::Snapshot { real_time: true }).1.contains("answered before"));
     assert_eq!(replay(&run, Level::Serializable { real_time: false }), Ok(()));
-    // A snapshot at 5 holds the commit at 5, which therefore cannot come later.
+    // A snapshot at 5 includes the commit at 5, which therefore cannot come later.
     let reader = committed(2, 5, 0, &[], &[]);
     let mut writer = committed(3, 0, 5, &[], &["x"]);
     writer.invoked = 100;
@@ -130,7 +130,7 @@ fn real_time_is_checked() {
     assert_eq!(wrong(&run, Level::Snapshot { real_time: true }).0, 2);
 }
 
-/// Random right runs pass; the same with one read changed do not.
+/// Random correct runs pass; the same runs with one changed read do not.
 #[test]
 fn one_changed_read_is_always_found() {
     for seed in 0..3000 {

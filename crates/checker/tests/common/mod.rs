@@ -1,25 +1,25 @@
-//! The models by their definitions: is there *any* execution that explains a small history?
+//! The models by definition: is there *any* execution that explains a small history?
 //!
-//! Nothing here knows of dependencies or cycles. Serializable: try all orders. Snapshot isolation:
-//! try all interleavings of starts and commits. Read committed: try all orders, where a read may
-//! return any state that the object had before. Unknown transactions: try with and without.
+//! This code has no dependencies or cycles. Serializable: try all orders. Snapshot isolation: try
+//! all interleavings of starts and commits. Read committed: try all orders, where a read may return
+//! any earlier state of the object. Unknown transactions: try with and without.
 
 use std::collections::{BTreeSet, HashSet};
 
 use carnet_checker::{History, Key, Model, Op, Order, Outcome, Transaction};
 
-/// The objects' states: lists, and registers as lists of at most one element.
+/// State of the objects: lists, and registers as lists of at most one element.
 type State = Vec<Vec<i64>>;
 
 struct Oracle<'h> {
     transactions: &'h [Transaction],
     keys: Vec<&'h Key>,
-    /// Bit sets of the transactions that must come before each.
+    /// For each transaction, the bit set of its required predecessors.
     before: Vec<u32>,
     happened: u32,
 }
 
-/// Tells whether some execution under the model explains the history.
+/// Returns `true` if some execution under the model explains the history.
 pub(crate) fn explains(history: &History, model: Model) -> bool {
     let transactions = history.transactions();
     assert!(transactions.len() <= 10, "brute force is for small histories");
@@ -35,7 +35,7 @@ pub(crate) fn explains(history: &History, model: Model) -> bool {
         before: before(transactions, order_of(model)),
         happened: 0,
     };
-    // All subsets of the unknown ones.
+    // All subsets of the unknown transactions.
     let mut subset = unknown;
     loop {
         oracle.happened = committed | subset;
@@ -114,7 +114,7 @@ impl Oracle<'_> {
         }
     }
 
-    /// Runs a transaction on a state; `None` if it would have read something else.
+    /// Runs a transaction on a state; `None` if its reads would differ.
     fn run(&self, number: usize, state: &State) -> Option<State> {
         let mut state = state.clone();
         let transaction = &self.transactions[number];
@@ -138,7 +138,7 @@ impl Oracle<'_> {
             })
     }
 
-    /// `visited` holds what led nowhere: who started, who committed, and the state.
+    /// `visited` has the failed combinations of started and committed transactions and state.
     fn snapshot_isolation(
         &self,
         started: u32,
@@ -155,7 +155,7 @@ impl Oracle<'_> {
         let running: Vec<usize> =
             (0..self.transactions.len()).filter(|n| started & !done & (1 << n) != 0).collect();
         let commits = running.iter().any(|&number| {
-            // First committer wins: who runs beside it and writes the same could never commit.
+            // First committer wins: a concurrent writer of the same object could never commit.
             let mine = self.written(number);
             let rivals = running.iter().filter(|other| **other != number);
             if rivals.into_iter().any(|other| !self.written(*other).is_disjoint(&mine)) {
@@ -177,7 +177,7 @@ impl Oracle<'_> {
         ops.map(|op| self.key(op)).collect()
     }
 
-    /// `history` holds the states that each object had at the ends of transactions.
+    /// `history` has the states of each object at the ends of transactions.
     fn read_committed(&self, done: u32, state: &State, history: &[Vec<Vec<i64>>]) -> bool {
         done == self.happened
             || self.ready(done, done).into_iter().any(|number| {
@@ -194,8 +194,8 @@ impl Oracle<'_> {
             })
     }
 
-    /// Its own writes a transaction may see or not; what it sees of others was committed. A list
-    /// with own appends is a version: the newest one, and these.
+    /// A transaction may or may not see its own writes; the values that it sees of others are
+    /// committed. A list with own appends is a version: the newest one with these appends.
     fn reads_committed(&self, number: usize, history: &[Vec<Vec<i64>>]) -> bool {
         let transaction = &self.transactions[number];
         if transaction.outcome != Outcome::Committed {

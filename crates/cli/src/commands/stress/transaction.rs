@@ -144,7 +144,7 @@ mod tests {
         let pair = |a, b| vec![register(doctor(2, 0), a), register(doctor(2, 1), b)];
         let skew = Transaction::of(Workload::WriteSkew, pair(0, 0));
         assert_eq!(skew.judge(&pair(-1, 2)), Ok(()));
-        assert!(skew.judge(&pair(-1, -2)).unwrap_err().contains("nobody of pair 2"));
+        assert!(skew.judge(&pair(-1, -2)).unwrap_err().contains("no doctor of pair 2"));
         let read = |count| vec![Op::ReadList { key: flight(4), list: vec![1; count] }];
         let phantom = Transaction::of(Workload::Phantom, read(0));
         assert_eq!(phantom.judge(&read(SEATS)), Ok(()));
