@@ -2,31 +2,31 @@
 
 use carnet_base::{Error, ErrorKind};
 
-/// Why a request was not done, as the protocol numbers it.
+/// Reason why a request failed, with the protocol's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Code {
-    /// 0: no answer in time; it may have happened.
+    /// 0: no answer in time; the request may have taken effect.
     Timeout,
-    /// 10: there is no such request.
+    /// 10: unsupported request.
     NotSupported,
-    /// 11: not now; it did not happen.
+    /// 11: temporarily unavailable; the request did not take effect.
     TemporarilyUnavailable,
-    /// 12: the request is wrong.
+    /// 12: malformed request.
     MalformedRequest,
-    /// 13: something broke; it may have happened.
+    /// 13: internal error; the request may have taken effect.
     Crash,
-    /// 14: given up; it did not happen.
+    /// 14: aborted; the request did not take effect.
     Abort,
-    /// 20: there is no such key.
+    /// 20: the key does not exist.
     KeyDoesNotExist,
-    /// 22: the key does not hold what was expected.
+    /// 22: the key does not hold the expected value.
     PreconditionFailed,
-    /// 30: other transactions were always faster; it did not happen.
+    /// 30: conflicts with other transactions; the request did not take effect.
     TxnConflict,
 }
 
 impl Code {
-    /// Returns the number.
+    /// Returns the protocol's number.
     #[must_use]
     pub const fn number(self) -> u64 {
         match self {
@@ -42,7 +42,7 @@ impl Code {
         }
     }
 
-    /// Tells whether it promises that the request did not take effect, and never will.
+    /// Returns `true` if the code promises that the request did not take effect, and never will.
     #[must_use]
     pub const fn is_definite(self) -> bool {
         !matches!(self, Self::Timeout | Self::Crash)
@@ -54,10 +54,10 @@ impl Code {
             ErrorKind::Conflict => Self::TxnConflict,
             ErrorKind::Aborted => Self::Abort,
             ErrorKind::Invalid => Self::MalformedRequest,
-            // The tree says so only where nothing was written, nor may be.
+            // The tree returns this kind only if nothing was written or may still be written.
             ErrorKind::Unavailable => Self::TemporarilyUnavailable,
             ErrorKind::Unknown { .. } => Self::Timeout,
-            // Whatever else there may come to be: nothing is promised.
+            // Other kinds of errors, including future ones, promise nothing.
             _ => Self::Crash,
         }
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_certainly_did_not_happen_has_a_definite_code() {
+    fn only_certain_failures_have_definite_codes() {
         let unknown = ErrorKind::Unknown { start: Timestamp::new(1).unwrap() };
         for kind in [unknown, ErrorKind::Corrupted, ErrorKind::Timeout, ErrorKind::TooOld] {
             assert!(!Code::of(&Error::new(kind, "")).is_definite(), "{kind:?}");

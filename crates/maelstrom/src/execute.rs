@@ -1,9 +1,9 @@
-//! What requests do to the state of all keys. It runs inside a transaction of the tree, as often as
-//! the tree likes.
+//! Applies requests to the state of all keys, inside a transaction of the tree, which may run a
+//! request several times.
 //!
-//! A register or a list is one key, whose value is its JSON. A set has a key for each element, by
-//! which an element that is added twice is there once, and a page for every
-//! [`PAGE_ELEMENTS`] of them, so that adding to a large set costs no more than to a small one.
+//! A register or a list is one key, whose value is its JSON. A set has a key for each element, so
+//! that an element that is added twice is there once, and a page for every [`PAGE_ELEMENTS`]
+//! elements, so that adding to a large set costs no more than to a small one.
 
 use carnet_base::{Bytes, Error, Result};
 use carnet_tree::View;
@@ -17,11 +17,11 @@ const PAGE_ELEMENTS: usize = 64;
 /// Holds the number of the set's last page.
 const LAST_PAGE: &[u8] = b"s";
 
-/// What a transaction came to: the kind and the fields of its answer, or a refusal that is as much
-/// a result as an answer is.
+/// Result of a transaction: the kind and the fields of its answer, or a refusal. A refusal is
+/// committed like an answer.
 pub(crate) type Outcome = Result<(&'static str, Map<String, Value>), Refusal>;
 
-/// Does a request. It writes nothing where it refuses.
+/// Executes a request. It writes nothing if it refuses the request.
 pub(crate) fn execute(request: &Request, view: &mut View<'_>) -> Result<Outcome> {
     let done = |kind| Ok(Ok((kind, Map::new())));
     match request {
@@ -136,7 +136,8 @@ fn add(view: &mut View<'_>, element: &Value) -> Result<()> {
 
 fn elements(view: &mut View<'_>) -> Result<Vec<Value>> {
     let last = last_page(view)?;
-    // All pages are asked for before the first that is missing ends this, and are read at once.
+    // The map requests all pages before a missing page ends the loop below, so they are read at
+    // once.
     let pages: Vec<Result<Vec<Value>>> = (0..=last).map(|number| page(view, number)).collect();
     let mut elements = Vec::new();
     for page in pages {

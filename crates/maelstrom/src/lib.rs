@@ -4,10 +4,10 @@
 //!
 //! # Problem
 //!
-//! A node reads JSON messages from standard input, one a line, and writes others to standard
-//! output. It gets transactions from clients, and has two services to keep data in: `lww-kv`, which
-//! is only eventually consistent, and `lin-kv`, which is linearizable. Clients of all nodes together
-//! must see strictly serializable transactions; messages and time are to be few.
+//! A node reads JSON messages from standard input, one per line, and writes messages to standard
+//! output. It gets transactions from clients, and keeps data in two services: `lww-kv`, which is
+//! only eventually consistent, and `lin-kv`, which is linearizable. The clients of all nodes
+//! together must observe strictly serializable transactions, with few messages and short delays.
 //!
 //! ```text
 //!   client ── txn ──► receive ─► request ─► execute ──► Tree ─┬─ nodes ─► lww-kv    immutable
@@ -16,30 +16,32 @@
 //!                                                                 └─ "root is now …" ─► other nodes
 //! ```
 //!
-//! The tree does the work, and says how; this crate carries it over the protocol.
+//! The tree implements the transactions, and its documentation explains them; this crate connects
+//! it to the protocol.
 //!
 //! # The hint
 //!
-//! Two nodes that are equally busy find their cached root moved by the other one each time, and
-//! have to read it first: a request and an answer for each batch. So whoever moved the root tells
-//! the others, in one message that nobody answers. It is a hint: the compare-and-set decides as
-//! before, and one that is lost, late or cut off by a partition costs what it would have saved.
-//! With more than a few nodes it costs more messages than it saves, and is left out.
+//! If two nodes are equally busy, each finds that the other has moved the root, and has to read the
+//! root first: a request and an answer for each batch. So a node that moves the root sends it to
+//! the other nodes, in one message without an answer. The message is only a hint: the
+//! compare-and-set still decides. A hint that is lost, late or cut off by a partition costs the
+//! request and the answer that it would have saved. With more than a few nodes, hints cost more
+//! messages than they save, and are not sent.
 //!
 //! # Invariants
 //!
-//! * Nothing but messages is written to standard output; logs go through `tracing`.
-//! * An error's code is definite only where it is certain that the transaction did not, and will
-//!   not, take effect ([`Code`]).
-//! * What a peer sends can make a transaction slower, never wrong.
-//! * Whatever bytes come in: a message is answered, or logged and dropped; nothing panics, and no
-//!   more than [`LINE_BYTES_MAX`] of a line is kept.
-//! * Time, randomness and threads come from outside ([`Node::new`]), so that a simulator can run
-//!   many nodes by one seed. [`run`] gives a node the real ones.
+//! * Only messages are written to standard output; logs go through `tracing`.
+//! * An error's code is definite only if it is certain that the transaction did not, and will not,
+//!   take effect ([`Code`]).
+//! * A message of a peer can make a transaction slower, never wrong.
+//! * For any input: a message is answered, or logged and dropped; nothing panics, and at most
+//!   [`LINE_BYTES_MAX`] of a line is kept.
+//! * Time, randomness and threads are arguments ([`Node::new`]), so that a simulator can run many
+//!   nodes from one seed. [`run()`] gives a node the real ones.
 //!
 //! # Deliberately absent
 //!
-//! State of a node's own: it can be killed at any moment. A leader: any node may move the root.
+//! State of a node itself: it can be killed at any moment. A leader: any node may move the root.
 
 mod code;
 mod execute;

@@ -2,18 +2,18 @@
 
 use std::io::{self, BufRead};
 
-/// The longest line that is read, in bytes, its end not counted: values have at most 8 MiB.
+/// Maximum length of a line in bytes, without its end: values have at most 8 MiB.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
 
 /// A line that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Whole(Vec<u8>),
-    /// It was longer than allowed; all of it was read, and none of it kept.
+    /// The line was longer than allowed; all of it was read and dropped.
     TooLong,
 }
 
-/// Reads a line without its end; `None` where there is no more.
+/// Reads a line without its end; `None` at the end of the input.
 pub(crate) fn read_line(input: &mut impl BufRead, bytes_max: usize) -> io::Result<Option<Line>> {
     let (mut line, mut is_too_long, mut is_anything) = (Vec::new(), false, false);
     loop {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_bounded_and_the_next_one_is_whole_again() {
+    fn lines_are_bounded_and_the_next_is_complete() {
         let text = b"one\n\nfour!\nlast";
         for capacity in [1, 3, 100] {
             let mut input = BufReader::with_capacity(capacity, &text[..]);

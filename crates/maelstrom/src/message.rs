@@ -2,32 +2,32 @@
 
 use serde_json::{Map, Value};
 
-/// Names a request of one sender. The protocol takes any JSON; integers are what it uses.
+/// Identifies a request among those of its sender. The protocol allows any JSON, but uses integers.
 pub type MessageId = u64;
 
 /// A message: `{"src": …, "dest": …, "body": {"type": …, "msg_id"?: …, "in_reply_to"?: …, …}}`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// Who sent it.
+    /// The sender.
     pub src: String,
-    /// Who is to get it.
+    /// The receiver.
     pub dest: String,
-    /// What kind of message it is.
+    /// The kind of the message.
     pub kind: String,
-    /// By what an answer names it, where one is wanted.
+    /// The identifier by which an answer refers to the message, if an answer is expected.
     pub id: Option<MessageId>,
-    /// Which message it answers.
+    /// The identifier of the message that this one answers.
     pub in_reply_to: Option<MessageId>,
-    /// All else in the body.
+    /// All other fields of the body.
     pub fields: Map<String, Value>,
 }
 
 impl Message {
-    /// Reads a message. JSON that nests deeper than 128 is refused.
+    /// Decodes a message. JSON that nests deeper than 128 levels is rejected.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in a sentence.
+    /// A sentence that describes why the line is not a message.
     pub fn decode(line: &[u8]) -> Result<Self, String> {
         let value: Value =
             serde_json::from_slice(line).map_err(|error| format!("it is no JSON: {error}"))?;
@@ -47,7 +47,7 @@ impl Message {
         })
     }
 
-    /// Writes a message, without the end of the line.
+    /// Encodes a message, without the end of the line.
     #[must_use]
     pub fn encode(self) -> String {
         let mut body = self.fields;
@@ -85,7 +85,7 @@ fn id(object: &mut Map<String, Value>, name: &str) -> Result<Option<MessageId>, 
     }
 }
 
-/// Makes the fields of a body.
+/// Creates the fields of a body.
 pub(crate) fn fields<const COUNT: usize>(fields: [(&str, Value); COUNT]) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_named() {
+    fn invalid_messages_are_rejected_with_the_reason() {
         for (line, what) in [
             ("", "no JSON"),
             ("[]", "no JSON object"),

@@ -16,16 +16,16 @@ use crate::request::{Refusal, Request};
 use crate::rpc::Rpc;
 use crate::services::{HINT, Nodes, Root, bytes};
 
-/// Takes what a node sends.
+/// Takes the messages that a node sends.
 pub trait Output: Send + Sync + 'static {
     /// Sends a message.
     fn send(&self, message: Message);
 }
 
-/// What a message asks for; poll it to its end.
+/// The work for a message; the caller polls it to its end.
 pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A node of a cluster. Clones are the same node.
+/// A node of a cluster. Clones refer to the same node.
 #[derive(Clone)]
 pub struct Node(Arc<Shared>);
 
@@ -37,7 +37,7 @@ struct Shared {
     member: OnceLock<Member>,
 }
 
-/// What a node is once it knows its name.
+/// The part of a node that exists once its name is known.
 struct Member {
     id: String,
     rpc: Rpc,
@@ -45,12 +45,12 @@ struct Member {
 }
 
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs under these locks.
+    // No code that can panic runs under these locks.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Node {
-    /// Makes a node that does not know its name yet.
+    /// Creates a node that does not know its name yet.
     #[must_use]
     pub fn new(
         options: Options,
@@ -62,7 +62,7 @@ impl Node {
         Self(Arc::new(Shared { options, output, timer, rng, member }))
     }
 
-    /// Takes a line. What is no message is logged and dropped.
+    /// Takes a line. A line that is not a message is logged and dropped.
     #[must_use = "a transaction is run by polling what this returns"]
     pub fn receive(&self, line: &[u8]) -> Option<Work> {
         match Message::decode(line) {
@@ -95,7 +95,7 @@ impl Node {
         None
     }
 
-    /// Learns who it is.
+    /// Takes the node's name and peers from an `init` message.
     fn join(&self, message: Message) {
         let Message { src, dest, id, mut fields, .. } = message;
         let (node, nodes) = (fields.remove("node_id"), fields.remove("node_ids"));
@@ -140,7 +140,7 @@ impl Node {
         Box::pin(member.tree.update(keys, move |view| execute(&request, view)))
     }
 
-    /// Answers a message; one without a name wants no answer.
+    /// Answers a message; a message without an identifier gets no answer.
     fn answer(&self, src: &str, dest: &str, id: Option<MessageId>, outcome: Outcome) {
         if id.is_none() {
             return;
@@ -153,7 +153,7 @@ impl Node {
         self.0.output.send(Message { src, dest, kind, id: None, in_reply_to: id, fields });
     }
 
-    /// Returns what its tree has done; `None` before it knows its name.
+    /// Returns the statistics of its tree; `None` before it knows its name.
     #[must_use]
     pub fn stats(&self) -> Option<carnet_tree::Stats> {
         self.0.member.get().map(|member| member.tree.stats())
@@ -182,7 +182,7 @@ impl Member {
     fn suggest(&self, message: &Message) {
         let root = bytes(message.fields.get("value"));
         if let Err(error) = root.and_then(|root| self.tree.suggest_root(root)) {
-            tracing::warn!("{} told of a root that is none: {error}", message.src);
+            tracing::warn!("{} sent an invalid root: {error}", message.src);
         }
     }
 }

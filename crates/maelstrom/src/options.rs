@@ -1,25 +1,25 @@
-//! What may be set.
+//! Settings of a node.
 
 use std::time::Duration;
 
 use carnet_tree::Shape;
 
-/// How a [`Node`](crate::Node) works.
+/// Settings of a [`Node`](crate::Node).
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How its tree works.
+    /// Settings of its tree.
     ///
     /// The default differs from that of [`carnet_tree::Options`]: batches every 10 ms, a patience
-    /// that ends before clients lose theirs after 5 s, services that are asked again after 1 s, and
-    /// a buffer of 2560 bytes, so that a root has at most 3 KiB, which are 4 KiB in base64.
+    /// below the 5 s after which clients give up, services that are asked again after 1 s, and a
+    /// buffer of 2560 bytes, so that a root has at most 3 KiB, which are 4 KiB in base64.
     pub tree: carnet_tree::Options,
-    /// The service that keeps nodes; any key-value service will do. Default: `lww-kv`.
+    /// The service that keeps nodes: any key-value service. Default: `lww-kv`.
     pub nodes_in: String,
-    /// The service that keeps the root; it has to be linearizable. Default: `lin-kv`.
+    /// The service that keeps the root: it must be linearizable. Default: `lin-kv`.
     pub root_in: String,
-    /// Who moved the root tells the other nodes, where there are at most so many others; 0 tells
-    /// nobody. A hint costs a message for each of them, and saves a request and an answer.
-    /// Default: 2.
+    /// A node that moves the root sends it to the other nodes if there are at most this many; 0
+    /// disables these hints. A hint costs a message for each of them, and saves a request and an
+    /// answer. Default: 2.
     pub hint_peers_max: usize,
 }
 

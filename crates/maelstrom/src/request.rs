@@ -1,14 +1,14 @@
-//! What clients ask for, read from messages. No I/O.
+//! Requests of clients, decoded from messages. No I/O.
 
 use carnet_base::Bytes;
 use serde_json::{Map, Value};
 
 use crate::code::Code;
 
-/// Why a request is answered with an error.
+/// Reason why a request is answered with an error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
-    /// What the caller can do.
+    /// The error code.
     pub code: Code,
     /// A sentence for a person.
     pub text: String,
@@ -36,7 +36,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Returns the key.
+    /// Returns the key of the operation.
     #[must_use]
     pub const fn key(&self) -> &Value {
         match self {
@@ -60,11 +60,11 @@ pub enum Request {
     Cas {
         /// The key.
         key: Value,
-        /// What it has to hold.
+        /// The expected value.
         from: Value,
-        /// What it holds then.
+        /// The new value.
         to: Value,
-        /// Whether a key that is not there is set, too.
+        /// Whether a missing key is set, too.
         create: bool,
     },
     /// Workload `g-set`: adds an element.
@@ -74,11 +74,11 @@ pub enum Request {
 }
 
 impl Request {
-    /// Reads a request.
+    /// Decodes a request.
     ///
     /// # Errors
     ///
-    /// The refusal with which it is to be answered.
+    /// The refusal that is the answer to it.
     pub fn decode(kind: &str, mut fields: Map<String, Value>) -> Result<Self, Refusal> {
         let mut field = |name: &str| {
             let missing = || Refusal::malformed(format!("{kind} takes a field {name}"));
@@ -92,7 +92,7 @@ impl Request {
                 }
                 _ => Err(Refusal::malformed("txn is no list of operations")),
             },
-            // Both workloads call it that; only one has keys.
+            // Two workloads use this kind; only one of them has keys.
             "read" => Ok(field("key").map_or(Self::ReadSet, Self::Read)),
             "write" => Ok(Self::Write(field("key")?, field("value")?)),
             "cas" => Ok(Self::Cas {
@@ -106,7 +106,7 @@ impl Request {
         }
     }
 
-    /// Returns the keys in the tree that are needed to do it.
+    /// Returns the keys in the tree that the request needs.
     pub(crate) fn reads(&self) -> Vec<Bytes> {
         match self {
             Self::Txn(ops) => {
@@ -135,7 +135,7 @@ fn op(op: Value) -> Result<Op, Refusal> {
     }
 }
 
-/// Names a client's key in the tree: by its JSON, so that 1 is not "1".
+/// Returns the tree's key for a client's key: its JSON, so that 1 is not "1".
 pub(crate) fn name(key: &Value) -> Bytes {
     Bytes::from(format!("k{key}"))
 }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_refused_for_certain() {
+    fn malformed_requests_get_a_definite_error() {
         for (kind, fields) in [
             ("txn", json!({})),
             ("txn", json!({"txn": 1})),

@@ -1,4 +1,4 @@
-//! Requests to services, and who waits for their answers.
+//! Requests to services, and the calls that wait for their answers.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 use crate::message::{Message, MessageId};
 use crate::node::{Output, lock};
 
-/// What a service answered.
+/// An answer of a service.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Reply {
     Ok(Map<String, Value>),
-    /// An error, and its code; `None` where it has none, or the answer does not fit the request.
+    /// An error and its code; `None` if it has no code, or the answer does not fit the request.
     Error(Option<u64>),
 }
 
@@ -33,14 +33,14 @@ struct Calls {
 }
 
 struct Call {
-    /// Who may answer, and how.
+    /// The service that may answer.
     dest: String,
     kind: String,
     reply: Option<Reply>,
     waker: Option<Waker>,
 }
 
-/// Forgets a call whose caller has gone, so that a late answer finds nobody.
+/// Removes a call that its caller dropped, so that a late answer is ignored.
 struct Ticket {
     id: MessageId,
     calls: Arc<Mutex<Calls>>,
@@ -57,13 +57,13 @@ impl Rpc {
         Self { node: node.into(), output, calls: Arc::default() }
     }
 
-    /// Sends a message that nobody answers.
+    /// Sends a message without an answer.
     pub(crate) fn tell(&self, dest: &str, kind: &str, fields: Map<String, Value>) {
         self.send(dest, kind, None, fields);
     }
 
-    /// Sends a request, and waits for the answer until the future is dropped: how long is for the
-    /// caller to say, since a late answer counts as well.
+    /// Sends a request, and waits for the answer until the future is dropped. The caller sets the
+    /// timeout, since a late answer is still useful.
     pub(crate) fn call(
         &self,
         dest: &str,
@@ -91,8 +91,8 @@ impl Rpc {
         })
     }
 
-    /// Takes an answer; one that nobody waits for any more is dropped, and so is one that comes
-    /// from somebody who was not asked.
+    /// Takes an answer. An answer that no call waits for is dropped, and so is one whose sender is
+    /// not the receiver of the request.
     pub(crate) fn take(&self, id: MessageId, mut answer: Message) {
         let waker = lock(&self.calls).waiting.get_mut(&id).and_then(|call| {
             if call.dest != answer.src {

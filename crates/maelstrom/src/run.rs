@@ -1,4 +1,4 @@
-//! Gives a node its input, output, time and threads.
+//! Runs a node with real input, output, time and threads.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -15,14 +15,14 @@ use crate::node::{Node, Output, lock};
 use crate::options::Options;
 use crate::tasks::{Notify, Tasks};
 
-/// How many lines wait to be taken before no more are read.
+/// Maximum number of waiting lines; above it, reading pauses.
 const LINES_WAITING_MAX: usize = 1024;
 
-/// Runs a node until its input ends; transactions under way then are given up unanswered.
+/// Runs a node until its input ends; transactions in progress are then dropped without an answer.
 ///
 /// # Errors
 ///
-/// `Unavailable` where the input cannot be read or the output not be written.
+/// `Unavailable` if the input cannot be read or the output cannot be written.
 pub fn run(
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
@@ -54,7 +54,8 @@ fn cannot(what: &str, error: io::Error) -> Error {
     Error::unavailable(format!("the node cannot {what}")).with_source(error)
 }
 
-/// Does what there is to do, and waits where there is nothing; false where the input has ended.
+/// Does the work that is ready, and waits if there is none; returns `false` at the end of the
+/// input.
 fn turn(node: &Node, tasks: &mut Tasks, queue: &Queue, events: &Receiver<Event>) -> Result<bool> {
     let woken = std::mem::take(&mut *lock(&queue.woken));
     let is_idle = woken.is_empty();
@@ -81,12 +82,12 @@ fn turn(node: &Node, tasks: &mut Tasks, queue: &Queue, events: &Receiver<Event>)
 
 enum Event {
     Line(Line),
-    /// Look whom there is to poll.
+    /// Poll the tasks that were woken.
     Woken,
     End(io::Result<()>),
 }
 
-/// Tasks that can go on. It is unbounded, and the channel is not: whoever wakes never waits.
+/// Tasks that are ready. The queue is unbounded, unlike the channel, so a waker never blocks.
 struct Queue {
     woken: Mutex<Vec<u64>>,
     sender: SyncSender<Event>,
@@ -103,7 +104,7 @@ impl Notify for Queue {
     }
 }
 
-/// Writes messages, one a line.
+/// Writes messages, one per line.
 struct Lines {
     output: Mutex<Box<dyn Write + Send>>,
     failure: Arc<Mutex<Option<io::Error>>>,
@@ -114,7 +115,7 @@ impl Output for Lines {
         let mut line = message.encode();
         line.push('\n');
         let mut output = lock(&self.output);
-        // One write, so that whatever else shares the output does not cut a line.
+        // One write, so that other writers to the output do not cut a line.
         let written = output.write_all(line.as_bytes()).and_then(|()| output.flush());
         if let Err(error) = written {
             lock(&self.failure).get_or_insert(error);

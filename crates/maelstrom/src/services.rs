@@ -1,4 +1,4 @@
-//! Maelstrom's services as the two places in which a tree is kept.
+//! Maelstrom's services as the node store and the root pointer of a tree.
 
 use base64ct::{Base64Unpadded, Encoding};
 use carnet_base::{Bytes, Error, Result};
@@ -9,9 +9,9 @@ use crate::code::Code;
 use crate::message::fields;
 use crate::rpc::{Reply, Rpc};
 
-/// The key of the root; nodes have their names, which look otherwise.
+/// The key of the root. No node has this name.
 const ROOT_KEY: &str = "root";
-/// The kind of the message by which a node tells others of a root that it has set.
+/// Kind of the message in which a node sends others a root that it has set.
 pub(crate) const HINT: &str = "root";
 
 /// Nodes in a key-value service that may be only eventually consistent.
@@ -24,7 +24,7 @@ pub(crate) struct Nodes {
 pub(crate) struct Root {
     pub(crate) rpc: Rpc,
     pub(crate) service: String,
-    /// The nodes that are told when it moves.
+    /// The nodes that get a hint when the root moves.
     pub(crate) peers: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn text(bytes: &[u8]) -> Value {
     Value::String(Base64Unpadded::encode_string(bytes))
 }
 
-/// Reads what [`text`] wrote, wherever it comes from.
+/// Decodes a value that [`text`] encoded, from any source.
 pub(crate) fn bytes(value: Option<&Value>) -> Result<Bytes> {
     let text = value.and_then(Value::as_str).and_then(|text| Base64Unpadded::decode_vec(text).ok());
     text.map(Bytes::from).ok_or_else(|| Error::corrupted("what a service keeps is not ours"))
@@ -87,8 +87,8 @@ impl RootPointer for Root {
     }
 }
 
-/// The body of a compare-and-set. No root is null, so that where there is one, a move from none
-/// finds something else.
+/// Returns the body of a compare-and-set. No root is null, so a move from no root fails if a root
+/// exists.
 fn swap(from: Option<&[u8]>, to: &[u8]) -> Map<String, Value> {
     let mut body = fields([
         ("key", Value::String(ROOT_KEY.to_owned())),

@@ -7,13 +7,13 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::node::Work;
 
-/// Is told that a task can go on; calls [`Tasks::poll`] then, from the thread of the tasks.
+/// Is notified when a task is ready, and then calls [`Tasks::poll`] from the thread of the tasks.
 pub trait Notify: Send + Sync + 'static {
-    /// Tells the number of the task.
+    /// Notifies of a ready task, given its number.
     fn notify(&self, task: u64);
 }
 
-/// Futures under way, by number.
+/// Unfinished futures, by number.
 pub struct Tasks {
     notify: Arc<dyn Notify>,
     running: HashMap<u64, (Work, Arc<Flag>)>,
@@ -23,7 +23,7 @@ pub struct Tasks {
 struct Flag {
     task: u64,
     notify: Arc<dyn Notify>,
-    /// It was notified, and not polled since: once is enough.
+    /// Whether it was notified since the last poll: once is enough.
     is_woken: AtomicBool,
 }
 
@@ -40,7 +40,7 @@ impl Wake for Flag {
 }
 
 impl Tasks {
-    /// Makes an empty set of tasks.
+    /// Creates an empty set of tasks.
     #[must_use]
     pub fn new(notify: Arc<dyn Notify>) -> Self {
         Self { notify, running: HashMap::new(), started: 0 }
@@ -55,10 +55,10 @@ impl Tasks {
         self.poll(task);
     }
 
-    /// Polls a task; one that has ended is no more, and polling it does nothing.
+    /// Polls a task. A task that has ended is removed, and polling it does nothing.
     pub fn poll(&mut self, task: u64) {
         let Some((work, flag)) = self.running.get_mut(&task) else { return };
-        // Before the poll, so that what happens during it counts.
+        // Before the poll, so that a wake during the poll counts.
         flag.is_woken.store(false, Ordering::Release);
         let waker = Waker::from(Arc::clone(flag));
         if let Poll::Ready(()) = work.as_mut().poll(&mut Context::from_waker(&waker)) {

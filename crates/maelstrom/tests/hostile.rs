@@ -1,4 +1,4 @@
-//! Hostile lines: whatever comes in, a node answers it, or drops it, and goes on.
+//! Hostile lines: a node answers or drops any line, and continues.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ fn mutated(rng: &mut SeededRng) -> Vec<u8> {
         match rng.below(4) {
             0 => bytes.truncate(at.max(1)),
             1 => bytes.insert(at, byte),
-            // Bytes that mean something.
+            // Bytes that are significant in JSON.
             2 => bytes[at] = b"{}[]\",:0-"[usize::from(other % 9)],
             _ => bytes[at] = byte,
         }
@@ -53,28 +53,28 @@ fn mutated_and_random_lines_are_read_or_refused() {
     assert!(messages > 5_000 && requests > 2_000, "{messages}, {requests}");
 }
 
-/// Time goes on when a test says so.
+/// Environment of a node whose time advances only when a test says so.
 #[derive(Default)]
-struct Doors {
+struct Environment {
     sent: Mutex<Vec<Message>>,
     woken: Mutex<Vec<u64>>,
     now: Mutex<Duration>,
 }
 
-impl Output for Doors {
+impl Output for Environment {
     fn send(&self, message: Message) {
         self.sent.lock().unwrap().push(message);
     }
 }
 
-impl Notify for Doors {
+impl Notify for Environment {
     fn notify(&self, task: u64) {
         self.woken.lock().unwrap().push(task);
     }
 }
 
-/// Nobody waits here: each wait moves the time on.
-struct Impatient(Arc<Doors>);
+/// A timer that never blocks: each wait moves the time on.
+struct Impatient(Arc<Environment>);
 
 impl Timer for Impatient {
     fn now(&self) -> Moment {
@@ -82,13 +82,13 @@ impl Timer for Impatient {
     }
 
     fn wait(&self, wait: Duration) -> Wait {
-        // Answers come before timeouts, but not always.
-        let doors = Arc::clone(&self.0);
+        // Answers mostly come before timeouts, but not always.
+        let environment = Arc::clone(&self.0);
         let mut polls = 0;
         Box::pin(std::future::poll_fn(move |context| {
             polls += 1;
             if polls > 2 {
-                *doors.now.lock().unwrap() += wait;
+                *environment.now.lock().unwrap() += wait;
                 return std::task::Poll::Ready(());
             }
             context.waker().wake_by_ref();
@@ -98,29 +98,29 @@ impl Timer for Impatient {
 }
 
 #[test]
-fn a_node_survives_everybody_it_talks_to() {
+fn a_node_survives_hostile_peers_and_services() {
     for seed in 0..20 {
         let mut rng = SeededRng::new(seed);
-        let doors = Arc::new(Doors::default());
-        let timer = Arc::new(Impatient(Arc::clone(&doors)));
-        let output = Arc::clone(&doors) as Arc<dyn Output>;
+        let environment = Arc::new(Environment::default());
+        let timer = Arc::new(Impatient(Arc::clone(&environment)));
+        let output = Arc::clone(&environment) as Arc<dyn Output>;
         let node = Node::new(Options::default(), output, timer, Box::new(SeededRng::new(seed)));
-        let mut tasks = Tasks::new(Arc::clone(&doors) as Arc<dyn Notify>);
+        let mut tasks = Tasks::new(Arc::clone(&environment) as Arc<dyn Notify>);
         let mut take = |line: &[u8]| {
             if let Some(work) = node.receive(line) {
                 tasks.start(work);
             }
             for _ in 0..8 {
-                let woken = std::mem::take(&mut *doors.woken.lock().unwrap());
+                let woken = std::mem::take(&mut *environment.woken.lock().unwrap());
                 woken.into_iter().for_each(|task| tasks.poll(task));
             }
-            std::mem::take(&mut *doors.sent.lock().unwrap())
+            std::mem::take(&mut *environment.sent.lock().unwrap())
         };
         take(br#"{"src":"c0","dest":"n0","body":{"type":"init","msg_id":1,"node_id":"n0","node_ids":["n0","n1"]}}"#);
         let mut asked = Vec::new();
         for _ in 0..1_500 {
             let mut line = mutated(&mut rng);
-            // An answer to something that it has really asked.
+            // An answer to a request that the node has sent.
             if let Some(Message { dest, id: Some(id), .. }) = asked.pop() {
                 let text = String::from_utf8_lossy(&line).into_owned();
                 let text = text.replace("\"in_reply_to\":1", &format!("\"in_reply_to\":{id}"));
@@ -135,7 +135,7 @@ fn a_node_survives_everybody_it_talks_to() {
     }
 }
 
-/// Nothing ever takes too long.
+/// A timer whose waits never end.
 struct Patient;
 
 impl Timer for Patient {
@@ -153,19 +153,19 @@ impl Timer for Patient {
 }
 
 #[test]
-fn only_who_was_asked_can_answer() {
-    let doors = Arc::new(Doors::default());
+fn only_the_receiver_of_a_request_can_answer() {
+    let environment = Arc::new(Environment::default());
     let mut options = Options::default();
     options.tree.batch_interval = Duration::ZERO;
-    let output = Arc::clone(&doors) as Arc<dyn Output>;
+    let output = Arc::clone(&environment) as Arc<dyn Output>;
     let node = Node::new(options, output, Arc::new(Patient), Box::new(SeededRng::new(1)));
-    let mut tasks = Tasks::new(Arc::clone(&doors) as Arc<dyn Notify>);
+    let mut tasks = Tasks::new(Arc::clone(&environment) as Arc<dyn Notify>);
     let mut take = |src: &str, body: String| {
         let line = format!(r#"{{"src":"{src}","dest":"n0","body":{body}}}"#);
         node.receive(line.as_bytes()).into_iter().for_each(|work| tasks.start(work));
-        let woken = std::mem::take(&mut *doors.woken.lock().unwrap());
+        let woken = std::mem::take(&mut *environment.woken.lock().unwrap());
         woken.into_iter().for_each(|task| tasks.poll(task));
-        std::mem::take(&mut *doors.sent.lock().unwrap())
+        std::mem::take(&mut *environment.sent.lock().unwrap())
     };
     let init = r#"{"type":"init","msg_id":1,"node_id":"n0","node_ids":["n0","n1"]}"#;
     take("c0", init.to_owned());
