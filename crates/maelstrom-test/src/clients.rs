@@ -10,7 +10,7 @@ use crate::net::Envelope;
 use crate::plan::Plan;
 use crate::workload::{self, Answer, CallId, Workload};
 
-/// What came of the requests so far.
+/// Results of the requests so far.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) ok: u64,
@@ -24,15 +24,15 @@ pub(crate) struct Clients {
     rng: SeededRng,
     rate: f64,
     timeout: Duration,
-    /// Of each node its clients that have nothing to do.
+    /// For each node, its idle clients.
     idle: Vec<VecDeque<i64>>,
     next_process: i64,
     calls: u64,
     waiting: BTreeMap<CallId, Waiting>,
-    /// When the next request is to be made; `None` before the first and after the last.
+    /// Time of the next request; `None` before the first and after the last.
     next_request: Option<Moment>,
     until: Moment,
-    /// Requests that found all clients busy.
+    /// Number of requests that found all clients busy.
     late: u64,
     pub(crate) tally: Tally,
 }
@@ -72,21 +72,21 @@ impl Clients {
         self.next_process += 1;
     }
 
-    /// Begins to make requests.
+    /// Starts to make requests.
     pub(crate) fn start(&mut self, now: Moment, time_limit: Duration) {
         self.until = now.after(time_limit);
         self.schedule(now);
     }
 
     fn schedule(&mut self, now: Moment) {
-        // Between nothing and twice the mean, as Jepsen staggers.
+        // Between zero and twice the mean, as Jepsen staggers requests.
         let mean = Duration::from_secs_f64(1.0 / self.rate);
         let nanos = u64::try_from(mean.as_nanos()).unwrap_or(u64::MAX / 2);
         let next = now.after(Duration::from_nanos(self.rng.below(nanos.saturating_mul(2))));
         self.next_request = Some(next).filter(|next| *next < self.until);
     }
 
-    /// Makes the requests that are due, and gives up those that were not answered in time.
+    /// Makes the requests that are due, and times out old ones.
     pub(crate) fn advance(&mut self, now: Moment) -> Vec<Envelope> {
         let mut requests = Vec::new();
         while let Some(due) = self.next_request.filter(|due| *due <= now) {
@@ -139,7 +139,7 @@ impl Clients {
         Envelope { src: format!("c{process}"), dest: format!("n{node}"), body }
     }
 
-    /// Takes an answer; one that nobody waits for any more is dropped.
+    /// Takes an answer; an answer that no client waits for is dropped.
     pub(crate) fn take(&mut self, body: Value, now: Moment) {
         if let Some(call) = body["in_reply_to"].as_u64() {
             self.complete(CallId(call), now, Answer::of(body));
@@ -156,7 +156,7 @@ impl Clients {
             Answer::Fail(_) => self.tally.fail += 1,
             Answer::Info => self.tally.info += 1,
         }
-        // Whose request may still be under way is not asked again; another takes its place.
+        // The client's request may still be in progress, so another client takes its place.
         if answer == Answer::Info {
             self.add_process(node);
         } else {
@@ -165,19 +165,19 @@ impl Clients {
         self.workload.complete(call, now, answer);
     }
 
-    /// Returns when something is to be done next.
+    /// Returns when [`advance`](Self::advance) is due next.
     pub(crate) fn next(&self) -> Option<Moment> {
         let timeout = self.waiting.values().next();
         let timeout = timeout.map(|waiting| waiting.since.after(self.timeout));
         [self.next_request, timeout].into_iter().flatten().min()
     }
 
-    /// Tells whether all requests were made, and answered or given up.
+    /// Returns `true` if all requests were made, and each was answered or timed out.
     pub(crate) fn is_done(&self) -> bool {
         self.next_request.is_none() && self.late == 0 && self.waiting.is_empty()
     }
 
-    /// Makes the last request for each node, where the workload has one.
+    /// Creates the last request for each node, if the workload has one.
     pub(crate) fn finish(&mut self, now: Moment) -> Vec<Envelope> {
         let mut requests = Vec::new();
         for node in 0..self.idle.len() {

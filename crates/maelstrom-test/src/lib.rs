@@ -1,9 +1,9 @@
-//! Runs Maelstrom nodes and checks what their clients saw: as Maelstrom does, without it.
+//! Runs Maelstrom nodes and checks the histories of their clients, like Maelstrom, but without it.
 //!
 //! # Problem
 //!
-//! Maelstrom is a program of its own, and not everywhere to be had. What it does to a node is
-//! little, though: it carries messages, plays services and clients, and looks at the answers.
+//! Maelstrom is a separate program, and not available everywhere. But it does only a few things to
+//! a node: it carries messages, simulates services and clients, and checks the answers.
 //!
 //! ```text
 //!           ┌──────────────────────── World ────────────────────────┐
@@ -19,15 +19,15 @@
 //! # Invariants
 //!
 //! * The world does no I/O and has no clock: with [`simulated`] a seed gives one run.
-//! * Messages are counted as Maelstrom counts them: those of servers are all that neither come from
-//!   nor go to a client, divided by the number of requests that clients made.
-//! * A partition cuts nodes from each other, as Maelstrom's; it cuts them from services only where
-//!   [`Plan::partition_services`] says so. Clients' messages are never lost.
+//! * Messages are counted as Maelstrom counts them: messages of servers are all that neither come
+//!   from nor go to a client, divided by the number of requests that clients made.
+//! * A partition cuts nodes from each other, as in Maelstrom; it cuts them from services only if
+//!   [`Plan::partition_services`] is set. Messages of clients are never lost.
 //!
 //! # What differs from Maelstrom
 //!
 //! Services can be late, silent or in error here. Registers are judged by the project's checker,
-//! which takes each value for written once; so the generator of `lin-kv` writes none twice.
+//! which assumes that each value is written once; so the generator of `lin-kv` writes none twice.
 
 mod clients;
 mod net;

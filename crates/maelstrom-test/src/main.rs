@@ -1,5 +1,5 @@
-//! `carnet-maelstrom-test`: runs Maelstrom nodes without Maelstrom, and checks what clients saw.
-//! Exits with 0 if that is valid, 1 if not, 2 if the run could not be carried out.
+//! `carnet-maelstrom-test`: runs Maelstrom nodes without Maelstrom, and checks the clients'
+//! history. Exits with 0 if it is valid, 1 if not, and 2 if the run failed.
 
 use std::env;
 use std::io::{self, Write};
@@ -14,69 +14,69 @@ use carnet_maelstrom_test::{
 };
 use clap::Parser;
 
-/// Runs Maelstrom nodes against simulated services, clients and faults, and checks what clients
-/// saw.
+/// Runs Maelstrom nodes against simulated services, clients and faults, and checks the clients'
+/// history.
 ///
-/// Arguments after -- are given to the node, after "maelstrom" where --bin is not given.
+/// Arguments after -- are given to the node, after "maelstrom" if --bin is not given.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
-    /// What clients ask for.
+    /// The requests that clients make.
     #[arg(short, long, value_enum, default_value = "txn-list-append")]
     workload: Kind,
-    /// The node's program. By default `carnet`, built by cargo as this program was.
+    /// The node's program. Default: `carnet`, built by cargo like this program.
     #[arg(long, value_name = "PROGRAM")]
     bin: Option<PathBuf>,
     /// Run the project's nodes in this process on virtual time, with their default options: a seed
-    /// gives one run, and the machine's speed plays no part.
+    /// gives one run, independent of the machine's speed.
     #[arg(long, conflicts_with_all = ["bin", "node"])]
     simulated: bool,
-    /// How many nodes.
+    /// Number of nodes.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
     node_count: u16,
-    /// Requests a second, of all clients together.
+    /// Requests per second, of all clients together.
     #[arg(long, default_value_t = 100.0, value_parser = rate)]
     rate: f64,
-    /// For how many seconds.
+    /// Duration of the run in seconds.
     #[arg(long, default_value_t = 10.0, value_parser = seconds)]
     time_limit: f64,
     /// Clients for each node; each makes one request at a time.
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     concurrency: u16,
-    /// How many milliseconds a message between servers takes, one way, on average.
+    /// Mean one-way latency of messages between servers, in milliseconds.
     #[arg(long, value_name = "MILLIS", default_value_t = 0)]
     latency: u64,
-    /// How these times are distributed.
+    /// Distribution of these latencies.
     #[arg(long, value_enum, default_value = "constant")]
     latency_dist: Distribution,
-    /// How many of 1000 messages between nodes are lost.
+    /// Number of messages between nodes that are lost, per 1000.
     #[arg(long, value_name = "PER-MILLE", default_value_t = 0)]
     loss: u64,
-    /// Cut nodes off from each other, and reunite them, every so many seconds.
+    /// Cut nodes off from each other, or reunite them, each time this many seconds have passed.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     partition_every: Option<f64>,
     /// Cut these nodes off from services as well.
     #[arg(long, requires = "partition_every")]
     partition_services: bool,
-    /// How many of 1000 requests to services, and as many of their answers, are late.
+    /// Number of requests to services that are late, per 1000, and the same for their answers.
     #[arg(long, value_name = "PER-MILLE", default_value_t = 0)]
     late: u64,
-    /// By how many milliseconds at most.
+    /// Maximum delay of late messages, in milliseconds.
     #[arg(long, value_name = "MILLIS", default_value_t = 2000)]
     lateness: u64,
-    /// How many of 1000 requests to services are never answered, done or not.
+    /// Number of requests to services that are never answered, executed or not, per 1000.
     #[arg(long, value_name = "PER-MILLE", default_value_t = 0)]
     silence: u64,
-    /// How many of 1000 requests to services are answered with an indefinite error, done or not.
+    /// Number of requests to services that get an indefinite error, executed or not, per 1000.
     #[arg(long, value_name = "PER-MILLE", default_value_t = 0)]
     errors: u64,
-    /// How many keys are written before.
+    /// Number of keys written before the clients begin.
     #[arg(long, value_name = "KEYS", default_value_t = 0)]
     preload: u64,
-    /// What the history has to be.
+    /// The consistency model that the history has to satisfy.
     #[arg(long, value_name = "MODEL", default_value = "strict-serializable", value_parser = model)]
     consistency_model: Model,
-    /// Draws all that is random around the nodes.
+    /// Seed for all randomness outside the nodes.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Print everything as one JSON object.
@@ -152,7 +152,7 @@ impl Arguments {
     }
 }
 
-/// Builds `carnet` beside this program, and returns where it is.
+/// Builds `carnet` next to this program, and returns its path.
 fn build() -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
     let folder = own.parent().unwrap_or(Path::new("."));
@@ -216,7 +216,7 @@ fn main() -> ExitCode {
     }
     let text =
         if arguments.json { report.to_json(&plan).to_string() } else { shown(&report, &plan) };
-    // Whoever closes the pipe has read enough.
+    // A closed pipe is not an error.
     let _ = writeln!(io::stdout(), "{text}");
     ExitCode::from(u8::from(!report.verdict.is_valid))
 }

@@ -14,41 +14,41 @@ pub(crate) struct Envelope {
     pub(crate) body: Value,
 }
 
-/// How long messages between servers take, one way.
+/// Distribution of the one-way latencies of messages between servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Distribution {
     /// Always the mean.
     Constant,
-    /// Between nothing and twice the mean.
+    /// Uniform between zero and twice the mean.
     Uniform,
-    /// Exponentially distributed.
+    /// Exponential.
     Exponential,
 }
 
-/// What the network does to messages. Those of clients are neither late nor lost.
+/// The network's faults. Messages of clients are neither late nor lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions {
-    /// The mean time that a message between servers takes, one way.
+    /// Mean one-way latency of messages between servers.
     pub latency: Duration,
-    /// How these times are distributed.
+    /// Distribution of these latencies.
     pub distribution: Distribution,
-    /// How many of 1000 messages between nodes are lost.
+    /// Number of messages between nodes that are lost, per 1000.
     pub loss: u64,
 }
 
-/// How many messages were sent.
+/// Numbers of messages that were sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
-    /// Neither from nor to a client.
+    /// Messages neither from nor to a client.
     pub(crate) servers: u64,
     pub(crate) clients: u64,
-    /// Those of servers, by the kind of message and who takes part.
+    /// Messages of servers, by service (or `node`) and kind of message.
     pub(crate) kinds: BTreeMap<String, u64>,
-    /// Those of servers that a partition or the network lost.
+    /// Messages of servers that a partition or the network dropped.
     pub(crate) lost: u64,
 }
 
-/// Who takes part.
+/// Kind of a sender or receiver.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Party {
     Client,
@@ -75,7 +75,7 @@ pub(crate) struct Network {
     sent: u64,
     /// Nodes that do not reach the others.
     cut_off: BTreeSet<String>,
-    /// Whether they do not reach services, either.
+    /// Whether these nodes do not reach services, either.
     cuts_services: bool,
     pub(crate) counts: Counts,
 }
@@ -93,12 +93,12 @@ impl Network {
         }
     }
 
-    /// Cuts some nodes off from the others, and from services too if told so.
+    /// Cuts some nodes off from the others, and optionally from services.
     pub(crate) fn cut_off(&mut self, nodes: BTreeSet<String>, cuts_services: bool) {
         (self.cut_off, self.cuts_services) = (nodes, cuts_services);
     }
 
-    /// Sends a message, which takes `extra` longer than others.
+    /// Sends a message, delayed by `extra` in addition to the latency.
     pub(crate) fn send(&mut self, envelope: Envelope, now: Moment, extra: Duration) {
         let (src, dest) = (Party::of(&envelope.src), Party::of(&envelope.dest));
         let is_of_client = src == Party::Client || dest == Party::Client;
@@ -112,7 +112,7 @@ impl Network {
         self.put(envelope, now.after(latency + extra));
     }
 
-    /// Sends a message that was counted before.
+    /// Sends a message that is already counted.
     pub(crate) fn put(&mut self, envelope: Envelope, at: Moment) {
         self.sent += 1;
         self.underway.insert((at, self.sent), envelope);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_cuts_nodes_only_and_clients_do_not_wait() {
+    fn a_partition_cuts_only_nodes_from_each_other() {
         let mut network = network(0);
         network.cut_off(BTreeSet::from(["n0".to_owned()]), false);
         let now = Moment::default();

@@ -1,4 +1,4 @@
-//! What a run is to do.
+//! Plan of a run.
 
 use std::time::Duration;
 
@@ -8,35 +8,35 @@ use crate::net::{Conditions, Distribution};
 use crate::service::Faults;
 use crate::workload::Kind;
 
-/// A run: who takes part, what clients do, and what goes wrong.
+/// A run: its nodes, its clients and its faults.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What clients ask for.
+    /// The requests that clients make.
     pub workload: Kind,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub nodes: usize,
-    /// How many requests a second clients make together, at random moments.
+    /// Number of requests per second that clients make together, at random moments.
     pub rate: f64,
-    /// For how long they make them.
+    /// Time during which clients make requests.
     pub time_limit: Duration,
-    /// How many clients each node has at most. A client makes one request at a time; where all are
+    /// Maximum number of clients of each node. A client makes one request at a time; if all are
     /// busy, requests wait.
     pub clients_per_node: usize,
-    /// After this time a client takes a request for lost.
+    /// Time after which a client assumes that a request is lost.
     pub client_timeout: Duration,
-    /// How many keys are written before clients begin.
+    /// Number of keys written before the clients begin.
     pub preload: u64,
-    /// What the network does to messages.
+    /// The network's faults.
     pub conditions: Conditions,
-    /// What services do.
+    /// The services' faults.
     pub faults: Faults,
-    /// After each such time nodes are cut off from each other, or reunited.
+    /// Interval after which nodes are cut off from each other or reunited, alternately.
     pub partition_every: Option<Duration>,
     /// Whether nodes that are cut off do not reach services, either.
     pub partition_services: bool,
-    /// What the history has to be.
+    /// The model that the history has to satisfy.
     pub model: Model,
-    /// Draws everything that is random outside of the nodes.
+    /// Seed for all randomness outside the nodes.
     pub seed: u64,
 }
 

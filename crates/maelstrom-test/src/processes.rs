@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::report::Report;
 use crate::world::World;
 
-/// How to start a node.
+/// Command that starts a node.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The program.
@@ -23,11 +23,11 @@ pub struct Program {
     pub shows_log: bool,
 }
 
-/// Runs a plan against processes, which are ended with it.
+/// Runs a plan against processes, and kills them at its end.
 ///
 /// # Errors
 ///
-/// What a node has done that no node may do, that it has ended, or that it cannot be started.
+/// A sentence that says that a node violates the protocol, has ended, or cannot be started.
 pub fn run(plan: &Plan, program: &Program) -> Result<Report, String> {
     let (sender, events) = channel();
     let nodes = (0..plan.nodes).map(|node| Process::start(node, program, sender.clone()));
@@ -50,10 +50,10 @@ pub fn run(plan: &Plan, program: &Program) -> Result<Report, String> {
     }
 }
 
-/// How long to wait where nothing is due.
+/// Wait time if nothing is due.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// Takes what nodes have written: all that is there, or what comes first.
+/// Takes the lines that nodes have written: all that are there, or else the first that comes.
 fn receive(
     world: &mut World,
     events: &Receiver<Event>,
@@ -75,7 +75,7 @@ fn receive(
     Ok(())
 }
 
-/// A line that a node has written, or why there are no more.
+/// A line that a node has written, or the reason why no more will come.
 type Event = (usize, Result<String, String>);
 
 struct Process {
@@ -94,7 +94,7 @@ impl Process {
         let input = child.stdin.take().expect("it was piped");
         let output = BufReader::new(child.stdout.take().expect("it was piped"));
         let listener = Listener { node, output, sender };
-        // It ends with the process.
+        // The listener ends with the process.
         drop(ThreadSpawn.spawn("maelstrom-test-node", Signal::new(), Box::new(listener)));
         Ok(Self { node, child, input })
     }
@@ -108,7 +108,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

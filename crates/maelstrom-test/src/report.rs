@@ -1,4 +1,4 @@
-//! What a run came to.
+//! Results of a run.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use crate::net::Counts;
 use crate::plan::Plan;
 use crate::workload::Verdict;
 
-/// What a run came to.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What the clients saw, judged.
+    /// The verdict on the clients' history.
     pub verdict: Verdict,
-    /// Requests that were answered.
+    /// Number of requests that were answered.
     pub ok: u64,
-    /// Requests that did not happen, for certain.
+    /// Number of requests that definitely did not take effect.
     pub fail: u64,
-    /// Requests of which nobody knows.
+    /// Number of requests of unknown outcome.
     pub info: u64,
-    /// Messages between nodes and services, without those from before the clients began.
+    /// Number of messages between nodes and services, without those before the clients began.
     pub server_messages: u64,
-    /// The longest value in `lin-kv`, in bytes: where it keeps the root, that.
+    /// Length of the longest value in `lin-kv`, in bytes; that is the root if `lin-kv` keeps it.
     pub root_bytes_max: usize,
     counts: Counts,
     latencies: Vec<Duration>,
@@ -40,35 +40,35 @@ impl Report {
         Self { verdict, ok, fail, info, server_messages, root_bytes_max, counts, latencies }
     }
 
-    /// Returns the number of messages between nodes and services for each request.
+    /// Returns the number of messages between nodes and services per request.
     #[must_use]
     pub fn server_messages_per_op(&self) -> f64 {
         let count = |number| u32::try_from(number).map_or(f64::INFINITY, f64::from);
         count(self.server_messages) / count((self.ok + self.fail + self.info).max(1))
     }
 
-    /// Returns the number of messages that nodes sent to each other.
+    /// Returns the number of messages between nodes.
     #[must_use]
     pub fn messages_between_nodes(&self) -> u64 {
         let kinds = self.counts.kinds.iter();
         kinds.filter(|(kind, _)| kind.starts_with("node ")).map(|(_, count)| count).sum()
     }
 
-    /// Returns the number of messages that partitions and the network lost.
+    /// Returns the number of messages that partitions and the network dropped.
     #[must_use]
     pub const fn lost_messages(&self) -> u64 {
         self.counts.lost
     }
 
-    /// Returns the time within which so many of 1000 requests were answered that were answered at
-    /// all; zero where none was.
+    /// Returns the given per-mille quantile of the latencies of answered requests; zero if none was
+    /// answered.
     #[must_use]
     pub fn latency(&self, per_mille: usize) -> Duration {
         let place = (self.latencies.len() * per_mille).div_ceil(1000).max(1) - 1;
         self.latencies.get(place).copied().unwrap_or_default()
     }
 
-    /// Returns everything as a JSON object, with what was planned.
+    /// Returns the results and the plan as a JSON object.
     #[must_use]
     pub fn to_json(&self, plan: &Plan) -> Value {
         let millis = |time: Duration| (time.as_secs_f64() * 1e5).round() / 1e2;

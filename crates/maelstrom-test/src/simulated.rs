@@ -1,5 +1,5 @@
-//! Runs nodes in this process on virtual time: a run takes no longer than its work, and its seed
-//! replays it.
+//! Runs nodes in this process on virtual time: a run takes only the time of its computation, and
+//! its seed replays it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::world::World;
 ///
 /// # Errors
 ///
-/// What a node has done that no node may do, or that it has stopped answering for good.
+/// A sentence that says that a node violates the protocol, or that it has stopped answering.
 pub fn run(plan: &Plan, options: &Options) -> Result<Report, String> {
     let mut simulation = Simulation::new(plan, options);
     while !simulation.world.is_over() {
@@ -34,7 +34,7 @@ struct Simulation {
     shared: Shared,
 }
 
-/// What nodes reach through their doors.
+/// State that the nodes access through their timer and output.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<State>>);
 
@@ -112,7 +112,7 @@ impl Simulation {
         }
     }
 
-    /// Does all that can be done without time going on.
+    /// Does all work that is possible at the current time.
     fn settle(&mut self) -> Result<(), String> {
         loop {
             let now = self.shared.now();
@@ -141,7 +141,7 @@ impl Simulation {
         take(&mut self.shared.lock())
     }
 
-    /// Goes to the next moment at which something happens.
+    /// Moves the time to the next event.
     fn leap(&mut self) -> Result<(), String> {
         if self.world.is_over() {
             return Ok(());

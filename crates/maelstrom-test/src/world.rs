@@ -1,10 +1,11 @@
-//! Everything around the nodes: network, services, clients and partitions, without I/O and without
-//! a clock. A driver tells it the time and what nodes have sent, and gives nodes what it returns.
+//! The environment of the nodes: network, services, clients and partitions, without I/O and without
+//! a clock. A driver passes in the time and the lines that nodes write, and delivers the lines that
+//! it returns to nodes.
 //!
 //! ```text
 //!   init ──► preload ──► load ──► settle ──► last reads ──► over
-//!                        clients,  whoever    of each node,
-//!                        faults    waits      once
+//!                        clients,  open       of each node,
+//!                        faults    requests   once
 //! ```
 
 use std::collections::BTreeSet;
@@ -17,18 +18,18 @@ use crate::clients::Clients;
 use crate::net::{Envelope, Network, Party};
 use crate::plan::Plan;
 use crate::report::Report;
-use crate::service::{End, Fate, Services, error};
+use crate::service::{End, RequestFaults, Services, error};
 
-/// How long nodes may take to begin, and to answer while keys are loaded.
+/// Maximum time in which nodes have to start, and to answer while keys are loaded.
 const SETUP_PATIENCE: Duration = Duration::from_secs(60);
-/// How many keys are loaded by one transaction.
+/// Number of keys that one transaction loads.
 const PRELOAD_KEYS: u64 = 100;
-/// The first of the keys that are loaded; clients do not use those.
+/// The first of the loaded keys; clients do not use these.
 const PRELOAD_FIRST_KEY: u64 = 1 << 32;
-/// Who begins, and loads keys.
+/// The client that initializes nodes and loads keys.
 const OPERATOR: &str = "c999999";
 
-/// What is to be given to a node: its number, and a line without its end.
+/// A line for a node: the node's number, and the line without its end.
 pub(crate) type Delivery = (usize, String);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub(crate) struct World {
     clients: Clients,
     rng: SeededRng,
     phase: Phase,
-    /// Answers that the operator waits for, and since when.
+    /// Number of answers that the operator waits for.
     awaited: usize,
     since: Moment,
     loaded: u64,
@@ -84,11 +85,11 @@ impl World {
         }
     }
 
-    /// Does what is due by now, and returns what nodes get.
+    /// Does the work that is due, and returns lines for nodes.
     ///
     /// # Errors
     ///
-    /// What a node has not done while the run was being prepared.
+    /// A sentence that says what a node failed to do during the preparation of the run.
     pub(crate) fn advance(&mut self, now: Moment) -> Result<Vec<Delivery>, String> {
         self.partition(now);
         if self.phase == Phase::Load || self.phase == Phase::LastReads {
@@ -112,7 +113,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// A sentence that says why the line is invalid.
     pub(crate) fn receive(&mut self, node: usize, line: &str, now: Moment) -> Result<(), String> {
         let wrong = |what: &str| format!("n{node} wrote {what}: {line}");
         let Ok(Value::Object(mut message)) = serde_json::from_str(line) else {
@@ -136,17 +137,21 @@ impl World {
 
     fn serve(&mut self, request: Envelope, now: Moment) {
         let Envelope { src, dest, body } = request;
-        let fate = match self.phase {
+        let faults = match self.phase {
             Phase::Load => self.plan.faults.draw(&mut self.rng),
-            _ => Fate { delay: Duration::ZERO, answer_delay: Duration::ZERO, end: End::Answered },
+            _ => RequestFaults {
+                delay: Duration::ZERO,
+                answer_delay: Duration::ZERO,
+                end: End::Answered,
+            },
         };
-        // Nothing is late twice.
-        if !fate.delay.is_zero() && body["is_late"].is_null() {
+        // A message is delayed only once.
+        if !faults.delay.is_zero() && body["is_late"].is_null() {
             let mut body = body;
             body["is_late"] = Value::Bool(true);
-            return self.network.put(Envelope { src, dest, body }, now.after(fate.delay));
+            return self.network.put(Envelope { src, dest, body }, now.after(faults.delay));
         }
-        let is_done = match fate.end {
+        let is_done = match faults.end {
             End::Answered => true,
             End::Lost { is_done } | End::Error { is_done } => is_done,
         };
@@ -155,7 +160,7 @@ impl World {
             let handled = self.services.handle(&dest, &src, &body, &mut self.rng);
             answer = Some(handled.unwrap_or_else(|| error(1, "there is no such node")));
         }
-        let answer = match fate.end {
+        let answer = match faults.end {
             End::Answered => answer,
             End::Lost { .. } => None,
             End::Error { .. } => Some(error(if self.rng.chance(500) { 0 } else { 13 }, "a fault")),
@@ -163,7 +168,7 @@ impl World {
         if let Some(mut answer) = answer {
             answer["in_reply_to"] = body["msg_id"].clone();
             let answer = Envelope { src: dest, dest: src, body: answer };
-            self.network.send(answer, now, fate.answer_delay);
+            self.network.send(answer, now, faults.answer_delay);
         }
     }
 
@@ -215,7 +220,7 @@ impl World {
         Ok(())
     }
 
-    /// Loads the next keys, through each node in its turn.
+    /// Loads the next keys, through each node in turn.
     fn load(&mut self, now: Moment) {
         self.phase = Phase::Preload;
         let keys = self.loaded..self.plan.preload.min(self.loaded + PRELOAD_KEYS);
@@ -249,7 +254,7 @@ impl World {
         self.network.cut_off(cut_off, self.plan.partition_services);
     }
 
-    /// Returns when something is to be done next; `None` while all depends on the nodes.
+    /// Returns when [`advance`](Self::advance) is due next; `None` if only nodes can make progress.
     pub(crate) fn next(&self) -> Option<Moment> {
         let clients = self.clients.next();
         [self.network.next(), clients, self.next_partition].into_iter().flatten().min()

@@ -1,5 +1,5 @@
-//! Nodes on virtual time, by seeds: what is promised holds whatever goes wrong around them, and is
-//! found broken where it is broken on purpose.
+//! Nodes on virtual time, by seeds: the guarantees hold under faults, and deliberate bugs are
+//! detected.
 //!
 //! `CARNET_SEED=n cargo test -p carnet-maelstrom-test --test simulated` replays one seed.
 
@@ -16,7 +16,7 @@ fn seeds(count: u64) -> impl Iterator<Item = u64> {
     let only = env::var("CARNET_SEED").ok().and_then(|seed| seed.parse().ok());
     let range = only.map_or(0..count, |seed: u64| seed..seed + 1);
     range.inspect(|seed| {
-        // Shown by the test runner where the test fails.
+        // The test runner prints this if the test fails.
         println!("seed {seed}: set CARNET_SEED={seed} to replay it alone");
     })
 }
@@ -28,7 +28,7 @@ fn run(plan: &Plan, options: &Options) -> Report {
     }
 }
 
-/// Runs a plan that has to be valid.
+/// Runs a plan whose history must be valid.
 fn valid(plan: &Plan, options: &Options) -> Report {
     let report = run(plan, options);
     assert!(report.verdict.is_valid, "seed {}: {}", plan.seed, report.verdict.explanation);
@@ -75,7 +75,7 @@ fn a_transaction_takes_less_than_three_messages() {
         for (preload, options) in [
             (0, Options::default()),
             (10_000, Options::default()),
-            // Whatever the hints save, they are not what keeps the promise.
+            // The limit holds without hints as well.
             (0, Options { hint_peers_max: 0, ..batches_every(25 * MILLISECOND) }),
         ] {
             let report = all_ok(&Plan { preload, seed, ..Plan::default() }, &options);
@@ -88,9 +88,9 @@ fn a_transaction_takes_less_than_three_messages() {
     }
 }
 
-/// Whoever has moved the root knows the newest one first; the others need their turn as well.
+/// The node that moved the root is the first to know it; the others must get their turn as well.
 #[test]
-fn nobody_starves_where_the_root_is_far_away() {
+fn no_node_starves_far_from_the_root() {
     for seed in seeds(3) {
         let conditions = Conditions { latency: 10 * MILLISECOND, ..Plan::default().conditions };
         let two = Plan { conditions, seed, ..Plan::default() };
@@ -121,8 +121,8 @@ fn partitions_and_losses_between_nodes_change_no_answer() {
     }
 }
 
-/// Five nodes tell each other of moves only if told so: by default that costs more than it saves,
-/// and a partition between nodes would cut nothing.
+/// Five nodes send hints only if configured to: by default hints cost more than they save, and a
+/// partition between nodes would cut nothing.
 #[test]
 fn partition_of_five_nodes_loses_their_messages() {
     let options = Options { hint_peers_max: 4, ..Options::default() };
@@ -188,23 +188,23 @@ fn bad_services(per_mille: u64) -> Faults {
 }
 
 #[test]
-fn services_that_fail_now_and_then_are_asked_again() {
+fn requests_to_failing_services_are_retried() {
     for seed in seeds(20) {
         let faults = bad_services(20);
         let plan = Plan { faults, conditions: slow(MILLISECOND), ..short(seed) };
         let mut options = Options::default();
         options.tree.answer_timeout = Some(100 * MILLISECOND);
-        // Whatever becomes of a request, clients would have the patience.
+        // Clients wait longer than a request may take.
         options.tree.patience = Duration::from_secs(4);
         let report = valid(&plan, &options);
         assert!(report.ok > 9 * (report.fail + report.info), "seed {seed}");
     }
 }
 
-/// Where services hardly work, nodes have to say that they do not know, and must not say that
-/// something did not happen that did.
+/// If services fail most of the time, nodes must answer with unknown outcomes, and must not report
+/// a definite failure of a transaction that took effect.
 #[test]
-fn what_is_not_known_is_never_answered_for_certain() {
+fn unknown_outcomes_get_no_definite_error() {
     let (mut fail, mut info) = (0, 0);
     for seed in seeds(40) {
         let kinds = [Kind::TxnListAppend, Kind::TxnRwRegister, Kind::LinKv, Kind::GSet];
@@ -235,7 +235,7 @@ fn a_lost_race_is_a_certain_failure_without_retries() {
 }
 
 #[test]
-fn late_nodes_taken_for_empty_ones_lose_updates_and_the_checker_sees_it() {
+fn the_checker_finds_updates_lost_to_late_nodes() {
     let mut options = Options::default();
     options.tree.ignore_missing = true;
     options.tree.shape = Shape::bare();

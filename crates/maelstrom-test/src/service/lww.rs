@@ -1,5 +1,5 @@
-//! `lww-kv`: two copies, of which a random one answers. Before it does, one may hear what the other
-//! has missed. The last write wins, by a Lamport clock.
+//! `lww-kv`: two copies, of which a random one answers. Before that, one copy may receive the
+//! writes that it has missed from the other. The last write wins, by a Lamport clock.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,16 @@ pub(crate) struct Lww([Copy; 2]);
 struct Copy {
     clock: u64,
     values: HashMap<String, (u64, Value)>,
-    /// What the other copy has not heard of yet.
+    /// Keys whose newest values the other copy has not received yet.
     news: Vec<String>,
 }
 
 impl Copy {
-    fn hear(&mut self, clock: u64, news: Vec<(String, (u64, Value))>) {
+    fn receive(&mut self, clock: u64, news: Vec<(String, (u64, Value))>) {
         self.clock = self.clock.max(clock);
         for (key, (at, value)) in news {
             match self.values.get(&key) {
-                // Of two writes at once, the same one has to win everywhere.
+                // Of two concurrent writes, the same one must win in both copies.
                 Some((own, held)) if (*own, held.to_string()) >= (at, value.to_string()) => {}
                 _ => {
                     self.values.insert(key, (at, value));
@@ -37,18 +37,18 @@ impl Copy {
 impl Service for Lww {
     fn handle(&mut self, _: &str, body: &Value, rng: &mut SeededRng) -> Value {
         let Some((key, mut request)) = request(body) else { return unsupported() };
-        // Maelstrom's does not know it.
+        // Maelstrom's `lww-kv` ignores this field.
         if let Request::Cas { creates, .. } = &mut request {
             *creates = false;
         }
         let mut draw = || usize::from(rng.chance(500));
-        let (teller, listener, answerer) = (draw(), draw(), draw());
-        if teller != listener {
-            let Copy { clock, values, news } = &mut self.0[teller];
+        let (sender, receiver, answerer) = (draw(), draw(), draw());
+        if sender != receiver {
+            let Copy { clock, values, news } = &mut self.0[sender];
             let news =
                 news.drain(..).filter_map(|key| Some((key.clone(), values.get(&key)?.clone())));
             let (clock, news) = (*clock, news.collect());
-            self.0[listener].hear(clock, news);
+            self.0[receiver].receive(clock, news);
         }
         let copy = &mut self.0[answerer];
         let (answer, value) = decide(copy.values.get(&key).map(|(_, value)| value), &request);
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_is_missed_for_a_while_and_then_by_nobody() {
+    fn both_copies_return_a_write_after_a_while() {
         let (mut missed, rounds) = (0, 200);
         for seed in 0..rounds {
             let (mut lww, mut rng) = (Lww::default(), SeededRng::new(seed));

@@ -1,4 +1,4 @@
-//! Maelstrom's services, and what goes wrong with them. No I/O.
+//! Maelstrom's services and their faults. No I/O.
 
 mod kv;
 mod lww;
@@ -14,25 +14,24 @@ use crate::service::kv::Kv;
 use crate::service::lww::Lww;
 use crate::service::sequential::Sequential;
 
-/// What goes wrong between nodes and services, and how often.
+/// Faults between nodes and services, and their rates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// How many of 1000 requests reach the service late.
+    /// Number of requests that reach the service late, per 1000.
     pub late_requests: u64,
-    /// How many of 1000 answers are late.
+    /// Number of answers that are late, per 1000.
     pub late_answers: u64,
-    /// How late at most.
+    /// Maximum delay of late messages.
     pub lateness_max: Duration,
-    /// How many of 1000 requests are never answered, half of them done all the same.
+    /// Number of requests that are never answered, per 1000; half of them are executed.
     pub lost: u64,
-    /// How many of 1000 requests are answered with an indefinite error, half of them done all the
-    /// same.
+    /// Number of requests that get an indefinite error, per 1000; half of them are executed.
     pub errors: u64,
 }
 
-/// What becomes of one request.
-pub(crate) struct Fate {
-    /// The request arrives so much later.
+/// The faults drawn for one request.
+pub(crate) struct RequestFaults {
+    /// Additional delay before the request arrives.
     pub(crate) delay: Duration,
     pub(crate) answer_delay: Duration,
     pub(crate) end: End,
@@ -47,7 +46,7 @@ pub(crate) enum End {
 }
 
 impl Faults {
-    pub(crate) fn draw(&self, rng: &mut SeededRng) -> Fate {
+    pub(crate) fn draw(&self, rng: &mut SeededRng) -> RequestFaults {
         let nanos = u64::try_from(self.lateness_max.as_nanos()).unwrap_or(u64::MAX);
         let mut delay = |per_mille| {
             let is_late = rng.chance(per_mille);
@@ -62,14 +61,14 @@ impl Faults {
         } else {
             End::Answered
         };
-        Fate { delay, answer_delay, end }
+        RequestFaults { delay, answer_delay, end }
     }
 }
 
-/// What a service does with the body of a request.
+/// Handles the body of a request and returns that of the answer.
 pub(crate) trait Service {
     fn handle(&mut self, client: &str, body: &Value, rng: &mut SeededRng) -> Value;
-    /// Returns the longest value that it has held, in bytes of a string.
+    /// Returns the length of the longest value that it has held, in bytes of a string.
     fn value_bytes_max(&self) -> usize {
         0
     }
@@ -88,7 +87,7 @@ impl Services {
         ]))
     }
 
-    /// Handles a request; `None` where there is no such service.
+    /// Handles a request; `None` if there is no such service.
     pub(crate) fn handle(
         &mut self,
         name: &str,
@@ -99,13 +98,14 @@ impl Services {
         Some(self.0.get_mut(name)?.handle(client, body, rng))
     }
 
-    /// Returns the longest value that `lin-kv` has held: where the root is kept, it is the root.
+    /// Returns the length of the longest value that `lin-kv` has held: the root, if it is kept
+    /// there.
     pub(crate) fn root_bytes_max(&self) -> usize {
         self.0["lin-kv"].value_bytes_max()
     }
 }
 
-/// `lin-tso`: timestamps in their order.
+/// `lin-tso`: increasing timestamps.
 struct Oracle(u64);
 
 impl Service for Oracle {
@@ -126,14 +126,14 @@ fn unsupported() -> Value {
     error(10, "there is no such request")
 }
 
-/// What a request of a key-value service asks for.
+/// A request to a key-value service.
 enum Request<'b> {
     Read,
     Write(&'b Value),
     Cas { from: &'b Value, to: &'b Value, creates: bool },
 }
 
-/// Reads a request: its key, as JSON, and what to do with it.
+/// Decodes a request: its key, as JSON, and the operation.
 fn request(body: &Value) -> Option<(String, Request<'_>)> {
     let request = match body["type"].as_str()? {
         "read" => Request::Read,
@@ -148,7 +148,7 @@ fn request(body: &Value) -> Option<(String, Request<'_>)> {
     Some((body.get("key")?.to_string(), request))
 }
 
-/// What a request does with the value that its key holds: the answer, and a new value.
+/// Applies a request to the value that its key holds; returns the answer and the new value.
 fn decide(held: Option<&Value>, request: &Request<'_>) -> (Value, Option<Value>) {
     let missing = || error(20, "key does not exist");
     match (request, held) {

@@ -1,4 +1,4 @@
-//! `seq-kv`: everybody sees the same states in the same order, but not all of them at once.
+//! `seq-kv`: all clients observe the same states in the same order, but not at the same time.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use crate::service::{Request, Service, decide, request, unsupported};
 
-/// How many states back a reader may be.
+/// Number of states that a reader may be behind.
 const STATES: u64 = 32;
 
 #[derive(Default)]
 pub(crate) struct Sequential {
-    /// Of each key its values, each with the number of the state that brought it.
+    /// For each key, its values with the numbers of the states that introduced them.
     values: HashMap<String, Vec<(u64, Value)>>,
     state: u64,
-    /// The state that each client has seen.
+    /// The newest state that each client has read.
     seen: HashMap<String, u64>,
 }
 
@@ -31,7 +31,7 @@ impl Service for Sequential {
         let Some((key, request)) = request(body) else { return unsupported() };
         let oldest = self.state.saturating_sub(STATES - 1);
         let seen = self.seen.get(client).copied().unwrap_or(0).max(oldest);
-        // Whatever changes the state happens at the newest one.
+        // Operations that change the state apply to the newest one.
         let state = match request {
             Request::Read => seen + rng.below(self.state - seen + 1),
             Request::Write(_) | Request::Cas { .. } => self.state,
@@ -43,7 +43,7 @@ impl Service for Sequential {
             self.seen.insert(client.to_owned(), self.state);
             let values = self.values.entry(key).or_default();
             values.push((self.state, value));
-            // The newest of those that are too old is still what the oldest reader sees.
+            // The newest of the outdated values is still visible to the oldest reader.
             let state = self.state.saturating_sub(STATES - 1);
             let is_over = |(since, _): &(u64, Value)| *since <= state;
             let over = values.iter().take_while(|value| is_over(value)).count();

@@ -1,4 +1,4 @@
-//! Whatever was asked comes back.
+//! Each answer repeats its request.
 
 use std::collections::HashMap;
 

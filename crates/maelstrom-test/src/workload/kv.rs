@@ -1,5 +1,6 @@
 //! Registers with compare-and-set. Each value is written once, so that a history is judged as
-//! transactions of one key: a compare-and-set that succeeds has read what it expected, and written.
+//! transactions of one key: a successful compare-and-set is a read of the expected value and a
+//! write.
 
 use std::collections::HashMap;
 
@@ -14,7 +15,7 @@ const KEYS: u64 = 5;
 #[derive(Default)]
 pub(crate) struct LinKv {
     next_value: i64,
-    /// The last value of each key that somebody has read or written.
+    /// The last known value of each key, read or written by any client.
     seen: HashMap<i64, i64>,
     asked: HashMap<CallId, Asked>,
     history: History,
@@ -78,7 +79,9 @@ impl Workload for LinKv {
             (_, answer) => (answer.outcome(), None),
         };
         if outcome == Outcome::Committed && ops.is_none() {
-            self.history.nonsense.push(format!("an answer that was not asked for: {answer:?}"));
+            self.history
+                .nonsense
+                .push(format!("an answer that does not fit its request: {answer:?}"));
             return self.history.complete(call, now, Outcome::Unknown, None);
         }
         let newest = ops.iter().flatten().last();

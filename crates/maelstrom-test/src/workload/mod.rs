@@ -1,4 +1,4 @@
-//! What clients ask for, what they are told, and what to think of it. No I/O.
+//! Requests that clients make, their answers, and the verdict on both. No I/O.
 
 mod echo;
 mod kv;
@@ -22,25 +22,25 @@ pub enum Kind {
     LinKv,
     /// A set that only grows.
     GSet,
-    /// Answers what it was asked.
+    /// Returns the request's value.
     Echo,
 }
 
-/// What a client was told.
+/// An answer as a client classifies it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
-    /// The body of an answer that is no error.
+    /// The body of an answer that is not an error.
     Ok(Value),
-    /// It did not happen, and never will; the error's code.
+    /// The request did not take effect and never will, with the error's code.
     Fail(u64),
-    /// Nobody knows.
+    /// The outcome is unknown.
     Info,
 }
 
 impl Answer {
-    /// Reads the body of an answer.
+    /// Classifies the body of an answer.
     pub(crate) fn of(body: Value) -> Self {
-        /// The codes that promise that nothing happened.
+        /// The codes that promise that the request did not take effect.
         const DEFINITE: [u64; 9] = [1, 10, 11, 12, 14, 20, 21, 22, 30];
         if body["type"] != "error" {
             return Self::Ok(body);
@@ -63,13 +63,13 @@ impl Answer {
 /// The verdict on a run.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Whether nothing was found that must not be.
+    /// Whether no anomaly was found.
     pub is_valid: bool,
-    /// What was found, by name.
+    /// Names of the anomalies that were found.
     pub anomalies: Vec<String>,
     /// The same for a person, with a proof.
     pub explanation: String,
-    /// The history, for other checkers; of workloads whose histories they know.
+    /// The history for other checkers, if they support the workload.
     pub history: Option<carnet_checker::History>,
 }
 
@@ -81,16 +81,17 @@ impl Verdict {
     }
 }
 
-/// Numbers the requests of a run.
+/// Identifies a request of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CallId(pub(crate) u64);
 
 pub(crate) trait Workload {
     /// Draws a request: the body of a message, without its number.
     fn invoke(&mut self, call: CallId, process: i64, now: Moment, rng: &mut SeededRng) -> Value;
-    /// Takes an answer. One that makes no sense is a finding, or an error of no known outcome.
+    /// Takes an answer. An answer that does not fit is recorded as a finding, or as an unknown
+    /// outcome.
     fn complete(&mut self, call: CallId, now: Moment, answer: Answer);
-    /// Begins the last request of a client, after all others; `None` where the workload has none.
+    /// Begins the last request of a client, after all others; `None` if the workload has none.
     fn finish(&mut self, _call: CallId, _process: i64, _now: Moment) -> Option<Value> {
         None
     }
@@ -111,7 +112,7 @@ fn nanos(now: Moment) -> i64 {
     i64::try_from(now.0.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// A history under way.
+/// A history that is being recorded.
 #[derive(Default)]
 struct History {
     recorder: Recorder,

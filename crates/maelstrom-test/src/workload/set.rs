@@ -1,5 +1,5 @@
-//! A set that only grows: a read has every element that was added before it, and every element
-//! that a read before it had.
+//! A set that only grows: a read contains every element that was added before it, and every element
+//! of every earlier read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,11 @@ use crate::workload::{Answer, CallId, Verdict, Workload};
 pub(crate) struct GSet {
     added: u64,
     adding: BTreeMap<CallId, u64>,
-    /// What a read that begins now has to have.
+    /// The elements that a read that begins now must contain.
     certain: BTreeSet<u64>,
-    /// What was refused, and must not be seen.
+    /// Elements that were refused, and must not be read.
     refused: BTreeSet<u64>,
-    /// Reads under way, each with what it has to have.
+    /// Reads in progress, each with the elements that it must contain.
     reading: BTreeMap<CallId, BTreeSet<u64>>,
     findings: Vec<String>,
 }
@@ -30,14 +30,15 @@ impl GSet {
 
     fn judge(&mut self, expected: &BTreeSet<u64>, body: &Value) {
         let Some(list) = body["value"].as_array() else {
-            return self.findings.push(format!("an answer that was not asked for: {body}"));
+            return self.findings.push(format!("an answer that does not fit its request: {body}"));
         };
         let elements: BTreeSet<u64> = list.iter().filter_map(Value::as_u64).collect();
         if elements.len() != list.len() {
-            self.findings.push("an element is there twice, or is none".to_owned());
+            self.findings.push("a duplicate or an invalid element".to_owned());
         }
         if let Some(lost) = expected.difference(&elements).next() {
-            self.findings.push(format!("a read lacks {lost}, which was there before it began"));
+            self.findings
+                .push(format!("a read lacks {lost}, which was present before the read began"));
         }
         let never = |element: &&u64| **element >= self.added || self.refused.contains(element);
         if let Some(never) = elements.iter().find(never) {
@@ -101,8 +102,8 @@ mod tests {
             (vec![json!([0, 2]), json!([0])], "lacks 2"),
             (vec![json!([0, 1])], "never added"),
             (vec![json!([0, 7])], "never added"),
-            (vec![json!([0, 0])], "twice"),
-            (vec![json!(null)], "not asked for"),
+            (vec![json!([0, 0])], "duplicate"),
+            (vec![json!(null)], "not fit"),
         ] {
             let findings = findings(&reads);
             assert!(findings.iter().any(|finding| finding.contains(what)), "{findings:?}");

@@ -1,5 +1,5 @@
-//! Transactions over lists or registers, drawn as Elle draws them: a few keys at a time, some much
-//! more often than others, each for so many writes.
+//! Transactions over lists or registers, drawn as in Elle: a few keys at a time, some much more
+//! often than others, each up to a fixed number of writes.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ const OPS_MAX: u64 = 4;
 
 pub(crate) struct Txn {
     is_lists: bool,
-    /// The keys in use: number, and how often it was written.
+    /// The keys in use: number, and number of writes.
     keys: Vec<(i64, i64)>,
     next_key: i64,
     asked: HashMap<CallId, Vec<Op>>,
@@ -35,7 +35,7 @@ impl Txn {
     }
 
     fn op(&mut self, rng: &mut SeededRng) -> Op {
-        // The last of the keys is drawn every other time, the one before it half as often.
+        // The last of the keys is drawn half of the time, and each one before it half as often.
         let place = (1..KEYS).find(|_| rng.chance(500)).unwrap_or(KEYS);
         let (number, writes) = &mut self.keys[KEYS - place];
         let key = (*number).into();
@@ -63,7 +63,7 @@ fn request(op: &Op) -> Value {
     }
 }
 
-/// Reads an operation of an answer, which has to be what was asked for.
+/// Decodes an operation of an answer, which must fit the request.
 fn answered(op: &Op, answer: &Value) -> Option<Op> {
     let key = op.key().clone();
     let asked = request(op);
@@ -108,7 +108,9 @@ impl Workload for Txn {
             ops = all_answered(&asked, &body);
             if ops.is_none() {
                 outcome = Outcome::Unknown;
-                self.history.nonsense.push(format!("an answer that was not asked for: {body}"));
+                self.history
+                    .nonsense
+                    .push(format!("an answer that does not fit its request: {body}"));
             }
         }
         self.history.complete(call, now, outcome, ops);
