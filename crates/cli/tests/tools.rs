@@ -99,7 +99,7 @@ fn damage_is_named_with_its_file_and_place() {
 fn what_is_no_database_is_refused_and_left_alone() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().to_str().unwrap();
-    assert!(fails(&["verify", dir]).contains("this is no database"));
+    assert!(fails(&["verify", dir]).contains("this is not a database"));
     assert!(fails(&["compact", dir]).contains("not the directory of a database"));
     assert!(fails(&["verify", "/nowhere/at/all"]).contains("is not a directory"));
     assert!(fails(&["inspect", "sst", &format!("{dir}/sst-1.sst")]).contains("is not a file"));

@@ -1,12 +1,12 @@
-//! Measures appends of 8 puts (16 B keys, 100 B values) straight into the engine: how fast the
-//! log, the memtable and the group commit are without transactions above them.
+//! Measures appends of 8 puts (16 B keys, 100 B values) to the engine: the speed of log, memtable
+//! and group commit without transactions.
 //!
 //! ```text
 //! cargo run --release -p carnet-storage --example append -- [DIR] [SECONDS]
 //! ```
 //!
-//! It prints, for each durability and number of threads, thousands of keys a second, the mean
-//! size of a group in the log, and the time of an append in microseconds (median and p99).
+//! Prints, for each durability and number of threads, thousands of keys per second, the mean number
+//! of appends per log write, and the latency of an append in microseconds (median and p99).
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock and starts threads")]
 
 use std::error::Error;
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn run(directory: &Path, durability: Durability, threads: u64, time: Duration) -> Result<String> {
-    // As in the peers' runs: a memtable that is not flushed within the measurement.
+    // The memtable is not flushed during the measurement, like in the peers' runs.
     let options = Options { durability, flush_bytes: 4 << 30, ..Options::default() };
     let disk = Arc::new(RealDisk::open(directory)?);
     let entry = Arc::new(|start: Timestamp, commit: Timestamp| {

@@ -1,8 +1,8 @@
-//! What put-unless-exists costs, and what it costs others.
+//! Measures put-unless-exists, and its effect on other writers.
 //!
 //! `cargo run --release -p carnet-storage --example conditional [DIRECTORY] [SECONDS]`: batches of
-//! 8 plain puts of one thread, alone and beside callers that put 100 entries at once; then entries
-//! of such callers with a sync before every acknowledgement. Medians of five rounds.
+//! 8 plain puts by one thread, alone and concurrently with callers that put 100 entries each; then
+//! such callers with a sync before every acknowledgement. Medians of five rounds.
 #![expect(clippy::expect_used, clippy::disallowed_methods, reason = "it measures")]
 
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Returns puts and entries a second.
+/// Returns puts and entries per second.
 fn run(
     directory: &Path,
     durability: Durability,

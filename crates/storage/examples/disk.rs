@@ -1,13 +1,13 @@
-//! Measures the disk layer: the figures in the essay of `carnet_storage::disk` come from here.
+//! Measures file access; see docs/performance.md#reads-and-writes-of-the-disk.
 //!
 //! ```text
 //! cargo run --release -p carnet-storage --example disk -- [DIR] [reads] [scans] [appends] [bulk]
 //! ```
 //!
-//! Every figure is the median of five rounds in which the candidates take turns. `DIR` must lie
-//! on the device that is meant; about 5 GiB are written there and removed again.
+//! Every value is the median of five rounds in which the variants alternate. `DIR` must be on the
+//! device to measure; about 5 GiB are written there and removed again.
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock and starts threads")]
-#![allow(clippy::cast_possible_truncation, reason = "figures for people")]
+#![allow(clippy::cast_possible_truncation, reason = "only printed")]
 
 use std::error::Error;
 use std::fs::OpenOptions;
@@ -58,10 +58,10 @@ fn main() -> Done {
     measured
 }
 
-/// Times in microseconds, and what is said of them.
+/// Latencies in microseconds, and statistics.
 #[derive(Clone, Copy, Default)]
 struct Times {
-    /// Of the whole process, for each of what was counted.
+    /// CPU time of the process per operation.
     cpu: f64,
     count_per_second: f64,
     p50: f64,
@@ -81,7 +81,7 @@ impl Times {
     }
 }
 
-/// Returns the CPU time of the process so far.
+/// Returns the CPU time of the process.
 fn cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned() as u32)
@@ -104,14 +104,14 @@ fn medians(rounds: &[Times]) -> Times {
 
 // ---- reads -------------------------------------------------------------------------------
 
-/// How reads are asked for.
+/// How reads are issued.
 #[derive(Clone, Copy)]
 enum Shape {
-    /// The whole file is in the page cache; one read after the other.
+    /// The file is in the page cache; reads are sequential.
     Cached,
-    /// Nothing is; one thread keeps so many reads on their way.
+    /// Nothing is cached; one thread keeps this number of reads in flight.
     Window(usize),
-    /// Nothing is; so many threads wait for one read each.
+    /// Nothing is cached; this number of threads read one page at a time.
     Threads(usize),
 }
 
@@ -216,7 +216,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Keeps `window` reads on their way from this thread.
+/// Keeps `window` reads in flight on this thread.
 fn read_window(
     file: &Arc<dyn File>,
     bytes: u64,
@@ -258,14 +258,14 @@ fn read_window(
 
 // ---- scans -------------------------------------------------------------------------------
 
-/// How a file is read from one end to the other.
+/// How a file is read sequentially.
 #[derive(Clone, Copy)]
 enum Scan {
-    /// One blocking read after the other.
+    /// Blocking reads, one after the other.
     Plain,
-    /// The same, after advice.
+    /// The same, after read-ahead advice.
     Advised(rustix::fs::Advice),
-    /// With so many reads on their way.
+    /// With this number of reads in flight.
     Ahead(usize),
 }
 
@@ -382,19 +382,20 @@ fn append(file: &dyn File, appends_max: u64, stop: &AtomicBool) -> io::Result<Ti
 /// How a large file is written.
 #[derive(Clone, Copy)]
 enum Way {
-    /// Nobody writes: what the others are compared with.
+    /// Not at all, as a baseline.
     Idle,
-    /// Into the page cache, one sync at the end.
+    /// Buffered, with one sync at the end.
     Buffered,
     /// The same, and the pages are evicted after the sync.
     BufferedEvicted,
-    /// By the writer that the engine uses.
+    /// With the engine's bulk writer.
     Bulk,
-    /// A sync after so many bytes.
+    /// With a sync after this number of bytes.
     SyncEvery(u64),
-    /// Write-back is begun after so many bytes and awaited one step later; one sync at the end.
+    /// Write-back starts after this number of bytes, and is awaited one step later; one sync at the
+    /// end.
     RangeEvery(u64),
-    /// Past the page cache, from aligned memory; one sync at the end.
+    /// Direct I/O from aligned memory, with one sync at the end.
     Direct,
 }
 
@@ -433,7 +434,7 @@ fn bulk(directory: &Path) -> Done {
     Ok(())
 }
 
-/// Writes a large file while a log is appended to and pages are read from the cache.
+/// Writes a large file, with concurrent appends to a log and cached reads.
 fn beside(directory: &Path, disk: &RealDisk, way: Way, piece: usize) -> Done<[f64; 5]> {
     const LOG_APPENDS: u64 = 20_000;
     let log = disk.create("log")?;
@@ -539,10 +540,10 @@ mod range {
         fn sync_file_range(file: c_int, offset: i64, len: i64, flags: c_uint) -> c_int;
     }
 
-    /// Begins to write a range back, or waits until it is written.
+    /// Starts write-back of a range, or waits for its end.
     pub(super) fn write_back(file: &File, offset: u64, len: u64, wait: bool) -> io::Result<()> {
         let flags = if wait { 7 } else { 2 };
-        // SAFETY: it names no memory, and the descriptor is open.
+        // SAFETY: the call refers to no memory, and the descriptor is open.
         let done = unsafe {
             sync_file_range(file.as_raw_fd(), offset.cast_signed(), len.cast_signed(), flags)
         };

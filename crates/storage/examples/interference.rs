@@ -1,8 +1,9 @@
-//! Point reads from the device beside a compaction that never ends, with the I/O scheduler and without.
+//! Measures point reads from the device during a continuous compaction, with and without the I/O
+//! scheduler.
 //!
-//! `cargo run --release -p carnet-storage --example interference -- DIRECTORY [ROUNDS]` makes a database of 300 MiB
-//! in the directory, unless there is one, and prints for each round: the compaction's speed alone, the reads alone,
-//! and both together.
+//! `cargo run --release -p carnet-storage --example interference -- DIRECTORY [ROUNDS]` makes a
+//! database of 300 MiB in the directory, unless it exists, and prints for each round: the
+//! compaction's speed alone, the reads alone, and both together.
 #![expect(clippy::disallowed_methods, reason = "it measures")]
 
 use std::convert::Infallible;
@@ -21,7 +22,7 @@ use carnet_storage::{Durability, Engine, EntryCell, IoOptions, Mutation, Options
 
 const CELLS: u64 = 300_000;
 const VALUE_BYTES: usize = 1024;
-/// The page cache is emptied after so many reads.
+/// Number of reads between evictions of the page cache.
 const EVICT_EVERY: u64 = 64;
 
 fn main() -> Result<()> {
@@ -115,7 +116,7 @@ fn measure(disk: &Arc<RealDisk>, scheduler: bool, seed: u64) -> Result<()> {
     engine.close()
 }
 
-/// Compacts everything again and again while something else goes on; returns MB a second.
+/// Compacts everything repeatedly during the measurement; returns MB per second.
 fn compacting<'scope, 'env>(
     scope: &'scope thread::Scope<'scope, 'env>,
     engine: &'env Engine,

@@ -1,13 +1,13 @@
-//! Measures what a sync of the log costs by what its files are: growing ones, ones with zeros
-//! written ahead, and ones that are written again. Each append of 8 puts (16 B keys, 100 B values)
-//! is acknowledged when it is synced; memtables are flushed meanwhile.
+//! Measures syncs of the log with different kinds of files: growing ones, ones with zeros written
+//! ahead, and recycled ones. Each append of 8 puts (16 B keys, 100 B values) is acknowledged when
+//! it is synced; memtables are flushed meanwhile.
 //!
 //! ```text
 //! cargo run --release -p carnet-storage --example log -- [DIR] [SECONDS] [ROUNDS]
 //! ```
 //!
-//! The rounds take turns; it prints the median of their keys a second, and of an append's time in
-//! microseconds (median and p99).
+//! The variants alternate. Prints the median of their keys per second, and of an append's latency
+//! in microseconds (median and p99).
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock and starts threads")]
 
 use std::error::Error;
@@ -24,7 +24,7 @@ use carnet_storage::disk::RealDisk;
 use carnet_storage::{Engine, Mutation, Options};
 
 const PUTS: usize = 8;
-/// What the files are, with `log_ahead_bytes` and `log_spares_max`.
+/// Kinds of files, with `log_ahead_bytes` and `log_spares_max`.
 const FILES: [(&str, usize, usize); 3] =
     [("growing", 0, 0), ("zeros ahead", 256 << 10, 0), ("written again", 256 << 10, 4)];
 
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns keys a second, and the median and the p99 of an append's microseconds.
+/// Returns keys per second, and the median and the p99 of an append in microseconds.
 fn run(
     directory: &Path,
     &(_, log_ahead_bytes, log_spares_max): &(&str, usize, usize),
@@ -84,7 +84,7 @@ fn run(
     });
     let engine = Engine::open(disk, Arc::new(SystemClock), &ThreadSpawn, options, entry)?;
     let clock = AtomicU64::new(2);
-    // Some segments first, so that there are some to be written again.
+    // Some segments first, which are recycled later.
     many(&engine, &clock, 32, |engine| engine.metrics().log_bytes > 6 * segment_bytes)?;
     let until = Instant::now() + time;
     let (mut times, elapsed) = many(&engine, &clock, threads, |_| Instant::now() >= until)?;
@@ -93,7 +93,7 @@ fn run(
     Ok([(times.len() * PUTS) as f64 / elapsed, at(50), at(99)])
 }
 
-/// Appends with so many threads until it is enough; returns the times that it took, and the whole.
+/// Appends with a number of threads until `enough`; returns the latencies and the total time.
 fn many(
     engine: &Engine,
     clock: &AtomicU64,

@@ -1,11 +1,11 @@
-//! Measures an edit of the manifest: one table removed and one added, durably, among many.
+//! Measures an edit of the manifest that durably removes one table and adds one, among many.
 //!
 //! ```text
 //! cargo run --release -p carnet-storage --example manifest -- [DIR]
 //! ```
 //!
-//! Keys are 40 bytes long. It prints the file's length, and the time of an edit in milliseconds,
-//! median and p99 of 200; then the part of it that is not the disk.
+//! Keys are 40 bytes long. Prints the file's length and the latency of an edit in milliseconds,
+//! median and p99 of 200; then its part without the disk.
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 
 use std::error::Error;
@@ -61,7 +61,7 @@ fn run(directory: &std::path::Path, tables: u64) -> Result<String, Box<dyn Error
     Ok(format!("{tables:>7} {bytes:>10} {p50:>8.2} {p99:>8.2} {pure:>8.2}"))
 }
 
-/// A table at a place of level 6 of its own.
+/// Makes a table at a separate position of level 6.
 fn table(number: u64, place: u64) -> TableMeta {
     let key = |end: u8| {
         let mut key = vec![0; 40];

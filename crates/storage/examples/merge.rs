@@ -1,12 +1,12 @@
-//! Measures the merge of compaction in memory: what an entry costs beside reading and writing it.
+//! Measures compaction's merge in memory: the cost per entry without reads and writes.
 //!
 //! ```text
 //! cargo run --release -p carnet-storage --example merge
 //! ```
 //!
-//! Sources of 16-byte keys behind a 14-byte frame and 100-byte values (130 bytes an entry), laid
-//! out one behind the other as in a decoded block; the sink copies what it gets into a buffer. It
-//! prints nanoseconds for an entry that goes in (best of five), and how many come out.
+//! Sources with 16-byte keys after a 14-byte frame and 100-byte values (130 bytes per entry),
+//! contiguous like in a decoded block; the sink copies its input to a buffer. Prints nanoseconds
+//! per input entry (best of five) and the number of output entries.
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 
 use std::error::Error;
@@ -23,7 +23,7 @@ const ENTRIES: usize = 1_000_000;
 const KEY_BYTES: usize = 30;
 const ENTRY_BYTES: usize = 130;
 
-/// Entries of one length, one behind the other, with their commits beside them.
+/// Entries of one length, contiguous, with their commits in a separate list.
 #[derive(Clone)]
 struct Block {
     bytes: Vec<u8>,
@@ -49,7 +49,7 @@ impl Source for Block {
     }
 }
 
-/// Copies everything into a buffer as long as a write to the disk.
+/// Copies all input into a buffer of the size of a disk write.
 struct Copy {
     buffer: Vec<u8>,
     entries: u64,
@@ -84,7 +84,7 @@ impl GcHook for Hook {
     }
 }
 
-/// A key of table 1: of a partition of its own, or of one partition that all share.
+/// Makes a key of table 1: in a separate partition, or in a shared one.
 fn key(hashed: bool, number: u64) -> [u8; KEY_BYTES] {
     let mut key = [7; KEY_BYTES];
     key[..4].copy_from_slice(&1_u32.to_be_bytes());
@@ -93,7 +93,8 @@ fn key(hashed: bool, number: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// Sorted sources; keys are drawn from all numbers, or from so few that most occur twice.
+/// Makes sorted sources; keys are drawn from a large range, or from a small one so that most occur
+/// twice.
 fn sources(count: usize, hashed: bool, keys: u64) -> Vec<Block> {
     let mut rng = SeededRng::new(7);
     let mut source = |age: usize| {

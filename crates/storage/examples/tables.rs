@@ -1,4 +1,4 @@
-//! Measures tables: bytes of a commit table's entries, builder, point reads, scans.
+//! Measures tables: size of commit-table entries, builder, point reads, scans.
 //!
 //! ```text
 //! cargo run --release -p carnet-storage --example tables -- commits
@@ -35,7 +35,8 @@ fn main() -> Result<()> {
     measured
 }
 
-/// How long this thread has run, in nanoseconds: what others do on the machine counts less.
+/// Returns the CPU time of this thread in nanoseconds, which excludes most effects of other
+/// processes.
 fn ran_ns() -> f64 {
     let line = std::fs::read_to_string("/proc/thread-self/schedstat").expect("this is Linux");
     line.split(' ').next().and_then(|first| first.parse().ok()).expect("a number comes first")
@@ -68,13 +69,13 @@ fn build(
     Ok(builder.finish()?.expect("there are entries"))
 }
 
-/// The second argument, or what is meant without one.
+/// Returns the second argument or a default.
 fn argument(otherwise: u64) -> u64 {
     std::env::args().nth(2).and_then(|rows| rows.parse().ok()).unwrap_or(otherwise)
 }
 
-/// One million entries of a commit table under the second encoding, written in order of starts
-/// as one table.
+/// Builds a table of one million commit-table entries in the second encoding, in the order of
+/// starts.
 fn commits(disk: &Arc<dyn Disk>) -> Result<()> {
     commits_of(disk, 64)?;
     commits_of(disk, 10_000)
@@ -84,7 +85,8 @@ fn commits_of(disk: &Arc<dyn Disk>, at_a_time: u64) -> Result<()> {
     let mut rng = SeededRng::new(1);
     let mut entries = Vec::new();
     for n in 0..1_000_000_u64 {
-        // Every transaction takes a start and a commit timestamp; so many run at a time.
+        // Every transaction takes a start and a commit timestamp; `at_a_time` transactions run
+        // concurrently.
         let start = 1_000_000_000 + 2 * n;
         let commit = start + 1 + 2 * rng.below(at_a_time);
         let cell = v2::cell(time(start));
@@ -115,7 +117,7 @@ fn commits_of(disk: &Arc<dyn Disk>, at_a_time: u64) -> Result<()> {
     Ok(())
 }
 
-/// Rows of 16-byte keys and 100-byte values: each its own partition, or all in one.
+/// Makes rows of 16-byte keys and 100-byte values: in separate partitions, or all in one.
 fn rows(count: u64, hashed: bool) -> Vec<Entry> {
     let mut rng = SeededRng::new(2);
     let mut rows: Vec<Entry> = (0..count)
@@ -123,7 +125,7 @@ fn rows(count: u64, hashed: bool) -> Vec<Entry> {
             let key: Vec<u8> =
                 [rng.next_u64().to_be_bytes(), rng.next_u64().to_be_bytes()].concat();
             let key = if hashed { flat(1, &key, b"") } else { flat(1, b"", &key) };
-            // Half of a value can be compressed.
+            // Half of a value is compressible.
             let mut value = vec![b'v'; 100];
             for at in (0..56).step_by(8) {
                 value[at..at + 8].copy_from_slice(&rng.next_u64().to_le_bytes());
@@ -135,8 +137,7 @@ fn rows(count: u64, hashed: bool) -> Vec<Entry> {
     packed(&rows)
 }
 
-/// Lays entries out one after the other, so that what is measured is the builder and not the
-/// memory that they come from.
+/// Makes entries contiguous, so that the builder is measured and not access to their memory.
 fn packed(rows: &[Entry]) -> Vec<Entry> {
     let all = rows.iter().flat_map(|(key, .., value)| [&key[..], value]).collect::<Vec<_>>();
     let mut all = Bytes::from(all.concat());
@@ -170,7 +171,7 @@ fn build_rates(disk: &Arc<dyn Disk>) -> Result<()> {
     Ok(())
 }
 
-/// What a table of rows of 1 KiB keeps in memory.
+/// Measures the memory of a table with rows of 1 KiB.
 fn large_rows(disk: &Arc<dyn Disk>) -> Result<()> {
     let rows = rows(argument(200_000), true);
     let value = vec![b'v'; 1024];

@@ -1,16 +1,15 @@
-//! The body of a log record: the changes of one transaction, encoded once.
+//! Body of a log record: the changes of one transaction, encoded once.
 //!
 //! ```text
 //! change := kind u8            0 put, 1 delete, 2 put with an expiry, 3 delete a range
-//!           length, cell key   of a range: its first byte string
+//!           length, cell key   for a range: its lower bound
 //!           if 2: expiry       seconds since 1970
 //!           if 0, 2: length, payload
-//!           if 3: length, the byte string behind the range
+//!           if 3: length, upper bound of the range
 //! ```
 //!
-//! Lengths and the expiry are `VAR_LONG`s. A batch knows where each change lies in its bytes: what
-//! goes to the log and what goes to the memtable are the same bytes, and recovery finds the places
-//! by decoding them.
+//! Lengths and the expiry are `VAR_LONG`s. A batch knows the offset of each change in its bytes, so
+//! the log and the memtable use the same bytes. Recovery finds the offsets by decoding.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use carnet_base::{CellKeyRef, Error, KeyRange, Result, limits, var_long};
@@ -23,34 +22,33 @@ const PUT_EXPIRING: u8 = 2;
 const DELETE_RANGE: u8 = 3;
 const ADOPTION: u8 = 4;
 
-/// A change to be made.
+/// A change to a cell or a range.
 #[derive(Clone, Copy, Debug)]
 pub enum Mutation<'a> {
     /// Writes a cell.
     Put {
-        /// The cell.
+        /// Key of the cell.
         key: CellKeyRef<'a>,
-        /// Its bytes.
+        /// Value of the cell.
         payload: &'a [u8],
-        /// From this second since 1970 on, by the wall clock, the cell counts as deleted once
-        /// it is swept. Whoever reads before judges by the payload.
+        /// Expiry in seconds since 1970: from then on, garbage collection treats the cell as
+        /// deleted. Earlier reads decide by the payload.
         expiry: Option<u64>,
     },
-    /// Deletes a cell, whether it is there or not.
+    /// Deletes a cell, whether it exists or not.
     Delete {
-        /// The cell.
+        /// Key of the cell.
         key: CellKeyRef<'a>,
     },
-    /// Deletes every cell of a range that was committed before, and none that the same record
-    /// writes.
+    /// Deletes every cell of a range that committed before, except for cells of the same record.
     DeleteRange {
-        /// The range.
+        /// Range to delete.
         range: &'a KeyRange,
     },
 }
 
 impl<'a> Mutation<'a> {
-    /// Returns the cell and what is written to it; a range has none.
+    /// Returns the cell and its new value; `None` for a range.
     #[must_use]
     pub const fn cell(&self) -> Option<(CellKeyRef<'a>, Option<&'a [u8]>)> {
         match *self {
@@ -60,7 +58,7 @@ impl<'a> Mutation<'a> {
         }
     }
 
-    /// Puts bytes where there are some, and deletes the cell otherwise.
+    /// Writes a value, or deletes the cell if there is none.
     #[must_use]
     pub fn put_or_delete(key: impl Into<CellKeyRef<'a>>, payload: Option<&'a [u8]>) -> Self {
         let key = key.into();
@@ -71,7 +69,7 @@ impl<'a> Mutation<'a> {
     }
 }
 
-/// The body of a record that names a table, instead of holding changes.
+/// Body of a record that adds a table to the database, instead of changes.
 ///
 /// ```text
 /// adoption := kind u8          4
@@ -90,7 +88,7 @@ impl Adoption {
         var_long::put(out, self.bytes.cast_signed());
     }
 
-    /// Reads a body of this kind; `None` where it is of the other.
+    /// Decodes a body of this kind; `None` for a body of changes.
     ///
     /// # Errors
     ///
@@ -105,11 +103,11 @@ impl Adoption {
         if decoder.is_empty() {
             return Ok(Some(read));
         }
-        Err(Error::corrupted("a record that names a table goes on behind it"))
+        Err(Error::corrupted("a record of an adopted table has trailing bytes"))
     }
 }
 
-/// A stretch of a batch's bytes.
+/// A range of a batch's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
     at: u32,
@@ -126,19 +124,19 @@ impl Span {
 struct Place {
     kind: u8,
     key: Span,
-    /// The payload, or what lies behind a range.
+    /// Payload, or upper bound of a range.
     other: Span,
     expiry: Option<u64>,
 }
 
-/// A change as it stands in a batch.
+/// A decoded change of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change<'a> {
     Cell { key: &'a [u8], payload: Option<&'a [u8]>, expiry: Option<u64> },
     Range { lower: &'a [u8], upper: &'a [u8] },
 }
 
-/// The places of the changes in a body.
+/// Offsets of the changes in a body.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes(Vec<Place>);
 
@@ -147,7 +145,7 @@ impl Changes {
         self.0.len()
     }
 
-    /// Lends the changes of the body that these places were found in.
+    /// Returns the changes; `body` must be the body of these offsets.
     pub(crate) fn of<'a>(&'a self, body: &'a [u8]) -> impl Iterator<Item = Change<'a>> + Clone {
         self.0.iter().map(move |place| {
             let (key, other) = (place.key.of(body), place.other.of(body));
@@ -159,7 +157,7 @@ impl Changes {
         })
     }
 
-    /// Finds the changes in a body that was read.
+    /// Decodes the offsets of the changes in a body.
     ///
     /// # Errors
     ///
@@ -177,7 +175,7 @@ impl Changes {
 fn place(decoder: &mut Decoder, body_len: usize) -> Result<Place> {
     let kind = decoder.u8()?;
     if kind > DELETE_RANGE {
-        return Err(Error::corrupted(format!("a change is of the unknown kind {kind}")));
+        return Err(Error::corrupted(format!("a change has the unknown kind {kind}")));
     }
     let span = |decoder: &mut Decoder, max| {
         let bytes = decoder.bytes(max)?;
@@ -198,11 +196,11 @@ fn place(decoder: &mut Decoder, body_len: usize) -> Result<Place> {
     Ok(Place { kind, key, other, expiry })
 }
 
-/// Encodes a body behind `room` bytes that are left for its header.
+/// Encodes a body after `room` bytes, which are reserved for its header.
 ///
 /// # Errors
 ///
-/// `Invalid` where a key, a value or the whole, of at most `bytes_max`, is too long.
+/// `Invalid` if a key, a value, or the whole (at most `bytes_max` bytes) is too long.
 pub(crate) fn encode<'a>(
     mutations: impl Iterator<Item = Mutation<'a>> + Clone,
     room: usize,
@@ -266,7 +264,7 @@ fn put_bytes(out: &mut BytesMut, room: usize, bytes: &[u8]) -> Span {
     Span { at, len }
 }
 
-/// How many bytes a change takes at most.
+/// Returns the maximum encoded size of a change.
 fn len_max(mutation: &Mutation<'_>) -> Result<usize> {
     let fields = 1 + 3 * var_long::LEN_MAX;
     Ok(match mutation {
@@ -343,7 +341,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_body_is_read_as_it_was_written(
+        fn body_round_trips(
             mutations in proptest::collection::vec(any_mutation(), 0..12), room in 0..60_usize
         ) {
             let lent = mutations.iter().map(Owned::lend);
@@ -385,9 +383,9 @@ mod tests {
         }
     }
 
-    /// The log would keep them as negative numbers, and the next opening refuse it.
+    /// The log would store them as negative numbers, which the next opening refuses.
     #[test]
-    fn an_expiry_that_no_log_can_hold_is_refused() {
+    fn too_large_expiry_is_refused() {
         let key = CellKey::new(TableId(1), &PartitionKey::new("p"), "c");
         let put =
             |expiry| Mutation::Put { key: key.as_key_ref(), payload: b"", expiry: Some(expiry) };
@@ -404,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_refused_in_words() {
+    fn too_long_values_are_refused() {
         let key = CellKey::new(TableId(1), &PartitionKey::new("p"), "c");
         let payload = vec![0; PAYLOAD_BYTES_MAX + 1];
         let put = Mutation::Put { key: key.as_key_ref(), payload: &payload, expiry: None };

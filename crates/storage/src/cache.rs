@@ -1,31 +1,31 @@
-//! The cache of decoded blocks and index pages: one budget in bytes for all tables.
+//! Block cache: decoded blocks and index pages of all tables, with one budget in bytes.
 //!
-//! **What it counts.** Every block weighs what it takes in memory once decoded, its filter
-//! included (`Block::memory_bytes`); the budget is never exceeded by more than the block being
-//! inserted, and the few that were given up and wait for who looks at them
-//! (`sstable::block::shared`). A block that is larger than a shard's part of the budget is not kept.
+//! **Accounting.** A block counts with its memory when decoded, including its filter
+//! (`Block::memory_bytes`). The budget is exceeded at most by the block being inserted, and by few
+//! evicted blocks that wait for their readers (`sstable::block::shared`). A block larger than a
+//! shard's budget is not cached.
 //!
-//! **Policy.** quick_cache's Clock-PRO-like S3-FIFO: what is new enters a small cold queue and
-//! moves to the hot one only if it is asked for again; keys that were evicted lately are
-//! remembered, so that what comes back soon becomes hot at once. A scan passes through the cold
-//! queue: `a_scan_leaves_the_hot_set_in` runs one through ten times the budget, and at least 80 %
-//! of what was asked for before are still there. An index page counts as asked for again by the read
-//! that brings it: it stays when the cold queue gives it up, because every block under it would cost a
-//! second read without it. All index pages take about two hundredths of what their blocks do, decoded;
-//! so a scan of fifty times the budget brings a budget of them, and then they displace what is hot.
+//! **Policy.** quick_cache uses a variant of S3-FIFO similar to Clock-PRO. New entries are inserted
+//! into a small cold queue, and move to the hot queue when they are read again. Recently evicted
+//! keys are remembered, and become hot at once when inserted again. A scan passes only through the
+//! cold queue: `scan_does_not_evict_hot_blocks` scans ten times the budget and finds at least 80 %
+//! of the hot blocks afterwards. The read that loads an index page counts as a second read, because
+//! without the page every read of its blocks would cost another disk read. All index pages take
+//! about a fiftieth of the memory of their blocks, so only a scan of fifty times the budget would
+//! displace hot blocks by index pages.
 //!
-//! **Links.** What is in the cache is mostly found past it, by the link that the index holds
-//! (`sstable::links`). The cache counts two look-ups of a block between two considerations of its
-//! eviction and no more, so that only two have to be told.
+//! **Links.** Most cached blocks are found by links in their index (`sstable::links`) and not by a
+//! lookup here. The cache counts at most two reads of a block between eviction decisions, so only
+//! two of these lookups are reported to it.
 //!
-//! **Single flight.** Of several readers that miss the same block one reads it; the others wait
-//! for it. If the reader gives up (its future is dropped) or fails, the next one reads.
+//! **Single-flight.** If several readers miss the same block, one reads it and the others wait. If
+//! that reader is cancelled or fails, the next one reads.
 //!
-//! **Bypass.** A read that bypasses the cache looks without making anything more recent and never
-//! inserts. It does not wait for another's read either.
+//! **Bypass.** A read that bypasses the cache does not affect recency, never inserts, and does not
+//! wait for reads of others.
 //!
-//! Entries are keyed by file number and offset. File numbers are never used again, so that what
-//! remains of a removed file could only waste room; [`Cache::forget`] frees it.
+//! Keys are file number and offset. File numbers are never reused, so blocks of a removed file are
+//! only wasted memory; [`Cache::forget`] frees it.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -38,17 +38,17 @@ use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 use crate::metrics::{Counters, Metrics};
 use crate::sstable::{Block, ReadOptions, SharedBlock};
 
-/// Which file, and where in it.
+/// File number, and offset of the section.
 pub(crate) type Key = (u64, u64);
 
-/// What a section is.
+/// Kind of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Data,
     Index,
 }
 
-/// The cache of an engine's tables.
+/// Block cache of an engine's tables.
 pub struct Cache {
     blocks: sync::Cache<Key, SharedBlock, Weight, DefaultHashBuilder, Evictions>,
     counters: Arc<Counters>,
@@ -71,21 +71,21 @@ struct Evictions(Arc<Counters>);
 impl Lifecycle<Key, SharedBlock> for Evictions {
     type RequestState = Vec<SharedBlock>;
 
-    /// Nothing is pinned; but where this is asked the block is considered for eviction.
+    /// No block is pinned; the call shows that the block is considered for eviction.
     fn is_pinned(&self, _key: &Key, block: &SharedBlock) -> bool {
         block.is_considered();
         false
     }
 
     fn on_evict(&self, evicted: &mut Vec<SharedBlock>, _key: Key, block: SharedBlock) {
-        // It is freed once the shard's lock is released.
+        // Freed when the shard is unlocked.
         evicted.push(block);
         count(&self.0.cache_evictions);
     }
 }
 
 impl Cache {
-    /// Makes a cache with a budget in bytes and counters of its own.
+    /// Makes a cache with a budget in bytes and its own counters.
     #[must_use]
     pub fn new(bytes: usize) -> Arc<Self> {
         Self::counted(bytes, Arc::default())
@@ -93,7 +93,7 @@ impl Cache {
 
     /// Makes a cache with a budget in bytes.
     pub(crate) fn counted(bytes: usize, counters: Arc<Counters>) -> Arc<Self> {
-        // Decoded blocks of 4 KiB take about 6.
+        // A block of 4 KiB takes about 6 KiB when decoded.
         const BLOCK_BYTES: usize = 6 << 10;
         let options = OptionsBuilder::new()
             .weight_capacity(bytes as u64)
@@ -108,13 +108,13 @@ impl Cache {
         })
     }
 
-    /// Returns the bytes of all blocks that it holds.
+    /// Returns the size of all cached blocks.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.blocks.weight()
     }
 
-    /// Returns its counters, and those of the tables that use it.
+    /// Returns the metrics of the cache and of the tables that use it.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics { cache_bytes: self.bytes(), ..self.counters.snapshot() }
@@ -124,7 +124,7 @@ impl Cache {
         &self.counters
     }
 
-    /// Returns a block if it is there.
+    /// Returns a block if it is cached.
     pub(crate) fn get(&self, key: Key, kind: Kind, reads: ReadOptions) -> Option<SharedBlock> {
         let found = if reads.bypass_cache { self.blocks.peek(&key) } else { self.blocks.get(&key) };
         if found.is_some() {
@@ -133,7 +133,7 @@ impl Cache {
         found
     }
 
-    /// Notes that a block was found by another way than by its key.
+    /// Records a read of a cached block that was found without a lookup here.
     pub(crate) fn hit(
         &self,
         key: impl FnOnce() -> Key,
@@ -147,11 +147,11 @@ impl Cache {
         count(self.hits(kind));
     }
 
-    /// Returns a block that [`Cache::get`] did not find; reads it where nobody else does.
+    /// Returns a block that [`Cache::get`] did not find; reads it, unless another reader does.
     ///
     /// # Errors
     ///
-    /// As `read`.
+    /// Errors of `read`.
     pub(crate) async fn load(
         &self,
         key: Key,
@@ -171,9 +171,10 @@ impl Cache {
             Err(guard) => {
                 count(self.reads(kind));
                 let block = read.await?;
-                // It fails where the file was forgotten meanwhile: then nobody wants it again.
+                // Fails if the file was removed meanwhile; then the block is not needed any more.
                 let _ = guard.insert(block.clone());
-                // A page that is larger than the cold queue has gone by now: what comes back is hot.
+                // A page larger than the cold queue was evicted at once; inserted again, it becomes
+                // hot.
                 if kind == Kind::Index && self.blocks.get(&key).is_none() {
                     self.blocks.insert(key, block.clone());
                 }
@@ -182,7 +183,7 @@ impl Cache {
         }
     }
 
-    /// Adds a block that was read for somebody who wants it soon, unless it is there.
+    /// Adds a block that was read ahead, unless it is cached or being read.
     pub(crate) fn offer(&self, key: Key, block: &SharedBlock) {
         if let GuardResult::Guard(guard) =
             self.blocks.get_value_or_guard(&key, Some(std::time::Duration::ZERO))
@@ -191,9 +192,9 @@ impl Cache {
         }
     }
 
-    /// Drops every block of files that were removed.
+    /// Drops all blocks of removed files.
     pub fn forget(&self, files: &[u64]) {
-        // They are freed once the shards' locks are released.
+        // Freed when the shards are unlocked.
         let gone = RefCell::new(Vec::new());
         self.blocks.retain(|(file, _), block| {
             let stays = !files.contains(file);

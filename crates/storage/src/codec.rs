@@ -1,4 +1,4 @@
-//! Limits of what is stored, and a decoder of fields that is bounded by what is there.
+//! Limits of stored values, and a bounds-checked decoder.
 
 use bytes::Bytes;
 pub(crate) use carnet_base::limits::{
@@ -6,11 +6,11 @@ pub(crate) use carnet_base::limits::{
 };
 use carnet_base::{Error, Result, var_long};
 
-/// The longest cell key: its frame, the longest partition key, the longest clustering key.
+/// Maximum length of a cell key: frame, partition key and clustering key.
 pub(crate) const CELL_KEY_BYTES_MAX: usize =
     14 + PARTITION_KEY_BYTES_MAX + CLUSTERING_KEY_BYTES_MAX;
 
-/// Takes fields off the front of a buffer; none is longer than what is left of it.
+/// Reads fields from a buffer; each field is checked against the remaining length.
 pub(crate) struct Decoder {
     rest: Bytes,
 }
@@ -24,7 +24,7 @@ impl Decoder {
         self.rest.is_empty()
     }
 
-    /// Returns how many bytes were not taken.
+    /// Returns the number of remaining bytes.
     pub(crate) const fn len(&self) -> usize {
         self.rest.len()
     }
@@ -64,7 +64,7 @@ impl Decoder {
         Ok(value)
     }
 
-    /// Takes a length and that many bytes.
+    /// Reads a length of at most `max`, and that many bytes.
     pub(crate) fn bytes(&mut self, max: usize) -> Result<Bytes> {
         let len = self.var()?;
         match usize::try_from(len) {

@@ -1,6 +1,6 @@
-//! Looks into a database from outside: every byte checked, or one file shown.
+//! Inspection of a database that is not open: verification, and descriptions of its files.
 //!
-//! Nothing here changes a file. The directory must not be in use: [`verify`] takes its lock.
+//! No function changes a file. The directory must not be in use: [`verify`] locks it.
 
 use std::sync::Arc;
 
@@ -15,30 +15,30 @@ use crate::manifest::{self, Manifest, TableMeta};
 use crate::sstable::{self, Description, Table, Verified};
 use crate::wal::{Lsn, recovery};
 
-/// How far a check has come.
+/// Progress of a verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of tables that were read and found whole.
+    /// Bytes of verified tables.
     pub table_bytes: u64,
     /// Bytes of all tables.
     pub table_bytes_total: u64,
-    /// Tables that were checked.
+    /// Number of verified tables.
     pub tables: u64,
-    /// Versions in them.
+    /// Number of versions in them.
     pub versions: u64,
-    /// Records of the log.
+    /// Number of log records.
     pub log_records: u64,
-    /// Whether the log has a torn end, which the next opening will cut off.
+    /// Whether the log has a torn tail, which the next opening will truncate.
     pub log_torn: bool,
 }
 
-/// Reads every byte of a database and checks it: the manifest, every table as a whole and against
-/// the manifest, and the log.
+/// Verifies every byte of a database: the manifest, every table, also against the manifest, and the
+/// log.
 ///
 /// # Errors
 ///
-/// `Corrupted`: the first damage, naming the file and the place. `Unavailable` where the directory
-/// is in use or cannot be read, `Unsupported` where another version of the program wrote it.
+/// `Corrupted` for the first damage, naming the file and the offset. `Unavailable` if the directory
+/// is in use or cannot be read, `Unsupported` if another version of the program wrote it.
 pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<Progress> {
     let _directory = disk.lock()?;
     let manifest = load(&**disk)?;
@@ -57,7 +57,7 @@ pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<P
     }
     let has_no_log = |name: &String| name == MARKER || name == LABEL;
     if let Some(name) = disk.list().during("list", &**disk, "")?.iter().find(|n| has_no_log(n)) {
-        // A checkpoint before its first opening, or a backup.
+        // An unopened checkpoint, or a backup.
         refuse_log(&**disk, name, &manifest)?;
         return Ok(progress);
     }
@@ -73,11 +73,11 @@ pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<P
     Ok(progress)
 }
 
-/// Reads every block of a table and compares the table with its entry in the manifest.
+/// Verifies every block of a table, and compares the table with its entry in the manifest.
 ///
 /// # Errors
 ///
-/// `Corrupted`: the first damage, naming the file and the place; `Unsupported`, `Unavailable`.
+/// `Corrupted` for the first damage, naming the file and the offset; `Unsupported`, `Unavailable`.
 pub(crate) fn verify_table(
     disk: &Arc<dyn Disk>,
     meta: &TableMeta,
@@ -102,11 +102,11 @@ pub(crate) fn verify_table(
 ///
 /// # Errors
 ///
-/// `Invalid` where there is none; `Corrupted`, `Unsupported` or `Unavailable` as it is found.
+/// `Invalid` if there is none; `Corrupted`, `Unsupported` or `Unavailable` if it cannot be read.
 pub fn load(disk: &dyn Disk) -> Result<Manifest> {
     Manifest::load(disk)?.ok_or_else(|| {
         Error::invalid(format!(
-            "{} is not there: this is no database",
+            "{} does not exist: this is not a database",
             disk.path(manifest::FILE_NAME)
         ))
     })
@@ -116,8 +116,8 @@ pub fn load(disk: &dyn Disk) -> Result<Manifest> {
 ///
 /// # Errors
 ///
-/// `Invalid` for a name that is no table's; `Corrupted`, `Unsupported` or `Unavailable` as it is
-/// found.
+/// `Invalid` if the name is not that of a table; `Corrupted`, `Unsupported` or `Unavailable` if it
+/// cannot be read.
 pub fn table(disk: &Arc<dyn Disk>, name: &str) -> Result<Description> {
     let number = sstable::number_in(name)
         .ok_or_else(|| Error::invalid(format!("{name} is not the name of a table's file")))?;
@@ -129,43 +129,43 @@ pub fn table(disk: &Arc<dyn Disk>, name: &str) -> Result<Description> {
 /// A record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRecord {
-    /// Its place in the whole log.
+    /// LSN of the record.
     pub lsn: u64,
-    /// The start timestamp.
+    /// Start timestamp.
     pub start: Timestamp,
-    /// The commit timestamp.
+    /// Commit timestamp.
     pub commit: Timestamp,
-    /// The length of its body.
+    /// Length of its body.
     pub bytes: usize,
-    /// Cells that it puts.
+    /// Number of cells that it writes.
     pub puts: usize,
-    /// Cells that it deletes.
+    /// Number of cells that it deletes.
     pub deletes: usize,
-    /// Ranges that it deletes.
+    /// Number of ranges that it deletes.
     pub ranges: usize,
-    /// The number of the table that holds what it writes, where that was too much for the log.
+    /// Number of the adopted table with the writes of a large transaction, if any.
     pub adopted: Option<u64>,
 }
 
 /// A segment of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSegment {
-    /// The number that its header says.
+    /// Number in its header.
     pub number: u64,
-    /// The LSN of its first byte.
+    /// LSN of its first byte.
     pub base: u64,
-    /// What was durable when it was begun.
+    /// LSN up to which the log was durable when the segment was started.
     pub durable: u64,
-    /// Where its records end although the file goes on, and why; `None` where they end with it or
+    /// Offset of the first bad record and the reason; `None` if the records end with the file or
     /// only zeros follow.
     pub stops: Option<(usize, &'static str)>,
 }
 
-/// Hands every record of a segment's file to `visit`.
+/// Calls `visit` with every record of a segment's file.
 ///
 /// # Errors
 ///
-/// `Corrupted` where it is no segment or a record makes no sense; `Unsupported`, `Unavailable`.
+/// `Corrupted` if it is not a segment or a record cannot be decoded; `Unsupported`, `Unavailable`.
 pub fn log(
     disk: &dyn Disk,
     name: &str,

@@ -1,29 +1,30 @@
-//! The log-structured engine: it keeps versions of cells and loses nothing that it acknowledged.
+//! Log-structured storage engine: stores versions of cells, and preserves all acknowledged commits.
 //!
-//! It knows nothing of transactions. What it takes is a body of cells and a decision; what it
-//! gives is the place of that body in one order, its durability, and reads at any point of it:
+//! The engine is independent of transactions. It accepts a set of cells and a decision, assigns it
+//! a position in commit order, makes it durable, and serves reads at any position:
 //!
 //! ```text
 //!  prepare ── cells are encoded and checksummed once, outside every lock
 //!     │
-//!  append ─── one short critical section: decide → C, reserve a place in the log
-//!     ├────── the caller's thread inserts the cells, stamped C, into its memtable
-//!     └────── the log's flusher writes (and syncs) everything pending at once
+//!  append ─── one short critical section: decide → C, reserve a position in the log
+//!     ├────── the caller's thread inserts the cells with commit C into its memtable
+//!     └────── the log flusher writes (and syncs) all pending records at once
 //!                    │
-//!  publish ── the contiguous prefix of (inserted ∧ as durable as asked) grows
+//!  publish ── the contiguous prefix of inserted and sufficiently durable commits grows
 //!     │
 //!  flush ──── a memtable whose records are all published becomes an SSTable of level 0
 //!                    │
-//!  compact ── tables become fewer and larger; what nobody can see goes
+//!  compact ── tables become fewer and larger; invisible versions are dropped
 //! ```
 //!
-//! Rooms, from the ground up: [`disk`] is the only way to files; `wal` the log; `memtable` and
-//! [`sstable`] keep versions in the order of cells, [`cache`] what was read of tables;
-//! [`manifest`] says which files are the database; [`compaction`] decides what is rewritten and
-//! what stays; [`engine`] joins them, and its essay states the invariants; [`backup`] copies and
-//! brings back; [`inspect`] looks in from outside, and [`place`] says which paths lead in. Every byte on disk is described in `docs/data-format.md`.
+//! Modules, from the bottom up: [`disk`] is the only access to files; `wal` is the write-ahead log;
+//! `memtable` and [`sstable`] store versions in cell order; [`cache`] is the block cache;
+//! [`manifest`] lists the files of the database; [`compaction`] decides which tables are
+//! rewritten and which versions survive; [`engine`] combines them and states the invariants; [`backup`] takes and restores
+//! backups; [`inspect`] verifies and describes the files of a closed database, and [`place`] finds
+//! the database that a path is in. `docs/data-format.md` describes every byte on disk.
 //!
-//! Absent, for now: an I/O scheduler, a limit on the memory of compaction's buffers.
+//! Not implemented yet: a limit on the memory of compaction's buffers.
 
 pub mod backup;
 mod batch;

@@ -1,8 +1,8 @@
-//! Locks whose poison is ignored.
+//! Locks that ignore poisoning.
 //!
-//! A panic under one of the engine's locks leaves what it guards whole (each is changed in steps
-//! that cannot panic half way), and a panic that leaves a *commit* half done stops the store by
-//! a drop guard. Poison would only turn that clear error into a second panic.
+//! A panic under one of the engine's locks leaves the guarded data consistent, because each change
+//! cannot panic halfway. A panic that leaves a *commit* incomplete stops the store by a drop guard.
+//! Poisoning would only turn that clear error into another panic.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

@@ -1,45 +1,45 @@
-//! One number for memory, and who has which part of it.
+//! Memory budget: divides one number among the parts of an engine.
 //!
 //! ```text
 //!  memory_bytes ─┬─ 5/8  memtables: flush_bytes × (memtables_waiting_max + 2)
 //!                ├─ 1/8  cache of blocks, index pages and filters
 //!                ├─ 1/8  reads that wait for the disk (permits)
-//!                └─ 1/8  the rest: compaction's and flush's buffers, the log's records under way
+//!                └─ 1/8  the rest: buffers of compaction and flush, records in flight
 //! ```
 //!
-//! The parts are fixed: none borrows from another, so that no load can take the memory that another
-//! one was measured with. A memtable is flushed when it has its part of the memtables' part;
-//! beside the active one, those that wait for their flush and the room into which the active one
-//! may grow meanwhile are counted in (at least 4 MiB, so that a tiny budget is exceeded by that).
-//! The first three parts are enforced. The fourth is room that is left, not a limit: what compaction
-//! takes depends on the size of blocks and the number of tables that it merges, not on the load.
+//! The parts are fixed and do not borrow from each other, so that a load cannot take memory that
+//! another load relies on. A memtable is flushed when it reaches its share. The memtables' part
+//! covers the active memtable, memtables that wait for their flush, and the growth of the active one
+//! meanwhile (at least 4 MiB, by which a tiny budget is exceeded). The first three parts are
+//! enforced. The fourth is a reserve and not a limit: compaction's memory depends on the size of
+//! blocks and the number of merged tables, not on the load.
 //!
-//! Not in it: what open tables keep beside the cache (`table_memory_bytes` in the metrics), which
-//! grows with the data.
+//! Not included: memory of open tables besides the cache (`table_memory_bytes` in the metrics),
+//! which grows with the data.
 
 use carnet_base::{Error, Result};
 
 use crate::memtable::MEMTABLE_BYTES_MAX;
 use crate::options::Options;
 
-/// Less than this leaves no part of a useful size.
+/// Minimum budget; a smaller one leaves parts too small to be useful.
 const BYTES_MIN: usize = 1 << 20;
 
-/// What each part may take, in bytes.
+/// Size of each part in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
-    /// One memtable.
+    /// Size of one memtable.
     pub(crate) flush: usize,
     pub(crate) cache: usize,
     pub(crate) reads: usize,
 }
 
 impl Budget {
-    /// Divides `memory_bytes`; what the options say of a part counts more.
+    /// Divides `memory_bytes`; explicit options of a part take precedence.
     ///
     /// # Errors
     ///
-    /// `Invalid` where that is too little, or more than a memtable can hold.
+    /// `Invalid` if it is too little, or more than a memtable can hold.
     pub(crate) fn of(options: &Options) -> Result<Self> {
         let all = options.memory_bytes;
         if all < BYTES_MIN {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_are_no_more_than_the_whole_unless_they_are_set() {
+    fn parts_do_not_exceed_the_budget() {
         for memory_bytes in [BYTES_MIN, 100 << 20, 512 << 20, 1 << 40, usize::MAX] {
             for memtables_waiting_max in [0, 3, 50, usize::MAX] {
                 let options = Options { memory_bytes, memtables_waiting_max, ..Options::default() };

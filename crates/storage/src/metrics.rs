@@ -1,19 +1,19 @@
-//! Counters of an engine.
+//! Metrics of an engine.
 //!
-//! Every read counts, and so does every commit: a counter that all threads wrote to would be the
-//! only memory that two readers contend for. So each thread has a stripe of counters, as far as
-//! they reach, and whoever asks adds them up.
+//! Every read and every commit is counted, so a shared counter would be the only memory for which
+//! readers contend. Therefore threads are distributed over shards of counters, and a snapshot adds
+//! the shards up.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Threads count in stripes of their own, as far as these reach: 6 KiB of them.
+/// Number of shards: 6 KiB of counters.
 const STRIPES: usize = 16;
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// A snapshot of an engine's counters. Counters count from the engine's opening and never
-        /// fall; gauges say so.
+        /// Snapshot of an engine's metrics. Counters count from the engine's opening and never
+        /// decrease; gauges are marked as such.
         ///
         /// Write amplification so far is `(log_bytes + flush_bytes) / log_bytes`.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ macro_rules! counters {
         }
 
         impl Metrics {
-            /// Hands out every counter: its name, what it counts, `counter` or `gauge`, its value.
+            /// Calls `take` with every metric: name, help text, `counter` or `gauge`, and value.
             pub fn each(&self, mut take: impl FnMut(&str, &str, &str, u64)) {
                 $({
                     let help = concat!($($doc),+).trim();
@@ -35,7 +35,7 @@ macro_rules! counters {
             }
         }
 
-        /// The counters of some threads, in cache lines of their own.
+        /// Counters of some threads, aligned to their own cache lines.
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub(crate) struct Stripe {
@@ -43,7 +43,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Adds up what all threads have counted.
+            /// Adds up the counters of all threads.
             pub(crate) fn snapshot(&self) -> Metrics {
                 let mut sum = Metrics::default();
                 for stripe in &self.0 {
@@ -60,13 +60,13 @@ counters! {
     stopped,
     /// Gauge: 1 while writes are refused because the disk is full, 0 otherwise.
     disk_full,
-    /// Records that got a place in the log.
+    /// Records appended to the log.
     appends,
     /// Cells in those records, tombstones included.
     appended_cells,
-    /// Appends that were held back because too many memtables wait for their flush.
+    /// Appends rejected because too many memtables wait for their flush.
     appends_overloaded,
-    /// Times that put-unless-exists looked again because another writer came between.
+    /// Retries of put-unless-exists because of a concurrent write.
     puts_repeated,
     /// Bytes written to the log, headers included.
     log_bytes,
@@ -74,71 +74,71 @@ counters! {
     log_writes,
     /// Syncs of the log.
     log_syncs,
-    /// Segments of the log that were made out of files of segments that were needed no more.
+    /// Log segments made from recycled files.
     log_segments_recycled,
     /// Records replayed from the log when the engine was opened.
     recovered_records,
-    /// Bytes cut off the log's torn end when the engine was opened.
+    /// Bytes truncated from the log's torn tail when the engine was opened.
     recovered_cut_bytes,
-    /// Memtables that became SSTables.
+    /// Memtables flushed to SSTables.
     flushes,
     /// Bytes of those SSTables.
     flush_bytes,
     /// Gauge: full memtables that wait for their flush.
     memtables_waiting,
-    /// Compactions that came to an end.
+    /// Compactions finished.
     compactions,
     /// Bytes of the SSTables that they wrote.
     compaction_bytes,
-    /// Gauge: bytes that memtables take.
+    /// Gauge: bytes of memtables.
     memtable_bytes,
-    /// Gauge: bytes that flushed memtables left for the next ones.
+    /// Gauge: bytes of flushed memtables kept for reuse.
     memtable_spare_bytes,
     /// Gauge: SSTables.
     tables,
-    /// Gauge: SSTables that compaction leaves alone because it could not read them.
+    /// Gauge: SSTables that compaction does not use because it could not read them.
     tables_quarantined,
     /// Gauge: bytes of all SSTables.
     table_bytes,
-    /// Gauge: SSTables of level 0; reads look into all of them.
+    /// Gauge: SSTables of level 0; reads search all of them.
     level0_tables,
-    /// Gauge: bytes of the SSTables of level 0, which compaction has yet to take further.
+    /// Gauge: bytes of the SSTables of level 0.
     level0_bytes,
-    /// Gauge: bytes that open SSTables take beside the cache.
+    /// Gauge: bytes of memory of open SSTables, without the cache.
     table_memory_bytes,
-    /// Gauge: memory for memtables, cache, reads and buffers together, as it was set.
+    /// Gauge: configured memory for memtables, cache, reads and buffers.
     memory_budget_bytes,
     /// Gauge: reads that hold a permit to wait for the disk.
     reads_on_disk,
-    /// Gauge: bytes that those reads are taken to hold.
+    /// Gauge: bytes that those reads are assumed to hold.
     read_bytes,
     /// Gauge: reads that wait for a permit.
     reads_waiting,
     /// Point reads.
     gets,
-    /// Pages of ranges.
+    /// Pages read by range reads.
     pages,
-    /// Cells that pages passed over because they were deleted or newer than the snapshot.
+    /// Cells that pages skipped because they were deleted or newer than the snapshot.
     page_cells_hidden,
-    /// Tables that a read passed over thanks to a bloom filter.
+    /// Tables that a read skipped because of a Bloom filter.
     bloom_negatives,
-    /// Blocks read from disk because a read missed them.
+    /// Blocks read from disk after a cache miss.
     block_reads,
     /// Blocks found in the cache.
     block_hits,
-    /// Index pages, with their filters, read from disk because a read missed them.
+    /// Index pages, with their filters, read from disk after a cache miss.
     index_reads,
     /// Index pages found in the cache.
     index_hits,
     /// Blocks read from disk ahead of a scan, several at once.
     block_reads_ahead,
-    /// Blocks and index pages that the cache gave up for others.
+    /// Blocks and index pages evicted from the cache.
     cache_evictions,
     /// Gauge: bytes of decoded blocks, index pages and filters in the cache.
     cache_bytes,
 }
 
-/// The counters themselves: those of the calling thread, to count in.
+/// All counters; dereferences to the calling thread's shard.
 #[derive(Debug, Default)]
 pub(crate) struct Counters([Stripe; STRIPES]);
 
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_all_threads_have_counted_is_added_up() {
+    fn snapshot_sums_all_threads() {
         const THREADS: usize = STRIPES + 1;
         let counters = Counters::default();
         std::thread::scope(|scope| {

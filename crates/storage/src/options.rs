@@ -1,4 +1,4 @@
-//! Settings of an engine.
+//! Options of an engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,37 +11,37 @@ use crate::io::{Config as IoConfig, Goal};
 use crate::sstable::TableOptions;
 use crate::wal::ZEROS_BYTES;
 
-/// What an acknowledged commit has survived already.
+/// Failures that an acknowledged commit survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Loss of power: the log is synced before the acknowledgement. Commits that arrive during a
-    /// sync share the next one.
+    /// Survives a power failure: the log is synced before the acknowledgement. Commits that arrive
+    /// during a sync share the next one.
     Always,
-    /// The end of the process at once, loss of power after this time: the log is written before
-    /// the acknowledgement and synced once in every such interval.
+    /// Survives a crash of the process immediately, and a power failure after this interval: the
+    /// log is written before the acknowledgement, and synced once per interval.
     Interval(Duration),
-    /// The end of the process: the log is written before the acknowledgement; the operating
-    /// system decides when it reaches the device.
+    /// Survives a crash of the process: the log is written before the acknowledgement; the
+    /// operating system decides when it is written to the device.
     None,
 }
 
-/// How writers get along with each other.
+/// Concurrency of writers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WritePath {
-    /// No writer waits for another one's insertion.
+    /// No writer waits for the insertion of another one.
     #[default]
     Unordered,
-    /// Writers form groups, and a group waits for the one before it to be published. For
-    /// comparison only: it blocks the caller's thread.
+    /// Classical group commit: a group of writers waits for the previous group to be published. For
+    /// comparison only; it blocks the caller's thread.
     Grouped,
 }
 
-/// Says how the cells of a table are laid out in files that are written from now on.
+/// Function that returns the layout options of a table for new files.
 #[derive(Clone)]
 pub struct TableOptionsOf(pub Arc<dyn Fn(TableId) -> TableOptions + Send + Sync>);
 
 impl TableOptionsOf {
-    /// The same layout for all tables.
+    /// Returns the same options for all tables.
     #[must_use]
     pub fn all(options: TableOptions) -> Self {
         Self(Arc::new(move |_| options))
@@ -54,13 +54,14 @@ impl fmt::Debug for TableOptionsOf {
     }
 }
 
-/// How tables are compacted.
+/// Compaction policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompactionStyle {
-    /// Reads look into few tables, little space is taken by garbage, bytes are rewritten often.
+    /// Leveled: reads search few tables and garbage takes little space, but bytes are rewritten
+    /// often.
     #[default]
     Leveled,
-    /// Bytes are rewritten seldom, reads look into more tables.
+    /// Size-tiered: bytes are rewritten less often, but reads search more tables.
     Tiered,
 }
 
@@ -73,76 +74,73 @@ impl CompactionStyle {
     }
 }
 
-/// Settings of an engine.
+/// Options of an engine.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What an acknowledged commit has survived. Default: [`Durability::Always`].
+    /// Failures that an acknowledged commit survives. Default: [`Durability::Always`].
     pub durability: Durability,
-    /// How writers get along with each other. Default: [`WritePath::Unordered`].
+    /// Concurrency of writers. Default: [`WritePath::Unordered`].
     pub write_path: WritePath,
-    /// Whether there is a log. Without one a crash loses everything that was not flushed: it is
-    /// for measuring what the log costs. Default: true.
+    /// Whether there is a log. Without one, a crash loses everything that was not flushed; for
+    /// measuring the cost of the log. Default: true.
     pub log: bool,
-    /// Memory for memtables, cache, reads that wait for the disk, and buffers; of these, memtables
-    /// get five eighths, the cache and the reads an eighth each. Default: 512 MiB.
+    /// Memory for memtables, cache, reads that wait for the disk, and buffers. Memtables get five
+    /// eighths, the cache and the reads an eighth each. Default: 512 MiB.
     pub memory_bytes: usize,
-    /// A memtable of about this many bytes becomes an SSTable. More means fewer tables to read
-    /// from, more memory and a longer recovery. Default: 0, which is the memtables' part of
+    /// Approximate size at which a memtable is flushed. A larger value means fewer tables to
+    /// search, more memory and a longer recovery. Default: 0, which is the memtables' part of
     /// `memory_bytes` divided by `memtables_waiting_max + 2`, 64 MiB of 512.
     pub flush_bytes: usize,
-    /// A file of the log is left when it would grow beyond this many bytes. Default: 64 MiB.
+    /// Size at which the log switches to a new file. Default: 64 MiB.
     pub segment_bytes: u64,
-    /// Where every commit waits for a sync, zeros are written so far ahead of the log's records: a
-    /// sync that finds the file's length as it was has no metadata to write, and took 150 µs
-    /// where one of a growing file took 265. Otherwise at most 32 KiB ahead, since small writes into
-    /// pages that are there cost less. Default: 256 KiB; 0 writes none, but for the rest of a page in
-    /// a file that is written again.
+    /// Number of zeros written ahead of the log's records, if every commit waits for a sync: a sync
+    /// that does not change the file's length has no metadata to write and is faster. With other
+    /// durabilities at most 32 KiB, because small writes to existing pages are cheaper. Default:
+    /// 256 KiB; 0 writes none, except for the rest of a page in a recycled file.
     pub log_ahead_bytes: usize,
-    /// So many files of the log that are needed no more are kept and written again: their space is
-    /// allocated and their blocks are written, so that a sync has no metadata to write, and their
-    /// pages are mostly there. They take about `segment_bytes` of disk each, or as much as a single
-    /// longer record took. Default: 4; 0 removes them.
+    /// Maximum number of log files kept for recycling: their space is allocated and their blocks
+    /// are written, so a sync has no metadata to write. Each takes about `segment_bytes` of disk,
+    /// or the size of a single larger record. Default: 4; 0 removes them.
     pub log_spares_max: usize,
-    /// This many full memtables may wait for their flush before writers are held back; memory
+    /// Number of full memtables that may wait for their flush before writers have to wait. Memory
     /// for writes is at most about `flush_bytes × (memtables_waiting_max + 2)`. Default: 3.
     pub memtables_waiting_max: usize,
-    /// The layout of each table's cells in files. Default: [`TableOptions::default`] for all.
+    /// Layout of each table's cells in files. Default: [`TableOptions::default`] for all.
     pub table_options: TableOptionsOf,
-    /// How tables are compacted. Default: leveled.
+    /// Compaction policy. Default: leveled.
     pub compaction_style: CompactionStyle,
-    /// When and how far.
+    /// Options of the compaction policy.
     pub compaction: Config,
-    /// So many threads compact while compaction falls behind; otherwise one does. At least 1.
-    /// Default: 3, of which some wait for the disk: on two processors sustained writes were faster by
-    /// two fifths than with 2.
+    /// Number of threads that compact while compaction is behind; otherwise one does. At least 1.
+    /// Default: 3, because some of them wait for the disk.
     pub compaction_threads: usize,
     /// Memory for decoded blocks, index pages and filters. Default: 0, which is an eighth of
     /// `memory_bytes`.
     pub cache_bytes: usize,
-    /// At most so many reads wait for the disk at a time; others wait for their turn. Default: 256.
+    /// Maximum number of concurrent reads that wait for the disk; others are queued. Default: 256.
     pub reads_max: usize,
-    /// Whether the database is opened for reading only, as on a full disk or a read-only mount: it has
-    /// to be there, nothing of it is changed, nothing is compacted, and writes are refused. What
-    /// the opening itself would write takes memory, at most about twice the log. Default: false.
+    /// Whether the database is opened read-only, for example on a full disk or a read-only mount:
+    /// it must exist, is not changed or compacted, and writes are refused. Writes of the opening
+    /// itself are kept in memory, at most about twice the log's size. Default: false.
     pub read_only: bool,
-    /// How background work shares the disk with reads.
+    /// Sharing of the disk between background work and reads.
     pub io: IoOptions,
 }
 
-/// How background work shares the disk, and the processors, with reads and writes.
+/// Sharing of the disk and the processors between background work, reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoOptions {
-    /// Whether flush, compaction and maintenance take turns from the [I/O scheduler](crate::io).
-    /// Default: true.
+    /// Whether the [I/O scheduler](crate::io) controls flush, compaction and maintenance. Default:
+    /// true.
     pub scheduler: bool,
-    /// The latency of reads that background work has to leave alone. Default: [`Goal::Measured`].
+    /// Read latency that background work must preserve. Default: [`Goal::Measured`].
     pub goal: Goal,
     /// Shares of flush, compaction and maintenance. Default: 1000, 1000 and 200.
     pub shares: [u64; 3],
-    /// The nice value of the threads that flush and compact. Default: 10; 0 leaves them as they are.
+    /// Nice value of the flush and compaction threads. Default: 10; 0 leaves it unchanged.
     pub nice: u8,
-    /// Whether workers that have no threads of their own pause between their steps instead, as in a
-    /// simulation whose disk takes time. Default: false.
+    /// Whether workers without threads pause between their steps instead, for simulations whose
+    /// disk takes time. Default: false.
     pub pauses: bool,
 }
 
@@ -178,7 +176,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How far ahead of the log's records zeros are written.
+    /// Returns the number of zeros written ahead of the log's records.
     pub(crate) fn log_zeros_bytes(&self) -> usize {
         match self.durability {
             Durability::Always => self.log_ahead_bytes,

@@ -1,4 +1,4 @@
-//! Where paths lead, also those of files that do not exist yet.
+//! Resolves paths to databases, also paths of files that do not exist yet.
 
 use std::io;
 use std::path::{Path, PathBuf, absolute};
@@ -9,26 +9,26 @@ use carnet_base::ThreadSpawn;
 use crate::disk::{Backend, Disk, RealDisk};
 use crate::manifest;
 
-/// A path of more symbolic links is taken for a circle, as Linux does.
+/// Maximum number of symbolic links in a path, like on Linux; more are treated as a cycle.
 const LINKS_MAX: u32 = 40;
 
-/// Returns the directory of a database or a backup that the path is or lies in; `None` where it
-/// lies in neither.
+/// Returns the directory of the database or the backup that contains the path; `None` if there is
+/// none.
 ///
 /// # Errors
 ///
-/// As the operating system says of the path.
+/// Errors of the operating system for the path.
 pub fn database_around(path: &Path) -> io::Result<Option<PathBuf>> {
     let path = resolved(path)?;
     let mut directories = path.ancestors().filter(|ancestor| ancestor.is_dir());
     Ok(directories.find(|directory| holds_manifest(directory)).map(Path::to_path_buf))
 }
 
-/// Returns `true` if the path is the directory or lies in it.
+/// Returns `true` if the path is the directory or is in it.
 ///
 /// # Errors
 ///
-/// As the operating system says of the paths.
+/// Errors of the operating system for the paths.
 pub fn is_within(path: &Path, directory: &Path) -> io::Result<bool> {
     Ok(resolved(path)?.starts_with(resolved(directory)?))
 }
@@ -47,15 +47,15 @@ fn resolve(path: &Path, links_max: u32) -> io::Result<PathBuf> {
         let message = format!("{} does not exist", path.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, message));
     };
-    // A link to a file that does not exist yet.
+    // A symbolic link to a file that does not exist yet.
     match path.read_link() {
         Ok(target) if links_max > 0 => resolve(&parent.join(target), links_max - 1),
         _ => Ok(resolve(parent, links_max)?.join(name)),
     }
 }
 
-/// Returns `true` if a directory has a manifest of this program, whatever its version. A directory
-/// that cannot be read has none that could be opened.
+/// Returns `true` if a directory has a manifest of any version of this program. An unreadable
+/// directory does not.
 fn holds_manifest(directory: &Path) -> bool {
     let disk = RealDisk::open_with(directory, Backend::Inline, Arc::new(ThreadSpawn));
     let mut first = [0; manifest::MAGIC.len()];

@@ -1,5 +1,5 @@
-//! The locks and atomics of the engine's lock-free parts: those of the standard library, or, where
-//! `--cfg shuttle` builds the models, such as let a scheduler decide who runs after each step.
+//! Locks and atomics of the engine's concurrent parts: those of the standard library or, with
+//! `--cfg shuttle`, those of the model checker's scheduler.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, TryLockError, atomic};

@@ -1,4 +1,4 @@
-//! What the engine says that it takes of memory, beside what it asks of the allocator.
+//! Compares the engine's own accounting of memory with the allocator's.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -24,7 +24,7 @@ fn put(engine: &Engine, key: &CellKey, payload: &[u8], number: u64) {
     drop(engine.append(prepared, || Ok::<_, Error>(time(2 * number + 2))).unwrap());
 }
 
-/// How much more is asked of the allocator than is given back meanwhile.
+/// Returns the allocated bytes minus the freed bytes during `work`.
 fn kept(work: impl FnOnce()) -> isize {
     let region = Region::new(ALLOCATOR);
     work();
@@ -32,11 +32,11 @@ fn kept(work: impl FnOnce()) -> isize {
     change.bytes_allocated.cast_signed() - change.bytes_deallocated.cast_signed()
 }
 
-/// A memtable says what it has of the allocator, from small cells to large ones.
+/// A memtable reports the memory that it allocates, for small and large cells.
 fn a_memtable_takes_what_it_says() {
     for (payload_bytes, records) in [(0, 20_000), (100, 20_000), (20_000, 500), (300_000, 30)] {
         let disk = SimDisk::new(1);
-        // Nothing is kept of a record but what the memtable keeps.
+        // Only the memtable keeps memory of a record.
         let options = Options { durability: Durability::None, log: false, ..Options::default() };
         let (engine, workers) = open(&disk, options).unwrap();
         let payload = vec![7; payload_bytes];
@@ -57,7 +57,7 @@ fn a_memtable_takes_what_it_says() {
     }
 }
 
-/// A page costs what its limit says, however large its partition is.
+/// The memory of a page depends on its limit, not on the size of the partition.
 fn a_page_takes_the_same_of_any_partition() {
     let page_of = |rows: u64, reverse: bool| {
         let disk = SimDisk::new(1);
@@ -72,7 +72,7 @@ fn a_page_takes_the_same_of_any_partition() {
         let limit = PageLimit { cells: 100, bytes: 1 << 20 };
         let read = || block_on(engine.range(&range, Timestamp::MAX, reverse, limit)).unwrap();
         assert_eq!(read().cells.len(), 100);
-        // All that is ever asked for, an upper bound of what is held at a time.
+        // Total of all allocations, an upper bound of the memory in use.
         let region = Region::new(ALLOCATOR);
         drop(read());
         region.change().bytes_allocated
@@ -85,9 +85,9 @@ fn a_page_takes_the_same_of_any_partition() {
     }
 }
 
-/// One test, since the allocator counts for all of a process.
+/// A single test, because the allocator counts for the whole process.
 #[test]
-fn memory_is_what_it_is_said_to_be() {
+fn reported_memory_matches_the_allocator() {
     a_memtable_takes_what_it_says();
     a_page_takes_the_same_of_any_partition();
 }

@@ -1,5 +1,5 @@
-//! Backups: each becomes the database of its commit, or of an earlier one, whatever goes on
-//! meanwhile and wherever the power goes.
+//! Backups: each can be restored to the database of its commit or an earlier one, with concurrent
+//! writes and after power failures.
 #![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -48,7 +48,7 @@ fn dyn_disk(disk: &SimDisk) -> Arc<dyn Disk> {
     Arc::new(disk.clone())
 }
 
-/// A new life begins 1000 above the old one's bound.
+/// The bound of a restored database is 1000 above the original's.
 fn begin(bound: Timestamp, notes: &Bytes) -> Result<(Timestamp, Bytes)> {
     Ok((time(bound.get() + 1000), Bytes::from([&notes[..], b"!"].concat())))
 }
@@ -58,7 +58,7 @@ fn bring_back(from: &SimDisk, to: &SimDisk, as_of: Option<Timestamp>) -> Result<
     restore(&dyn_disk(from), &dyn_disk(to), &order, |_| {})
 }
 
-/// Opens what was restored; it must be what was there at a commit, and nothing later.
+/// Opens a restored database; it must have exactly the contents at a commit.
 fn compare(restored: &SimDisk, model: &Model, at: Timestamp) {
     assert!(inspect::verify(&dyn_disk(restored), |_| {}).is_ok());
     let (engine, _workers) = open(restored, options()).unwrap();
@@ -68,12 +68,12 @@ fn compare(restored: &SimDisk, model: &Model, at: Timestamp) {
     upto.records.retain(|record| record.1 <= at);
     let mut rng = SeededRng::new(1);
     compare_at(&engine, &upto, at, &mut rng).unwrap();
-    // Whatever one asks for: later commits are not merely hidden.
+    // Later commits are not only invisible but absent.
     compare_at(&engine, &upto, Timestamp::MAX, &mut rng).unwrap();
 }
 
 #[test]
-fn a_restored_database_is_a_prefix_of_the_order_exactly() {
+fn restored_database_is_an_exact_prefix() {
     let (mut cut_tables, mut shared) = (0, 0);
     for seed in 0..12 {
         let mut rng = SeededRng::new(seed);
@@ -97,7 +97,7 @@ fn a_restored_database_is_a_prefix_of_the_order_exactly() {
                 if let Some(backup) = job.step().unwrap() {
                     break backup;
                 }
-                // Writers, flushes and compactions go on.
+                // Writers, flushes and compactions continue.
                 append_some(&engine, &mut model, 2, &mut rng);
                 workers.step(rng.below(3) as usize);
             };
@@ -122,7 +122,7 @@ fn a_restored_database_is_a_prefix_of_the_order_exactly() {
 }
 
 #[test]
-fn the_new_life_begins_above_the_old_one() {
+fn restored_database_has_its_own_identity() {
     let mut rng = SeededRng::new(1);
     let (disk, vault, to) = (SimDisk::new(1), SimVault::new(1), SimDisk::new(2));
     let mut model = Model::default();
@@ -134,14 +134,14 @@ fn the_new_life_begins_above_the_old_one() {
     let (restored, _workers) = open(&to, options()).unwrap();
     assert_eq!(restored.timestamp_bound(), time(6_000));
     assert_eq!(restored.notes(), &b"map!"[..]);
-    // Its backups are not those of the old one.
+    // The vault refuses backups of the restored database.
     let error = take(&restored, &vault).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("another database"), "{error}");
 }
 
 #[test]
-fn what_an_earlier_backup_has_is_not_brought_again() {
+fn unchanged_tables_are_shared_between_backups() {
     let dir = tempfile::tempdir().unwrap();
     let vault = RealVault::open(dir.path().join("vault")).unwrap();
     let mut rng = SeededRng::new(1);
@@ -168,7 +168,7 @@ fn what_an_earlier_backup_has_is_not_brought_again() {
 }
 
 #[test]
-fn a_damaged_backup_does_not_hinder_the_next_one() {
+fn damaged_backup_does_not_prevent_the_next() {
     let mut rng = SeededRng::new(1);
     let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
     let mut model = Model::default();
@@ -187,7 +187,7 @@ fn a_damaged_backup_does_not_hinder_the_next_one() {
 }
 
 #[test]
-fn what_an_earlier_backup_has_lost_is_brought_anew() {
+fn lost_table_is_copied_again() {
     let mut rng = SeededRng::new(1);
     let (disk, vault, to) = (SimDisk::new(1), SimVault::new(1), SimDisk::new(2));
     let mut model = Model::default();
@@ -205,7 +205,7 @@ fn what_an_earlier_backup_has_lost_is_brought_anew() {
 }
 
 #[test]
-fn no_half_of_a_backup_is_taken_for_one() {
+fn unfinished_backup_is_not_listed() {
     let mut rng = SeededRng::new(5);
     let disk = SimDisk::new(1);
     let mut model = Model::default();
@@ -248,7 +248,7 @@ fn to_is_through(vault: &SimVault, name: &str, operation: u64) -> bool {
 }
 
 #[test]
-fn what_an_unfinished_backup_leaves_goes_with_the_next_one() {
+fn next_backup_removes_unfinished_ones() {
     let mut rng = SeededRng::new(1);
     let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
     let mut model = Model::default();
@@ -267,7 +267,7 @@ fn what_an_unfinished_backup_leaves_goes_with_the_next_one() {
 }
 
 #[test]
-fn a_restore_that_was_cut_short_is_begun_anew() {
+fn interrupted_restore_can_be_repeated() {
     let mut rng = SeededRng::new(9);
     let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
     let mut model = Model::default();
@@ -288,7 +288,7 @@ fn a_restore_that_was_cut_short_is_begun_anew() {
                 assert!(!restored, "what was restored is there at {operation}");
                 opened[0] += 1;
             }
-            // It was durable: a second one is refused.
+            // The restore was finished: a second one is refused.
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
                 opened[1] += 1;
@@ -303,7 +303,7 @@ fn a_restore_that_was_cut_short_is_begun_anew() {
 }
 
 #[test]
-fn an_unfinished_restore_is_not_opened() {
+fn unfinished_restore_is_not_opened() {
     let mut rng = SeededRng::new(9);
     let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
     let mut model = Model::default();
@@ -365,7 +365,7 @@ fn flip_bit(disk: &SimDisk, name: &str) {
     disk.plant(name, bytes);
 }
 
-/// Writes a label that describes the files as they are now, in a format of the caller's choice.
+/// Writes a label that matches the current files, in the format of `first_line`.
 fn relabel(backup: &SimDisk, first_line: &str) {
     let text = String::from_utf8(backup.contents("BACKUP").unwrap()).unwrap();
     let mut out = format!("{first_line}\n");
@@ -437,13 +437,13 @@ fn restore_checks_every_block() {
     }
 }
 
-/// A program of format 1 copied tables without a look at their blocks.
+/// Format 1 copied tables without verifying their blocks.
 #[test]
 fn unverified_backups_are_not_trusted() {
     let mut rng = SeededRng::new(1);
     let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
     let mut model = Model::default();
-    // One table, much longer than the end of it that is compared before it is shared.
+    // One table, much longer than its end, which is compared before it is shared.
     let large = Options { flush_bytes: 1 << 20, ..options() };
     let (engine, _workers) = open(&disk, large).unwrap();
     append_some(&engine, &mut model, 300, &mut rng);
@@ -481,7 +481,7 @@ fn backups_without_verified_successor_stay() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn backup_errors_are_clear() {
     let mut rng = SeededRng::new(2);
     let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
     let mut model = Model::default();

@@ -1,5 +1,5 @@
-//! Checkpoints: each opens as the database of one moment, whatever goes on meanwhile and wherever
-//! the power goes.
+//! Checkpoints: each opens as the database at one point in time, with concurrent writes and after
+//! power failures.
 #![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -37,7 +37,7 @@ fn append_some(engine: &Engine, model: &mut Model, records: usize, rng: &mut See
     }
 }
 
-/// Opens a checkpoint and compares it with what was there up to a commit.
+/// Opens a checkpoint and compares it with the contents at a commit.
 fn compare(checkpoint: &SimDisk, model: &Model, at: Timestamp) -> Result<(), String> {
     let (engine, _workers) = open(checkpoint, options()).map_err(|error| error.to_string())?;
     if engine.published() != at {
@@ -49,7 +49,7 @@ fn compare(checkpoint: &SimDisk, model: &Model, at: Timestamp) -> Result<(), Str
 }
 
 #[test]
-fn checkpoint_after_checkpoint_into_one_directory() {
+fn directory_is_updated_by_repeated_checkpoints() {
     let mut rng = SeededRng::new(1);
     let (disk, to) = (SimDisk::new(1), SimDisk::new(2));
     let mut model = Model::default();
@@ -64,7 +64,7 @@ fn checkpoint_after_checkpoint_into_one_directory() {
         assert_eq!(at, model.last_commit(), "everything appended before is in it");
         let shared: Arc<dyn Disk> = Arc::new(to.kill());
         assert!(inspect::verify(&shared, |_| {}).unwrap().tables > 0);
-        // Opened elsewhere, so that here it stays a checkpoint.
+        // Opened on a copy, so that the directory stays a checkpoint.
         assert_eq!(compare(&to.kill(), &model, at), Ok(()), "round {round}");
         let (copy, _workers) = open(&to.kill(), options()).unwrap();
         assert_eq!(copy.timestamp_bound(), engine.timestamp_bound());
@@ -77,7 +77,7 @@ fn checkpoint_after_checkpoint_into_one_directory() {
 }
 
 #[test]
-fn what_is_there_already_is_not_copied_again() {
+fn existing_tables_are_not_linked_again() {
     let mut rng = SeededRng::new(1);
     let (disk, to) = (SimDisk::new(1), SimDisk::new(2));
     let mut model = Model::default();
@@ -90,7 +90,7 @@ fn what_is_there_already_is_not_copied_again() {
 }
 
 #[test]
-fn a_directory_of_something_else_is_refused_and_left_alone() {
+fn directory_with_other_data_is_refused() {
     let mut rng = SeededRng::new(1);
     let (disk, to) = (SimDisk::new(1), SimDisk::new(2));
     let mut model = Model::default();
@@ -102,7 +102,7 @@ fn a_directory_of_something_else_is_refused_and_left_alone() {
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         error.to_string()
     };
-    // Another database's checkpoint, with tables of the same numbers.
+    // A checkpoint of another database, with tables of the same numbers.
     let (other, theirs) = (SimDisk::new(3), SimDisk::new(4));
     let mut their_model = Model::default();
     let (other, _other_workers) = open(&other, options()).unwrap();
@@ -110,21 +110,22 @@ fn a_directory_of_something_else_is_refused_and_left_alone() {
     let their_last = other.checkpoint(&theirs).unwrap();
     assert!(refused(&theirs).contains("of another database"));
     assert_eq!(compare(&theirs, &their_model, their_last), Ok(()));
-    // A checkpoint that has become a database.
+    // A checkpoint that was opened as a database.
     assert_eq!(compare(&to, &model, at), Ok(()));
-    assert!(refused(&to).contains("nobody has opened"));
+    assert!(refused(&to).contains("unopened checkpoint"));
     let (copy, workers) = open(&to, options()).unwrap();
     let mut life = model.clone();
     append_some(&copy, &mut life, 10, &mut rng);
     workers.settle();
     assert_eq!(engine.checkpoint(&to).unwrap_err().kind(), ErrorKind::Unavailable, "in use");
     copy.close().unwrap();
-    assert_eq!(compare(&to, &life, life.last_commit()), Ok(()), "it has a life of its own");
+    assert_eq!(compare(&to, &life, life.last_commit()), Ok(()), "it is an independent database");
     // The database itself.
     assert_eq!(engine.checkpoint(&disk).unwrap_err().kind(), ErrorKind::Unavailable);
 }
 
-/// A database with a checkpoint, or none, which is then made anew on a disk that fails.
+/// Makes a database, with an earlier checkpoint or without, and takes a checkpoint on failing
+/// disks.
 fn checkpointed(
     earlier: bool,
     trouble: impl Fn(&SimDisk, &SimDisk),
@@ -144,8 +145,8 @@ fn checkpointed(
     (disk, to, model, before, after)
 }
 
-/// What a crash leaves is nothing, or an unfinished checkpoint that cannot be opened, or the
-/// earlier one, or the new one.
+/// A crash leaves nothing, an unfinished checkpoint that cannot be opened, the earlier one, or the
+/// new one.
 fn check_left(
     left: &SimDisk,
     model: &Model,
@@ -169,7 +170,7 @@ fn check_left(
 }
 
 #[test]
-fn power_lost_at_any_operation_leaves_the_old_checkpoint_or_the_new_one() {
+fn power_failure_leaves_old_or_new_checkpoint() {
     for earlier in [false, true] {
         let (disk, to, ..) = checkpointed(earlier, |_, _| {});
         let (first, last) = (disk.operations(), to.operations());
@@ -181,7 +182,7 @@ fn power_lost_at_any_operation_leaves_the_old_checkpoint_or_the_new_one() {
                 let left = to.crash(&mut SeededRng::new(seed));
                 let outcome = check_left(&left, &model, before, after.is_some());
                 assert_eq!(outcome, Ok(()), "earlier {earlier}, halt at {at}, seed {seed}");
-                // What is left can be brought up to date.
+                // The checkpoint can be updated afterwards.
                 let (engine, _workers) = open(&disk.kill(), options()).unwrap();
                 let at = engine.checkpoint(&left).unwrap();
                 assert_eq!(compare(&left, &model, at), Ok(()));
@@ -190,7 +191,7 @@ fn power_lost_at_any_operation_leaves_the_old_checkpoint_or_the_new_one() {
                 break;
             }
         }
-        // The database's own disk loses its power.
+        // The power of the database's own disk fails.
         for at in 1..first {
             let halt = |disk: &SimDisk, _: &SimDisk| disk.halt_at(disk.operations() + at);
             let (disk, to, mut model, before, after) = checkpointed(earlier, halt);
@@ -209,7 +210,7 @@ fn power_lost_at_any_operation_leaves_the_old_checkpoint_or_the_new_one() {
 }
 
 #[test]
-fn an_opening_that_is_cut_short_is_begun_again() {
+fn interrupted_opening_can_be_repeated() {
     let (_, to, model, _, after) = checkpointed(false, |_, _| {});
     let at = after.unwrap();
     let checkpoint = to.crash(&mut SeededRng::new(1));
@@ -225,7 +226,7 @@ fn an_opening_that_is_cut_short_is_begun_again() {
 }
 
 #[test]
-fn compaction_does_not_take_tables_away_that_are_being_linked() {
+fn compaction_keeps_tables_during_checkpoint() {
     let mut rng = SeededRng::new(1);
     let (disk, to) = (SimDisk::new(1), SimDisk::new(2));
     let mut model = Model::default();
@@ -251,7 +252,7 @@ fn compaction_does_not_take_tables_away_that_are_being_linked() {
     assert_eq!(tables as u64, engine.metrics().tables, "and then it goes");
 }
 
-/// Stops the writer however the test ends: a failure must not hang.
+/// Stops the writer whatever the test's result, so that a failure does not hang.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -261,7 +262,7 @@ impl Drop for Stop<'_> {
 }
 
 #[test]
-fn real_files_are_shared_and_writers_go_on() {
+fn real_checkpoints_share_files_with_running_writers() {
     const KEYS: u64 = 50;
     let directory = tempfile::tempdir().unwrap();
     let disk = |name: &str| Arc::new(RealDisk::open(directory.path().join(name)).unwrap());
@@ -321,7 +322,7 @@ fn real_files_are_shared_and_writers_go_on() {
 }
 
 #[test]
-fn a_checkpoint_of_another_database_with_tables_of_other_numbers_is_left_alone() {
+fn foreign_checkpoint_is_refused() {
     let mut rng = SeededRng::new(1);
     let (disk, theirs) = (SimDisk::new(1), SimDisk::new(4));
     let mut model = Model::default();
@@ -341,9 +342,9 @@ fn a_checkpoint_of_another_database_with_tables_of_other_numbers_is_left_alone()
     assert!(refused);
 }
 
-/// From its first opening on a checkpoint goes its own way, and its database another one.
+/// After its first opening, a checkpoint is independent of its database.
 #[test]
-fn a_database_that_was_a_checkpoint_leaves_those_of_its_origin_alone() {
+fn opened_checkpoint_has_its_own_identity() {
     let mut rng = SeededRng::new(1);
     let [disk, copy, kept] = [1, 2, 3].map(SimDisk::new);
     let mut model = Model::default();

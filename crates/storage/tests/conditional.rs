@@ -1,5 +1,5 @@
-//! Put-unless-exists among threads and crashes: what was put had not existed, what is said to
-//! stand stood, and after a loss of power each call's entries are there together or not at all.
+//! Put-unless-exists with threads and crashes: no put cell existed before, reported cells existed,
+//! and after a power failure each call's entries exist together or not at all.
 #![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -38,18 +38,18 @@ fn options(write_path: WritePath) -> Options {
     }
 }
 
-/// What somebody did.
+/// An operation of the history.
 #[derive(Debug)]
 enum Done {
-    /// Commit, and each cell put (true) or deleted.
+    /// Commit, and each cell that was put (true) or deleted.
     Wrote { commit: u64, conditional: bool, cells: Vec<(u64, bool)> },
-    /// All cells were deleted.
+    /// Deletion of all cells.
     Cleared { commit: u64 },
-    /// The commits of what stood at some moment between two commits.
+    /// Commits of the existing cells at some time between two commits.
     Stood { from: u64, to: u64, found: Vec<(u64, Option<u64>)> },
 }
 
-/// Which cells exist after each commit, by the commit that put them.
+/// Returns the existing cells after each commit, with the commits that put them.
 fn states(done: &[Done]) -> Result<BTreeMap<u64, BTreeMap<u64, u64>>, String> {
     let mut writes: Vec<&Done> =
         done.iter().filter(|done| !matches!(done, Done::Stood { .. })).collect();
@@ -160,7 +160,7 @@ fn some(cells: u64, rng: &mut SeededRng) -> Vec<u64> {
     let mut some: Vec<u64> = (0..=rng.below(5)).map(|_| rng.below(cells)).collect();
     some.sort_unstable();
     some.dedup();
-    // In no order: the answers must be in the order asked for.
+    // Unsorted: results must be in the order of the call.
     some.reverse();
     some
 }
@@ -203,7 +203,7 @@ fn race(seed: u64, durability: Durability, write_path: WritePath) {
 }
 
 #[test]
-fn threads_that_race_for_the_same_cells() {
+fn threads_race_for_the_same_cells() {
     for seed in 1..4 {
         race(seed, Durability::None, WritePath::Unordered);
         race(seed, Durability::Always, WritePath::Unordered);
@@ -211,23 +211,23 @@ fn threads_that_race_for_the_same_cells() {
 }
 
 #[test]
-fn threads_that_race_on_the_ordered_path() {
+fn threads_race_on_the_grouped_path() {
     race(7, Durability::None, WritePath::Grouped);
 }
 
 type Putting<'a> = Pin<Box<dyn Future<Output = carnet_base::Result<PutUnlessExists>> + 'a>>;
 
-/// What one seed's callers were promised.
+/// Promises to the callers of one seed.
 #[derive(Default)]
 struct Promised {
-    /// Of each call that got a place: commit and cells.
+    /// Commit and cells of each call with a position in the log.
     put: Vec<(u64, Vec<u64>)>,
     acknowledged: u64,
-    /// Cells that were said to stand, with their commits.
+    /// Cells reported as existing, with their commits.
     stood: Vec<(u64, u64)>,
 }
 
-/// Several callers at a time, on one thread, workers stepped between; until the power goes.
+/// Several concurrent callers on one thread, with worker steps in between, until the power fails.
 fn callers(disk: &SimDisk, seed: u64, promised: &mut Promised) -> carnet_base::Result<()> {
     let mut rng = SeededRng::new(seed);
     let (engine, workers) = open(disk, options(WritePath::Unordered))?;
@@ -302,7 +302,7 @@ fn check_promises(disk: &SimDisk, promised: &Promised) -> Result<(), String> {
     for (commit, cells) in &promised.put {
         for &cell in cells {
             let expected = (*commit <= last).then_some(*commit);
-            // A cell that is put once is never put again: nobody deletes here.
+            // A cell is put only once, because none is deleted here.
             let found = standing(cell);
             if expected.is_some() && found != expected {
                 return Err(format!("cell {cell} of commit {commit} is {found:?}"));
@@ -321,7 +321,7 @@ fn check_promises(disk: &SimDisk, promised: &Promised) -> Result<(), String> {
 }
 
 #[test]
-fn power_lost_at_every_operation_leaves_calls_whole_and_answers_true() {
+fn power_failure_keeps_calls_atomic() {
     let disk = SimDisk::new(1);
     let mut promised = Promised::default();
     callers(&disk, 1, &mut promised).unwrap();

@@ -1,5 +1,5 @@
-//! Loss of power at every operation: what was acknowledged is there, each record whole or absent,
-//! and what is there is a prefix of the order of commits.
+//! Power failures at every operation: every acknowledged commit is recovered, each record
+//! completely or not at all, and the recovered commits are a prefix of commit order.
 #![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -25,7 +25,7 @@ fn options(durability: Durability) -> Options {
 
 const STEPS: u64 = 100;
 
-/// Runs a workload until the power goes, then again on what is left, so many times.
+/// Runs a workload until the power fails, then continues on the remaining data, `rounds` times.
 fn crash(
     seed: u64,
     durability: Durability,
@@ -45,14 +45,15 @@ fn crash(
             return Err(format!("round {round}: {error}"));
         }
         if round + 1 < rounds && rng.chance(500) {
-            // Only the process ends, and the next one loses its power soon: what one has written
-            // and the other relied on must have been synced by the other.
+            // Only the process is killed, and the power of the next one fails soon: the next
+            // process must sync data of the killed one before it relies on it.
             disk = disk.kill();
             continue;
         }
         disk = disk.crash(&mut rng);
         if durability != Durability::Always {
-            // Only the process's end is survived, but what is there must be a prefix.
+            // Acknowledged commits survive only a crash of the process, but a prefix must be
+            // recovered.
             model.acknowledged = carnet_base::Timestamp::ZERO;
         }
         check_recovered(&disk, &options, &mut model, &mut rng)
@@ -62,7 +63,7 @@ fn crash(
     Ok(())
 }
 
-/// How many operations a workload of a seed has when nothing goes wrong.
+/// Returns the number of operations of a seed's workload without faults.
 fn operations(seed: u64, mix: &Mix) -> u64 {
     let disk = SimDisk::new(seed);
     let options = options(Durability::Always);
@@ -71,7 +72,7 @@ fn operations(seed: u64, mix: &Mix) -> u64 {
 }
 
 #[test]
-fn at_every_operation_of_one_workload() {
+fn power_fails_at_every_operation() {
     let seed = 1;
     let operations = operations(seed, &SMALL);
     assert!(operations > 100, "the workload is too short to show anything");
@@ -82,7 +83,7 @@ fn at_every_operation_of_one_workload() {
 }
 
 #[test]
-fn at_every_sync_of_one_workload() {
+fn power_fails_at_every_sync() {
     for at in 1..120 {
         let outcome = crash(7, Durability::Always, 1, |disk, _| disk.halt_at_sync(at));
         assert_eq!(outcome, Ok(()), "replay: seed 7, halt at sync {at}");
@@ -95,7 +96,7 @@ fn anywhere(disk: &SimDisk, rng: &mut SeededRng) {
 }
 
 #[test]
-fn anywhere_in_hundreds_of_workloads() {
+fn power_fails_anywhere_in_many_workloads() {
     for seed in 100..400 {
         let outcome = crash(seed, Durability::Always, 3, anywhere);
         assert_eq!(outcome, Ok(()), "replay: seed {seed}, Always");
@@ -103,17 +104,17 @@ fn anywhere_in_hundreds_of_workloads() {
 }
 
 #[test]
-fn without_syncs_a_prefix_is_left() {
+fn unsynced_log_recovers_a_prefix() {
     for seed in 1000..1200 {
         let outcome = crash(seed, Durability::None, 3, anywhere);
         assert_eq!(outcome, Ok(()), "replay: seed {seed}, None");
     }
 }
 
-/// A process is killed at every operation of a flush, and the next one loses its power at every
-/// operation of its opening: it must not have built on names that were not durable yet.
+/// A process is killed at every operation of a flush, and the power of the next one fails at every
+/// operation of its opening: it must not rely on names that are not durable.
 #[test]
-fn killed_while_flushing_then_without_power_while_opening() {
+fn kill_in_flush_then_power_failure_in_opening() {
     let flushed = |halt: Option<u64>| {
         let mut rng = SeededRng::new(3);
         let disk = SimDisk::new(3);
@@ -148,9 +149,9 @@ fn killed_while_flushing_then_without_power_while_opening() {
     }
 }
 
-/// The harness finds a log that is not synced: the disk acknowledges its syncs and does nothing.
+/// The tests detect a log that is not synced: the disk acknowledges its syncs without effect.
 #[test]
-fn a_log_without_syncs_is_found_out() {
+fn missing_log_syncs_are_detected() {
     let lost = (0..100)
         .filter(|&seed| {
             let halt = |disk: &SimDisk, rng: &mut SeededRng| {
@@ -163,9 +164,9 @@ fn a_log_without_syncs_is_found_out() {
     assert!(lost > 20, "only {lost} of 100 runs without syncs lost anything");
 }
 
-/// Likewise for tables and the manifest, whose syncs stand before the log's removal.
+/// Likewise for tables and the manifest, which are synced before the log is removed.
 #[test]
-fn tables_and_manifests_without_syncs_are_found_out() {
+fn missing_table_and_manifest_syncs_are_detected() {
     for prefix in ["sst-", "MANIFEST"] {
         let lost = (0..200)
             .filter(|&seed| {

@@ -1,6 +1,6 @@
-//! Damage in the files of a database: every flipped bit is found, naming the file and the place, or
-//! changes nothing; only the last group of the log after a process was killed may read as a torn
-//! end. The check from outside finds whatever opening and reading find.
+//! Damage in the files of a database: every flipped bit is either detected, with file and offset in
+//! the error, or has no effect. Only the last group of the log may read as a torn tail after a
+//! kill. Verification detects everything that opening and reading detect.
 #![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -18,7 +18,7 @@ const MIX: Mix = Mix { tables: 2, partitions: 4, clusterings: 3, payload_bytes: 
 
 fn options(left: Left) -> Options {
     Options {
-        // Segments that are written again have what is left in them too.
+        // Recycled segments may have leftovers too.
         log_spares_max: if left == Left::Killed { 4 } else { 0 },
         segment_bytes: 500,
         table_options: common::blocks(200),
@@ -37,7 +37,7 @@ enum Left {
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// A small database: two tables, and segments of the log whose records were synced one by one.
+/// Makes a small database: two tables, and log segments whose records were synced one by one.
 fn small(left: Left) -> (Files, Model) {
     let mut rng = SeededRng::new(11);
     let disk = SimDisk::new(11);
@@ -64,7 +64,7 @@ fn small(left: Left) -> (Files, Model) {
     (files.collect(), model)
 }
 
-/// Tells whether a file is a segment of the log that is kept only to be written again.
+/// Returns `true` for a log segment that is only kept for recycling.
 fn is_spare(name: &str, files: &Files) -> bool {
     let first = inspect::load(&disk_of(files)).unwrap().first_segment;
     name.starts_with("wal") && *name < *format!("wal-{first:08}.log")
@@ -78,8 +78,8 @@ fn disk_of(files: &Files) -> SimDisk {
     disk
 }
 
-/// Checks from outside, then opens and reads everything. Returns whether damage was reported;
-/// otherwise everything through `least` must be there, and nothing else.
+/// Verifies, then opens and reads everything. Returns `true` if damage was reported; otherwise
+/// exactly the commits through `least` or later must exist.
 fn judge(files: &Files, model: &Model, least: Timestamp) -> Result<bool, String> {
     let disk: Arc<dyn Disk> = Arc::new(disk_of(files));
     let verified = inspect::verify(&disk, |_| {});
@@ -99,7 +99,8 @@ fn judge(files: &Files, model: &Model, least: Timestamp) -> Result<bool, String>
         (Ok(last), Ok(progress)) if last < model.last_commit() && !progress.log_torn => {
             Err("the check from outside saw no torn end".to_owned())
         }
-        // What is not read here, index pages of deleted cells say, is found from outside.
+        // Verification also detects damage that reads do not see, for example in index pages of
+        // deleted cells.
         (Ok(_), verified) => Ok(verified.is_err()),
         (Err(error), Err(_)) => reported(&error).map(|()| true),
         (Err(error), Ok(_)) => Err(format!("not found from outside: {error}")),
@@ -108,27 +109,27 @@ fn judge(files: &Files, model: &Model, least: Timestamp) -> Result<bool, String>
 
 fn reported(error: &Error) -> Result<(), String> {
     let damage = matches!(error.kind(), ErrorKind::Corrupted | ErrorKind::Unsupported);
-    // The tests' own complaint names no file.
+    // Errors of the test itself name no file.
     if damage && error.to_string().contains("simulated/") {
         return Ok(());
     }
     Err(format!("not a report of damage that names a file: {error}"))
 }
 
-/// Flips every bit, or in the short edition every so-manieth, all eight of a byte in turn.
+/// Flips every bit or, in the short edition, every 15th.
 fn flip_bits(left: Left) {
     let (files, model) = small(left);
     let last = model.last_commit();
     assert_eq!(judge(&files, &model, last), Ok(false));
     let stride = if std::env::var_os("CARNET_FAULTS_LONG").is_some() { 1 } else { 15 };
-    // Each record was synced before the next one: only the last can pass for a torn end.
+    // Each record was synced before the next one, so only the last one may read as a torn tail.
     let least = match left {
         Left::Closed => last,
         Left::Killed => model.records[model.records.len() - 2].1,
     };
     for (name, bytes) in &files {
         let (mut flips, mut detected) = (0, 0);
-        // Nobody reads a spare segment, not even what is left in it once it is written again.
+        // Segments for recycling are never read, not even their leftovers after recycling.
         let stride = if is_spare(name, &files) { 40 * stride } else { stride };
         for bit in (0..bytes.len() * 8).step_by(stride) {
             let mut files = files.clone();
@@ -148,25 +149,25 @@ fn flip_bits(left: Left) {
 }
 
 #[test]
-fn a_flipped_bit_anywhere_in_a_closed_database_is_found_or_harmless() {
+fn flipped_bit_in_closed_database_is_detected() {
     flip_bits(Left::Closed);
 }
 
 #[test]
-fn a_flipped_bit_anywhere_after_a_kill_is_found_or_costs_the_last_group_only() {
+fn flipped_bit_after_kill_is_detected() {
     flip_bits(Left::Killed);
 }
 
 #[test]
-fn a_missing_file_is_named() {
+fn missing_file_is_named() {
     let (all, _) = small(Left::Closed);
     for name in all.keys() {
         let mut files = all.clone();
         files.remove(name);
         let newest_segment = all.keys().all(|other| other <= name) && name.starts_with("wal");
-        let missed_by_nobody = newest_segment || is_spare(name, &all);
+        let is_unneeded = newest_segment || is_spare(name, &all);
         match open(&disk_of(&files), options(Left::Closed)) {
-            Ok(_) => assert!(missed_by_nobody, "{name} is missed by nobody"),
+            Ok(_) => assert!(is_unneeded, "{name} is needed"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Corrupted);
                 assert!(error.to_string().contains(&format!("{name} is missing")), "{error}");
@@ -175,7 +176,7 @@ fn a_missing_file_is_named() {
     }
 }
 
-/// What replaces a needed segment: nothing, zeros, noise, a header of zeros, or another segment.
+/// Replacements of a needed segment: empty, zeros, noise, a zeroed header, and another segment.
 fn wrong_segments(bytes: &[u8], other: &[u8]) -> [Vec<u8>; 5] {
     let mut rng = SeededRng::new(4);
     let noise = (0..bytes.len()).map(|_| rng.next_u64() as u8).collect();
@@ -208,7 +209,7 @@ fn needed_segment_with_wrong_header_is_corrupted() {
     }
 }
 
-/// The marker says that a directory has no log.
+/// The marker states that a directory has no log.
 #[test]
 fn checkpoint_marker_beside_a_log_is_refused() {
     for left in [Left::Closed, Left::Killed] {
@@ -229,7 +230,7 @@ fn checkpoint_marker_beside_a_log_is_refused() {
 }
 
 #[test]
-fn random_and_shortened_files_never_panic_and_never_lie() {
+fn random_and_truncated_files_never_panic() {
     let (files, model) = small(Left::Closed);
     let mut rng = SeededRng::new(8);
     for round in 0..3000 {

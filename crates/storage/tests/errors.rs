@@ -1,10 +1,9 @@
-//! The n-th operation of each kind fails, at every n, while a client goes on as clients do.
+//! The n-th operation of each kind fails, for every n, while a client continues.
 //!
-//! Whatever could have cost an acknowledged commit stops the store: writes are refused from then
-//! on, with an error that names the file, and reads go on. A failed read fails the call that
-//! needed it and nothing else; a file that cannot be removed is left behind. The next process
-//! finds all that was acknowledged, after its end and after a loss of power, and so does the one
-//! after that.
+//! Any error that may have lost an acknowledged commit stops the store: writes are refused with an
+//! error that names the file, and reads continue. A failed read fails only its call; a file that
+//! cannot be removed is left. The next process recovers everything acknowledged, after a kill and
+//! after a power failure, and so does the process after it.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -24,7 +23,7 @@ use common::{Forget, Mix, Model, append, check_recovered, compare_at, entry_cell
 
 const MIX: Mix = Mix { tables: 2, partitions: 4, clusterings: 3, payload_bytes: 400 };
 
-/// Every n, also where the short edition takes some.
+/// Returns `true` for the long edition, which tests every n instead of some.
 fn long_edition() -> bool {
     std::env::var_os("CARNET_FAULTS_LONG").is_some()
 }
@@ -45,7 +44,7 @@ fn options(durability: Durability, write_path: WritePath, style: CompactionStyle
     }
 }
 
-/// Workers that the test steps, but for the log's flusher where it must have a thread.
+/// Workers that the test steps, except for the log flusher if it needs a thread.
 struct Workers {
     stepped: Stepped,
     log_has_thread: bool,
@@ -60,20 +59,20 @@ impl Spawn for Workers {
     }
 }
 
-/// A client with a fixed plan.
+/// A client with a fixed sequence of operations.
 struct Client {
     disk: SimDisk,
     options: Options,
     model: Model,
     rng: SeededRng,
-    /// What failed.
+    /// Errors so far.
     errors: Vec<Error>,
 }
 
-/// How a plan came to its end.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Nothing failed that mattered to writes.
+    /// No failure affected writes.
     Served,
     /// The store refused further writes.
     Stopped,
@@ -98,7 +97,7 @@ impl Client {
         Ok((engine, workers.stepped))
     }
 
-    /// Notes an error; the client goes on.
+    /// Records an error; the client continues.
     fn note(&mut self, outcome: Result<()>) {
         self.errors.extend(outcome.err());
     }
@@ -162,7 +161,7 @@ impl Client {
         }
     }
 
-    /// Everything published can be read, if not at once then the second time.
+    /// Everything published can be read, at the latest by the second attempt.
     fn read(&mut self, engine: &Engine) -> Result<(), String> {
         let published = engine.published();
         if let Err(error) = compare_at(engine, &self.model, published, &mut self.rng) {
@@ -176,7 +175,7 @@ impl Client {
         Ok(())
     }
 
-    /// Closes; where the store has stopped it must refuse everything that writes, in clear words.
+    /// Closes; a stopped store must refuse all writes with a clear error.
     fn end_of(&mut self, engine: Engine) -> Result<Option<End>, String> {
         let refused = match append(&engine, &mut self.model, &MIX, &mut self.rng) {
             Ok(appended) => {
@@ -217,7 +216,7 @@ impl Client {
         Ok(Some(End::Stopped))
     }
 
-    /// The next process, and the one after it, find what they must.
+    /// Checks the next process and the one after it.
     fn check_successors(&self) -> Result<(), String> {
         for error in &self.errors {
             if error.kind() != ErrorKind::Unavailable || !error.to_string().contains("simulated/") {
@@ -228,7 +227,7 @@ impl Client {
         let without_power = |disk: &SimDisk, model: &Model, rng: &mut SeededRng| {
             let mut model = model.clone();
             if self.options.durability != Durability::Always {
-                // A prefix is there, whatever it is.
+                // Any prefix may be recovered.
                 model.acknowledged = Timestamp::ZERO;
             }
             check_recovered(&disk.crash(rng), &self.options, &mut model, rng)
@@ -238,7 +237,8 @@ impl Client {
             without_power(&self.disk, &self.model, &mut rng)
                 .map_err(|error| format!("after a loss of power: {error}"))?;
         }
-        // What the next process shows to its readers, it has made as durable as its option says.
+        // The next process must make the recovered commits as durable as its option requires before
+        // it serves them.
         let mut model = self.model.clone();
         let next = self.disk.kill();
         check_recovered(&next, &self.options, &mut model, &mut rng)
@@ -252,18 +252,18 @@ impl Client {
     }
 }
 
-/// Where writers wait for their group, and that for a sync, nobody is left to step the flusher.
+/// If writers wait for their group, which waits for a sync, the test cannot step the flusher.
 fn log_has_thread(options: &Options) -> bool {
     options.write_path == WritePath::Grouped && options.durability == Durability::Always
 }
 
-/// Runs the plan with one failing operation.
+/// Runs the client with one failing operation.
 fn with_failure(options: &Options, kind: Kind, nth: u64) -> Result<End, String> {
     let mut client = Client::new(options);
     client.disk.fail_nth(kind, nth, io::ErrorKind::Other);
     let end = client.run()?;
-    // Readers ask again, compaction leaves a table alone that it cannot open or read, and a file that
-    // is left behind is removed at the next opening.
+    // Readers retry, compaction does not use an unreadable table, and a file that could not be
+    // removed is removed by the next opening.
     let harmless =
         matches!(kind, Kind::Read | Kind::Open | Kind::Remove) || client.disk.count(kind) < nth;
     if end == End::Served && !harmless {
@@ -291,7 +291,7 @@ fn name_of(options: &Options) -> String {
 }
 
 #[test]
-fn the_plan_does_what_it_is_for() {
+fn workload_covers_every_kind_of_operation() {
     for options in all_options() {
         let mut client = Client::new(&options);
         assert_eq!(client.run(), Ok(End::Served));
@@ -303,7 +303,7 @@ fn the_plan_does_what_it_is_for() {
     }
 }
 
-/// Lets each operation fail in turn, or from some on every so-manieth; returns how runs ended.
+/// Fails each operation in turn, or some by `stride` after the first ones; returns the results.
 fn fail_each(options: &Options, from: u64, stride: impl Fn(Kind) -> u64) -> Vec<(Kind, End)> {
     let mut client = Client::new(options);
     assert_eq!(client.run(), Ok(End::Served));
@@ -323,7 +323,7 @@ fn fail_each(options: &Options, from: u64, stride: impl Fn(Kind) -> u64) -> Vec<
 }
 
 #[test]
-fn an_error_of_any_kind_at_every_n() {
+fn every_operation_may_fail() {
     let stride = |kind| if kind == Kind::Read { 5 } else { 1 };
     let ends = fail_each(&all_options()[0], 0, stride);
     for end in [End::Served, End::Stopped, End::NotOpened] {
@@ -332,14 +332,14 @@ fn an_error_of_any_kind_at_every_n() {
 }
 
 #[test]
-fn an_error_of_any_kind_on_both_write_paths_with_every_durability_and_compaction() {
+fn operations_may_fail_with_all_options() {
     for (which, options) in (0..).zip(&all_options()[1..]) {
         fail_each(options, 5 * which, |_| 29);
     }
 }
 
 #[test]
-fn a_disk_that_is_full_at_every_size() {
+fn disk_may_be_full_at_every_size() {
     for (which, options) in (0..).zip(&all_options()) {
         let step_bytes = if long_edition() || which == 0 { 500 } else { 5_000 };
         let mut ends = Vec::new();

@@ -1,4 +1,4 @@
-//! Full disks, failed syncs, and what is refused; errors of every operation are in `errors`.
+//! Full disks, failed syncs, and refused operations; `errors` tests errors of every operation.
 #![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -34,7 +34,8 @@ fn operations(seed: u64) -> u64 {
     disk.operations()
 }
 
-/// Whatever operation fails, the next process finds what was acknowledged; also after power loss.
+/// Runs a workload with faults; the next process recovers everything acknowledged, also after a
+/// power failure.
 fn with_trouble(seed: u64, trouble: impl Fn(&SimDisk)) -> Result<(), String> {
     let mut rng = SeededRng::new(seed);
     let disk = SimDisk::new(seed);
@@ -51,19 +52,19 @@ fn with_trouble(seed: u64, trouble: impl Fn(&SimDisk)) -> Result<(), String> {
 }
 
 #[test]
-fn a_disk_that_fills_up_at_any_operation_loses_nothing_acknowledged() {
+fn full_disk_keeps_acknowledged_commits() {
     for at in 1..=operations(6) {
         let outcome = with_trouble(6, |disk| disk.full_from(at));
         assert_eq!(outcome, Ok(()), "replay: seed 6, full from operation {at}");
     }
 }
 
-/// A clock that the test moves.
+/// A clock that the test advances.
 #[derive(Default)]
 struct Moved(Mutex<Duration>);
 
 impl Moved {
-    /// Lets the longest pause between two retries pass.
+    /// Advances by the maximum pause between retries.
     fn pass(&self) {
         *self.0.lock().unwrap() += Duration::from_secs(5);
     }
@@ -146,7 +147,7 @@ fn table_without_space_is_dropped_and_written_again() {
         drop(append(&engine, &mut model, &MIX, &mut rng).unwrap());
         workers.step(0);
     }
-    // A new segment has room, a table has not.
+    // A new segment fits, a table does not.
     disk.full_at_bytes(used_bytes(&disk) + 300);
     let error = engine.flush().unwrap_err().to_string();
     assert!(error.contains("sst-") && error.contains("free some space"), "{error}");
@@ -164,7 +165,7 @@ fn table_without_space_is_dropped_and_written_again() {
         drop(append(&engine, &mut model, &MIX, &mut rng).unwrap());
     }
     engine.flush().unwrap();
-    // A full compaction needs as much again as there is.
+    // A full compaction needs as much space again.
     disk.full_at_bytes(used_bytes(&disk) + 500);
     let error = engine.compact().unwrap_err().to_string();
     assert!(error.contains("sst-") && error.contains("free some space"), "{error}");
@@ -177,10 +178,10 @@ fn table_without_space_is_dropped_and_written_again() {
     engine.close().unwrap();
 }
 
-/// The kernel drops what a failed sync was for, and calls it clean: the next process reads it all
-/// from the page cache, and a sync of its own would bring none of it to the device.
+/// After a failed sync the kernel drops the pages' dirty state: the next process reads the bytes
+/// from the page cache, but another sync would not write them to the device.
 #[test]
-fn what_a_failed_sync_lost_is_written_again_before_it_is_shown() {
+fn bytes_of_failed_sync_are_written_again() {
     let mut rng = SeededRng::new(1);
     let disk = SimDisk::new(1);
     let mut model = Model::default();
@@ -192,15 +193,15 @@ fn what_a_failed_sync_lost_is_written_again_before_it_is_shown() {
     let disk = disk.kill();
     let (engine, _workers) = open(&disk, options()).unwrap();
     let shown = engine.published();
-    assert_eq!(shown, model.last_commit(), "nobody was promised it, and it is there");
+    assert_eq!(shown, model.last_commit(), "a commit that was not acknowledged is recovered");
     let (engine, _workers) = open(&disk.crash(&mut rng), options()).unwrap();
     assert_eq!(engine.published(), shown);
     compare_at(&engine, &model, shown, &mut rng).unwrap();
 }
 
-/// What is in force after that, nobody knows: an edit that followed could undo another one.
+/// The state of the manifest is unknown then: a later edit could revert another one.
 #[test]
-fn a_bound_that_could_not_be_raised_stops_the_store() {
+fn failed_raise_of_bound_stops_the_store() {
     for kind in [Kind::Create, Kind::Write, Kind::Sync, Kind::Rename, Kind::SyncDirectory] {
         let disk = SimDisk::new(1);
         let (engine, _workers) = open(&disk, options()).unwrap();
@@ -214,7 +215,7 @@ fn a_bound_that_could_not_be_raised_stops_the_store() {
 }
 
 #[test]
-fn a_second_opening_names_the_holder_and_what_to_do() {
+fn second_opening_names_the_holder() {
     let disk = SimDisk::new(1);
     let (engine, _workers) = open(&disk, options()).unwrap();
     let error = open(&disk, options()).map(|_| ()).unwrap_err();
@@ -225,7 +226,7 @@ fn a_second_opening_names_the_holder_and_what_to_do() {
 }
 
 #[test]
-fn the_real_lock_names_directory_and_process() {
+fn real_lock_names_directory_and_process() {
     let directory = tempfile::tempdir().unwrap();
     let disk = carnet_storage::disk::RealDisk::open(directory.path()).unwrap();
     let held = disk.lock().unwrap();
@@ -237,7 +238,7 @@ fn the_real_lock_names_directory_and_process() {
 }
 
 #[test]
-fn limits_and_options_are_refused_in_words() {
+fn invalid_values_and_options_are_refused() {
     let disk = SimDisk::new(1);
     let wrong = Options { memory_bytes: 0, ..Options::default() };
     assert_eq!(open(&disk, wrong).map(|_| ()).unwrap_err().kind(), ErrorKind::Invalid);

@@ -1,5 +1,5 @@
-//! Memory: its parts are kept to. Reads that wait for the disk hold permits, no more than are
-//! allowed, in order, given back whatever becomes of the read; reads from memory need none.
+//! Memory limits: disk reads hold permits within the limits, in order, and release them in all
+//! cases; reads from memory need none.
 #![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -26,7 +26,7 @@ fn put(engine: &Engine, number: u64) {
     drop(engine.append(prepared, || Ok::<_, Error>(time(2 * number + 2))).unwrap());
 }
 
-/// Twenty cells in blocks of their own, none of them in memory.
+/// Twenty cells in separate blocks, none in memory.
 fn cold(reads_max: usize) -> (SimDisk, Engine, Stepped) {
     let options = Options {
         table_options: common::blocks(500),
@@ -58,17 +58,17 @@ fn in_use(engine: &Engine) -> (u64, u64) {
 }
 
 #[test]
-fn no_more_reads_are_on_the_disk_than_may_be() {
+fn disk_reads_are_limited() {
     let (disk, engine, _workers) = cold(2);
     disk.hold();
     let mut gets: Vec<_> = (0..6).map(|number| get(&engine, number)).collect();
     assert!(gets.iter_mut().all(|get| poll(get).is_pending()));
     assert_eq!(in_use(&engine), (2, 4));
     assert!((1..=2).contains(&disk.held_operations()), "reads of one page are one");
-    // One that is served from memory, and ends at its first poll.
+    // A read from memory completes at its first poll.
     put(&engine, 30);
     assert!(matches!(poll(&mut get(&engine, 30)), Poll::Ready(Ok(Some(_)))));
-    // One that holds a permit and one that waits give up.
+    // A read with a permit and a waiting one are dropped.
     drop(gets.remove(0));
     drop(gets.remove(2));
     assert_eq!(in_use(&engine), (2, 2), "the next one was called");
@@ -87,7 +87,7 @@ fn no_more_reads_are_on_the_disk_than_may_be() {
 }
 
 #[test]
-fn a_page_holds_one_permit_to_its_end() {
+fn page_holds_one_permit() {
     let (disk, engine, _workers) = cold(1);
     let range = KeyRange::table(TableId(1));
     let limit = PageLimit { cells: 100, bytes: usize::MAX };
@@ -108,7 +108,7 @@ fn a_page_holds_one_permit_to_its_end() {
 }
 
 #[test]
-fn many_cells_at_once_get_by_with_one_permit() {
+fn multi_get_works_with_one_permit() {
     let (_disk, engine, _workers) = cold(1);
     let keys: Vec<_> = (0..20).map(key).collect();
     let found = block_on(engine.multi_get(&keys, Timestamp::MAX, ReadOptions::default())).unwrap();
@@ -117,7 +117,7 @@ fn many_cells_at_once_get_by_with_one_permit() {
 }
 
 #[test]
-fn a_read_that_fails_gives_its_permit_back() {
+fn failed_read_releases_its_permit() {
     let (disk, engine, _workers) = cold(1);
     disk.fail_nth(Kind::Read, disk.count(Kind::Read) + 1, std::io::ErrorKind::Other);
     assert!(block_on(get(&engine, 1)).is_err());
@@ -126,7 +126,7 @@ fn a_read_that_fails_gives_its_permit_back() {
 }
 
 #[test]
-fn memtables_and_cache_keep_to_their_parts_of_the_one_number() {
+fn memtables_and_cache_respect_the_budget() {
     let memory_bytes = 1 << 20;
     let disk = SimDisk::new(1);
     let (engine, _workers) = open(&disk, Options { memory_bytes, ..Options::default() }).unwrap();

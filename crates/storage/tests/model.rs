@@ -1,5 +1,5 @@
-//! The engine against a map: whatever is written, flushed and reopened, every snapshot reads as
-//! the map says, by point, by range, both ways, with any page limits.
+//! Compares the engine with a map: after any writes, flushes and restarts, every snapshot reads
+//! like the map, by points and ranges, in both directions, with any page limits.
 #![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -69,7 +69,7 @@ fn story(seed: u64, mix: &Mix) {
 }
 
 #[test]
-fn every_snapshot_reads_as_the_map_says() {
+fn every_snapshot_matches_the_map() {
     let wide = Mix { tables: 1, partitions: 1, clusterings: 300, payload_bytes: 100 };
     let many = Mix { tables: 3, partitions: 200, clusterings: 1, payload_bytes: 200 };
     let hot = Mix { tables: 1, partitions: 2, clusterings: 2, payload_bytes: 300 };
@@ -81,7 +81,7 @@ fn every_snapshot_reads_as_the_map_says() {
 }
 
 #[test]
-fn the_real_disk_keeps_what_the_simulated_one_keeps() {
+fn real_disk_matches_the_simulated_one() {
     let directory = tempfile::tempdir().unwrap();
     let disk = || Arc::new(RealDisk::open(directory.path().join("a/b")).unwrap()) as _;
     let mut rng = SeededRng::new(3);
@@ -103,7 +103,7 @@ fn the_real_disk_keeps_what_the_simulated_one_keeps() {
 }
 
 #[test]
-fn a_page_of_deleted_cells_ends_and_goes_on() {
+fn page_of_deleted_cells_ends_and_resumes() {
     let disk = SimDisk::new(1);
     let (engine, _workers) = open(&disk, small(Durability::None)).unwrap();
     let key = |n: u32| {

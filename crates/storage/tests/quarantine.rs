@@ -1,4 +1,5 @@
-//! A damaged block in one table: its compactions end, everything else goes on and names the file.
+//! A damaged block in one table: its compactions end, everything else continues, and errors name
+//! the file.
 #![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -30,7 +31,7 @@ fn key(table: u32, row: u64) -> CellKey {
     CellKey::new(TableId(table), &PartitionKey::new(row.to_be_bytes().to_vec()), "")
 }
 
-/// An engine whose rows are written in rounds, with a table for each round.
+/// An engine whose rows are written in rounds, with one table per round.
 struct Database {
     disk: SimDisk,
     engine: Engine,
@@ -50,7 +51,7 @@ impl Database {
         matches!(ready, Poll::Ready(Ok(())))
     }
 
-    /// Writes all rows of a table, flushes them, and lets the workers come to rest.
+    /// Writes all rows of a table, flushes them, and runs the workers until they are idle.
     fn write(&mut self, table: u32) -> Result<()> {
         self.round += 1;
         let start = time(2 * self.round - 1);
@@ -110,7 +111,7 @@ fn damaged_table_stops_only_its_compactions() {
         let warnings = database.engine.warnings();
         let names = |text: &str| text.contains(&damaged) && text.contains("at byte 0");
         assert!(matches!(&warnings[..], [text] if names(text)), "{warnings:?}");
-        // Newer versions hide the damage of table 1; the other one has none.
+        // Newer versions hide the damage of table 1; table 2 is undamaged.
         let newest = u8::try_from(database.round).unwrap();
         assert!(database.reads(2).into_iter().all(|read| read.unwrap() == Some(newest)));
         assert!(database.reads(1).into_iter().all(|read| read.unwrap() == Some(newest - 1)));
@@ -121,7 +122,7 @@ fn damaged_table_stops_only_its_compactions() {
 }
 
 #[test]
-fn damage_is_named_by_reads_verify_and_full_compaction() {
+fn reads_verify_and_compaction_name_damage() {
     let mut database = Database::new(CompactionStyle::Leveled);
     database.write(1).unwrap();
     let damaged = database.damage();

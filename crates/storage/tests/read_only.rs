@@ -1,4 +1,4 @@
-//! Databases opened for reading only, from disks that take no write.
+//! Read-only databases on disks that accept no writes.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -32,13 +32,13 @@ fn files(disk: &SimDisk) -> BTreeMap<String, Vec<u8>> {
     names.into_iter().map(|name| (name.clone(), disk.contents(&name).unwrap())).collect()
 }
 
-/// Returns what a loss of power leaves of a random workload, on a full disk, and what was promised.
+/// Returns the data after a power failure in a random workload, on a full disk, and the promises.
 fn crashed(seed: u64) -> (SimDisk, Model, SeededRng) {
     let mut rng = SeededRng::new(seed);
     let disk = SimDisk::new(seed);
     disk.halt_at(40 + rng.below(400));
     let mut model = Model::default();
-    // The power goes in most of the runs.
+    // In most of the runs the power fails.
     let _ = run(&disk, &options(), &mut model, &MIX, 80, &mut rng);
     let disk = disk.crash(&mut rng);
     disk.full_from(1);
@@ -46,7 +46,7 @@ fn crashed(seed: u64) -> (SimDisk, Model, SeededRng) {
 }
 
 #[test]
-fn a_full_disk_is_read_as_recovery_finds_it() {
+fn full_disk_opens_read_only() {
     for seed in 0..60 {
         let (disk, mut model, mut rng) = crashed(seed);
         if disk.contents("MANIFEST").is_none() {
@@ -67,7 +67,7 @@ fn a_full_disk_is_read_as_recovery_finds_it() {
 }
 
 #[test]
-fn a_reader_refuses_writes_and_compaction() {
+fn read_only_database_refuses_writes() {
     let disk = SimDisk::new(3);
     let (mut model, mut rng) = (Model::default(), SeededRng::new(3));
     run(&disk, &options(), &mut model, &MIX, 80, &mut rng).unwrap();

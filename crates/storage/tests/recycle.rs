@@ -1,5 +1,5 @@
-//! Segments of the log that are written again: what a file's former life left in it, whole records
-//! with right checksums among it, must never come back, whatever becomes of the power.
+//! Recycled log segments: leftovers, including whole records with valid checksums, are never
+//! recovered, even after power failures.
 #![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -18,7 +18,7 @@ fn key(number: u64) -> CellKey {
     CellKey::new(TableId(1), &PartitionKey::new(number.to_be_bytes().to_vec()), "")
 }
 
-/// Appends a record; all have the same length, so that leftovers stand where records will stand.
+/// Appends a record; all have the same length, so leftovers are at the offsets of later records.
 fn put(engine: &Engine, number: u64) -> carnet_base::Result<()> {
     put_bytes(engine, number, 700)
 }
@@ -39,8 +39,8 @@ fn segments(disk: &SimDisk) -> Vec<String> {
     disk.list().unwrap().into_iter().filter(|name| name.starts_with("wal-")).collect()
 }
 
-/// A database whose newest segment was three others before, with `records` acknowledged ones in
-/// it and whole old ones behind them; returns it and how many were written in all.
+/// Makes a database whose newest segment was recycled three times, with `records` acknowledged
+/// records and whole old ones after them. Returns it and the total number of records written.
 fn recycled(records: u64) -> (SimDisk, u64) {
     recycled_with(&options(), records)
 }
@@ -67,7 +67,7 @@ fn recycled_with(options: &Options, records: u64) -> (SimDisk, u64) {
 }
 
 #[test]
-fn old_records_behind_the_end_do_not_come_back() {
+fn leftover_records_are_not_recovered() {
     for records in 0..14 {
         let (disk, written) = recycled(records);
         let torn = inspect::verify(&(std::sync::Arc::new(disk.clone()) as _), |_| {}).unwrap();
@@ -85,9 +85,9 @@ fn old_records_behind_the_end_do_not_come_back() {
     }
 }
 
-/// The power goes at every operation, and the pages that were not synced persist in any order.
+/// The power fails at every operation, and unsynced pages persist in any order.
 #[test]
-fn nothing_is_lost_and_nothing_comes_back_when_the_power_goes() {
+fn power_failure_recovers_no_leftovers() {
     for durability in [Durability::Always, Durability::None] {
         lose_power_at_every_operation(&Options { durability, ..options() });
     }
@@ -106,7 +106,8 @@ fn lose_power_at_every_operation(options: &Options) {
                 if number % 13 == 0 {
                     engine.flush()?;
                 }
-                // What no sync is waited for is safe once it is in a table.
+                // Commits that are not synced before acknowledgement are safe once they are in a
+                // table.
                 kept = match options.durability {
                     Durability::Always => engine.published(),
                     _ => engine.flushed(),
@@ -133,7 +134,7 @@ fn lose_power_at_every_operation(options: &Options) {
             let left = disk.crash(&mut SeededRng::new(seed));
             let sevens = live_again(&left, options, |_| 7);
             assert!((kept..=from + 40).contains(&sevens), "halted at {at}, {seed}");
-            // The places of what was lost were given out again: nines stand there now, or nothing.
+            // The LSNs of lost records were reused: they now hold nines, or nothing.
             let left = left.crash(&mut SeededRng::new(seed));
             let all = live_again(&left, options, |number| if number < sevens { 7 } else { 9 });
             assert!((sevens..=sevens + 20).contains(&all), "halted at {at}, {seed}");
@@ -141,8 +142,8 @@ fn lose_power_at_every_operation(options: &Options) {
     }
 }
 
-/// Opens a database, in which the first records are, each with its payload, and no other, and appends
-/// some with nines; returns how many were there.
+/// Opens a database that must hold the first records with their payloads and no others, and appends
+/// some with nines; returns the number of records found.
 fn live_again(disk: &SimDisk, options: &Options, payload: impl Fn(u64) -> u8) -> u64 {
     let (engine, workers) = open(disk, options.clone()).unwrap();
     let published = engine.published().get() / 2;
@@ -161,7 +162,7 @@ fn live_again(disk: &SimDisk, options: &Options, payload: impl Fn(u64) -> u8) ->
 }
 
 #[test]
-fn so_many_files_are_kept_and_no_more() {
+fn recycled_files_are_limited() {
     for log_spares_max in [0, 1, 3] {
         let disk = SimDisk::new(1);
         let (engine, workers) = open(&disk, Options { log_spares_max, ..options() }).unwrap();
@@ -172,7 +173,7 @@ fn so_many_files_are_kept_and_no_more() {
         engine.flush().unwrap();
         assert_eq!(segments(&disk).len(), log_spares_max + 1);
         engine.close().unwrap();
-        // The next process writes them again, or removes those that it is not to keep.
+        // The next process reuses them, or removes those above its limit.
         let (engine, _workers) = open(&disk, Options { log_spares_max, ..options() }).unwrap();
         for number in 200..204 {
             put(&engine, number).unwrap();
@@ -187,7 +188,7 @@ fn so_many_files_are_kept_and_no_more() {
 }
 
 #[test]
-fn a_spare_that_is_longer_than_a_segment_is_cut() {
+fn oversized_recycled_file_is_truncated() {
     let disk = SimDisk::new(1);
     let (engine, workers) = open(&disk, options()).unwrap();
     put_bytes(&engine, 0, 100_000).unwrap();
@@ -203,7 +204,7 @@ fn a_spare_that_is_longer_than_a_segment_is_cut() {
 }
 
 #[test]
-fn a_spare_that_somebody_removed_is_not_missed() {
+fn removed_recycled_file_is_tolerated() {
     let disk = SimDisk::new(1);
     let (engine, workers) = open(&disk, options()).unwrap();
     put(&engine, 0).unwrap();

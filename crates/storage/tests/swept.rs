@@ -1,4 +1,4 @@
-//! What is known of compaction's work after crashes.
+//! GC watermarks after crashes.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 mod common;
@@ -10,10 +10,10 @@ use common::{Forget, Mix, Model, append, open};
 
 const MIX: Mix = Mix { tables: 1, partitions: 3, clusterings: 2, payload_bytes: 100 };
 
-/// A crash that may have lost commits raises the sweep mark above all that was handed out. How far
-/// compaction came before it stays known, however often the power goes again.
+/// A crash that may have lost commits raises `swept` above all assigned timestamps. Repeated power
+/// failures do not raise `forgotten`.
 #[test]
-fn losses_of_power_in_a_row_do_not_hide_how_far_compaction_came() {
+fn repeated_crashes_do_not_raise_forgotten() {
     let mut rng = SeededRng::new(3);
     let options = Options { durability: Durability::None, ..Options::default() };
     let mut disk = SimDisk::new(rng.next_u64());

@@ -1,4 +1,4 @@
-//! Point reads and steps of cursors in cache allocate nothing but the payload.
+//! Cached point reads and cursor steps allocate only the payload.
 
 use std::alloc::System;
 use std::hint::black_box;
@@ -22,7 +22,7 @@ fn key(n: u64) -> Vec<u8> {
 }
 
 #[test]
-fn reads_in_cache_allocate_nothing_but_the_payload() {
+fn cached_reads_allocate_only_the_payload() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1));
     let mut builder = Builder::begin(Arc::clone(&disk), 1, |_| TableOptions::default()).unwrap();
     let start = Timestamp::ZERO;

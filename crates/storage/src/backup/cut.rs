@@ -1,4 +1,4 @@
-//! A table without what is later than a timestamp.
+//! Rewrites a table without versions after a timestamp.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::manifest::{TableMeta, Tally};
 use crate::options::TableOptionsOf;
 use crate::sstable::{Builder, RangeTombstone, RawCursor};
 
-/// Writes the table anew on another disk, under the same number and at the same level, without
-/// versions and range tombstones that committed after `as_of`. `None` where nothing is left.
+/// Rewrites the table on another disk, with the same number and level, without versions and range
+/// tombstones that committed after `as_of`. `None` if nothing remains.
 pub(super) fn cut(
     from: &Arc<dyn Disk>,
     table: &TableMeta,
@@ -20,7 +20,7 @@ pub(super) fn cut(
     to: &Arc<dyn Disk>,
     TableOptionsOf(of): TableOptionsOf,
 ) -> Result<Option<TableMeta>> {
-    // Each block is read once: there is nothing to keep.
+    // Each block is read once, so a small cache suffices.
     let source = Arc::new(table.open(Arc::clone(from), Cache::new(1 << 20))?);
     let mut builder = Builder::begin(Arc::clone(to), table.number, move |table| of(table))?;
     let mut tally = Tally::default();

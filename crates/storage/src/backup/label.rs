@@ -1,15 +1,15 @@
-//! A backup's label: what it is a copy of, and what each of its files must be.
+//! Label of a backup: the database it was taken of, and the checksums of its files.
 //!
-//! Lines of text, so that a person can read it and `crc32c` tools can check it:
+//! The label is text, so that users can read it and `crc32c` tools can check it:
 //!
 //! ```text
-//! carnet backup 2                      the format; 1 does not promise that blocks were checked
+//! carnet backup 2                      the format; 1: blocks were not verified
 //! database 5f0c…                       the identity, 32 hexadecimal digits
 //! commit 12345                         B
-//! swept 11000                          what snapshots below it saw may be gone
-//! wall-micros 1790000000000000         when it was taken, since 1970
+//! swept 11000                          GC watermark
+//! wall-micros 1790000000000000         time of the backup, since 1970
 //! program 0.1.0
-//! note encodings v2 from 0             for people, any number of them
+//! note encodings v2 from 0             informative, any number of lines
 //! file MANIFEST 412 0c5d1e2f           length, CRC32C
 //! file sst-00000001.sst 52344 99ab01cd
 //! end 7d0e2a11                         CRC32C of every byte before this line
@@ -27,48 +27,48 @@ use crate::sstable;
 pub(crate) const FILE_NAME: &str = "BACKUP";
 
 const FIRST_LINE: &str = "carnet backup 2";
-/// The format of backups whose tables were summed without a look at their blocks.
+/// First line of backups whose blocks were not verified.
 const FIRST_LINE_1: &str = "carnet backup 1";
 
 /// A file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelledFile {
-    /// Its name in the backup's directory.
+    /// Name in the backup's directory.
     pub name: String,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// The CRC32C of all of it.
+    /// CRC32C of the whole file.
     pub crc: u32,
 }
 
-/// What a backup is.
+/// Label of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// The database that it was taken of.
+    /// Identity of the database that the backup was taken of.
     pub identity: Identity,
-    /// B: every commit up to it is in the backup, and none after.
+    /// B: the backup has every commit up to it and none after.
     pub commit: Timestamp,
-    /// The sweep mark: what snapshots below it saw may be gone.
+    /// GC watermark: snapshots below it may have lost versions.
     pub swept: Timestamp,
-    /// When it was taken.
+    /// Time of the backup.
     pub wall: WallTime,
-    /// The version of the program that took it.
+    /// Version of the program that took it.
     pub program: String,
-    /// Notes of the layer above, for people.
+    /// Informative notes of the layer above.
     pub notes: Vec<String>,
-    /// Whether every block of every table was checked before the label was written.
+    /// Whether every block of every table was verified before the label was written.
     pub verified: bool,
-    /// Every file but the label, the manifest first.
+    /// All files except the label; the manifest is the first.
     pub files: Vec<LabelledFile>,
 }
 
 impl Label {
-    /// Reads a directory's label; `None` where there is none: then it is no backup.
+    /// Reads a directory's label; `None` if there is none, so the directory is no backup.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where it is damaged, `Unsupported` where a newer program wrote it,
-    /// `Unavailable` where it cannot be read.
+    /// `Corrupted` if it is damaged, `Unsupported` if a newer program wrote it, `Unavailable` if it
+    /// cannot be read.
     pub fn load(disk: &dyn Disk) -> Result<Option<Self>> {
         let file = match disk.open(FILE_NAME) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -84,7 +84,7 @@ impl Label {
         disk::replace(disk, FILE_NAME, self.encode().as_bytes())
     }
 
-    /// Returns the bytes of all files.
+    /// Returns the total size of all files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
@@ -166,7 +166,8 @@ impl Label {
         Ok(label)
     }
 
-    /// Reads a file's line. A name that is no file's of a database could lead anywhere.
+    /// Parses a file's line. Names of other files are refused, because they could refer to any
+    /// path.
     fn file_of(line: &str) -> Option<LabelledFile> {
         let mut words = line.split(' ');
         let (name, bytes, crc) = (words.next()?, words.next()?, words.next()?);
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_comes_back_from_its_text() {
+    fn label_round_trips() {
         let text = label().encode();
         assert_eq!(Label::decode(text.as_bytes()).unwrap(), label());
         assert!(text.starts_with("carnet backup 2\ndatabase 7369"), "{text}");
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_never_names_a_file_that_is_not_the_databases() {
+    fn label_refuses_foreign_file_names() {
         for name in ["../etc/passwd", "/sst-00000001.sst", "LOCK", "sst-1.sst", "wal-00000001.log"]
         {
             let mut wrong = label();
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_refused() {
+    fn damaged_label_is_refused() {
         let good = label().encode().into_bytes();
         for seed in 0..10_000 {
             let mut rng = SeededRng::new(seed);
@@ -241,7 +242,7 @@ mod tests {
             if let Ok(read) = Label::decode(&bytes) {
                 assert_eq!(read, label(), "seed {seed}");
             }
-            // Whatever stands in it, a right sum included.
+            // Any body with a valid checksum.
             bytes.truncate(bytes.len().saturating_sub(13));
             let sum = crc32c::crc32c(&bytes);
             bytes.extend(format!("end {sum:08x}\n").bytes());

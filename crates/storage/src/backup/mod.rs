@@ -1,38 +1,37 @@
-//! Backups: copies of the database at one place of its order of commits, in a *vault*.
+//! Backups: copies of the database at one position in commit order, in a *vault*.
 //!
 //! ```text
 //!  vault/
-//!    00000000000000012345/     named by B: every commit up to it, and none after
-//!      sst-….sst               second names of the database's tables, or copies
-//!      MANIFEST                which tables; the bound and the notes of that moment
-//!      BACKUP                  the label: what each file must be; written last
-//!    00000000000000067890/     has the tables that are the same under second names
+//!    00000000000000012345/     named by B: has every commit up to B and none after
+//!      sst-….sst               hard links to the database's tables, or copies
+//!      MANIFEST                list of tables; bound and notes at that time
+//!      BACKUP                  the label: checksum of each file; written last
+//!    00000000000000067890/     hard links to the tables that did not change
 //! ```
 //!
-//! Tables never change, and what is flushed is a prefix of the order of commits: the manifest says
-//! up to where. So a backup is the tables that one manifest names, and *B* is its last flushed
-//! commit; writers, flushes and compactions go on meanwhile, only the removal of tables is put off.
+//! Tables never change, and flushed commits are a prefix of commit order, whose end is in the
+//! manifest. So a backup consists of the tables of one manifest, and *B* is its last flushed
+//! commit. Writers, flushes and compactions continue meanwhile; only the removal of tables is
+//! deferred.
 //!
 //! # Invariants
 //!
-//! 1. A directory without a label is no backup: the label is written last, when everything that it
-//!    names is durable. The next backup removes such a directory.
-//! 2. What a label says of a file was computed from the file in the backup, not from the one
-//!    that it was copied from, and every block of each table was checked there before the label
-//!    was written. A file that an earlier backup checked keeps its sum; [`verify`] and
-//!    [`restore()`] find a change since.
-//! 3. A backup is never opened: that would change it. [`restore()`] makes a database of it.
-//! 4. A restored database has an identity and timestamps of its own: it begins above all that its
-//!    ancestor can have handed out, so that no name of the one means anything in the other.
-//! 5. A restore that was not finished cannot be opened, and is begun anew.
+//! 1. A directory without a label is no backup: the label is written last, when all its files are
+//!    durable. The next backup removes such a directory.
+//! 2. Checksums in a label were computed from the files in the backup, not from their sources, and
+//!    every block of each table was verified there before the label was written. A file that an
+//!    earlier backup verified keeps its checksum; [`verify`] and [`restore()`] detect later damage.
+//! 3. A backup is never opened, because that would change it. [`restore()`] makes a database of it.
+//! 4. A restored database has its own identity and timestamps: it begins above all timestamps that
+//!    the original may have assigned, so no timestamp of one is valid in the other.
+//! 5. An unfinished restore cannot be opened; it can be restarted.
 //!
-//! # Going back further than B
+//! # Restoring to a commit before B
 //!
-//! A restore *as of* T ≤ B leaves out every version and every entry of the commit table with
-//! C > T. Tables whose greatest commit is at most T are taken as they are, the others are written
-//! anew without what is later: nothing that reads has to know of it
-//! (`docs/design/0008-restore.md`). Below the sweep mark of the backup compaction has forgotten
-//! what T saw; that is `TooOld`.
+//! A restore *as of* T ≤ B omits every version and every commit-table entry with C > T. Tables
+//! whose greatest commit is at most T are used unchanged; others are rewritten without later
+//! versions, so readers need no changes (`docs/design/0008-restore.md`). Below the GC watermark of
+//! the backup, versions that T saw may be dropped; then the restore fails with `TooOld`.
 
 mod cut;
 mod label;
@@ -60,34 +59,34 @@ pub(crate) use restore::refuse;
 use crate::disk::{Disk, During};
 use crate::engine::checkpoint;
 
-/// How far a backup, its check or its restore has come.
+/// Progress of a backup, its verification or its restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of files that are done.
+    /// Bytes of completed files.
     pub bytes: u64,
     /// Bytes of all files.
     pub bytes_total: u64,
 }
 
-/// Returns the directory of a backup.
+/// Returns the directory name of a backup.
 #[must_use]
 pub fn name_of(commit: Timestamp) -> String {
     format!("{:020}", commit.get())
 }
 
-/// Returns the commit up to which the backup in a directory of that name reaches.
+/// Returns the last commit of the backup in a directory of this name.
 #[must_use]
 pub fn commit_in(name: &str) -> Option<Timestamp> {
     let is_name = name.len() == 20 && name.bytes().all(|byte| byte.is_ascii_digit());
     Timestamp::new(name.parse().ok().filter(|_| is_name)?)
 }
 
-/// Lists the finished backups of a vault by their commits, the oldest first. One whose label is
-/// damaged is left out, and told to the log.
+/// Returns the labels of the finished backups of a vault, oldest first. Backups with a damaged
+/// label are omitted and logged.
 ///
 /// # Errors
 ///
-/// `Unavailable` where the vault cannot be read.
+/// `Unavailable` if the vault cannot be read.
 pub fn list(vault: &dyn Vault) -> Result<Vec<Label>> {
     let mut labels = Vec::new();
     for name in vault.list()? {
@@ -95,7 +94,7 @@ pub fn list(vault: &dyn Vault) -> Result<Vec<Label>> {
         match Label::load(&*vault.open(&name)?) {
             Ok(Some(label)) if label.commit == commit => labels.push(label),
             Ok(None) => {}
-            Ok(Some(_)) => tracing::warn!(name, "a backup was given another's name"),
+            Ok(Some(_)) => tracing::warn!(name, "a backup's directory names another commit"),
             Err(error) => tracing::warn!(%error, name, "a backup's label cannot be read"),
         }
     }
@@ -103,13 +102,13 @@ pub fn list(vault: &dyn Vault) -> Result<Vec<Label>> {
     Ok(labels)
 }
 
-/// Removes all but the newest `keep` finished backups of a vault, and returns how many went.
-/// Backups whose blocks were not checked when they were taken do not count among the `keep`: no
-/// good backup goes for the sake of one that may be damaged.
+/// Removes all but the newest `keep` finished backups of a vault, and returns the number removed.
+/// Unverified backups do not count towards `keep`, so that no good backup is removed in favor of
+/// a possibly damaged one.
 ///
 /// # Errors
 ///
-/// `Unavailable` where one cannot be removed; what is left of it is no backup any more.
+/// `Unavailable` if one cannot be removed; its remaining files are no backup any more.
 pub fn keep_newest(vault: &dyn Vault, keep: usize) -> Result<usize> {
     let _lock = vault.lock()?;
     let labels = list(vault)?;
@@ -127,7 +126,7 @@ fn surplus(labels: &[Label], keep: usize) -> &[Label] {
     &labels[..oldest_kept.unwrap_or(0)]
 }
 
-/// Removes a backup: the label first, so that no half of one is taken for a whole.
+/// Removes a backup: the label first, so that a partial backup is not taken for a finished one.
 fn remove(vault: &dyn Vault, name: &str) -> Result<()> {
     let disk = vault.open(name)?;
     match disk.remove(LABEL) {
@@ -139,7 +138,7 @@ fn remove(vault: &dyn Vault, name: &str) -> Result<()> {
     vault.remove(name)
 }
 
-/// Removes every file of a database, finished or not, and of no other kind.
+/// Removes all files of a database or a backup, finished or not, and no other files.
 fn clear(disk: &dyn Disk) -> Result<()> {
     for name in disk.list().during("list", disk, "")? {
         if checkpoint::is_ours(&name) || name == checkpoint::MARKER || is_part_of_label(&name) {
@@ -158,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_backup_is_named_by_its_commit() {
+    fn backup_directory_is_named_by_commit() {
         let commit = Timestamp::new(12_345).unwrap();
         assert_eq!(name_of(commit), "00000000000000012345");
         assert_eq!(commit_in("00000000000000012345"), Some(commit));

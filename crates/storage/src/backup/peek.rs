@@ -1,4 +1,4 @@
-//! A look at cells of a backup without making a database of it.
+//! Reads keys of a backup without restoring it.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::inspect;
 use crate::manifest::FlatRange;
 use crate::sstable::RawCursor;
 
-/// Shows `visit` the key of every version in a range, table by table: of no use where it matters
-/// which version is newer.
+/// Calls `visit` with the key of every version in a range, table by table; the order of versions is
+/// not defined.
 ///
 /// # Errors
 ///
-/// What `visit` says; `Corrupted`, `Unsupported` or `Unavailable` as it is found.
+/// Errors of `visit`; `Corrupted`, `Unsupported` or `Unavailable` if the backup cannot be read.
 pub fn for_each_key(
     from: &Arc<dyn Disk>,
     range: &KeyRange,

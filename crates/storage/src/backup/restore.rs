@@ -1,4 +1,4 @@
-//! A database made of a backup.
+//! Restores a database from a backup.
 
 use std::io;
 use std::sync::Arc;
@@ -15,42 +15,42 @@ use crate::manifest::{self, Edit, Identity, Manifest, TableMeta};
 use crate::options::TableOptionsOf;
 use crate::sstable;
 
-/// The file that says that a directory is being made a database, and is none yet.
+/// Name of the file that marks a directory as an unfinished restore.
 pub(crate) const MARKER: &str = "RESTORE";
 
-/// What is to be made of a backup.
+/// Options of a restore.
 pub struct Restore<'a> {
-    /// Leave out what committed after this; all of the backup where it is `None`.
+    /// Omits commits after this timestamp; `None` restores the whole backup.
     pub as_of: Option<Timestamp>,
-    /// How cells are laid out in files that are written anew.
+    /// Layout of the tables that are rewritten.
     pub table_options: TableOptionsOf,
-    /// Given the bound and the notes of the backup, returns those of the new database: no
-    /// timestamp below the new bound means anything in it.
+    /// Returns the bound and the notes of the new database, given those of the backup. Timestamps
+    /// below the new bound are not valid in the new database.
     #[expect(clippy::type_complexity, reason = "a name for it would say no more")]
     pub begin: &'a dyn Fn(Timestamp, &Bytes) -> Result<(Timestamp, Bytes)>,
 }
 
-/// A database that was made of a backup.
+/// Result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// The backup.
+    /// Label of the backup.
     pub label: Label,
-    /// Every commit up to this is there, and none after.
+    /// The database has every commit up to it and none after.
     pub commit: Timestamp,
-    /// How many tables were written anew without what is later.
+    /// Number of tables that were rewritten without later versions.
     pub cut_tables: u64,
 }
 
-/// Makes a database in an empty directory of a backup. Every byte of the backup is compared with
-/// its label, and every block of the new database's tables is checked. The first
-/// opening gives it an identity of its own. What an unfinished restore has left is removed first.
+/// Restores a backup to an empty directory. Every byte of the backup is compared with its label,
+/// and every block of the new database's tables is verified. The first opening assigns a new
+/// identity. Files of an unfinished restore are removed first.
 ///
 /// # Errors
 ///
-/// `Invalid` where `from` is no backup, `to` is not empty, or `as_of` lies after the backup;
-/// `TooOld` where compaction had forgotten what `as_of` saw; `Corrupted` where a file is not what
-/// the label says or a block of it is damaged; `Unsupported`; `Unavailable` where a disk fails.
-/// `to` cannot be opened then; the restore can be tried again.
+/// `Invalid` if `from` is no backup, `to` is not empty, or `as_of` is after the backup; `TooOld` if
+/// compaction may have dropped versions that `as_of` saw; `Corrupted` if a file differs from the
+/// label or a block is damaged; `Unsupported`; `Unavailable` if a disk fails. Then `to` cannot be
+/// opened; the restore can be repeated.
 pub fn restore(
     from: &Arc<dyn Disk>,
     to: &Arc<dyn Disk>,
@@ -109,16 +109,16 @@ pub fn restore(
 fn check_as_of(label: &Label, as_of: Timestamp) -> Result<()> {
     if as_of > label.commit {
         return Err(Error::invalid(format!(
-            "the backup reaches up to commit {}: {as_of} lies after it, choose a later backup",
+            "the backup reaches up to commit {}: {as_of} is after it, choose a later backup",
             label.commit
         )));
     }
-    // At its own commit it is complete, wherever the mark stood.
+    // At its own commit the backup is complete, whatever the watermark.
     if as_of < label.swept.min(label.commit) {
         return Err(Error::new(
             ErrorKind::TooOld,
             format!(
-                "what was seen at {as_of} may have been forgotten in this backup, which is \
+                "versions visible at {as_of} may be missing in this backup, which is \
                  complete from {} on; choose an earlier backup or a later timestamp",
                 label.swept
             ),
@@ -127,7 +127,7 @@ fn check_as_of(label: &Label, as_of: Timestamp) -> Result<()> {
     Ok(())
 }
 
-/// Marks an empty directory; empties one that is marked.
+/// Marks an empty directory; clears a marked one.
 fn begin(to: &dyn Disk) -> Result<()> {
     let names = to.list().during("list", to, "")?;
     if names.iter().any(|name| name == MARKER) {
@@ -135,7 +135,7 @@ fn begin(to: &dyn Disk) -> Result<()> {
     }
     if let Some(name) = names.iter().find(|name| *name != LOCK) {
         return Err(Error::invalid(format!(
-            "{} is there: a database is restored to an empty directory",
+            "{} exists: a database is restored to an empty directory",
             to.path(name)
         )));
     }
@@ -143,7 +143,7 @@ fn begin(to: &dyn Disk) -> Result<()> {
     to.sync_dir().during("sync", to, "")
 }
 
-/// Blames the backup for a damaged block: the table here has the bytes that its label promises.
+/// Attributes a damaged block to the backup: the file here has the checksum of the label.
 fn damaged(from: &dyn Disk, error: Error) -> Error {
     let kind = error.kind();
     if kind != ErrorKind::Corrupted {
@@ -153,13 +153,13 @@ fn damaged(from: &dyn Disk, error: Error) -> Error {
     Error::new(kind, message).with_source(error)
 }
 
-/// Brings a file of the backup, whole.
+/// Links or copies a file of the backup, and checks it.
 fn bring(from: &dyn Disk, file: &LabelledFile, to: &dyn Disk) -> Result<()> {
     from.link(&file.name, to).during("link or copy", to, &file.name)?;
     verify::check(to, file)
 }
 
-/// Makes a checkpoint of it: the first opening begins a log and a life of its own.
+/// Turns the directory into a checkpoint, whose first opening starts a log.
 fn finish(to: &dyn Disk, manifest: &Manifest) -> Result<()> {
     to.create(checkpoint::MARKER).during("create", to, checkpoint::MARKER)?;
     to.sync_dir().during("sync", to, "")?;
@@ -168,8 +168,8 @@ fn finish(to: &dyn Disk, manifest: &Manifest) -> Result<()> {
     to.sync_dir().during("sync", to, "")
 }
 
-/// Refuses to open what is no database: a backup would be changed by it, and a restore that was
-/// not finished would be taken for all there is.
+/// Returns an error for directories that must not be opened: a backup, which opening would change,
+/// or an unfinished restore, which is incomplete.
 pub(crate) fn refuse(disk: &dyn Disk) -> Result<()> {
     let holds = |name: &str| match disk.open(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

@@ -1,4 +1,4 @@
-//! A vault in memory, of disks that lose power.
+//! Simulated vault in memory, with power failures.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use crate::disk::sim::SimDisk;
 use crate::disk::{DirectoryLock, Disk};
 use crate::sync::{Mutex, lock};
 
-/// A vault of simulated disks. Clones are handles of the same one.
+/// A vault of simulated disks. Clones share it.
 ///
-/// Its own names are durable at once; what is in them is not before it is synced.
+/// Names of directories are durable at once; their contents only after a sync.
 #[derive(Clone)]
 pub struct SimVault(Arc<State>);
 
@@ -32,13 +32,13 @@ impl SimVault {
         Self(Arc::new(State { root: SimDisk::new(seed), disks: Mutex::new(disks) }))
     }
 
-    /// Returns a directory.
+    /// Returns the disk of a directory.
     #[must_use]
     pub fn disk(&self, name: &str) -> Option<SimDisk> {
         lock(&self.0.disks).get(name).cloned()
     }
 
-    /// Returns one of the vaults that a loss of power could leave.
+    /// Returns one of the vaults that a power failure could leave.
     #[must_use]
     pub fn crash(&self, rng: &mut dyn Rng) -> Self {
         let disks = lock(&self.0.disks);
@@ -46,7 +46,7 @@ impl SimVault {
         Self::of(rng.next_u64(), crashed)
     }
 
-    /// Returns the vault as the next process finds it when this one was killed.
+    /// Returns the vault as the next process finds it after this one was killed.
     #[must_use]
     pub fn kill(&self) -> Self {
         let disks = lock(&self.0.disks);

@@ -1,4 +1,4 @@
-//! Taking a backup, a file at a time.
+//! Takes a backup, file by file.
 
 use std::io;
 use std::sync::Arc;
@@ -15,32 +15,32 @@ use crate::inspect;
 use crate::manifest::{self, Manifest, TableMeta};
 use crate::sstable;
 
-/// What a label says beside what the engine knows.
+/// Fields of a label that the caller provides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// When the backup is taken.
+    /// Time of the backup.
     pub wall: WallTime,
-    /// The version of the program.
+    /// Version of the program.
     pub program: String,
-    /// What the layer above wants people to know.
+    /// Informative notes of the layer above.
     pub notes: Vec<String>,
 }
 
 /// A finished backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// Its directory in the vault.
+    /// Name of its directory in the vault.
     pub name: String,
-    /// What it is.
+    /// Label of the backup.
     pub label: Label,
-    /// How many of its files an earlier backup had already.
+    /// Number of its files that are links to an earlier backup.
     pub shared_files: u64,
-    /// The bytes of those.
+    /// Total size of those files.
     pub shared_bytes: u64,
 }
 
-/// A backup that is being taken. Dropping it leaves a directory without a label behind, which
-/// the next one removes.
+/// A backup in progress. Dropping it leaves a directory without a label, which the next backup
+/// removes.
 pub struct BackupJob {
     frozen: Frozen,
     _vault: DirectoryLock,
@@ -52,7 +52,7 @@ pub struct BackupJob {
     done: bool,
 }
 
-/// The newest backup before.
+/// The newest earlier backup.
 struct Earlier {
     disk: Arc<dyn Disk>,
     label: Label,
@@ -60,14 +60,14 @@ struct Earlier {
 }
 
 impl Engine {
-    /// Begins a backup of what is in the tables, up to [`Engine::flushed`]: whoever wants more in
-    /// it flushes first. The tables stay until the job is dropped. Where the vault has a backup up
-    /// to that commit already, the job is done with that one.
+    /// Starts a backup of the tables, up to [`Engine::flushed`]; flush before to include later
+    /// commits. The tables are kept until the job is dropped. If the vault has a backup of this
+    /// commit already, the job is done with that one.
     ///
     /// # Errors
     ///
-    /// `Invalid` where the vault holds backups of another database; `Unavailable` where it is in
-    /// use, or a disk fails.
+    /// `Invalid` if the vault has backups of another database; `Unavailable` if it is in use or a
+    /// disk fails.
     pub fn begin_backup(&self, vault: &dyn Vault, about: About) -> Result<BackupJob> {
         let lock = vault.lock()?;
         let frozen = self.freeze();
@@ -75,7 +75,7 @@ impl Engine {
         let (identity, commit) = (frozen.manifest.identity, frozen.manifest.flushed);
         if let Some(other) = labels.iter().find(|label| label.identity != identity) {
             return Err(Error::invalid(format!(
-                "backup {} there is of another database: choose another directory for the backups \
+                "backup {} in this directory is of another database: choose another directory for the backups \
                  of this one",
                 name_of(other.commit)
             )));
@@ -109,7 +109,7 @@ impl Engine {
     }
 }
 
-/// Removes what earlier attempts have left. It is no use to anybody.
+/// Removes directories of unfinished backups.
 fn remove_unfinished(vault: &dyn Vault, labels: &[Label], but: &str) -> Result<()> {
     for name in vault.list()? {
         let Some(commit) = commit_in(&name).filter(|_| name != but) else { continue };
@@ -117,11 +117,11 @@ fn remove_unfinished(vault: &dyn Vault, labels: &[Label], but: &str) -> Result<(
             continue;
         }
         let disk = vault.open(&name)?;
-        // A label that cannot be read is no reason to remove what may be whole but for it.
+        // A directory with an unreadable label is kept: its other files may be intact.
         if disk.open(super::LABEL).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             clear(&*disk)?;
             if let Err(error) = vault.remove(&name) {
-                tracing::warn!(%error, "what is left of an unfinished backup stays");
+                tracing::warn!(%error, "an unfinished backup could not be removed");
             }
         }
     }
@@ -129,7 +129,7 @@ fn remove_unfinished(vault: &dyn Vault, labels: &[Label], but: &str) -> Result<(
 }
 
 impl Earlier {
-    /// One that is damaged is no reason to take none: then all is brought anew.
+    /// Opens it; `None` if it is damaged, and then all files are copied.
     fn open(vault: &dyn Vault, label: &Label) -> Option<Self> {
         let opened = vault.open(&name_of(label.commit)).and_then(|disk| {
             let manifest = inspect::load(&*disk)?;
@@ -138,7 +138,7 @@ impl Earlier {
         opened.inspect_err(|error| tracing::warn!(%error, "an earlier backup is damaged")).ok()
     }
 
-    /// Links a table from here, if it is the same one.
+    /// Links a table from the earlier backup, if it has the same table.
     fn give(
         &self,
         table: &TableMeta,
@@ -151,7 +151,7 @@ impl Earlier {
         else {
             return Ok(None);
         };
-        // What it has lost is brought anew.
+        // A damaged table is copied again.
         let is_same = same_table(from, table, &*self.disk, known).unwrap_or_else(|error| {
             tracing::warn!(%error, "an earlier backup is damaged");
             false
@@ -165,20 +165,20 @@ impl Earlier {
 }
 
 impl BackupJob {
-    /// Brings one more file to the backup and checks every block of it; returns the backup when it
-    /// is finished.
+    /// Copies one more file to the backup and verifies its blocks; returns the backup when it is
+    /// finished.
     ///
     /// # Errors
     ///
-    /// `Corrupted`, naming the file and the place, where a table is damaged; `Unavailable` where a
-    /// disk fails. An error does not stop the store.
+    /// `Corrupted`, naming the file and the offset, if a table is damaged; `Unavailable` if a disk
+    /// fails. Errors do not stop the store.
     pub fn step(&mut self) -> Result<Option<Backup>> {
         if self.done {
             return Ok(Some(self.backup.clone()));
         }
         match self.pending.last().cloned() {
             Some(table) => {
-                // One that fails stays: no backup is finished without it.
+                // A failed table stays pending, so the backup is not finished without it.
                 self.bring(&table)?;
                 self.pending.pop();
                 self.progress.bytes += table.bytes;
@@ -188,17 +188,17 @@ impl BackupJob {
         }
     }
 
-    /// Tells how far it has come.
+    /// Returns the progress.
     #[must_use]
     pub const fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// Takes all steps that are left.
+    /// Runs all remaining steps.
     ///
     /// # Errors
     ///
-    /// As [`BackupJob::step`].
+    /// Like [`BackupJob::step`].
     pub fn run(mut self, mut tell: impl FnMut(&Progress)) -> Result<Backup> {
         loop {
             if let Some(backup) = self.step()? {
@@ -223,7 +223,7 @@ impl BackupJob {
         Ok(())
     }
 
-    /// Links a table from the earlier backup, where that one has it whole.
+    /// Links a table from the earlier backup, if it is intact there.
     fn share(&self, table: &TableMeta) -> Result<Option<LabelledFile>> {
         let Some(earlier) = &self.earlier else { return Ok(None) };
         let Some(file) = earlier.give(table, &**self.frozen.disk(), &*self.to)? else {
@@ -242,30 +242,30 @@ impl BackupJob {
         Ok(None)
     }
 
-    /// Names the database's own file where that is damaged, and not only the backup's copy.
+    /// Names the database's own file if it is damaged too, and not only its copy.
     fn blame(&self, table: &TableMeta, error: Error) -> Error {
         if error.kind() != ErrorKind::Corrupted {
             return error;
         }
         let source = inspect::verify_table(self.frozen.disk(), table, |_| {});
-        Error::corrupted("the backup is not finished, and earlier ones are kept")
+        Error::corrupted("the backup failed; earlier ones are kept")
             .with_source(source.err().unwrap_or(error))
     }
 
-    /// Writes the manifest, and its line of the label.
+    /// Writes the manifest and its line of the label.
     fn write_manifest(&mut self) -> Result<()> {
         let (manifest, name) = (&self.frozen.manifest, manifest::FILE_NAME.to_owned());
         manifest.store(&*self.to)?;
         let (bytes, crc) = verify::sum(&*self.to, &name)?;
         if inspect::load(&*self.to)? != *manifest {
             let path = self.to.path(&name);
-            return Err(Error::corrupted(format!("{path} is not what was written to it")));
+            return Err(Error::corrupted(format!("{path} differs from what was written to it")));
         }
         self.backup.label.files.insert(0, LabelledFile { name, bytes, crc });
         Ok(())
     }
 
-    /// Makes durable what was brought, then says that it is a backup.
+    /// Makes the files durable, then writes the label.
     fn finish(&mut self) -> Result<Backup> {
         self.to.sync_dir().during("sync", &*self.to, "")?;
         self.write_manifest()?;

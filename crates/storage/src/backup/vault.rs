@@ -1,4 +1,4 @@
-//! Where backups lie: a directory of directories.
+//! Vault: the directory that contains backups.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,30 +8,30 @@ use carnet_base::{Error, Result, ThreadSpawn};
 
 use crate::disk::{Backend, DirectoryLock, Disk, LOCK, RealDisk};
 
-/// A directory that has one directory for each backup.
+/// A directory with one subdirectory per backup.
 pub trait Vault: Send + Sync + 'static {
-    /// Takes the vault for this process until the lock is dropped.
+    /// Locks the vault for this process until the lock is dropped.
     ///
     /// # Errors
     ///
-    /// `Unavailable`, naming who holds it.
+    /// `Unavailable`, naming the process that holds it.
     fn lock(&self) -> Result<DirectoryLock>;
 
-    /// Lists the names of its directories.
+    /// Returns the names of its subdirectories.
     ///
     /// # Errors
     ///
     /// `Unavailable`.
     fn list(&self) -> Result<Vec<String>>;
 
-    /// Opens a directory; makes it, durably, where it is not there.
+    /// Opens a subdirectory; creates it durably if necessary.
     ///
     /// # Errors
     ///
     /// `Unavailable`.
     fn open(&self, name: &str) -> Result<Arc<dyn Disk>>;
 
-    /// Removes an empty directory; its lock does not count.
+    /// Removes an empty subdirectory; its lock file does not count.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ pub trait Vault: Send + Sync + 'static {
     fn remove(&self, name: &str) -> Result<()>;
 }
 
-/// A vault of the file system.
+/// A vault in the file system.
 #[derive(Debug)]
 pub struct RealVault {
     root: PathBuf,
@@ -47,11 +47,11 @@ pub struct RealVault {
 }
 
 impl RealVault {
-    /// Opens a vault, or makes one.
+    /// Opens a vault; creates it if necessary.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where it cannot be made.
+    /// `Unavailable` if it cannot be created.
     pub fn open(root: impl AsRef<Path>) -> Result<Self> {
         let root = root.as_ref().to_path_buf();
         let disk = directory(root.clone())?;
@@ -64,7 +64,7 @@ impl RealVault {
     }
 }
 
-/// Opens a directory whose files nobody reads but to copy or check them.
+/// Opens a directory whose files are only copied and checked.
 fn directory(path: PathBuf) -> Result<RealDisk> {
     RealDisk::open_with(path, Backend::Inline, Arc::new(ThreadSpawn))
 }

@@ -1,4 +1,4 @@
-//! Checks a backup's files: all bytes against the label, and the blocks of its tables.
+//! Verifies a backup's files: all bytes against the label, and the blocks of its tables.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::inspect;
 use crate::manifest::TableMeta;
 use crate::sstable;
 
-/// So much is in memory at once.
+/// Size of the read buffer.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Reads every file of a backup and compares it with the label, which it returns. What lies in
-/// the files is checked by [`inspect::verify`](crate::inspect::verify).
+/// Compares every file of a backup with its label, and returns the label.
+/// [`inspect::verify`](crate::inspect::verify) verifies the contents of the files.
 ///
 /// # Errors
 ///
-/// `Invalid` where the directory is no backup; `Corrupted`, naming the first file that is not as
-/// it was; `Unsupported`, `Unavailable`.
+/// `Invalid` if the directory is no backup; `Corrupted`, naming the first file that differs;
+/// `Unsupported`, `Unavailable`.
 pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<Label> {
     let label = load(&**disk)?;
     let mut progress = Progress { bytes: 0, bytes_total: label.bytes() };
@@ -32,7 +32,7 @@ pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<L
     Ok(label)
 }
 
-/// Reads the label of what must be a backup.
+/// Reads the label of a directory that must be a backup.
 pub(super) fn load(disk: &dyn Disk) -> Result<Label> {
     Label::load(disk)?.ok_or_else(|| {
         Error::invalid(format!(
@@ -42,7 +42,7 @@ pub(super) fn load(disk: &dyn Disk) -> Result<Label> {
     })
 }
 
-/// Compares a file with what a label says of it.
+/// Compares a file with its line in the label.
 pub(super) fn check(disk: &dyn Disk, file: &LabelledFile) -> Result<()> {
     let (bytes, crc) = sum(disk, &file.name)?;
     if (bytes, crc) == (file.bytes, file.crc) {
@@ -57,9 +57,9 @@ pub(super) fn check(disk: &dyn Disk, file: &LabelledFile) -> Result<()> {
     )))
 }
 
-/// Checks every block of a table in a backup, and returns the table's line of the label.
+/// Verifies every block of a table in a backup, and returns the table's line of the label.
 ///
-/// The sum alone would describe a damaged table faithfully.
+/// A checksum of the file alone would also match a table that was damaged before.
 pub(super) fn table(disk: &Arc<dyn Disk>, table: &TableMeta) -> Result<LabelledFile> {
     let name = sstable::file_name(table.number);
     let (bytes, crc) = sum(&**disk, &name)?;

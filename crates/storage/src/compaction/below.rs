@@ -1,16 +1,16 @@
-//! Where older data than a compaction's may lie.
+//! Key ranges that may hold older data than a compaction's inputs.
 
 use std::cmp::Ordering;
 
 use crate::manifest::{FlatRange, Levels};
 
-/// The ranges of all tables that may hold older data than a compaction's output: a tombstone may
-/// be forgotten only where none of them is.
+/// Ranges of all tables that may hold older data than a compaction's output. A tombstone may be
+/// dropped only outside of these ranges.
 ///
-/// Questions come in ascending order of keys, so that each table is passed once.
+/// Queries must come in ascending key order, so that each table is passed once.
 #[derive(Clone, Debug, Default)]
 pub struct Below {
-    /// Disjoint, ascending.
+    /// Disjoint, in ascending order.
     ranges: Vec<FlatRange>,
     passed: usize,
 }
@@ -31,8 +31,8 @@ impl Below {
         Self { ranges, passed: 0 }
     }
 
-    /// Collects the tables that are older than what a compaction of `inputs` puts into a level:
-    /// those of the levels behind it and, for level 0, those before its oldest input.
+    /// Collects the ranges of tables that are older than the output of a compaction of `inputs`
+    /// into `level`: those of the levels below it and, for level 0, those before the oldest input.
     #[must_use]
     pub fn output(levels: &Levels, level: u8, inputs: &[u64], hull: &FlatRange) -> Self {
         let level = usize::from(level);
@@ -44,14 +44,14 @@ impl Below {
         Self::of(tables.chain(older).filter(|range| range.overlaps(hull)))
     }
 
-    /// Tells whether there may be older data of a key. Keys ascend from call to call.
+    /// Returns `true` if older data of a key may exist. Keys must ascend from call to call.
     pub fn may_hold(&mut self, key: &[u8]) -> bool {
         self.pass(key);
         self.ranges.get(self.passed).is_some_and(|range| range.lower <= key)
     }
 
-    /// Tells whether there may be older data of any key of a range. Lower ends ascend from call
-    /// to call.
+    /// Returns `true` if older data of a key in `[lower, upper)` may exist. Lower bounds must
+    /// ascend from call to call.
     pub fn may_overlap(&mut self, lower: &[u8], upper: &[u8]) -> bool {
         self.pass(lower);
         self.ranges
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn older_data_may_lie_where_a_table_is_and_nowhere_else() {
+    fn older_data_may_exist_only_within_tables() {
         let mut below = below();
         let held = ["a", "b", "d", "e", "f", "l", "m", "o", "p", "x", "z"]
             .into_iter()
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_only_touches_a_table_overlaps_nothing() {
+    fn adjacent_range_does_not_overlap() {
         let mut below = below();
         let ranges = [("a", "b"), ("a", "bb"), ("e", "z"), ("f", "m"), ("f", "n"), ("p", "z")];
         let overlaps =

@@ -1,39 +1,39 @@
-//! Where one output file ends and the next begins.
+//! Boundaries between a compaction's output files.
 
 use bytes::Bytes;
 
 use super::policy::Plan;
 use crate::manifest::{FlatRange, LEVELS, Levels};
 
-/// Watches the keys of a compaction's output pass by.
+/// Decides where an output file ends, from the keys in order.
 ///
-/// A file ends when it is long enough. It also ends, shorter, where it has come to overlap too
-/// much of the level behind its own (the *grandparents* of what is compacted): else a file with
-/// a few keys spread over everything would drag the whole of that level into its own compaction
-/// one day. And a file that is half as long as it may be ends where a grandparent does, since
-/// two files of that level then do not share one of the next.
+/// A file ends when it has the target size. It also ends, shorter, when it overlaps too much of the
+/// level below its own (the *grandparents* of the inputs): otherwise a file with few keys over a
+/// wide range would later be compacted with the whole of that level. And a file of at least half
+/// the target size ends where a grandparent ends, because then two files do not overlap the same
+/// grandparent.
 ///
-/// Only places between cells, or between range tombstones, are looked at: a single range tombstone
-/// without cells is not cut, however much it overlaps.
+/// Files end only between cells or between range tombstones: a single range tombstone without cells
+/// is not split, however much it overlaps.
 #[derive(Clone, Debug)]
 pub struct Cutter {
     cut_bytes: u64,
     overlap_bytes_max: u64,
-    /// Ends and lengths of the grandparents, ascending.
+    /// Upper bounds and sizes of the grandparents, ascending.
     grandparents: Vec<(Bytes, u64)>,
-    /// How many of them end at or before the last key.
+    /// Number of grandparents that end at or before the last key.
     passed: usize,
-    /// How many bytes of grandparents ended since the file began.
+    /// Bytes of the grandparents that ended since the file began.
     overlap_bytes: u64,
 }
 
 impl Cutter {
-    /// Makes the cutter of what comes out of a part of a compaction.
+    /// Makes the cutter for a part of a compaction.
     #[must_use]
     pub fn new(plan: &Plan, part: &FlatRange, levels: &Levels) -> Self {
         let behind = usize::from(plan.output_level) + 1;
         let mut grandparents = Vec::new();
-        // Tables of level 0 overlap and are never behind anything; that level is not cut so.
+        // Outputs in level 0 are single tables.
         if plan.output_level > 0 && behind < LEVELS {
             let tables = levels.overlapping(behind, part);
             grandparents.extend(tables.map(|table| (table.range.upper.clone(), table.bytes)));
@@ -47,7 +47,7 @@ impl Cutter {
         }
     }
 
-    /// Tells whether the file, now `bytes` long, should end before `key`. Keys ascend.
+    /// Returns `true` if the current file of `bytes` bytes should end before `key`. Keys ascend.
     pub fn ends_before(&mut self, key: &[u8], bytes: u64) -> bool {
         let passed = self.passed;
         while let Some((upper, len)) = self.grandparents.get(self.passed)
@@ -61,7 +61,7 @@ impl Cutter {
             && (bytes >= self.cut_bytes || self.overlap_bytes > self.overlap_bytes_max || at_end)
     }
 
-    /// Learns that a new file begins.
+    /// Starts a new file.
     pub const fn begin_file(&mut self) {
         self.overlap_bytes = 0;
     }

@@ -1,5 +1,5 @@
-//! Compaction: tables are rewritten so that reads look into few of them, and so that what nobody
-//! can see any more gives its space back.
+//! Compaction: rewrites tables so that reads search fewer of them, and so that versions that no
+//! reader can see are dropped.
 //!
 //! ```text
 //!   Levels, Config, State ──▶ Policy::choose ──▶ Nothing · Drop · Move · Compact(Plan)
@@ -9,23 +9,23 @@
 //!        Manifest     Merge: tournament, collector, range tombstones
 //! ```
 //!
-//! Rooms: [`policy`] decides what to compact and when writers must slow down; [`Parts`] divides it
-//! among threads; [`merge`] decides what stays; [`Cutter`] decides where files end and [`Below`] where
-//! older data may lie; [`job`] brings them together over anything that reads and writes tables. None
-//! of them knows a disk, a clock or a thread: the engine takes a choice, steps its jobs at the pace
-//! that the disk allows, and installs the edit.
+//! Modules: [`policy`] decides what to compact and how much writers are throttled; [`Parts`]
+//! divides a compaction among threads; [`merge`] decides which versions survive; [`Cutter`] decides
+//! where files end and [`Below`] where older data may exist; [`job`] combines them over any reader
+//! and writer of tables. None of them uses a disk, a clock or a thread: the engine takes a choice,
+//! steps its jobs at the pace that the disk permits, and applies the edit.
 //!
-//! What everything rests on is one invariant, the *order of sources*: whatever two tables know
-//! of a key, all that the one knows is newer than all that the other knows; and memtables come
-//! before level 0, in level 0 younger tables before older ones, and each level before those
-//! behind it. So the first source that knows anything of a key decides a read. Compaction keeps
-//! the order since it only ever takes neighbours: the oldest tables of level 0 into the next
-//! level that is not empty, all tables of two levels that share keys, a row of runs without a gap.
+//! Everything relies on one invariant, the *order of sources*: for two sources and any key, all
+//! versions in the one are newer than all versions in the other. The sources are the memtables,
+//! then the tables of level 0 from youngest to oldest, then the levels in order. So the first
+//! source with a version of a key decides a read. Compaction keeps the order because it only merges
+//! neighbors: the oldest tables of level 0 with the next nonempty level, all tables of two levels
+//! that share keys, or consecutive runs.
 //!
-//! Compactions that do not meet run at once, and a long one in parts.
+//! Compactions that do not overlap run concurrently, and a long one runs in parts.
 //!
-//! Deliberately absent: keeping large values apart from keys; a filter by the user, for a
-//! transaction would not see what it does.
+//! Not implemented on purpose: separate storage of large values; user-defined compaction filters,
+//! because they would change data outside of transactions.
 
 mod below;
 mod cut;

@@ -1,4 +1,4 @@
-//! One compaction in parts, which several threads work on side by side: subcompactions.
+//! Subcompactions: the parts of one compaction, which several threads run concurrently.
 //!
 //! ```text
 //!  level 0   ├──────────────────────────────────────┤      each part: its own merge, its own files
@@ -8,14 +8,14 @@
 //!            │    part 0      │   part 1   │  part 2 │     one edit, when the last one is done
 //! ```
 //!
-//! Parts end where a table of the longest ordered input begins, so that what comes out has hardly more
-//! files than one merge would have made. Keys do not know of each other in a merge, but for range
-//! tombstones, which are cut at a part's ends as they are at a file's: the parts together write what
-//! the whole would have written, each as of a mark of its own.
+//! Parts end where a table of the largest sorted input begins, so the output has hardly more files
+//! than that of a single merge. The keys of a merge are independent of each other, except for range
+//! tombstones, which are split at the ends of parts as they are at the ends of files. So the parts
+//! together write the same as a single merge, each with its own GC watermark.
 //!
-//! What lies in level 0 is taken to be spread as the longest ordered input is: a part in which most of
-//! it lies takes longer than the others. Where there is no ordered input, or one table of it, nothing
-//! is divided.
+//! The division assumes that level 0 has the key distribution of the largest sorted input; a part
+//! with more than its share of level 0 takes longer. Without a sorted input of at least two tables
+//! the compaction is not divided.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use bytes::Bytes;
 use super::policy::{Config, Plan};
 use crate::manifest::{Edit, FlatRange, Levels, TableMeta};
 
-/// What is to be done of a compaction, what is being done, and what is done.
+/// Progress of a divided compaction: pending, running and finished parts.
 #[derive(Clone, Debug)]
 pub struct Parts {
     plan: Arc<Plan>,
@@ -36,19 +36,20 @@ pub struct Parts {
     is_abandoned: bool,
 }
 
-/// A part that somebody is to work on.
+/// A part of a compaction for one thread.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// The compaction.
+    /// Plan of the whole compaction.
     pub plan: Arc<Plan>,
-    /// What it was planned on.
+    /// Levels on which it was planned.
     pub levels: Arc<Levels>,
-    /// The keys of this part.
+    /// Key range of this part.
     pub range: FlatRange,
 }
 
 impl Parts {
-    /// Divides a compaction that was planned on `levels` into at most so many parts, each worth it.
+    /// Divides a compaction that was planned on `levels` into at most `parts_max` parts of
+    /// sufficient size.
     #[must_use]
     pub fn new(plan: Plan, levels: Levels, config: &Config, parts_max: usize) -> Self {
         let worthy = plan.bytes() / config.part_bytes.max(1);
@@ -57,7 +58,7 @@ impl Parts {
         Self::between(plan, levels, bounds)
     }
 
-    /// Divides a compaction at keys that ascend and lie within it.
+    /// Divides a compaction at ascending keys within its range.
     pub(super) fn between(plan: Plan, levels: Levels, bounds: Vec<Bytes>) -> Self {
         let mut unbegun = VecDeque::with_capacity(bounds.len() + 1);
         let mut lower = plan.hull.lower.clone();
@@ -70,20 +71,20 @@ impl Parts {
         Self { plan, levels, unbegun, under_way: 0, add: Vec::new(), is_abandoned: false }
     }
 
-    /// Returns the compaction.
+    /// Returns the plan.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Returns the next part that nobody has begun, for the caller to do.
+    /// Starts the next pending part; the caller has to run it.
     pub fn begin(&mut self) -> Option<Part> {
         let range = self.unbegun.pop_front()?;
         self.under_way += 1;
         Some(Part { plan: Arc::clone(&self.plan), levels: Arc::clone(&self.levels), range })
     }
 
-    /// Learns what a part has come to; returns the compaction's edit once all are done.
+    /// Ends a part with its edit; returns the edit of the whole compaction after the last part.
     pub fn end(&mut self, part: Edit) -> Option<Edit> {
         self.under_way -= 1;
         self.add.extend(part.add);
@@ -95,8 +96,9 @@ impl Parts {
         })
     }
 
-    /// Gives the compaction up: no further part begins, and parts under way are to be dropped.
-    /// Returns the numbers of the files that ended parts wrote; `None` where it was given up before.
+    /// Abandons the compaction: no further part starts, and the caller has to drop running parts.
+    /// Returns the numbers of the files that finished parts wrote; `None` if it was abandoned
+    /// before.
     pub fn abandon(&mut self) -> Option<Vec<u64>> {
         if std::mem::replace(&mut self.is_abandoned, true) {
             return None;
@@ -105,15 +107,15 @@ impl Parts {
         Some(self.add.drain(..).map(|table| table.number).collect())
     }
 
-    /// Returns `true` once the compaction was given up.
+    /// Returns `true` if the compaction was abandoned.
     #[must_use]
     pub const fn is_abandoned(&self) -> bool {
         self.is_abandoned
     }
 }
 
-/// Where parts of about equal length meet, so far as the tables say how long that is. What becomes one
-/// file, or one of level 0, stays whole.
+/// Returns the keys that divide a compaction into parts of about equal size, as far as the tables'
+/// sizes show. A compaction with a single output file, or into level 0, is not divided.
 fn bounds(plan: &Plan, parts: usize) -> Vec<Bytes> {
     let bytes = |tables: &[Arc<TableMeta>]| tables.iter().map(|table| table.bytes).sum::<u64>();
     let ordered = plan.inputs.iter().filter(|(level, _)| *level > 0).map(|(_, tables)| tables);
@@ -172,13 +174,13 @@ mod tests {
         Parts::new(plan.clone(), Levels::default(), &config, parts_max)
     }
 
-    /// Where the parts begin, but for the first.
+    /// Returns where the parts begin, except for the first.
     fn begins(plan: &Plan, parts_max: usize) -> Vec<u8> {
         divided(plan, parts_max).unbegun.iter().skip(1).map(|part| part.lower[4]).collect()
     }
 
     #[test]
-    fn parts_are_about_equally_long_and_end_where_tables_begin() {
+    fn parts_are_similar_and_end_between_tables() {
         let even = |number: u8| table(6, 10 * number + 1..=10 * number + 9, 40);
         let even = plan((0..8).map(even).collect());
         assert_eq!(begins(&even, 4), [21, 41, 61]);
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_or_becomes_one_file_stays_whole() {
+    fn small_or_single_file_compaction_is_not_divided() {
         let base = vec![table(6, 1..=9, 9), table(6, 11..=19, 9)];
         let mut short = plan(base.clone());
         short.inputs.remove(0);
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edit_comes_with_the_last_part() {
+    fn last_part_returns_the_edit() {
         let base = vec![table(6, 1..=9, 9), table(6, 11..=19, 9)];
         let mut parts = divided(&plan(base), 4);
         let ranges = [parts.begin().unwrap().range, parts.begin().unwrap().range];

@@ -1,4 +1,5 @@
-//! Large files, written and read so that neither the page cache nor the log beside them suffers.
+//! Bulk I/O: writes and reads large files without flooding the page cache or delaying syncs of the
+//! log.
 
 use std::io;
 use std::ops::Range;
@@ -6,21 +7,21 @@ use std::sync::Arc;
 
 use super::{Disk, File, Place};
 
-/// What places, lengths and memory are multiples of where the page cache is passed by.
+/// Alignment of offsets, lengths and memory for direct I/O.
 const ALIGN_BYTES: usize = 4096;
 
-/// Bytes go to the file in pieces of this size.
+/// Size of a write.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// No more than this is unsynced at any time.
+/// Maximum number of unsynced bytes.
 ///
-/// A sync of the log waits for whatever the device was given before it, and so does the end of
-/// the file. See the figures in the essay of [`crate::disk`].
+/// A sync of the log waits for earlier writes on the device, and so does the end of the file; see
+/// [`crate::disk`].
 const UNSYNCED_BYTES_MAX: usize = 8 << 20;
 
-/// Writes a file from its beginning to its end and syncs as it goes.
+/// Writes a file sequentially and syncs it in steps.
 ///
-/// After an error the file is given up: what is in it is not known.
+/// After an error the file's contents are undefined.
 pub struct BulkWriter {
     file: Arc<dyn File>,
     piece: Piece,
@@ -28,7 +29,7 @@ pub struct BulkWriter {
     unsynced: usize,
 }
 
-/// Aligned memory. It never moves.
+/// Aligned memory, which never moves.
 struct Memory {
     bytes: Vec<u8>,
     start: usize,
@@ -54,7 +55,7 @@ impl Memory {
     }
 }
 
-/// What is written next.
+/// Buffer of the next write.
 struct Piece {
     memory: Memory,
     len: usize,
@@ -65,7 +66,7 @@ impl Piece {
         Self { memory: Memory::new(PIECE_BYTES), len: 0 }
     }
 
-    /// Takes as many bytes as there is room for, and returns the rest.
+    /// Copies as many bytes as fit, and returns the rest.
     fn fill<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (now, later) = bytes.split_at(bytes.len().min(PIECE_BYTES - self.len));
         self.memory.get_mut(self.len..self.len + now.len()).copy_from_slice(now);
@@ -73,7 +74,7 @@ impl Piece {
         later
     }
 
-    /// The bytes, and zeros up to the next aligned length.
+    /// Returns the bytes, padded with zeros to an aligned length.
     fn padded(&mut self) -> &[u8] {
         let padded = self.len.next_multiple_of(ALIGN_BYTES);
         self.memory.get_mut(self.len..padded).fill(0);
@@ -82,27 +83,27 @@ impl Piece {
 }
 
 impl BulkWriter {
-    /// Makes a file, empty; one of that name is replaced.
+    /// Creates an empty file; replaces an existing one.
     ///
     /// # Errors
     ///
-    /// As [`Disk::create_bulk`].
+    /// Like [`Disk::create_bulk`].
     pub fn create(disk: &dyn Disk, name: &str) -> io::Result<Self> {
         let file = disk.create_bulk(name)?;
         Ok(Self { file, piece: Piece::new(), written: 0, unsynced: 0 })
     }
 
-    /// Returns the place of the next byte.
+    /// Returns the offset of the next byte.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.written + self.piece.len as u64
     }
 
-    /// Adds bytes at the end.
+    /// Appends bytes.
     ///
     /// # Errors
     ///
-    /// As [`File::write_at`] and [`File::sync_data`].
+    /// Like [`File::write_at`] and [`File::sync_data`].
     pub fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         loop {
             bytes = self.piece.fill(bytes);
@@ -113,11 +114,11 @@ impl BulkWriter {
         }
     }
 
-    /// Writes the rest, makes all of it durable, and returns the length in bytes.
+    /// Writes the rest, makes the file durable, and returns its length in bytes.
     ///
     /// # Errors
     ///
-    /// As [`File::write_at`], [`File::truncate`] and [`File::sync_data`].
+    /// Like [`File::write_at`], [`File::truncate`] and [`File::sync_data`].
     pub fn finish(mut self) -> io::Result<u64> {
         let len = self.offset();
         if self.piece.len > 0 {
@@ -130,7 +131,7 @@ impl BulkWriter {
         Ok(len)
     }
 
-    /// Syncs. A failure is no want of space, whatever its cause: what it has lost is not known.
+    /// Syncs. No failure counts as a full disk, because it is unknown which writes are lost.
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data().map_err(io::Error::other)
     }
@@ -149,11 +150,11 @@ impl BulkWriter {
     }
 }
 
-/// Reads stretches of a file, each in one piece.
+/// Reads parts of a file, each with one read.
 pub struct BulkReader {
     file: Arc<dyn File>,
     memory: Memory,
-    /// Where the last stretch lies in the memory.
+    /// Position of the last part in the memory.
     stretch: Range<usize>,
 }
 
@@ -162,17 +163,17 @@ impl BulkReader {
     ///
     /// # Errors
     ///
-    /// As [`Disk::open_bulk`].
+    /// Like [`Disk::open_bulk`].
     pub fn open(disk: &dyn Disk, name: &str) -> io::Result<Self> {
         let file = disk.open_bulk(name)?;
         Ok(Self { file, memory: Memory::new(0), stretch: 0..0 })
     }
 
-    /// Reads a stretch, less of it only at the end of the file. It is there until the next one is read.
+    /// Reads a part of the file, which replaces the last one; shorter only at the end of the file.
     ///
     /// # Errors
     ///
-    /// As [`File::read_at`]; then there is none.
+    /// Like [`File::read_at`]; then no bytes are available.
     pub fn read(&mut self, place: Place) -> io::Result<()> {
         self.stretch = 0..0;
         let from = place.offset - place.offset % ALIGN_BYTES as u64;
@@ -186,7 +187,7 @@ impl BulkReader {
         Ok(())
     }
 
-    /// Returns what was read last.
+    /// Returns the part that was read last.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.memory.get(self.stretch.clone())
@@ -200,7 +201,7 @@ mod tests {
     use crate::disk::sim::{Kind, SimDisk};
 
     #[test]
-    fn any_pieces_make_the_same_file_and_never_much_of_it_is_unsynced() {
+    fn bulk_writer_limits_unsynced_bytes() {
         let bytes: Vec<u8> = (0..(19_u32 << 20) + 77).map(|at| at.to_le_bytes()[1]).collect();
         for piece in [1000, PIECE_BYTES, 3 << 20] {
             let disk = SimDisk::new(1);
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn every_error_reaches_the_caller() {
+    fn bulk_writer_returns_every_error() {
         for (kind, most) in [(Kind::Create, 1), (Kind::Write, 10), (Kind::Sync, 2)] {
             for nth in 1..=most {
                 let disk = SimDisk::new(nth);
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn any_stretch_of_a_file_is_read_as_it_lies_there() {
+    fn bulk_reader_reads_any_range() {
         let directory = tempfile::tempdir().unwrap();
         let real = RealDisk::open(directory.path()).unwrap();
         let simulated = SimDisk::new(1);
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_that_could_not_be_read_is_not_there() {
+    fn failed_bulk_read_returns_no_bytes() {
         let disk = SimDisk::new(1);
         disk.create("a").unwrap().write_at(&[1; 100], 0).unwrap();
         disk.fail_nth(Kind::Open, 1, io::ErrorKind::Other);

@@ -1,13 +1,13 @@
-//! Copies of files from disk to disk, where a second name for the same bytes cannot be had.
+//! Copies a file between disks if a hard link is not possible.
 
 use std::io;
 
 use super::Disk;
 
-/// So much is in memory at once.
+/// Size of the copy buffer.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Copies a file to another disk under the same name and syncs the copy.
+/// Copies a file to another disk under the same name, and syncs the copy.
 pub(super) fn copy(from: &dyn Disk, name: &str, to: &dyn Disk) -> io::Result<()> {
     match to.open(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

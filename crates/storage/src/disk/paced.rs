@@ -1,4 +1,4 @@
-//! A disk on which background work takes turns at the device.
+//! A disk whose I/O is scheduled as background work.
 
 use std::io::{self, IoSlice};
 use std::path::Path;
@@ -9,22 +9,22 @@ use carnet_base::Result;
 use super::{DirectoryLock, Disk, File, Place, ReadFuture, Watch};
 use crate::io::{Class, Direction, Turns};
 
-/// A disk whose files take turns of a class: large ones, or all of them.
+/// A disk that schedules I/O of a class: that of bulk files, or of all files.
 pub(crate) struct PacedDisk {
     below: Arc<dyn Disk>,
     turns: Arc<Turns>,
     class: Class,
-    /// Whether files that are not opened for bulk take turns, too.
+    /// Whether files that are not opened for bulk I/O are scheduled too.
     all: bool,
 }
 
 impl PacedDisk {
-    /// Paces files that are read or written in bulk; others are those of the disk below.
+    /// Schedules bulk files only.
     pub(crate) fn bulk(below: Arc<dyn Disk>, turns: Arc<Turns>, class: Class) -> Self {
         Self { below, turns, class, all: false }
     }
 
-    /// Paces all files.
+    /// Schedules all files.
     pub(crate) fn all(below: Arc<dyn Disk>, turns: Arc<Turns>, class: Class) -> Self {
         Self { below, turns, class, all: true }
     }
@@ -96,7 +96,7 @@ impl Disk for PacedDisk {
     }
 }
 
-/// A file of which each piece takes a turn.
+/// A file whose I/O is split into pieces, each with a turn of the scheduler.
 struct PacedFile {
     below: Arc<dyn File>,
     turns: Arc<Turns>,

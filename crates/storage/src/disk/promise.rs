@@ -1,4 +1,4 @@
-//! A read's result on its way from whoever serves the read to whoever waits for it.
+//! Promise: passes a read's result from the serving thread to the waiting task.
 
 use std::future::Future;
 use std::io;
@@ -12,14 +12,14 @@ use carnet_base::Bytes;
 
 use crate::lock::lock;
 
-/// The serving end. Dropping it without a word is an error at the other end, never silence.
+/// The serving end. Dropping it unfulfilled is an error at the waiting end.
 pub(super) struct Promise(Arc<Slot>);
 
-/// The waiting end, a future. Dropping it tells the serving end that nobody waits.
+/// The waiting end, a future. Dropping it cancels the read.
 pub(super) struct Awaited(Arc<Slot>);
 
 struct Slot {
-    given_up: AtomicBool,
+    is_cancelled: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -32,30 +32,30 @@ enum State {
 /// Makes both ends.
 pub(super) fn promise() -> (Promise, Awaited) {
     let slot = Arc::new(Slot {
-        given_up: AtomicBool::new(false),
+        is_cancelled: AtomicBool::new(false),
         state: Mutex::new(State::Waiting(None)),
     });
     (Promise(Arc::clone(&slot)), Awaited(slot))
 }
 
 impl Promise {
-    /// Tells whether nobody waits any more: a read that was not begun need not be.
-    pub(super) fn given_up(&self) -> bool {
-        self.0.given_up.load(Ordering::Relaxed)
+    /// Returns `true` if the future was dropped: a read that was not started can be skipped.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// Hands over the result and wakes whoever waits.
+    /// Sets the result and wakes the waiting task.
     pub(super) fn fulfil(self, result: io::Result<Bytes>) {
         self.settle(result);
     }
 
-    /// As [`Promise::fulfil`], for a promise that something else holds on to.
+    /// Like [`Promise::fulfil`], for a promise that is still owned.
     pub(super) fn settle(&self, result: io::Result<Bytes>) {
         let mut state = lock(&self.0.state);
         let State::Waiting(waker) = &mut *state else { return };
         let waker = waker.take();
         *state = State::Ready(result);
-        // Outside the lock: a waker may poll at once.
+        // Without the lock, because a waker may poll at once.
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
@@ -93,8 +93,8 @@ impl Future for Awaited {
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        self.0.given_up.store(true, Ordering::Relaxed);
-        // The task behind the waker is not kept alive by a read that nobody waits for.
+        self.0.is_cancelled.store(true, Ordering::Relaxed);
+        // A read without a waiter must not keep the task of its waker alive.
         let waker = match &mut *lock(&self.0.state) {
             State::Waiting(waker) => waker.take(),
             _ => None,
@@ -109,7 +109,7 @@ mod tests {
     use carnet_base::block_on;
 
     #[test]
-    fn a_promise_that_is_dropped_is_an_error_and_not_silence() {
+    fn dropped_promise_is_an_error() {
         let (promise, awaited) = promise();
         drop(promise);
         let error = block_on(awaited).unwrap_err().to_string();
@@ -117,16 +117,16 @@ mod tests {
     }
 
     #[test]
-    fn a_future_that_is_dropped_is_seen_by_who_serves_it() {
+    fn dropped_future_cancels_the_read() {
         let (promise, awaited) = promise();
-        assert!(!promise.given_up());
+        assert!(!promise.is_cancelled());
         drop(awaited);
-        assert!(promise.given_up());
+        assert!(promise.is_cancelled());
         promise.fulfil(Ok(Bytes::new()));
     }
 
     #[test]
-    fn the_last_waker_is_the_one_that_is_woken() {
+    fn last_waker_is_woken() {
         struct Count(std::sync::atomic::AtomicU32);
         impl std::task::Wake for Count {
             fn wake(self: Arc<Self>) {

@@ -1,18 +1,18 @@
-//! A disk that is only read: what is written to it stays in memory.
+//! Read-only disk: keeps writes in memory.
 //!
-//! Opening a database writes: a torn end of the log is cut, the next segment is begun, the manifest
-//! notes the new life. On a full disk or a read-only mount none of that can be done, and for a reader
-//! none of it is needed. [`ReadOnlyDisk`] lets the ordinary opening run and keeps its changes:
+//! Opening a database writes: it truncates the torn tail of the log, starts the next segment, and
+//! updates the manifest. That is impossible on a full disk or a read-only mount, and unnecessary
+//! for a reader. [`ReadOnlyDisk`] runs the ordinary opening and keeps its changes in memory:
 //!
 //! ```text
-//!   open ──▶ nodes: name → in memory, or removed ──▶ no entry: the disk below, for reading
+//!   open ──▶ nodes: name → in memory, or removed ──▶ no entry: the disk below, read-only
 //! ```
 //!
 //! # Invariants
 //!
-//! * Nothing below is changed, but for the lock.
-//! * A name has one node: all handles see what was written by any of them.
-//! * The first write to a file below copies the file into memory.
+//! * The disk below is not changed, except for the lock.
+//! * A name has one node, so all handles see the writes of any handle.
+//! * The first write to a file of the disk below copies the file into memory.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -26,10 +26,10 @@ use super::copy::copy;
 use super::{DirectoryLock, Disk, File, Place, ReadFuture, Watch};
 use crate::lock::lock;
 
-/// A disk whose changes are in memory, above one that is only read.
+/// A disk that keeps changes in memory, above a disk that is only read.
 pub(crate) struct ReadOnlyDisk {
     below: Arc<dyn Disk>,
-    /// `None` where the file was removed.
+    /// `None` if the file was removed.
     nodes: Mutex<BTreeMap<String, Option<Arc<Node>>>>,
 }
 
@@ -115,7 +115,7 @@ impl Disk for ReadOnlyDisk {
     }
 }
 
-/// A file: in memory from its first write on.
+/// A file, which is in memory after its first write.
 struct Node {
     below: Option<Arc<dyn File>>,
     memory: OnceLock<Mutex<Vec<u8>>>,
@@ -130,7 +130,7 @@ impl Node {
         Self { below: None, memory: OnceLock::from(Mutex::new(bytes)) }
     }
 
-    /// Returns the file's bytes in memory, copied there if need be.
+    /// Returns the file's bytes in memory; copies them if necessary.
     fn written(&self) -> io::Result<&Mutex<Vec<u8>>> {
         if let Some(memory) = self.memory.get() {
             return Ok(memory);
@@ -209,7 +209,7 @@ impl File for Node {
         Ok(())
     }
 
-    /// Writes no zeros: a sync costs nothing here.
+    /// Writes no zeros, because syncs cost nothing here.
     fn preallocate(&self, _len: u64) -> io::Result<()> {
         Ok(())
     }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_stay_above_the_disk() {
+    fn changes_do_not_reach_the_disk_below() {
         let below = SimDisk::new(1);
         for name in ["kept", "moved", "gone"] {
             below.create(name).unwrap().write_at(name.as_bytes(), 0).unwrap();

@@ -1,4 +1,4 @@
-//! What every disk does alike, tried on each of them; and what only the real one can show.
+//! Tests that run on every disk, and tests of the real disk alone.
 
 use std::io::IoSlice;
 use std::task::{Context, Poll, Wake, Waker};
@@ -11,7 +11,7 @@ use super::*;
 
 const BACKENDS: [Backend; 4] = [Backend::Auto, Backend::Uring, Backend::Pool, Backend::Inline];
 
-/// A machine that forbids io_uring has one way to read less; everything else is tried there too.
+/// Opens a real disk; `None` if the machine forbids io_uring, whose tests are skipped then.
 fn real(directory: &tempfile::TempDir, backend: Backend) -> Option<RealDisk> {
     match RealDisk::open_with(directory.path(), backend, Arc::new(ThreadSpawn)) {
         Ok(disk) => Some(disk),
@@ -47,7 +47,7 @@ fn filled(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Arc<dyn File> {
     file
 }
 
-/// Lets the next reads wait for the device. Where the pages are stays the system's decision.
+/// Evicts the file, so that the next reads probably wait for the device.
 fn chill(file: &dyn File) {
     file.sync_data().unwrap();
     file.evict().unwrap();
@@ -58,7 +58,7 @@ fn read(file: &Arc<dyn File>, offset: u64, len: usize) -> io::Result<Bytes> {
 }
 
 #[test]
-fn reads_bring_what_was_written_and_end_with_the_file() {
+fn reads_return_written_bytes_until_end_of_file() {
     on_each(|name, disk| {
         let bytes = pattern(3 * 4096 + 17);
         let file = filled(disk, "a", &bytes);
@@ -91,7 +91,7 @@ fn reads_bring_what_was_written_and_end_with_the_file() {
 }
 
 #[test]
-fn a_read_that_is_cached_in_part_is_whole() {
+fn partly_cached_read_is_complete() {
     on_each(|name, disk| {
         let bytes = pattern(8 << 20);
         let file = filled(disk, "a", &bytes);
@@ -109,14 +109,14 @@ fn a_read_that_is_cached_in_part_is_whole() {
 }
 
 #[test]
-fn a_read_is_begun_when_it_is_called() {
+fn read_starts_when_called() {
     on_each(|name, disk| {
         let file = filled(disk, "a", &[1; 4096]);
         chill(&*file);
         let one = Arc::clone(&file).read(0, 4096);
         let many = Arc::clone(&file).read_many(&[Place { offset: 0, len: 4096 }]);
-        // Nobody polls them before the bytes are other ones. A read that is on its way may see
-        // either, one that has been served must not see the new ones; so wait for its end.
+        // The futures are not polled before the bytes change. A pending read may see either bytes;
+        // a completed one must not see the new bytes, so wait for its end.
         if name == "simulated" {
             file.write_at(&[2; 4096], 0).unwrap();
             assert_eq!(block_on(one).unwrap(), [1; 4096].as_slice());
@@ -137,7 +137,7 @@ fn a_read_is_begun_when_it_is_called() {
 }
 
 #[test]
-fn a_thousand_reads_at_once_bring_each_its_own_and_dropped_ones_harm_nobody() {
+fn concurrent_and_dropped_reads_do_not_interfere() {
     const BYTES: usize = 8 << 20;
     let bytes = pattern(BYTES);
     for seed in 0..3 {
@@ -211,11 +211,11 @@ fn many_threads_read_at_once() {
 }
 
 #[test]
-fn errors_of_the_system_reach_whoever_waits() {
+fn errors_of_the_system_reach_the_reader() {
     for backend in BACKENDS {
         let directory = tempfile::tempdir().unwrap();
         let Some(disk) = real(&directory, backend) else { continue };
-        // A directory can be opened, and not be read.
+        // A directory can be opened, but not read.
         #[expect(clippy::disallowed_methods, reason = "no disk opens a directory")]
         let itself = std::fs::File::open(directory.path()).unwrap();
         let file: Arc<dyn File> = disk.wrap(itself);
@@ -249,10 +249,10 @@ fn reads_outlive_their_file_and_their_disk() {
     }
 }
 
-/// A pipe is a file whose reads can be kept waiting. Only a ring reads from one as from a file.
+/// Reads of a pipe can be kept pending. Only a ring reads from a pipe like from a file.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_ring_serves_others_while_one_waits_and_keeps_the_buffer_of_one_that_was_dropped() {
+fn ring_keeps_buffers_of_dropped_reads() {
     use std::io::Write;
     let directory = tempfile::tempdir().unwrap();
     let Some(disk) = real(&directory, Backend::Uring) else { return };
@@ -270,7 +270,7 @@ fn a_ring_serves_others_while_one_waits_and_keeps_the_buffer_of_one_that_was_dro
         chill(&*file);
         assert_eq!(read(&file, 4096, 4096).unwrap(), bytes[4096..8192]);
     }
-    // The kernel writes where nobody waits any more, and into nobody else's memory.
+    // The kernel writes into the memory of the dropped reads, which no other read uses.
     drop((dropped, one));
     let others: Vec<_> = (0..100).map(|_| vec![5_u8; 4096]).collect();
     one_end.write_all(&[6; 4096]).unwrap();
@@ -280,7 +280,7 @@ fn a_ring_serves_others_while_one_waits_and_keeps_the_buffer_of_one_that_was_dro
     assert!(others.iter().flatten().all(|&byte| byte == 5));
 }
 
-/// Counts the workers that were spawned and those that are gone.
+/// Counts the workers that were spawned and the dropped ones.
 #[derive(Default)]
 struct Counted {
     begun: std::sync::atomic::AtomicUsize,
@@ -309,7 +309,7 @@ impl Spawn for Counted {
 }
 
 #[test]
-fn threads_begin_with_the_first_read_that_waits_and_end_with_the_disk() {
+fn read_threads_live_as_long_as_the_disk() {
     for (backend, most) in [(Backend::Uring, 1), (Backend::Pool, 16), (Backend::Inline, 0)] {
         let directory = tempfile::tempdir().unwrap();
         if real(&directory, backend).is_none() {
@@ -331,7 +331,7 @@ fn threads_begin_with_the_first_read_that_waits_and_end_with_the_disk() {
         }
         assert!(begun() <= most, "{backend:?}: {} threads", begun());
         drop((file, disk));
-        // They end by themselves; the limit is there so that a leak fails instead of hanging.
+        // They end by themselves; with the limit, a leak fails instead of hanging.
         let ends = (0..1000).any(|_| {
             #[expect(clippy::disallowed_methods, reason = "threads are real")]
             thread::sleep(std::time::Duration::from_millis(10));
@@ -342,7 +342,7 @@ fn threads_begin_with_the_first_read_that_waits_and_end_with_the_disk() {
 }
 
 #[test]
-fn a_thread_that_waits_for_one_read_makes_it_itself() {
+fn waiting_thread_reads_itself() {
     let directory = tempfile::tempdir().unwrap();
     let spawn = Arc::new(Counted::default());
     let theirs = Arc::clone(&spawn);
@@ -359,7 +359,7 @@ fn a_thread_that_waits_for_one_read_makes_it_itself() {
 }
 
 #[test]
-fn a_disk_whose_workers_are_stepped_reads_when_they_are() {
+fn stepped_workers_serve_reads() {
     for backend in [Backend::Uring, Backend::Pool] {
         let directory = tempfile::tempdir().unwrap();
         if real(&directory, backend).is_none() {
@@ -383,7 +383,7 @@ fn a_disk_whose_workers_are_stepped_reads_when_they_are() {
 }
 
 #[test]
-fn a_waker_may_drop_the_last_of_the_disk() {
+fn waker_may_drop_the_disk() {
     struct Last(std::sync::Mutex<Option<(Arc<dyn File>, RealDisk)>>, thread::Thread);
     impl Wake for Last {
         fn wake(self: Arc<Self>) {
@@ -406,11 +406,11 @@ fn a_waker_may_drop_the_last_of_the_disk() {
 }
 
 #[test]
-fn pieces_are_written_one_after_the_other() {
+fn vectored_write_writes_all_pieces() {
     on_each(|name, disk| {
         let file = filled(disk, "a", &[9; 10]);
         let bytes = pattern(9000);
-        // More pieces than one system call takes, empty ones among them.
+        // More pieces than one system call takes, including empty ones.
         let mut pieces: Vec<_> =
             bytes.chunks(3).flat_map(|piece| [IoSlice::new(piece), IoSlice::new(&[])]).collect();
         file.write_vectored_at(&mut pieces, 5).unwrap();
@@ -420,9 +420,9 @@ fn pieces_are_written_one_after_the_other() {
     });
 }
 
-/// As from a file system whose blocks are larger than those that it is given.
+/// Like on a file system that requires larger blocks.
 #[test]
-fn what_may_not_pass_the_page_cache_goes_through_it() {
+fn refused_direct_io_falls_back_to_buffered() {
     let directory = tempfile::tempdir().unwrap();
     let disk = RealDisk::open(directory.path()).unwrap();
     let file = disk.create_bulk("a").unwrap();
@@ -439,7 +439,7 @@ fn what_may_not_pass_the_page_cache_goes_through_it() {
 }
 
 #[test]
-fn preallocation_lengthens_with_zeros_and_never_shortens() {
+fn preallocation_extends_with_zeros() {
     on_each(|name, disk| {
         let file = filled(disk, "a", b"begin");
         file.preallocate(100_003).unwrap();
@@ -450,10 +450,10 @@ fn preallocation_lengthens_with_zeros_and_never_shortens() {
     });
 }
 
-/// The system's own settings are files that not even its administrator may write.
+/// Files of system settings that even the administrator cannot write.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_file_that_may_only_be_read_is_read() {
+fn read_only_file_is_readable() {
     let disk =
         RealDisk::open_with("/proc/sys/kernel", Backend::Inline, Arc::new(ThreadSpawn)).unwrap();
     let mut bytes = [0; 5];
@@ -464,7 +464,7 @@ fn a_file_that_may_only_be_read_is_read() {
 }
 
 #[test]
-fn a_file_is_linked_or_copied_and_never_replaced() {
+fn link_never_replaces_a_file() {
     on_each(|name, disk| {
         let bytes = pattern(600_001);
         filled(disk, "a", &bytes).sync_data().unwrap();
@@ -487,7 +487,7 @@ fn a_file_is_linked_or_copied_and_never_replaced() {
 }
 
 #[test]
-fn a_link_within_a_file_system_shares_the_bytes() {
+fn link_in_one_file_system_shares_bytes() {
     use std::os::unix::fs::MetadataExt;
     let [from, to] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let [disk, target] = [&from, &to].map(|directory| RealDisk::open(directory.path()).unwrap());
@@ -515,7 +515,7 @@ fn lock_survives_removal_of_its_file() {
     disk().lock().unwrap();
 }
 
-/// Before the directory had a lock of its own, that of the file was the only one.
+/// Older programs lock only the file, not the directory.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "what other programs do to the files")]
 fn lock_respects_older_programs() {

@@ -22,43 +22,43 @@ use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::wal::{Header, RECORD_HEADER_BYTES, record};
 
-/// A memtable may grow beyond its size by as much as it, or by this, while others wait for their
-/// flush.
+/// Minimum number of bytes by which the active memtable may exceed its size while sealed ones wait
+/// for their flush; it may at least double.
 pub(super) const OVERSHOOT_BYTES: usize = 4 << 20;
 
-/// When a writer that was held back should come again.
+/// Suggested delay before a rejected writer retries.
 const RETRY_AFTER: Duration = Duration::from_millis(10);
 
 /// A body of changes, encoded and checksummed, ready to be appended.
 #[derive(Debug)]
 pub struct Prepared {
     start: Timestamp,
-    /// Room for the header, and the body.
+    /// Space for the header, then the body.
     record: BytesMut,
     body_crc: u32,
     changes: Changes,
 }
 
 impl Prepared {
-    /// The start timestamp that names the versions.
+    /// Returns the start timestamp that identifies the versions.
     #[must_use]
     pub const fn start(&self) -> Timestamp {
         self.start
     }
 
-    /// How many bytes the record takes in the log.
+    /// Returns the size of the record in the log.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.record.len()
     }
 }
 
-/// Why an append did nothing.
+/// Reason why an append had no effect.
 #[derive(Debug)]
 pub enum AppendError<E> {
-    /// The decision said no.
+    /// The decision refused the commit.
     Refused(E),
-    /// The engine could not take the record.
+    /// The engine could not accept the record.
     Engine(Error),
 }
 
@@ -81,19 +81,19 @@ impl From<AppendError<Self>> for Error {
     }
 }
 
-/// A commit that is in force, on its way to being published.
+/// A commit that has been decided and is not acknowledged yet.
 ///
-/// The future completes once the commit, and so every earlier one, is published. Dropping it
-/// changes nothing. Its error is `Unavailable`: the store stopped, and only the next opening will
-/// tell whether the commit is there.
+/// The future completes when the commit, and so every earlier one, is published. Dropping it has no
+/// effect on the commit. Its error is `Unavailable`: the store stopped, and only the next opening
+/// shows whether the commit exists.
 #[derive(Debug)]
 #[must_use = "the commit is acknowledged once this future completes"]
 pub struct Appended {
     commit: Timestamp,
     slot: u64,
     publication: Arc<Publication>,
-    /// Given back by the thread that made it, not by whoever wrote it to the log: an allocator
-    /// that keeps memory by threads would have one wait for the other.
+    /// Freed by the thread that allocated it and not by the log writer: with per-thread allocator
+    /// caches one would wait for the other.
     _record: Bytes,
 }
 
@@ -107,7 +107,7 @@ impl Appended {
         Self { commit, slot, publication, _record: record }
     }
 
-    /// The commit timestamp.
+    /// Returns the commit timestamp.
     #[must_use]
     pub const fn commit(&self) -> Timestamp {
         self.commit
@@ -128,7 +128,7 @@ impl fmt::Debug for Publication {
     }
 }
 
-/// A record that has its place in the log and is not in the memtable yet.
+/// A record with a position in the log that is not in the memtable yet.
 pub(super) struct Reserved<'e> {
     core: &'e Core,
     memtable: Arc<Memtable>,
@@ -141,12 +141,11 @@ pub(super) struct Reserved<'e> {
 }
 
 impl Engine {
-    /// Encodes the changes of one record, outside of every lock: at most one for a cell, in any
-    /// order.
+    /// Encodes the changes of one record, without locks: at most one per cell, in any order.
     ///
     /// # Errors
     ///
-    /// `Invalid` where a key, a value or the whole is too long to be stored.
+    /// `Invalid` if a key, a value or the record is too large.
     pub fn prepare<'a, M>(&self, start: Timestamp, mutations: M) -> Result<Prepared>
     where
         M: IntoIterator<Item = Mutation<'a>>,
@@ -159,17 +158,17 @@ impl Engine {
         Ok(Prepared { start, record, body_crc, changes })
     }
 
-    /// Runs `decide` inside the critical section; where it returns a commit timestamp, larger
-    /// than any before, the record is in the log at that place and its cells are in the memtable.
-    /// Where it returns an error nothing has happened.
+    /// Runs `decide` in the critical section. If it returns a commit timestamp, which must be
+    /// greater than all before, the record has its position in the log and its cells are in the
+    /// memtable. If it returns an error, the append has no effect.
     ///
     /// # Errors
     ///
-    /// [`AppendError::Refused`] with what `decide` returned. [`AppendError::Engine`] with
-    /// `Overloaded` where too many memtables wait for their flush or too many commits are under
-    /// way (await [`Engine::ready`]), with `Unavailable` where the store has stopped, with `Invalid`
-    /// where it was opened for reading only; `decide` has not run then. With `Invalid` where the
-    /// timestamp is not larger than every one before it.
+    /// [`AppendError::Refused`] with the error of `decide`. [`AppendError::Engine`] without running
+    /// `decide`: `Overloaded` if too many memtables wait for their flush or too many commits are in
+    /// flight (await [`Engine::ready`]); `Unavailable` if the store has stopped; `Invalid` if it
+    /// was opened read-only. [`AppendError::Engine`] with `Invalid` if the timestamp is not greater
+    /// than every one before it.
     pub fn append<E>(
         &self,
         prepared: Prepared,
@@ -178,7 +177,7 @@ impl Engine {
         self.append_watched(prepared, None, decide)
     }
 
-    /// As [`Engine::append`], for one who watches the cells himself.
+    /// Like [`Engine::append`], for a caller that tracks the cells with a watch of its own.
     pub(super) fn append_watched<E>(
         &self,
         prepared: Prepared,
@@ -190,8 +189,8 @@ impl Engine {
         };
         let turn = groups.enter();
         let mut appended = self.reserve(prepared, watch, decide)?.insert();
-        // Whether it comes to an end, the caller learns by waiting itself: the record is in force.
-        // On a full disk the next group is refused, so that none needs to wait for this one.
+        // Errors reach the caller when it awaits `appended`. On a full disk the next group is
+        // refused, so it does not have to wait for this one.
         let is_full = || self.core.space.is_blocked(Work::Log);
         block_on(std::future::poll_fn(|context| {
             let polled = Pin::new(&mut appended).poll(context).map(drop);
@@ -201,7 +200,7 @@ impl Engine {
         Ok(appended)
     }
 
-    /// Decides and reserves, hands the record to the log, and leaves the insertion to its caller.
+    /// Decides, reserves, and passes the record to the log; the caller inserts it.
     pub(super) fn reserve<E>(
         &self,
         prepared: Prepared,
@@ -212,7 +211,7 @@ impl Engine {
         let Prepared { start, mut record, body_crc, changes } = prepared;
         let len = record.len();
         let written = || Written::of(changes.of(&record[RECORD_HEADER_BYTES..]));
-        // Mostly known before the lock is taken, if it is needed under it.
+        // If any watch exists, hash the keys before taking the lock.
         let early = core.watches.any().then(written);
         let mut order = lock(&core.order);
         core.make_room(&mut order, len).map_err(AppendError::Engine)?;
@@ -242,36 +241,36 @@ impl Engine {
         Ok(Reserved { core, memtable, start, commit, slot, record, changes })
     }
 
-    /// Tells whether a start's commit is decided and not published yet.
+    /// Returns `true` if a start's commit is decided and not published yet.
     #[must_use]
     pub fn is_under_way(&self, start: Timestamp) -> bool {
         self.core.publication.is_under_way(start)
     }
 
-    /// Waits until a writer of so many bytes is not held back: for want of room, or because
-    /// compaction has fallen behind and writers are slowed to its pace.
+    /// Waits until a write of `bytes` bytes is not held back: by full memtables, or by a write
+    /// throttle because flush or compaction is behind.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the store has stopped or the disk is full.
+    /// `Unavailable` if the store has stopped or the disk is full.
     pub async fn ready(&self, bytes: usize) -> Result<()> {
         let core = &*self.core;
         core.while_space(|context| core.poll_room(context)).await??;
         core.while_space(|context| core.publication.poll_room(context)).await?;
-        core.while_space(|context| core.flush_brake.poll(bytes, context)).await?;
-        core.while_space(|context| core.brake.poll(bytes, context)).await?;
+        core.while_space(|context| core.flush_throttle.poll(bytes, context)).await?;
+        core.while_space(|context| core.compaction_throttle.poll(bytes, context)).await?;
         core.publication.check()
     }
 }
 
 impl Core {
-    /// Waits for something until it is there or the disk is full.
+    /// Waits for `poll` or until the disk is full.
     pub(super) async fn while_space<T>(
         &self,
         mut poll: impl FnMut(&Context<'_>) -> Poll<T>,
     ) -> Result<T> {
         std::future::poll_fn(|context| {
-            // Asked again after the waker is there: a disk that becomes full now wakes it.
+            // Checked again after the waker is registered: a disk that becomes full now wakes it.
             self.space.check()?;
             let polled = poll(context).map(Ok);
             if polled.is_pending() {
@@ -282,7 +281,7 @@ impl Core {
         .await
     }
 
-    /// Refuses a commit that does not come after all before it.
+    /// Returns an error if a commit is not greater than all before it.
     pub(super) fn check_rises(order: &Order, commit: Timestamp) -> Result<()> {
         let last = order.last_commit;
         if commit > last {
@@ -293,7 +292,7 @@ impl Core {
         )))
     }
 
-    /// Refuses what writes to a database that was opened for reading only.
+    /// Returns an error if the database was opened read-only.
     ///
     /// # Errors
     ///
@@ -305,7 +304,7 @@ impl Core {
         Ok(())
     }
 
-    /// Makes sure that the active memtable can take a record.
+    /// Ensures that the active memtable can accept a record.
     pub(super) fn make_room(&self, order: &mut Order, len: usize) -> Result<()> {
         if order.closed {
             return Err(Error::unavailable("the database was closed; open it again"));
@@ -313,8 +312,8 @@ impl Core {
         self.check_takes_writes()?;
         self.publication.check()?;
         self.space.check()?;
-        // Without a log slots are published before its writer has passed them: it may not be
-        // overtaken.
+        // Without a log, slots may be published before the log writer has passed them; it must not
+        // be overtaken.
         let passed = self.options.log || self.publication.opened() - self.log.next() < RING / 2;
         if !self.publication.has_room() || !passed {
             return Err(self.overloaded("too many commits are under way"));
@@ -329,15 +328,14 @@ impl Core {
             self.seal(order);
             return Ok(());
         }
-        // Writers wait before they come here; those that found room together with others still
-        // get in.
+        // Writers wait in `ready`; writers that found room at the same time are still accepted.
         let flush_bytes = self.budget.flush;
         if order.active.memory_bytes()
             < flush_bytes.saturating_add(flush_bytes.max(OVERSHOOT_BYTES))
         {
             return Ok(());
         }
-        Err(self.overloaded("writes come faster than the disk takes them"))
+        Err(self.overloaded("memtables fill faster than the disk can flush them"))
     }
 }
 
@@ -367,7 +365,7 @@ impl Reserved<'_> {
     }
 }
 
-/// Puts a record's changes into a memtable.
+/// Inserts a record's changes into a memtable.
 pub(super) fn insert<'a>(
     memtable: &Memtable,
     start: Timestamp,
@@ -394,7 +392,7 @@ impl Drop for Reserved<'_> {
     }
 }
 
-/// Stops the store when it is dropped, which a panic does; otherwise it is forgotten.
+/// Stops the store when dropped by a panic; on success it is forgotten with `mem::forget`.
 pub(super) struct StopOnPanic<'a>(pub(super) &'a Publication, pub(super) &'static str);
 
 impl Drop for StopOnPanic<'_> {

@@ -1,25 +1,25 @@
-//! Checkpoints: a second directory that can be opened as the database of one moment.
+//! Checkpoints: a second directory that can be opened as the database at one point in time.
 //!
-//! Everything is flushed, so that the database is its tables, and its log is empty; then
+//! All memtables are flushed, so the database consists of its tables and the log is empty; then
 //!
 //! ```text
-//!  CHECKPOINT, sync ──► tables: links ──► sync ──► MANIFEST ──► leftovers go
+//!  CHECKPOINT, sync ──► tables: links ──► sync ──► MANIFEST ──► remove old files
 //!      │                                              │
-//!      └ without a manifest nobody can open this      └ now it is the checkpoint
+//!      └ without a manifest it cannot be opened       └ now it is the checkpoint
 //! ```
 //!
-//! Tables never change, so that a link is a copy that takes neither time nor room, until compaction
-//! has replaced the table here. Writers, flushes and compactions go on meanwhile; only the
-//! removal of files is put off until all are linked.
+//! Tables never change, so a hard link is a copy that takes no time and no space until compaction
+//! has replaced the table here. Writers, flushes and compactions continue; only the removal of
+//! files is deferred until all are linked.
 //!
-//! A directory that holds an earlier checkpoint of the same database is brought up to date: its
-//! tables that are still part of the database stay as they are, and until the manifest is
-//! replaced, in one step, it remains the earlier checkpoint. The file `CHECKPOINT` says that
-//! this may be done, and that there is no log: the first opening begins one and removes the file,
-//! because from then on the directory is a database with a life of its own.
+//! A directory with an earlier checkpoint of the same database is updated: its tables that are
+//! still part of the database are kept, and it remains the earlier checkpoint until the manifest is
+//! replaced atomically. The file `CHECKPOINT` permits this, and states that there is no log. The
+//! first opening starts a log and removes the file, because from then on the directory is an
+//! independent database.
 //!
-//! A checkpoint has the *identity* of its database, by which another one's is told, and refused.
-//! The first opening gives it one of its own: from then on the two go different ways.
+//! A checkpoint has the *identity* of its database, so that a checkpoint of another database is
+//! detected and refused. The first opening assigns a new identity.
 
 use std::io;
 use std::sync::Arc;
@@ -34,36 +34,36 @@ use crate::sstable;
 use crate::sync::lock;
 use crate::wal::{Lsn, Writer, recovery, segment};
 
-/// The file that says that a directory is a checkpoint that nobody has opened.
+/// Name of the file that marks a directory as a checkpoint that has not been opened.
 pub(crate) const MARKER: &str = "CHECKPOINT";
 
-/// So many bytes at a table's end are compared before it is taken for the same: footer and
-/// statistics lie there.
+/// Number of bytes at a table's end that are compared to identify it; they contain footer and
+/// statistics.
 const TAIL_BYTES: usize = 4096;
 
-/// Tables that the manifest does not name any more, and whose files are to stay a while.
+/// Tables that are not in the manifest any more, and files whose removal is deferred.
 #[derive(Default)]
 pub(super) struct Removals {
     held: usize,
     deferred: Vec<u64>,
 }
 
-/// The tables of one moment. They stay until it is dropped.
+/// The tables at one point in time, whose files are kept until this is dropped.
 pub(crate) struct Frozen {
     core: Arc<Core>,
-    /// What names them.
+    /// Manifest with these tables.
     pub(crate) manifest: Manifest,
 }
 
 impl Frozen {
-    /// Returns the disk on which the tables lie.
+    /// Returns the disk with the tables.
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
         &self.core.disk
     }
 }
 
 impl Core {
-    /// Takes tables to be removed; returns those that may be removed now.
+    /// Adds tables to be removed; returns the tables that may be removed now.
     pub(super) fn defer_removals(&self, numbers: &[u64]) -> Vec<u64> {
         let mut removals = lock(&self.removals);
         removals.deferred.extend_from_slice(numbers);
@@ -79,29 +79,28 @@ impl Drop for Frozen {
 }
 
 impl Engine {
-    /// Keeps the tables that there are now.
+    /// Keeps the current tables.
     pub(crate) fn freeze(&self) -> Frozen {
         let core = Arc::clone(&self.core);
-        // Before the manifest is looked at: what it names stays from now on.
+        // Before the manifest is read: its files are kept from now on.
         lock(&core.removals).held += 1;
         let manifest = lock(&core.manifest).clone();
         Frozen { core, manifest }
     }
 
-    /// Makes a directory a copy of the database that can be opened by itself, with everything that
-    /// was appended before this call, and returns its last commit. It works on the calling
-    /// thread and blocks it; writers go on.
+    /// Makes a directory an independent copy of the database with everything that was appended
+    /// before this call, and returns its last commit. Blocks the calling thread; writers continue.
     ///
-    /// The directory is empty, or holds an earlier checkpoint of this database that nobody has
-    /// opened; that one stays valid until the new one replaces it. Where it lies on the same file
-    /// system it shares its tables with the database, otherwise they are copied.
+    /// The directory must be empty, or hold an earlier checkpoint of this database that has not
+    /// been opened. That checkpoint remains valid until the new one replaces it. On the same file
+    /// system the tables are shared by hard links, otherwise copied.
     ///
     /// # Errors
     ///
-    /// `Invalid` where the directory holds anything else of a database, or another one's checkpoint; `Unavailable` where it is
-    /// in use or a disk fails. Then it holds what it held before, or an unfinished checkpoint,
-    /// which cannot be opened; either can be tried again. An error of the other disk does not stop
-    /// the store.
+    /// `Invalid` if the directory holds other files of a database or a checkpoint of another
+    /// database; `Unavailable` if it is in use or a disk fails. Then it holds its previous contents
+    /// or an unfinished checkpoint, which cannot be opened; the call may be repeated. An error of
+    /// the other disk does not stop the store.
     pub fn checkpoint(&self, to: &dyn Disk) -> Result<Timestamp> {
         self.flush()?;
         let frozen = self.freeze();
@@ -114,14 +113,14 @@ impl Engine {
         to.sync_dir().during("sync", to, "")?;
         manifest.store(to)?;
         if let Err(error) = sweep(to, manifest) {
-            // They harm nobody, and go with the next checkpoint or opening.
+            // Harmless: the next checkpoint or opening removes them.
             tracing::warn!(%error, "files of an earlier checkpoint are left behind");
         }
         Ok(manifest.flushed)
     }
 }
 
-/// Turns a checkpoint that nobody has opened into a database: begins its log, durably.
+/// Turns an unopened checkpoint into a database: starts its log, durably.
 pub(super) fn take_over(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Result<()> {
     match disk.open(MARKER) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -137,8 +136,8 @@ pub(super) fn take_over(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Resul
     let base = Lsn(manifest.first_lsn);
     Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base, 0, None)?;
     manifest.identity = Identity::random();
-    // Snapshots of the database that it was made of may have seen later commits, and what a backup
-    // had forgotten it does not say.
+    // Snapshots of the original database may have seen later commits, and a backup does not record
+    // `forgotten`.
     (manifest.swept, manifest.lossy) = (manifest.bound, false);
     manifest.forgotten = manifest.bound.min(manifest.flushed);
     manifest.store(&**disk)?;
@@ -146,23 +145,23 @@ pub(super) fn take_over(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Resul
     disk.sync_dir().during("sync", &**disk, "")
 }
 
-/// Refuses a directory with a log although the file `marker` in it says that it has none.
+/// Returns an error if a directory has a log although the file `marker` states that it has none.
 ///
 /// # Errors
 ///
-/// `Corrupted` naming both files; `Unavailable` where the disk fails.
+/// `Corrupted` naming both files; `Unavailable` if the disk fails.
 pub(crate) fn refuse_log(disk: &dyn Disk, marker: &str, manifest: &Manifest) -> Result<()> {
     let Some(segment) = recovery::begun_segment(disk, manifest.first_segment)? else {
         return Ok(());
     };
     Err(Error::corrupted(format!(
-        "{} says that this directory holds no log, but {segment} is there: remove {marker} if this \
+        "{} says that this directory holds no log, but {segment} exists: remove {marker} if this \
          is a database that was in use, or restore the directory from a backup",
         disk.path(marker)
     )))
 }
 
-/// Marks the directory, and returns the manifest of the checkpoint that it holds.
+/// Marks the directory, and returns the manifest of the checkpoint in it.
 fn begin(to: &dyn Disk, ours: Identity) -> Result<Option<Manifest>> {
     let names = to.list().during("list", to, "")?;
     if names.iter().any(|name| name == MARKER) {
@@ -174,7 +173,7 @@ fn begin(to: &dyn Disk, ours: Identity) -> Result<Option<Manifest>> {
     }
     if let Some(name) = names.iter().find(|name| is_ours(name)) {
         return Err(Error::invalid(format!(
-            "{} is part of a database, and not of a checkpoint that nobody has opened: choose an \
+            "{} is part of a database and not of an unopened checkpoint: choose an \
              empty directory",
             to.path(name)
         )));
@@ -191,7 +190,7 @@ fn of_another(to: &dyn Disk) -> Error {
     ))
 }
 
-/// Tells whether a name is that of a database's file.
+/// Returns `true` for the name of a database's file.
 pub(crate) fn is_ours(name: &str) -> bool {
     let name = name.strip_suffix(".tmp").unwrap_or(name);
     name == manifest::FILE_NAME
@@ -199,7 +198,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
         || segment::number_in(name).is_some()
 }
 
-/// Brings a table to the checkpoint, unless it is there.
+/// Links or copies a table to the checkpoint, unless it exists there.
 fn bring(
     from: &dyn Disk,
     to: &dyn Disk,
@@ -207,8 +206,7 @@ fn bring(
     earlier: Option<&Manifest>,
 ) -> Result<()> {
     let name = sstable::file_name(table.number);
-    // What an earlier attempt has left behind may be a part of a copy; what a manifest names is
-    // whole.
+    // A file of an earlier attempt may be incomplete; a file in a manifest is complete.
     let known = earlier.and_then(|earlier| earlier.levels.find(table.number));
     if let Some(known) = known {
         return if same_table(from, table, to, known)? { Ok(()) } else { Err(of_another(to)) };
@@ -220,7 +218,7 @@ fn bring(
     from.link(&name, to).during("link or copy", to, &name)
 }
 
-/// Tells whether a table here and one there, of the same number, are one.
+/// Returns `true` if two tables of the same number have the same contents.
 pub(crate) fn same_table(
     from: &dyn Disk,
     table: &TableMeta,
@@ -241,7 +239,7 @@ fn tail(disk: &dyn Disk, name: &str, bytes: u64) -> Result<Vec<u8>> {
     Ok(tail)
 }
 
-/// Removes what the manifest does not name.
+/// Removes tables that the manifest does not contain.
 fn sweep(to: &dyn Disk, manifest: &Manifest) -> Result<()> {
     for name in to.list().during("list", to, "")? {
         if sstable::number_in(&name).is_some_and(|number| manifest.levels.find(number).is_none()) {

@@ -1,14 +1,14 @@
-//! What compaction does to the engine: jobs over its tables, edits that are installed.
+//! Compaction in the engine: runs jobs over its tables and applies their edits.
 //!
-//! Jobs are stepped by the [workers](super::compactor), a [piece](STEP_BYTES) a step, so that closing
-//! the engine waits for a piece and not for a job. A job that ends with the engine leaves files behind
-//! that no manifest names. One that is given up, because an input cannot be read
-//! ([quarantine](super::quarantine)), removes its files.
+//! The [workers](super::compactor) step jobs by [`STEP_BYTES`], so that closing the engine waits
+//! for a step and not for a job. A job that ends with the engine leaves files that no manifest
+//! names. A job that is abandoned because an input is unreadable ([quarantine](super::quarantine))
+//! removes its files.
 //!
-//! **Back-pressure.** The policy says how far compaction is behind, and its state which part of
-//! what compaction reads comes from level 0: what writers may add so that nothing changes. Around
-//! that the [brake](super::brake) is set: halfway between the limits to just as much, before to
-//! more, behind to less, and never to nothing.
+//! **Write throttle.** The policy returns the backlog of compaction, and its state the fraction of
+//! compaction's input that comes from level 0: the rate at which writers may add while the backlog
+//! stays constant. The [throttle](super::throttle) permits that rate halfway between the limits,
+//! more below, less above, and never zero.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use carnet_base::{Error, Result, Signal, TableId, Timestamp};
 use super::append::StopOnPanic;
 use super::quarantine::Quarantine;
 use super::space::Work;
-use super::swept::Noted;
+use super::watermark::DurableHook;
 use super::{Core, Engine};
 use crate::compaction::job::{Job, Output, Outputs, Progress, Tables, Written};
 use crate::compaction::merge::{Cell, Fragment, GcHook, Mark, RangeVersion, Source};
@@ -33,13 +33,13 @@ use crate::sstable::{self, Builder, EntryRef, RangeTombstone, RawCursor, Table};
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 
-/// About how many bytes of cells a step reads.
+/// Approximate number of bytes of cells that a step reads.
 pub(super) const STEP_BYTES: u64 = 256 << 10;
 
-/// How often somebody looks whether what another thread does has ended.
+/// Interval between checks whether work of another thread has ended.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What compaction may forget, as the layer above says; nothing before it has said so.
+/// GC hook of the layer above; without one, compaction drops nothing.
 #[derive(Clone)]
 pub(super) struct Hook(Option<Arc<dyn GcHook + Send + Sync>>);
 
@@ -61,7 +61,7 @@ impl GcHook for Hook {
     }
 }
 
-/// The tables of a view, for a job.
+/// Tables of a view, as inputs of a job.
 pub(super) struct Inputs {
     tables: HashMap<u64, Arc<Table>>,
     quarantine: Arc<Quarantine>,
@@ -92,11 +92,11 @@ impl Tables for Inputs {
 
 impl Inputs {
     fn table(&self, number: u64) -> &Arc<Table> {
-        self.tables.get(&number).expect("a plan names tables of the view that it was made with")
+        self.tables.get(&number).expect("a plan contains only tables of its view")
     }
 }
 
-/// A cursor over every version in a range of a table.
+/// Cursor over every version in a range of a table.
 pub(super) struct Cursor {
     cursor: RawCursor,
     table: u64,
@@ -109,7 +109,7 @@ impl Source for Cursor {
     }
 
     fn cell(&self) -> Cell<'_> {
-        let entry = self.cursor.entry().expect("it is asked for only where there is a key");
+        let entry = self.cursor.entry().expect("the caller checked that there is a key");
         let EntryRef { commit, start, expiry, payload, .. } = entry;
         Cell { commit, start, expiry, payload }
     }
@@ -119,7 +119,7 @@ impl Source for Cursor {
     }
 }
 
-/// Makes the tables that a job writes.
+/// Creates the output tables of a job.
 pub(super) struct NewTables(Arc<Core>);
 
 impl Outputs for NewTables {
@@ -130,7 +130,7 @@ impl Outputs for NewTables {
     }
 }
 
-/// One of them.
+/// An output table of a job.
 pub(super) struct NewTable(Builder);
 
 impl Output for NewTable {
@@ -157,40 +157,40 @@ impl Output for NewTable {
     }
 
     fn finish(self) -> Result<Written> {
-        let built = self.0.finish()?.expect("a job begins a table only for what it then pushes");
+        let built = self.0.finish()?.expect("a job pushes to every table that it begins");
         Ok(Written { number: built.number, bytes: built.bytes })
     }
 }
 
-/// What an edit is made for.
+/// Reason of an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Installs {
     /// The oldest sealed memtable became a table, or was empty.
     Flush,
-    /// Tables became others.
+    /// Tables were replaced by others.
     Compaction,
 }
 
 impl Engine {
-    /// Names who says what compaction may forget. To be called once; returns false, and changes
-    /// nothing, the second time. Before it is called nothing is forgotten.
+    /// Sets the GC hook, which decides what compaction may drop. Returns `false` without effect if
+    /// it is already set. Without a hook nothing is dropped.
     pub fn set_gc(&self, hook: Arc<dyn GcHook + Send + Sync>) -> bool {
-        self.core.gc.set(Arc::new(Noted::new(hook, &self.core))).is_ok()
+        self.core.gc.set(Arc::new(DurableHook::new(hook, &self.core))).is_ok()
     }
 
-    /// Rewrites all tables into one level, and drops what nobody can see. It works on the calling
-    /// thread and blocks it; it waits for a compaction that is running.
+    /// Rewrites all tables into one level and drops invisible versions. Blocks the calling thread;
+    /// waits for running compactions.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails; then the store has stopped writing. `Corrupted` where a
-    /// table is damaged; then the tables stay as they are, and the store goes on. `Invalid` where the
-    /// database was opened for reading only.
+    /// `Unavailable` if the disk fails; then the store has stopped writing. `Corrupted` if a table
+    /// is damaged; then the tables stay unchanged and the store continues. `Invalid` if the
+    /// database was opened read-only.
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
         let core = &self.core;
         core.quarantine.try_again()?;
-        let _by_hand = ByHand::new(core);
+        let _manual = ManualCompaction::new(core);
         let mut state = loop {
             let state = lock(&core.compacting);
             if state.running() == 0 {
@@ -213,40 +213,40 @@ impl Engine {
     }
 }
 
-/// Keeps the compactors from beginning anything: where there is always work, whoever waits for it
-/// to have none would wait for ever.
-struct ByHand<'a>(&'a Core);
+/// Pauses background compaction while it exists. Otherwise a manual compaction might wait forever
+/// for the running ones to end.
+struct ManualCompaction<'a>(&'a Core);
 
-impl<'a> ByHand<'a> {
+impl<'a> ManualCompaction<'a> {
     fn new(core: &'a Core) -> Self {
-        core.compacting_by_hand.fetch_add(1, Ordering::SeqCst);
+        core.manual_compactions.fetch_add(1, Ordering::SeqCst);
         Self(core)
     }
 }
 
-impl Drop for ByHand<'_> {
+impl Drop for ManualCompaction<'_> {
     fn drop(&mut self) {
-        self.0.compacting_by_hand.fetch_sub(1, Ordering::SeqCst);
-        // They may have come in vain.
+        self.0.manual_compactions.fetch_sub(1, Ordering::SeqCst);
+        // Compactors may have found it paused.
         self.0.ring_compactors();
     }
 }
 
 impl Core {
-    /// Runs a plan to its end; returns why it was given up, if it was.
+    /// Runs a plan to its end; returns the reason if it was abandoned.
     fn compact_now(self: &Arc<Self>, plan: &Plan, levels: &Levels) -> Result<Option<Error>> {
         let (inputs, outputs) = self.of_job();
         let mut job = match Job::new(plan, levels, &inputs, outputs, self.hook()) {
             Ok(job) => job,
-            Err(error) => return self.may_give_up(plan, error).map(Some),
+            Err(error) => return self.may_abandon(plan, error).map(Some),
         };
         loop {
             self.publication.check()?;
             match job.step(STEP_BYTES) {
-                Ok(Progress::More) => self.brake.fill_up(STEP_BYTES),
+                Ok(Progress::More) => self.compaction_throttle.refill(STEP_BYTES),
                 Ok(Progress::Done(edit)) => return self.install_compaction(&edit),
                 Err(error) => {
-                    let error = self.may_give_up(plan, error)?;
+                    let error = self.may_abandon(plan, error)?;
                     self.discard(job.abandon());
                     return Ok(Some(error));
                 }
@@ -254,7 +254,8 @@ impl Core {
         }
     }
 
-    /// Makes the edit of a compaction; returns why it was given up, if the disk is full.
+    /// Applies the edit of a compaction; returns the error if it was abandoned because the disk is
+    /// full.
     pub(super) fn install_compaction(&self, edit: &Edit) -> Result<Option<Error>> {
         let installed = self.install(edit, Installs::Compaction);
         let given_up = self.spaced(Work::Compaction, installed)?.err();
@@ -266,12 +267,12 @@ impl Core {
         Ok(given_up)
     }
 
-    /// Returns an error for which a compaction is given up and the store goes on.
+    /// Returns the error if the store continues after abandoning the compaction.
     ///
     /// # Errors
     ///
-    /// The error, where it stops the store.
-    pub(super) fn may_give_up(&self, plan: &Plan, error: Error) -> Result<Error> {
+    /// The error, if it stops the store.
+    pub(super) fn may_abandon(&self, plan: &Plan, error: Error) -> Result<Error> {
         if plan.numbers().any(|number| self.quarantine.contains(number)) {
             return Ok(error);
         }
@@ -281,11 +282,11 @@ impl Core {
         }
     }
 
-    /// Removes tables that a compaction wrote before it was given up.
+    /// Removes tables that an abandoned compaction wrote.
     pub(super) fn discard(&self, numbers: impl IntoIterator<Item = u64>) {
         for number in numbers {
             let name = sstable::file_name(number);
-            // Files that are left behind are removed at the next opening.
+            // Otherwise the next opening removes them.
             if let Err(error) = self.disk.remove(&name).during("remove", &*self.disk, &name) {
                 tracing::warn!(%error, "a table that is not needed is left behind");
             }
@@ -296,14 +297,14 @@ impl Core {
         Hook(self.gc.get().cloned())
     }
 
-    /// Begins a table with a number of its own.
+    /// Starts a table with a new number.
     pub(super) fn new_table(&self, class: Class) -> Result<Builder> {
         let number = self.next_file.fetch_add(1, Ordering::AcqRel);
         let TableOptionsOf(of) = self.options.table_options.clone();
         Builder::begin(self.io.output(class), number, move |table| of(table))
     }
 
-    /// What a job reads from and writes to.
+    /// Returns the inputs and outputs of a job.
     pub(super) fn of_job(self: &Arc<Self>) -> (Arc<Inputs>, NewTables) {
         let view = self.view();
         let tables = view.tables().map(|open| (open.meta.number, Arc::clone(&open.table)));
@@ -311,21 +312,21 @@ impl Core {
         (Arc::new(inputs), NewTables(Arc::clone(self)))
     }
 
-    /// Makes an edit, durably. A failure leaves the old manifest or the new one in force, so that
-    /// none may follow: the store stops while the manifest is held.
+    /// Applies an edit durably. A failure leaves the old manifest or the new one on disk, so no
+    /// edit may follow: the store stops while the manifest is locked.
     pub(super) fn edit(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
         self.publication.check()?;
         let outcome = manifest.apply(&*self.disk, edit);
         outcome.inspect_err(|error| {
-            // Without space for the new manifest the old one stays in force.
+            // If there was no space for the new manifest, the old one remains valid.
             if !found_no_space(error) {
                 self.publication.stop(&error.to_string());
             }
         })
     }
 
-    /// Makes an edit of the tables, durably, and shows it to readers; a memtable that it replaces
-    /// goes at the same moment.
+    /// Applies an edit of the tables durably and publishes it to readers, together with the removal
+    /// of a flushed memtable.
     pub(super) fn install(&self, edit: &Edit, installs: Installs) -> Result<()> {
         let mut manifest = lock(&self.manifest);
         let mut new = Vec::new();
@@ -345,8 +346,8 @@ impl Core {
             }
         });
         self.quarantine.retain(&manifest.levels);
-        // Before the next edit can be installed: what is known last is what counts.
-        self.set_brake(&manifest.levels);
+        // While the manifest is locked, so that the last edit determines the throttle.
+        self.set_compaction_throttle(&manifest.levels);
         let is_gone = |number: &u64| manifest.levels.find(*number).is_none();
         let gone: Vec<u64> = edit.remove.iter().copied().filter(is_gone).collect();
         drop(manifest);
@@ -355,20 +356,20 @@ impl Core {
         Ok(())
     }
 
-    /// Slows writers as far as compaction is behind, and calls for help before that.
-    pub(super) fn set_brake(&self, levels: &Levels) {
+    /// Sets the write throttle and the number of compaction threads from the backlog.
+    pub(super) fn set_compaction_throttle(&self, levels: &Levels) {
         let policy = self.options.compaction_style.policy();
         let wants_help = policy.wants_help(levels, &self.options.compaction);
         self.compaction_wants_help.store(wants_help, Ordering::Release);
         if !self.quarantine.is_empty() || self.space.is_blocked(Work::Compaction) {
-            // The backlog may be one that no compaction can reduce.
+            // Compaction may be unable to reduce the backlog.
             self.io.compaction_is_behind(None);
-            return self.brake.loosen();
+            return self.compaction_throttle.deactivate();
         }
         let share = policy.pressure(levels, &self.options.compaction).share();
         self.io.compaction_is_behind(share);
         match share {
-            None => self.brake.loosen(),
+            None => self.compaction_throttle.deactivate(),
             Some(share) => {
                 #[expect(clippy::cast_precision_loss, reason = "it is at most a thousand")]
                 let taken = self.taken_permille.load(Ordering::Acquire) as f64;
@@ -377,12 +378,12 @@ impl Core {
                     clippy::cast_sign_loss,
                     reason = "the product lies between 0 and 2000"
                 )]
-                self.brake.tighten((taken * share) as u64);
+                self.compaction_throttle.activate((taken * share) as u64);
             }
         }
     }
 
-    /// Removes files that the manifest does not name any more. Readers that still hold them go on.
+    /// Removes files that are not in the manifest any more. Readers with an open table continue.
     pub(super) fn remove_tables(&self, numbers: &[u64]) {
         self.discard(self.defer_removals(numbers));
         if !numbers.is_empty() {
@@ -390,15 +391,15 @@ impl Core {
         }
     }
 
-    /// Runs work whose failure, or panic, stops the store.
+    /// Runs work whose failure or panic stops the store.
     pub(super) fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let stop = StopOnPanic(&self.publication, "work on the tables panicked");
         let outcome = work();
         std::mem::forget(stop);
         if let Err(error) = &outcome {
             self.publication.stop(&error.to_string());
-            self.brake.release();
-            self.flush_brake.release();
+            self.compaction_throttle.release();
+            self.flush_throttle.release();
         }
         outcome
     }

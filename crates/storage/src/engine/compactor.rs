@@ -1,15 +1,15 @@
-//! The workers that compact as the policy chooses.
+//! Compaction workers, which run what the policy chooses.
 //!
 //! ```text
-//!            ┌ a part that nobody has begun ──▶ step, step, … ──▶ the last one done installs the edit
+//!            ┌ a pending part ──▶ step, step, … ──▶ the last part applies the edit
 //!  a worker ─┤
 //!            └ no part: ask the policy ──▶ Compact(Plan) ──▶ Parts, shared by all workers
 //! ```
 //!
-//! One worker always does so. The others, its *helpers*, begin something only while compaction
-//! [wants help](crate::compaction::policy::Policy::wants_help): as long as one thread keeps up, the
-//! rest of the machine belongs to those who read and write, and a compaction is one part. A part that
-//! was begun is brought to its end by whoever began it.
+//! One worker always compacts. The others, its *helpers*, start parts only while compaction [wants
+//! help](crate::compaction::policy::Policy::wants_help). As long as one thread keeps up, the other
+//! processors serve reads and writes, and a compaction has a single part. Each worker finishes the
+//! parts that it has started.
 
 use std::sync::Arc;
 
@@ -26,19 +26,19 @@ use crate::manifest::{Edit, Levels};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, TryLockError, lock};
 
-/// A compaction has so many parts for each thread: whoever is done first takes another.
+/// Number of parts per thread: a thread that finishes early takes another part.
 const PARTS_EACH: usize = 2;
 
 /// Compactions that are divided among the workers.
 pub(super) type Divided = Mutex<Vec<Arc<Mutex<Parts>>>>;
 
-/// A part that a worker is working on.
+/// A part that a worker is running.
 struct Begun {
     parts: Arc<Mutex<Parts>>,
     job: Job<Inputs, NewTables, Hook>,
 }
 
-/// One of the workers.
+/// A compaction worker.
 pub(super) struct Compactor {
     core: Arc<Core>,
     is_helper: bool,
@@ -50,7 +50,7 @@ impl Compactor {
         Self { core, is_helper, begun: None }
     }
 
-    /// Does a piece.
+    /// Runs one step.
     fn work(&mut self) -> Result<Step> {
         let core = Arc::clone(&self.core);
         core.publication.check()?;
@@ -70,7 +70,7 @@ impl Compactor {
 }
 
 impl Core {
-    /// Begins the next part that no worker has begun.
+    /// Starts the next pending part.
     fn begin_part(self: &Arc<Self>) -> Result<Option<Begun>> {
         let next = lock(&self.divided).iter().find_map(|parts| {
             let part = lock(parts).begin()?;
@@ -80,11 +80,11 @@ impl Core {
         let (inputs, outputs) = self.of_job();
         match Job::of_part(&plan, &range, &levels, &inputs, outputs, self.hook()) {
             Ok(job) => Ok(Some(Begun { parts, job })),
-            Err(error) => self.give_up(&parts, Vec::new(), error).map(|()| None),
+            Err(error) => self.abandon(&parts, Vec::new(), error).map(|()| None),
         }
     }
 
-    /// Does a piece of a part; returns the part while there is more to do.
+    /// Runs one step of a part; returns the part if it is not finished.
     fn advance_part(&self, mut begun: Begun) -> Result<Option<Begun>> {
         if lock(&begun.parts).is_abandoned() {
             self.discard(begun.job.abandon());
@@ -92,16 +92,16 @@ impl Core {
         }
         match begun.job.step(STEP_BYTES) {
             Ok(Progress::More) => {
-                self.brake.fill_up(STEP_BYTES);
+                self.compaction_throttle.refill(STEP_BYTES);
                 return Ok(Some(begun));
             }
             Ok(Progress::Done(edit)) => self.end_part(&begun.parts, edit)?,
-            Err(error) => self.give_up(&begun.parts, begun.job.abandon(), error)?,
+            Err(error) => self.abandon(&begun.parts, begun.job.abandon(), error)?,
         }
         Ok(None)
     }
 
-    /// Ends a part, and with the last one the compaction.
+    /// Ends a part, and with the last part the compaction.
     fn end_part(&self, parts: &Arc<Mutex<Parts>>, part: Edit) -> Result<()> {
         let (plan, edit) = {
             let mut parts = lock(parts);
@@ -119,36 +119,36 @@ impl Core {
         self.counters.compaction_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.install_compaction(&edit)?;
         lock(&self.compacting).end(&plan);
-        // What it stood in the way of can begin.
+        // Compactions that were blocked by this one can start.
         self.ring_compactors();
         Ok(())
     }
 
-    /// Gives a compaction up because of an error in a part that had written `files`, where the
-    /// store can go on.
+    /// Abandons a compaction after an error in a part that had written `files`, if the store can
+    /// continue.
     ///
     /// # Errors
     ///
-    /// The error, where it cannot.
-    fn give_up(&self, parts: &Arc<Mutex<Parts>>, files: Vec<u64>, error: Error) -> Result<()> {
+    /// The error, if it cannot.
+    fn abandon(&self, parts: &Arc<Mutex<Parts>>, files: Vec<u64>, error: Error) -> Result<()> {
         let plan = lock(parts).plan().clone();
-        let error = self.may_give_up(&plan, error)?;
+        let error = self.may_abandon(&plan, error)?;
         self.discard(files);
-        // Another part may have given it up before.
+        // Another part may have abandoned it already.
         let Some(finished) = lock(parts).abandon() else { return Ok(()) };
         tracing::warn!(%error, "a compaction was given up");
         self.discard(finished);
         lock(&self.divided).retain(|other| !Arc::ptr_eq(other, parts));
         lock(&self.compacting).end(&plan);
-        self.set_brake(&lock(&self.manifest).levels);
+        self.set_compaction_throttle(&lock(&self.manifest).levels);
         self.ring_compactors();
         Ok(())
     }
 
-    /// Begins what the policy chooses.
+    /// Starts what the policy chooses.
     fn choose(&self) -> Result<Step> {
-        // Whoever compacts everything by hand rings when that is done.
-        if self.compacting_by_hand.load(Ordering::SeqCst) > 0 {
+        // A manual compaction wakes the compactors when it is done.
+        if self.manual_compactions.load(Ordering::SeqCst) > 0 {
             return Ok(Step::Idle(None));
         }
         if let Some(pause) = self.space.pause(Work::Compaction, self.clock.now()) {
@@ -157,7 +157,7 @@ impl Core {
         let mut state = match self.compacting.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(state)) => state.into_inner(),
-            // Another worker holds it for a moment, or somebody who began to compact by hand just now.
+            // Another worker holds it briefly, or a manual compaction has just started.
             Err(TryLockError::WouldBlock) => return Ok(Step::Idle(Some(LOOK_AGAIN))),
         };
         let levels = lock(&self.manifest).levels.clone();
@@ -165,13 +165,13 @@ impl Core {
         let policy = self.options.compaction_style.policy();
         let choice = policy.choose(&levels, &self.options.compaction, &state);
         if let Some(edit) = choice.edit(&levels) {
-            // The state is held: what was chosen may not be compacted by another meanwhile.
+            // The state stays locked, so that no other worker compacts the chosen tables meanwhile.
             self.install_compaction(&edit)?;
             return Ok(Step::Again);
         }
         let Choice::Compact(plan) = choice else {
             if state.running() == 0 {
-                self.brake.loosen();
+                self.compaction_throttle.deactivate();
             }
             return Ok(Step::Idle(None));
         };
@@ -182,7 +182,7 @@ impl Core {
     fn divide(&self, plan: Plan, levels: Levels, state: &mut State) {
         state.begin(&plan);
         self.taken_permille.store(state.taken_permille(), Ordering::Release);
-        self.set_brake(&lock(&self.manifest).levels);
+        self.set_compaction_throttle(&lock(&self.manifest).levels);
         let threads = self.compact_signals.len();
         let helped = threads > 1 && self.compaction_wants_help.load(Ordering::Acquire);
         let parts_max = if helped { PARTS_EACH * threads } else { 1 };
@@ -193,13 +193,13 @@ impl Core {
         }
     }
 
-    /// Learns how far the mark has come, and which tables no compaction can read.
+    /// Updates the GC watermark and the unreadable tables in the state.
     fn refresh(&self, state: &mut State) {
         state.observe(&self.hook().mark());
         state.set_aside(self.quarantine.tables());
     }
 
-    /// Tells the workers that there may be something to do.
+    /// Wakes the compaction workers.
     pub(super) fn ring_compactors(&self) {
         self.compact_signals.iter().for_each(carnet_base::Signal::ring);
     }
@@ -225,6 +225,6 @@ impl Drop for Compactor {
         if !self.core.closing.load(Ordering::Acquire) {
             self.core.publication.stop("a compactor ended");
         }
-        self.core.brake.release();
+        self.core.compaction_throttle.release();
     }
 }

@@ -1,44 +1,41 @@
-//! Put-unless-exists: entries that are written all together, and only where none of them stands.
+//! Put-unless-exists: writes a set of entries atomically, only if none of their cells exists.
 //!
-//! It is what a commit table is made of: whoever puts the entry of a start first has decided what
-//! became of it. Callers do not take turns. Each looks, and then writes if nobody wrote between:
-//!
+//! It is the primitive of a commit table: the first caller that writes the entry of a start decides
+//! the outcome of that transaction. Callers use optimistic concurrency control. Each reads the
+//! cells, and then writes if no other writer wrote them in between:
 //! ```text
 //!   watch the cells ─► order lock: which slots are open? ─► wait until those are inserted
 //!          ▲                                                        │
 //!          │ touched                                     read at the last of their commits
 //!          │                                                        │
-//!   order lock: touched? ─ no ─► decide, reserve, insert            ├─ none stands: prepare
-//!                                like any other record              └─ some stand: say which
+//!   order lock: touched? ─ no ─► decide, reserve, insert            ├─ none exists: prepare
+//!                                like any other record              └─ some exist: return them
 //! ```
 //!
 //! # Why it is linearizable
 //!
-//! Let N be the first slot that was not open when the watcher held the order lock, and R the last
+//! Let N be the first slot that was not open when the caller held the order lock, and R the last
 //! commit before it.
 //!
-//! 1. Every record in a slot below N is inserted when the cells are read at R, so what is read is
-//!    what stood at R.
-//! 2. Every record in a slot from N on, appended plainly or by another such call, was reserved
-//!    by somebody who took the order lock after the watch was there. He touched it before he left
-//!    the lock, if he writes one of its cells.
-//! 3. So if under the order lock, where this record gets its commit C, the watch is untouched, no
-//!    commit between R and C wrote any of the cells: that none stands at R means that none stands
-//!    before C. The call takes effect at C.
-//! 4. Where some stand and the watch is untouched after the read, the call takes effect at R, which
-//!    lies between its beginning and its end. (Compaction may forget what stood at R only for the
-//!    sake of later versions, and those touch the watch.) The answer waits until what stands is
-//!    published: otherwise a crash could take back what somebody was told.
+//! 1. Every record in a slot below N is inserted when the cells are read at R, so the read returns
+//!    the state at R.
+//! 2. Every record in a slot from N on was reserved by a writer that took the order lock after the
+//!    watch was registered. If the record contains one of the cells, its writer touched the watch
+//!    before it released the lock.
+//! 3. So if the watch is untouched when this record gets its commit C under the order lock, no
+//!    commit between R and C wrote any of the cells: if none exists at R, none exists before C. The
+//!    call takes effect at C.
+//! 4. If some cells exist and the watch is untouched after the read, the call takes effect at R,
+//!    which is between its begin and its end. (Compaction may drop a version at R only because of a
+//!    later version, whose writer touched the watch.) The result is returned after the existing
+//!    versions are published, because otherwise a crash could revoke them.
 //!
-//! A touched watch means that somebody else's record has its place: who looks again has lost to a
-//! writer that came forward. There is one record, so all entries are there after a crash or none.
-//! Concurrent calls share writes and syncs of the log as all records do, and wait for the syncs
-//! of records before them only where they report these.
+//! A touched watch means that another writer's record has its position in the log, so each retry
+//! implies progress of another writer. All entries are in one record, so a crash preserves all of
+//! them or none. Concurrent calls share writes and syncs of the log like all records, and wait for
+//! the syncs of earlier records only if they report these.
 //!
-//! Entries a second, 100 in a call, on two virtual cores that other work shared: 212,000 with one
-//! caller and a sync before each acknowledgement, 395,000 with 8, 592,000 with 32. A writer of plain
-//! batches of 8 made 788,000 puts a second alone, and 674,000 beside a caller that put 272,000
-//! entries a second on the other core (example `conditional`, medians of five).
+//! The example `conditional` measures it.
 
 #[cfg(all(test, not(shuttle)))]
 mod tests;
@@ -53,36 +50,36 @@ use crate::metrics::add;
 use crate::sstable::ReadOptions;
 use crate::sync::lock;
 
-/// What became of entries that were to be put unless one of them exists.
+/// Result of [`Engine::put_unless_exists`].
 #[derive(Debug)]
 #[must_use = "what was put is acknowledged once its future completes"]
 pub enum PutUnlessExists {
-    /// None of them stood: all were put, by one record.
+    /// No cell existed: all entries were put, in one record.
     Put(Appended),
-    /// Some stand, and nothing was put: for each entry, in the order asked for, the version that
-    /// stands, or `None` where there is none. Every version named is published.
+    /// Some cells exist, and nothing was put. For each entry, in the order of the call, the
+    /// existing version or `None`. Every version is published.
     Exists(Vec<Option<Version>>),
 }
 
-/// What is to be known when the cells are read.
+/// Position in the commit order at which the cells are read.
 struct Look {
-    /// All slots below had to be inserted first.
+    /// All slots below must be inserted before the read.
     slots_below: u64,
-    /// The last of their commits.
+    /// Last commit of these slots.
     read: Timestamp,
 }
 
 impl Engine {
-    /// Puts all entries by one record if none of their cells exists, and nothing otherwise.
+    /// Puts all entries in one record if none of their cells exists; otherwise nothing.
     ///
-    /// A cell exists unless its newest version is a tombstone or there is none; one that has
-    /// expired exists until it is deleted. `decide` runs at most once, under the same lock and
-    /// the same rules as that of [`Engine::append`], once nothing stands in the way. Dropping
-    /// the future puts nothing, unless it has completed.
+    /// A cell exists if its newest version is not a tombstone; an expired version exists until it
+    /// is deleted. `decide` runs at most once, under the same lock and rules as in
+    /// [`Engine::append`], and only if no cell exists. Dropping the future before it completes puts
+    /// nothing.
     ///
     /// # Errors
     ///
-    /// As [`Engine::append`] and [`Engine::get`]; `Invalid` where two entries are of one cell.
+    /// Like [`Engine::append`] and [`Engine::get`]; `Invalid` if two entries have the same cell.
     pub async fn put_unless_exists<E>(
         &self,
         start: Timestamp,
@@ -91,7 +88,7 @@ impl Engine {
     ) -> Result<PutUnlessExists, AppendError<E>> {
         let failed = AppendError::Engine;
         let keys: Vec<CellKey> = entries.iter().map(|(key, _)| key.clone()).collect();
-        refuse_twins(&keys).map_err(failed)?;
+        refuse_duplicates(&keys).map_err(failed)?;
         let puts = entries.iter().map(|(key, value)| Mutation::put_or_delete(key, Some(value)));
         let mut decide = Some(decide);
         loop {
@@ -123,7 +120,7 @@ impl Engine {
         }
     }
 
-    /// Returns what stands, as of a moment of this call; published where anything does.
+    /// Returns the existing versions at some time during this call, after they are published.
     async fn look(&self, keys: &[CellKey]) -> Result<Vec<Option<Version>>> {
         let core = &self.core;
         let Look { slots_below, read } = core.look();
@@ -149,7 +146,7 @@ impl Core {
     }
 }
 
-fn refuse_twins(keys: &[CellKey]) -> Result<()> {
+fn refuse_duplicates(keys: &[CellKey]) -> Result<()> {
     let mut sorted: Vec<&CellKey> = keys.iter().collect();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {

@@ -1,8 +1,8 @@
-//! From a full memtable to a table.
+//! Flush: turns a full memtable into a table.
 //!
-//! *Sealing* happens under the order lock, at one place of the log: the next record goes to a new
-//! memtable and a new segment. *Flushing* happens later, on a worker, once every record of the
-//! sealed memtable is published and the new segment's file is there.
+//! *Sealing* happens under the order lock, at one position of the log: the next record goes to a
+//! new memtable and a new segment. *Flushing* happens later on a worker, when every record of the
+//! sealed memtable is published and the new segment's file exists.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,33 +23,33 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{MutexGuard, lock};
 use crate::wal::{Lsn, Rotation, segment};
 
-/// Writers that are slowed get their part after so many bytes were flushed.
+/// Number of flushed bytes between refills of the write throttle.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// A memtable that takes no new records.
+/// A memtable that accepts no new records.
 #[derive(Clone)]
 pub(super) struct Sealed {
     memtable: Arc<Memtable>,
     /// All its records have smaller slots.
     slots_below: u64,
-    /// It and no memtable before it holds the last of all commits up to here.
+    /// Last commit in this memtable and all before it.
     last_commit: Timestamp,
-    /// Where the log goes on behind its last record.
+    /// Segment of the log after its last record.
     next_segment: u64,
     next_base: Lsn,
-    /// A table that enters the database with it.
+    /// A table that is added to the database together with it.
     adopted: Option<Adopted>,
 }
 
-/// A large transaction's table, whose commit comes right behind a sealed memtable.
+/// Table of a large transaction, whose commit directly follows a sealed memtable.
 #[derive(Clone)]
 pub(super) struct Adopted {
     pub(super) meta: TableMeta,
-    /// The commit's slot, which is published once the table is there.
+    /// Slot of the commit, which is published when the table is part of the database.
     pub(super) slot: u64,
 }
 
-/// Sealed memtables, oldest first, and who waits for there to be fewer.
+/// Sealed memtables, oldest first, and the wakers of writers that wait for a flush.
 #[derive(Default)]
 pub(super) struct SealedQueue {
     queue: VecDeque<Sealed>,
@@ -67,13 +67,13 @@ impl SealedQueue {
         }
     }
 
-    /// The segment behind the youngest one.
+    /// Returns the segment after the youngest memtable.
     pub(super) fn last_segment(&self) -> Option<u64> {
         self.queue.back().map(|sealed| sealed.next_segment)
     }
 
-    /// Adds what recovery found: a memtable whose records are published, and the table of the
-    /// commit behind it.
+    /// Adds a recovered memtable, whose records are published, and the table of the commit that
+    /// follows it.
     pub(super) fn push_recovered(
         &mut self,
         memtable: Arc<Memtable>,
@@ -88,12 +88,12 @@ impl SealedQueue {
     }
 }
 
-/// Of a commit that was recovered: it is published already.
+/// Slot of a recovered commit, which is published already.
 const RECOVERED: u64 = u64::MAX;
 
 impl Engine {
-    /// Lets no more into the memtable that is written now: it is flushed as soon as its records
-    /// are published. Returns the last commit so far; [`Engine::flushed`] comes to it.
+    /// Seals the active memtable; it is flushed when its records are published. Returns the last
+    /// commit so far, which [`Engine::flushed`] will reach.
     pub fn seal(&self) -> Timestamp {
         let mut order = lock(&self.core.order);
         if !order.active.is_empty() {
@@ -102,18 +102,18 @@ impl Engine {
         order.last_commit
     }
 
-    /// Returns the last commit that is in the tables: it and every earlier one, and no later one.
+    /// Returns the last flushed commit: the tables hold all commits up to it and none after it.
     #[must_use]
     pub fn flushed(&self) -> Timestamp {
         lock(&self.core.manifest).flushed
     }
 
-    /// Turns everything appended so far into tables. It works on the calling thread and blocks it.
+    /// Flushes all commits so far into tables. Blocks the calling thread.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk is full; where it fails otherwise the store has stopped writing.
-    /// `Invalid` where the database was opened for reading only.
+    /// `Unavailable` if the disk is full; if it fails otherwise, the store has stopped writing.
+    /// `Invalid` if the database was opened read-only.
     pub fn flush(&self) -> Result<()> {
         let core = &self.core;
         core.check_takes_writes()?;
@@ -122,7 +122,7 @@ impl Engine {
         self.seal();
         let last = lock(&core.sealed).last_segment();
         loop {
-            // Writers go on, and what they seal meanwhile is not waited for: it may never end.
+            // Memtables that are sealed meanwhile are not waited for, because that might never end.
             let oldest = lock(&core.sealed).queue.front().cloned();
             let Some(oldest) = oldest.filter(|oldest| Some(oldest.next_segment) <= last) else {
                 return Ok(());
@@ -149,15 +149,15 @@ impl Core {
         self.seal_behind(order, rotation, active, None);
     }
 
-    /// Has the next record begin a new segment.
+    /// Makes the next record begin a new segment.
     pub(super) fn rotate(&self, order: &mut Order) -> Rotation {
         let rotation = order.tail.rotate(self.publication.opened());
         self.log.rotate(rotation);
         rotation
     }
 
-    /// Seals the active memtable, whose records lie before a rotation. It may be flushed before
-    /// this returns, and what is adopted with it published.
+    /// Seals the active memtable, whose records precede a rotation. It may be flushed, and the
+    /// adopted table's commit published, before this returns.
     pub(super) fn seal_behind(
         &self,
         order: &mut Order,
@@ -167,7 +167,7 @@ impl Core {
     ) {
         let active = Arc::new(active);
         let memtable = std::mem::replace(&mut order.active, Arc::clone(&active));
-        // Before it can be flushed: the view lets go of the oldest memtable then.
+        // Before the memtable can be flushed, because then the view removes the oldest one.
         self.change_view(|view| view.sealed(active));
         let Rotation { before: slots_below, segment: next_segment, base: next_base } = rotation;
         let last_commit = order.last_commit;
@@ -175,30 +175,31 @@ impl Core {
             Sealed { memtable, slots_below, last_commit, next_segment, next_base, adopted };
         let mut queue = lock(&self.sealed);
         queue.queue.push_back(sealed);
-        self.set_flush_brake(queue.len());
+        self.set_flush_throttle(queue.len());
         drop(queue);
         self.publication.mark(slots_below, self.flush_signal.clone());
-        // Somebody has to make the new segment even if no record follows.
+        // The log writer must create the new segment even if no record follows.
         self.log.signal.ring();
     }
 
-    /// Slows writers before they would have to wait: with but one more memtable to fill to the
-    /// pace of the flush, with none to half of it, so that the flush ends before they are through.
-    fn set_flush_brake(&self, sealed: usize) {
+    /// Throttles writers before they have to stop: with room for one more sealed memtable to the
+    /// pace of the flush, with none to half of it, so that the flush ends before the active
+    /// memtable is full.
+    fn set_flush_throttle(&self, sealed: usize) {
         self.io.flush_is_behind(self.waiting_max().saturating_sub(sealed), sealed);
         match self.waiting_max().saturating_sub(sealed) {
-            0 => self.flush_brake.tighten(500),
-            1 if sealed > 0 => self.flush_brake.tighten(1000),
-            _ => self.flush_brake.loosen(),
+            0 => self.flush_throttle.activate(500),
+            1 if sealed > 0 => self.flush_throttle.activate(1000),
+            _ => self.flush_throttle.deactivate(),
         }
     }
 
-    /// How many memtables may wait for their flush.
+    /// Returns the number of memtables that may wait for their flush.
     pub(super) fn waiting_max(&self) -> usize {
         self.options.memtables_waiting_max.max(1)
     }
 
-    /// Waits until the memtables in front of a segment are flushed.
+    /// Waits until the memtables before a segment are flushed.
     pub(super) fn poll_flushed(&self, segment: u64, context: &Context<'_>) -> Poll<Result<()>> {
         let mut sealed = lock(&self.sealed);
         self.publication.check()?;
@@ -209,11 +210,11 @@ impl Core {
         Poll::Pending
     }
 
-    /// Waits until there is room for another sealed memtable, or in the active one.
+    /// Waits until another memtable can be sealed, or the active one has room.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<Result<()>> {
         self.publication.check()?;
-        // Every commit comes by, and mostly few memtables wait: then no lock is taken. Writers that
-        // find room together overshoot a little, with the lock as without.
+        // Fast path without a lock, because every commit calls this. Writers that find room at the
+        // same time exceed the limit slightly, with the lock as well.
         if self.view().sealed.len() < self.waiting_max() {
             return Poll::Ready(Ok(()));
         }
@@ -227,7 +228,7 @@ impl Core {
         Poll::Pending
     }
 
-    /// Wakes everybody who waits for room, also to learn that the store has stopped.
+    /// Wakes all waiting writers, also to report that the store has stopped.
     pub(super) fn wake_waiting(mut sealed: MutexGuard<'_, SealedQueue>) {
         let waiting = std::mem::take(&mut sealed.waiting);
         drop(sealed);
@@ -278,10 +279,10 @@ impl Core {
         }
         let mut queue = lock(&self.sealed);
         queue.queue.pop_front();
-        self.set_flush_brake(queue.len());
+        self.set_flush_throttle(queue.len());
         Self::wake_waiting(queue);
-        // However little was flushed: somebody gets on.
-        self.flush_brake.fill_up(PIECE_BYTES);
+        // At least one refill per flush, so that a waiting writer progresses.
+        self.flush_throttle.refill(PIECE_BYTES);
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         self.counters.flush_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.retire_segments(sealed);
@@ -295,14 +296,14 @@ impl Core {
                 continue;
             }
             let name = segment::file_name(number);
-            // What is left over is removed at the next opening.
+            // Otherwise the next opening removes it.
             if let Err(error) = self.disk.remove(&name).during("remove", &*self.disk, &name) {
                 tracing::warn!(%error, "a part of the log that is not needed is left behind");
             }
         }
     }
 
-    /// Writes a memtable's versions, and the entries of its commits among them, as a table.
+    /// Writes a memtable's versions and its commit-table entries as a table.
     fn build(&self, memtable: &Memtable) -> Result<Option<TableMeta>> {
         let mut builder = self.new_table(Class::Flush)?;
         let mut tally = Tally::default();
@@ -310,7 +311,7 @@ impl Core {
         let mut push = |entry: &EntryRef<'_>, passes: bool| {
             moved += (entry.key.len() + entry.payload.map_or(0, <[u8]>::len)) as u64;
             if moved >= PIECE_BYTES {
-                self.flush_brake.fill_up(std::mem::take(&mut moved));
+                self.flush_throttle.refill(std::mem::take(&mut moved));
             }
             tally.cell(entry.key, entry.commit, entry.expiry, entry.payload.is_none());
             if passes {
@@ -320,7 +321,7 @@ impl Core {
         };
         let mut entries = self.entries_of(memtable)?.into_iter().peekable();
         memtable.try_for_each(|key, version| {
-            // Not `next_if`: it takes the entry out and puts it back, for each key.
+            // `next_if` would remove and reinsert the entry for each key.
             while entries.peek().is_some_and(|entry| *entry.key.as_bytes() < *key)
                 && let Some(entry) = entries.next()
             {
@@ -343,7 +344,7 @@ impl Core {
         Ok(tally.finish(number, 0, bytes))
     }
 
-    /// The cells that record which start committed when, in order.
+    /// Returns the commit-table entries of a memtable's records, in order.
     fn entries_of(&self, memtable: &Memtable) -> Result<Vec<Recorded>> {
         let recorded = |(start, commit): (Timestamp, Timestamp)| {
             let (key, payload) = (self.entry_cell)(start, commit)?;
@@ -352,13 +353,13 @@ impl Core {
         let mut entries: Vec<_> =
             memtable.entries().into_iter().map(recorded).collect::<Result<_>>()?;
         entries.sort_unstable_by(|left, right| left.key.cmp(&right.key));
-        // The same record may have been inserted twice.
+        // A record may have been inserted twice.
         entries.dedup_by(|left, right| left.key == right.key);
         Ok(entries)
     }
 }
 
-/// A cell that records a commit.
+/// A commit-table entry.
 struct Recorded {
     key: CellKey,
     start: Timestamp,
@@ -374,7 +375,7 @@ impl Recorded {
     }
 }
 
-/// Flushes sealed memtables as they become ready.
+/// Worker that flushes sealed memtables when they are ready.
 pub(super) struct MemtableFlusher(pub(super) Arc<Core>);
 
 impl Worker for MemtableFlusher {
@@ -402,7 +403,7 @@ impl Drop for MemtableFlusher {
         if !self.0.closing.load(Ordering::Acquire) {
             self.0.publication.stop("the memtable flusher ended");
         }
-        self.0.flush_brake.release();
+        self.0.flush_throttle.release();
         Core::wake_waiting(lock(&self.0.sealed));
     }
 }

@@ -1,14 +1,14 @@
-//! The classical write path, kept for comparison: writers form groups, and a group waits until
-//! all of its members have inserted and the log is settled before the next one begins.
+//! Classical group commit, kept for comparison: writers form groups, and a group waits until all
+//! members have inserted and the log is settled before the next group starts.
 //!
-//! That is what an engine has to do whose readers take the newest sequence number for a snapshot.
-//! Here readers take the newest *published* commit, and the groups are not needed: what they cost
-//! is what [`WritePath::Grouped`](crate::options::WritePath) measures.
+//! An engine needs this if readers use the newest sequence number as a snapshot. Here readers use
+//! the newest *published* commit, so groups are not needed.
+//! [`WritePath::Grouped`](crate::options::WritePath) measures their cost.
 
 use crate::sync::{Condvar, Mutex, lock};
 use std::sync::PoisonError;
 
-/// Lets one group of writers in at a time.
+/// Admits one group of writers at a time.
 #[derive(Default)]
 pub(super) struct Groups {
     state: Mutex<State>,
@@ -17,19 +17,19 @@ pub(super) struct Groups {
 
 #[derive(Default)]
 struct State {
-    /// The number of the group that is in.
+    /// Number of the current group.
     group: u64,
-    /// Its members that have not left.
+    /// Number of its members that have not left.
     inside: usize,
-    /// Those who will be the next group.
+    /// Number of writers in the next group.
     waiting: usize,
 }
 
-/// A place in a group. Dropping it leaves the group.
+/// Membership in a group. Dropping it leaves the group.
 pub(super) struct Turn<'a>(&'a Groups);
 
 impl Groups {
-    /// Waits for the group that is in to end, together with everybody else who waits.
+    /// Waits for the current group to end, together with all other waiting writers.
     pub(super) fn enter(&self) -> Turn<'_> {
         let mut state = lock(&self.state);
         if state.inside == 0 {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_is_as_large_as_the_queue_was_and_nobody_is_left_out() {
+    fn groups_admit_all_waiting_writers() {
         let groups = Groups::default();
         let (inside, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {

@@ -1,21 +1,21 @@
-//! What a monitor asks: whether the store takes writes, and if not, why.
+//! Health of the engine, for monitoring: whether it accepts writes and, if not, why.
 
 use carnet_base::Result;
 
 use super::Engine;
 
 impl Engine {
-    /// Checks that the store takes writes.
+    /// Checks that the store accepts writes.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where it does not, with the cause.
+    /// `Unavailable` with the cause, if it does not.
     pub fn check_writable(&self) -> Result<()> {
         self.core.publication.check()?;
         self.core.space.check()
     }
 
-    /// Returns what is wrong with the database although it takes reads and writes, a sentence each.
+    /// Returns a sentence for each problem that does not prevent reads and writes.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.core.quarantine.warnings()

@@ -1,4 +1,4 @@
-//! How the engine's work shares the disk and the processors with reads and writes.
+//! I/O scheduling and thread priority of the engine's background work.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use crate::options::{IoOptions, Options};
 use crate::sstable;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// The floor of background work when it is not behind, in parts of a thousand of the device.
+/// Floor of background work without a backlog, in thousandths of the device.
 const FLOOR_PERMILLE: u64 = 50;
 
 /// The engine's access to its I/O scheduler.
 pub(super) struct Io {
-    /// `None` where nothing is scheduled.
+    /// `None` if nothing is scheduled.
     turns: Option<Arc<Turns>>,
-    /// The disk without turns.
+    /// Disk without scheduling.
     below: Arc<dyn Disk>,
-    /// The nice value of background threads; 0 where there are none.
+    /// Nice value of background threads; 0 without threads.
     nice: u8,
-    /// How far compaction and flush are behind, in parts of a thousand.
+    /// Backlog of compaction and of flush, in thousandths.
     compaction_behind: AtomicU64,
     flush_behind: AtomicU64,
 }
 
 impl Io {
-    /// Makes a scheduler for a disk, where the options and the workers allow one.
+    /// Makes a scheduler for a disk, if the options and the workers allow one.
     pub(super) fn open(
         disk: &Arc<dyn Disk>,
         clock: &Arc<dyn Clock>,
@@ -52,12 +52,12 @@ impl Io {
         }
     }
 
-    /// Returns the engine's disk: tables that are read in bulk take turns of compaction.
+    /// Returns the engine's disk, on which bulk reads are scheduled as compaction.
     pub(super) fn disk(&self) -> Arc<dyn Disk> {
         self.output(Class::Compaction)
     }
 
-    /// Returns a disk for tables that a class writes.
+    /// Returns a disk for tables written by a class.
     pub(super) fn output(&self, class: Class) -> Arc<dyn Disk> {
         let below = Arc::clone(&self.below);
         match &self.turns {
@@ -66,7 +66,7 @@ impl Io {
         }
     }
 
-    /// Returns a disk on which all files take turns of maintenance.
+    /// Returns a disk on which all files are scheduled as maintenance.
     pub(super) fn maintenance(&self, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
         match &self.turns {
             Some(turns) => Arc::new(PacedDisk::all(disk, Arc::clone(turns), Class::Maintenance)),
@@ -74,25 +74,25 @@ impl Io {
         }
     }
 
-    /// Returns a worker whose thread has the nice value of background work.
+    /// Returns a worker whose thread gets the nice value of background work.
     pub(super) fn niced(&self, worker: impl Worker) -> Box<dyn Worker> {
         Box::new(Niced { worker, nice: self.nice })
     }
 
-    /// Returns how long a worker without a thread of its own has to pause, if it has to.
+    /// Returns how long a worker without its own thread must pause, if at all.
     pub(super) fn pause(&self) -> Option<std::time::Duration> {
         self.turns.as_ref()?.pause()
     }
 
-    /// Lets all turns begin at once: the engine is closing.
+    /// Lets all turns start at once, because the engine is closing.
     pub(super) fn release(&self) {
         if let Some(turns) = &self.turns {
             turns.release();
         }
     }
 
-    /// Takes how much writers may write for each byte that compaction takes away; `None` where they are
-    /// free. The less, the larger the floor.
+    /// Sets the bytes that writers may write for each byte by which compaction reduces level 0;
+    /// `None` if they are not throttled. A smaller share raises the floor.
     pub(super) fn compaction_is_behind(&self, share: Option<f64>) {
         #[expect(
             clippy::cast_possible_truncation,
@@ -103,7 +103,8 @@ impl Io {
         self.set_floor(&self.compaction_behind, behind);
     }
 
-    /// Takes for how many more memtables there is room, and how many wait for their flush.
+    /// Sets the number of memtables that can still be sealed, and of memtables that wait for their
+    /// flush.
     pub(super) fn flush_is_behind(&self, room: usize, waiting: usize) {
         let behind = match room {
             0 => 1000,
@@ -120,7 +121,7 @@ impl Io {
         }
     }
 
-    /// Returns the floor of background work: the larger, the further any of it is behind.
+    /// Returns the floor of background work, which rises with its backlog.
     pub(super) fn floor_permille(&self) -> u64 {
         let [compaction, flush] =
             [&self.compaction_behind, &self.flush_behind].map(|it| it.load(Ordering::Acquire));
@@ -128,26 +129,26 @@ impl Io {
         FLOOR_PERMILLE + (1000 - FLOOR_PERMILLE) * behind / 1000
     }
 
-    /// Returns the time before the log is written, if that is counted.
+    /// Returns the current time before a write of the log, if I/O is scheduled.
     pub(super) fn log_begins(&self) -> Option<Moment> {
         self.turns.as_ref().map(|turns| turns.now())
     }
 
-    /// Counts a write of the log, or a sync, which has no bytes.
+    /// Counts a write of the log, or a sync (no bytes).
     pub(super) fn log_wrote(&self, bytes: usize, begun: Option<Moment>) {
         if let (Some(turns), Some(begun)) = (&self.turns, begun) {
             turns.log_wrote(bytes, begun);
         }
     }
 
-    /// Returns what each kind of class did, where it is scheduled.
+    /// Returns the totals of each kind of class, if I/O is scheduled.
     pub(super) fn totals(&self) -> Option<[ClassTotals; Class::KINDS]> {
         self.turns.as_ref().map(|turns| turns.totals())
     }
 }
 
-/// Loads the model of a disk, unless there is none or the disk is another one than was measured: that costs
-/// foresight and nothing else.
+/// Loads the model of a disk; `None` if there is none or the disk is not the measured one. Without
+/// a model only foresight is lost.
 fn model_of(disk: &dyn Disk, clock: &dyn Clock) -> Option<Model> {
     let fitting = || -> Result<Option<Model>> {
         let Some(model) = file::load(disk)? else { return Ok(None) };
@@ -158,8 +159,8 @@ fn model_of(disk: &dyn Disk, clock: &dyn Clock) -> Option<Model> {
         if !fits {
             let path = disk.path(file::FILE_NAME);
             tracing::warn!(
-                "reads of this disk do not take what {path} says; it is not used: measure the \
-                 disk again with `carnet iotune`"
+                "reads of this disk do not match {path}, which is ignored; measure the disk \
+                 again with `carnet iotune`"
             );
         }
         Ok(fits.then_some(model))
@@ -186,7 +187,7 @@ fn longest_table(disk: &dyn Disk) -> Result<Option<(String, u64)>> {
 /// A worker that lowers the priority of its thread before its first step.
 struct Niced<W> {
     worker: W,
-    /// 0 afterwards.
+    /// Nice value; 0 after the first step.
     nice: u8,
 }
 
@@ -202,7 +203,7 @@ impl<W: Worker> Worker for Niced<W> {
     }
 }
 
-/// Sets the nice value of this thread: Linux has one for each.
+/// Sets the nice value of this thread; Linux has one per thread.
 #[cfg(target_os = "linux")]
 fn set_nice(nice: u8) -> std::io::Result<()> {
     Ok(rustix::process::setpriority_process(None, i32::from(nice))?)

@@ -1,4 +1,4 @@
-//! Drives the log: who writes, who syncs, and what that settles.
+//! Drives the log: writes and syncs it, and publishes the commits that this settles.
 
 use std::sync::Arc;
 
@@ -13,35 +13,35 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{Mutex, MutexGuard, TryLockError, lock};
 use crate::wal::{Lsn, Rotation, Rotations, Segment, Spares, Writer};
 
-/// A writer writes for others at most so many times before it leaves the rest to the flusher.
+/// Maximum number of writes for other writers before a writer leaves the rest to the flusher.
 const ROUNDS_MAX: usize = 4;
-/// One write takes about so many bytes.
+/// Approximate size of a write.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// The log of an open engine.
+/// Log of an open engine.
 pub(super) struct Log {
-    pump: Mutex<Pump>,
-    /// Held from taking the unsynced segments until they are synced: otherwise a second one could
-    /// find nothing to sync and call durable what the first is still syncing.
+    writer: Mutex<LogWriter>,
+    /// Held while unsynced segments are taken and synced. Otherwise a second sync could find no
+    /// segments and report as durable what the first one is still syncing.
     syncing: Mutex<()>,
     durable: AtomicU64,
-    /// The number of the first record that no write has taken.
+    /// Slot of the first record that has not been written.
     next: AtomicU64,
-    /// Where the log goes on in new segments. Taken inside the order lock, so that nothing can be
-    /// reserved behind a rotation that the writer does not see.
+    /// Pending switches to new segments. Pushed under the order lock, so that the writer sees a
+    /// rotation before any record after it.
     rotations: Mutex<Rotations>,
     rotating: AtomicBool,
-    /// The newest segment whose file is there, durably.
+    /// Newest segment whose file exists durably.
     segment: AtomicU64,
     spares: Mutex<Spares>,
     /// Wakes the flusher.
     pub(super) signal: Signal,
     /// Set while the flusher sleeps until there is something to sync.
-    dozing: AtomicBool,
+    sleeping: AtomicBool,
 }
 
-/// The writer, and what it is to write next.
-struct Pump {
+/// Log writer, and the records of its next write.
+struct LogWriter {
     writer: Writer,
     records: Vec<Bytes>,
 }
@@ -53,52 +53,52 @@ impl Log {
             durable: AtomicU64::new(writer.written().0),
             segment: AtomicU64::new(writer.segment()),
             signal: Signal::new(),
-            dozing: AtomicBool::new(false),
+            sleeping: AtomicBool::new(false),
             next: AtomicU64::new(0),
             rotations: Mutex::default(),
             spares: Mutex::new(spares),
             rotating: AtomicBool::new(false),
-            pump: Mutex::new(Pump { writer, records: Vec::new() }),
+            writer: Mutex::new(LogWriter { writer, records: Vec::new() }),
         }
     }
 
-    /// Tells whether a segment's file is there, durably.
+    /// Returns `true` if a segment's file exists durably.
     pub(super) fn has_segment(&self, number: u64) -> bool {
         self.segment.load(Ordering::Acquire) >= number
     }
 
-    /// Takes a segment that the durable manifest does not need; returns whether it is kept, to be
-    /// written again.
+    /// Keeps a segment that the durable manifest does not need, to be recycled. Returns `false` if
+    /// there are enough.
     pub(super) fn keep_spare(&self, number: u64) -> bool {
         lock(&self.spares).keep(number)
     }
 
-    /// Has the log go on in a new segment.
+    /// Switches the log to a new segment.
     pub(super) fn rotate(&self, rotation: Rotation) {
         let mut rotations = lock(&self.rotations);
         rotations.push_back(rotation);
         self.rotating.store(true, Ordering::SeqCst);
     }
 
-    /// The number of the first record that no write has taken.
+    /// Returns the slot of the first record that has not been written.
     pub(super) fn next(&self) -> u64 {
         self.next.load(Ordering::SeqCst)
     }
 
-    /// Everything below is synced.
+    /// Returns the LSN up to which the log is synced.
     pub(super) fn durable(&self) -> Lsn {
         Lsn(self.durable.load(Ordering::Acquire))
     }
 
-    /// How many segments are kept open to be synced.
+    /// Returns the number of segments that are open to be synced.
     #[cfg(test)]
     pub(super) fn unsynced_segments(&self) -> usize {
-        lock(&self.pump).writer.unsynced_segments()
+        lock(&self.writer).writer.unsynced_segments()
     }
 
-    fn try_pump(&self) -> Option<MutexGuard<'_, Pump>> {
-        match self.pump.try_lock() {
-            Ok(pump) => Some(pump),
+    fn try_writer(&self) -> Option<MutexGuard<'_, LogWriter>> {
+        match self.writer.try_lock() {
+            Ok(writer) => Some(writer),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
@@ -106,11 +106,11 @@ impl Log {
 }
 
 impl Core {
-    /// Tells whether the log's writer would find anything to do.
+    /// Returns `true` if the log writer has something to write.
     fn has_pending(&self) -> bool {
-        // Whoever found the writer busy had filled its record before: it is seen now.
+        // A thread that found the writer locked has filled its record before: it is visible now.
         fence(Ordering::SeqCst);
-        // The flusher tries again by itself once the pause is over.
+        // The flusher retries after the pause.
         if self.space.is_blocked(Work::Log) {
             return false;
         }
@@ -118,27 +118,27 @@ impl Core {
             || self.publication.is_filled(self.log.next.load(Ordering::SeqCst))
     }
 
-    /// Writes everything pending if no other thread is writing. That one will see what is pending
-    /// now: it looks again after it has let go of the writer.
+    /// Writes all pending records, unless another thread is writing. That thread checks for pending
+    /// records again after it has unlocked the writer.
     pub(super) fn write_unless_busy(&self) {
         for _ in 0..ROUNDS_MAX {
             fence(Ordering::SeqCst);
-            let Some(pump) = self.log.try_pump() else { return };
-            if self.write(pump).is_err() || !self.has_pending() {
+            let Some(writer) = self.log.try_writer() else { return };
+            if self.write(writer).is_err() || !self.has_pending() {
                 return;
             }
         }
         self.log.signal.ring();
     }
 
-    /// Writes everything pending; returns whether that was anything.
-    fn write(&self, mut pump: MutexGuard<'_, Pump>) -> Result<bool> {
+    /// Writes all pending records; returns `true` if there were any.
+    fn write(&self, mut writer: MutexGuard<'_, LogWriter>) -> Result<bool> {
         self.publication.check()?;
         if self.space.pause(Work::Log, self.clock.now()).is_some() {
             return Ok(false);
         }
         let stop = StopOnPanic(&self.publication, "the log's writer panicked");
-        let written = self.write_pending(&mut pump);
+        let written = self.write_pending(&mut writer);
         let outcome = self.spaced(Work::Log, written).map(|spaced| spaced.unwrap_or(false));
         std::mem::forget(stop);
         let busy = match outcome {
@@ -148,36 +148,38 @@ impl Core {
                 return Err(error);
             }
         };
-        let (written, segment) = (pump.writer.written(), pump.writer.segment());
-        drop(pump);
+        let (written, segment) = (writer.writer.written(), writer.writer.segment());
+        drop(writer);
         if self.log.segment.fetch_max(segment, Ordering::AcqRel) < segment {
             self.flush_signal.ring();
         }
         if busy && !self.settles_when_synced() {
             self.publication.settled(written);
-            if self.log.dozing.swap(false, Ordering::AcqRel) {
+            if self.log.sleeping.swap(false, Ordering::AcqRel) {
                 self.log.signal.ring();
             }
         }
         Ok(busy)
     }
 
-    /// Writes filled records up to the first that is not, a stretch of one segment at a time.
-    fn write_pending(&self, pump: &mut Pump) -> Result<bool> {
+    /// Writes filled records up to the first unfilled one, one part of a segment at a time.
+    fn write_pending(&self, writer: &mut LogWriter) -> Result<bool> {
         let mut busy = false;
         loop {
-            let taken = self.take_filled(&mut pump.records);
-            let bytes = pump.records.iter().map(Bytes::len).sum();
+            let taken = self.take_filled(&mut writer.records);
+            let bytes = writer.records.iter().map(Bytes::len).sum();
             let begun = if bytes > 0 { self.io.log_begins() } else { None };
-            pump.writer.write(&mut pump.records)?;
+            writer.writer.write(&mut writer.records)?;
             self.io.log_wrote(bytes, begun);
             let next = self.log.next.load(Ordering::SeqCst);
             match self.next_rotation() {
                 Some(rotation) if rotation.before == next => {
                     let spare = lock(&self.log.spares).take();
-                    pump.writer.rotate(rotation, self.log.durable(), spare).inspect_err(|_| {
-                        spare.map(|spare| self.log.keep_spare(spare.number));
-                    })?;
+                    writer.writer.rotate(rotation, self.log.durable(), spare).inspect_err(
+                        |_| {
+                            spare.map(|spare| self.log.keep_spare(spare.number));
+                        },
+                    )?;
                     self.finish_rotation();
                 }
                 _ if !taken => return Ok(busy),
@@ -187,13 +189,13 @@ impl Core {
         }
     }
 
-    /// Takes filled records of one segment, about as many as one write is for; returns whether
-    /// there were any.
+    /// Takes filled records of one segment, about as many as one write takes; returns `true` if
+    /// there are any.
     fn take_filled(&self, records: &mut Vec<Bytes>) -> bool {
         let (mut bytes, mut number) = (0, self.log.next.load(Ordering::SeqCst));
         while bytes < WRITE_BYTES && self.publication.is_filled(number) {
-            // A rotation is noted before a record behind it gets its place: whoever sees that
-            // record filled, and then looks, sees the rotation.
+            // A rotation is pushed before a record after it is reserved. So a thread that sees such
+            // a record filled sees the rotation too.
             if self.next_rotation().is_some_and(|rotation| rotation.before <= number) {
                 break;
             }
@@ -217,17 +219,17 @@ impl Core {
         self.log.rotating.store(!rotations.is_empty(), Ordering::SeqCst);
     }
 
-    /// Forgets segments of the log below a number, which the durable manifest does not need.
+    /// Drops segments below a number, which the durable manifest does not need.
     pub(super) fn forget_segments(&self, number: u64) {
-        let mut pump = lock(&self.log.pump);
-        pump.writer.forget_below(number);
-        self.release(pump);
+        let mut writer = lock(&self.log.writer);
+        writer.writer.forget_below(number);
+        self.release(writer);
     }
 
-    /// Lets go of the log's writer. Whoever found it busy in the meantime went away and relies on
-    /// somebody to look again: the flusher.
-    fn release(&self, pump: MutexGuard<'_, Pump>) {
-        drop(pump);
+    /// Unlocks the log writer. A thread that found it locked relies on another check for its
+    /// record: the flusher does it.
+    fn release(&self, writer: MutexGuard<'_, LogWriter>) {
+        drop(writer);
         self.look_again();
     }
 
@@ -237,13 +239,13 @@ impl Core {
         }
     }
 
-    /// Syncs everything written; returns whether that was anything.
+    /// Syncs everything written; returns `true` if there was anything.
     fn sync(&self) -> Result<bool> {
         let _one = lock(&self.log.syncing);
         self.publication.check()?;
-        let mut pump = lock(&self.log.pump);
-        let (segments, written) = (pump.writer.take_unsynced(), pump.writer.written());
-        self.release(pump);
+        let mut writer = lock(&self.log.writer);
+        let (segments, written) = (writer.writer.take_unsynced(), writer.writer.written());
+        self.release(writer);
         if let Err(error) = self.sync_segments(&segments) {
             self.publication.stop(&error.to_string());
             return Err(error);
@@ -255,8 +257,8 @@ impl Core {
         Ok(!segments.is_empty())
     }
 
-    /// Syncs segments, and checks that the directory is still at its path: the next process finds
-    /// what is acknowledged by that path.
+    /// Syncs segments, and checks that the directory still exists at its path, because the next
+    /// process finds acknowledged records by that path.
     fn sync_segments(&self, segments: &[Segment]) -> Result<()> {
         for segment in segments {
             self.counters.log_syncs.fetch_add(1, Ordering::Relaxed);
@@ -267,22 +269,23 @@ impl Core {
         if segments.is_empty() { Ok(()) } else { self.disk.check_directory() }
     }
 
-    /// Writes everything pending, and syncs it where that is what settles it.
+    /// Writes all pending records, and syncs them if the durability setting requires it for
+    /// acknowledgement.
     pub(super) fn settle(&self) -> Result<bool> {
-        let wrote = self.write(lock(&self.log.pump))?;
+        let wrote = self.write(lock(&self.log.writer))?;
         self.look_again();
         let synced = self.settles_when_synced() && self.sync()?;
         Ok(wrote || synced)
     }
 
-    /// Writes and syncs everything, then begins a segment whose header vouches for all of it, so
-    /// that whatever goes bad in a closed database is found.
+    /// Writes and syncs all records, then starts a segment whose header states that all of them are
+    /// durable, so that any later damage of the closed database is detected.
     pub(super) fn settle_for_good(&self) -> Result<()> {
         self.write_or_stop()?;
         self.sync()?;
         let opened = self.publication.opened();
         if opened == 0 {
-            // No record came since the segment was begun: its header vouches already.
+            // No record was written since the segment was started: its header states it already.
             return Ok(());
         }
         let rotation = lock(&self.order).tail.rotate(opened);
@@ -292,10 +295,10 @@ impl Core {
         Ok(())
     }
 
-    /// Writes everything pending; on a full disk it stops the store, since nothing tries again.
+    /// Writes all pending records; on a full disk it stops the store, because there is no retry.
     fn write_or_stop(&self) -> Result<()> {
         self.space.retry_now(Work::Log);
-        self.write(lock(&self.log.pump))?;
+        self.write(lock(&self.log.writer))?;
         if !self.space.is_blocked(Work::Log) {
             return Ok(());
         }
@@ -304,7 +307,7 @@ impl Core {
     }
 }
 
-/// The flusher: writes and syncs whatever is pending when the device becomes free.
+/// The log flusher: writes and syncs pending records whenever the device is free.
 pub(super) struct Flusher {
     core: Arc<Core>,
     synced: Moment,
@@ -316,7 +319,7 @@ impl Flusher {
         Self { core, synced }
     }
 
-    /// Syncs when the interval is over; returns whether it did.
+    /// Syncs if the interval has elapsed; returns whether it did.
     fn sync_when_due(&mut self) -> Result<bool> {
         let Durability::Interval(interval) = self.core.options.durability else {
             return Ok(false);
@@ -336,15 +339,15 @@ impl Flusher {
         let Durability::Interval(interval) = self.core.options.durability else {
             return Step::Idle(None);
         };
-        // Set before the look: a write after the look finds it set, and rings.
-        self.core.log.dozing.store(true, Ordering::Release);
-        let pump = lock(&self.core.log.pump);
-        let unsynced = pump.writer.is_unsynced();
-        self.core.release(pump);
+        // Set before the check: a write after the check sees it and wakes the flusher.
+        self.core.log.sleeping.store(true, Ordering::Release);
+        let writer = lock(&self.core.log.writer);
+        let unsynced = writer.writer.is_unsynced();
+        self.core.release(writer);
         if !unsynced {
             return Step::Idle(None);
         }
-        self.core.log.dozing.store(false, Ordering::Release);
+        self.core.log.sleeping.store(false, Ordering::Release);
         Step::Idle(Some(interval.saturating_sub(self.core.clock.now().since(self.synced))))
     }
 }
@@ -353,7 +356,7 @@ impl Worker for Flusher {
     fn step(&mut self) -> Step {
         let worked = self.core.settle().and_then(|wrote| Ok(self.sync_when_due()? || wrote));
         match worked {
-            // The store has stopped, and everybody who waits was told.
+            // The store has stopped, and all waiters were notified.
             Err(_) => Step::Done,
             Ok(true) => Step::Again,
             Ok(false) if self.core.closing.load(Ordering::Acquire) => Step::Done,

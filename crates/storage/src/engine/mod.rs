@@ -1,4 +1,4 @@
-//! The engine: log, memtables and tables joined into one ordered store of versions.
+//! The engine: combines log, memtables and tables into one ordered store of versions.
 //!
 //! # A write
 //!
@@ -9,52 +9,50 @@
 //!  flusher ────────────┴────────────┴── write, sync together ─┘
 //! ```
 //!
-//! One short critical section, under the *order* lock, runs the caller's decision, gives the
-//! record its place in the log, opens its slot in the `publication`, and pins the active
-//! memtable. Everything else happens outside of it, and without a lock that is common to all: the
-//! caller fills in the record's header and hands its bytes to the log, inserts into the part of
-//! the memtable where its keys lie, and moves its slot on. With [`Durability::Always`] a thread
-//! of its own writes and syncs; otherwise whoever finds the log's writer free writes everything
-//! that is pending, others' records too, and nobody waits for the writer.
+//! One short critical section under the *order* lock runs the caller's decision, reserves the
+//! record's position in the log, opens its slot in the commit pipeline (`publication`), and gets
+//! the active memtable. The rest happens without a shared lock: the caller writes the record's
+//! header, passes the record to the log, inserts its cells into the memtable, and completes its
+//! slot. With [`Durability::Always`] a separate thread writes and syncs the log. Otherwise any
+//! caller that finds the log writer unlocked writes all pending records, including those of other
+//! callers, and no caller waits for it.
 //!
 //! # A read
 //!
 //! ```text
 //!  view ── active memtable ─ sealed memtables ─ level 0, newest first ─ level 1 ─ … ─ level 6
-//!          └ the first that knows anything of a cell at the snapshot decides
+//!          └ the first with a version of the cell at the snapshot decides
 //! ```
 //!
 //! # Invariants
 //!
-//! 1. Places in the log, slots and commit timestamps have one order: that of the order lock.
-//! 2. Of a cell, whatever one source of a view knows is newer than all that the sources behind
-//!    it know: memtables are sealed at one place of that order, and compaction takes neighbours
-//!    only. So the first source in which a cell, or a range tombstone around it, is found has its
+//! 1. LSNs, slots and commit timestamps have the same order: that of the order lock.
+//! 2. For any cell, all versions in one source of a view are newer than those in the sources after
+//!    it: memtables are sealed at one position of that order, and compaction merges only neighbors.
+//!    So the first source with a version of a cell, or with a range tombstone over it, has its
 //!    newest version.
-//! 3. Every commit ≤ [`Engine::published`] is inserted, and in whatever view a reader takes
-//!    after it learned of that: the view changes at once, by a pointer. A reader at R ≤ published
+//! 3. Every commit ≤ [`Engine::published`] is inserted, and visible in any view that a reader gets
+//!    after it has read `published`: views are replaced atomically. A reader at R ≤ `published`
 //!    sees each commit ≤ R and no other.
-//! 4. A memtable is flushed only when all its records are published, oldest first; its log
-//!    segments are removed only when the manifest that names its table is durable. So are tables
-//!    only when the manifest no longer names them.
-//! 5. A reservation ends inserted, or the store stops: a drop guard sees to it, as another does
-//!    for the workers.
-//! 6. When a write or a sync fails the store stops: nothing is acknowledged after it, nothing
-//!    that follows in the log either, and reads go on. What the disk really holds is found out by
-//!    recovery, not guessed.
-//!    Only a create or a write that found no space is tried again (see `space`).
-//! 7. A failed read stops nothing. A table that a compaction cannot read is left alone from then on
+//! 4. Memtables are flushed oldest first, and only when all their records are published. Log
+//!    segments are removed only when the manifest with the flushed table is durable, and tables
+//!    only when the durable manifest does not contain them.
+//! 5. Each reservation is inserted, or the store stops: a drop guard ensures this. Another one does
+//!    the same for the workers.
+//! 6. When a write or a sync fails, the store stops: no later commit is acknowledged, no later
+//!    record is written, and reads continue. The next recovery determines what the disk holds. Only
+//!    a create or a write that found no space is retried (see `space`).
+//! 7. A failed read stops nothing. Compaction does not use a table any more that it could not read
 //!    (see `quarantine`).
 //!
 //! # Order of locks
 //!
-//! syncing → writer → rotations; order → sealed, rotations, watched; order → slot → observer; flushing →
-//! manifest → view; compacting → manifest; compacting → divided → parts. None is held while its holder
-//! waits for work that another thread has yet to do, but for *compacting*, which waits for nobody's
-//! work but its own.
+//! syncing → writer → rotations; order → sealed, rotations, watched; order → slot → observer;
+//! flushing → manifest → view; compacting → manifest; compacting → divided → parts. No thread holds
+//! one of them while it waits for the work of another thread. A manual compaction holds
+//! *compacting* for long, but waits only for its own work.
 
 mod append;
-mod brake;
 pub(crate) mod checkpoint;
 mod compact;
 mod compactor;
@@ -74,12 +72,13 @@ mod quarantine;
 mod range;
 mod space;
 mod spill;
-mod swept;
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests;
+mod throttle;
 mod view;
 mod watch;
+mod watermark;
 
 use std::fmt;
 use std::pin::Pin;
@@ -112,7 +111,6 @@ use crate::sstable::{Found, ReadOptions, Table};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::wal::Tail;
-use brake::Brake;
 use checkpoint::Removals;
 use flush::SealedQueue;
 use groups::Groups;
@@ -122,29 +120,31 @@ use permits::Permits;
 use publication::Publication;
 use quarantine::Quarantine;
 use space::Space;
+use throttle::Throttle;
 use view::View;
 use watch::Watches;
 
-/// Turns a start and its commit into the cell that records them, written when their memtable is
-/// flushed. It comes from above, so that storage knows no encoding.
+/// Encodes a start and its commit as the cell that records them, which is written when their
+/// memtable is flushed. The layer above provides it, so that storage is independent of the
+/// encoding.
 ///
-/// Different starts must give different cells, and none that is written otherwise. An error stops
-/// the store: nobody knows where the entry would be looked for.
+/// Distinct starts must have distinct cells, which are not written otherwise. An error stops the
+/// store, because the entry could not be found.
 pub type EntryCell = Arc<dyn Fn(Timestamp, Timestamp) -> Result<(CellKey, Bytes)> + Send + Sync>;
 
 /// A log-structured store of versions of cells in one directory.
 ///
-/// Methods take `&self`: share it behind an [`Arc`]. Dropping it does what [`Engine::close`]
-/// does, but keeps errors to the log.
+/// Methods take `&self`: share it in an [`Arc`]. Dropping it does the same as [`Engine::close`],
+/// but logs errors.
 pub struct Engine {
     core: Arc<Core>,
-    /// `None` once the engine is shut down.
+    /// `None` after the engine was shut down.
     workers: Mutex<Option<Vec<WorkerHandle>>>,
-    /// Released last: fields are dropped in their order.
+    /// Last field, so it is dropped last.
     _directory: DirectoryLock,
 }
 
-/// What the engine and its workers share.
+/// State shared by the engine and its workers.
 struct Core {
     disk: Arc<dyn Disk>,
     io: Io,
@@ -155,54 +155,54 @@ struct Core {
     entry_cell: EntryCell,
     counters: Arc<Counters>,
     cache: Arc<Cache>,
-    /// What flushed memtables leave for the next ones.
+    /// Memory of flushed memtables, for reuse.
     chunks: Chunks,
     order: Mutex<Order>,
     log: Log,
-    /// Set where writers form groups.
+    /// Only for [`WritePath::Grouped`](crate::options::WritePath::Grouped).
     groups: Option<Groups>,
     watches: Watches,
     publication: Arc<Publication>,
     view: ArcSwap<View>,
-    /// The number of the newest view, or of the one that is about to take its place.
+    /// Number of the current view, or of its pending replacement.
     view_number: AtomicU64,
-    /// Held while the view is changed.
+    /// Held while the view is replaced.
     changing_view: Mutex<()>,
     sealed: Mutex<SealedQueue>,
     flush_signal: Signal,
     flushing: Mutex<()>,
-    /// Of each worker that compacts.
+    /// One signal per compaction worker.
     compact_signals: Vec<Signal>,
-    /// Compactions that they share.
+    /// Running compactions, shared by these workers.
     divided: compactor::Divided,
     /// Whether more than one of them should work.
     compaction_wants_help: AtomicBool,
-    /// Which compactions are under way.
+    /// State of the compaction policy.
     compacting: Mutex<State>,
     space: Space,
-    /// Tables that no compaction can read.
+    /// Tables that compaction cannot read.
     quarantine: Arc<Quarantine>,
-    /// So many wait to compact everything; the compactors begin nothing before they have.
-    compacting_by_hand: AtomicUsize,
-    /// Slows writers while compaction is behind.
-    brake: Brake,
-    /// As [`State::taken_permille`] of the compaction that began last.
+    /// Number of pending manual compactions; background compaction pauses while it is not zero.
+    manual_compactions: AtomicUsize,
+    /// Throttles writers while compaction is behind.
+    compaction_throttle: Throttle,
+    /// [`State::taken_permille`] at the start of the last compaction.
     taken_permille: AtomicU64,
-    /// Slows writers while memtables wait for their flush.
-    flush_brake: Brake,
-    /// Whether commits that name tables, and were found in the log, may be completed.
+    /// Throttles writers while memtables wait for their flush.
+    flush_throttle: Throttle,
+    /// Whether recovered commits of large transactions may be completed.
     adopts_recovered: AtomicBool,
-    /// What lies above it compaction has not forgotten.
+    /// Watermark up to which compaction may have dropped versions.
     forgotten: AtomicU64,
     gc: OnceLock<Arc<dyn GcHook + Send + Sync>>,
     removals: Mutex<Removals>,
-    /// The number of the next table that is begun.
+    /// Number of the next table.
     next_file: AtomicU64,
     manifest: Mutex<Manifest>,
     closing: AtomicBool,
 }
 
-/// What the one critical section guards.
+/// State guarded by the order lock.
 struct Order {
     tail: Tail,
     active: Arc<Memtable>,
@@ -211,27 +211,27 @@ struct Order {
 }
 
 impl Engine {
-    /// Names who is told of each commit as it is published, in the order of commits. To be called
-    /// once, before the first append; returns false, and changes nothing, the second time.
+    /// Sets the observer that is notified of published commits, in commit order. Call it before the
+    /// first append. Returns `false` without effect if one is already set.
     pub fn observe(&self, observer: Arc<dyn Publish>) -> bool {
         self.core.publication.observe(observer)
     }
 
-    /// Returns the bound below which timestamps may have been handed out before; zero in a new
+    /// Returns the bound below which timestamps may have been assigned before; zero in a new
     /// database.
     #[must_use]
     pub fn timestamp_bound(&self) -> Timestamp {
         lock(&self.core.manifest).bound
     }
 
-    /// Raises the bound, durably, before it returns. A lower bound changes nothing.
+    /// Raises the bound durably. A lower bound has no effect.
     ///
-    /// Nobody may use a timestamp at or above the bound.
+    /// Timestamps at or above the bound must not be used.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails or the store had stopped; then the bound may or may not
-    /// be raised, and the store has stopped writing.
+    /// `Unavailable` if the disk fails or the store has stopped; then the bound may or may not be
+    /// raised, and the store has stopped writing.
     pub fn raise_bound(&self, bound: Timestamp) -> Result<()> {
         let mut manifest = lock(&self.core.manifest);
         if bound <= manifest.bound {
@@ -240,18 +240,18 @@ impl Engine {
         self.core.edit(&mut manifest, &Edit { bound: Some(bound), ..Edit::default() })
     }
 
-    /// Returns what the layer above keeps beside the bound.
+    /// Returns the opaque notes of the layer above.
     #[must_use]
     pub fn notes(&self) -> Bytes {
         lock(&self.core.manifest).notes.clone()
     }
 
-    /// Raises the bound and replaces the notes, in one step that is durable before it returns. A
-    /// lower bound leaves the bound as it is.
+    /// Raises the bound and replaces the notes, atomically and durably. A lower bound leaves the
+    /// bound unchanged.
     ///
     /// # Errors
     ///
-    /// As [`Engine::raise_bound`]; `Invalid` for notes of more than
+    /// Like [`Engine::raise_bound`]; `Invalid` for notes longer than
     /// [`NOTES_BYTES_MAX`](crate::manifest::NOTES_BYTES_MAX).
     pub fn note(&self, bound: Timestamp, notes: Bytes) -> Result<()> {
         let mut manifest = lock(&self.core.manifest);
@@ -261,40 +261,40 @@ impl Engine {
         self.core.edit(&mut manifest, &edit)
     }
 
-    /// Returns the last commit that is published: it and every earlier one is visible and as
-    /// durable as the setting asks. After opening, the last commit that was recovered.
+    /// Returns the last published commit: it and all earlier ones are visible, and as durable as
+    /// the setting requires. After opening, the last recovered commit.
     #[must_use]
     pub fn published(&self) -> Timestamp {
         self.core.publication.published()
     }
 
-    /// Returns when a start committed, where its record has not been flushed yet.
+    /// Returns the commit timestamp of a start whose record is not flushed yet.
     ///
-    /// The commit may still be on its way: compare it with [`Engine::published`]. Where this
-    /// returns `None`, the entry's cell is to be read next; asked in this order, no commit is
-    /// missed between the two.
+    /// The commit may not be published yet: compare it with [`Engine::published`]. If this returns
+    /// `None`, read the entry's cell next; in this order, no commit is missed.
     #[must_use]
     pub fn commit_of(&self, start: Timestamp) -> Option<Timestamp> {
         self.core.view().memtables().find_map(|memtable| memtable.commit_of(start))
     }
 
-    /// Returns a cell's newest version that committed at or before `read`; a tombstone is a
-    /// version without a payload.
+    /// Returns a cell's newest version that committed at or before `read`; a tombstone is a version
+    /// without a payload.
     ///
-    /// `read` is at most [`Engine::published`], or newer commits may be seen in part.
+    /// `read` must be at most [`Engine::published`], otherwise newer commits may be visible in
+    /// part.
     ///
     /// # Errors
     ///
-    /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
+    /// `Corrupted`, naming the file and the offset; `Unavailable` if the disk fails.
     pub async fn get(&self, key: &CellKey, read: Timestamp) -> Result<Option<Version>> {
         self.get_with(key, read, ReadOptions::default()).await
     }
 
-    /// As [`Engine::get`], saying how the cache is treated.
+    /// Like [`Engine::get`], with options for the cache.
     ///
     /// # Errors
     ///
-    /// As [`Engine::get`].
+    /// Like [`Engine::get`].
     pub async fn get_with(
         &self,
         key: &CellKey,
@@ -304,22 +304,23 @@ impl Engine {
         let key = key.as_bytes();
         let looked = self.look_in_memory(&self.core.view(), key, read, reads);
         match looked {
-            Looked::Settled(version) => Ok(version),
+            Looked::Found(version) => Ok(version),
             Looked::Unread(tables) => self.read(tables, key, read, reads).await,
         }
     }
 
-    /// Reads a cell at a moment of this call's own: where that lies `moment` says, the newest commit
-    /// that the reader may see. Returns it, and the cell's newest version that committed until then.
+    /// Reads a cell at a snapshot that is chosen during the call: `moment` returns the newest
+    /// commit that the reader may see. Returns this timestamp and the cell's newest version at it.
     ///
-    /// `moment` returns at least every mark that the hook of [`Engine::set_gc`] has named, and at most
-    /// [`Engine::published`]. Nothing has to hold that moment's versions back. A view keeps what it shows, and nothing was
-    /// taken out of this one that a moment after it could see; and since it is still the view after
-    /// the moment, no commit until then lies in a memtable that it does not know.
+    /// `moment` must return at least every watermark that the hook of [`Engine::set_gc`] has
+    /// returned, and at most [`Engine::published`]. The snapshot does not have to be registered
+    /// with garbage collection. A view keeps its versions, and no version that is visible at
+    /// `moment` has been dropped from it. The view is still current after `moment` was called, so
+    /// no commit up to the snapshot is in a memtable outside the view.
     ///
     /// # Errors
     ///
-    /// As [`Engine::get`].
+    /// Like [`Engine::get`].
     pub async fn get_newest(
         &self,
         key: CellKeyRef<'_>,
@@ -342,14 +343,14 @@ impl Engine {
             };
             (read, self.look_in_memory(&view, key, read, reads))
         };
-        // A call for what is settled would be a future of its own, into which it is moved.
+        // Return directly: an extra future would copy the value.
         match looked {
-            Looked::Settled(version) => Ok((read, version)),
+            Looked::Found(version) => Ok((read, version)),
             Looked::Unread(tables) => Ok((read, self.read(tables, key, read, reads).await?)),
         }
     }
 
-    /// Looks for a cell in memory. Mostly the answer is there: then nothing waits, and nothing is kept.
+    /// Searches a cell in memory, which usually suffices; then nothing waits.
     fn look_in_memory(
         &self,
         view: &View,
@@ -360,12 +361,12 @@ impl Engine {
         self.core.counters.gets.fetch_add(1, Ordering::Relaxed);
         if let Some(found) = view.memtables().find_map(|memtable| memtable.get(key, read)) {
             let memtable::Found { start, commit, payload, .. } = found;
-            return Looked::Settled(Some(Version { start, commit: Some(commit), payload }));
+            return Looked::Found(Some(Version { start, commit: Some(commit), payload }));
         }
         let mut tables = view.tables_of(key);
         while let Some(table) = tables.next() {
             match table.get_cached(key, read, reads) {
-                Some(Some(found)) => return Looked::Settled(Some(version(found))),
+                Some(Some(found)) => return Looked::Found(Some(version(found))),
                 Some(None) => {}
                 None => {
                     let unread = std::iter::once(table).chain(tables);
@@ -373,10 +374,10 @@ impl Engine {
                 }
             }
         }
-        Looked::Settled(None)
+        Looked::Found(None)
     }
 
-    /// Reads on from where a look at memory has come to.
+    /// Continues on disk where the search in memory ended.
     async fn read(
         &self,
         tables: Vec<Arc<Table>>,
@@ -393,12 +394,11 @@ impl Engine {
         Ok(None)
     }
 
-    /// Reads many cells at once: what has to come from disk is read at the same time. The answers
-    /// are in the order of the keys.
+    /// Reads many cells, with concurrent disk reads. The results are in the order of the keys.
     ///
     /// # Errors
     ///
-    /// As [`Engine::get`].
+    /// Like [`Engine::get`].
     pub async fn multi_get(
         &self,
         keys: &[CellKey],
@@ -409,7 +409,7 @@ impl Engine {
             return Ok(vec![self.get_with(key, read, reads).await?]);
         }
         let mut found = vec![None; keys.len()];
-        // Neighbours share blocks: in the order of keys each is read once.
+        // In key order, because adjacent keys share blocks.
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by(|&left, &right| keys[left].cmp(&keys[right]));
         for chunk in order.chunks(READS_MAX) {
@@ -442,7 +442,7 @@ impl Engine {
         Ok(found)
     }
 
-    /// Returns the counters.
+    /// Returns the metrics.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let view = self.core.view();
@@ -468,36 +468,36 @@ impl Engine {
         }
     }
 
-    /// Returns what each kind of class of the [I/O scheduler](crate::io) did since the engine was opened, in
-    /// the order of [`Class::NAMES`](crate::io::Class::NAMES); `None` where nothing is scheduled.
+    /// Returns the totals of each I/O class since the engine was opened, in the order of
+    /// [`Class::NAMES`](crate::io::Class::NAMES); `None` without an [I/O scheduler](crate::io).
     #[must_use]
     pub fn io_totals(&self) -> Option<[ClassTotals; Class::KINDS]> {
         self.core.io.totals()
     }
 
-    /// Returns a disk whose files take turns as maintenance does.
+    /// Returns a disk whose I/O is scheduled as maintenance.
     pub(crate) fn paced_for_maintenance(&self, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
         self.core.io.maintenance(disk)
     }
 
-    /// Ends the engine: what is pending is written, synced whatever the durability setting says,
-    /// and the directory is given back.
+    /// Closes the engine: writes and syncs all pending records, whatever the durability setting,
+    /// and unlocks the directory.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the store had stopped or stops now; then the next opening finds
-    /// exactly what was acknowledged, and perhaps whole records that were not.
+    /// `Unavailable` if the store had stopped or stops now; then the next opening recovers all
+    /// acknowledged commits, and possibly whole records that were not acknowledged.
     pub fn close(self) -> Result<()> {
         self.shut_down()
     }
 
-    /// Like [`Engine::close`], but for an engine that others hold: their reads go on, their writes
-    /// are refused, and the directory is given back when the last of them drops it. Only the first
-    /// call does anything.
+    /// Like [`Engine::close`], but for a shared engine: reads continue, writes are refused, and the
+    /// directory is unlocked when the last reference is dropped. Calls after the first have no
+    /// effect.
     ///
     /// # Errors
     ///
-    /// Those of [`Engine::close`].
+    /// Like [`Engine::close`].
     pub fn shut_down(&self) -> Result<()> {
         let Some(workers) = lock(&self.workers).take() else { return Ok(()) };
         lock(&self.core.order).closed = true;
@@ -512,17 +512,17 @@ impl Engine {
     }
 }
 
-/// What a read is taken to hold of one table while it waits: an index page and a block, as they
-/// come from the disk and decoded. It is enough for blocks of 12 KiB, three times the default.
+/// Memory that a read of one table is assumed to hold while it waits: an index page and a block,
+/// raw and decoded. Enough for blocks of 12 KiB, three times the default.
 const READ_BYTES: usize = 64 << 10;
 
-/// So many cells are read from disk at the same time by one call.
+/// Maximum number of concurrent disk reads of one call.
 const READS_MAX: usize = 64;
 
-/// What is known of a cell without a read.
+/// Result of a search in memory.
 enum Looked {
-    Settled(Option<Version>),
-    /// What these tables know comes next; the first of them has to be read from.
+    Found(Option<Version>),
+    /// The first of these tables has to be read from disk, then the others are searched.
     Unread(Vec<Arc<Table>>),
 }
 
@@ -548,7 +548,7 @@ impl fmt::Debug for Engine {
 }
 
 impl Core {
-    /// What there is to read, at this moment. Held for a short time only.
+    /// Returns the current view. Hold it for a short time only.
     fn view(&self) -> arc_swap::Guard<Arc<View>> {
         self.view.load()
     }
@@ -558,7 +558,8 @@ impl Core {
         let old = self.view.load();
         let mut changed = change(&old);
         changed.number = old.number + 1;
-        // First: whoever is told of a commit into the new view's memtable sees that there is one.
+        // Before the view: a thread that knows of a commit in the new view's memtable must see the
+        // new number.
         self.view_number.store(changed.number, Ordering::Release);
         self.view.store(Arc::new(changed));
     }

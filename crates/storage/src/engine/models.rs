@@ -1,10 +1,9 @@
-//! The engine whole, on a simulated disk, with its threads under a scheduler that decides after each
-//! step of a lock or an atomic who runs next. Built by `--cfg shuttle` only; see CONTRIBUTING.md.
+//! Models of the whole engine on a simulated disk, with a scheduler that chooses the next thread at
+//! each operation of a lock or an atomic. Built with `--cfg shuttle` only; see CONTRIBUTING.md.
 //!
-//! Shuttle rather than loom: it draws schedules from a seed instead of going through all of them,
-//! so that the model is the engine itself, workers, disk and recovery included, and not a sketch
-//! of one ring. A wake-up that gets lost is a deadlock, which it reports. What it does not know is
-//! a weaker order of memory than the program's; that is Miri's part.
+//! Shuttle instead of loom: it draws random schedules from a seed instead of enumerating all, so
+//! that the model is the engine itself with workers, disk and recovery, and not a small part. It
+//! reports lost wake-ups as deadlocks. It does not model weak memory orders; Miri tests these.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -24,8 +23,8 @@ use crate::disk::sim::{Kind, SimDisk};
 use crate::options::WritePath;
 use crate::wal::Lsn;
 
-/// Draws `CARNET_SCHEDULES` schedules, or some, from `CARNET_SEED`, or one. A failure prints its
-/// schedule; the seed and the number replay it too.
+/// Runs `CARNET_SCHEDULES` schedules, drawn from `CARNET_SEED`; both have defaults. A failure
+/// prints its schedule; seed and count replay it too.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let number = |name, or| match std::env::var(name) {
         Ok(number) => number.parse().unwrap(),
@@ -40,7 +39,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     Runner::new(scheduler, config).run(model);
 }
 
-/// Gives each worker a thread of the model.
+/// Runs each worker on a thread of the model.
 struct ModelSpawn(Arc<ModelMutex<Vec<thread::JoinHandle<()>>>>);
 
 impl Spawn for ModelSpawn {
@@ -50,7 +49,7 @@ impl Spawn for ModelSpawn {
                 match worker.step() {
                     Step::Again => {}
                     Step::Idle(None) => signal.wait(None),
-                    // Its time comes as soon as others have had theirs.
+                    // The model has no time: other threads run first.
                     Step::Idle(Some(_)) => thread::yield_now(),
                     Step::Done => return,
                 }
@@ -82,7 +81,7 @@ fn open(disk: &SimDisk, spawn: &dyn Spawn, options: Options) -> Engine {
     Engine::open(disk, clock, spawn, options, entry_cell()).unwrap()
 }
 
-/// What writers do to an engine, and what became of it.
+/// An engine under test, and the commits promised by it.
 struct Model {
     disk: SimDisk,
     options: Options,
@@ -113,7 +112,7 @@ impl Model {
         Self { disk, options, engine, workers, decided, acknowledged, observed }
     }
 
-    /// Starts a thread that appends so many records, and awaits each.
+    /// Starts a thread that appends `records` records and awaits each.
     fn writer(&self, records: u64) -> thread::JoinHandle<Result<()>> {
         let (engine, decided) = (Arc::clone(&self.engine), Arc::clone(&self.decided));
         let acknowledged = Arc::clone(&self.acknowledged);
@@ -121,14 +120,14 @@ impl Model {
             for _ in 0..records {
                 let commit = block_on(append(&engine, &decided)?)?;
                 assert!(engine.published() >= commit);
-                assert!(is_there(&engine, commit), "{commit} is published and not to be read");
+                assert!(is_done(&engine, commit), "{commit} is published and not to be read");
                 acknowledged.lock().unwrap().push(commit);
             }
             Ok(())
         })
     }
 
-    /// Ends the engine, and compares what the next process finds with what was promised.
+    /// Closes the engine, and compares the recovered records with the promised ones.
     fn end(self) -> Result<()> {
         let engine = Arc::into_inner(self.engine).expect("the writers have ended");
         let closed = engine.close();
@@ -139,7 +138,7 @@ impl Model {
         assert!(observed.is_sorted_by(|one, other| one < other), "{observed:?}");
         let engine = open(&self.disk.kill(), &Stepped::default(), self.options);
         for &commit in &*self.acknowledged.lock().unwrap() {
-            assert!(is_there(&engine, commit), "{commit} was acknowledged");
+            assert!(is_done(&engine, commit), "{commit} was acknowledged");
         }
         closed
     }
@@ -164,18 +163,18 @@ fn append(engine: &Engine, decided: &ModelMutex<u64>) -> Result<Appended> {
     }
 }
 
-fn is_there(engine: &Engine, commit: Timestamp) -> bool {
+fn is_done(engine: &Engine, commit: Timestamp) -> bool {
     let found = block_on(engine.get(&key(1), commit)).unwrap();
     found.is_some_and(|version| version.commit == Some(commit))
 }
 
-/// Every record that follows another goes to a new segment; most do in the middle of a write.
+/// Every record after the first starts a new segment, usually in the middle of a write.
 fn rotating(durability: Durability) -> Options {
     Options { durability, segment_bytes: 200, log_ahead_bytes: 0, ..Options::default() }
 }
 
 #[test]
-fn records_and_rotations_keep_one_order() {
+fn records_and_rotations_keep_order() {
     for durability in [Durability::None, Durability::Always, Durability::Interval(Duration::ZERO)] {
         explore(move || {
             let model = Model::new(rotating(durability));
@@ -187,10 +186,10 @@ fn records_and_rotations_keep_one_order() {
     }
 }
 
-/// The ring alone, so that few schedules reach every place of it: records that are inserted and
-/// settled by different threads, and everybody who can wait for them.
+/// The ring alone, so that few schedules cover it: records are inserted and settled by different
+/// threads, with every kind of waiter.
 #[test]
-fn whoever_waits_for_slots_is_woken() {
+fn slot_waiters_are_woken() {
     explore(|| {
         let publication = Arc::new(Publication::new(Timestamp::ZERO, Lsn(0), Vec::new()));
         let numbers: Vec<u64> =
@@ -236,9 +235,9 @@ fn whoever_waits_for_slots_is_woken() {
     });
 }
 
-/// The same, but the store stops at some point instead.
+/// The same, but the store stops at some point.
 #[test]
-fn whoever_waits_for_slots_is_told_that_the_store_stops() {
+fn slot_waiters_are_woken_when_the_store_stops() {
     explore(|| {
         let worker = Signal::new();
         let workers = vec![worker.clone()];
@@ -271,9 +270,9 @@ fn whoever_waits_for_slots_is_told_that_the_store_stops() {
     });
 }
 
-/// More commits are under way than there are slots, and nobody may be left asleep.
+/// More commits are in flight than slots exist, and every waiter is woken.
 #[test]
-fn a_ring_that_is_full_makes_room_again() {
+fn full_ring_frees_slots() {
     for (durability, write_path) in [
         (Durability::None, WritePath::Unordered),
         (Durability::Always, WritePath::Unordered),
@@ -285,7 +284,8 @@ fn a_ring_that_is_full_makes_room_again() {
             let busy = {
                 let (engine, decided) = (Arc::clone(&model.engine), Arc::clone(&model.decided));
                 thread::spawn(move || {
-                    // Nobody awaits these one by one: publication goes on by itself.
+                    // The commits are not awaited one by one: publication continues without
+                    // waiters.
                     let appended: Vec<_> =
                         (0..12).map(|_| append(&engine, &decided).unwrap()).collect();
                     for appended in appended {
@@ -301,9 +301,9 @@ fn a_ring_that_is_full_makes_room_again() {
     }
 }
 
-/// Each record fills a memtable; the worker flushes, and two threads flush by hand.
+/// Each record fills a memtable; the worker flushes, and so do two threads that call `flush`.
 #[test]
-fn memtables_are_sealed_and_flushed_while_writers_write() {
+fn memtables_are_flushed_during_writes() {
     explore(|| {
         let options = Options {
             durability: Durability::Always,
@@ -328,10 +328,10 @@ fn memtables_are_sealed_and_flushed_while_writers_write() {
     });
 }
 
-/// The disk fails somewhere: everybody who waits is told, the store stays as it is, and the next
-/// process finds what was acknowledged.
+/// The disk fails at some point: every waiter is notified, the store stays stopped, and the next
+/// process recovers the acknowledged records.
 #[test]
-fn nobody_waits_for_ever_when_the_store_stops() {
+fn all_waiters_end_when_the_store_stops() {
     for kind in [Kind::Write, Kind::Sync, Kind::Create, Kind::Rename] {
         for after in 1..4 {
             explore(move || {

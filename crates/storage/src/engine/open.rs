@@ -1,12 +1,12 @@
-//! Opening: what the files say becomes memory, and what a crash left half done is cleared away.
+//! Opening a database: reads its files, and removes leftovers of a crash.
 //!
 //! ```text
-//!  lock → manifest → remove orphans → open tables → replay the log, cut its torn end
-//!       → begin a fresh segment → start the workers
+//!  lock → manifest → remove orphans → open tables → replay the log, truncate its torn tail
+//!       → start a new segment → start the workers
 //! ```
 //!
-//! A directory without a manifest is a new database only if nothing in it could be data: the
-//! manifest is made durable before the first record.
+//! A directory without a manifest is a new database only if it contains no data files, because the
+//! manifest is durable before the first record.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,6 @@ use arc_swap::ArcSwap;
 use carnet_base::{Clock, Error, Result, Signal, Spawn, Timestamp};
 
 use super::append::{OVERSHOOT_BYTES, insert};
-use super::brake::Brake;
 use super::checkpoint;
 use super::compactor::Compactor;
 use super::flush::{MemtableFlusher, SealedQueue};
@@ -24,6 +23,7 @@ use super::log::{Flusher, Log};
 use super::permits::Permits;
 use super::publication::Publication;
 use super::space::Space;
+use super::throttle::Throttle;
 use super::view::View;
 use super::watch::Watches;
 use super::{Core, Engine, EntryCell, Order};
@@ -45,17 +45,17 @@ use crate::wal::segment::{self, HEADER_BYTES};
 use crate::wal::{Lsn, Record, Spares, Tail, Writer};
 
 impl Engine {
-    /// Opens the database in a directory, or makes one.
+    /// Opens the database in a directory, or creates one.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where another process has the directory, naming it, or where the disk fails;
-    /// `Corrupted` where files are missing or damaged, naming the file and the place;
-    /// `Unsupported` where a newer program wrote them; `Invalid` where the options make no sense, or
-    /// where there is no database to be opened for reading only.
+    /// `Unavailable` if another process uses the directory, naming it, or if the disk fails;
+    /// `Corrupted` if files are missing or damaged, naming the file and the offset; `Unsupported`
+    /// if a newer program wrote them; `Invalid` if the options are inconsistent, or if there is no
+    /// database to open read-only.
     ///
-    /// Before anything is appended, or read that an earlier life committed last, its caller has
-    /// [`Engine::adopt_recovered`] complete the opening.
+    /// The caller must complete the opening with [`Engine::adopt_recovered`] before it appends, or
+    /// reads the last recovered commits.
     pub fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
@@ -64,7 +64,7 @@ impl Engine {
         entry_cell: EntryCell,
     ) -> Result<Self> {
         let budget = Budget::of(&options)?;
-        // A smaller one may still become as long while others wait.
+        // A smaller memtable may grow to this size while others wait.
         options.compaction.memtable_bytes = budget.flush.max(OVERSHOOT_BYTES) as u64;
         let directory = disk.lock()?;
         let disk = if options.read_only { read_only(disk)? } else { disk };
@@ -78,7 +78,7 @@ impl Engine {
         let replayed = Replayed::read(&disk, &manifest, &cache, &chunks)?;
         remove_orphans(&*disk, &manifest, &replayed.unadopted, &mut spares)?;
         let tables = open_tables(&disk, &manifest, &cache)?;
-        begin_life(&*disk, &mut manifest, &options)?;
+        record_opening(&*disk, &mut manifest, &options)?;
         let Recovered { segment, base, cut_bytes } = replayed.recovered;
         counters.recovered_records.store(replayed.records, std::sync::atomic::Ordering::Relaxed);
         counters.recovered_cut_bytes.store(cut_bytes, std::sync::atomic::Ordering::Relaxed);
@@ -130,10 +130,10 @@ impl Engine {
             compacting: Mutex::default(),
             space: Space::default(),
             quarantine: Arc::default(),
-            compacting_by_hand: AtomicUsize::new(0),
-            brake: Brake::new(),
+            manual_compactions: AtomicUsize::new(0),
+            compaction_throttle: Throttle::new(),
             taken_permille: AtomicU64::new(1000),
-            flush_brake: Brake::new(),
+            flush_throttle: Throttle::new(),
             adopts_recovered: AtomicBool::new(false),
             forgotten: AtomicU64::new(manifest.forgotten.get()),
             gc: OnceLock::new(),
@@ -169,18 +169,18 @@ impl Engine {
     }
 }
 
-/// Keeps in memory what is written to the disk of a database.
+/// Returns a disk that keeps writes in memory.
 ///
 /// # Errors
 ///
-/// `Invalid` where there is no database.
+/// `Invalid` if there is no database.
 fn read_only(disk: Arc<dyn Disk>) -> Result<Arc<dyn Disk>> {
     inspect::load(&*disk)?;
     Ok(Arc::new(ReadOnlyDisk::new(disk)))
 }
 
 fn load_or_create(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Result<Manifest> {
-    // A process that was killed may have left names that are there but not durable yet.
+    // A killed process may have left renames that are not durable.
     disk.sync_dir().during("sync", &**disk, "")?;
     backup::refuse(&**disk)?;
     checkpoint::take_over(disk, counters)?;
@@ -195,8 +195,8 @@ fn load_or_create(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Result<Mani
     Ok(manifest)
 }
 
-/// Notes in the manifest what the end of this life may cost, and what the end of the one before has.
-fn begin_life(disk: &dyn Disk, manifest: &mut Manifest, options: &Options) -> Result<()> {
+/// Updates the manifest for this opening: `lossy`, and the consequences of the last close or crash.
+fn record_opening(disk: &dyn Disk, manifest: &mut Manifest, options: &Options) -> Result<()> {
     let mut begun = manifest.clone();
     if begun.identity == Identity::UNKNOWN {
         begun.identity = Identity::random();
@@ -204,7 +204,7 @@ fn begin_life(disk: &dyn Disk, manifest: &mut Manifest, options: &Options) -> Re
     if begun.lossy {
         begun.swept = begun.swept.max(begun.bound);
     }
-    // What was in no table compaction has not seen.
+    // Compaction has dropped nothing above the last flushed commit.
     begun.forgotten = begun.forgotten.min(begun.flushed);
     begun.lossy = !options.log || options.durability != Durability::Always;
     if begun != *manifest {
@@ -214,7 +214,7 @@ fn begin_life(disk: &dyn Disk, manifest: &mut Manifest, options: &Options) -> Re
     Ok(())
 }
 
-/// Refuses a directory that has data but no manifest.
+/// Returns an error if a directory has data but no manifest.
 fn refuse_headless(disk: &dyn Disk) -> Result<()> {
     let names = disk.list().during("list", disk, "")?;
     let table = names.into_iter().find(|name| sstable::number_in(name).is_some());
@@ -224,14 +224,14 @@ fn refuse_headless(disk: &dyn Disk) -> Result<()> {
     };
     let Some(name) = data else { return Ok(()) };
     Err(Error::corrupted(format!(
-        "{} is missing but {name} is there: restore it, or the whole directory from a backup, or \
+        "{} is missing but {name} exists: restore it, or the whole directory from a backup, or \
          open an empty directory",
         disk.path(manifest::FILE_NAME)
     )))
 }
 
-/// Removes what a crash left behind, files that the manifest does not name or no longer needs, but
-/// for segments of the log that are kept as spare ones.
+/// Removes files that the manifest does not name or no longer needs, except for segments that are
+/// kept for recycling.
 fn remove_orphans(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -267,10 +267,10 @@ fn open_tables(
     manifest.levels.iter().map(open).collect()
 }
 
-/// The log, read back into memtables.
+/// The log, replayed into memtables.
 struct Replayed {
-    /// Each memtable behind which a table's commit comes, where the log goes on behind it, and the
-    /// table.
+    /// Memtables that are followed by the commit of an adopted table: the memtable, the position of
+    /// the log after it, and the table.
     unadopted: Vec<(Arc<Memtable>, (u64, Lsn), TableMeta)>,
     memtable: Memtable,
     records: u64,
@@ -294,7 +294,7 @@ impl Replayed {
             if let Some(Adoption { number, bytes }) = Adoption::decode(&body)? {
                 records += 1;
                 last_commit = commit;
-                // Only the edit that adopted the table lets the log begin here.
+                // The log begins at this segment only if the edit with the table was applied.
                 if segment > manifest.first_segment {
                     insert(&memtable, start, commit, Changes::default().of(&[]));
                     let table = Table::open(Arc::clone(disk), number, bytes, Arc::clone(cache))?;
@@ -307,7 +307,7 @@ impl Replayed {
             }
             let changes = Changes::decode(&body).map_err(|error| {
                 let log = disk.path("wal-*.log");
-                Error::corrupted(format!("{log}: the record at LSN {lsn} makes no sense"))
+                Error::corrupted(format!("{log}: the record at LSN {lsn} cannot be decoded"))
                     .with_source(error)
             })?;
             records += 1;

@@ -1,19 +1,17 @@
-//! Permits of reads: who may wait for the disk, and with how much memory.
+//! Read permits: limit the disk reads that wait, and their memory.
 //!
 //! ```text
-//!  read ──► all of it is in memory: no permit, nothing is held across a wait
-//!    └────► something is missing ──► permit (1 read, so many bytes) ──► reads ──► given back
-//!                                      └ none is free: first come, first served
+//!  read ──► all data is in memory: no permit, no wait
+//!    └────► otherwise ──► permit (1 read, n bytes) ──► disk reads ──► permit released
+//!                                      └ none is free: FIFO queue
 //! ```
 //!
-//! A read that memtables and cache answer holds nothing but its answer, and ends at its first poll.
-//! It takes no permit and pays nothing for there being some. A read that has to wait holds
-//! buffers while it does, and those are what is counted. Nobody is passed by: a large read at
-//! the head of the queue holds up small ones behind it until it fits, so that it cannot starve.
-//! A read that asks for more than there is at all is let in alone.
+//! A read that is answered by memtables and cache needs no permit, and completes at its first poll.
+//! A read that waits for the disk holds buffers, whose memory is counted. The queue is first-in,
+//! first-out: a large read at its head blocks smaller ones until it fits, so it cannot starve. A
+//! read that exceeds the limit is admitted alone.
 //!
-//! A read takes one permit and never a second one before the first is given back, so that reads
-//! cannot block each other for good, as long as those who hold permits are polled.
+//! A read holds at most one permit, so reads cannot deadlock while permit holders are polled.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -23,7 +21,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::sync::{Mutex, lock};
 
-/// What may be under way, and who waits.
+/// Limits, current usage and queue.
 pub(super) struct Permits {
     reads_max: usize,
     bytes_max: usize,
@@ -36,7 +34,7 @@ struct State {
     bytes: usize,
     next_ticket: u64,
     waiting: VecDeque<Ticket>,
-    /// Tickets whose turn has come, and whose holders do not know it yet.
+    /// Tickets that were granted, but whose futures have not been polled since.
     called: Vec<u64>,
 }
 
@@ -46,7 +44,7 @@ struct Ticket {
     waker: Waker,
 }
 
-/// A read that may wait for the disk. Dropping it gives the permit back.
+/// A permit to wait for the disk. Dropping it releases the permit.
 pub(super) struct Permit<'a> {
     permits: &'a Permits,
     bytes: usize,
@@ -57,12 +55,12 @@ impl Permits {
         Self { reads_max, bytes_max, state: Mutex::default() }
     }
 
-    /// Waits for a permit for one read that holds about so many bytes.
+    /// Waits for a permit for one read of about `bytes` bytes.
     pub(super) fn take(&self, bytes: usize) -> Take<'_> {
         Take { permits: self, bytes: bytes.min(self.bytes_max), ticket: None }
     }
 
-    /// How many reads hold permits, how many bytes they asked for, and how many reads wait.
+    /// Returns the number of granted permits, their bytes, and the number of waiting reads.
     pub(super) fn in_use(&self) -> (usize, usize, usize) {
         let state = lock(&self.state);
         (state.reads, state.bytes, state.waiting.len())
@@ -72,7 +70,7 @@ impl Permits {
         state.reads < self.reads_max && state.bytes + bytes <= self.bytes_max
     }
 
-    /// Calls those at the head of the queue whose turn has come.
+    /// Grants permits to the head of the queue.
     fn call(&self, state: &mut State) -> Vec<Waker> {
         let mut wakers = Vec::new();
         while let Some(head) = state.waiting.front()
@@ -103,7 +101,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// Waits for a permit.
+/// Future of a permit.
 pub(super) struct Take<'a> {
     permits: &'a Permits,
     bytes: usize,
@@ -154,7 +152,7 @@ impl Drop for Take<'_> {
             return self.permits.give_back(self.bytes);
         }
         state.waiting.retain(|ticket| ticket.number != number);
-        // It may have stood in the way of those behind it.
+        // It may have blocked the tickets after it.
         let wakers = self.permits.call(&mut state);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
@@ -175,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_read_is_not_passed_by() {
+    fn large_read_is_not_overtaken() {
         let permits = Permits::new(3, 100);
         let first = poll(&mut Box::pin(permits.take(60))).unwrap();
         let mut large = Box::pin(permits.take(1000));
@@ -185,7 +183,7 @@ mod tests {
         drop(first);
         assert!(poll(&mut small).is_none(), "it came behind the large one");
         let alone = poll(&mut large).unwrap();
-        assert_eq!(permits.in_use(), (1, 100, 1), "more than there is counts as all there is");
+        assert_eq!(permits.in_use(), (1, 100, 1), "a request above the limit counts as the limit");
         let mut another = Box::pin(permits.take(100));
         assert!(poll(&mut another).is_none());
         drop(alone);
@@ -196,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_gives_up_at_the_head_of_the_queue_lets_the_next_one_go() {
+    fn dropped_head_admits_the_next_read() {
         let permits = Permits::new(3, 100);
         let _first = poll(&mut Box::pin(permits.take(60))).unwrap();
         let mut large = Box::pin(permits.take(100));
@@ -212,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_order_no_more_is_given_than_there_is_and_all_get_theirs() {
+    fn permits_never_exceed_limits() {
         for seed in 0..300 {
             let mut rng = SeededRng::new(seed);
             let permits = Permits::new(4, 100);
@@ -239,11 +237,11 @@ mod tests {
                 assert!(held.len() <= reads, "seed {seed}");
             }
             drop(held);
-            // Everybody comes to his turn, each giving back what he got.
+            // Each remaining future gets its permit and releases it.
             for _ in 0..taking.len() {
                 taking.retain_mut(|take| poll(take).is_none());
             }
-            assert!(taking.is_empty(), "seed {seed}: {} wait for ever", taking.len());
+            assert!(taking.is_empty(), "seed {seed}: {} still wait", taking.len());
             assert_eq!(permits.in_use(), (0, 0, 0), "seed {seed}");
         }
     }

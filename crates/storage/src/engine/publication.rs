@@ -1,22 +1,22 @@
-//! Publication: the contiguous prefix of commits that are inserted and as durable as asked.
+//! Commit pipeline: publishes commits in order, once they are inserted and sufficiently durable.
 //!
-//! Each record has a slot in a ring from its reservation on, in the order of commits. Its owner
-//! moves it through two phases, without a lock: *filled*, when the record's bytes are ready for
-//! the log, and *inserted*, when its cells are in the memtable. Beside them the log is *settled*
-//! (written or synced, as the durability setting asks) through an LSN.
+//! From its reservation on, each record has a slot in a ring, in commit order. Its owner moves the
+//! slot through two phases, without a lock: *filled* when the record's bytes are ready for the log,
+//! and *inserted* when its cells are in the memtable. Besides, the log is *settled* up to an LSN:
+//! written or synced, as the durability setting requires.
 //!
 //! ```text
 //!             resolved ▼           ▼ opened
 //!  ring  … published │ I  I  F  O │ free …       O open, F filled, I inserted
-//!                    └────┴ published next, once the log is settled through their ends
+//!                    └────┴ published next, when the log is settled up to their ends
 //! ```
 //!
-//! Whoever completes the first slot publishes it and every complete slot behind it: the observer
-//! is told, and then the waiters are woken. So a commit is published even if nobody waits for it
-//! any more, and the slowest insert delays visibility only, never the log.
+//! The thread that completes the first slot publishes it and every complete slot after it: it
+//! notifies the observer, then wakes the waiters. So a commit is published even if its writer does
+//! not wait for it, and a slow insert delays only visibility, not the log.
 //!
-//! One thread at a time publishes, and nobody waits for it: who finds it busy goes away, because
-//! the busy one looks again after it has let go.
+//! One thread publishes at a time. A thread that finds another one publishing does not wait,
+//! because that one checks again after it has finished.
 
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
@@ -28,8 +28,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{Mutex, lock};
 use crate::wal::Lsn;
 
-/// How many commits can be under way: 2 MiB of slots; in a model so few that they run out, and in
-/// tests, which open engines by the thousand, few enough to be made quickly.
+/// Number of slots: maximum number of commits in flight. 2 MiB of slots; fewer in models, so that
+/// they run out, and in tests, so that an engine opens quickly.
 pub(super) const RING: u64 = if cfg!(shuttle) {
     8
 } else if cfg!(debug_assertions) {
@@ -37,43 +37,42 @@ pub(super) const RING: u64 = if cfg!(shuttle) {
 } else {
     1 << 14
 };
-/// So many slots are left to writers that found room and have not reserved yet.
+/// Number of slots reserved for writers that passed `poll_room` and have not reserved yet.
 const RESERVE: u64 = RING / 4;
 
-/// Is told of commits as they are published.
+/// Observer of published commits.
 pub trait Publish: Send + Sync + 'static {
-    /// Hears that a commit, and with it every earlier one, is visible and as durable as the
-    /// setting asks.
+    /// Called when a commit and all earlier ones are visible and as durable as the setting
+    /// requires.
     ///
-    /// It is called with rising commits, from whichever thread completes them, not for each one:
-    /// of commits that are published together only the last is told. It must be quick and must
-    /// not call the engine.
+    /// Calls have ascending commits and come from any thread. If several commits are published
+    /// together, only the last one is reported. It must be fast and must not call the engine.
     fn publish(&self, commit: Timestamp);
 }
 
-/// The slots in flight.
+/// The commit pipeline.
 pub(super) struct Publication {
     slots: Box<[Slot]>,
-    /// The number of the next slot to be opened.
+    /// Number of the next slot to open.
     opened: AtomicU64,
-    /// How many slots were published ever: the number of the first that is not.
+    /// Number of the first slot that is not published.
     resolved: AtomicU64,
-    /// The last published commit.
+    /// Last published commit.
     published: AtomicU64,
     settled: AtomicU64,
-    /// Held by whoever publishes.
+    /// Held by the publishing thread.
     busy: AtomicBool,
-    /// Rung once all slots below a number are published. They are few: one for each memtable that
-    /// waits for its flush, and one for each thread that waits with it.
+    /// Signals to ring when all slots below a number are published: one for each memtable that
+    /// waits for its flush, and one for each thread that waits for it.
     marks: Mutex<Vec<(u64, Signal)>>,
-    /// The least number in `marks`.
+    /// Least number in `marks`.
     next_mark: AtomicU64,
-    /// Who waits for slots to become free.
+    /// Writers that wait for free slots.
     room: Mutex<Vec<Waker>>,
     crowded: AtomicBool,
-    /// Who waits for others' slots to come forward. They are few, and ask again when woken.
-    onlookers: Mutex<Vec<Waker>>,
-    looked_at: AtomicBool,
+    /// Tasks that wait for slots of others; they check again when woken.
+    waiting_tasks: Mutex<Vec<Waker>>,
+    has_waiting_tasks: AtomicBool,
     observer: OnceLock<Arc<dyn Publish>>,
     stopped: AtomicBool,
     cause: Mutex<Option<String>>,
@@ -85,10 +84,10 @@ const OPEN: u64 = 0;
 const FILLED: u64 = 1;
 const INSERTED: u64 = 2;
 
-/// A cache line or two of its own.
+/// Aligned, so that slots do not share cache lines.
 #[repr(align(128))]
 struct Slot {
-    /// The number and the phase: a slot of an earlier round has another number.
+    /// Slot number and phase: the number distinguishes rounds of the ring.
     state: AtomicU64,
     start: AtomicU64,
     commit: AtomicU64,
@@ -120,7 +119,7 @@ impl Slot {
 }
 
 impl Publication {
-    /// Begins after recovery.
+    /// Starts after recovery.
     pub(super) fn new(published: Timestamp, settled: Lsn, workers: Vec<Signal>) -> Self {
         Self {
             slots: (0..RING).map(|_| Slot::new()).collect(),
@@ -133,8 +132,8 @@ impl Publication {
             next_mark: AtomicU64::new(u64::MAX),
             room: Mutex::default(),
             crowded: AtomicBool::new(false),
-            onlookers: Mutex::default(),
-            looked_at: AtomicBool::new(false),
+            waiting_tasks: Mutex::default(),
+            has_waiting_tasks: AtomicBool::new(false),
             observer: OnceLock::new(),
             stopped: AtomicBool::new(false),
             cause: Mutex::default(),
@@ -142,22 +141,22 @@ impl Publication {
         }
     }
 
-    /// Names who is told of commits; the first one stays.
+    /// Sets the observer; only the first call has an effect.
     pub(super) fn observe(&self, observer: Arc<dyn Publish>) -> bool {
         self.observer.set(observer).is_ok()
     }
 
-    /// The last published commit.
+    /// Returns the last published commit.
     pub(super) fn published(&self) -> Timestamp {
         timestamp(self.published.load(Ordering::Acquire))
     }
 
-    /// How many slots were published.
+    /// Returns the number of published slots.
     pub(super) fn resolved(&self) -> u64 {
         self.resolved.load(Ordering::Acquire)
     }
 
-    /// How many slots were opened.
+    /// Returns the number of opened slots.
     pub(super) fn opened(&self) -> u64 {
         self.opened.load(Ordering::Acquire)
     }
@@ -166,14 +165,14 @@ impl Publication {
         &self.slots[(number % RING) as usize]
     }
 
-    /// Tells whether another slot can be opened.
+    /// Returns `true` if another slot can be opened.
     pub(super) fn has_room(&self) -> bool {
         self.opened() - self.resolved() < RING
     }
 
-    /// Waits until there are slots for many writers.
+    /// Waits until there are enough free slots.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<()> {
-        // Once nothing is published any more there is nothing to wait for.
+        // After a stop slots are not freed any more.
         let is_crowded = || {
             let resolved = self.resolved();
             self.opened().saturating_sub(resolved) > RING - RESERVE && !self.has_stopped()
@@ -191,14 +190,13 @@ impl Publication {
         if is_crowded() { Poll::Pending } else { Poll::Ready(()) }
     }
 
-    /// Opens the next slot and returns its number. Called in the order of commits, by one thread
-    /// at a time, where [`Publication::has_room`].
+    /// Opens the next slot and returns its number. Called in commit order by one thread at a time,
+    /// if [`Publication::has_room`].
     pub(super) fn open(&self, start: Timestamp, commit: Timestamp, end: Lsn) -> u64 {
         let number = self.opened();
         let slot = self.slot(number);
         let next = Shared { number, record: None, waiter: None };
-        // Its last owner's commit is published, but whoever published it may not have come to
-        // waking yet.
+        // The previous owner's commit is published, but its waiter may not be woken yet.
         let last = std::mem::replace(&mut *lock(&slot.shared), next);
         last.waiter.into_iter().for_each(Waker::wake);
         slot.start.store(start.get(), Ordering::Relaxed);
@@ -209,14 +207,14 @@ impl Publication {
         number
     }
 
-    /// Hands over a slot's record, ready for the log.
+    /// Stores a slot's record, ready for the log.
     pub(super) fn filled(&self, number: u64, record: Bytes) {
         let slot = self.slot(number);
         lock(&slot.shared).record = Some(record);
         slot.state.store(number << 2 | FILLED, Ordering::SeqCst);
     }
 
-    /// Tells whether a slot's record is ready for the log.
+    /// Returns `true` if a slot's record is ready for the log.
     pub(super) fn is_filled(&self, number: u64) -> bool {
         self.slot(number).phase(number).is_some_and(|phase| phase >= FILLED)
     }
@@ -229,14 +227,14 @@ impl Publication {
         lock(&self.slot(number).shared).record.take()
     }
 
-    /// Notes that a slot's cells are in the memtable.
+    /// Records that a slot's cells are in the memtable.
     pub(super) fn inserted(&self, number: u64) {
         self.slot(number).state.store(number << 2 | INSERTED, Ordering::SeqCst);
-        self.wake_onlookers();
+        self.wake_waiting_tasks();
         self.advance();
     }
 
-    /// Notes that everything below an LSN is as durable as the setting asks.
+    /// Records that the log is settled up to an LSN.
     pub(super) fn settled(&self, through: Lsn) {
         self.settled.fetch_max(through.0, Ordering::SeqCst);
         self.advance();
@@ -258,7 +256,7 @@ impl Publication {
         }
     }
 
-    /// Publishes every complete slot from the first on. Called by whoever holds `busy`.
+    /// Publishes all complete slots from the first unpublished one on. The caller holds `busy`.
     fn publish(&self) {
         let first = self.resolved.load(Ordering::SeqCst);
         let mut end = first;
@@ -276,7 +274,7 @@ impl Publication {
         self.resolved.store(end, Ordering::SeqCst);
         for number in first..end {
             let mut shared = lock(&self.slot(number).shared);
-            // It may have been opened anew by now; then its waiter is another's.
+            // The slot may have been opened again; then the waiter belongs to another record.
             if shared.number == number
                 && let Some(waiter) = shared.waiter.take()
             {
@@ -290,52 +288,51 @@ impl Publication {
         if self.crowded.swap(false, Ordering::SeqCst) {
             std::mem::take(&mut *lock(&self.room)).into_iter().for_each(Waker::wake);
         }
-        self.wake_onlookers();
+        self.wake_waiting_tasks();
     }
 
-    /// Waits until the cells of every slot below a number are in their memtables. They may not be
-    /// durable yet.
+    /// Waits until the cells of every slot below a number are inserted. They may not be durable.
     pub(super) fn poll_inserted(&self, below: u64, context: &Context<'_>) -> Poll<Result<()>> {
         let mut first = self.resolved();
-        self.poll_looking(context, || {
-            // What was seen inserted stays so: a later look begins behind it.
+        self.poll_until(context, || {
+            // Inserted slots stay inserted, so a later check continues after them.
             first = first.max(self.resolved.load(Ordering::SeqCst));
             while first < below && self.slot(first).phase(first) == Some(INSERTED) {
                 first += 1;
             }
-            // A slot may have been published and opened anew since `resolved` was read.
+            // A slot may have been published and opened again since `resolved` was read.
             first >= below || self.resolved.load(Ordering::SeqCst) >= below
         })
     }
 
     /// Waits until every slot below a number is published.
     pub(super) fn poll_published(&self, below: u64, context: &Context<'_>) -> Poll<Result<()>> {
-        self.poll_looking(context, || self.resolved.load(Ordering::SeqCst) >= below)
+        self.poll_until(context, || self.resolved.load(Ordering::SeqCst) >= below)
     }
 
-    fn poll_looking(
+    fn poll_until(
         &self,
         context: &Context<'_>,
-        mut is_there: impl FnMut() -> bool,
+        mut is_done: impl FnMut() -> bool,
     ) -> Poll<Result<()>> {
-        if is_there() {
+        if is_done() {
             return Poll::Ready(Ok(()));
         }
-        let mut onlookers = lock(&self.onlookers);
-        if !onlookers.iter().any(|waker| waker.will_wake(context.waker())) {
-            onlookers.push(context.waker().clone());
+        let mut waiting_tasks = lock(&self.waiting_tasks);
+        if !waiting_tasks.iter().any(|waker| waker.will_wake(context.waker())) {
+            waiting_tasks.push(context.waker().clone());
         }
-        self.looked_at.store(true, Ordering::SeqCst);
-        drop(onlookers);
-        // Asked again after the waker is there: who comes forward or stops now, finds it.
+        self.has_waiting_tasks.store(true, Ordering::SeqCst);
+        drop(waiting_tasks);
+        // Checked again after the waker is registered: a slot that changes now, or a stop, is seen.
         fence(Ordering::SeqCst);
-        if is_there() {
+        if is_done() {
             return Poll::Ready(Ok(()));
         }
         if self.has_stopped() { Poll::Ready(self.check()) } else { Poll::Pending }
     }
 
-    /// Has all who wait for slots, or for one to be published, look again.
+    /// Wakes all tasks that wait for a free slot or for publication, to check again.
     pub(super) fn wake_waiters(&self) {
         for slot in &self.slots {
             let waiter = lock(&slot.shared).waiter.take();
@@ -344,13 +341,15 @@ impl Publication {
         std::mem::take(&mut *lock(&self.room)).into_iter().for_each(Waker::wake);
     }
 
-    fn wake_onlookers(&self) {
-        if self.looked_at.load(Ordering::SeqCst) && self.looked_at.swap(false, Ordering::SeqCst) {
-            std::mem::take(&mut *lock(&self.onlookers)).into_iter().for_each(Waker::wake);
+    fn wake_waiting_tasks(&self) {
+        if self.has_waiting_tasks.load(Ordering::SeqCst)
+            && self.has_waiting_tasks.swap(false, Ordering::SeqCst)
+        {
+            std::mem::take(&mut *lock(&self.waiting_tasks)).into_iter().for_each(Waker::wake);
         }
     }
 
-    /// Rings a signal once every slot below a number is published, or publication has stopped.
+    /// Rings a signal when every slot below a number is published, or publication has stopped.
     pub(super) fn mark(&self, number: u64, signal: Signal) {
         let mut marks = lock(&self.marks);
         marks.push((number, signal));
@@ -371,7 +370,7 @@ impl Publication {
         self.next_mark.store(next, Ordering::SeqCst);
     }
 
-    /// Tells whether a start's commit is decided and not published yet.
+    /// Returns `true` if a start's commit is decided and not published yet.
     pub(super) fn is_under_way(&self, start: Timestamp) -> bool {
         let numbers = self.resolved.load(Ordering::SeqCst)..self.opened.load(Ordering::SeqCst);
         numbers.into_iter().any(|number| {
@@ -380,8 +379,8 @@ impl Publication {
         })
     }
 
-    /// Ends publication for good: every waiter, now and later, gets an error that names the cause.
-    /// The first cause stays.
+    /// Stops publication for good: every waiter, now and later, gets an error with the cause. The
+    /// first cause is kept.
     pub(super) fn stop(&self, cause: &str) {
         {
             let mut first = lock(&self.cause);
@@ -398,15 +397,15 @@ impl Publication {
             waiter.into_iter().for_each(Waker::wake);
         }
         std::mem::take(&mut *lock(&self.room)).into_iter().for_each(Waker::wake);
-        std::mem::take(&mut *lock(&self.onlookers)).into_iter().for_each(Waker::wake);
+        std::mem::take(&mut *lock(&self.waiting_tasks)).into_iter().for_each(Waker::wake);
     }
 
-    /// Returns `true` once publication has stopped for good.
+    /// Returns `true` if publication has stopped.
     pub(super) fn has_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Returns an error once publication has stopped.
+    /// Returns an error if publication has stopped.
     pub(super) fn check(&self) -> Result<()> {
         if !self.has_stopped() {
             return Ok(());
@@ -432,7 +431,7 @@ impl Publication {
             }
         }
         drop(shared);
-        // Asked again after the waker is there: who publishes or stops now, finds it.
+        // Checked again after the waker is registered: publication or a stop is seen.
         fence(Ordering::SeqCst);
         if self.resolved() > number {
             return Poll::Ready(Ok(()));

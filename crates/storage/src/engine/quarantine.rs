@@ -1,20 +1,20 @@
-//! Tables that compaction leaves alone because it could not read them.
+//! Quarantine: tables that compaction cannot read and does not use.
 //!
-//! Reading changes nothing, so a damaged block is no reason to stop writing. These rules hold:
+//! Compaction can skip a damaged table, so a damaged block does not stop writes:
 //!
-//! 1. A compaction whose input cannot be read is given up: the files that it wrote are removed, no
-//!    edit is installed, and the table is *quarantined*.
-//! 2. A quarantined table counts as one that is being compacted. So nothing reads it for a
-//!    compaction, and the order of sources stays as it is; every other table goes on. It leaves the
-//!    quarantine with the manifest: where its table of the catalogue was dropped, or all that it
-//!    holds has expired, it is dropped unread. The next opening tries it again.
-//! 3. While a table is quarantined, writers are not slowed because compaction is behind. A quarantined
-//!    table below level 0 keeps all of level 0 that overlaps it where it is, so that the backlog may
-//!    never fall again, and a throttle would slow writers for good and achieve nothing. Level 0 is
-//!    still merged within itself, which bounds the files that a read looks into, and writers still
-//!    wait for memtables to be flushed.
-//! 4. A full compaction by command tries tables again whose bytes could not be read. It fails on a
-//!    damaged table and names the file, and the store goes on.
+//! 1. A compaction with an unreadable input is abandoned: its files are removed, no edit is
+//!    applied, and the table is *quarantined*.
+//! 2. A quarantined table is treated as busy. So no compaction reads it, and the order of sources
+//!    is kept; other tables are compacted. It leaves the quarantine when it leaves the manifest: if
+//!    its table of the catalog was dropped, or all its versions have expired, it is dropped unread.
+//!    The next opening tries to read it again.
+//! 3. While a table is quarantined, writers are not throttled because of compaction. A quarantined
+//!    table below level 0 blocks the compaction of all of level 0 that overlaps it, so the backlog
+//!    might never decrease, and the throttle would slow writers forever without effect. Level 0 is
+//!    still merged within itself, which bounds the number of files that a read searches, and
+//!    writers still wait for flushes.
+//! 4. A manual compaction tries tables again that could not be read. It fails on a damaged table
+//!    and names the file, and the store continues.
 
 use std::collections::BTreeMap;
 
@@ -23,12 +23,12 @@ use carnet_base::{Error, ErrorKind, Result};
 use crate::manifest::Levels;
 use crate::sync::{Mutex, lock};
 
-/// The quarantined tables and what is wrong with each.
+/// Quarantined tables and the error of each.
 #[derive(Default)]
 pub(super) struct Quarantine(Mutex<BTreeMap<u64, (ErrorKind, String)>>);
 
 impl Quarantine {
-    /// Passes the outcome of a read of a table on, and quarantines the table if it failed.
+    /// Passes on the result of a read of a table, and quarantines the table if it failed.
     pub(super) fn watch<T>(&self, table: u64, read: Result<T>) -> Result<T> {
         read.inspect_err(|error| {
             tracing::error!(%error, table, "a table cannot be compacted");
@@ -36,7 +36,7 @@ impl Quarantine {
         })
     }
 
-    /// Forgets the tables that the manifest no longer names.
+    /// Removes tables that are not in the manifest any more.
     pub(super) fn retain(&self, levels: &Levels) {
         lock(&self.0).retain(|table, _| levels.find(*table).is_some());
     }
@@ -49,17 +49,17 @@ impl Quarantine {
         lock(&self.0).contains_key(&table)
     }
 
-    /// Returns the numbers of all tables.
+    /// Returns the numbers of the quarantined tables.
     pub(super) fn tables(&self) -> Vec<u64> {
         lock(&self.0).keys().copied().collect()
     }
 
-    /// Returns a sentence for each table.
+    /// Returns a warning for each table.
     pub(super) fn warnings(&self) -> Vec<String> {
         lock(&self.0).values().map(|(_, cause)| text(cause)).collect()
     }
 
-    /// Gives the tables another try whose bytes could not be read, and checks that none is damaged.
+    /// Removes tables that could not be read, and returns an error if any is damaged.
     pub(super) fn try_again(&self) -> Result<()> {
         let mut causes = lock(&self.0);
         causes.retain(|_, (kind, _)| *kind == ErrorKind::Corrupted);

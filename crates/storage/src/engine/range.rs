@@ -1,15 +1,15 @@
-//! Pages of ranges: memtables and tables merged, cell by cell, either way.
+//! Range reads in pages: merges memtables and tables cell by cell, in either direction.
 //!
 //! ```text
-//!  newest   memtable    b      d        h        a page copies what it returns into one buffer,
-//!           memtable       c                     so that nothing of a source is held between
+//!  newest   memtable    b      d        h        a page copies its cells into one buffer,
+//!           memtable       c                     so that no source is referenced between
 //!           run 0       b         f              pages, and a row costs no allocation
 //!  oldest   run 1          c   d     g  h
-//!                       └ of a cell that several sources know, the newest version counts
+//!                       └ the newest source with a version of the cell decides
 //! ```
 //!
-//! A *run* is a table of level 0, or the tables of a deeper level one behind the other. Range
-//! tombstones of every source hide what was committed before them, in whichever source it lies.
+//! A *run* is a table of level 0, or all tables of a deeper level. Range tombstones of every source
+//! hide older versions in all sources.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,50 +26,50 @@ use super::{Core, Engine, READ_BYTES};
 use crate::manifest::FlatRange;
 use crate::memtable::{Fragment, MemtableCursor};
 use crate::metrics::add;
-use crate::sstable::ahead::AHEAD_BYTES;
+use crate::sstable::read_ahead::READ_AHEAD_BYTES;
 use crate::sstable::{EntryRef, ReadOptions, Table, TableCursor, Walk};
 
-/// A page ends after so many cells that are deleted or newer than the snapshot, so that its work
-/// is bounded even where it finds nothing.
+/// Maximum number of hidden cells (deleted, or newer than the snapshot) before a page ends, which
+/// bounds its work.
 const HIDDEN_CELLS_MAX: usize = 4096;
 
-/// A page is taken to hold no more than this: whoever sets a higher limit, or none, mostly ends a
-/// page by its number of cells.
+/// Maximum size of a page that is assumed for its permit: callers with a higher limit, or none,
+/// usually limit the number of cells.
 const PAGE_BYTES_MAX: usize = 1 << 20;
 
-/// A page begins with room for no more than this: it may find less than it is asked for.
+/// Initial capacity of a page; it may find fewer cells than requested.
 const RESERVED_CELLS_MAX: usize = 128;
 const RESERVED_BYTES_MAX: usize = 32 << 10;
 
-/// How much one page may hold.
+/// Size limit of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLimit {
-    /// At most this many cells; 0 counts as 1.
+    /// Maximum number of cells; 0 counts as 1.
     pub cells: usize,
-    /// No further cell once this many bytes of keys and payloads are in the page.
+    /// Number of bytes of keys and payloads from which no further cell is added.
     pub bytes: usize,
 }
 
-/// A page of a range: owned, so that nothing is pinned between pages.
+/// A page of a range; owned, so that nothing is pinned between pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// Each cell's newest version at the snapshot, in the order asked for. Deleted cells are left
-    /// out.
+    /// Each cell's newest version at the snapshot, in the requested order, without deleted cells.
     pub cells: Vec<(CellKey, Version)>,
-    /// What is left of the range. A page may be short, even empty, and still have more.
+    /// Rest of the range. A page may be short, even empty, although there is a rest.
     pub resume: Option<KeyRange>,
 }
 
 impl Engine {
-    /// Reads a page of a range: of each cell the newest version that committed at or before
-    /// `read`, from the first cell on or, `reverse`, from the last one.
+    /// Reads a page of a range: each cell's newest version that committed at or before `read`, from
+    /// the first cell on or, if `reverse`, from the last.
     ///
-    /// `read` is at most [`Engine::published`], or newer commits may be seen in part.
+    /// `read` must be at most [`Engine::published`], otherwise newer commits may be visible in
+    /// part.
     ///
     /// # Errors
     ///
-    /// `Invalid` where a bound lies in another table; `Corrupted`, naming the file and the place;
-    /// `Unavailable` where the disk fails.
+    /// `Invalid` if a bound belongs to another table; `Corrupted`, naming the file and the offset;
+    /// `Unavailable` if the disk fails.
     pub async fn range(
         &self,
         range: &KeyRange,
@@ -81,11 +81,11 @@ impl Engine {
         Ok(Page { cells: page.cells.share_all(), resume: page.resume })
     }
 
-    /// As [`Engine::range`], of cells that are lent, saying how the cache is treated.
+    /// Like [`Engine::range`], with borrowed cells and with options for the cache.
     ///
     /// # Errors
     ///
-    /// As [`Engine::range`].
+    /// Like [`Engine::range`].
     pub async fn page(
         &self,
         range: &KeyRange,
@@ -109,7 +109,7 @@ impl Engine {
     }
 }
 
-/// Refuses bounds that lie in another table than the range says.
+/// Returns an error if a bound belongs to another table than the range.
 fn check(range: &KeyRange) -> Result<()> {
     use std::ops::Bound::{Excluded, Included};
     for bound in [&range.lower, &range.upper] {
@@ -131,7 +131,7 @@ enum Source {
     Run(Box<RunCursor>),
 }
 
-/// Disjoint tables, one behind the other.
+/// Chain of disjoint tables.
 struct RunCursor {
     rest: VecDeque<Arc<Table>>,
     cursor: TableCursor,
@@ -139,13 +139,13 @@ struct RunCursor {
 }
 
 impl RunCursor {
-    /// Makes a cursor in front of the first cell.
+    /// Makes a cursor before the first cell.
     fn new(mut tables: VecDeque<Arc<Table>>, walk: Walk) -> Option<Self> {
         let first = tables.pop_front()?;
         Some(Self { rest: tables, cursor: TableCursor::new(first, walk.clone()), walk })
     }
 
-    /// Goes on to the next cell; false where that takes a read.
+    /// Moves to the next cell; returns `false` if that needs a read.
     fn try_advance(&mut self) -> bool {
         self.cursor.try_advance() && (self.cursor.peek_key().is_some() || self.rest.is_empty())
     }
@@ -178,11 +178,11 @@ impl<'a> Known<'a> {
 }
 
 impl Source {
-    /// About what it holds while it waits for the disk.
+    /// Returns the approximate memory that the source holds while it waits for the disk.
     fn held_bytes(&self) -> usize {
         match self {
             Self::Memtable(_) => 0,
-            Self::Run(_) => READ_BYTES + AHEAD_BYTES as usize,
+            Self::Run(_) => READ_BYTES + READ_AHEAD_BYTES as usize,
         }
     }
 
@@ -229,7 +229,7 @@ enum Cover {
 }
 
 impl Cover {
-    /// The commit of the newest one at or before `read` that covers a key.
+    /// Returns the commit of the newest range tombstone at or before `read` that covers a key.
     fn covering(&self, key: &[u8], read: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Memtable(fragments) => {
@@ -244,8 +244,8 @@ impl Cover {
     }
 }
 
-/// How many versions the runs of a merge have: of what a page wants each is taken to hold as large a
-/// part as it has of all versions, so that not every one reads ahead for the whole page.
+/// Number of versions in the runs of a merge. Each run is assumed to hold its share of a page's
+/// cells, so that not every run reads ahead for the whole page.
 struct Shares {
     versions: u64,
 }
@@ -259,7 +259,7 @@ impl Shares {
         run.iter().map(|table| table.statistics().versions).sum()
     }
 
-    /// The part of so many cells that a run is taken to hold; at least one.
+    /// Returns the number of cells, out of `cells`, that a run is assumed to hold; at least one.
     fn of_run(&self, run: &[Arc<Table>], cells: usize) -> usize {
         let part = u128::from(Self::versions(run)) * cells as u128;
         let part = part.div_ceil(u128::from(self.versions.max(1)));
@@ -267,21 +267,21 @@ impl Shares {
     }
 }
 
-/// All sources of a range, newest first. They are few: the least key is found by looking at each.
+/// All sources of a range, newest first. There are few, so the least key is found by comparing all.
 struct Merge<'a> {
     permits: &'a Permits,
-    /// Taken at the first wait for the disk, and held to the page's end.
+    /// Taken at the first disk read, and held until the page ends.
     permit: Option<Permit<'a>>,
     page_bytes: usize,
     sources: Vec<Source>,
     covers: Vec<Cover>,
     reverse: bool,
-    /// The sources that stand at the cell that was returned last and have yet to leave it.
+    /// Sources positioned at the last returned cell, to be advanced.
     leaving: Vec<usize>,
 }
 
 impl<'a> Merge<'a> {
-    /// Merges what lies within bounds, whatever those of `how`.
+    /// Makes a merge of the cells within bounds, which replace those of `how`.
     fn new(core: &'a Core, (lower, upper): (Bytes, Bytes), how: &Walk) -> Self {
         let Walk { read, reverse, .. } = *how;
         let range = FlatRange { lower: lower.clone(), upper: upper.clone() };
@@ -319,7 +319,7 @@ impl<'a> Merge<'a> {
         Self { permits, permit: None, page_bytes: 0, sources, covers, reverse, leaving }
     }
 
-    /// Brings every source to its first cell.
+    /// Positions every source at its first cell.
     async fn begin(&mut self) -> Result<()> {
         for at in 0..self.sources.len() {
             if let Source::Run(run) = &mut self.sources[at]
@@ -332,7 +332,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Completes a source's step, from the disk.
+    /// Completes the move of a source with a disk read.
     async fn load_next(&mut self, at: usize) -> Result<()> {
         if self.permit.is_none() {
             let sources: usize = self.sources.iter().map(Source::held_bytes).sum();
@@ -360,7 +360,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Tells whether there may be another cell, as far as that is known without a read.
+    /// Returns `false` if there is certainly no further cell; reads nothing from disk.
     fn may_have_more(&mut self) -> bool {
         while let Some(at) = self.leaving.pop() {
             if !self.sources[at].try_advance() {
@@ -370,8 +370,9 @@ impl<'a> Merge<'a> {
         self.sources.iter().any(|source| source.peek_key().is_some())
     }
 
-    /// Takes the next cell from every source that has it, and where that is one table, what follows in
-    /// its block up to the next cell of another source; false at the end.
+    /// Adds the next cell from all sources that have it. If that is a single table, adds the
+    /// following cells of its block up to the next cell of another source. Returns `false` at the
+    /// end.
     fn take(&mut self, page: &mut Filling) -> Result<bool> {
         let Self { sources, covers, reverse, leaving, .. } = self;
         let Some((first, rival)) = next(sources, *reverse, leaving) else { return Ok(false) };
@@ -403,8 +404,8 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// Finds the source of the next cell, the newest one of several, and that of the cell behind it.
-/// `at_next` becomes all sources that have the next cell, newest first.
+/// Returns the newest source of the next cell, and the source of the cell after it. `at_next`
+/// becomes all sources with the next cell, newest first.
 fn next(
     sources: &[Source],
     reverse: bool,
@@ -430,21 +431,21 @@ fn next(
     Some((best?.0, rival.map(|(at, _)| at)))
 }
 
-/// Tells whether a newer range tombstone covers a version.
+/// Returns `true` if a newer range tombstone covers a version.
 #[inline]
 fn is_hidden(covers: &[Cover], read: Timestamp, key: &[u8], commit: Timestamp) -> bool {
     let hides = |cover: &Cover| cover.covering(key, read).is_some_and(|at| at > commit);
     covers.iter().any(hides)
 }
 
-/// A page that is being filled.
+/// A page being filled.
 struct Filling {
-    /// The snapshot.
+    /// Snapshot timestamp.
     read: Timestamp,
     limit: PageLimit,
     cells: CellsBuilder,
     hidden: usize,
-    /// The key of the last cell, returned or hidden.
+    /// Key of the last cell, added or hidden.
     last: Vec<u8>,
     full: bool,
     ended: bool,
@@ -456,15 +457,15 @@ impl Filling {
         Self { read, limit, cells, hidden: 0, last, full: false, ended: false }
     }
 
-    /// Tells whether the page takes no further cell.
+    /// Returns `true` if the page accepts no further cell.
     fn is_full(&self) -> bool {
         self.cells.len() >= self.limit.cells.max(1)
             || self.cells.bytes() >= self.limit.bytes
             || self.hidden >= HIDDEN_CELLS_MAX
     }
 
-    /// Makes room for a page of cells as long as the first one, as far as that is little: otherwise
-    /// what is there is copied again and again as the page grows.
+    /// Reserves memory for a page of cells of the first one's size, up to a limit, to avoid copying
+    /// as the page grows.
     #[cold]
     fn reserve(&mut self) {
         let limit = self.limit;
@@ -473,8 +474,8 @@ impl Filling {
         self.cells.reserve(cells, bytes.min(limit.bytes).min(RESERVED_BYTES_MAX));
     }
 
-    /// Takes a cell with its newest version at the snapshot; notes no more than the key where there is
-    /// none, or a deleted one.
+    /// Adds a cell with its newest version at the snapshot; counts it as hidden if there is none or
+    /// it is deleted.
     #[inline]
     fn push(&mut self, key: &[u8], known: Option<&Known<'_>>, covers: &[Cover]) -> Result<()> {
         match known {

@@ -1,21 +1,21 @@
-//! A full disk: which work is tried again, and when.
+//! Full disk: which work is retried, and when.
 //!
-//! Work that found no space is tried again where nothing half-written can be meant:
+//! Work that found no space is retried if incomplete results are harmless:
 //!
-//! | what found no space | what is there | what is done |
+//! | operation without space | state on disk | retry |
 //! | --- | --- | --- |
-//! | a table, in a flush or a compaction | a part of a file that no manifest names | it is removed, and the table is written anew |
-//! | the manifest's next version | a part of `MANIFEST.tmp` | the old version is in force; the edit is made again |
-//! | a new segment of the log | a file without a segment's name | it is made again |
-//! | records of the log | any part of them, behind all that is acknowledged | the same bytes are written to the same place |
+//! | a table, in a flush or a compaction | a part of a file that no manifest names | the file is removed, and the table is written again |
+//! | the manifest's next version | a part of `MANIFEST.tmp` | the old version is valid; the edit is applied again |
+//! | a new segment of the log | a file without a segment's name | it is created again |
+//! | records of the log | any part of them, after all acknowledged records | the same bytes are written to the same offset |
 //!
-//! Anything else stops the store for good: of a failed sync it is not known what it has lost, and of a
-//! failed rename not whether it happened.
+//! Other errors stop the store for good: a failed sync may have lost any write, and a failed rename
+//! may or may not have happened.
 //!
-//! While the log or a flush has no space, new writes are refused and writers that wait are told.
-//! Commits that have a place in the log wait: they are in force once there is space. A compaction
-//! without space refuses nothing, but writers are not slowed to its pace meanwhile. Each kind of work
-//! is tried again by itself, after a pause that doubles from [`PAUSE_MIN`] to [`PAUSE_MAX`].
+//! While the log or a flush has no space, new writes are refused and waiting writers get an error.
+//! Commits with a position in the log wait: they take effect when there is space. A compaction
+//! without space refuses no writes, and does not throttle writers. Each kind of work is retried
+//! after a pause that doubles from [`PAUSE_MIN`] to [`PAUSE_MAX`].
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use crate::sync::{Mutex, lock};
 
 /// Pause before the first retry.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// Longest pause between two retries.
+/// Maximum pause between retries.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Work that needs space.
@@ -39,12 +39,12 @@ pub(super) enum Work {
     Compaction,
 }
 
-/// The work that found no space.
+/// Work that found no space.
 #[derive(Default)]
 pub(super) struct Space {
-    /// By kind of work.
+    /// Blocked work by kind.
     blocked: Mutex<[Option<Blocked>; 3]>,
-    /// Whether any of them is blocked: mostly no lock is taken.
+    /// Whether any work is blocked; avoids the lock in the usual case.
     any: AtomicBool,
 }
 
@@ -55,7 +55,7 @@ struct Blocked {
 }
 
 impl Space {
-    /// Notes that work found no space; returns `true` if the work before it did find some.
+    /// Records that work found no space; returns `true` if its previous attempt succeeded.
     pub(super) fn block(&self, work: Work, cause: &Error, now: Moment) -> bool {
         let mut blocked = lock(&self.blocked);
         let slot = &mut blocked[work as usize];
@@ -66,7 +66,7 @@ impl Space {
         is_first
     }
 
-    /// Notes that work found space; returns `true` if it had found none before.
+    /// Records that work found space; returns `true` if its previous attempt failed.
     pub(super) fn unblock(&self, work: Work) -> bool {
         if !self.any.load(Ordering::SeqCst) {
             return false;
@@ -84,12 +84,12 @@ impl Space {
         }
     }
 
-    /// Returns `true` if work found no space when it was last tried.
+    /// Returns `true` if the last attempt of work found no space.
     pub(super) fn is_blocked(&self, work: Work) -> bool {
         self.any.load(Ordering::SeqCst) && lock(&self.blocked)[work as usize].is_some()
     }
 
-    /// Returns how long work must wait before it is tried again; `None` where it need not.
+    /// Returns the remaining pause of work; `None` if it may be tried now.
     pub(super) fn pause(&self, work: Work, now: Moment) -> Option<Duration> {
         if !self.any.load(Ordering::SeqCst) {
             return None;
@@ -108,7 +108,7 @@ impl Space {
         if self.is_blocked(Work::Log) { self.check() } else { Ok(()) }
     }
 
-    /// Checks that writes need not be refused.
+    /// Checks that writes are accepted.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Space {
 }
 
 impl Core {
-    /// Takes the outcome of work: returns an error for want of space, which is noted, as a value.
+    /// Records the outcome of work. An error because of a full disk is returned as an inner error.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl Core {
                     self.wake_writers();
                 }
                 if work == Work::Compaction {
-                    self.brake.loosen();
+                    self.compaction_throttle.deactivate();
                 }
                 Ok(Err(error))
             }
@@ -158,12 +158,12 @@ impl Core {
         }
     }
 
-    /// Has everything that waits to write look again.
+    /// Wakes all waiting writers to check again.
     fn wake_writers(&self) {
         Self::wake_waiting(lock(&self.sealed));
         self.publication.wake_waiters();
-        self.flush_brake.wake();
-        self.brake.wake();
+        self.flush_throttle.wake();
+        self.compaction_throttle.wake();
     }
 }
 

@@ -1,28 +1,28 @@
-//! Large transactions: their writes go to a file of their own, which a commit *adopts*.
+//! Large transactions: their writes go to separate files, which the commit *adopts*.
 //!
 //! ```text
-//!  add, add, …    sorted runs, private files        nobody else reads them; a crash leaves orphans
-//!  merge          one table, durable                its versions carry S where C will stand
+//!  add, add, …    sorted runs, private files        not visible to others; a crash leaves orphans
+//!  merge          one table, durable                its versions hold S in place of C
 //!  ── order lock ────────────────────────────────────────────────────────────────────────────────
-//!  decide → C     the active memtable is sealed     the table's place is right behind it
-//!                 a record names the file           the first one of a new segment
+//!  decide → C     the active memtable is sealed     the table's position is directly after it
+//!                 a record names the file           it is the first one of a new segment
 //!  ──────────────────────────────────────────────────────────────────────────────────────────────
 //!  flush          the sealed memtable's table and the adopted one enter the manifest in one edit
 //!                 then the commit is published
 //! ```
 //!
-//! So the order of sources holds (invariant 2 of the engine): everything older was flushed before
-//! the table enters level 0, everything newer is in younger memtables. Other commits go on
-//! meanwhile, but are published after it: so whoever adopts has the memtables flushed first, and
-//! what is left to be flushed in the end is little.
+//! So the order of sources holds (invariant 2 of the engine): everything older is flushed before
+//! the table enters level 0, and everything newer is in younger memtables. Other commits continue
+//! meanwhile, but are published after it. So the caller flushes the memtables first
+//! ([`Engine::drained`]), and little remains to be flushed at the commit.
 //!
-//! **C stands in the manifest**: a table whose least and greatest commit are one has that one in
-//! all its versions, whatever its blocks say ([`TableMeta::stamp`]).
+//! **The manifest holds C**: if a table's least and greatest commit are equal, they override the
+//! commits in its blocks ([`TableMeta::stamp`]).
 //!
-//! **A crash.** Before the record is in the log the file is an orphan, and removed. Afterwards the
-//! record either is the first of the manifest's first segment: then the edit was made, because
-//! only that edit lets the log begin there. Or it is not: then recovery does what was left, from
-//! the same parts.
+//! **A crash.** Before the record is in the log, the file is an orphan and is removed. Afterwards
+//! the record may be the first one of the manifest's first segment: then the edit was applied,
+//! because only that edit makes the log begin there. Otherwise recovery repeats the rest of the
+//! commit from the same files.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -45,13 +45,13 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Mutex, lock};
 use crate::wal::{Header, RECORD_HEADER_BYTES};
 
-/// The writes of one transaction that are too many to be kept in memory.
+/// Writes of one transaction that exceed memory.
 ///
-/// They lie in private files until a commit adopts them, and are removed when this is dropped.
+/// They are in private files until a commit adopts them, and are removed when this is dropped.
 pub struct Spill {
     core: Arc<Core>,
     start: Timestamp,
-    /// Oldest first.
+    /// Runs, oldest first.
     runs: Mutex<Vec<Arc<Run>>>,
 }
 
@@ -63,31 +63,31 @@ struct Run {
     is_adopted: Mutex<bool>,
 }
 
-/// A cell and what was written to it: `None` is a deletion.
+/// A cell and its value: `None` for a deletion.
 pub type SpilledCell = (CellKey, Option<Bytes>);
 
-/// Everything that a transaction spilled as one table, ready to be adopted.
+/// All spilled writes of a transaction as one table, ready to be adopted.
 pub struct Merged {
     run: Arc<Run>,
     start: Timestamp,
 }
 
 impl Engine {
-    /// Makes a place for the writes of a large transaction.
+    /// Creates an empty spill for a large transaction.
     #[must_use]
     pub fn spill(&self, start: Timestamp) -> Spill {
         Spill { core: Arc::clone(&self.core), start, runs: Mutex::default() }
     }
 
-    /// Runs `decide` inside the critical section; where it returns a commit timestamp, the table's
-    /// versions are part of the database as of that commit. As [`Engine::append`] otherwise.
+    /// Runs `decide` in the critical section. If it returns a commit timestamp, the table's
+    /// versions are part of the database as of that commit. Otherwise like [`Engine::append`].
     ///
-    /// [`Engine::drained`] has been awaited before: what is gathered in memory holds up everybody's
-    /// acknowledgements until it is flushed.
+    /// Await [`Engine::drained`] before: acknowledgements of all writers wait until the memtables
+    /// are flushed.
     ///
     /// # Errors
     ///
-    /// As [`Engine::append`].
+    /// Like [`Engine::append`].
     pub fn adopt<E>(
         &self,
         merged: &Merged,
@@ -96,23 +96,23 @@ impl Engine {
         self.core.adopt(merged, decide)
     }
 
-    /// Completes the commits of large transactions that an earlier life left in the log. The
-    /// entries of its commits are made for that: whatever they depend on has been read before.
+    /// Completes recovered commits of large transactions. This encodes their commit-table entries,
+    /// so the caller must have loaded everything that [`EntryCell`](super::EntryCell) depends on.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails.
+    /// `Unavailable` if the disk fails.
     pub fn adopt_recovered(&self) -> Result<()> {
         self.core.adopts_recovered.store(true, Ordering::Release);
         while self.core.flush_oldest()? {}
         Ok(())
     }
 
-    /// Waits until what was gathered in memory before this call is in tables.
+    /// Waits until the memtables that exist now are flushed.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the store has stopped.
+    /// `Unavailable` if the store has stopped.
     pub async fn drained(&self) -> Result<()> {
         let core = &self.core;
         core.while_space(|context| core.poll_room(context)).await??;
@@ -143,7 +143,7 @@ impl Core {
         self.make_room(&mut order, record.len()).map_err(AppendError::Engine)?;
         let commit = decide().map_err(AppendError::Refused)?;
         Self::check_rises(&order, commit).map_err(AppendError::Engine)?;
-        // Whoever watches cells is alarmed: there are too many to be compared.
+        // Touches all watches, because there are too many cells to compare.
         self.watches.touch(&Written::anything(), None);
         order.last_commit = commit;
         *lock(&run.is_adopted) = true;
@@ -156,7 +156,7 @@ impl Core {
         let record = record.freeze();
         let logged = if self.options.log { record.clone() } else { Bytes::new() };
         self.publication.filled(slot, logged);
-        // The entry is flushed with what is older than the table: one edit for all of the commit.
+        // The entry is flushed with the older memtable, so that one edit contains the whole commit.
         insert(&order.active, *start, commit, Changes::default().of(&[]));
         let active = Memtable::new(rotation.segment, self.chunks.clone());
         let adopted = Adopted { meta: run.meta.stamped(commit), slot };
@@ -168,13 +168,13 @@ impl Core {
 }
 
 impl Spill {
-    /// Takes writes over: newer than all before, in the order of their cells, one for a cell. It
-    /// writes a file on the calling thread.
+    /// Adds writes, which are newer than all before, in the order of their cells, at most one per
+    /// cell. Writes a file on the calling thread.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails, `Invalid` for what is too long, or where the database was
-    /// opened for reading only.
+    /// `Unavailable` if the disk fails; `Invalid` if a key or value is too long, or if the database
+    /// was opened read-only.
     pub fn add<'a, K: Into<CellKeyRef<'a>>>(
         &self,
         writes: impl Iterator<Item = (K, Option<&'a [u8]>)>,
@@ -190,13 +190,13 @@ impl Spill {
         Ok(())
     }
 
-    /// How often something was added: it changes with whatever [`Spill::get`] may return.
+    /// Returns the number of runs; it changes whenever the result of [`Spill::get`] may change.
     #[must_use]
     pub fn runs(&self) -> usize {
         lock(&self.runs).len()
     }
 
-    /// Returns what was written last to a cell, if anything was.
+    /// Returns the last write to a cell, if any.
     ///
     /// # Errors
     ///
@@ -212,8 +212,8 @@ impl Spill {
         Ok(None)
     }
 
-    /// Returns the first cells of a range that were written, at most so many, in the order asked
-    /// for, and whether there may be more.
+    /// Returns up to `cells_max` written cells of a range, in the requested order, and whether
+    /// there may be more.
     ///
     /// # Errors
     ///
@@ -248,7 +248,7 @@ impl Spill {
             if cells.len() == cells_max {
                 return Ok((cells, true));
             }
-            // The newest run comes first, and of the others' versions nothing is seen.
+            // The newest run comes first; its version hides those of the others.
             let mut newest = None;
             for cursor in &mut cursors {
                 if cursor.peek_key() != Some(&key[..]) {
@@ -265,12 +265,12 @@ impl Spill {
         }
     }
 
-    /// Makes everything one table, and lends `each` every cell's key, in order. It works on the
+    /// Merges all runs into one table, and calls `each` with every cell's key, in order. Blocks the
     /// calling thread.
     ///
     /// # Errors
     ///
-    /// `Corrupted`, `Unavailable`; `Invalid` where nothing was added.
+    /// `Corrupted`, `Unavailable`; `Invalid` if nothing was added.
     pub fn merge(&self, mut each: impl FnMut(&CellKey)) -> Result<Merged> {
         let runs = lock(&self.runs).clone();
         let mut walk = MergedRuns::of(&runs)?;
@@ -293,7 +293,7 @@ impl Spill {
     }
 }
 
-/// Writes a run.
+/// Writer of a run.
 struct RunWriter<'a> {
     core: &'a Arc<Core>,
     start: Timestamp,
@@ -326,11 +326,11 @@ impl<'a> RunWriter<'a> {
     }
 }
 
-/// The cells of several runs in order, each with what was written last.
+/// Iterator over the cells of several runs in order, each with its last write.
 struct MergedRuns {
-    /// Newest first.
+    /// Cursors, newest run first.
     cursors: Vec<RawCursor>,
-    /// The next key of each cursor that has one; of equal ones the newest run's comes first.
+    /// Next key of each cursor; of equal keys, the newest run's comes first.
     next: BinaryHeap<Reverse<(Vec<u8>, usize)>>,
 }
 
@@ -376,9 +376,9 @@ impl Drop for Run {
         }
         let name = sstable::file_name(self.meta.number);
         let disk = &*self.core.disk;
-        // What is left over is removed at the next opening.
+        // Otherwise the next opening removes it.
         if let Err(error) = disk.remove(&name).during("remove", disk, &name) {
-            tracing::warn!(%error, "what a large transaction wrote is left behind");
+            tracing::warn!(%error, "a file of a large transaction could not be removed");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The order of reservation, insertion and publication, step by step.
+//! Tests of the order of reservation, insertion and publication, step by step.
 
 mod compactors;
 mod io;
@@ -22,7 +22,7 @@ use crate::batch::Mutation;
 use crate::disk::sim::{Kind, SimDisk};
 use crate::options::WritePath;
 
-/// Keeps the workers so that the test steps them: the log's flusher first.
+/// Keeps the workers so that the test steps them; the log flusher is the first.
 #[derive(Default)]
 pub(super) struct Stepped(Mutex<Vec<Box<dyn Worker>>>);
 
@@ -39,7 +39,7 @@ impl Stepped {
     }
 }
 
-/// Writes down what is published.
+/// Records the published commits.
 #[derive(Default)]
 struct Observed(Mutex<Vec<u64>>);
 
@@ -86,7 +86,7 @@ fn poll(appended: &mut Appended) -> Poll<Result<Timestamp>> {
 }
 
 #[test]
-fn a_slow_insert_delays_visibility_and_nothing_else() {
+fn slow_insert_delays_only_visibility() {
     for durability in [Durability::Always, Durability::None] {
         let (disk, workers) = (SimDisk::new(1), Stepped::default());
         let engine = open(&disk, &workers, Options { durability, ..Options::default() });
@@ -106,7 +106,7 @@ fn a_slow_insert_delays_visibility_and_nothing_else() {
 }
 
 #[test]
-fn nothing_is_published_before_it_is_synced() {
+fn commits_are_synced_before_publication() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());
     let mut appended: Vec<_> = (1..=10).map(|n| reserve(&engine, 10 * n).insert()).collect();
@@ -119,13 +119,13 @@ fn nothing_is_published_before_it_is_synced() {
     assert_eq!(disk.syncs(), syncs + 1);
 }
 
-/// A cell of one wide partition.
+/// Returns the key of a cell in one wide partition.
 fn wide(number: u64) -> CellKey {
     let partition = PartitionKey::new(b"wide".to_vec());
     CellKey::new(TableId(1), &partition, number.to_be_bytes())
 }
 
-/// Writes cells of 1 KiB, which do not compress, fifty at a time.
+/// Writes incompressible cells of 1 KiB, fifty per record.
 fn put_wide(engine: &Engine, numbers: impl Iterator<Item = u64>) {
     let mut rng = SeededRng::new(1);
     let mut payload = || (0..128).flat_map(|_| rng.next_u64().to_le_bytes()).collect::<Vec<u8>>();
@@ -140,7 +140,7 @@ fn put_wide(engine: &Engine, numbers: impl Iterator<Item = u64>) {
 }
 
 #[test]
-fn a_page_reads_about_as_much_as_it_returns_and_seldom() {
+fn page_reads_few_blocks_beyond_its_cells() {
     let disk = SimDisk::new(1);
     let durability = Durability::None;
     let options = Options { durability, cache_bytes: 1, ..Options::default() };
@@ -158,14 +158,14 @@ fn a_page_reads_about_as_much_as_it_returns_and_seldom() {
         let reads = after.block_reads - before.block_reads;
         assert!(reads <= 3, "{reads} reads for {cells} cells, {reverse}");
         let blocks = reads + after.block_reads_ahead - before.block_reads_ahead;
-        // Three cells and a bit fit into a block.
+        // A block holds slightly more than three cells.
         assert!(blocks <= cells as u64 / 3 + 10, "{blocks} blocks for {cells} cells, {reverse}");
     }
 }
 
-/// Their files would stay open, and their bytes on the disk, for as long as the engine is.
+/// Otherwise their files would stay open, and their space allocated, until the engine is closed.
 #[test]
-fn a_log_that_is_never_synced_keeps_no_segment_that_was_flushed() {
+fn unsynced_log_drops_flushed_segments() {
     let options = Options { durability: Durability::None, ..Options::default() };
     let engine = open(&SimDisk::new(1), &ThreadSpawn, options);
     for round in 0..20 {
@@ -176,9 +176,9 @@ fn a_log_that_is_never_synced_keeps_no_segment_that_was_flushed() {
     }
 }
 
-/// Each of them reads for its part of the page, and not for the whole.
+/// Each run reads ahead for its share of the page only.
 #[test]
-fn the_runs_of_a_page_share_what_is_read_ahead() {
+fn runs_of_a_page_share_read_ahead() {
     let disk = SimDisk::new(1);
     let options = Options { durability: Durability::None, cache_bytes: 1, ..Options::default() };
     let engine = open(&disk, &ThreadSpawn, options);
@@ -239,7 +239,7 @@ fn replaced_directory_gets_no_manifest_and_no_segment() {
 }
 
 #[test]
-fn an_interval_acknowledges_what_is_written_and_syncs_when_it_is_over() {
+fn interval_durability_syncs_after_the_interval() {
     let (disk, workers, clock) = (SimDisk::new(1), Stepped::default(), Arc::<Moved>::default());
     let interval = Duration::from_millis(10);
     let options = Options { durability: Durability::Interval(interval), ..Options::default() };
@@ -266,7 +266,7 @@ fn an_interval_acknowledges_what_is_written_and_syncs_when_it_is_over() {
 }
 
 #[test]
-fn a_commit_is_published_though_nobody_waits_for_it() {
+fn commit_is_published_without_waiters() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());
     drop(reserve(&engine, 10).insert());
@@ -277,7 +277,7 @@ fn a_commit_is_published_though_nobody_waits_for_it() {
 }
 
 #[test]
-fn a_refused_decision_leaves_nothing() {
+fn refused_decision_has_no_effect() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());
     let refused = engine.append(prepared(&engine, 10), || Err::<Timestamp, _>("no"));
@@ -293,7 +293,7 @@ fn a_refused_decision_leaves_nothing() {
 }
 
 #[test]
-fn a_writer_that_gives_up_after_its_reservation_stops_the_store() {
+fn dropped_reservation_stops_the_store() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());
     let lost = reserve(&engine, 10);
@@ -311,7 +311,7 @@ fn a_writer_that_gives_up_after_its_reservation_stops_the_store() {
 }
 
 #[test]
-fn a_failed_sync_is_not_asked_again() {
+fn failed_sync_is_not_retried() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());
     let mut lost = reserve(&engine, 10).insert();
@@ -325,7 +325,7 @@ fn a_failed_sync_is_not_asked_again() {
 }
 
 #[test]
-fn a_memtable_is_flushed_only_when_all_of_it_is_published() {
+fn memtable_is_flushed_after_its_publication() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let options = Options { flush_bytes: 1, log_spares_max: 0, ..Options::default() };
     let engine = open(&disk, &workers, options);
@@ -348,10 +348,10 @@ fn a_memtable_is_flushed_only_when_all_of_it_is_published() {
     assert!(block_on(engine.get(&entry, Timestamp::MAX)).unwrap().is_some());
 }
 
-/// While one caller is in the middle of its write, another finds the log busy and goes away; the
-/// first one writes for it. No flusher takes part.
+/// While one caller is writing, another finds the log writer locked and leaves its record; the
+/// first caller writes it. The flusher does not take part.
 #[test]
-fn whoever_writes_looks_again_before_it_leaves() {
+fn log_writer_checks_again_before_it_unlocks() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let options = Options { durability: Durability::None, ..Options::default() };
     let engine = open(&disk, &workers, options);
@@ -369,9 +369,9 @@ fn whoever_writes_looks_again_before_it_leaves() {
     });
 }
 
-/// A flush that waits for the same commit as its owner once took the owner's waker away.
+/// A flush that waits for a commit must not replace the waker of the commit's owner.
 #[test]
-fn a_waiting_flush_leaves_the_owner_its_waker() {
+fn waiting_flush_keeps_the_owners_waker() {
     struct Count(AtomicU64);
     impl std::task::Wake for Count {
         fn wake(self: Arc<Self>) {
@@ -391,7 +391,7 @@ fn a_waiting_flush_leaves_the_owner_its_waker() {
         while engine.metrics().log_syncs == 0 {
             std::thread::yield_now();
         }
-        // It has synced and is about to wait, or waits.
+        // By now the flush has synced and waits, or is about to wait.
         (0..1000).for_each(|_| std::thread::yield_now());
         drop(slow.insert());
         flush.join().unwrap();
@@ -402,7 +402,7 @@ fn a_waiting_flush_leaves_the_owner_its_waker() {
 }
 
 #[test]
-fn writers_are_held_back_while_memtables_wait() {
+fn writers_wait_while_memtables_wait() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let options = Options { flush_bytes: 1, memtables_waiting_max: 2, ..Options::default() };
     let engine = open(&disk, &workers, options);
@@ -431,7 +431,7 @@ fn writers_are_held_back_while_memtables_wait() {
 }
 
 #[test]
-fn writers_are_slowed_to_the_pace_of_the_flush_before_they_are_held_back() {
+fn writers_are_throttled_before_they_must_wait() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let options = Options { flush_bytes: 1, memtables_waiting_max: 2, ..Options::default() };
     let engine = open(&disk, &workers, options);
@@ -443,16 +443,16 @@ fn writers_are_slowed_to_the_pace_of_the_flush_before_they_are_held_back() {
     assert!(is_ready(), "nothing waits");
     drop(reserve(&engine, 20).insert());
     assert!(!is_ready(), "one memtable waits, and only one more may");
-    engine.core.flush_brake.fill_up(150);
+    engine.core.flush_throttle.refill(150);
     assert!(is_ready() && is_ready() && !is_ready(), "as much as was flushed");
     workers.step(0);
     workers.step(1);
     assert!(is_ready() && is_ready());
 }
 
-/// Each flush finds another memtable sealed at its end.
+/// Each flush finds another sealed memtable at its end.
 #[test]
-fn a_flush_by_hand_does_not_wait_for_what_comes_after_it() {
+fn flush_does_not_wait_for_later_memtables() {
     let disk = SimDisk::new(1);
     let engine: Arc<OnceLock<std::sync::Weak<Engine>>> = Arc::default();
     let (writer, next) = (Arc::clone(&engine), AtomicU64::new(2));
@@ -478,7 +478,7 @@ fn a_flush_by_hand_does_not_wait_for_what_comes_after_it() {
 }
 
 #[test]
-fn whoever_waits_for_slots_learns_that_the_store_has_stopped() {
+fn slot_waiters_get_the_stop_error() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());
     for commit in 1..=publication::RING * 3 / 4 + 1 {
@@ -492,9 +492,9 @@ fn whoever_waits_for_slots_learns_that_the_store_has_stopped() {
     assert!(matches!(ready.as_mut().poll(&mut context), Poll::Ready(Err(_))));
 }
 
-/// Slots are used again and again, also where there is no log that anybody would wait for.
+/// Slots are reused, also without a log.
 #[test]
-fn the_ring_goes_round() {
+fn ring_slots_are_reused() {
     for (log, write_path) in
         [(true, WritePath::Unordered), (false, WritePath::Unordered), (true, WritePath::Grouped)]
     {
@@ -526,10 +526,10 @@ fn the_ring_goes_round() {
     }
 }
 
-/// Many threads with real workers: the order in the log is the order of commits (recovery refuses
-/// another one), publication follows it, and every acknowledged record is there after a crash.
+/// Many threads with real workers: the log has commit order (recovery refuses any other),
+/// publication follows it, and every acknowledged record is recovered after a crash.
 #[test]
-fn threads_share_syncs_and_one_order() {
+fn threads_share_syncs_and_keep_order() {
     for durability in [Durability::Always, Durability::None, Durability::Interval(Duration::ZERO)] {
         let disk = SimDisk::new(1);
         let options =
@@ -569,11 +569,11 @@ fn threads_share_syncs_and_one_order() {
     }
 }
 
-/// Appends one record whose key is its commit timestamp's; returns once it is acknowledged.
+/// Appends a record whose key is its commit timestamp; returns when it is acknowledged.
 fn write(engine: &Engine, clock: &AtomicU64, rng: &mut SeededRng) -> Timestamp {
     loop {
         block_on(engine.ready(100)).unwrap();
-        // Only the thread that draws the last number before its decision gets to use it.
+        // A thread can use its number only if no other thread has decided on a greater one.
         let guess = clock.fetch_add(2, Ordering::SeqCst) + 2;
         let payload = Bytes::from(vec![1; usize::try_from(rng.below(300)).unwrap()]);
         let key = key(guess);

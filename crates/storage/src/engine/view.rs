@@ -1,4 +1,4 @@
-//! What a reader sees: memtables and tables, as one immutable list.
+//! View: the memtables and tables that a reader searches, as an immutable list.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,37 +7,37 @@ use crate::manifest::{FlatRange, LEVELS, Levels, TableMeta};
 use crate::memtable::Memtable;
 use crate::sstable::Table;
 
-/// A table as the manifest names it, open.
+/// An open table and its description in the manifest.
 #[derive(Clone)]
 pub(super) struct OpenTable {
     pub(super) meta: Arc<TableMeta>,
     pub(super) table: Arc<Table>,
 }
 
-/// Every place in which versions lie, at one moment.
+/// All sources of versions at one point in time.
 #[derive(Clone)]
 pub(super) struct View {
-    /// How many views there were before.
+    /// Number of views before this one.
     pub(super) number: u64,
     pub(super) active: Arc<Memtable>,
-    /// Full, waiting for their flush; newest first.
+    /// Sealed memtables that wait for their flush, newest first.
     pub(super) sealed: Vec<Arc<Memtable>>,
-    /// Level 0 oldest first, the others in the order of keys.
+    /// Tables of level 0 from oldest to newest, of other levels in key order.
     pub(super) levels: [Vec<OpenTable>; LEVELS],
 }
 
 impl View {
-    /// All memtables, newest first.
+    /// Returns all memtables, newest first.
     pub(super) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.active).chain(&self.sealed)
     }
 
-    /// All tables, level by level.
+    /// Returns all tables, level by level.
     pub(super) fn tables(&self) -> impl Iterator<Item = &OpenTable> {
         self.levels.iter().flatten()
     }
 
-    /// The tables that may know a key, the newest knowledge first.
+    /// Returns the tables that may contain a key, newest first.
     pub(super) fn tables_of<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = &'a Arc<Table>> {
         let level0 = self.levels[0].iter().rev().filter(|open| open.meta.range.contains(key));
         let deeper = self.levels[1..].iter().filter_map(|level| {
@@ -47,8 +47,8 @@ impl View {
         level0.chain(deeper).map(|open| &open.table)
     }
 
-    /// The runs of tables that overlap a range, the newest knowledge first: of a run the tables
-    /// are disjoint and in the order of keys.
+    /// Returns the runs that overlap a range, newest first; the tables of a run are disjoint and in
+    /// key order.
     pub(super) fn runs(&self, range: &FlatRange) -> Vec<Vec<Arc<Table>>> {
         let within = |open: &&OpenTable| open.meta.range.overlaps(range);
         let level0 = self.levels[0].iter().rev().filter(within);
@@ -67,28 +67,29 @@ impl View {
         runs
     }
 
-    /// The view after a memtable was sealed and another took its place.
+    /// Returns the view after the active memtable was sealed and replaced.
     pub(super) fn sealed(&self, active: Arc<Memtable>) -> Self {
         let mut sealed = vec![Arc::clone(&self.active)];
         sealed.extend(self.sealed.iter().cloned());
         Self { number: self.number, active, sealed, levels: self.levels.clone() }
     }
 
-    /// The view after the oldest sealed memtable became a table.
+    /// Returns the view after the oldest sealed memtable was flushed.
     pub(super) fn flushed(&self) -> Self {
         let mut flushed = self.clone();
         flushed.sealed.pop();
         flushed
     }
 
-    /// The view after the manifest was edited; `new` are the tables that it does not know yet.
+    /// Returns the view after an edit of the manifest; `new` are the tables that are not in this
+    /// view.
     pub(super) fn with_levels(&self, levels: &Levels, new: &[Arc<Table>]) -> Self {
         let known = self.tables().map(|open| &open.table).chain(new);
         let tables: HashMap<u64, &Arc<Table>> =
             known.map(|table| (table.number(), table)).collect();
         let open = |meta: &Arc<TableMeta>| OpenTable {
             meta: Arc::clone(meta),
-            table: Arc::clone(tables.get(&meta.number).expect("whoever edits opens the tables")),
+            table: Arc::clone(tables.get(&meta.number).expect("every table of an edit was opened")),
         };
         let levels = std::array::from_fn(|level| levels.level(level).iter().map(open).collect());
         let (active, sealed) = (Arc::clone(&self.active), self.sealed.clone());

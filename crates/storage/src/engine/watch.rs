@@ -1,7 +1,7 @@
-//! Cells that somebody has looked at and is about to write if nobody else does so before.
+//! Conditional-write tracking: detects writes to cells between a read and a dependent write.
 //!
 //! ```text
-//!  watcher   begin ──► order lock: learn the last slot ──► read ──► order lock: touched? → write
+//!  watcher   begin ──► order lock: get the last slot ──► read ──► order lock: touched? → write
 //!              │                                                       ▲
 //!  filter      ├ a count for each of 2^14 hashes                       │
 //!  watched     └ whole hash → watches                                  │ touched
@@ -9,10 +9,10 @@
 //!  writer                     order lock: any watch? filter? watched? ─┘
 //! ```
 //!
-//! Watching costs the other writers next to nothing. While nobody watches, a writer loads one
-//! number; otherwise it hashes its keys before it takes the order lock and looks each up in the
-//! filter under it. Only for a key that the filter knows does it take the lock of the map. A
-//! false alarm, from equal hashes or from a deleted range, costs the watcher another look.
+//! Tracking costs other writers little. Without watches, a writer loads one number; otherwise it
+//! hashes its keys before it takes the order lock, and looks each up in the filter under the lock.
+//! Only for a key in the filter it locks the map. A false alarm, from equal hashes or a range
+//! deletion, costs the watcher another read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::batch::Change;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
-/// A power of two: 64 KiB of counts.
+/// Number of filter buckets, a power of two: 64 KiB of counts.
 const FILTER: usize = 1 << 14;
 
-/// Who watches what.
+/// All watches.
 pub(super) struct Watches {
-    /// How many watches there are.
+    /// Number of watches.
     count: AtomicUsize,
-    /// How many watched hashes there are of each remainder.
+    /// Number of watched hashes in each bucket.
     filter: Box<[AtomicU32]>,
     watched: Mutex<Watched>,
 }
@@ -39,16 +39,16 @@ struct Watched {
     all: Vec<Arc<AtomicBool>>,
 }
 
-/// What a record writes, as far as watches care.
+/// Cells that a record writes, as hashes.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     hashes: Vec<u32>,
-    /// Whatever lies in a range is taken to be written.
+    /// Whether a range is deleted; all cells count as written then.
     any_range: bool,
 }
 
 impl Written {
-    /// So much that nobody looks at it one by one.
+    /// Counts as a write of all cells.
     pub(super) const fn anything() -> Self {
         Self { hashes: Vec::new(), any_range: true }
     }
@@ -78,13 +78,13 @@ impl Watches {
         Self { count: AtomicUsize::new(0), filter, watched: Mutex::default() }
     }
 
-    /// Tells whether anybody watches anything. Asked outside of the order lock it is only a hint.
+    /// Returns `true` if there is any watch. Outside the order lock this is only a hint.
     pub(super) fn any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Begins to watch. Whoever takes the order lock *after* the watcher has held it once finds
-    /// the watch; that lock is what orders the relaxed counts.
+    /// Starts a watch. A writer that takes the order lock *after* the watcher has held it once sees
+    /// the watch; the lock orders the relaxed counts.
     pub(super) fn begin<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Watch<'_> {
         let hashes: Vec<u32> = keys.map(hash).collect();
         let touched = Arc::new(AtomicBool::new(false));
@@ -99,8 +99,8 @@ impl Watches {
         Watch { watches: self, hashes, touched }
     }
 
-    /// Tells the watchers of what is written. Called under the order lock by whoever has decided
-    /// to write; `own` is a watch of the very cells that he writes.
+    /// Marks the watches of written cells as touched. Called under the order lock after the
+    /// decision to write; `own` is the writer's own watch of exactly these cells.
     pub(super) fn touch(&self, written: &Written, own: Option<&Watch<'_>>) {
         if written.any_range {
             for touched in &lock(&self.watched).all {
@@ -123,7 +123,7 @@ impl Watches {
 }
 
 impl Watch<'_> {
-    /// Tells whether one of the cells was written by anybody who has left the order lock.
+    /// Returns `true` if a writer that has released the order lock wrote one of the cells.
     pub(super) fn is_touched(&self) -> bool {
         self.touched.load(Ordering::SeqCst)
     }
@@ -147,8 +147,8 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// 32 bits are enough: what they cost is false alarms, and a thousand watched cells beside a
-/// hundred written ones raise one in 40,000 times.
+/// Hashes a key. 32 bits suffice: with a thousand watched cells and a hundred written ones, one in
+/// 40,000 records causes a false alarm.
 fn hash(key: &[u8]) -> u32 {
     crc32c::crc32c(key)
 }

@@ -1,7 +1,8 @@
-//! Lowers the rate of background requests while reads are slow in the device.
+//! Back-off: lowers the rate of background requests while reads are slow in the device.
 //!
-//! Additive increase, multiplicative decrease, a step each [`WINDOW`]. It needs no model: the rate is set by
-//! what background requests really got. So it also corrects a model that promises too much.
+//! Additive increase, multiplicative decrease, one step per [`WINDOW`]. It needs no model, because
+//! the rate starts from the measured speed of background requests. So it also corrects a model that
+//! is too optimistic.
 
 use std::time::Duration;
 
@@ -13,70 +14,70 @@ use super::latencies::Latencies;
 /// Length of a window of measurements.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// Number of reads by which a window is judged.
+/// Minimum number of reads to judge a window.
 const READS_MIN: u64 = 20;
 
-/// A window with too few reads goes on for up to so many times [`WINDOW`].
+/// Maximum duration of a window with too few reads, in multiples of [`WINDOW`].
 const WINDOWS_MAX: u32 = 5;
 
-/// Number of slow windows after which the rate is lowered: one may be chance.
+/// Number of consecutive slow windows after which the rate is lowered; a single one may be chance.
 const SLOW_WINDOWS: u32 = 2;
 
-/// Parts in a thousand of its speed that background work keeps after a window of slow reads.
+/// Thousandths of its speed that background work keeps after a slow window.
 const DECREASE_PERMILLE: u64 = 700;
 
-/// From this part of the goal on, in thousandths, the rate stays as it is.
+/// Thousandths of the goal above which the rate is not increased.
 const KEEP_PERMILLE: u64 = 750;
 
-/// Parts in a thousand of the highest speed by which the rate rises after any other window.
+/// Thousandths of the highest speed by which the rate is increased after other windows.
 const INCREASE_PERMILLE: u64 = 40;
 
-/// Rates beyond so many parts in a thousand of the highest speed limit nothing.
+/// Thousandths of the highest speed above which a rate counts as unlimited.
 const UNLIMITED_PERMILLE: u64 = 1_200;
 
-/// The goal before there was a quiet window, and the least one ever, in nanoseconds.
+/// Goal before the first quiet window, and minimum goal, in nanoseconds.
 const GOAL_UNKNOWN: u64 = 2_000_000;
 const GOAL_MIN: u64 = 300_000;
 
-/// The 99th percentile of the latency of reads that background work leaves alone.
+/// Goal of the 99th percentile of read latency, which background work must preserve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Goal {
-    /// Half as much again as the reads take while there is little background work.
+    /// One and a half times the latency of reads while there is little background work.
     #[default]
     Measured,
-    /// A fixed one.
+    /// A fixed latency.
     Fixed(Duration),
 }
 
-/// Additive increase and multiplicative decrease of the background rate. Rates are nanoseconds of device
-/// time a second, at the model's costs.
+/// Additive increase and multiplicative decrease of the background rate. Rates are nanoseconds of
+/// device time per second, by the model's costs.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     goal: Goal,
-    /// The 99th percentile in windows with little background work.
+    /// 99th percentile in windows with little background work.
     quiet: Option<u64>,
     reads: Latencies,
     opened: Moment,
-    /// Device time that background requests got in the window.
+    /// Device time of background requests in the window.
     moved: u64,
-    /// The highest speed of background requests.
+    /// Highest speed of background requests.
     peak: u64,
-    /// `None` where nothing limits.
+    /// Rate limit; `None` if unlimited.
     rate: Option<u64>,
-    /// The speed at which reads became slow last, towards which the rate rises more slowly.
+    /// Speed at which reads last became slow; near it the rate is increased more slowly.
     ceiling: u64,
     last_p99: u64,
-    /// Consecutive windows of slow reads.
+    /// Number of consecutive slow windows.
     slow_windows: u32,
-    /// The 99th percentile and the speed when the rate was lowered first.
+    /// 99th percentile and speed at the first decrease.
     blamed: Option<(u64, u64)>,
     /// Whether the last window had reads.
     has_reads: bool,
 }
 
 impl Backoff {
-    /// Makes one that limits nothing yet. `quiet_nanos` is the 99th percentile of reads of an idle disk,
-    /// where it was measured before.
+    /// Makes an unlimited back-off. `quiet_nanos` is the 99th percentile of reads of the idle disk,
+    /// if it was measured.
     #[must_use]
     pub fn new(goal: Goal, quiet_nanos: Option<u64>) -> Self {
         Self {
@@ -95,41 +96,41 @@ impl Backoff {
         }
     }
 
-    /// Counts a read that took so long in the device.
+    /// Counts a read with its latency in the device.
     pub fn read(&mut self, latency: Duration) {
         self.reads.add(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Counts device time that was given to a background request.
+    /// Counts the device time of a background request.
     pub const fn moved(&mut self, cost: u64) {
         self.moved = self.moved.saturating_add(cost);
     }
 
-    /// Returns the rate of background requests; `None` where nothing limits them.
+    /// Returns the rate limit of background requests; `None` if unlimited.
     #[must_use]
     pub const fn rate(&self) -> Option<u64> {
         self.rate
     }
 
-    /// Returns `true` if there are reads to protect: in the last window or this one.
+    /// Returns `true` if the last window or the current one has reads.
     #[must_use]
     pub const fn has_reads(&self) -> bool {
         self.has_reads || self.reads.count() > 0
     }
 
-    /// Returns the highest speed that background requests had.
+    /// Returns the highest speed of background requests.
     #[must_use]
     pub const fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// Returns the 99th percentile of the last window of reads, in nanoseconds.
+    /// Returns the 99th percentile of read latency in the last window, in nanoseconds.
     #[must_use]
     pub const fn last_p99_nanos(&self) -> u64 {
         self.last_p99
     }
 
-    /// Returns the goal, in nanoseconds.
+    /// Returns the goal in nanoseconds.
     #[must_use]
     pub fn goal_nanos(&self) -> u64 {
         match (self.goal, self.quiet) {
@@ -139,8 +140,8 @@ impl Backoff {
         }
     }
 
-    /// Ends the window if it is due, and sets the rate, which never falls below `floor`. Returns whether it
-    /// ended.
+    /// Ends the window if it is due, and sets the rate, which is at least `floor`. Returns `true`
+    /// if the window ended.
     pub fn tick(&mut self, floor: u64, now: Moment) -> bool {
         let open = now.since(self.opened);
         let is_judged = self.reads.count() >= READS_MIN;
@@ -154,7 +155,7 @@ impl Backoff {
             self.last_p99 = self.reads.p99();
             self.judge(speed, floor);
         } else if self.reads.count() == 0 {
-            // There is nothing to protect.
+            // No reads to protect.
             (self.rate, self.ceiling) = (None, u64::MAX);
         } else {
             self.increase();
@@ -185,7 +186,8 @@ impl Backoff {
         }
     }
 
-    /// Lowers the rate, unless that has not helped so far: then something else makes reads slow.
+    /// Lowers the rate, unless earlier decreases did not help: then the reads are slow for another
+    /// reason.
     fn decrease(&mut self, speed: u64) {
         let from = self.rate.map_or(speed, |rate| rate.min(speed));
         let (p99, begun) = *self.blamed.get_or_insert((self.last_p99, from));
@@ -195,14 +197,15 @@ impl Backoff {
             (self.rate, self.ceiling) = (Some(begun), u64::MAX);
             return;
         }
-        // Below it reads are slow because of what the device still has queued.
+        // Below this, reads are slow because of requests that are already queued in the device.
         if from > self.ceiling / 2 || self.ceiling == u64::MAX {
             self.ceiling = from;
         }
         self.rate = Some(from / 1000 * DECREASE_PERMILLE);
     }
 
-    /// Moves the quiet latency half of the way up, and slowly down: what is rare is quiet, too.
+    /// Moves the quiet latency halfway up, but only slowly down, because rare slow reads are part
+    /// of it.
     fn learn(&mut self) {
         let now = self.last_p99;
         self.quiet = Some(match self.quiet {

@@ -1,21 +1,21 @@
-//! A token bucket of device time.
+//! Token bucket of device time.
 
 use std::time::Duration;
 
 use carnet_base::Moment;
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 pub(super) const SECOND: u64 = 1_000_000_000;
 
-/// Maximum debt: a device that is faster than its model must not be waited for for ever.
+/// Maximum debt, which bounds the wait if the device is faster than its model.
 const DEBT_MAX: i64 = 100_000_000;
 
-/// Tokens are nanoseconds of device time. They may be negative: what foreground requests take beyond what
-/// is there, others wait for.
+/// Tokens are nanoseconds of device time. They may become negative: foreground requests may exceed
+/// the tokens, and other requests wait for the debt.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     tokens: i64,
-    /// Tokens a second.
+    /// Tokens per second.
     rate: u64,
     /// Maximum number of tokens.
     depth: u64,
@@ -33,7 +33,7 @@ impl Bucket {
         Self { tokens: 0, ..Self::new(rate, depth) }
     }
 
-    /// Changes the rate from `now` on.
+    /// Sets the rate from `now` on.
     pub(super) fn set_rate(&mut self, rate: u64, now: Moment) {
         self.fill(now);
         self.rate = rate;
@@ -42,14 +42,15 @@ impl Bucket {
     pub(super) fn fill(&mut self, now: Moment) {
         let passed = now.since(self.filled);
         let new = self.worth(passed);
-        // Time that is worth less than a token stays for the next time.
+        // Time worth less than a token is kept for the next call.
         if new > 0 {
             self.tokens = self.tokens.saturating_add(signed(new)).min(signed(self.depth));
             self.filled = now;
         }
     }
 
-    /// Returns when a request can be paid: of one that costs more than the depth, the depth.
+    /// Returns when a request can be paid for; a request that costs more than the depth needs a
+    /// full bucket.
     pub(super) fn ready_at(&mut self, cost: u64, now: Moment) -> Moment {
         self.fill(now);
         let missing = signed(cost.min(self.depth)).saturating_sub(self.tokens);
@@ -64,12 +65,12 @@ impl Bucket {
         }
     }
 
-    /// Takes tokens; what is missing becomes a debt.
+    /// Takes tokens; missing ones become a debt.
     pub(super) fn take(&mut self, cost: u64) {
         self.tokens = self.tokens.saturating_sub(signed(cost)).max(-DEBT_MAX);
     }
 
-    /// Takes tokens, of which none may be there.
+    /// Takes at most the available tokens.
     pub(super) fn take_above_zero(&mut self, cost: u64) {
         self.tokens = self.tokens.saturating_sub(signed(cost)).max(self.tokens.min(0));
     }

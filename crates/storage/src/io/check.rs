@@ -1,4 +1,4 @@
-//! Compares a disk with its model at the opening of a database.
+//! Compares a disk with its model when a database is opened.
 
 use std::time::Duration;
 
@@ -7,27 +7,28 @@ use carnet_base::{Clock, Result, Rng, SeededRng};
 use super::model::Model;
 use crate::disk::{BulkReader, Disk, During, Place};
 
-/// Reads go on for at most so long.
+/// Maximum duration of the check.
 const TIME_MAX: Duration = Duration::from_millis(200);
 
-/// Number of reads after which it is known.
+/// Number of reads after which the check ends.
 const READS_MAX: usize = 100;
 
-/// Fewer reads say nothing.
+/// Minimum number of reads for a median.
 const READS_MIN: usize = 20;
 
 /// Size of a read in bytes.
 const READ_BYTES: usize = 4096;
 
-/// By so many times another median latency than the model's the disk is another one.
+/// Factor between measured and expected median latency from which the disk is considered another
+/// one.
 const FACTOR: u64 = 4;
 
-/// Reads a file here and there past the page cache, for at most 200 ms, and returns `false` if the latency
-/// does not fit the model. A file that is too short tells nothing, and fits.
+/// Reads random pages of a file with direct I/O for at most 200 ms. Returns `false` if the latency
+/// does not fit the model; `true` for files that are too short for the check.
 ///
 /// # Errors
 ///
-/// `Unavailable` where the disk fails.
+/// `Unavailable` if the disk fails.
 pub(crate) fn fits(
     disk: &dyn Disk,
     clock: &dyn Clock,
@@ -52,7 +53,7 @@ pub(crate) fn fits(
         latencies.push(clock.now().since(before));
     }
     if latencies.len() < READS_MIN {
-        // Each took 10 ms or more.
+        // Each read took 10 ms or more.
         return Ok(model.read_median_nanos >= 10_000_000 / FACTOR);
     }
     latencies.sort_unstable();
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
     use crate::disk::sim::SimDisk;
 
-    /// Each look takes a time.
+    /// A clock that advances at each call.
     struct Ticking(Mutex<Moment>, Duration);
 
     impl Clock for Ticking {

@@ -1,11 +1,12 @@
-//! The file that holds the model of a directory's disk.
+//! File with the model of a directory's disk.
 //!
 //! ```text
 //!  "CARNTIOM" · version u32 · combine u8 · read operations, read bytes, write operations, write bytes a second, u64
 //!  each · residual u32 · median and 99th percentile of reads, u64 each, in nanoseconds · CRC-32C u32
 //! ```
 //!
-//! Numbers are little-endian. The file belongs to the machine and not to the database: no backup takes it.
+//! Numbers are little-endian. The file belongs to the machine, not to the database, so backups do
+//! not contain it.
 
 use bytes::Bytes;
 use carnet_base::{Error, Result};
@@ -14,28 +15,28 @@ use super::model::{Combine, Model};
 use crate::codec::Decoder;
 use crate::disk::{Disk, During, replace};
 
-/// The name of the file.
+/// Name of the file.
 pub const FILE_NAME: &str = "IO_MODEL";
 
 const MAGIC: &[u8; 8] = b"CARNTIOM";
 const VERSION: u32 = 1;
 const BYTES: usize = 8 + 4 + 1 + 4 * 8 + 4 + 2 * 8 + 4;
 
-/// Rates beyond this are no measurements.
+/// Maximum plausible rate.
 const RATE_MAX: u64 = 1_000_000_000_000_000;
 
-/// Loads the model of a directory's disk; `None` where none is stored.
+/// Loads the model of a directory's disk; `None` if there is none.
 ///
 /// # Errors
 ///
-/// `Corrupted` where the file is damaged, `Unsupported` where a newer program wrote it, `Unavailable` where
+/// `Corrupted` if the file is damaged, `Unsupported` if a newer program wrote it, `Unavailable` if
 /// the disk fails.
 pub fn load(disk: &dyn Disk) -> Result<Option<Model>> {
     let file = match disk.open(FILE_NAME) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         opened => opened.during("open", disk, FILE_NAME)?,
     };
-    // One byte more, so that a longer file is seen to be one.
+    // One byte more, to detect a longer file.
     let mut bytes = vec![0; BYTES + 1];
     let read = file.read_at(&mut bytes, 0).during("read", disk, FILE_NAME)?;
     bytes.truncate(read);
@@ -53,12 +54,12 @@ pub fn load(disk: &dyn Disk) -> Result<Option<Model>> {
 ///
 /// # Errors
 ///
-/// `Unavailable` where the disk fails.
+/// `Unavailable` if the disk fails.
 pub fn store(disk: &dyn Disk, model: &Model) -> Result<()> {
     replace(disk, FILE_NAME, &encode(model))
 }
 
-/// Encodes a model as a file.
+/// Encodes a model.
 #[must_use]
 pub fn encode(model: &Model) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
@@ -77,11 +78,11 @@ pub fn encode(model: &Model) -> Vec<u8> {
     out
 }
 
-/// Decodes a file.
+/// Decodes a model.
 ///
 /// # Errors
 ///
-/// `Corrupted` where it is damaged; `Unsupported` where a newer program wrote it.
+/// `Corrupted` if it is damaged; `Unsupported` if a newer program wrote it.
 pub fn decode(bytes: &[u8]) -> Result<Model> {
     let Some((fields, crc)) = bytes.split_last_chunk::<4>() else {
         return Err(Error::corrupted("the model of the disk ends too early"));
@@ -97,7 +98,7 @@ pub fn decode(bytes: &[u8]) -> Result<Model> {
     let combine = match decoder.u8()? {
         0 => Combine::Max,
         1 => Combine::Sum,
-        other => return Err(Error::corrupted(format!("{other} combines no costs"))),
+        other => return Err(Error::corrupted(format!("{other} is no way to combine costs"))),
     };
     let model = Model {
         combine,
@@ -110,7 +111,7 @@ pub fn decode(bytes: &[u8]) -> Result<Model> {
         read_p99_nanos: decoder.u64()?,
     };
     if !decoder.is_empty() {
-        return Err(Error::corrupted("the model of the disk has bytes too many"));
+        return Err(Error::corrupted("the model of the disk has trailing bytes"));
     }
     Ok(model)
 }
@@ -118,7 +119,9 @@ pub fn decode(bytes: &[u8]) -> Result<Model> {
 fn rate(decoder: &mut Decoder) -> Result<u64> {
     match decoder.u64()? {
         rate @ 1..=RATE_MAX => Ok(rate),
-        other => Err(Error::corrupted(format!("{other} a second is no rate of a disk"))),
+        other => {
+            Err(Error::corrupted(format!("{other} per second is not a plausible rate of a disk")))
+        }
     }
 }
 
@@ -141,7 +144,7 @@ mod tests {
     };
 
     #[test]
-    fn model_is_read_as_it_was_stored() {
+    fn model_round_trips() {
         let disk = SimDisk::new(1);
         assert_eq!(load(&disk).unwrap(), None);
         for combine in [Combine::Max, Combine::Sum] {
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_damaged_byte_is_noticed() {
+    fn every_damaged_byte_is_detected() {
         let good = encode(&MODEL);
         assert_eq!(good.len(), BYTES);
         for at in 0..BYTES {
@@ -167,9 +170,9 @@ mod tests {
         assert!(error.to_string().contains("measure the disk again"), "{error}");
     }
 
-    /// The seeded edition of the fuzz target `models`.
+    /// Seeded edition of the fuzz target `models`.
     #[test]
-    fn any_fields_decode_or_are_refused() {
+    fn mutated_models_decode_or_are_refused() {
         let mut rng = SeededRng::new(33);
         for _ in 0..20_000 {
             let mut bytes = encode(&MODEL);

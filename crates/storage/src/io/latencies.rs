@@ -1,9 +1,9 @@
-//! Latencies of a window, in buckets that are at most an eighth wide.
+//! Histogram of latencies, with buckets that are at most an eighth wide.
 
-/// Buckets of each power of two.
+/// Number of buckets per power of two.
 const PARTS: usize = 8;
 const PARTS_LOG2: u32 = PARTS.trailing_zeros();
-/// Beyond 2^40 ns, 18 minutes, all is one bucket.
+/// Number of buckets; latencies above 2^40 ns (18 minutes) are in the last one.
 const BUCKETS: usize = (40 - PARTS_LOG2 as usize) * PARTS;
 
 /// Counts latencies in nanoseconds.
@@ -27,7 +27,7 @@ impl Latencies {
         self.count
     }
 
-    /// Returns the upper end of the bucket in which the 99th percentile lies; 0 where there is none.
+    /// Returns the upper bound of the bucket of the 99th percentile; 0 if there are no latencies.
     pub(super) fn p99(&self) -> u64 {
         let rank = (self.count * 99).div_ceil(100).max(1);
         let mut below = 0;
@@ -57,7 +57,7 @@ fn bucket(nanos: u64) -> usize {
     (power as usize * PARTS + PARTS + part).min(BUCKETS - 1)
 }
 
-/// The largest number of a bucket.
+/// Returns the largest number in a bucket.
 fn upper(bucket: usize) -> u64 {
     if bucket < PARTS {
         return bucket as u64;

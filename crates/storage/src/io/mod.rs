@@ -1,4 +1,4 @@
-//! The I/O scheduler: which request the device gets next, and how much of background work it bears.
+//! I/O scheduler: decides which request the device gets next, and limits background work.
 //!
 //! ```text
 //!  wal, reads ──▶ by deadline ───────────────────────┐
@@ -8,20 +8,22 @@
 //!                                     Backoff ◀────┴──────── latency of reads ◀───────────┘
 //! ```
 //!
-//! [`Scheduler`] decides and does no I/O; `now` is an argument. [`Model`] gives the device time that a
-//! request costs, [`Backoff`] lowers the rate of background requests while reads are slow in the device.
-//! [`Turns`] is the driver: threads that flush, compact and verify take turns from it, and reads that reach
-//! the device report to it.
+//! [`Scheduler`] decides and does no I/O; `now` is an argument. [`Model`] computes the device time
+//! of a request, and [`Backoff`] lowers the rate of background requests while reads are slow in the
+//! device. [`Turns`] is the driver: threads that flush, compact and verify take turns from it, and
+//! it observes the reads that reach the device.
 //!
 //! # Rules
 //!
-//! 1. The log comes first, then reads by their deadlines, then background classes by their shares.
-//! 2. Background requests reach the device in pieces of at most [`PIECE_BYTES`]; from threads that write
-//!    larger ones, while there are no reads, pieces may be longer: it halves the cost of a table.
-//! 3. Background classes together have a floor, 5 % of the device unless [`Scheduler::set_floor`] raises it,
-//!    whatever foreground load and back-off say; each of them has at least 5 % of what all get.
-//! 4. [`Dispatch::WaitUntil`] is when the *next* request is affordable, never a batch.
-//! 5. An idle device waits for no tokens, so that a pessimistic model costs no throughput.
+//! 1. The log comes first, then reads by deadline, then background classes by their shares.
+//! 2. Background requests reach the device in pieces of at most [`PIECE_BYTES`]. Threads that write
+//!    larger requests may use longer pieces while there are no reads, which halves the cost of a
+//!    table.
+//! 3. Background classes together have a floor, 5 % of the device unless [`Scheduler::set_floor`]
+//!    raises it, regardless of foreground load and back-off. Each of them gets at least 5 % of
+//!    their total.
+//! 4. [`Dispatch::WaitUntil`] is the time at which the *next* request can be paid for, not a batch.
+//! 5. An idle device does not wait for tokens, so a pessimistic model costs no throughput.
 //! 6. A request that is cancelled before its dispatch costs nothing.
 
 mod backoff;
@@ -50,14 +52,14 @@ pub use turns::{Turn, Turns, Waits};
 /// Maximum size of a piece of a background request, in bytes.
 pub const PIECE_BYTES: usize = 128 << 10;
 
-/// The class of a request.
+/// Class of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// Writes of the log.
     Wal,
-    /// Reads of statements, by the number of their service level.
+    /// Reads of statements, by service level.
     Read(u16),
-    /// Writes of memtables' tables.
+    /// Writes of flushed tables.
     Flush,
     /// Reads and writes of compactions.
     Compaction,
@@ -66,14 +68,14 @@ pub enum Class {
 }
 
 impl Class {
-    /// The number of kinds of classes.
+    /// Number of kinds of classes.
     pub const KINDS: usize = 5;
 
-    /// The names of the kinds, in the order of [`Class::kind`].
+    /// Names of the kinds, in the order of [`Class::kind`].
     pub const NAMES: [&'static str; Self::KINDS] =
         ["wal", "read", "flush", "compaction", "maintenance"];
 
-    /// Returns the number of the kind; all levels of reads are one kind.
+    /// Returns the index of the kind; all levels of reads are one kind.
     #[must_use]
     pub const fn kind(self) -> usize {
         match self {
@@ -85,7 +87,7 @@ impl Class {
         }
     }
 
-    /// Returns the number among background classes; `None` for the log and reads.
+    /// Returns the index among background classes; `None` for the log and reads.
     const fn background(self) -> Option<usize> {
         match self {
             Self::Wal | Self::Read(_) => None,
@@ -96,7 +98,7 @@ impl Class {
     }
 }
 
-/// The direction of a request.
+/// Direction of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the device.
@@ -105,15 +107,15 @@ pub enum Direction {
     Write,
 }
 
-/// A request for the device.
+/// A request to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The direction.
+    /// Direction of the transfer.
     pub direction: Direction,
-    /// The size in bytes.
+    /// Size in bytes.
     pub bytes: usize,
-    /// By when it should be done; it orders reads among each other, and writes of the log.
+    /// Deadline; it orders reads among each other, and writes of the log.
     pub deadline: Moment,
-    /// Whether a background request is dispatched in pieces; otherwise its sender has cut it.
+    /// Whether the scheduler splits a background request; otherwise its sender has done so.
     pub splits: bool,
 }

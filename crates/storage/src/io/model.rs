@@ -1,51 +1,52 @@
-//! What requests cost a disk, as measured.
+//! Model of a disk: the measured cost of requests.
 
 use super::bucket::SECOND;
 use super::{Direction, Request};
 
-/// How the parts of a request's cost are combined.
+/// Combination of the two parts of a request's cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combine {
-    /// The larger of operation and bytes: the device overlaps them.
+    /// The maximum of operation and transfer: the device overlaps them.
     Max,
-    /// Operation and bytes together.
+    /// The sum of operation and transfer.
     Sum,
 }
 
-/// A model of a disk: how much of its time requests take.
+/// Model of a disk: the device time of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
-    /// How the parts of the cost are combined.
+    /// Combination of the parts of the cost.
     pub combine: Combine,
-    /// Reads a second.
+    /// Reads per second.
     pub read_iops: u64,
-    /// Bytes read a second.
+    /// Bytes read per second.
     pub read_bytes_per_second: u64,
-    /// Writes a second.
+    /// Writes per second.
     pub write_iops: u64,
-    /// Bytes written a second.
+    /// Bytes written per second.
     pub write_bytes_per_second: u64,
-    /// The largest error of the measured mixed loads, in parts of a thousand.
+    /// Maximum error for the measured mixed loads, in thousandths.
     pub residual_permille: u32,
-    /// Median of the latency of small reads of an idle disk, in nanoseconds.
+    /// Median latency of small reads on the idle disk, in nanoseconds.
     pub read_median_nanos: u64,
-    /// 99th percentile of the latency of small reads of an idle disk, in nanoseconds.
+    /// 99th percentile of the latency of small reads on the idle disk, in nanoseconds.
     pub read_p99_nanos: u64,
 }
 
-/// Requests of one kind that a disk did in a second.
+/// A load of equal requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
-    /// Their direction.
+    /// Direction of the requests.
     pub direction: Direction,
-    /// The size of each, in bytes.
+    /// Size of each request, in bytes.
     pub bytes: usize,
-    /// Their number a second.
+    /// Number of requests per second.
     pub per_second: f64,
 }
 
 impl Model {
-    /// The unit of costs where no model was measured. Only ratios count then: nothing waits for tokens.
+    /// Costs without a measured model. Only their ratios matter then, because no request waits for
+    /// tokens.
     pub const UNMEASURED: Self = Self {
         combine: Combine::Sum,
         read_iops: 10_000,
@@ -57,7 +58,7 @@ impl Model {
         read_p99_nanos: 0,
     };
 
-    /// Returns the device time that a request takes, in nanoseconds, at least 1.
+    /// Returns the device time of a request in nanoseconds, at least 1.
     #[must_use]
     pub fn cost_nanos(&self, request: &Request) -> u64 {
         let (iops, rate) = match request.direction {
@@ -74,11 +75,11 @@ impl Model {
         .max(1)
     }
 
-    /// Fits a model to loads that saturated a disk: for each direction one of small and one of large
-    /// requests, and mixed ones by which [`Combine`] is chosen and the residual computed. The latencies of
-    /// reads are not filled in.
+    /// Fits a model to loads that saturated a disk: for each direction one of small and one of
+    /// large requests, and mixed loads, from which [`Combine`] and the residual are determined.
+    /// Read latencies are not set.
     ///
-    /// Returns `None` where a load is zero or larger requests were not slower.
+    /// Returns `None` if a load is zero, or larger requests were not slower.
     #[must_use]
     pub fn fit(corners: &[Flow; 4], mixed: &[Vec<Flow>]) -> Option<Self> {
         let fits = [Combine::Max, Combine::Sum].into_iter().filter_map(|combine| {
@@ -105,7 +106,7 @@ impl Model {
         })
     }
 
-    /// Returns how much of the disk's time a load takes: 1 where it saturates it.
+    /// Returns the fraction of the disk's time that a load takes: 1 if it saturates the disk.
     #[must_use]
     pub fn load(&self, load: &[Flow]) -> f64 {
         let part = |flow: &Flow| {
@@ -124,7 +125,7 @@ impl Model {
     }
 }
 
-/// Solves for operations and bytes a second.
+/// Computes operations and bytes per second.
 fn rates(combine: Combine, small: &Flow, large: &Flow) -> Option<(u64, u64)> {
     let (small_time, large_time) = (1.0 / small.per_second, 1.0 / large.per_second);
     let (operation, byte) = match combine {
@@ -140,13 +141,17 @@ fn rates(combine: Combine, small: &Flow, large: &Flow) -> Option<(u64, u64)> {
     Some((whole(1.0 / operation)?.max(1), whole(1.0 / byte)?.max(1)))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
+#[expect(clippy::cast_precision_loss, reason = "the precision suffices for a rate")]
 fn float(rate: u64) -> f64 {
     rate as f64
 }
 
 fn whole(value: f64) -> Option<u64> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is checked")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range is checked"
+    )]
     (0.0..1e15).contains(&value).then(|| value.round() as u64)
 }
 
@@ -158,7 +163,7 @@ mod tests {
         Flow { direction, bytes, per_second }
     }
 
-    /// Loads of a disk that overlaps operations with bytes, or does not.
+    /// Returns loads of a disk that overlaps operations and transfers, or does not.
     fn measured(overlaps: bool) -> ([Flow; 4], Vec<Vec<Flow>>) {
         let time = |direction, bytes: usize| {
             let (operation, rate) = match direction {

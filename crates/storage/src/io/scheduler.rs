@@ -1,4 +1,4 @@
-//! The decider: queues, tokens, and the order in which requests are dispatched.
+//! Scheduler: queues, tokens, and the order of dispatch.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,27 +12,28 @@ use super::model::Model;
 use super::shares::{CLASSES, Shares};
 use super::{Class, PIECE_BYTES, Request};
 
-/// The floor of background requests together, in parts of a thousand of the device.
+/// Floor of all background requests together, in thousandths of the device.
 const FLOOR_PERMILLE: u64 = 50;
 
-/// Tokens of a bucket: device time that may be begun at once.
+/// Depth of a bucket: device time that may be started at once.
 const DEPTH_NANOS: u64 = 1_500_000;
 
-/// Tokens of the back-off's bucket: hardly any, so that pieces come one by one and not in bursts.
+/// Depth of the back-off's bucket: small, so that pieces are spaced evenly and not sent in bursts.
 const PACED_NANOS: u64 = 50_000;
 
-/// Device time of background requests that may be in the device beside reads; one piece always may.
+/// Maximum device time of background requests in flight while there are reads; one piece is always
+/// allowed.
 const FLYING_NANOS_BESIDE_READS: u64 = 1_000_000;
 
-/// The same while there are no reads.
+/// Maximum device time of background requests in flight without reads.
 const FLYING_NANOS: u64 = 8_000_000;
 
-/// Settings of a scheduler.
+/// Options of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The disk, as measured. Without a model only [`Backoff`] and the shares limit.
+    /// Measured model of the disk. Without one, only [`Backoff`] and the shares limit requests.
     pub model: Option<Model>,
-    /// The latency of reads that background work has to leave alone.
+    /// Read latency that background work must preserve.
     pub goal: Goal,
     /// Shares of flush, compaction and maintenance.
     pub shares: [u64; CLASSES],
@@ -44,41 +45,41 @@ impl Default for Config {
     }
 }
 
-/// The name of a request.
+/// Id of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub u64);
 
-/// A part of a request that the device gets now.
+/// A part of a request to send to the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The request.
+    /// Id of the request.
     pub id: Id,
-    /// Its class.
+    /// Class of the request.
     pub class: Class,
-    /// Which of its bytes.
+    /// Range of the request's bytes.
     pub bytes: Range<usize>,
-    /// Whether no piece follows.
+    /// Whether it is the last piece of the request.
     pub is_last: bool,
 }
 
-/// What to do next.
+/// Next action of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dispatch {
-    /// Give the device a piece, and say [`Scheduler::complete`] when it is done.
+    /// Send a piece to the device, and call [`Scheduler::complete`] when it is done.
     Piece(Piece),
-    /// The next request is affordable then, unless another one comes or ends before.
+    /// The next request can be paid for at this time, unless another one arrives or ends before.
     WaitUntil(Moment),
-    /// Nothing can be dispatched before a request comes or ends.
+    /// Nothing can be dispatched before a request arrives or ends.
     Idle,
 }
 
-/// A request that waits.
+/// A queued request.
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) id: Id,
     class: Class,
     request: Request,
-    /// Bytes that were dispatched.
+    /// Number of dispatched bytes.
     begun: usize,
 }
 
@@ -97,11 +98,11 @@ pub struct Scheduler {
     wal: BTreeMap<(Moment, Id), Queued>,
     reads: BTreeMap<(Moment, Id), Queued>,
     background: Shares,
-    /// Of the model.
+    /// Tokens by the model.
     device: Bucket,
-    /// Of the back-off's rate.
+    /// Tokens by the back-off's rate.
     limit: Bucket,
-    /// What background requests get whatever else there is.
+    /// Tokens of the background floor.
     floor: Bucket,
     floor_permille: u64,
     backoff: Backoff,
@@ -146,8 +147,8 @@ impl Scheduler {
         id
     }
 
-    /// Dispatches a request that waits for nothing: the log's, and reads that the kernel has begun. Others
-    /// wait until its cost is paid.
+    /// Dispatches a request that does not wait: writes of the log, and reads that the kernel has
+    /// started. Other requests wait until its cost is paid.
     pub fn pass(&mut self, class: Class, request: Request, now: Moment) -> Id {
         self.tick(now);
         let (id, cost) = (self.next_id(), self.cost(&request));
@@ -158,8 +159,8 @@ impl Scheduler {
         id
     }
 
-    /// Counts a request that passed and has ended, after `latency` in the device. What it cost, others wait
-    /// for.
+    /// Counts a request that did not wait and has ended, with its latency in the device. Other
+    /// requests wait until its cost is paid.
     pub fn passed(&mut self, class: Class, request: &Request, latency: Duration, now: Moment) {
         self.device.fill(now);
         self.device.take(self.cost(request));
@@ -169,7 +170,7 @@ impl Scheduler {
         self.tick(now);
     }
 
-    /// Says what the device gets next. To be called until it returns no piece.
+    /// Returns the next action. Call it until it does not return a piece.
     pub fn pop(&mut self, now: Moment) -> Dispatch {
         self.tick(now);
         if let Some(queued) = self.wal.first_key_value().map(|(_, queued)| queued) {
@@ -193,7 +194,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends a piece of a request; returns how long it was in the device. Other names change nothing.
+    /// Ends a piece of a request; returns its time in the device. Unknown ids have no effect.
     pub fn complete(&mut self, id: Id, now: Moment) -> Option<Duration> {
         let pieces = self.flying.get_mut(&id)?;
         let Flying { class, cost, begun } = pieces.pop()?;
@@ -210,8 +211,8 @@ impl Scheduler {
         Some(latency)
     }
 
-    /// Takes a request back, as far as it was not dispatched; returns whether any of it was not. What was
-    /// dispatched still has to be [completed](Scheduler::complete).
+    /// Cancels the undispatched part of a request; returns `false` if there is none. Dispatched
+    /// pieces must still be [completed](Scheduler::complete).
     pub fn cancel(&mut self, id: Id) -> bool {
         for queue in [&mut self.wal, &mut self.reads] {
             let found = queue.keys().find(|(_, queued)| *queued == id).copied();
@@ -222,19 +223,19 @@ impl Scheduler {
         self.background.remove(id).is_some()
     }
 
-    /// Sets the floor of background requests together, in parts of a thousand of the device: higher while
-    /// writers are throttled because background work is behind.
+    /// Sets the floor of all background requests together, in thousandths of the device. It is
+    /// higher while writers are throttled because background work is behind.
     pub fn set_floor(&mut self, permille: u64, now: Moment) {
         self.floor_permille = permille.clamp(FLOOR_PERMILLE, 1000);
         self.apply_rates(now);
     }
 
-    /// Forgets the model: the disk is another one than was measured. Back-off remains.
+    /// Drops the model, because the disk is not the measured one. Back-off remains active.
     pub fn forget_model(&mut self) {
         self.model = None;
     }
 
-    /// Returns when a class of background requests that [passed](Scheduler::pass) may go on.
+    /// Returns when a class of background requests that [passed](Scheduler::pass) may continue.
     pub fn paid_at(&mut self, now: Moment) -> Moment {
         self.tick(now);
         let floor = self.floor.ready_at(0, now);
@@ -244,14 +245,14 @@ impl Scheduler {
         floor.min(device.max(limit))
     }
 
-    /// Returns the number of requests that wait, by [`Class::kind`].
+    /// Returns the number of queued requests, by [`Class::kind`].
     #[must_use]
     pub fn queued(&self) -> [usize; Class::KINDS] {
         let background = |class| self.background.len(class);
         [self.wal.len(), self.reads.len(), background(0), background(1), background(2)]
     }
 
-    /// Returns the state of the back-off.
+    /// Returns the back-off.
     #[must_use]
     pub const fn backoff(&self) -> &Backoff {
         &self.backoff
@@ -270,7 +271,7 @@ impl Scheduler {
         self.model.unwrap_or(Model::UNMEASURED).cost_nanos(request)
     }
 
-    /// The next piece of the first request of a class, and its cost.
+    /// Returns the next piece of a class's first request, and its cost.
     fn piece_of(&mut self, class: usize) -> (Range<usize>, u64) {
         let head = self.background.head(class).expect("only classes with requests are next");
         let rest = head.request.bytes - head.begun;
@@ -288,7 +289,7 @@ impl Scheduler {
         self.flying_background == 0 || self.flying_background + cost <= most
     }
 
-    /// Returns when the device can begin a request. An idle one can at once.
+    /// Returns when the device can start a request; immediately if it is idle.
     fn affordable_at(&mut self, cost: u64, now: Moment) -> Moment {
         if self.model.is_none() || self.flying.is_empty() {
             return now;
@@ -302,7 +303,7 @@ impl Scheduler {
             return Dispatch::WaitUntil(at);
         }
         let queue = self.deadlines(class);
-        let (_, queued) = queue.pop_first().expect("the caller saw it");
+        let (_, queued) = queue.pop_first().expect("the caller found a request");
         let Queued { id, class, request, .. } = queued;
         self.fly(id, class, cost, now);
         Dispatch::Piece(Piece { id, class, bytes: 0..request.bytes, is_last: true })
@@ -336,7 +337,7 @@ impl Scheduler {
         cost: u64,
         now: Moment,
     ) -> Dispatch {
-        let head = self.background.head(class).expect("the caller saw it");
+        let head = self.background.head(class).expect("the caller found a request");
         head.begun = bytes.end;
         let (id, of, is_last) = (head.id, head.class, bytes.end == head.request.bytes);
         self.background.took(class, cost, is_last);
@@ -365,8 +366,8 @@ impl Scheduler {
         }
     }
 
-    /// The device time a second that is the floor's. Without a model the device is what background requests
-    /// got at their best.
+    /// Returns the floor's device time per second. Without a model, the device's capacity is the
+    /// highest speed of background requests.
     fn floor_rate(&self) -> u64 {
         let device = match (self.model, self.backoff.peak()) {
             (Some(_), _) | (None, 0) => SECOND,

@@ -1,16 +1,16 @@
-//! Background classes take turns by their shares.
+//! Fair queuing of background classes by shares.
 
 use std::collections::VecDeque;
 
 use super::scheduler::{Id, Queued};
 
-/// The number of background classes.
+/// Number of background classes.
 pub(super) const CLASSES: usize = 3;
 
-/// The least part of what all classes get that each gets, in parts of a thousand.
+/// Minimum part of each class of the total of all classes, in thousandths.
 const FLOOR_PERMILLE: u64 = 50;
 
-/// How far a class that was idle may be behind the others, in nanoseconds at equal shares.
+/// Maximum backlog of a class that was idle, in nanoseconds at equal shares.
 const BEHIND_MAX: u64 = 5_000_000;
 
 /// Queues of background requests.
@@ -18,7 +18,7 @@ const BEHIND_MAX: u64 = 5_000_000;
 pub(super) struct Shares {
     shares: [u64; CLASSES],
     queues: [VecDeque<Queued>; CLASSES],
-    /// Device time that each has taken, divided by its shares.
+    /// Device time of each class, divided by its shares.
     taken: [u64; CLASSES],
 }
 
@@ -47,7 +47,7 @@ impl Shares {
         self.queues[class].front_mut()
     }
 
-    /// Charges a class for a piece, and takes its first request out if that was the last piece.
+    /// Charges a class for a piece, and removes its first request after the last piece.
     pub(super) fn took(&mut self, class: usize, cost: u64, is_last: bool) {
         let total: u64 = self.active().map(|active| self.shares[active]).sum();
         let shares = self.shares[class].max(total * FLOOR_PERMILLE / 1000).max(1);

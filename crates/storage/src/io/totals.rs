@@ -1,22 +1,22 @@
-//! What each class did.
+//! Totals of each class.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Class;
 
-/// What a kind of class did since the engine was opened.
+/// Totals of a kind of class since the engine was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassTotals {
-    /// Requests that wait at this moment.
+    /// Number of queued requests.
     pub queued: u64,
-    /// Requests that the device got.
+    /// Number of dispatched requests.
     pub dispatched: u64,
-    /// Bytes of those.
+    /// Bytes of the dispatched requests.
     pub bytes: u64,
-    /// Time that they waited for their turn.
+    /// Total time in the queue.
     pub waited: Duration,
-    /// Time that they were in the device.
+    /// Total time in the device.
     pub in_device: Duration,
 }
 
@@ -28,7 +28,7 @@ struct Counts {
     device_nanos: AtomicU64,
 }
 
-/// The counters of all classes.
+/// Counters of all classes.
 #[derive(Default)]
 pub(super) struct Totals([Counts; Class::KINDS]);
 

@@ -1,4 +1,4 @@
-//! The driver: threads take turns from the [`Scheduler`], and what goes to the device without one is counted.
+//! Driver: threads take turns from the [`Scheduler`]; requests without a turn are counted.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,21 +13,20 @@ use super::{Class, Config, Direction, Dispatch, Id, PIECE_BYTES, Request, Schedu
 use crate::disk::Watch;
 use crate::lock::lock;
 
-/// How long a thread waits before it looks again, whatever wakes it. It bounds what a jump of the clock can
-/// do.
+/// Maximum wait of a thread before it checks again, which bounds the effect of clock jumps.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Whether callers may be made to wait.
+/// Whether callers may be blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waits {
     /// A turn blocks its thread until the scheduler dispatches it.
     Block,
-    /// A turn begins at once and is paid for: workers that share a thread [pause](Turns::pause) between
-    /// their steps instead.
+    /// A turn starts at once and is paid for later: workers that share a thread
+    /// [pause](Turns::pause) between their steps.
     Pause,
 }
 
-/// Gives turns at the device to threads.
+/// Gives threads turns at the device.
 pub struct Turns {
     clock: Arc<dyn Clock>,
     waits: Waits,
@@ -40,11 +39,11 @@ pub struct Turns {
 
 struct State {
     scheduler: Scheduler,
-    /// Requests that were dispatched and whose threads have not noticed.
+    /// Dispatched requests whose threads have not been notified yet.
     granted: BTreeSet<Id>,
 }
 
-/// A turn at the device; it ends when it is dropped.
+/// A turn at the device; it ends when dropped.
 #[must_use]
 pub struct Turn<'a> {
     turns: &'a Turns,
@@ -54,7 +53,7 @@ pub struct Turn<'a> {
 }
 
 impl Turns {
-    /// Makes a driver whose scheduler has no requests.
+    /// Makes a driver without requests.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, config: Config, waits: Waits) -> Self {
         let has_model = AtomicBool::new(config.model.is_some());
@@ -70,8 +69,8 @@ impl Turns {
         }
     }
 
-    /// Waits until a background request may go to the device. It never waits while another turn of the same
-    /// thread is open.
+    /// Waits until a background request may be sent to the device. Must not be called while the
+    /// thread has an open turn.
     pub fn take(&self, class: Class, direction: Direction, bytes: usize) -> Turn<'_> {
         let pushed = self.clock.now();
         let request = Request { direction, bytes, deadline: pushed, splits: false };
@@ -87,7 +86,7 @@ impl Turns {
         Turn { turns: self, id, class, begun }
     }
 
-    /// Waits for a request's dispatch, dispatching others' meanwhile.
+    /// Waits for a request's dispatch, and dispatches other requests meanwhile.
     fn wait(&self, mut state: MutexGuard<'_, State>, id: Id) -> (Id, Moment) {
         loop {
             let now = self.clock.now();
@@ -106,7 +105,7 @@ impl Turns {
         }
     }
 
-    /// Dispatches what can be; returns when the next request can.
+    /// Dispatches all possible requests; returns when the next one is possible.
     fn dispatch(&self, state: &mut State, now: Moment) -> Option<Moment> {
         let mut has_granted = false;
         let until = loop {
@@ -132,18 +131,18 @@ impl Turns {
         }
     }
 
-    /// Counts a write of the log, which waits for no turn.
+    /// Counts a write of the log, which does not wait for a turn.
     pub fn log_wrote(&self, bytes: usize, begun: Moment) {
         let now = self.clock.now();
         if self.has_model.load(Ordering::Relaxed) {
             return self.passed(Class::Wal, Direction::Write, bytes, begun, now);
         }
-        // Nothing is paid for without a model: every commit comes by, and takes no lock.
+        // Without a model nothing is paid for; no lock, because every commit calls this.
         self.totals.dispatched(Class::Wal, bytes, Duration::ZERO);
         self.totals.took(Class::Wal, now.since(begun));
     }
 
-    /// Reads the clock.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Moment {
         self.clock.now()
     }
@@ -156,8 +155,8 @@ impl Turns {
         lock(&self.state).scheduler.passed(class, &request, latency, now);
     }
 
-    /// Returns how long a worker that shares its thread pauses before its next step, so that what its turns
-    /// took is paid; `None` where it need not.
+    /// Returns how long a worker that shares its thread must pause until its turns are paid for;
+    /// `None` if it need not.
     #[must_use]
     pub fn pause(&self) -> Option<Duration> {
         if self.waits == Waits::Block {
@@ -168,7 +167,8 @@ impl Turns {
         (!wait.is_zero()).then_some(wait)
     }
 
-    /// Returns the maximum size of a piece: `bytes` while there are no reads that a longer one would delay.
+    /// Returns the maximum size of a piece: `bytes` if there are no reads that a longer piece would
+    /// delay.
     pub(crate) fn piece_bytes(&self, bytes: usize) -> usize {
         let has_reads = lock(&self.state).scheduler.backoff().has_reads();
         if has_reads { bytes.min(PIECE_BYTES) } else { bytes }
@@ -184,20 +184,20 @@ impl Turns {
         }
     }
 
-    /// Forgets the model, see [`Scheduler::forget_model`].
+    /// Drops the model, see [`Scheduler::forget_model`].
     pub fn forget_model(&self) {
         self.has_model.store(false, Ordering::Relaxed);
         lock(&self.state).scheduler.forget_model();
     }
 
-    /// Lets all turns begin at once, now and later: the engine is closing.
+    /// Lets all turns start at once, now and later, because the engine is closing.
     pub fn release(&self) {
         self.is_released.store(true, Ordering::Release);
         drop(lock(&self.state));
         self.changed.notify_all();
     }
 
-    /// Returns what each kind of class did so far, in the order of [`Class::NAMES`].
+    /// Returns the totals of each kind of class, in the order of [`Class::NAMES`].
     #[must_use]
     pub fn totals(&self) -> [ClassTotals; Class::KINDS] {
         let queued = lock(&self.state).scheduler.queued();

@@ -1,29 +1,28 @@
-//! Changes of the manifest.
+//! Edits of the manifest.
 
 use carnet_base::{Bytes, Timestamp};
 
 use super::table::TableMeta;
 
-/// What one step of flush, compaction or the clock changes, all of it or nothing.
+/// Changes of one flush, compaction or raise of the timestamp bound, applied atomically.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edit {
-    /// Tables that are there afterwards; their files are durable already.
+    /// Tables to add; their files are durable already.
     pub add: Vec<TableMeta>,
-    /// Numbers of tables that are not there afterwards. A table that is moved to another level
-    /// is both removed and added.
+    /// Numbers of tables to remove. A table that moves to another level is both removed and added.
     pub remove: Vec<u64>,
-    /// The oldest segment of the log that is still needed, and its base LSN.
+    /// Number and base LSN of the oldest log segment that is still needed.
     pub log: Option<(u64, u64)>,
-    /// Timestamps below it may have been handed out.
+    /// Timestamps below this bound may have been assigned.
     pub bound: Option<Timestamp>,
-    /// What snapshots below it saw may be gone.
+    /// GC watermark: snapshots below it may have lost versions.
     pub swept: Option<Timestamp>,
-    /// How far what compaction dropped may reach.
+    /// Watermark up to which compaction may have dropped versions.
     pub forgotten: Option<Timestamp>,
-    /// The last commit that is in the tables.
+    /// Last commit that is in the tables.
     pub flushed: Option<Timestamp>,
-    /// What the layer above keeps, in the place of what it kept.
+    /// Opaque notes of the layer above, which replace the previous ones.
     pub notes: Option<Bytes>,
-    /// Whether a crash loses commits that were visible.
+    /// Whether a crash loses visible commits.
     pub lossy: Option<bool>,
 }

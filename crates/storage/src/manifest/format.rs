@@ -1,4 +1,4 @@
-//! The manifest's bytes, as `docs/data-format.md` describes them.
+//! Encoding of the manifest; `docs/data-format.md` describes it.
 
 use bytes::{BufMut, Bytes};
 use carnet_base::{Error, Result, Timestamp};
@@ -12,12 +12,11 @@ use crate::codec::Decoder;
 
 pub(super) const MAGIC: &[u8; 8] = b"CARNTMAN";
 const VERSION: u32 = 5;
-/// It does not say how far compaction has forgotten.
+/// Version without `forgotten`.
 const VERSION_4: u32 = 4;
-/// It does not say which commit was flushed last, and has no notes.
+/// Version without the last flushed commit and without notes.
 const VERSION_3: u32 = 3;
-/// It has no identity, and says nothing of what snapshots of earlier lives may still see
-/// either.
+/// Version without identity, `swept` and `lossy`.
 const VERSION_2: u32 = 2;
 
 pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
@@ -69,7 +68,7 @@ fn put_table(out: &mut Vec<u8>, table: &TableMeta) {
     }
 }
 
-/// Decodes a manifest; `path` is named in errors.
+/// Decodes a manifest; errors name `path`.
 pub(super) fn decode(bytes: &Bytes, path: &str) -> Result<Manifest> {
     let damaged = |offset: usize, cause: Error| {
         Error::corrupted(format!(
@@ -106,11 +105,11 @@ fn fields(decoder: &mut Decoder, version: u32) -> Result<Manifest> {
     let has_identity = version >= VERSION_3;
     let identity = if has_identity { Identity(decoder.array()?) } else { Identity::UNKNOWN };
     let bound = timestamp(decoder)?;
-    // What an earlier version has swept nobody knows.
+    // Earlier versions do not record the GC watermark: assume the greatest possible one.
     let swept = if has_identity { timestamp(decoder)? } else { bound };
     let forgotten = if version >= VERSION { Some(timestamp(decoder)?) } else { None };
     if forgotten.is_some_and(|forgotten| forgotten > swept) {
-        return Err(Error::corrupted("what is forgotten is not swept"));
+        return Err(Error::corrupted("the `forgotten` watermark is above the `swept` one"));
     }
     let lossy = has_identity && flag(decoder)?;
     let (flushed, notes) = if version >= VERSION_4 {
@@ -131,13 +130,13 @@ fn fields(decoder: &mut Decoder, version: u32) -> Result<Manifest> {
         add.push(table);
     }
     if !decoder.is_empty() {
-        return Err(Error::corrupted("there are bytes too many"));
+        return Err(Error::corrupted("there are bytes after the last table"));
     }
     let mut levels = Levels::default();
     levels.edit(&Edit { add, ..Edit::default() })?;
     let commits = levels.iter().map(|table| table.contents.commit_max);
     let flushed = flushed.or_else(|| commits.max()).unwrap_or_default();
-    // What was in no table compaction has not seen.
+    // Compaction has dropped nothing above the last flushed commit.
     let forgotten = forgotten.unwrap_or_else(|| swept.min(flushed));
     Ok(Manifest {
         identity,
@@ -195,7 +194,7 @@ fn timestamp(decoder: &mut Decoder) -> Result<Timestamp> {
     Timestamp::new(number).ok_or_else(|| Error::corrupted(format!("{number} is not a timestamp")))
 }
 
-/// Takes a key; a copy, so that a table does not hold the whole manifest's bytes.
+/// Reads a key; copies it, so that a table does not keep the bytes of the whole manifest.
 fn key(decoder: &mut Decoder) -> Result<Bytes> {
     let len = decoder.u32()?;
     let len = usize::try_from(len).map_err(|_| Error::corrupted("a key is too long"))?;

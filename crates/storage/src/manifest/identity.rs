@@ -1,20 +1,20 @@
-//! Which database files belong to.
+//! Identity of a database.
 
 use std::fmt;
 
 use carnet_base::{Rng, SeededRng};
 
-/// 16 random bytes that a database is given when it is made, and keeps.
+/// Identity of a database: 16 random bytes, drawn when the database is created.
 ///
-/// A checkpoint has its database's, until it is opened: then it is a database of its own.
+/// A checkpoint has the identity of its database until it is opened; then it gets its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity(pub [u8; 16]);
 
 impl Identity {
-    /// Of a database that an earlier version has made and this one has not opened yet.
+    /// Identity of a database of an earlier format version that was not opened since.
     pub const UNKNOWN: Self = Self([0; 16]);
 
-    /// Draws a new one.
+    /// Draws a random identity.
     #[must_use]
     pub fn random() -> Self {
         let half = || u128::from(SeededRng::from_entropy().next_u64());

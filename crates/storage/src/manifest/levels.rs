@@ -1,4 +1,4 @@
-//! The tables of a database, by level.
+//! Levels: the tables of a database.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,17 +9,16 @@ use super::edit::Edit;
 use super::range::FlatRange;
 use super::table::TableMeta;
 
-/// How many levels there are; seven with a fan-out of ten hold a million times the first one.
+/// Number of levels; with a fan-out of ten, the last one holds a million times the first.
 pub const LEVELS: usize = 7;
 
-/// All tables of a database.
+/// All tables of a database, by level.
 ///
-/// *Level 0* holds what was flushed: ranges overlap, and where they do, spans of commits are
-/// disjoint, but for a commit that an adopted table shares with the flushed one before it: one has
-/// its cells, the other the entry that records it. Tables stand in the order of commits, the oldest
-/// first. From *level 1* on the tables
-/// of a level have disjoint ranges and stand in the order of keys. Whatever two levels both know
-/// of a key, the lower number knows the newer part.
+/// *Level 0* holds flushed tables. Their ranges may overlap; tables that overlap have disjoint
+/// ranges of commits. The exception is a commit that an adopted table shares with the table flushed
+/// before it: one has the cells, the other the commit's entry. Tables are in commit order, oldest
+/// first. From *level 1* on, the tables of a level have disjoint ranges and are in key order. If
+/// two levels hold versions of a key, the lower level number holds the newer ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
     levels: [Vec<Arc<TableMeta>>; LEVELS],
@@ -30,34 +29,34 @@ impl Levels {
     ///
     /// # Panics
     ///
-    /// From level [`LEVELS`] on.
+    /// If `level` is [`LEVELS`] or greater.
     #[must_use]
     pub fn level(&self, level: usize) -> &[Arc<TableMeta>] {
         &self.levels[level]
     }
 
-    /// Walks all tables, level by level.
+    /// Returns all tables, level by level.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<TableMeta>> {
         self.levels.iter().flatten()
     }
 
-    /// Returns how many tables there are.
+    /// Returns the number of tables.
     #[must_use]
     pub fn len(&self) -> usize {
         self.levels.iter().map(Vec::len).sum()
     }
 
-    /// Tells whether there are no tables.
+    /// Returns `true` if there are no tables.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.levels.iter().all(Vec::is_empty)
     }
 
-    /// Returns a level's length in bytes.
+    /// Returns the total size of a level's tables.
     ///
     /// # Panics
     ///
-    /// From level [`LEVELS`] on.
+    /// If `level` is [`LEVELS`] or greater.
     #[must_use]
     pub fn bytes(&self, level: usize) -> u64 {
         self.levels[level].iter().map(|table| table.bytes).sum()
@@ -69,11 +68,11 @@ impl Levels {
         self.iter().find(|table| table.number == number)
     }
 
-    /// Returns a level's tables that share keys with a range, in order.
+    /// Returns a level's tables that overlap with a range, in order.
     ///
     /// # Panics
     ///
-    /// From level [`LEVELS`] on.
+    /// If `level` is [`LEVELS`] or greater.
     pub fn overlapping<'a>(
         &'a self,
         level: usize,
@@ -90,18 +89,18 @@ impl Levels {
         candidates.iter().filter(|table| table.range.overlaps(range))
     }
 
-    /// Makes an edit of the tables, or leaves everything as it was.
+    /// Applies an edit to the tables; after an error they are unchanged.
     ///
     /// # Errors
     ///
-    /// `Invalid` where the edit contradicts the tables that there are, or would break their order.
+    /// `Invalid` if the edit contradicts the current tables or would break their order.
     pub fn edit(&mut self, edit: &Edit) -> Result<()> {
         let mut edited = self.clone();
         edited.remove(&edit.remove)?;
         let mut numbers: HashSet<u64> = edited.iter().map(|table| table.number).collect();
         for table in &edit.add {
             if !numbers.insert(table.number) {
-                return Err(Error::invalid(format!("table {} is there already", table.number)));
+                return Err(Error::invalid(format!("table {} exists already", table.number)));
             }
             edited.add(table)?;
         }
@@ -112,16 +111,16 @@ impl Levels {
     fn remove(&mut self, numbers: &[u64]) -> Result<()> {
         let mut doomed: HashSet<u64> = numbers.iter().copied().collect();
         if doomed.len() != numbers.len() {
-            return Err(Error::invalid("a table is to be removed twice"));
+            return Err(Error::invalid("the edit removes a table twice"));
         }
         for level in &mut self.levels {
             level.retain(|table| !doomed.remove(&table.number));
         }
         match doomed.into_iter().min() {
             None => Ok(()),
-            Some(number) => {
-                Err(Error::invalid(format!("table {number} is to be removed, but is not there")))
-            }
+            Some(number) => Err(Error::invalid(format!(
+                "the edit removes table {number}, which does not exist"
+            ))),
         }
     }
 

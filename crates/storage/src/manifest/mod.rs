@@ -1,31 +1,29 @@
-//! Which files are the database.
+//! Manifest: the files that make up the database.
 //!
 //! ```text
 //!  flush, compaction ──▶ Edit { add, remove, log, bound, swept, … }
-//!                          │  checked against what is there
+//!                          │  checked against the current manifest
 //!                          ▼
 //!      Manifest { identity, bound, swept, log, notes, Levels } ──▶ MANIFEST.tmp, sync, rename, sync the directory
 //! ```
 //!
-//! The manifest is the root of everything: a file that it does not name is not part of the
-//! database, whatever it holds. All that the database's shape consists of is in it, down to each
-//! table's range, counts and commits, so that compaction decides without opening a file.
+//! The manifest is the root of the database: a file that it does not name is not part of the
+//! database. It holds each table's level, range, counts and commits, so compaction decides without
+//! opening a file.
 //!
 //! Invariants:
 //!
-//! 1. An edit happens at once or not at all. The file is replaced as a whole.
+//! 1. An edit is atomic: the file is replaced as a whole.
 //! 2. Every file that the manifest names is durable before the manifest is.
-//! 3. Tables of a level from 1 on have disjoint ranges; tables of level 0 whose ranges overlap
-//!    have disjoint spans of commits. [`Levels::edit`] refuses what would break this, so that a
-//!    mistake of compaction is an error and not a wrong answer years later.
-//! 4. The bound, the sweep mark, the last flushed commit, the log's place and the next file number
-//!    never go back.
+//! 3. From level 1 on, tables of a level have disjoint ranges. Tables of level 0 whose ranges
+//!    overlap have disjoint ranges of commits. [`Levels::edit`] refuses edits that would break
+//!    this, so that a bug in compaction is an error and not a wrong answer years later.
+//! 4. The bound, the GC watermark, the last flushed commit, the log's position and the next file
+//!    number never decrease.
 //!
-//! Deliberately absent: a log of edits. With 5,000 tables (40-byte keys, 0.9 MB, some 300 GB of
-//! data) an edit costs 0.5 ms more than with ten: 0.27 ms to make and check it, the rest to encode
-//! and write it. What it costs beside that are its two syncs, 10 ms on a disk that was busy with
-//! others' syncs of 4 ms each; a log would save one of them. Flushes are seconds apart, and
-//! bounds are raised in advance (example `manifest`).
+//! Not implemented on purpose: a log of edits. The manifest is small, and two syncs dominate the
+//! cost of an edit; a log would save one of them. Flushes are seconds apart, and bounds are raised
+//! in advance. The example `manifest` measures it.
 
 mod edit;
 mod format;
@@ -47,38 +45,39 @@ pub use range::{FlatRange, after, table_of};
 pub use table::{Contents, TableMeta, Tally};
 
 pub(crate) const FILE_NAME: &str = "MANIFEST";
-/// The first bytes of every manifest.
+/// First bytes of every manifest.
 pub(crate) const MAGIC: &[u8; 8] = format::MAGIC;
 
-/// The notes of the layer above are written anew with each edit.
+/// Maximum length of the notes of the layer above, which each edit writes again.
 pub const NOTES_BYTES_MAX: usize = 64 << 10;
 
-/// The state of a database's files.
+/// The files of a database and their state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// Which database this is.
+    /// Identity of the database.
     pub identity: Identity,
-    /// Timestamps below it may have been handed out.
+    /// Timestamps below this bound may have been assigned.
     pub bound: Timestamp,
-    /// What snapshots below it saw may be gone: compaction dropped it, or a crash lost commits that
-    /// they had seen.
+    /// GC watermark: snapshots below it may have lost versions, because compaction dropped them or
+    /// a crash lost commits that they had seen.
     pub swept: Timestamp,
-    /// How far what compaction dropped may reach: never above `swept`, which crashes raise as well.
+    /// Watermark up to which compaction may have dropped versions. Never above `swept`, which
+    /// crashes raise too.
     pub forgotten: Timestamp,
-    /// Whether a crash loses commits that were visible: they are not synced before, and whoever
-    /// wrote them has not closed the database.
+    /// Whether a crash loses visible commits: they are visible before they are synced, and the
+    /// database was not closed.
     pub lossy: bool,
-    /// The last commit that is in the tables: it and every earlier one, and no later one.
+    /// Last commit in the tables: they hold all commits up to it and none after it.
     pub flushed: Timestamp,
-    /// What the layer above keeps, together with the bound. At most [`NOTES_BYTES_MAX`].
+    /// Opaque notes of the layer above, stored with the bound. At most [`NOTES_BYTES_MAX`].
     pub notes: Bytes,
     /// Files from this number on are not part of the database.
     pub next_file: u64,
-    /// The oldest segment of the log that is still needed.
+    /// Number of the oldest log segment that is still needed.
     pub first_segment: u64,
-    /// The base LSN of that segment.
+    /// Base LSN of that segment.
     pub first_lsn: u64,
-    /// The tables.
+    /// Tables by level.
     pub levels: Levels,
 }
 
@@ -101,7 +100,7 @@ impl Manifest {
         }
     }
 
-    /// Reads a directory's manifest; `None` where there is none.
+    /// Reads a directory's manifest; `None` if there is none.
     ///
     /// # Errors
     ///
@@ -115,22 +114,22 @@ impl Manifest {
         format::decode(&bytes.into(), &disk.path(FILE_NAME)).map(Some)
     }
 
-    /// Replaces a directory's manifest; durable before it returns.
+    /// Replaces a directory's manifest; it is durable on return.
     ///
     /// # Errors
     ///
-    /// `Unavailable`; then the old one or the new one is in force.
+    /// `Unavailable`; then the old manifest or the new one is on the disk.
     pub fn store(&self, disk: &dyn Disk) -> Result<()> {
         disk::replace(disk, FILE_NAME, &format::encode(self))
     }
 
-    /// Makes an edit, durably. After an error this manifest is as it was.
+    /// Applies an edit durably. After an error this manifest is unchanged.
     ///
     /// # Errors
     ///
-    /// `Invalid` where the edit contradicts the manifest; nothing was written then. `Unavailable`
-    /// where the disk fails; then the old manifest or the new one is in force, and the caller
-    /// makes no further edits.
+    /// `Invalid` if the edit contradicts the manifest; then nothing was written. `Unavailable` if
+    /// the disk fails; then the old manifest or the new one is on the disk, and the caller must not
+    /// make further edits.
     pub fn apply(&mut self, disk: &dyn Disk, edit: &Edit) -> Result<()> {
         let edited = self.edited(edit)?;
         edited.store(disk)?;
@@ -138,11 +137,11 @@ impl Manifest {
         Ok(())
     }
 
-    /// Returns what the manifest is after an edit.
+    /// Returns the manifest with an edit applied.
     ///
     /// # Errors
     ///
-    /// `Invalid` where the edit contradicts the manifest.
+    /// `Invalid` if the edit contradicts the manifest.
     pub fn edited(&self, edit: &Edit) -> Result<Self> {
         let mut edited = self.clone();
         edited.levels.edit(edit)?;
@@ -153,31 +152,33 @@ impl Manifest {
         }
         if let Some(log) = edit.log {
             if log < (self.first_segment, self.first_lsn) || log.1 < self.first_lsn {
-                return Err(Error::invalid("the log's place is to go back"));
+                return Err(Error::invalid("the edit moves the log's position back"));
             }
             (edited.first_segment, edited.first_lsn) = log;
         }
         if let Some(bound) = edit.bound {
             if bound < self.bound {
-                return Err(Error::invalid("the bound of timestamps is to go back"));
+                return Err(Error::invalid("the edit lowers the bound of timestamps"));
             }
             edited.bound = bound;
         }
         if let Some(swept) = edit.swept {
             if swept < self.swept {
-                return Err(Error::invalid("the sweep mark is to go back"));
+                return Err(Error::invalid("the edit lowers the GC watermark `swept`"));
             }
             edited.swept = swept;
         }
         if let Some(forgotten) = edit.forgotten {
             if forgotten < self.forgotten || forgotten > edited.swept {
-                return Err(Error::invalid("what is forgotten is to come back, or is not swept"));
+                return Err(Error::invalid(
+                    "the edit lowers `forgotten`, or raises it above `swept`",
+                ));
             }
             edited.forgotten = forgotten;
         }
         if let Some(flushed) = edit.flushed {
             if flushed < self.flushed {
-                return Err(Error::invalid("the last flushed commit is to go back"));
+                return Err(Error::invalid("the edit lowers the last flushed commit"));
             }
             edited.flushed = flushed;
         }

@@ -3,15 +3,15 @@
 use bytes::Bytes;
 use carnet_base::TableId;
 
-/// The flat keys from `lower` on, up to `upper` and without it.
+/// The flat keys in `[lower, upper)`.
 ///
-/// Half-open, since a range tombstone's end is: there is no last key before `upper`. The range
-/// of a single key *k* ends at *k* followed by a zero byte.
+/// Half-open like a range tombstone, because there is no last key before `upper`. The range of a
+/// single key *k* ends at *k* followed by a zero byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlatRange {
-    /// The first key within.
+    /// Lower bound, inclusive.
     pub lower: Bytes,
-    /// The first key behind.
+    /// Upper bound, exclusive.
     pub upper: Bytes,
 }
 
@@ -22,25 +22,25 @@ impl FlatRange {
         Self { lower: lower.into(), upper: upper.into() }
     }
 
-    /// Tells whether the range has no keys.
+    /// Returns `true` if the range has no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lower >= self.upper
     }
 
-    /// Tells whether a key lies within.
+    /// Returns `true` if the range contains a key.
     #[must_use]
     pub fn contains(&self, key: &[u8]) -> bool {
         self.lower <= key && key < self.upper
     }
 
-    /// Tells whether two ranges share a key.
+    /// Returns `true` if the ranges share a key.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.lower < other.upper && other.lower < self.upper
     }
 
-    /// Widens the range until it holds the other one too.
+    /// Extends the range to contain the other one too.
     pub fn cover(&mut self, other: &Self) {
         if other.lower < self.lower {
             self.lower = other.lower.clone();
@@ -50,7 +50,7 @@ impl FlatRange {
         }
     }
 
-    /// Returns the smallest range that holds all of them, or `None` of none.
+    /// Returns the smallest range that contains all ranges; `None` if there are none.
     #[must_use]
     pub fn hull<'a>(ranges: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         let mut ranges = ranges.into_iter();
@@ -59,7 +59,8 @@ impl FlatRange {
         Some(hull)
     }
 
-    /// Returns the one table (of the catalogue) that all keys of the range belong to, if they do.
+    /// Returns the table (of the catalog) that all keys of the range belong to, if there is exactly
+    /// one.
     #[must_use]
     pub fn only_table(&self) -> Option<TableId> {
         let table = table_of(&self.lower)?;
@@ -70,22 +71,22 @@ impl FlatRange {
         within.then_some(table)
     }
 
-    /// Returns how many first bytes all keys of the range share.
+    /// Returns the length of the prefix that all keys of the range share.
     ///
-    /// Every key between two others begins with what those two have in common.
+    /// Every key between two others begins with their common prefix.
     #[must_use]
     pub fn shared_prefix_bytes(&self) -> usize {
         self.lower.iter().zip(&self.upper).take_while(|(lower, upper)| lower == upper).count()
     }
 }
 
-/// Returns the table that a flat key belongs to; `None` for bytes too short to be a key.
+/// Returns the table that a flat key belongs to; `None` if the bytes are too short for a key.
 #[must_use]
 pub fn table_of(key: &[u8]) -> Option<TableId> {
     key.first_chunk().map(|bytes| TableId(u32::from_be_bytes(*bytes)))
 }
 
-/// Returns the first key behind a key.
+/// Returns the immediate successor of a key.
 #[must_use]
 pub fn after(key: &[u8]) -> Bytes {
     let mut after = Vec::with_capacity(key.len() + 1);
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_that_only_touch_do_not_overlap() {
+    fn adjacent_ranges_do_not_overlap() {
         let range = |lower: &'static [u8], upper: &'static [u8]| FlatRange::new(lower, upper);
         assert!(!range(b"a", b"c").overlaps(&range(b"c", b"d")));
         assert!(range(b"a", b"c\0").overlaps(&range(b"c", b"d")));
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_belongs_to_a_table_up_to_the_next_tables_first_byte() {
+    fn range_within_one_table_names_it() {
         let range = |lower: &[u8], upper: &[u8]| FlatRange::new(lower.to_vec(), upper.to_vec());
         let table = Some(TableId(7));
         assert_eq!(range(&[0, 0, 0, 7, 1], &[0, 0, 0, 7, 9]).only_table(), table);

@@ -1,4 +1,4 @@
-//! What the manifest knows of a table's file without opening it.
+//! Description of a table's file in the manifest, available without opening the file.
 
 use std::sync::Arc;
 
@@ -11,62 +11,63 @@ use crate::cache::Cache;
 use crate::disk::Disk;
 use crate::sstable::{Statistics, Table};
 
-/// A table's file: its name, its place, and what compaction needs to know of its contents.
+/// Description of a table's file: number, level, and the statistics that compaction uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableMeta {
-    /// The number in the file's name; never given to another file.
+    /// Number in the file's name; never reused.
     pub number: u64,
-    /// 0 for what was flushed; tables of one level from 1 on have disjoint ranges.
+    /// Level of the table; 0 for flushed tables.
     pub level: u8,
-    /// Length of the file.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// Holds every cell and every range tombstone of the file.
+    /// Range of keys that contains every cell and range tombstone of the file.
     pub range: FlatRange,
-    /// What the file holds.
+    /// Statistics of the file's contents.
     pub contents: Contents,
 }
 
 /// Counts and bounds of a file's contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Versions of cells, tombstones among them.
+    /// Number of versions, including tombstones.
     pub cells: u64,
-    /// Versions that go once the mark has come to them: those that are not the newest one of their
-    /// key in this file, and those that [pass](crate::compaction::merge::GcHook::passes).
+    /// Number of versions that compaction drops once the GC watermark has passed them: all but the
+    /// newest of each key in this file, and versions that
+    /// [pass](crate::compaction::merge::GcHook::passes).
     pub overwritten: u64,
-    /// Versions that are tombstones.
+    /// Number of versions that are tombstones.
     pub tombstones: u64,
-    /// Range tombstones, a fragment with *n* versions counted *n* times.
+    /// Number of range tombstones; a fragment with *n* versions counts *n* times.
     pub range_tombstones: u64,
-    /// Versions that expire, other than tombstones.
+    /// Number of versions that expire, without tombstones.
     pub expiring: u64,
-    /// When the first of those expires, in seconds since 1970; 0 where nothing expires.
+    /// Earliest expiry, in seconds since 1970; 0 if no version expires.
     pub expiry_min: u64,
-    /// When the last of those expires; 0 where nothing expires.
+    /// Latest expiry; 0 if no version expires.
     pub expiry_max: u64,
-    /// The least commit, of versions and range tombstones.
+    /// Least commit of versions and range tombstones.
     pub commit_min: Timestamp,
-    /// The greatest commit.
+    /// Greatest commit of versions and range tombstones.
     pub commit_max: Timestamp,
 }
 
 impl TableMeta {
-    /// Returns the commit of all the table's versions, where they have one in common: it counts,
-    /// whatever stands in the file. A file may have been written before its commit was decided.
+    /// Returns the commit of the table's versions, if all have the same. It overrides the commits
+    /// in the file, which may have been written before its commit was assigned.
     #[must_use]
     pub fn stamp(&self) -> Option<Timestamp> {
         let Contents { commit_min, commit_max, .. } = self.contents;
         (commit_min == commit_max).then_some(commit_min)
     }
 
-    /// The same table, all of whose versions committed at once.
+    /// Returns the description with the commit of all versions set to `commit`.
     #[must_use]
     pub fn stamped(&self, commit: Timestamp) -> Self {
         let contents = Contents { commit_min: commit, commit_max: commit, ..self.contents };
         Self { contents, ..self.clone() }
     }
 
-    /// Describes a table of level 0 whose versions committed at once, from the file alone.
+    /// Describes an adopted table of level 0, whose versions have one commit, from the file alone.
     #[must_use]
     pub fn adopted(table: &Table, commit: Timestamp) -> Self {
         let Statistics { versions, tombstones, first, last, .. } = table.statistics();
@@ -85,7 +86,7 @@ impl TableMeta {
     ///
     /// # Errors
     ///
-    /// As [`Table::open`].
+    /// Like [`Table::open`].
     pub fn open(&self, disk: Arc<dyn Disk>, cache: Arc<Cache>) -> Result<Table> {
         let table = Table::open(disk, self.number, self.bytes, cache)?;
         Ok(match self.stamp() {
@@ -94,33 +95,33 @@ impl TableMeta {
         })
     }
 
-    /// Refuses a description that no file can have.
+    /// Returns an error if no file can match this description.
     pub(super) fn check(&self) -> Result<()> {
         let Contents { cells, overwritten, tombstones, range_tombstones, expiring, .. } =
             self.contents;
         let Contents { expiry_min, expiry_max, commit_min, commit_max, .. } = self.contents;
         let wrong = if usize::from(self.level) >= LEVELS {
-            "there is no such level"
+            "the level does not exist"
         } else if self.range.is_empty() {
             "its range is empty"
         } else if commit_min > commit_max || expiry_min > expiry_max {
-            "a least value is above the greatest one"
+            "a minimum is above its maximum"
         } else if cells == 0 && range_tombstones == 0 {
             "it holds nothing"
         } else if overwritten.max(tombstones).max(expiring) > cells {
-            "a part of its cells is more than all of them"
+            "a count of some versions exceeds the count of all"
         } else if self.number == 0 {
-            "files are numbered from 1 on"
+            "file numbers begin at 1"
         } else {
             return Ok(());
         };
         Err(Error::invalid(format!("table {} at level {}: {wrong}", self.number, self.level)))
     }
 
-    /// Estimates how many of the file's versions nobody needs once everything at or below `mark`
-    /// is one version a key, and what expired by the second `wall` counts as deleted.
+    /// Estimates the number of versions that compaction could drop at the GC watermark `mark`, if
+    /// versions that expired by the second `wall` count as deleted.
     ///
-    /// Expiries are taken to be spread evenly between the first and the last one.
+    /// Assumes that expiries are uniformly distributed between the first and the last one.
     #[must_use]
     pub fn garbage(&self, mark: Timestamp, wall: Option<u64>) -> u64 {
         let contents = &self.contents;
@@ -141,14 +142,14 @@ impl TableMeta {
     }
 }
 
-/// Counts a file's contents while they are written.
+/// Counts a file's contents while it is written.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     contents: Contents,
     commits: Option<(Timestamp, Timestamp)>,
     lower: Option<Bytes>,
     last_key: Vec<u8>,
-    /// The furthest end of a range tombstone.
+    /// Greatest upper bound of a range tombstone.
     upper: Option<Bytes>,
 }
 
@@ -177,7 +178,8 @@ impl Tally {
         self.commit(commit);
     }
 
-    /// Counts the version that came last, the only one of its key, as one that goes with the mark.
+    /// Records that compaction drops the last version counted, the only one of its key, once
+    /// the GC watermark has passed it.
     pub fn will_pass(&mut self) {
         let contents = &mut self.contents;
         contents.overwritten = (contents.overwritten + 1).min(contents.cells);
@@ -210,7 +212,7 @@ impl Tally {
         &self.last_key
     }
 
-    /// Describes the finished file; `None` where nothing was counted.
+    /// Describes the finished file; `None` if nothing was counted.
     #[must_use]
     pub fn finish(self, number: u64, level: u8, bytes: u64) -> Option<TableMeta> {
         let (commit_min, commit_max) = self.commits?;
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_counted() {
+    fn tally_counts_written_versions() {
         let mut tally = Tally::default();
         tally.range_tombstone(b"b", b"c", at(9));
         tally.cell(b"b", at(8), Some(70), false);
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_with_the_mark_is_garbage_from_then_on() {
+    fn passing_versions_are_garbage_below_the_watermark() {
         let mut tally = Tally::default();
         for key in 0..10_u8 {
             tally.cell(&[key], at(5), None, false);
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_tombstone_widens_the_files_range_on_both_sides() {
+    fn range_tombstone_widens_file_range() {
         let mut tally = Tally::default();
         tally.cell(b"d", at(6), None, false);
         tally.range_tombstone(b"a", b"x", at(9));
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_what_nobody_can_see() {
+    fn garbage_counts_invisible_versions() {
         let mut tally = Tally::default();
         for key in 0..10_u8 {
             tally.cell(&[key], at(5), Some(100 + u64::from(key)), key == 0);

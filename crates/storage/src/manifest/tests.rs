@@ -1,4 +1,4 @@
-//! Edits, and the bytes of a manifest.
+//! Tests of edits and of the manifest's encoding.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ fn at(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
 }
 
-/// A table over the keys `lower..upper`, with commits `10 × number` and up to 5 more.
+/// A table with the keys `lower..upper` and commits from `10 × number` to 5 more.
 fn table(number: u64, level: u8, lower: &'static str, upper: &'static str) -> TableMeta {
     let contents = Contents {
         cells: 10,
@@ -59,7 +59,7 @@ fn numbers(manifest: &Manifest, level: usize) -> Vec<u64> {
 }
 
 #[test]
-fn an_edit_puts_tables_in_their_levels_order() {
+fn edit_keeps_tables_in_level_order() {
     let manifest = manifest();
     assert_eq!((numbers(&manifest, 0), numbers(&manifest, 1)), (vec![3, 8], vec![4, 5]));
     assert_eq!((manifest.next_file, manifest.bound), (9, at(77)));
@@ -72,14 +72,14 @@ fn an_edit_puts_tables_in_their_levels_order() {
 }
 
 #[test]
-fn a_table_is_moved_by_one_edit() {
+fn one_edit_moves_a_table() {
     let moved = Edit { remove: vec![5], ..add([table(5, 2, "m", "q")]) };
     let manifest = manifest().edited(&moved).unwrap();
     assert_eq!((numbers(&manifest, 1), numbers(&manifest, 2)), (vec![4], vec![5]));
 }
 
 #[test]
-fn an_edit_that_contradicts_the_manifest_is_refused_and_changes_nothing() {
+fn contradicting_edit_is_refused_and_changes_nothing() {
     let remove = |remove: &[u64]| Edit { remove: remove.to_vec(), ..Edit::default() };
     let with = |change: fn(&mut TableMeta)| {
         let mut table = table(20, 1, "r", "s");
@@ -109,9 +109,9 @@ fn an_edit_that_contradicts_the_manifest_is_refused_and_changes_nothing() {
         ("file number zero", with(|table| table.number = 0)),
         ("file numbers used up", with(|table| table.number = u64::MAX)),
         ("the bound goes back", Edit { bound: Some(at(76)), ..Edit::default() }),
-        ("the sweep mark goes back", Edit { swept: Some(at(54)), ..Edit::default() }),
-        ("what is forgotten comes back", Edit { forgotten: Some(at(43)), ..Edit::default() }),
-        ("what is forgotten is not swept", Edit { forgotten: Some(at(56)), ..Edit::default() }),
+        ("the GC watermark goes back", Edit { swept: Some(at(54)), ..Edit::default() }),
+        ("the forgotten watermark goes back", Edit { forgotten: Some(at(43)), ..Edit::default() }),
+        ("forgotten above swept", Edit { forgotten: Some(at(56)), ..Edit::default() }),
         ("the last flushed commit goes back", Edit { flushed: Some(at(84)), ..Edit::default() }),
         ("the notes are too long", Edit { notes: Some(vec![0; 65_537].into()), ..Edit::default() }),
         ("the segment goes back", Edit { log: Some((3, 12_345)), ..Edit::default() }),
@@ -128,7 +128,7 @@ fn an_edit_that_contradicts_the_manifest_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn tables_that_touch_are_disjoint_and_their_spans_of_commits_do_not_matter() {
+fn adjacent_tables_may_have_any_commits() {
     manifest().edited(&add([table(20, 1, "c", "m")])).unwrap();
     let mut beside = table(20, 0, "zz", "zzz");
     beside.contents.commit_min = at(84);
@@ -136,7 +136,7 @@ fn tables_that_touch_are_disjoint_and_their_spans_of_commits_do_not_matter() {
 }
 
 #[test]
-fn an_edit_is_durable_or_has_not_happened_wherever_the_disk_fails() {
+fn edit_is_atomic_when_the_disk_fails() {
     let edit = Edit { remove: vec![3, 8], ..add([table(9, 1, "c", "m")]) };
     let expected = manifest().edited(&edit).unwrap();
     let mut outcomes = [0, 0];
@@ -156,15 +156,15 @@ fn an_edit_is_durable_or_has_not_happened_wherever_the_disk_fails() {
 }
 
 #[test]
-fn a_manifest_comes_back() {
+fn manifest_round_trips() {
     let bytes = Bytes::from(format::encode(&manifest()));
     assert_eq!(format::decode(&bytes, "M").unwrap(), manifest());
 }
 
-/// Files of every version, kept for good. `CARNET_UPDATE=1 cargo test -p carnet-storage golden`
-/// writes that of this version anew; do that only before it is released.
+/// Files of every format version, kept forever. `CARNET_UPDATE=1 cargo test -p carnet-storage
+/// golden` rewrites that of the current version; do that only before a release of it.
 #[test]
-fn golden_manifests_are_read_as_ever() {
+fn golden_manifests_still_decode() {
     let path = |version| format!("{}/testdata/manifest-v{version}", env!("CARGO_MANIFEST_DIR"));
     let of = |version| {
         let bytes = std::fs::read(path(version)).unwrap();
@@ -175,17 +175,17 @@ fn golden_manifests_are_read_as_ever() {
     }
     assert_eq!(of(5), manifest());
     assert_eq!(std::fs::read(path(5)).unwrap(), format::encode(&manifest()));
-    // In version 4 all that is swept may be forgotten.
+    // Version 4 has no `forgotten`: assume that all of `swept` was dropped.
     assert_eq!(of(4), Manifest { forgotten: manifest().swept, ..manifest() });
-    // The last commit of its tables is the best that version 3 can tell.
+    // Version 3 has no `flushed`: the last commit of the tables is the best estimate.
     assert_eq!(of(3), Manifest { notes: Bytes::new(), ..of(4) });
-    // What version 2 does not say: nobody knows what was swept before.
+    // Version 2 has no `swept`: assume the bound.
     let (identity, swept) = (Identity::UNKNOWN, manifest().bound);
     assert_eq!(of(2), Manifest { identity, swept, forgotten: swept, lossy: false, ..of(3) });
 }
 
 #[test]
-fn errors_name_the_file_and_the_place() {
+fn errors_name_file_and_offset() {
     let damaged = |bytes: Vec<u8>| {
         let error = format::decode(&bytes.into(), "db/MANIFEST").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupted);
@@ -205,9 +205,9 @@ fn errors_name_the_file_and_the_place() {
         (damaged(b"nothing".to_vec()), 0, "does not begin"),
         (damaged(whole[..len - 1].to_vec()), len - 5, "checksum"),
         (sealed(&|bytes| bytes[52] = 2), 53, "neither yes nor no"),
-        (sealed(&|bytes| bytes[44] = 56), 52, "not swept"),
+        (sealed(&|bytes| bytes[44] = 56), 52, "above"),
         (sealed(&|bytes| bytes.truncate(first_table + 30)), first_table + 25, "end too early"),
-        (sealed(&|bytes| bytes.push(0)), len - 4, "too many"),
+        (sealed(&|bytes| bytes.push(0)), len - 4, "bytes after"),
         (sealed(&|bytes| bytes[first_table + 8] = 7), len - 4, "level"),
     ];
     for ((error, cause), offset, why) in cases {
@@ -218,7 +218,7 @@ fn errors_name_the_file_and_the_place() {
 }
 
 #[test]
-fn every_flipped_bit_and_every_cut_is_found() {
+fn every_flipped_bit_and_truncation_is_detected() {
     let bytes = format::encode(&manifest());
     for bit in 0..bytes.len() * 8 {
         let mut bytes = bytes.clone();
@@ -238,7 +238,7 @@ fn seal(mut bytes: Vec<u8>) -> Bytes {
 }
 
 #[test]
-fn mutated_manifests_with_right_checksums_never_panic_and_never_break_the_order() {
+fn mutated_manifests_never_panic_nor_break_order() {
     let mut decoded = 0;
     for seed in 0..20_000 {
         let mut rng = SeededRng::new(seed);
@@ -281,7 +281,7 @@ fn random_bytes_never_panic() {
 }
 
 #[test]
-fn other_versions_of_the_format_are_refused_by_name() {
+fn other_format_versions_are_refused() {
     for (version, advice) in [(1, "never released"), (6, "newer")] {
         let mut bytes = format::encode(&manifest());
         bytes[8] = version;

@@ -1,28 +1,24 @@
-//! The memory of a memtable: handed out once, never moved, given back as a whole.
+//! Arena of a memtable: allocations never move and are freed together.
 //!
 //! ```text
 //!  record   commit u64 │ start u64 │ cell │ cell │ …            written by one thread, then shared
 //!  cell     older → cell │ → record │ key length │ payload length │ [expiry] │ key │ payload
 //!
-//!  node     see the module of nodes: atomics from end to end
+//!  node     see `node`: atomics only
 //! ```
 //!
-//! A [`Ref`] is a place counted in words of eight bytes, half the size of a pointer. Whatever a
-//! `Ref` names was written in full before the `Ref` was there, and but for its atomics it does
-//! not change any more; so whoever learns a `Ref` through a [`Link`] may read what it names while
-//! others write elsewhere. A `Ref` is good in its own arena only: the tree, which owns the arena,
-//! is the only one that keeps any.
+//! A [`Ref`] is an offset in the arena, counted in words of eight bytes: half the size of a
+//! pointer. A value is written in full before its `Ref` exists and, except for its atomics, never
+//! changes afterwards. So a thread that loads a `Ref` from a [`Link`] may read the value while
+//! other threads write elsewhere in the arena. A `Ref` is valid in its own arena only; only the
+//! tree, which owns the arena, stores `Ref`s.
 //!
-//! Memory is asked for in chunks of an eighth of what there is of the kind, up to [`SPAN_BYTES`], so that
-//! a small memtable is small, a large one takes few pieces, and little of what is counted lies idle
-//! when it is full.
+//! Records and nodes have separate chunks. A new chunk has an eighth of the bytes that its kind has
+//! already, up to [`SPAN_BYTES`]. So a small memtable stays small, a large one consists of few
+//! chunks, and little of the counted memory is unused when the memtable is full.
 //!
-//! Nodes lie in chunks of their own. They are a tenth of the bytes, and what an insertion looks for: spread
-//! among the records, each lay in a page of its own, whose address had to be looked up in memory as
-//! well. Transactions of 8 puts without flushes, thousands of keys a second, medians of five in turn:
-//! 793 (764 before, with a slower token) by one thread, 1,198 (1,093) by eight; with memtables of 64 MiB
-//! nothing was seen. (Pages of 2 MiB for all of it are no gain on the machine this was tried on: their
-//! memory, once it was given back, costs eight times as much to get again.)
+//! Nodes have their own chunks because an insertion searches them: a tenth of the bytes, which
+//! share pages and TLB entries if they are adjacent.
 #![expect(unsafe_code, reason = "cells are shared while others are written into the same memory")]
 
 use std::marker::PhantomData;
@@ -39,64 +35,64 @@ use super::pages;
 use crate::lock::lock;
 
 const WORD: usize = 8;
-/// Places are divided into spans of so many bytes; a chunk begins at a span's beginning.
+/// Size of a span: offsets are divided into spans, and a chunk begins at the beginning of a span.
 const SPAN_BYTES: usize = 4 << 20;
 const SPAN_WORDS: u32 = 1 << 19;
-/// 17 GiB of places: [`MEMTABLE_BYTES_MAX`] is chosen so that they suffice, also where each chunk
-/// is little more than a span and takes two. The last ones are for the first chunks of records and of
-/// nodes, which are short and take a span each.
+/// Spans for 17 GiB of offsets: enough for [`MEMTABLE_BYTES_MAX`], even if each chunk is slightly
+/// longer than a span and takes two. The additional spans are for the first chunks of records and
+/// of nodes, which are short and take a span each.
 const SPANS: usize = (1 << 12) + 256;
-/// How large a memtable may be when its successor is made; it may then grow to twice that, and by
-/// what its writers have reserved meanwhile.
+/// Maximum size of a memtable at which it is sealed. A sealed memtable may grow to twice that, plus
+/// the records that its writers have reserved.
 pub(crate) const MEMTABLE_BYTES_MAX: usize = 3 << 30;
-/// Of pages that are asked for at a time.
+/// Number of words whose pages are populated together.
 const STEP_WORDS: u32 = 1 << 13;
 const _: () = assert!(STEP_WORDS as usize * WORD == pages::STEP_BYTES);
 const CHUNK_BYTES_MIN: usize = 4 << 10;
 
 const NO_PAYLOAD: u32 = u32::MAX;
-/// Set in a key's length where an expiry follows the header.
+/// Flag in `key_len`: an expiry follows the header.
 const EXPIRING: u32 = 1 << 31;
 
-/// A cache line, so that nodes can begin at one.
+/// A cache line; its alignment lets nodes begin at a cache line.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
-pub(super) struct Line(#[expect(dead_code, reason = "it is only room")] [u64; 8]);
+pub(super) struct Line(#[expect(dead_code, reason = "only reserves memory")] [u64; 8]);
 
-/// See the module's essay.
+/// Memory of a memtable; see the module documentation.
 pub(super) struct Arena {
-    /// Where the memory of each span begins.
+    /// Address of each span.
     spans: Box<[AtomicPtr<u64>]>,
     spans_taken: AtomicUsize,
     records: Mutex<Tail>,
     nodes: Mutex<Tail>,
-    /// Bytes of all chunks.
+    /// Total size of all chunks.
     allocated: AtomicUsize,
-    /// Where chunks come from, if one of their size is there, and go to.
+    /// Pool that chunks are taken from and returned to.
     kept: Chunks,
 }
 
-/// Where the next piece is taken from.
+/// Allocation position of one kind of chunk.
 #[derive(Default)]
 struct Tail {
     next: u32,
     end: u32,
-    /// Up to here the system was asked for pages.
-    asked: u32,
-    /// They have no elements as far as `Vec` knows: only their memory is used.
+    /// End of the words whose pages are populated.
+    populated: u32,
+    /// Chunks of length 0: only their capacity is used.
     chunks: Vec<Vec<Line>>,
-    /// Of all chunks.
+    /// Total size of `chunks`.
     bytes: usize,
 }
 
-/// Words that were handed out.
+/// An allocation.
 struct Taken {
     at: NonZeroU32,
-    /// The system is to be asked for the pages of these.
+    /// Words whose pages the caller has to populate.
     fresh: Range<u32>,
 }
 
-/// The place of a `T` in its arena.
+/// Offset of a `T` in its arena.
 pub(super) struct Ref<T> {
     place: NonZeroU32,
     of: PhantomData<fn() -> T>,
@@ -121,26 +117,26 @@ impl<T> Ref<T> {
         Self { place, of: PhantomData }
     }
 
-    /// Forgets what it names.
+    /// Removes the type.
     pub(super) const fn erase(self) -> Ref<()> {
         Ref::new(self.place)
     }
 }
 
 impl Ref<()> {
-    /// Remembers what it names.
+    /// Adds the type.
     ///
     /// # Safety
     ///
-    /// It was erased from a `Ref<T>`.
+    /// `self` was erased from a `Ref<T>`.
     pub(super) const unsafe fn restore<T>(self) -> Ref<T> {
         Ref::new(self.place)
     }
 }
 
-/// A [`Ref`] that many threads read and some replace, or none.
+/// An optional [`Ref`] that threads may load and replace concurrently.
 ///
-/// Storing it publishes what it names.
+/// A store publishes the value that it refers to.
 pub(super) struct Link<T> {
     place: AtomicU32,
     of: PhantomData<fn() -> T>,
@@ -164,10 +160,10 @@ impl<T> Link<T> {
     }
 }
 
-/// So many bytes of a cell are asked for ahead: header, key and a small payload.
+/// Bytes of a cell to prefetch: header, key and a small payload.
 const CELL_AHEAD_BYTES: usize = 192;
 
-/// What a cell's bytes begin with.
+/// Header of a cell.
 #[repr(C)]
 pub(super) struct Cell {
     older: Link<Self>,
@@ -176,7 +172,7 @@ pub(super) struct Cell {
     payload_len: u32,
 }
 
-/// A version as it lies in a memtable.
+/// A version of a cell in a memtable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VersionRef<'a> {
     pub(crate) start: Timestamp,
@@ -197,22 +193,21 @@ impl Arena {
         }
     }
 
-    /// How many bytes it has of the allocator, also where they are not handed out yet, or never will
-    /// be.
+    /// Returns the bytes that were requested from the allocator, including those not handed out.
     pub(super) fn allocated(&self) -> usize {
         self.allocated.load(Ordering::Relaxed)
     }
 
-    /// Hands out words that nobody else has, beginning at a multiple of `align` words.
+    /// Allocates words at a multiple of `align` words.
     ///
     /// # Panics
     ///
-    /// Where the arena has used up its places, which [`MEMTABLE_BYTES_MAX`] rules out.
+    /// If the arena's offsets are exhausted, which [`MEMTABLE_BYTES_MAX`] rules out.
     fn take(&self, from: &Mutex<Tail>, words: usize, align: u32) -> NonZeroU32 {
         let Taken { at, fresh } = self.place(&mut lock(from), words, align);
-        // Nobody else waits while the system finds the pages.
+        // Populated without the lock, so that no other thread waits for the page faults.
         if !fresh.is_empty() {
-            pages::ask(self.pointer(fresh.start).cast(), fresh.len() * WORD);
+            pages::populate(self.pointer(fresh.start).cast(), fresh.len() * WORD);
         }
         at
     }
@@ -225,17 +220,17 @@ impl Arena {
             at = tail.next.next_multiple_of(align);
         }
         tail.next = at + wanted;
-        let asked = tail.asked;
-        if tail.next > asked {
-            tail.asked = tail.next.saturating_add(STEP_WORDS).min(tail.end);
+        let populated = tail.populated;
+        if tail.next > populated {
+            tail.populated = tail.next.saturating_add(STEP_WORDS).min(tail.end);
         }
-        let at = NonZeroU32::new(at).expect("the first word is left out");
-        Taken { at, fresh: asked..tail.asked }
+        let at = NonZeroU32::new(at).expect("offset 0 is never handed out");
+        Taken { at, fresh: populated..tail.populated }
     }
 
     fn grow(&self, tail: &mut Tail, words: usize) {
-        // One line more: for alignment, and for the word that is left out.
-        // Of few sizes, so that a chunk that is left can serve again.
+        // Two more lines: for alignment, and for word 0, which is not used. Powers of two, so that
+        // a pooled chunk fits again.
         let chunk_bytes = (tail.bytes / 8).clamp(CHUNK_BYTES_MIN, SPAN_BYTES);
         let bytes = ((words + 2 * WORD) * WORD).max(1 << chunk_bytes.ilog2());
         let lines = bytes.div_ceil(size_of::<Line>());
@@ -256,10 +251,10 @@ impl Arena {
         tail.bytes += bytes;
         tail.chunks.push(chunk);
         let place = |words: usize| u32::try_from(words).expect("there are 2^32 places");
-        // The very first word belongs to nobody, so that no place is zero.
+        // Word 0 of the arena is not used, so that no offset is zero.
         tail.next = place(first * SPAN_WORDS as usize) + u32::from(first == 0);
         tail.end = place(first * SPAN_WORDS as usize + bytes / WORD);
-        tail.asked = if is_fresh { tail.next } else { tail.end };
+        tail.populated = if is_fresh { tail.next } else { tail.end };
     }
 
     fn pointer(&self, place: u32) -> *mut u64 {
@@ -267,45 +262,45 @@ impl Arena {
         span.wrapping_add((place % SPAN_WORDS) as usize)
     }
 
-    /// Moves a value in, at the beginning of a cache line. It is never dropped.
+    /// Moves a value into the arena, aligned to a cache line. The value is never dropped.
     pub(super) fn put<T: Sync>(&self, value: T) -> Ref<T> {
         const { assert!(align_of::<T>() <= align_of::<Line>() && !std::mem::needs_drop::<T>()) };
         let place = self.take(&self.nodes, size_of::<T>().div_ceil(WORD), 8);
-        // SAFETY: `take` gave this thread words of a chunk that nobody else has and that live as
-        // long as the arena; they suffice for a `T`, and a line's alignment does too.
+        // SAFETY: `take` gave this thread exclusive words of a chunk that lives as long as the
+        // arena; they are large enough for a `T` and aligned to a line.
         unsafe { self.pointer(place.get()).cast::<T>().write(value) };
         Ref::new(place)
     }
 
     pub(super) fn get<T: Sync>(&self, at: Ref<T>) -> &T {
-        // SAFETY: a `Ref<T>` is made by `put` alone, but for those of cells, which are read
-        // through `cell`; what it names was written before, is never written again other than
-        // through its own atomics, and lives as long as the arena.
+        // SAFETY: only `put` makes a `Ref<T>`, except for those of cells, which are read through
+        // `cell`. The value was written before its `Ref` existed, changes only through its own
+        // atomics, and lives as long as the arena.
         unsafe { &*self.pointer(at.place.get()).cast::<T>() }
     }
 
-    /// Asks for the lines of a value before they are needed.
+    /// Prefetches a value.
     pub(super) fn prefetch<T>(&self, at: Ref<T>) {
-        self.ask(at.place.get(), size_of::<T>());
+        self.prefetch_lines(at.place.get(), size_of::<T>());
     }
 
-    /// Asks for the beginning of a cell before it is needed.
+    /// Prefetches the beginning of a cell.
     pub(super) fn prefetch_cell(&self, at: Ref<Cell>) {
-        self.ask(at.place.get(), CELL_AHEAD_BYTES);
+        self.prefetch_lines(at.place.get(), CELL_AHEAD_BYTES);
     }
 
-    /// Asks for a cell's record before it is needed. The cell itself is needed for that.
+    /// Prefetches the record of a cell; this reads the cell itself.
     pub(super) fn prefetch_record(&self, of: Ref<Cell>) {
-        self.ask(self.cell(of).header().record, size_of::<[u64; 2]>());
+        self.prefetch_lines(self.cell(of).header().record, size_of::<[u64; 2]>());
     }
 
-    fn ask(&self, place: u32, bytes: usize) {
+    fn prefetch_lines(&self, place: u32, bytes: usize) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             let first: *const i8 = self.pointer(place).cast();
             for line in (0..bytes).step_by(size_of::<Line>()) {
-                // SAFETY: a prefetch reads nothing that a program could observe, at any address.
+                // SAFETY: a prefetch has no observable effect, at any address.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line)) };
             }
         }
@@ -313,7 +308,7 @@ impl Arena {
         let _ = (place, bytes);
     }
 
-    /// Copies the cells of a record in.
+    /// Copies the cells of a record into the arena.
     pub(super) fn write<'a>(
         &self,
         start: Timestamp,
@@ -323,7 +318,7 @@ impl Arena {
         let words = 2 + cells.clone().map(|cell| words_of(&cell)).sum::<usize>();
         let first = self.take(&self.records, words, 1);
         let record = self.pointer(first.get());
-        // SAFETY: `take` gave this thread `words` words, at least two, that nobody else has.
+        // SAFETY: `take` gave this thread exclusive use of `words` words, at least two.
         unsafe {
             record.write(commit.get());
             record.add(1).write(start.get());
@@ -332,7 +327,7 @@ impl Arena {
         for cell in cells {
             let taken = words_of(&cell);
             assert!(at + taken <= words, "an iterator and its clone differ");
-            // SAFETY: as above, and the assertion keeps the cell's words among them.
+            // SAFETY: as above; the assertion keeps the cell within them.
             unsafe { write_cell(record.add(at), first, &cell) };
             at += taken;
             left += 1;
@@ -340,12 +335,12 @@ impl Arena {
         Written { arena: self, next: first.get() + 2, left }
     }
 
-    /// Lends a cell.
+    /// Returns a view of a cell.
     pub(super) fn cell(&self, at: Ref<Cell>) -> CellView<'_> {
         CellView { arena: self, cell: self.pointer(at.place.get()).cast() }
     }
 
-    /// A cell's key.
+    /// Returns a cell's key.
     pub(super) fn key(&self, at: Ref<Cell>) -> &[u8] {
         self.cell(at).key()
     }
@@ -353,7 +348,8 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // Nodes' chunks are shorter: a long memtable's records would leave no room for them.
+        // Chunks of nodes first, because they are smaller: the records of a large memtable would
+        // leave no room for them in the pool.
         for tail in [&mut self.nodes, &mut self.records] {
             let tail = tail.get_mut().unwrap_or_else(PoisonError::into_inner);
             self.kept.give(tail.chunks.drain(..));
@@ -370,7 +366,7 @@ fn words_of(cell: &CellRef<'_>) -> usize {
 ///
 /// # Safety
 ///
-/// `to` begins [`words_of`] the cell words that nobody else uses.
+/// `to` points at [`words_of`] the cell words that no other thread uses.
 unsafe fn write_cell(to: *mut u64, record: NonZeroU32, cell: &CellRef<'_>) {
     let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("a record is far below 2 GiB");
     let header = Cell {
@@ -379,8 +375,8 @@ unsafe fn write_cell(to: *mut u64, record: NonZeroU32, cell: &CellRef<'_>) {
         key_len: len(cell.key) | if cell.expiry.is_some() { EXPIRING } else { 0 },
         payload_len: cell.payload.map_or(NO_PAYLOAD, len),
     };
-    // SAFETY: the caller's words hold the header, the expiry where there is one, key and payload,
-    // in this order; a word's alignment is the header's, too.
+    // SAFETY: the caller's words hold the header, the optional expiry, the key and the payload, in
+    // this order; a word's alignment suffices for the header.
     unsafe {
         to.cast::<Cell>().write(header);
         let mut behind = to.add(size_of::<Cell>() / WORD);
@@ -397,7 +393,7 @@ unsafe fn write_cell(to: *mut u64, record: NonZeroU32, cell: &CellRef<'_>) {
     }
 }
 
-/// The cells of a record that were written, in order.
+/// Iterator over the cells of a record that was written, in order.
 pub(super) struct Written<'a> {
     arena: &'a Arena,
     next: u32,
@@ -416,18 +412,18 @@ impl Iterator for Written<'_> {
     }
 }
 
-/// A cell that lies in an arena.
+/// View of a cell in an arena.
 #[derive(Clone, Copy)]
 pub(super) struct CellView<'a> {
-    /// Keeps the memory.
+    /// Keeps the cell's memory borrowed.
     arena: &'a Arena,
     cell: *const Cell,
 }
 
 impl<'a> CellView<'a> {
     fn header(self) -> &'a Cell {
-        // SAFETY: a view is made of a `Ref<Cell>`, so of a cell that was written, and it borrows
-        // the arena that the cell lives in.
+        // SAFETY: a view is made from a `Ref<Cell>`, so its cell was written; the view borrows the
+        // arena that holds the cell.
         unsafe { &*self.cell }
     }
 
@@ -449,11 +445,11 @@ impl<'a> CellView<'a> {
         (size_of::<Cell>() + bytes).div_ceil(WORD) + usize::from(self.is_expiring())
     }
 
-    /// The bytes behind header and expiry, at an offset.
+    /// Returns bytes after the header and the expiry, from an offset on.
     fn bytes(self, at: usize, len: usize) -> &'a [u8] {
         let skipped = size_of::<Cell>() + if self.is_expiring() { WORD } else { 0 };
-        // SAFETY: `write_cell` wrote key and payload there, whose lengths the callers add up from
-        // the header; the pointer is the chunk's, not one of the header alone.
+        // SAFETY: `write_cell` wrote key and payload there; the callers compute offset and length
+        // from the header. The pointer covers the chunk, not only the header.
         unsafe { std::slice::from_raw_parts(self.cell.cast::<u8>().add(skipped + at), len) }
     }
 
@@ -461,10 +457,10 @@ impl<'a> CellView<'a> {
         self.bytes(0, self.key_len())
     }
 
-    /// The record's commit and start.
+    /// Returns the record's commit and start timestamps.
     fn record(self) -> (u64, u64) {
         let record = self.arena.pointer(self.header().record);
-        // SAFETY: a cell's record was written before the cell was.
+        // SAFETY: a cell's record was written before the cell.
         unsafe { (record.read(), record.add(1).read()) }
     }
 
@@ -483,7 +479,7 @@ impl<'a> CellView<'a> {
     pub(super) fn version(self) -> VersionRef<'a> {
         let (commit, start) = self.record();
         let payload = self.payload_len().map(|len| self.bytes(self.key_len(), len));
-        // SAFETY: `write_cell` wrote an expiry there, where the flag is set.
+        // SAFETY: `write_cell` wrote an expiry there if the flag is set.
         let expiry = self
             .is_expiring()
             .then(|| unsafe { self.cell.cast::<u64>().add(size_of::<Cell>() / WORD).read() });
@@ -499,11 +495,11 @@ fn timestamp(number: u64) -> Timestamp {
 mod tests {
     use super::*;
 
-    /// A memtable may grow to twice its size, and 32 records of 64 MiB may be under way; whatever
-    /// they are like, and however many short chunks came first, its arena has room.
+    /// A memtable may grow to twice its limit while 32 records of 64 MiB are being written. Its
+    /// arena has room for all of them, whatever their lengths and after many short chunks.
     #[test]
     #[cfg_attr(miri, ignore = "gigabytes are too many")]
-    fn there_are_places_for_all_that_a_memtable_may_take() {
+    fn arena_has_offsets_for_largest_memtable() {
         let span = SPAN_BYTES / WORD;
         // Each record begins a chunk, which takes one span or two.
         let most = 2 * MEMTABLE_BYTES_MAX + 32 * (64 << 20);
@@ -523,9 +519,9 @@ mod tests {
         }
     }
 
-    /// However many records come between them.
+    /// Nodes are adjacent even if many records are written between them.
     #[test]
-    fn values_lie_beside_each_other() {
+    fn nodes_are_adjacent() {
         let arena = Arena::new(Chunks::new(0));
         let cell = CellRef { key: b"key", payload: Some(&[7; 1000]), expiry: None };
         let mut places: Vec<u32> = Vec::new();

@@ -1,8 +1,8 @@
-//! Memory that memtables have given back, for those to come.
+//! Pool of the chunks that dropped memtables have returned, for later memtables.
 //!
-//! Memory that is fresh from the operating system has to be found and cleared, page by page, at
-//! its first use: 3 to 9 µs for 4 KiB were seen on a virtual machine, as much as the insertion of
-//! a dozen cells. What a flushed memtable leaves is warm.
+//! The operating system finds and clears fresh memory page by page at its first use, which costs as
+//! much as inserting a dozen cells per page. The chunks of a flushed memtable are populated
+//! already.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex};
 use super::arena::Line;
 use crate::lock::lock;
 
-/// Smaller chunks are cheap to get, and not kept.
+/// Minimum size of a pooled chunk; smaller ones are cheap to allocate.
 const KEPT_LINES_MIN: usize = (256 << 10) / size_of::<Line>();
 
 /// Empty chunks. Clones share them.
 ///
-/// At most as much is kept as one memtable takes, and a memtable that grows has what is kept become
-/// less: by the chunk that it takes, or, where none is of its size, by as much that is given up. So
-/// memtables and chunks together never take more than memtables alone did at one time.
+/// The pool holds at most as much as one memtable takes. A memtable that grows shrinks the pool: by
+/// the chunk that it takes or, if none has its size, by as many bytes that are freed. So memtables
+/// and pool together never take more than the memtables alone at their peak.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunks(Arc<Shared>);
 
@@ -33,7 +33,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Takes out chunks that are as long together, if there are.
+    /// Removes chunks of at least `lines` lines in total, if the pool has them.
     fn give_up(&mut self, lines: usize) -> Vec<Vec<Line>> {
         let (mut chunks, mut found) = (Vec::new(), 0);
         while found < lines
@@ -54,13 +54,13 @@ impl fmt::Debug for Shared {
 }
 
 impl Chunks {
-    /// Keeps at most so many bytes.
+    /// Makes an empty pool of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
         let lines_max = bytes_max / size_of::<Line>();
         Self(Arc::new(Shared { kept: Mutex::default(), lines_max }))
     }
 
-    /// Takes a chunk of exactly this capacity, if there is one; otherwise gives up others for it.
+    /// Takes a chunk of exactly this capacity, if there is one; otherwise frees others for it.
     pub(super) fn take(&self, lines: usize) -> Option<Vec<Line>> {
         if lines < KEPT_LINES_MIN {
             return None;
@@ -71,7 +71,7 @@ impl Chunks {
             return Some(kept.chunks.swap_remove(at));
         }
         let given_up = kept.give_up(lines);
-        // Nobody waits while the allocator takes them back.
+        // Freed without the lock, so that no other thread waits for the allocator.
         drop(kept);
         drop(given_up);
         None
@@ -88,7 +88,7 @@ impl Chunks {
         }
     }
 
-    /// Bytes that are kept.
+    /// Returns the size of the pooled chunks.
     pub(crate) fn bytes(&self) -> usize {
         lock(&self.0.kept).lines * size_of::<Line>()
     }

@@ -1,4 +1,5 @@
-//! Walks a memtable's cells in order, a chunk at a time, so that no lock is held between chunks.
+//! Iterates over a memtable's cells in order. Copies a chunk at a time, so that no lock is held
+//! between chunks.
 
 use std::sync::Arc;
 
@@ -11,13 +12,14 @@ use super::tree::Versions;
 
 const CHUNK_CELLS_FIRST: usize = 16;
 const CHUNK_CELLS_MAX: usize = 256;
-/// A chunk ends at about so many bytes.
+/// Size at which a chunk ends.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// A walk over the cells of a range.
+/// Cursor over the cells of a range.
 ///
-/// Each cell comes with its newest version at the snapshot, none where all are newer. Range
-/// tombstones are left to whoever merges: see [`Memtable::range_tombstones`].
+/// Each cell comes with its newest version at the snapshot, or with none if all versions are newer.
+/// Range tombstones are not applied; the merge of all sources does that, see
+/// [`Memtable::range_tombstones`].
 pub(crate) struct MemtableCursor {
     memtable: Arc<Memtable>,
     lower: Bytes,
@@ -25,13 +27,13 @@ pub(crate) struct MemtableCursor {
     read: Timestamp,
     reverse: bool,
     chunk: Chunk,
-    /// The cell of the chunk that the cursor stands at.
+    /// Index in the chunk of the current cell.
     at: usize,
     chunk_cells: usize,
     ended: bool,
 }
 
-/// Cells copied out of the memtable: one buffer for all of them.
+/// Cells copied from the memtable into one buffer.
 #[derive(Default)]
 struct Chunk {
     bytes: Vec<u8>,
@@ -69,7 +71,7 @@ impl Chunk {
 }
 
 impl MemtableCursor {
-    /// Begins a walk over the cells in `[lower, upper)`.
+    /// Positions a cursor at the first cell in `[lower, upper)`.
     pub(crate) fn new(
         memtable: Arc<Memtable>,
         (lower, upper): (Bytes, Bytes),
@@ -91,12 +93,12 @@ impl MemtableCursor {
         cursor
     }
 
-    /// Returns the key of the cell that the cursor stands at, or `None` at the end.
+    /// Returns the key of the current cell, or `None` at the end.
     pub(crate) fn peek_key(&self) -> Option<&[u8]> {
         self.chunk.cells.get(self.at).map(|cell| &self.chunk.bytes[cell.key.clone()])
     }
 
-    /// Returns the newest version at the snapshot of the cell that the cursor stands at.
+    /// Returns the current cell's newest version at the snapshot.
     pub(crate) fn version(&self) -> Option<VersionRef<'_>> {
         let version = self.chunk.cells.get(self.at)?.version.as_ref()?;
         Some(VersionRef {
@@ -107,7 +109,7 @@ impl MemtableCursor {
         })
     }
 
-    /// Goes on to the next cell.
+    /// Moves to the next cell.
     pub(crate) fn advance(&mut self) {
         self.at += 1;
         if self.at >= self.chunk.cells.len() {

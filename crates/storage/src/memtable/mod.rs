@@ -1,17 +1,17 @@
-//! Versions of cells in memory, in the order of cells, for many writers at once.
+//! In-memory versions of cells, in cell order, for concurrent writers.
 //!
-//! A [`tree`] of [`node`]s holds the cells, whatever table or partition they are of. Beside it
-//! lie the [range tombstones](ranges), and which start committed when. An insert copies a record's
-//! cells once, into the tree's own [memory](arena), in which its nodes lie, too; a full memtable
-//! is dropped in some hundred pieces. What the tree and the list of commits have of the allocator is
-//! counted; range tombstones are estimated.
+//! A [`tree`] of [`node`]s holds the cells of all tables and partitions. Beside it are the [range
+//! tombstones](ranges) and a list of start and commit timestamps. An insert copies a record's cells
+//! once, into the tree's [arena], which also holds the nodes; a full memtable is freed in a few
+//! hundred pieces. Memory of the tree and of the list of commits is counted; memory of range
+//! tombstones is estimated.
 //!
-//! A memtable takes the records of a span of the log. When it is full it is *sealed* at the same
-//! place at which the log goes on in a new segment; writers that reserved their place before that
-//! still hold it and finish in it. It is flushed once all of its records are published, and only
-//! then are its segments removed.
+//! A memtable holds the records of a range of the log. When it is full it is *sealed* at the
+//! position at which the log switches to a new segment. Writers that reserved earlier positions
+//! keep a reference to the sealed memtable and still insert into it. It is flushed once all of its
+//! records are published; only then are its segments removed.
 //!
-//! The versions of a cell may be inserted in any order, and the same version twice.
+//! Versions of a cell may be inserted in any order, and the same version more than once.
 
 mod arena;
 mod chunks;
@@ -38,10 +38,11 @@ use crate::lock::lock;
 use ranges::Ranges;
 use tree::Tree;
 
-/// Commits are spread by the lowest bits of their starts, which come in sequence.
+/// Number of shards of the list of commits, selected by the low bits of the start, which are
+/// sequential.
 const ENTRY_SHARDS: usize = 64;
 
-/// A cell to be inserted.
+/// A cell to insert.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CellRef<'a> {
     pub(crate) key: &'a [u8],
@@ -49,35 +50,35 @@ pub(crate) struct CellRef<'a> {
     pub(crate) expiry: Option<u64>,
 }
 
-/// What a point read found.
+/// Result of a point read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) start: Timestamp,
     pub(crate) commit: Timestamp,
     pub(crate) expiry: Option<u64>,
-    /// `None` is deleted: the cell itself, or a range around it.
+    /// `None` if the cell is deleted, by itself or by a range tombstone.
     pub(crate) payload: Option<Bytes>,
 }
 
-/// Starts and commits, in no order.
+/// Pairs of start and commit, unordered.
 type Entries = Vec<(Timestamp, Timestamp)>;
 
-/// A memtable.
+/// In-memory table of versions; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Memtable {
     /// The log segment that holds this memtable's first record.
     first_segment: u64,
     tree: Tree,
     ranges: Ranges,
-    /// Which start committed when.
+    /// Start and commit of each record.
     entries: Box<[Mutex<Entries>]>,
-    /// What the lists of `entries` have of the allocator.
+    /// Capacity of the lists of `entries`, in bytes.
     entries_bytes: AtomicUsize,
     records: AtomicUsize,
 }
 
 impl Memtable {
-    /// Makes an empty memtable for the records from a segment's beginning on.
+    /// Makes an empty memtable for the records from the beginning of `first_segment` on.
     pub(crate) fn new(first_segment: u64, chunks: Chunks) -> Self {
         Self {
             first_segment,
@@ -93,7 +94,7 @@ impl Memtable {
         self.first_segment
     }
 
-    /// Inserts the cells of one record, stamped.
+    /// Inserts the cells of one record with its timestamps.
     pub(crate) fn insert<'a>(
         &self,
         start: Timestamp,
@@ -115,7 +116,7 @@ impl Memtable {
         }
     }
 
-    /// Deletes what was committed before in `[lower, upper)`, stamped.
+    /// Deletes the versions in `[lower, upper)` that committed before `commit`.
     pub(crate) fn delete_range(
         &self,
         start: Timestamp,
@@ -126,13 +127,13 @@ impl Memtable {
         self.ranges.insert((commit, start), lower, upper);
     }
 
-    /// Tells whether no record was inserted.
+    /// Returns `true` if no record was inserted.
     pub(crate) fn is_empty(&self) -> bool {
         self.records.load(Ordering::Relaxed) == 0
     }
 
-    /// How many bytes it has of the allocator, but for some 40 KiB that each has from the beginning;
-    /// an empty one takes none.
+    /// Returns the allocated bytes, except for about 40 KiB that each memtable takes from the
+    /// beginning; 0 for an empty one without range tombstones.
     pub(crate) fn memory_bytes(&self) -> usize {
         if self.is_empty() {
             return self.ranges.allocated();
@@ -141,18 +142,18 @@ impl Memtable {
         self.tree.allocated() + self.ranges.allocated() + entries
     }
 
-    /// Returns when a start committed, where its record is in this memtable.
+    /// Returns the commit timestamp of a start whose record is in this memtable.
     pub(crate) fn commit_of(&self, start: Timestamp) -> Option<Timestamp> {
         let entries = lock(&self.entries[entry_shard(start)]);
         entries.iter().rev().find(|(other, _)| *other == start).map(|(_, commit)| *commit)
     }
 
-    /// Returns every (start, commit), in no order.
+    /// Returns all pairs of start and commit, unordered.
     pub(crate) fn entries(&self) -> Vec<(Timestamp, Timestamp)> {
         self.entries.iter().flat_map(|shard| lock(shard).clone()).collect()
     }
 
-    /// Returns a cell's newest version that committed at or before `read`, or the range tombstone
+    /// Returns a cell's newest version that committed at or before `at`, or the range tombstone
     /// that hides it.
     pub(crate) fn get(&self, key: &[u8], at: Timestamp) -> Option<Found> {
         let found = self.tree.get(key, at, |version| Found {
@@ -169,12 +170,12 @@ impl Memtable {
         }
     }
 
-    /// Returns the range tombstones, in order.
+    /// Returns the range tombstones, in key order.
     pub(crate) fn range_tombstones(&self) -> Vec<Fragment> {
         self.ranges.fragments()
     }
 
-    /// Hands every cell with its versions, newest first, to `visit`, in order.
+    /// Calls `visit` with all versions of all cells, in order, newest version first.
     pub(crate) fn try_for_each<E>(
         &self,
         mut visit: impl FnMut(&[u8], VersionRef<'_>) -> Result<(), E>,

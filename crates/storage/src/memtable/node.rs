@@ -1,54 +1,54 @@
 //! A node of the tree: up to `N` entries in the order of their keys.
 //!
 //! ```text
-//!            low ≤ every key < high            of the whole node, whether or not it holds them
-//!  heads     8 bytes of each key behind `skip`, as numbers
+//!            low ≤ every key < high            bounds of the node
+//!  heads     8 bytes of each key after `skip`, as numbers
 //!  links     leaf: the newest version of each cell     above: the child that begins at each key
 //! ```
 //!
-//! All keys between `low` and `high` share their first `skip` bytes, so that the next eight tell
-//! most of them apart: whole keys are compared only where these are equal. The last node of a
-//! level has no `high`; there `skip` is what the keys in the node share, and a key is compared
-//! with `low` before.
+//! All keys in `[low, high)` share their first `skip` bytes, so the next eight bytes distinguish
+//! most of them: whole keys are compared only if these are equal. The last node of a level has no
+//! `high`; its `skip` is the common prefix of its keys, so a key's prefix is compared with that of
+//! `low` first.
 //!
-//! Readers take no lock. `version` is odd while a writer has the node, and different afterwards:
-//! whoever reads notes it before and looks at it again behind ([`Node::begin`],
-//! [`Node::is_unchanged`]); what was read in between may be torn until then, and so means
-//! nothing, but whatever link was read names something that is there.
-#![expect(unsafe_code, reason = "a link's type is a matter of the node's level")]
+//! Readers take no lock. `version` is odd while a writer holds the node, and different afterwards.
+//! A reader notes it before it reads ([`Node::begin`]) and compares afterwards
+//! ([`Node::is_unchanged`]). Until then the values read may be torn and are not used, but every
+//! link read refers to a valid value.
+#![expect(unsafe_code, reason = "a link's type depends on the node's level")]
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::arena::{Arena, Cell, Link, Ref};
 
-/// Looks at a node that a writer has, before the thread yields to it.
+/// Number of polls of a locked node before the thread yields.
 const SPINS: u32 = 64;
 
-/// See the module's essay.
+/// A node; see the module documentation.
 pub(super) struct Node<const N: usize> {
     version: AtomicU32,
-    /// Leaves are of level 0.
+    /// Level of the node; leaves have level 0.
     level: u32,
     len: AtomicU32,
     skip: AtomicU32,
     low: Link<Cell>,
     high: Link<Cell>,
-    /// The next node of this level.
+    /// The next node of the same level.
     next: Link<Self>,
     heads: [AtomicU64; N],
-    /// Of cells at level 0, otherwise of nodes: [`Node::set`] is the only one that stores any.
+    /// Links to cells at level 0, otherwise to nodes; only [`Node::set`] stores them.
     links: [Link<()>; N],
 }
 
-/// What an entry names.
+/// Target of an entry.
 #[derive(Clone, Copy)]
 pub(super) enum Entry<const N: usize> {
     Cell(Ref<Cell>),
     Child(Ref<Node<N>>),
 }
 
-/// The eight bytes of a key behind `skip`, as a number in the order of keys.
+/// Returns the eight bytes of a key after `skip`, as a number that sorts like the key.
 fn head(key: &[u8], skip: usize) -> u64 {
     let rest = key.get(skip..).unwrap_or_default();
     if let Some(first) = rest.first_chunk() {
@@ -63,7 +63,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// A length within a node or a key, as it is kept.
+/// Converts a length to its stored form.
 fn kept(len: usize) -> u32 {
     u32::try_from(len).expect("keys are far shorter than 4 GiB")
 }
@@ -84,7 +84,7 @@ impl<const N: usize> Node<N> {
         }
     }
 
-    /// Makes the node above the only one of its level, and of what that was split into.
+    /// Makes the parent of a level's only node and the node that was split off it.
     pub(super) fn above(arena: &Arena, level: u32, left: Ref<Self>, right: Ref<Self>) -> Self {
         let node = Self::new(level);
         let separator = arena.get(right).low.load();
@@ -119,7 +119,8 @@ impl<const N: usize> Node<N> {
         self.heads[at].load(Ordering::Relaxed)
     }
 
-    /// The cell of an entry; `None` above the leaves, or where the node was read while it changed.
+    /// Returns the cell of an entry; `None` above the leaves, or if the node changed during the
+    /// read.
     pub(super) fn cell(&self, at: usize) -> Option<Ref<Cell>> {
         if self.level != 0 {
             return None;
@@ -128,7 +129,7 @@ impl<const N: usize> Node<N> {
         self.links.get(at)?.load().map(|link| unsafe { link.restore() })
     }
 
-    /// The child of an entry; `None` in a leaf, or where the node was read while it changed.
+    /// Returns the child of an entry; `None` in a leaf, or if the node changed during the read.
     pub(super) fn child(&self, at: usize) -> Option<Ref<Self>> {
         if self.level == 0 {
             return None;
@@ -148,9 +149,9 @@ impl<const N: usize> Node<N> {
     }
 }
 
-/// Versions.
+/// Optimistic versions.
 impl<const N: usize> Node<N> {
-    /// Waits until no writer has the node; returns the version to be compared with later.
+    /// Waits until no writer holds the node and returns its version.
     pub(super) fn begin(&self) -> u32 {
         let mut spins = 0;
         loop {
@@ -167,13 +168,13 @@ impl<const N: usize> Node<N> {
         }
     }
 
-    /// Tells whether what was read since `version` was noted is whole.
+    /// Returns `true` if the reads since [`Node::begin`] returned `version` are consistent.
     pub(super) fn is_unchanged(&self, version: u32) -> bool {
         fence(Ordering::Acquire);
         self.version.load(Ordering::Relaxed) == version
     }
 
-    /// Takes the node for a writer if it is still of a version.
+    /// Locks the node if it still has this version.
     pub(super) fn lock<'a>(&'a self, arena: &'a Arena, version: u32) -> Option<Locked<'a, N>> {
         let (order, failed) = (Ordering::Acquire, Ordering::Relaxed);
         self.version.compare_exchange(version, version + 1, order, failed).ok()?;
@@ -182,20 +183,20 @@ impl<const N: usize> Node<N> {
     }
 }
 
-/// Searches. What they return means nothing if the node has changed in between.
+/// Searches. Results are valid only if the node did not change in between.
 impl<const N: usize> Node<N> {
-    /// The key of an entry.
+    /// Returns the key of an entry.
     fn key<'a>(&self, arena: &'a Arena, at: usize) -> Option<&'a [u8]> {
         let cell = if self.level == 0 {
             self.cell(at)
         } else {
-            // A child begins where it is told apart from the one before.
+            // A child begins at its separator from the child before it.
             self.child(at).and_then(|child| arena.get(child).low())
         };
         cell.map(|cell| arena.key(cell))
     }
 
-    /// How many entries lie before a key; with `or_at`, those with that very key, too.
+    /// Returns the number of entries before a key; with `or_at`, at or before it.
     pub(super) fn rank(&self, arena: &Arena, key: &[u8], or_at: bool) -> usize {
         let len = self.len().min(N);
         let skip = self.skip();
@@ -203,7 +204,7 @@ impl<const N: usize> Node<N> {
             return len;
         }
         let head = head(key, skip);
-        // Every key of a node above the leaves is at or behind its first child.
+        // Above the leaves, every key is at or after the first child.
         let first = usize::from(self.level > 0).min(len);
         let lower = self.partition(first, len, |other| other < head);
         if lower == len || self.head_at(lower) != head {
@@ -213,7 +214,7 @@ impl<const N: usize> Node<N> {
         if upper - lower == 1
             && let Some(cell) = self.cell(lower)
         {
-            // Most likely the very cell: its payload comes with its key.
+            // Most likely the cell itself: prefetch its payload with its key.
             arena.prefetch_cell(cell);
         }
         let is_before = |at: usize| {
@@ -227,7 +228,8 @@ impl<const N: usize> Node<N> {
         partition(from, to, |at| is_before(self.head_at(at)))
     }
 
-    /// Tells, of the last node of a level, whether a key lies behind all that it holds.
+    /// For the last node of a level: returns `true` if a key is after the node's prefix, so after
+    /// all of its entries.
     fn is_behind_prefix(&self, arena: &Arena, key: &[u8], skip: usize) -> bool {
         let (Some(low), None) = (self.low.load(), self.high.load()) else { return false };
         let low = arena.key(low);
@@ -235,10 +237,10 @@ impl<const N: usize> Node<N> {
         key.get(..skip).unwrap_or(key).cmp(low) == Greater
     }
 
-    /// The entry in a leaf that is a key's.
+    /// Finds a key's entry in a leaf.
     pub(super) fn find(&self, arena: &Arena, key: &[u8]) -> Result<(usize, Ref<Cell>), usize> {
         let at = self.rank(arena, key, false);
-        // Most cells that are inserted are new, and to look at the next one's key costs a miss.
+        // Most inserted cells are new, and reading the next entry's key would be a cache miss.
         if at >= self.len().min(N) || self.head_at(at) != head(key, self.skip()) {
             return Err(at);
         }
@@ -249,19 +251,19 @@ impl<const N: usize> Node<N> {
     }
 }
 
-/// The first index of a stretch of which `is_before` does not hold.
+/// Returns the first index of a range for which `is_before` is false.
 fn partition(from: usize, to: usize, is_before: impl Fn(usize) -> bool) -> usize {
     let (mut base, mut len) = (from, to - from);
     while len > 0 {
         let half = len / 2;
-        // Not a branch: which way it goes nobody could predict.
+        // Selected without a branch, because the direction is unpredictable.
         let (next, rest) = (base + half + 1, len - half - 1);
         (base, len) = if is_before(base + half) { (next, rest) } else { (base, half) };
     }
     base
 }
 
-/// A node that this thread writes to.
+/// A node that this thread has locked.
 pub(super) struct Locked<'a, const N: usize> {
     arena: &'a Arena,
     node: &'a Node<N>,
@@ -275,7 +277,7 @@ impl<const N: usize> Drop for Locked<'_, N> {
 }
 
 impl<'a, const N: usize> Locked<'a, N> {
-    /// The node.
+    /// Returns the locked node.
     pub(super) const fn node(&self) -> &'a Node<N> {
         self.node
     }
@@ -284,12 +286,12 @@ impl<'a, const N: usize> Locked<'a, N> {
         self.node.len() == N
     }
 
-    /// Puts another version in front of a cell's.
+    /// Sets the newest version of the cell at `at`.
     pub(super) fn replace(&self, at: usize, newest: Ref<Cell>) {
         self.node.set(at, self.node.head_at(at), Entry::Cell(newest));
     }
 
-    /// Puts an entry where its key belongs. The node has room.
+    /// Inserts an entry at its key's position. The node must have room.
     pub(super) fn insert(&self, key: &[u8], entry: Entry<N>) {
         self.shorten_skip(key);
         let at = self.node.rank(self.arena, key, true);
@@ -302,7 +304,7 @@ impl<'a, const N: usize> Locked<'a, N> {
         self.node.len.store(kept(len + 1), Ordering::Relaxed);
     }
 
-    /// Makes the prefix of a last node so short that `key` has it too.
+    /// Shortens the prefix of the last node of a level to what `key` shares with it.
     fn shorten_skip(&self, key: &[u8]) {
         let node = self.node;
         let (Some(low), None) = (node.low.load(), node.high.load()) else { return };
@@ -321,9 +323,9 @@ impl<'a, const N: usize> Locked<'a, N> {
         }
     }
 
-    /// Moves the upper entries of a full node to a new one, and returns that with the key at which
-    /// it begins. `key` is about to be inserted: where it comes last, as in a table that is
-    /// appended to, the node is left full and the new one begins with it, in the cell `appended`.
+    /// Moves the upper half of a full node to a new node, and returns that with its lower bound. If
+    /// `key`, which is about to be inserted, sorts last, as in a table that is appended to, then
+    /// the full node keeps all entries and the new node begins with the cell `appended`.
     pub(super) fn split(
         &self,
         key: &[u8],
@@ -351,13 +353,13 @@ impl<'a, const N: usize> Locked<'a, N> {
         node.high.store(Some(separator));
         node.next.store(Some(right));
         self.lengthen_skip();
-        // Nobody else knows it yet.
+        // No other thread knows the new node yet.
         let locked = self.arena.get(right).lock(self.arena, 0);
         locked.expect("a new node has version 0").lengthen_skip();
         (right, separator)
     }
 
-    /// The key at which an entry begins.
+    /// Returns the lower bound of an entry.
     fn low_of(&self, at: usize) -> Ref<Cell> {
         let cell = match self.node.child(at) {
             Some(child) => self.arena.get(child).low(),
@@ -366,8 +368,8 @@ impl<'a, const N: usize> Locked<'a, N> {
         cell.expect("every entry but a level's first begins somewhere")
     }
 
-    /// Makes the heads of a node that was split tell keys apart again, if most of their bits are
-    /// the same by now: to compute them anew reads all keys.
+    /// Recomputes `skip` and the heads after a split, if the first 32 bits of the heads are all
+    /// equal: recomputing reads all keys.
     fn lengthen_skip(&self) {
         let (node, arena) = (self.node, self.arena);
         let len = node.len();

@@ -1,64 +1,61 @@
-//! Asks the system for the pages of fresh memory before they are written to.
+//! Populates the pages of fresh memory before they are written to.
 //!
-//! Memory that the allocator has just got has no pages yet. The first write to each is a fault, of 1.5 µs
-//! on the machine these lines were tuned on, and there is one for each twenty cells of 100 bytes. Asked
-//! for many at a time a page takes 0.95 µs. Transactions of 8 puts without flushes, thousands of
-//! keys a second, medians of five in turn: 928 (884 before) by one thread, 1,179 (1,228, within what runs
-//! differ by) by two, 1,422 (1,329) by eight. Asking for 256 KiB at a time under the arena's lock took 6 %
-//! away from eight threads.
+//! Fresh memory of the allocator has no pages: the first write to each page is a fault. `madvise`
+//! populates many pages in one call, which costs less than the faults. The call is made outside the
+//! arena's lock, because under the lock other writers would wait for it.
 
 #![cfg_attr(
     all(target_os = "linux", not(miri)),
-    expect(unsafe_code, reason = "whoever advises the system names memory by its address")
+    expect(unsafe_code, reason = "madvise takes an address")
 )]
 
-/// So much is asked for at a time: whoever maps memory elsewhere in the process waits meanwhile.
+/// Bytes per call: the call holds the process's memory-map lock.
 pub(super) const STEP_BYTES: usize = 64 << 10;
 
-/// Asks for all pages that a stretch of an allocation touches. What the system makes of that changes
-/// nothing but speed.
+/// Populates all pages of a part of an allocation. Errors are ignored: without effect the pages
+/// fault later.
 #[cfg(all(target_os = "linux", not(miri)))]
-pub(super) fn ask(memory: *mut u8, bytes: usize) {
+pub(super) fn populate(memory: *mut u8, bytes: usize) {
     use rustix::mm::{Advice, madvise};
     let before = memory.addr() % rustix::param::page_size();
     let from = memory.wrapping_sub(before);
     let bytes = bytes + before;
     for at in (0..bytes).step_by(STEP_BYTES) {
         let step = (bytes - at).min(STEP_BYTES);
-        // SAFETY: the system rounds the length up to whole pages; in each of them lie bytes of the
-        // caller's allocation. The advice leaves all that is in them as it is (madvise(2),
-        // MADV_POPULATE_WRITE), also while others write there.
-        let asked =
+        // SAFETY: the system rounds the length up to whole pages; each of them contains bytes of
+        // the caller's allocation. The advice leaves their content unchanged (madvise(2),
+        // MADV_POPULATE_WRITE), also while other threads write there.
+        let populated =
             unsafe { madvise(from.wrapping_add(at).cast(), step, Advice::LinuxPopulateWrite) };
-        if asked.is_err() {
+        if populated.is_err() {
             return;
         }
     }
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-pub(super) fn ask(_: *mut u8, _: usize) {}
+pub(super) fn populate(_: *mut u8, _: usize) {}
 
 #[cfg(test)]
 #[cfg(all(target_os = "linux", not(miri)))]
 mod tests {
     use super::*;
 
-    /// Minor faults of this thread so far.
+    /// Returns the minor faults of this thread.
     fn faults() -> u64 {
         let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
         let (_, fields) = stat.rsplit_once(')').unwrap();
         fields.split_whitespace().nth(7).unwrap().parse().unwrap()
     }
 
-    /// Linux knows the advice since 5.14.
+    /// Returns `true` if Linux supports the advice (since 5.14).
     fn is_known() -> bool {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
         let mut numbers = release.split(['.', '-']).map_while(|number| number.parse().ok());
         (numbers.next().unwrap_or(0_u32), numbers.next().unwrap_or(0_u32)) >= (5, 14)
     }
 
-    /// How many faults it takes to write to each page of fresh memory.
+    /// Returns the number of faults of writing to each page of fresh memory.
     fn faults_of(memory: &mut Vec<u8>) -> u64 {
         let page_bytes = rustix::param::page_size();
         let before = faults();
@@ -69,18 +66,18 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_were_asked_for_are_there() {
+    fn populated_pages_do_not_fault() {
         const PAGES: usize = 256;
         let fresh = || Vec::<u8>::with_capacity(PAGES * rustix::param::page_size());
-        let (mut asked, mut other) = (fresh(), fresh());
-        ask(asked.as_mut_ptr(), asked.capacity());
-        let (asked, other) = (faults_of(&mut asked), faults_of(&mut other));
-        // An allocator may have had the pages already.
+        let (mut populated, mut other) = (fresh(), fresh());
+        populate(populated.as_mut_ptr(), populated.capacity());
+        let (populated, other) = (faults_of(&mut populated), faults_of(&mut other));
+        // The allocator may return memory that has pages already.
         let tells = is_known() && other > PAGES as u64 / 2;
-        assert!(!tells || asked < PAGES as u64 / 8, "{asked} faults, {other} otherwise");
-        // What is shorter than a page, or empty, may be asked for as well.
+        assert!(!tells || populated < PAGES as u64 / 8, "{populated} faults, {other} otherwise");
+        // Ranges shorter than a page, or empty, are accepted.
         let mut short = Vec::<u8>::with_capacity(100);
-        ask(short.as_mut_ptr(), short.capacity());
-        ask(short.as_mut_ptr(), 0);
+        populate(short.as_mut_ptr(), short.capacity());
+        populate(short.as_mut_ptr(), 0);
     }
 }

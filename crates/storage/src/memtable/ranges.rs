@@ -1,12 +1,13 @@
-//! Range tombstones: who deleted what, as fragments that do not overlap.
+//! Range tombstones of a memtable, as fragments that do not overlap.
 //!
 //! ```text
 //!  delete [b, m) at 10, [f, z) at 20
 //!  fragments   [b, f): 10    [f, m): 20, 10    [m, z): 20
 //! ```
 //!
-//! A key is looked up by the last fragment that begins at or before it. A new range cuts the
-//! fragments at its ends, joins those within, and fills the gaps between them.
+//! A lookup finds the last fragment that begins at or before the key. An insertion splits the
+//! fragments at the ends of the new range, adds its version to those within, and fills the gaps
+//! between them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,7 +19,7 @@ use carnet_base::Timestamp;
 
 use crate::lock::{read, write};
 
-/// A stretch of keys, and the commits and starts that deleted all of it, newest first.
+/// A key range and the (commit, start) of every deletion that covers it, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
     pub(crate) lower: Bytes,
@@ -27,25 +28,25 @@ pub(crate) struct Fragment {
 }
 
 impl Fragment {
-    /// The newest deletion at or before a snapshot: its commit and start.
+    /// Returns the newest deletion at or before a snapshot: its commit and start.
     pub(crate) fn at(&self, at: Timestamp) -> Option<(Timestamp, Timestamp)> {
         self.versions.iter().find(|(commit, _)| *commit <= at).copied()
     }
 }
 
-/// See the module's essay.
+/// Range tombstones; see the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
-    /// By lower end.
+    /// Fragments by lower bound.
     fragments: RwLock<BTreeMap<Bytes, Fragment>>,
     len: AtomicUsize,
-    /// What the fragments take beside themselves.
+    /// Bytes of keys and versions.
     bytes: AtomicUsize,
 }
 
-/// About what a fragment takes without its ends and versions.
+/// Approximate size of a fragment without keys and versions.
 const FRAGMENT_BYTES: usize = 256;
-/// A list of versions has up to twice the room that it needs.
+/// Size of a version; a `Vec` allocates up to twice its length.
 const VERSION_BYTES: usize = 2 * size_of::<(Timestamp, Timestamp)>();
 
 impl Ranges {
@@ -53,8 +54,8 @@ impl Ranges {
         self.len.load(Ordering::Acquire) == 0
     }
 
-    /// About how many bytes they take: where ranges lie within each other, each fragment names all
-    /// those around it.
+    /// Returns the approximate memory. Nested ranges take more: each fragment holds the versions of
+    /// all ranges that cover it.
     pub(super) fn allocated(&self) -> usize {
         self.len.load(Ordering::Relaxed) * FRAGMENT_BYTES + self.bytes.load(Ordering::Relaxed)
     }
@@ -96,7 +97,7 @@ impl Ranges {
         self.len.store(fragments.len(), Ordering::Release);
     }
 
-    /// The newest deletion of a key at or before a snapshot.
+    /// Returns the newest deletion of a key at or before a snapshot.
     pub(super) fn covering(&self, key: &[u8], at: Timestamp) -> Option<(Timestamp, Timestamp)> {
         if self.is_empty() {
             return None;
@@ -107,7 +108,7 @@ impl Ranges {
         if *fragment.upper > *key { fragment.at(at) } else { None }
     }
 
-    /// All fragments, in order.
+    /// Returns all fragments, in key order.
     pub(super) fn fragments(&self) -> Vec<Fragment> {
         if self.is_empty() {
             return Vec::new();
@@ -116,7 +117,7 @@ impl Ranges {
     }
 }
 
-/// Makes sure that no fragment goes across a key; returns the bytes that this takes.
+/// Splits the fragment that spans a key, if any; returns the bytes added.
 fn cut(fragments: &mut BTreeMap<Bytes, Fragment>, key: &[u8]) -> usize {
     let before = (Bound::Unbounded, Bound::Excluded(key));
     let Some((_, fragment)) = fragments.range_mut::<[u8], _>(before).next_back() else {

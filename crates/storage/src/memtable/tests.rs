@@ -1,4 +1,4 @@
-//! The memtable against a map that keeps every version.
+//! Compares the memtable with a map that holds every version.
 #![expect(clippy::cast_possible_truncation, reason = "a test draws small numbers")]
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use carnet_base::{Rng, SeededRng};
 
 use super::*;
 
-/// How often a test does something: less under Miri, which is a thousand times slower.
+/// Number of iterations: fewer under Miri, which is a thousand times slower.
 const fn scaled(times: u64, under_miri: u64) -> u64 {
     if cfg!(miri) { under_miri } else { times }
 }
@@ -33,7 +33,7 @@ impl Model {
         self.ranges.iter().filter(covers).map(|(.., commit)| *commit).max()
     }
 
-    /// The commit and payload that a reader finds.
+    /// Returns the commit and payload that a read at `read` finds.
     fn get(&self, key: &[u8], read: u64) -> Option<(u64, Option<Vec<u8>>)> {
         let cell = self.cells.get(key).and_then(|versions| versions.range(..=read).next_back());
         let cell = cell.map(|(commit, payload)| (*commit, payload.clone()));
@@ -46,7 +46,7 @@ impl Model {
     }
 }
 
-/// Few different bytes, so that keys share prefixes and are prefixes of each other.
+/// Random keys of few distinct bytes, so that keys share prefixes and are prefixes of each other.
 fn key(rng: &mut SeededRng, spread: u64) -> Vec<u8> {
     match rng.below(4) {
         0 => rng.below(spread).to_be_bytes()[rng.below(8) as usize..].to_vec(),
@@ -123,7 +123,7 @@ fn compare_walk(memtable: &Arc<Memtable>, model: &Model, rng: &mut SeededRng, sp
 }
 
 #[test]
-fn it_holds_what_a_map_of_versions_holds() {
+fn memtable_matches_map_of_versions() {
     for seed in 0..scaled(60, 3) {
         let mut rng = SeededRng::new(seed);
         let memtable = Arc::new(Memtable::new(3, Chunks::new(0)));
@@ -173,9 +173,9 @@ fn fragments_are_in_order_and_do_not_overlap() {
     }
 }
 
-/// Otherwise such deletes would fill the memory before anybody asks for a flush.
+/// Otherwise such deletions would fill the memory before a flush starts.
 #[test]
-fn deletions_within_each_other_are_counted_for_what_they_take() {
+fn nested_range_deletions_are_counted() {
     let memtable = Memtable::new(1, Chunks::new(0));
     let (count, end) = (scaled(500, 20), u64::MAX.to_be_bytes());
     for n in 1..=count {
@@ -203,10 +203,10 @@ fn commits_are_found_by_their_starts() {
     assert!(!memtable.is_empty());
 }
 
-/// Writers of many nodes and readers at once: a record that was inserted before a reader looked
-/// is there, and cells come in order.
+/// Concurrent writers and readers over many nodes: readers find each record that was inserted
+/// before they looked, and cells come in order.
 #[test]
-fn what_was_inserted_is_there_while_nodes_split() {
+fn inserted_cells_are_found_while_nodes_split() {
     let memtable = Arc::new(Memtable::new(1, Chunks::new(0)));
     let done: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
     let key = |writer: u64, n: u64| {
@@ -268,7 +268,7 @@ fn what_was_inserted_is_there_while_nodes_split() {
 
 #[test]
 #[cfg_attr(miri, ignore = "megabytes are too many")]
-fn what_a_memtable_leaves_serves_the_next_one() {
+fn chunks_of_dropped_memtable_are_reused() {
     let chunks = Chunks::new(9 << 20);
     let fill = |megabytes: u64| {
         let memtable = Memtable::new(1, chunks.clone());
@@ -297,10 +297,10 @@ fn what_a_memtable_leaves_serves_the_next_one() {
     assert_eq!(seen, 40);
 }
 
-/// Records that are as long as a chunk or longer come in any size.
+/// Records of the size of a chunk or larger have chunks of arbitrary size.
 #[test]
 #[cfg_attr(miri, ignore = "megabytes are too many")]
-fn what_is_left_and_does_not_fit_is_given_up() {
+fn pooled_chunks_that_do_not_fit_are_freed() {
     let chunks = Chunks::new(16 << 20);
     let fill = |payload: &[u8]| {
         let memtable = Memtable::new(1, chunks.clone());

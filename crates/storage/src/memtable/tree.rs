@@ -1,4 +1,4 @@
-//! A tree of cells that is read without locks, and written under one lock of one leaf.
+//! Tree of cells: reads take no locks, an insertion locks one leaf.
 //!
 //! ```text
 //!  level 2                    [ -∞ │ m ]                 root: replaced when it is split
@@ -8,19 +8,18 @@
 //!  level 0    [a b c]→[d e f]→[g h k]→[m p]→[t x]        leaves: cells
 //! ```
 //!
-//! Whoever looks for a key notes each node's version before it is read, and again behind, once
-//! the child's is known. A child that was split has told the node above before it is free again;
-//! so where the node above is unchanged, the child's bounds are still those that led to it.
-//! Otherwise the search begins anew. The idea is optimistic lock coupling (V. Leis et al., "The
+//! A search notes the version of each node before it reads it, and checks the version again once it
+//! has the version of the child. A split adds the new node to its parent before it unlocks the
+//! child. So if the parent is unchanged, the child's bounds are still the bounds that the
+//! search followed; otherwise the search restarts. This is optimistic lock coupling (V. Leis et al., "The
 //! ART of Practical Synchronization", 2016).
 //!
-//! A writer holds the leaf that it inserts into; where that is full it splits it and, still
-//! holding it, goes on to the node above. Locks are taken upwards only, so nobody waits in a
-//! circle. Nodes and cells are never freed before the tree is: no reader needs protection.
+//! A writer locks the leaf that it inserts into. If the leaf is full, the writer splits it and
+//! locks the parent as well. Locks are taken upwards only, so there is no deadlock. Nodes and cells
+//! are freed with the tree only, so readers need no protection.
 //!
-//! Memory is the price of a large memtable: a load that misses the caches takes 250 to 300 ns on
-//! the machine these lines were tuned on. So the cells of a record go down the tree side by side,
-//! each asking for its next node before any of them looks at it.
+//! A large memtable is bound by cache misses. So the cells of a record descend the tree together,
+//! and each prefetches its next node before any of them reads it.
 
 #[cfg(test)]
 mod tests;
@@ -34,24 +33,24 @@ use super::arena::{Arena, Cell, Link, Ref, VersionRef};
 use super::chunks::Chunks;
 use super::node::{Entry, Locked, Node};
 
-/// So many cells go down the tree side by side.
+/// Number of cells that descend the tree together.
 const ABREAST: usize = 8;
 
-/// A walk asks for a cell so many cells before it comes there.
+/// Number of cells by which a walk prefetches a cell ahead.
 const CELLS_AHEAD: usize = 16;
 
-/// And for its record so many cells before: the cell has to be there by then.
+/// Number of cells by which a walk prefetches a record ahead; its cell must have arrived by then.
 const RECORDS_AHEAD: usize = 8;
-/// Entries in a node: their heads fill eight cache lines.
+/// Number of entries in a node: their heads fill eight cache lines.
 pub(super) const NODE_ENTRIES: usize = 64;
 
-/// See the module's essay.
+/// The tree; see the module documentation.
 pub(super) struct Tree<const N: usize = NODE_ENTRIES> {
     arena: Arena,
     root: Link<Node<N>>,
 }
 
-/// A node as it was seen.
+/// A node and the version that a reader noted.
 struct Seen<const N: usize> {
     at: Ref<Node<N>>,
     version: u32,
@@ -65,12 +64,12 @@ impl<const N: usize> Clone for Seen<N> {
 
 impl<const N: usize> Copy for Seen<N> {}
 
-/// Which child leads to where.
+/// Target of a descent.
 #[derive(Clone, Copy)]
 enum Toward<'a> {
-    /// The leaf in whose bounds a key lies.
+    /// The leaf whose bounds contain the key.
     Key(&'a [u8]),
-    /// The leaf that holds what comes right before a key.
+    /// The leaf that contains the last cell before the key.
     Before(&'a [u8]),
     Last,
 }
@@ -83,7 +82,7 @@ impl<const N: usize> Tree<N> {
         Self { arena, root: Link::new(Some(root)) }
     }
 
-    /// Bytes of cells and nodes.
+    /// Returns the bytes of cells and nodes.
     pub(super) fn allocated(&self) -> usize {
         self.arena.allocated()
     }
@@ -96,14 +95,14 @@ impl<const N: usize> Tree<N> {
         loop {
             let at = self.root.load().expect("a tree has a root");
             let version = self.node(at).begin();
-            // A root that was split has set the next one before it is free again.
+            // A split of the root sets the new root before it unlocks the old one.
             if self.root.load() == Some(at) {
                 return Seen { at, version };
             }
         }
     }
 
-    /// The child that leads somewhere, which is all that is known of it.
+    /// Returns the child in the target's direction; not yet validated.
     fn route(&self, from: Seen<N>, toward: Toward<'_>) -> Option<Ref<Node<N>>> {
         let node = self.node(from.at);
         let before = match toward {
@@ -114,7 +113,7 @@ impl<const N: usize> Tree<N> {
         node.child(before.saturating_sub(1))
     }
 
-    /// A step down, unless the node has changed.
+    /// Moves to a child; `None` if the parent has changed.
     fn step(&self, from: Seen<N>, child: Option<Ref<Node<N>>>) -> Option<Seen<N>> {
         let node = self.node(from.at);
         let at = child.filter(|_| node.is_unchanged(from.version))?;
@@ -122,14 +121,13 @@ impl<const N: usize> Tree<N> {
         node.is_unchanged(from.version).then_some(Seen { at, version })
     }
 
-    /// Goes down to a level.
+    /// Descends to a level.
     fn descend(&self, toward: Toward<'_>, level: u32) -> Seen<N> {
         'anew: loop {
             let mut seen = self.root();
             while self.node(seen.at).level() > level {
                 let child = self.route(seen, toward);
-                // A search in a node looks at one line after the other, each named by the one
-                // before: asked for together they come together.
+                // A binary search reads one line after the other; prefetched, they arrive together.
                 if let Some(child) = child {
                     self.arena.prefetch(child);
                 }
@@ -140,7 +138,7 @@ impl<const N: usize> Tree<N> {
         }
     }
 
-    /// Goes down to the leaves of several keys at once.
+    /// Descends to the leaves of several keys together; `None` where a node has changed.
     fn descend_abreast(&self, keys: &[&[u8]], leaves: &mut [Option<Seen<N>>; ABREAST]) {
         let root = self.root();
         leaves.fill(Some(root));
@@ -200,7 +198,7 @@ impl<const N: usize> Tree<N> {
         }
     }
 
-    /// Inserts a version among those of its cell; the same one twice counts once.
+    /// Inserts a version into its cell's list; a duplicate is ignored.
     fn add_version(&self, leaf: &Locked<'_, N>, at: usize, newest: Ref<Cell>, cell: Ref<Cell>) {
         let added = self.arena.cell(cell);
         let (mut newer, mut next) = (None, Some(newest));
@@ -221,7 +219,7 @@ impl<const N: usize> Tree<N> {
         }
     }
 
-    /// Splits a full node, inserts an entry, and tells the level above before the node is free.
+    /// Splits a full node, inserts an entry, and adds the new node to the parent before unlocking.
     fn split(&self, full: &Locked<'_, N>, at: Ref<Node<N>>, key: &[u8], entry: Entry<N>) {
         let appended = match entry {
             Entry::Cell(cell) => Some(cell),
@@ -233,12 +231,12 @@ impl<const N: usize> Tree<N> {
             full.insert(key, entry);
         } else {
             let locked = self.node(right).lock(&self.arena, self.node(right).begin());
-            locked.expect("nobody else knows it yet").insert(key, entry);
+            locked.expect("no other thread knows the new node").insert(key, entry);
         }
         self.add_child(at, right, separator);
     }
 
-    /// Notes a node that was split off `left`, which the caller holds, in the level above.
+    /// Adds `right`, which was split off `left`, to the parent level. The caller has locked `left`.
     fn add_child(&self, left: Ref<Node<N>>, right: Ref<Node<N>>, separator: &[u8]) {
         let level = self.node(left).level() + 1;
         if self.root.load() == Some(left) {
@@ -261,7 +259,7 @@ impl<const N: usize> Tree<N> {
         }
     }
 
-    /// Hands the newest version at or before `read` to `take`.
+    /// Calls `take` with the newest version at or before `read`.
     pub(super) fn get<T>(
         &self,
         key: &[u8],
@@ -279,8 +277,8 @@ impl<const N: usize> Tree<N> {
         versions.find(|version| version.commit <= read).map(take)
     }
 
-    /// Hands cells from a place on to `take`, in order, until it returns false or the cells end;
-    /// tells whether they ended.
+    /// Calls `take` with the cells from a key on, in order, until it returns `false`. Returns
+    /// `true` if the cells ended first.
     pub(super) fn walk(
         &self,
         from: Option<&[u8]>,
@@ -303,7 +301,7 @@ impl<const N: usize> Tree<N> {
         }
     }
 
-    /// As [`Tree::walk`], backward from the last cell before `to`.
+    /// Like [`Tree::walk`], but backward from the last cell before `to`.
     pub(super) fn walk_back(
         &self,
         to: Option<&[u8]>,
@@ -327,11 +325,10 @@ impl<const N: usize> Tree<N> {
         }
     }
 
-    /// Hands cells on to `take` until it returns false; tells whether it never did.
+    /// Calls `take` with cells until it returns `false`; returns `true` if it never did.
     ///
-    /// Cells lie where their records came in, so that each is two misses of the cache, one after
-    /// the other: the cell and its record. They were half of what a flush cost. Asked for ahead,
-    /// many are on their way together: see `time_of_a_walk` among the tests.
+    /// Cells are in the order of their records, so each costs two dependent cache misses: the cell
+    /// and its record. Prefetching overlaps them.
     fn hand_all<'a>(
         &self,
         cells: impl Iterator<Item = &'a Option<Ref<Cell>>> + Clone,
@@ -352,7 +349,7 @@ impl<const N: usize> Tree<N> {
         })
     }
 
-    /// Copies what a leaf holds, and finds a key's place in it.
+    /// Copies a leaf's entries and finds a key's position among them.
     fn copy(&self, find: impl Fn() -> Seen<N>, key: &[u8]) -> Leaf<N> {
         loop {
             let seen = find();
@@ -377,17 +374,17 @@ impl<const N: usize> fmt::Debug for Tree<N> {
     }
 }
 
-/// What a leaf held at one time.
+/// A consistent copy of a leaf.
 struct Leaf<const N: usize> {
     cells: [Option<Ref<Cell>>; N],
     len: usize,
-    /// How many cells lie before the key that was looked for.
+    /// Number of cells before the key that was searched.
     rank: usize,
     low: Option<Ref<Cell>>,
     next: Option<Ref<Node<N>>>,
 }
 
-/// The versions of a cell, newest first.
+/// Iterator over the versions of a cell, newest first.
 #[derive(Clone)]
 pub(super) struct Versions<'a> {
     arena: &'a Arena,

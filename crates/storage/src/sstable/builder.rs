@@ -1,14 +1,14 @@
-//! Writes a table, version by version, in order.
+//! Builder: writes a table, version by version, in order.
 //!
 //! ```text
 //! push ──► run of the block ──full──► compress, seal ──► bulk writer ──► file
-//!                                        │ separator, place
+//!                                        │ separator, offset
 //!                                        ▼
 //!                                  index page (+ filter) ──full──► kept ──finish──► buffer
 //! ```
 //!
-//! Index pages are kept until the blocks are complete and then written together, so that blocks
-//! adjoin for scans and compaction. They take about a hundredth of the data.
+//! Index pages are kept in memory until all blocks are written, and then written together, so that
+//! blocks are contiguous for scans and compaction. They take about a hundredth of the data.
 
 use std::sync::Arc;
 
@@ -28,28 +28,28 @@ use super::{KEY_BYTES_MAX, file_name, partition_len, table_of};
 use crate::codec::PAYLOAD_BYTES_MAX;
 use crate::disk::{BulkWriter, Disk, During};
 
-/// A decoded block takes at most so many times the bytes of its run, unless it has one entry.
+/// Maximum ratio of a decoded block's size to that of its run, unless it has one entry.
 const DECODED_FACTOR: usize = 16;
 
 /// A finished table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
-    /// Names the file.
+    /// Number of the file.
     pub number: u64,
-    /// The file's length.
+    /// Length of the file.
     pub bytes: u64,
-    /// What it holds.
+    /// Statistics of the contents.
     pub statistics: Statistics,
 }
 
-/// An index page that waits for its place.
+/// An index page that is not written yet.
 struct Page {
     separator: Vec<u8>,
     commit: Timestamp,
     bytes: Vec<u8>,
 }
 
-/// Writes one table.
+/// Writer of one table.
 pub struct Builder {
     out: Output,
     options_of: Box<dyn FnMut(TableId) -> TableOptions + Send>,
@@ -60,15 +60,15 @@ pub struct Builder {
     scratch: Vec<u8>,
     last: Vec<u8>,
     last_commit: Timestamp,
-    /// The separator of the block under way.
+    /// Separator before the current block.
     separator: (Vec<u8>, Timestamp),
     index: IndexBuilder,
-    /// The separator of the index page under way.
+    /// Separator before the current index page.
     page_separator: (Vec<u8>, Timestamp),
     filter: FilterBuilder,
     pages: Vec<Page>,
     pages_bytes: usize,
-    /// How long the file would be without the block under way and range tombstones.
+    /// Size of the file without the current block and range tombstones.
     blocks_bytes: u64,
     tombstones: Fragmenter,
     counting: Counting,
@@ -76,12 +76,12 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Begins the table of a number under a temporary name. `options_of` is asked once for each
-    /// cell table whose cells are pushed.
+    /// Starts a table under a temporary name. `options_of` is called once for each cell table whose
+    /// cells are pushed.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails.
+    /// `Unavailable` if the disk fails.
     pub fn begin(
         disk: Arc<dyn Disk>,
         number: u64,
@@ -114,12 +114,12 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails; `Invalid` where the key is empty, or
-    /// the key or the payload too long.
+    /// `Unavailable` if the disk fails; `Invalid` if the key is empty, or the key or the payload is
+    /// too long.
     ///
     /// # Panics
     ///
-    /// Where the version does not come after the one before it.
+    /// If the version does not sort after the previous one.
     pub fn push(&mut self, entry: &EntryRef<'_>) -> Result<()> {
         check_sizes(entry)?;
         let EntryRef { key, commit, .. } = *entry;
@@ -133,7 +133,7 @@ impl Builder {
             (None, None) => commit < self.last_commit,
         };
         assert!(in_order, "versions come in order");
-        // The partition's length lies within what both keys share if it is the same partition.
+        // Both keys share the frame with the partition's length if they are of the same partition.
         let same_partition = self.any && shared >= partition_len(key);
         if !self.any {
             self.set_options(key);
@@ -157,18 +157,18 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds a range tombstone. They come in the order of their lower ends, before, between or
-    /// after versions; one that is empty is left out.
+    /// Adds a range tombstone; empty ones are ignored. They must come in the order of their lower
+    /// bounds, before, between or after versions.
     ///
     /// # Errors
     ///
-    /// `Unsupported` where they take more than
-    /// [`RangeTombstones::BYTES_MAX`](super::RangeTombstones::BYTES_MAX); `Invalid` where a key is
-    /// too long.
+    /// `Unsupported` if all range tombstones take more than
+    /// [`RangeTombstones::BYTES_MAX`](super::RangeTombstones::BYTES_MAX); `Invalid` if a key is too
+    /// long.
     ///
     /// # Panics
     ///
-    /// Where it comes out of order.
+    /// If it is out of order.
     pub fn push_range_tombstone(&mut self, tombstone: &RangeTombstone) -> Result<()> {
         if tombstone.lower.len().max(tombstone.upper.len()) > KEY_BYTES_MAX + 1 {
             return Err(Error::invalid("a range tombstone's key is too long"));
@@ -182,13 +182,13 @@ impl Builder {
         self.attempts = Attempts::default();
     }
 
-    /// Returns about how long the file would be if it were finished now.
+    /// Returns the approximate length of the file if it were finished now.
     #[must_use]
     pub fn estimated_bytes(&self) -> u64 {
         self.blocks_bytes + (self.block.len() + self.tombstones.bytes()) as u64
     }
 
-    /// Returns what the range tombstones take in memory so far, and will take when it is open.
+    /// Returns the memory of the range tombstones, now and when the table is open.
     #[must_use]
     pub fn range_tombstone_bytes(&self) -> usize {
         self.tombstones.bytes()
@@ -202,10 +202,10 @@ impl Builder {
         self.block.len() + more > self.options.block_bytes || decoded > decoded_max
     }
 
-    /// Decides on the separator between the last key and the one that begins the next block.
+    /// Computes the separator between the last key and the first key of the next block.
     fn begin_block(&mut self, key: &[u8], commit: Timestamp, same_key: bool, shared: usize) {
         let (separator, at) = &mut self.separator;
-        // The very first one is the whole first key: nothing comes before it.
+        // The first separator of the table is its whole first key.
         let len = if same_key || !self.any { key.len() } else { shared + 1 };
         separator.clear();
         separator.extend_from_slice(&key[..len]);
@@ -218,14 +218,14 @@ impl Builder {
         }
     }
 
-    /// Adds a key to the filter of the index page under way.
+    /// Adds a key to the filter of the current index page.
     fn remember(&mut self, key: &[u8], same_key: bool, same_partition: bool) {
         let kind = self.options.filter;
         let known = match kind {
             FilterKind::Partitions => same_partition,
             FilterKind::Cells => same_key,
         };
-        // A partition that goes on from the page before is new to this one.
+        // A partition that continues from the previous page is new in this page's filter.
         if !known || self.filter.is_empty() {
             self.filter.add(kind, key);
         }
@@ -252,7 +252,7 @@ impl Builder {
         if full || self.index.decoded_bytes() >= decoded_max {
             self.finish_page()?;
         }
-        // Once a block, not for each key that asks: 3 % of a compaction's time.
+        // Computed once per block and not in `estimated_bytes`, which is called for every key.
         let index_bytes = self.pages_bytes + self.index.len() + self.filter.bytes();
         self.blocks_bytes = self.out.place() + index_bytes as u64;
         Ok(())
@@ -272,12 +272,12 @@ impl Builder {
         Ok(())
     }
 
-    /// Finishes the table: afterwards its file is there under its own name, durably. `None` where
+    /// Finishes the table; its file is durable under its final name on return. Returns `None` if
     /// nothing was pushed.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails.
+    /// `Unavailable` if the disk fails.
     pub fn finish(mut self) -> Result<Option<Built>> {
         self.finish_block()?;
         self.finish_page()?;
@@ -334,7 +334,7 @@ fn check_sizes(entry: &EntryRef<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A file under its temporary name. It is removed on drop unless it was renamed.
+/// A temporary file, removed on drop unless it was renamed.
 struct Temporary {
     disk: Arc<dyn Disk>,
     name: String,
@@ -344,18 +344,18 @@ struct Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.is_renamed {
-            // A file that is left behind is removed at the next opening.
+            // Otherwise the next opening removes it.
             let _ = self.disk.remove(&self.name);
         }
     }
 }
 
-/// The file under way.
+/// The output file.
 struct Output {
     writer: BulkWriter,
     number: u64,
     temporary: Temporary,
-    /// The section under way.
+    /// Buffer of the current section.
     section: Vec<u8>,
 }
 
@@ -367,7 +367,7 @@ impl Output {
         Ok(Self { writer, number, temporary, section: Vec::new() })
     }
 
-    /// Where the next byte goes in the file.
+    /// Returns the current length of the file.
     fn place(&self) -> u64 {
         self.writer.offset()
     }
@@ -396,7 +396,7 @@ impl Output {
         disk.remove(name).during("remove", &**disk, name)
     }
 
-    /// Writes the footer and makes the file durable under its own name.
+    /// Writes the footer, and renames the file durably to its final name.
     fn finish(mut self, footer: &Footer) -> Result<(u64, u64)> {
         let at = self.place();
         self.section.clear();

@@ -1,13 +1,13 @@
-//! The body of a block: a run, compressed.
+//! Body of a block: a compressed run.
 //!
 //! ```text
 //!  0  compression  u8    0 none, 1 LZ4 (block format), 2 Zstandard
 //!  1  length       u32   of the run before compression, at most RUN_BYTES_MAX
-//!  5  the run, as compressed
+//!  5  the compressed run
 //! ```
 //!
-//! A run that would hardly get shorter stays as it is: whoever reads it would decompress it for
-//! nothing. And where block after block stayed as it is the next ones are not even tried
+//! A run that compression hardly shrinks is stored uncompressed, because decompressing it would be
+//! wasted work. After several such blocks, compression is not attempted for the next ones
 //! ([`Attempts`]).
 
 use std::borrow::Cow;
@@ -28,22 +28,22 @@ const LZ4: u8 = 1;
 const ZSTD: u8 = 2;
 const HEADER_BYTES: usize = 5;
 
-/// The longest run: one entry of the greatest lengths, or as much as a block may hold.
+/// Maximum length of a run: a single entry of maximum lengths, or a full block.
 pub(super) const RUN_BYTES_MAX: usize = TableOptions::BLOCK_BYTES_MAX
     + codec::PARTITION_KEY_BYTES_MAX
     + codec::CLUSTERING_KEY_BYTES_MAX
     + codec::PAYLOAD_BYTES_MAX
     + 4096;
 
-/// A run is stored compressed if that spares more than one byte of so many.
+/// A run is stored compressed if that saves more than 1 / `GAIN` of its length.
 const GAIN: usize = 8;
 
-/// Which blocks are worth an attempt to compress them.
+/// Decides for which blocks compression is attempted.
 ///
-/// Of values that do not compress each attempt is in vain; they took 13 % of the time of a
-/// compaction. After [`Attempts::IN_VAIN_MAX`] blocks in a row that gained nothing the next one is
-/// not tried, then three, seven, 15 and at last 31 at a time. One that gains ends that: what
-/// compresses, behind what does not, is stored as it is for no more than 31 blocks.
+/// Attempts on incompressible values are wasted. After [`Attempts::IN_VAIN_MAX`] unsuccessful
+/// blocks in a row, one block is skipped, then three, seven, 15 and at most 31. A success resets
+/// the sequence: compressible blocks after incompressible ones stay uncompressed for at most 31
+/// blocks.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     in_vain: u32,
@@ -54,12 +54,12 @@ impl Attempts {
     const IN_VAIN_MAX: u32 = 4;
     const DOUBLINGS_MAX: u32 = 5;
 
-    /// Lets the next block be stored, compressed where that is worth an attempt. `put` tells whether
-    /// it gained.
+    /// Stores the next block, with compression if an attempt is due. `put` returns whether
+    /// compression succeeded.
     ///
     /// # Errors
     ///
-    /// As `put`.
+    /// Errors of `put`.
     pub(super) fn store(
         &mut self,
         kind: Compression,
@@ -79,8 +79,8 @@ impl Attempts {
     }
 }
 
-/// Compresses runs, keeping its tables from one to the next: a fresh LZ4 table for each block of
-/// 4 KiB would cost a tenth of the time.
+/// Compresses runs and reuses its tables: a fresh LZ4 table for each block of 4 KiB would cost a
+/// tenth of the time.
 #[derive(Default)]
 pub(super) struct Compressor {
     lz4: CompressTable,
@@ -89,12 +89,12 @@ pub(super) struct Compressor {
 }
 
 impl Compressor {
-    /// Appends the body that holds a run; uncompressed where compression hardly gains. Tells whether
-    /// it did.
+    /// Appends the body of a run, uncompressed if compression hardly shrinks it. Returns `true` if
+    /// it is compressed.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where Zstandard gets no memory.
+    /// `Unavailable` if Zstandard cannot allocate memory.
     pub(super) fn put(&mut self, kind: Compression, run: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let len = u32::try_from(run.len()).expect("a run is at most RUN_BYTES_MAX bytes");
         let (kind, compressed_bytes) = match kind {
@@ -120,7 +120,8 @@ impl Compressor {
 
     fn lz4(&mut self, run: &[u8]) -> Result<usize> {
         self.room(lz4_flex::block::get_maximum_output_size(run.len()));
-        // The table only ever grows to its large kind, which small blocks would have to clear.
+        // `lz4_flex` never shrinks the table, and clearing a large one is expensive for small
+        // blocks.
         if run.len() < u16::MAX as usize && matches!(self.lz4, CompressTable::Large(_)) {
             self.lz4 = CompressTable::small();
         }
@@ -150,25 +151,25 @@ impl Compressor {
     }
 }
 
-/// How a body is compressed, as it says.
+/// Returns the compression of a body.
 pub(super) fn kind_of(body: &[u8]) -> Option<Compression> {
     match *body.first()? {
         NONE => Some(Compression::None),
         LZ4 => Some(Compression::Lz4),
-        // The level is not kept: reading does not need it.
+        // The level is not stored: decompression does not need it.
         ZSTD => Some(Compression::Zstd(0)),
         _ => None,
     }
 }
 
-/// Returns the run that a body holds, which may have so many bytes.
+/// Returns the run of a body, of at most `len_max` bytes.
 pub(super) fn run_of(body: &[u8], len_max: usize) -> Result<Cow<'_, [u8]>, Wrong> {
     let Some((header, stored)) = body.split_first_chunk::<HEADER_BYTES>() else {
         return Err("the block ends too early");
     };
     let len = u32::from_le_bytes([header[1], header[2], header[3], header[4]]) as usize;
     if len > len_max {
-        return Err("the block says that it is too long");
+        return Err("the block's length is too large");
     }
     let run = match header[0] {
         NONE => Cow::Borrowed(stored),
@@ -177,30 +178,29 @@ pub(super) fn run_of(body: &[u8], len_max: usize) -> Result<Cow<'_, [u8]>, Wrong
         _ => return Err("the block's compression is unknown"),
     };
     if run.len() != len {
-        return Err("the block has another length than it says");
+        return Err("the block's length does not match");
     }
     Ok(run)
 }
 
 fn lz4_run(stored: &[u8], len: usize) -> Result<Vec<u8>, Wrong> {
-    // No byte of LZ4 stands for more than 255.
+    // A byte of LZ4 expands to at most 255 bytes.
     if len > stored.len().saturating_mul(255) {
-        return Err("the block says that it is too long");
+        return Err("the block's length is too large");
     }
     lz4_flex::block::decompress(stored, len).map_err(|_| "the block cannot be decompressed")
 }
 
 fn zstd_run(stored: &[u8], len: usize) -> Result<Vec<u8>, Wrong> {
     thread_local! {
-        // A context has 160 KiB; making one for each block would cost more than a small block.
+        // A context takes 160 KiB; creating one per block would cost more than a small block.
         static CONTEXT: RefCell<Option<bulk::Decompressor<'static>>> = const { RefCell::new(None) };
     }
     CONTEXT.with_borrow_mut(|context| {
         let context = match context {
             Some(context) => context,
-            None => {
-                context.insert(bulk::Decompressor::new().map_err(|_| "Zstandard gets no memory")?)
-            }
+            None => context
+                .insert(bulk::Decompressor::new().map_err(|_| "Zstandard cannot allocate memory")?),
         };
         context.decompress(stored, len).map_err(|_| "the block cannot be decompressed")
     })
@@ -210,7 +210,8 @@ fn zstd_run(stored: &[u8], len: usize) -> Result<Vec<u8>, Wrong> {
 mod tests {
     use super::*;
 
-    /// Which of so many blocks are tried, where `gains` says which would gain.
+    /// Returns the blocks for which compression is attempted; it succeeds for blocks that `gains`
+    /// accepts.
     fn tried(attempts: &mut Attempts, count: usize, gains: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut tried = Vec::new();
         for block in 0..count {
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_behind_many_that_gained_nothing_are_tried_now_and_then() {
+    fn compression_is_tried_less_after_failures() {
         let mut attempts = Attempts::default();
         let rarely = tried(&mut attempts, 200, |_| false);
         assert_eq!(rarely, [0, 1, 2, 3, 5, 9, 17, 33, 65, 97, 129, 161, 193]);
@@ -238,8 +239,8 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_hardly_gets_shorter_stays_as_it_is() {
-        // Of 64 different bytes nothing repeats; of what follows them LZ4 keeps a few.
+    fn incompressible_run_is_stored_uncompressed() {
+        // The 64 bytes are all different; LZ4 shrinks only the repeated bytes after them.
         let run = |same: usize| [(0..64).collect(), vec![7; same]].concat();
         let mut compressor = Compressor::default();
         let hardly = run(18);

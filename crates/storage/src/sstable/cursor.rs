@@ -1,26 +1,25 @@
-//! Walks the keys of a table in order, either way.
+//! Cursor over the keys of a table, forward or backward.
 //!
-//! A cursor stands at a *group*, the versions of one key, and lends the key and its newest version
-//! at the snapshot. Within a block the next group is found without any call that could wait
-//! ([`TableCursor::try_advance`]); only a block or an index page that is not in the cache takes
-//! [`TableCursor::load_next`]. Both directions do the same work: a block says where a
-//! group begins, so that no keys are compared, and blocks are entered at either end alike.
+//! The cursor is positioned at a *group*, the versions of one key, and borrows the key and its
+//! newest version at the snapshot. Within a block it moves without blocking
+//! ([`TableCursor::try_advance`]). Only a block or an index page that is not in the cache requires
+//! [`TableCursor::load_next`]. Both directions cost the same: a block records where a group begins,
+//! so no keys are compared.
 //!
-//! **Groups across blocks.** The separators of the index say whether a block goes on with the last
-//! key of the block before it, and at which commit timestamp that one ended. So a cursor knows
-//! without reading whether the version that it looks for lies in the neighbouring block, and
-//! whether a neighbour holds only versions of a key that it has handed out already: such blocks
-//! are passed over.
+//! **Groups across blocks.** The separators of the index state whether a block continues the last
+//! key of the previous block, and at which commit timestamp the previous block ended. So the cursor
+//! knows without a read whether the wanted version is in the neighboring block, and whether a
+//! neighbor holds only versions of a key that it has returned already. Such blocks are skipped.
 //!
-//! **Memory.** A block in the cache has to come from memory first, for which a walk would wait at each line.
-//! It asks for what it wants: behind the place where it begins once that is found, and of the next block a
-//! part with each key that is taken. What it can know from the separators it does not look up in a block.
+//! **Memory.** Blocks in the cache are prefetched into the processor caches: the part after the
+//! position at which the scan begins, and parts of the next block with each key that is taken.
+//! Facts that the separators determine are not read from the block.
 //!
-//! **Reading ahead.** A cursor holds one block and one index page. A walk that says how much it wants
-//! has that read in one piece, from the first block on that is not in the cache, as long as versions
-//! of this table are on average. Another reads one block, and where a second in a row is not in the
-//! cache those that follow in one piece, more each time up to [`AHEAD_BYTES`]. Blocks adjoin, so that
-//! this is one read, and in reverse too.
+//! **Read-ahead.** A cursor holds one block and one index page. A scan with a known number of cells
+//! is read in one piece from its first uncached block on, with the table's average version size.
+//! Other scans read one block; from the second uncached block in a row on they read ahead, in
+//! growing pieces of up to [`READ_AHEAD_BYTES`]. Blocks are contiguous, so this is one read in either
+//! direction.
 
 use std::sync::Arc;
 
@@ -28,37 +27,36 @@ use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 
 use super::ReadOptions;
-use super::ahead::Ahead;
 use super::block::{Block, SharedBlock};
 use super::links::{Named, Wanted};
-use super::prefetch::Stretch;
+use super::prefetch::Region;
+use super::read_ahead::ReadAhead;
 use super::run::EntryRef;
 use super::section::Place;
 use super::table::{Table, slot_of};
 use crate::cache::Kind;
 
-/// A walk that wants fewer cells of a table does not ask memory for whole blocks.
+/// A scan of fewer cells of a table does not prefetch whole blocks.
 const FEW_CELLS: usize = 8;
 
-/// The range of a walk and how it goes.
+/// Range and options of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walk {
-    /// The first key that is wanted.
+    /// Lower bound, inclusive.
     pub lower: Bytes,
-    /// The first key behind them that is not; `None` goes to the table's end.
+    /// Upper bound, exclusive; `None` for the table's end.
     pub upper: Option<Bytes>,
-    /// Versions that committed later are not seen.
+    /// Snapshot timestamp: versions that committed later are not visible.
     pub read: Timestamp,
-    /// From the last key to the first.
+    /// Whether the scan goes from the last key to the first.
     pub reverse: bool,
-    /// About how many cells are wanted, where that is known: of each table not much more is read
-    /// ahead.
+    /// Approximate number of wanted cells, if known; limits read-ahead in each table.
     pub cells_wanted: Option<usize>,
-    /// How the walk treats the cache.
+    /// How the scan uses the cache.
     pub reads: ReadOptions,
 }
 
-/// A walk over the keys of a range. It begins in front of the first one.
+/// Cursor over the keys of a range. It starts before the first one.
 pub struct TableCursor {
     table: Arc<Table>,
     walk: Walk,
@@ -66,40 +64,40 @@ pub struct TableCursor {
     page_number: usize,
     slot: usize,
     block: Option<SharedBlock>,
-    /// Which entries of the block lie within the bounds.
+    /// Entries of the block that are within the bounds.
     from: usize,
     to: usize,
-    /// Whether the block's first key goes on from the block before.
+    /// Whether the block's first key continues from the previous block.
     continues: bool,
-    /// The group that it stands at; the version at the snapshot is at `shown`.
+    /// Current group; the version at the snapshot is at `shown`.
     group: (usize, usize),
     shown: Option<usize>,
     state: State,
-    ahead: Ahead,
-    /// Where the next block lies, of which a part is asked for with each key that is
+    read_ahead: ReadAhead,
+    /// Memory of the next block; a part is prefetched with each key that is
     /// [taken](TableCursor::take_more).
-    next: Stretch,
+    next: Region,
 }
 
-/// What comes next.
+/// State of a cursor: its next need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// An index page has to be there, to be entered at `At`.
+    /// Needs an index page, to be entered at `At`.
     Page(At),
-    /// The block at the slot has to be there.
+    /// Needs the block at the slot.
     Block(At),
-    /// It stands at a group.
+    /// Is at a group.
     Group,
-    /// There is no more.
+    /// Is at the end.
     End,
 }
 
-/// Where a page or a block is entered.
+/// Position at which a page or a block is entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
-    /// Where the near bound says.
+    /// At the bound of the scan.
     Bound,
-    /// At its near end; `handed` where the group that goes on across that end was handed out.
+    /// At its near end; `handed` if the group across that end was returned already.
     Edge { handed: bool },
 }
 
@@ -110,7 +108,7 @@ pub(super) struct Need {
 }
 
 impl TableCursor {
-    /// Makes a cursor in front of the first key: nothing is read yet.
+    /// Makes a cursor before the first key; reads nothing.
     #[must_use]
     pub fn new(table: Arc<Table>, walk: Walk) -> Self {
         let mut cursor = Self {
@@ -125,8 +123,8 @@ impl TableCursor {
             group: (0, 0),
             shown: None,
             state: State::End,
-            ahead: Ahead::default(),
-            next: Stretch::default(),
+            read_ahead: ReadAhead::default(),
+            next: Region::default(),
             walk,
         };
         let Walk { lower, upper, reverse, .. } = &cursor.walk;
@@ -142,7 +140,7 @@ impl TableCursor {
         cursor
     }
 
-    /// Returns the key that it stands at; `None` at the end, and in front of the first key.
+    /// Returns the current key; `None` at the end and before the first key.
     #[must_use]
     pub fn peek_key(&self) -> Option<&[u8]> {
         match (self.state, &self.block) {
@@ -151,9 +149,9 @@ impl TableCursor {
         }
     }
 
-    /// Returns the newest version of the key that it stands at which committed at or before the
-    /// snapshot; `None` where all are newer. The table's range tombstones are not applied: they
-    /// hide older sources' versions too, see [`Table::range_tombstones`].
+    /// Returns the newest version of the current key that committed at or before the snapshot;
+    /// `None` if all are newer. The table's range tombstones are not applied, because they hide
+    /// versions in older sources too: see [`Table::range_tombstones`].
     #[must_use]
     pub fn version(&self) -> Option<EntryRef<'_>> {
         match (self.state, &self.block) {
@@ -162,11 +160,11 @@ impl TableCursor {
         }
     }
 
-    /// Goes on to the next key, or from the front to the first one. Returns `false` where a read
-    /// has to come first: then [`TableCursor::load_next`] completes the step. At the end it stays.
+    /// Moves to the next key. Returns `false` if that needs a read; then [`TableCursor::load_next`]
+    /// completes the move. At the end the cursor stays.
     pub fn try_advance(&mut self) -> bool {
         if self.state == State::Group {
-            // The common case, kept small: the next group is in the same block.
+            // The common case: the next group is in the same block.
             let (begin, end) = self.group;
             let settled = match self.walk.reverse {
                 true => begin > self.from && self.settle_backward(begin),
@@ -182,13 +180,13 @@ impl TableCursor {
         self.resume(None).is_none()
     }
 
-    /// Goes on within the block for as long as `take` takes the keys that it comes to, each with its
-    /// newest version at the snapshot, and stands at the last one that was taken. It stops before
-    /// the block's last key at the latest, whose versions may go on in the next block.
+    /// Moves within the block while `take` accepts keys, each with its newest version at the
+    /// snapshot, and stays at the last accepted one. Stops at the latest before the block's last
+    /// key, whose versions may continue in the next block.
     ///
     /// # Errors
     ///
-    /// Those of `take`.
+    /// Errors of `take`.
     #[inline]
     pub fn take_more(
         &mut self,
@@ -218,15 +216,15 @@ impl TableCursor {
             }
             (self.group, self.shown) = (next, shown);
             let rest = newest.key.len() + newest.payload.map_or(0, <[u8]>::len);
-            self.next.ask(Block::room_of(1, rest));
+            self.next.advance(Block::room_of(1, rest));
         }
     }
 
-    /// Reads what [`TableCursor::try_advance`] lacked and completes the step.
+    /// Reads the sections that [`TableCursor::try_advance`] lacked and completes the move.
     ///
     /// # Errors
     ///
-    /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
+    /// `Corrupted`, naming the file and the offset; `Unavailable` if the disk fails.
     pub async fn load_next(&mut self) -> Result<()> {
         let mut loaded = None;
         while let Some(need) = self.resume(loaded.take()) {
@@ -235,16 +233,16 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Goes on to the next key, reading where that is needed.
+    /// Moves to the next key; reads if necessary.
     ///
     /// # Errors
     ///
-    /// As [`TableCursor::load_next`].
+    /// Like [`TableCursor::load_next`].
     pub async fn advance(&mut self) -> Result<()> {
         if self.try_advance() { Ok(()) } else { self.load_next().await }
     }
 
-    /// Goes as far as it can with one section that was just read.
+    /// Moves as far as possible with one section that was just read.
     fn resume(&mut self, mut loaded: Option<SharedBlock>) -> Option<Need> {
         loop {
             let (named, at) = match self.state {
@@ -256,7 +254,7 @@ impl TableCursor {
             let wanted = match (kind, at) {
                 (Kind::Index, _) => Wanted::Nothing,
                 (Kind::Data, At::Edge { .. }) if !self.next.is_empty() => {
-                    self.next.ask(usize::MAX);
+                    self.next.advance(usize::MAX);
                     Wanted::Nothing
                 }
                 (Kind::Data, At::Edge { .. }) if self.wants_many() => Wanted::All,
@@ -267,7 +265,7 @@ impl TableCursor {
                 None => match self.table.cached(named, self.walk.reads, wanted) {
                     Some(block) => {
                         if kind == Kind::Data {
-                            self.ahead.hit(named.place(), &block);
+                            self.read_ahead.hit(named.place(), &block);
                         }
                         block
                     }
@@ -301,17 +299,17 @@ impl TableCursor {
         (self.from, self.to) = self.within_bounds(&block, at);
         let wanted = self.wanted();
         if at == At::Bound && self.wants_many() {
-            // Only now it is known from where on.
+            // The begin is known only now.
             match reverse {
-                true => block.ask(self.from.max(self.to.saturating_sub(wanted)), self.to),
-                false => block.ask(self.from, self.to.min(self.from.saturating_add(wanted))),
+                true => block.prefetch(self.from.max(self.to.saturating_sub(wanted)), self.to),
+                false => block.prefetch(self.from, self.to.min(self.from.saturating_add(wanted))),
             }
         }
-        self.ahead.pass(self.to.saturating_sub(self.from));
+        self.read_ahead.pass(self.to.saturating_sub(self.from));
         let goes_on = if reverse { self.from == 0 } else { self.to == len };
         self.next = match goes_on {
             true => self.next_in_memory().unwrap_or_default(),
-            false => Stretch::default(),
+            false => Region::default(),
         };
         self.continues = self.separator().is_some_and(Separator::goes_on);
         let (mut from, mut to) = (self.from, self.to);
@@ -330,10 +328,10 @@ impl TableCursor {
         }
     }
 
-    /// Which entries of a block that is entered lie within the bounds.
+    /// Returns the entries of an entered block that are within the bounds.
     fn within_bounds(&self, block: &Block, at: At) -> (usize, usize) {
         let Walk { lower, upper, reverse, .. } = &self.walk;
-        // Where it can be known without looking at the block, whose keys would be waited for.
+        // Prefers the separators, because accessing the block's keys would wait for memory.
         let is_inner = at != At::Bound;
         let all_behind_lower = match reverse {
             true => self.separator().is_some_and(|before| **lower <= *before.key),
@@ -349,9 +347,9 @@ impl TableCursor {
         (from, to.unwrap_or_else(|| block.len()))
     }
 
-    /// About how many cells it still wants, behind those of the blocks that it has come to.
+    /// Returns the approximate number of cells wanted after the blocks entered so far.
     fn wanted(&self) -> usize {
-        let passed = usize::try_from(self.ahead.passed()).unwrap_or(usize::MAX);
+        let passed = usize::try_from(self.read_ahead.passed()).unwrap_or(usize::MAX);
         self.walk.cells_wanted.map_or(usize::MAX, |cells| cells.saturating_sub(passed))
     }
 
@@ -359,17 +357,17 @@ impl TableCursor {
         self.walk.cells_wanted.is_none_or(|cells| cells >= FEW_CELLS)
     }
 
-    /// Where the next block lies, if it is likely to be wanted and a link leads to it.
-    fn next_in_memory(&self) -> Option<Stretch> {
+    /// Returns the memory of the next block, if the scan probably needs it and a link refers to it.
+    fn next_in_memory(&self) -> Option<Region> {
         let page = self.page.as_ref().filter(|_| self.wanted() > 0)?;
         let slot = match self.walk.reverse {
             true => self.slot.checked_sub(1)?,
             false => self.slot + 1,
         };
-        Named::block(page, slot).stretch()
+        Named::block(page, slot).region()
     }
 
-    /// Stands at the group that begins at `from`, unless its version lies in the next block.
+    /// Moves to the group that begins at `from`, unless its version is in the next block.
     fn settle_forward(&mut self, from: usize) -> bool {
         let Some(block) = &self.block else { return false };
         let to = block.group_end(from);
@@ -382,12 +380,12 @@ impl TableCursor {
         self.stand((from, to), shown)
     }
 
-    /// Stands at the group that ends at `to`, unless its version lies in the block before.
+    /// Moves to the group that ends at `to`, unless its version is in the previous block.
     fn settle_backward(&mut self, to: usize) -> bool {
         let Some(block) = &self.block else { return false };
         let from = block.group_begin(to);
         let shown = shown(block, (from, to), self.walk.read);
-        // The block before ends with the version after the separator, in commit timestamps.
+        // The previous block ends with a commit just above that of the separator.
         let newer =
             |separator: Separator<'_>| separator.goes_on() && separator.commit < self.walk.read;
         if from == 0 && self.separator().is_some_and(newer) {
@@ -404,15 +402,15 @@ impl TableCursor {
         true
     }
 
-    /// Leaves the block, unless a bound lies within it.
+    /// Leaves the block, unless a bound is within it.
     fn leave_bounded(&mut self, handed: bool) {
         let len = self.block.as_ref().map_or(0, |block| block.len());
         let bounded = if self.walk.reverse { self.from > 0 } else { self.to < len };
         if bounded { self.state = State::End } else { self.leave(handed) }
     }
 
-    /// Goes to the neighbouring block. `handed` says whether the group at this block's far end was
-    /// handed out.
+    /// Moves to the neighboring block. `handed` is `true` if the group at this block's far end was
+    /// returned.
     fn leave(&mut self, handed: bool) {
         self.state = if self.walk.reverse {
             self.leave_backward(handed && self.continues)
@@ -432,21 +430,21 @@ impl TableCursor {
             return State::Page(At::Edge { handed });
         }
         self.slot += 1;
-        // Past blocks that hold nothing but versions of one key that are not wanted: older ones
-        // than what was handed out, or newer ones than the snapshot.
+        // Skips blocks that hold only unwanted versions of one key: older than the returned one, or
+        // newer than the snapshot.
         while self.slot + 1 < page.len()
             && is_within_group(page, self.slot)
             && (handed || page.commit(self.slot + 1) >= self.walk.read)
         {
             self.slot += 1;
-            self.next = Stretch::default();
+            self.next = Region::default();
         }
         State::Block(At::Edge { handed })
     }
 
     fn leave_backward(&mut self, handed: bool) -> State {
         let Some(separator) = self.separator() else { return State::End };
-        // Everything in the blocks before comes before the separator.
+        // All versions in the previous blocks sort before the separator.
         let in_bounds = match separator.goes_on() {
             true => *separator.key >= *self.walk.lower,
             false => *separator.key > *self.walk.lower,
@@ -457,13 +455,14 @@ impl TableCursor {
         if self.slot > 0 {
             self.slot -= 1;
             let Some(page) = &self.page else { return State::End };
-            // Likewise; but here the block before has one that is newer and still old enough.
+            // Likewise, except that the previous block must have no version that is newer and
+            // visible.
             while self.slot > 0
                 && is_within_group(page, self.slot)
                 && (handed || page.commit(self.slot) < self.walk.read)
             {
                 self.slot -= 1;
-                self.next = Stretch::default();
+                self.next = Region::default();
             }
             return State::Block(At::Edge { handed });
         }
@@ -476,13 +475,13 @@ impl TableCursor {
         }
     }
 
-    /// The separator in front of this block.
+    /// Returns the separator before this block.
     fn separator(&self) -> Option<Separator<'_>> {
         let page = self.page.as_ref()?;
         Some(Separator { key: page.key(self.slot), commit: page.commit(self.slot) })
     }
 
-    /// The separator between this block and the next one.
+    /// Returns the separator between this block and the next one.
     fn next_separator(&self) -> Option<Separator<'_>> {
         let page = self.page.as_ref()?;
         let (index, at) = match self.slot + 1 {
@@ -497,13 +496,13 @@ impl TableCursor {
         if kind == Kind::Index {
             return self.table.load_at(place, kind, self.walk.reads).await;
         }
-        let Self { table, walk, page, slot, ahead, .. } = self;
+        let Self { table, walk, page, slot, read_ahead, .. } = self;
         let Some(page) = page else { return table.load_at(place, kind, walk.reads).await };
-        ahead.load(table, walk, page, *slot).await
+        read_ahead.load(table, walk, page, *slot).await
     }
 }
 
-/// What stands between two blocks.
+/// Separator between two blocks.
 #[derive(Clone, Copy)]
 struct Separator<'a> {
     key: &'a [u8],
@@ -511,24 +510,24 @@ struct Separator<'a> {
 }
 
 impl Separator<'_> {
-    /// Whether the key before it goes on behind it.
+    /// Returns `true` if the key before the separator continues after it.
     fn goes_on(self) -> bool {
         self.commit < Timestamp::MAX
     }
 }
 
-/// Returns which entry of an index names what holds the last version in front of a key.
+/// Returns the index entry of the block with the last version before a key.
 fn slot_before(index: &Block, upper: &[u8]) -> usize {
     index.seek(upper, Timestamp::MAX).saturating_sub(1)
 }
 
-/// Tells whether the block at a slot, and not the page's last, holds versions of one key only,
-/// which goes on both before and behind it.
+/// Returns `true` if the block at a slot, which is not the page's last, holds versions of one key
+/// only, which continues in both neighbors.
 fn is_within_group(page: &Block, slot: usize) -> bool {
     page.continues(slot + 1) && page.commit(slot) < Timestamp::MAX
 }
 
-/// Where the first version of a group stands that committed at or before `read`.
+/// Returns the first version of a group that committed at or before `read`.
 fn shown(block: &Block, (from, to): (usize, usize), read: Timestamp) -> Option<usize> {
     (from..to).find(|at| block.commit(*at) <= read)
 }

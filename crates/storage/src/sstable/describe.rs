@@ -1,4 +1,4 @@
-//! What a table looks like inside, for inspection.
+//! Description of a table's layout, for inspection.
 
 use carnet_base::{Result, Timestamp};
 
@@ -10,60 +10,60 @@ use super::{compress, page};
 use crate::cache::Kind;
 use crate::sstable::block::Block;
 
-/// The sections of a table and what they take.
+/// Sections of a table and their sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
-    /// Names the file.
+    /// Number of the file.
     pub number: u64,
-    /// The version of the format.
+    /// Format version.
     pub version: u32,
-    /// The file's length.
+    /// Length of the file.
     pub bytes: u64,
-    /// What it holds.
+    /// Statistics of the contents.
     pub statistics: Statistics,
-    /// Bytes of blocks, compressed, with their checksums.
+    /// Bytes of compressed blocks and their checksums.
     pub data_bytes: u64,
-    /// Bytes of index pages, with their filters and checksums.
+    /// Bytes of index pages, filters and their checksums.
     pub index_bytes: u64,
-    /// Bytes of filters among them.
+    /// Bytes of filters, a part of `index_bytes`.
     pub filter_bytes: u64,
-    /// Bytes of the top index, in the file.
+    /// Bytes of the top index in the file.
     pub top_bytes: u64,
-    /// Bytes of memory that the table takes while it is open, beside the cache.
+    /// Memory of the open table, without the cache.
     pub memory_bytes: usize,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Every index page.
+    /// All index pages.
     pub pages: Vec<PageDescription>,
 }
 
-/// An index page and the blocks that it names.
+/// An index page and the blocks that it refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageDescription {
-    /// Where it lies.
+    /// Offset and length of the page.
     pub place: Place,
-    /// The kind and the bytes of its filter, where it has one.
+    /// Kind and size of its filter, if any.
     pub filter: Option<(FilterKind, usize)>,
-    /// Its blocks.
+    /// Blocks that the page refers to.
     pub blocks: Vec<BlockDescription>,
 }
 
-/// A block as its index page names it.
+/// A block, as described by its index page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockDescription {
-    /// Where it lies.
+    /// Offset and length of the block.
     pub place: Place,
-    /// The separator's key: after all keys before the block and not after its first one.
+    /// Separator key: after all keys before the block, and not after the block's first key.
     pub separator: Vec<u8>,
-    /// The separator's commit timestamp, where the block goes on with the versions of that key.
+    /// Separator commit, if the block continues the versions of that key.
     pub goes_on_below: Option<Timestamp>,
 }
 
-/// Describes a table. It reads every index page, past the cache, and no block.
+/// Describes a table. Reads every index page, bypassing the cache, and no block.
 ///
 /// # Errors
 ///
-/// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
+/// `Corrupted`, naming the file and the offset; `Unavailable` if the disk fails.
 pub fn describe(table: &Table) -> Result<Description> {
     let mut pages = Vec::new();
     for number in 0..table.top.as_ref().map_or(0, |top| top.len()) {
@@ -104,11 +104,11 @@ fn describe_block(index: &Block, slot: usize) -> BlockDescription {
 }
 
 impl Table {
-    /// Returns how the block at a place is compressed and how long its run is before that.
+    /// Returns the compression of a block and the length of its uncompressed run.
     ///
     /// # Errors
     ///
-    /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
+    /// `Corrupted`, naming the file and the offset; `Unavailable` if the disk fails.
     pub fn describe_block(&self, place: Place) -> Result<(Compression, usize)> {
         let bytes = self.source.bytes(place)?;
         self.source.decode("block", place.offset, &bytes, |section| {

@@ -1,20 +1,20 @@
-//! The footer, by which a table's sections are found.
+//! Footer of a table: the positions of its sections.
 //!
 //! ```text
 //!  0  file number       u64
-//!  8  index             u64            where the blocks end and the index pages begin
-//! 16  range tombstones  u64, u32       offset, length with its checksum
+//!  8  index             u64            end of the blocks and begin of the index pages
+//! 16  range tombstones  u64, u32       offset, length including the checksum
 //! 28  top index         u64, u32
 //! 40  statistics        u64, u32
 //! 52  file length       u64
 //! 60  footer length     u32            80
-//! 64  format version    u32            3; 2 where all filters are of the older kinds (see bloom)
-//! 68  CRC32C            u32            of bytes 0 to 67 and the footer's place
+//! 64  format version    u32            3; 2 if all filters are of the older kinds (see bloom)
+//! 68  CRC32C            u32            of bytes 0 to 67 and the footer's offset
 //! 72  magic             8 bytes        "CARNTSST"
 //! ```
 //!
-//! The last twenty bytes are the same in every version from 2 on, and the checksum is checked
-//! before the version is believed: so a later version is told from a damaged one.
+//! The last twenty bytes have the same layout in every version from 2 on, and the checksum is
+//! verified before the version is used, so a newer version is distinguished from damage.
 
 use bytes::BufMut;
 use carnet_base::{Error, Result};
@@ -22,23 +22,23 @@ use carnet_base::{Error, Result};
 use super::Wrong;
 use super::section::{self, Place};
 
-/// How long the footer is.
+/// Length of the footer.
 pub(super) const FOOTER_BYTES: u32 = 80;
 pub(super) const MAGIC: &[u8; 8] = b"CARNTSST";
-/// The version of the format that is written.
+/// Format version that is written.
 pub(super) const VERSION: u32 = 3;
-/// The first version that is read. Its filters' probes lie all over.
+/// Oldest format version that is read. Its filters' probes are not in lines.
 const VERSION_MIN: u32 = 2;
 const TAIL_BYTES: usize = 20;
 const FOOTER_BYTES_V1: usize = 60;
-/// No later version has a longer footer.
+/// Maximum length of a footer in any later version.
 const FOOTER_BYTES_MAX: u32 = 4096;
 
-/// Where a table's sections lie.
+/// Positions of a table's sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Footer {
     pub(super) version: u32,
-    /// Where the blocks end and the index pages begin.
+    /// End of the blocks and begin of the index pages.
     pub(super) index: u64,
     pub(super) tombstones: Place,
     pub(super) top: Place,
@@ -46,12 +46,12 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// Reads the footer from the end of the file of that number and length; `end` is its last
-    /// bytes, as many as there are up to 4096.
+    /// Reads the footer at the end of a file with this number and length; `end` is the file's end,
+    /// at most 4096 bytes.
     ///
     /// # Errors
     ///
-    /// `Corrupted`, or `Unsupported` for another version of the format.
+    /// `Corrupted`, or `Unsupported` for another format version.
     pub(super) fn read(end: &[u8], file: u64, file_len: u64) -> Result<Self> {
         let version = version_of(end, file, file_len).map_err(Error::corrupted)?;
         if !(VERSION_MIN..=VERSION).contains(&version) {
@@ -91,7 +91,7 @@ impl Footer {
         Ok(read)
     }
 
-    /// Appends the footer, which will stand at `offset` in the file of that number.
+    /// Appends the footer, which will be at `offset` in the file with this number.
     pub(super) fn put(&self, out: &mut Vec<u8>, file: u64, offset: u64) {
         let from = out.len();
         out.put_u64_le(file);
@@ -108,18 +108,18 @@ impl Footer {
     }
 }
 
-/// How many bytes of a file's end [`Footer::read`] wants.
+/// Returns the number of bytes at a file's end that [`Footer::read`] needs.
 pub(super) fn end_bytes(file_len: u64) -> u32 {
     u32::try_from(file_len).map_or(FOOTER_BYTES_MAX, |len| len.min(FOOTER_BYTES_MAX))
 }
 
-/// Returns the version of the format once the checksum vouches for it.
+/// Returns the format version after checking the checksum.
 fn version_of(end: &[u8], file: u64, file_len: u64) -> Result<u32, Wrong> {
     let tail = end.last_chunk::<TAIL_BYTES>().ok_or("the file is too short for a table")?;
     let short = |at: usize| tail[at..].first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
     let (len, version) = (short(0) as usize, short(4));
     if tail[12..] != *MAGIC {
-        return Err("the file does not end as a table does");
+        return Err("the file does not end with a table's magic number");
     }
     let sealed = |len: usize| {
         let begins = end.len().checked_sub(len).ok_or("the file is too short for its footer")?;

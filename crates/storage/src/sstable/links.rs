@@ -1,8 +1,9 @@
-//! A short way from an index to what it names, past the cache's table.
+//! Links: direct references from an index to its blocks, without a lookup in the cache's hash
+//! table.
 //!
-//! Looking a block up in the cache costs three loads that wait for each other and, in a cache of
-//! some size, for memory: its hash table, its entry, and only then the block. An index therefore
-//! remembers, for each of its entries, where the block lies:
+//! A lookup in the block cache costs three dependent loads, which miss the processor caches if the
+//! cache is large: its hash table, its entry, and the block. So an index keeps a link to the block
+//! for each of its entries:
 //!
 //! ```text
 //!  index page ── link ──┐               cache ── holds ───► block
@@ -10,27 +11,27 @@
 //!        ▲────────────────────── parent, weak ─────────────────┘
 //! ```
 //!
-//! A link says where the block's memory lies, and the links of a page about how long its blocks are.
-//! Whoever goes by a link asks for what it will look at before it waits for the block: a search, which is
-//! also how a walk begins, for the block's beginning, with what it compares (reads of a row out of the cache
-//! became a tenth faster). While one block is gone through the next one is asked for, a part with each row
-//! that is taken: all of it at once took a tenth longer, because the walk had to wait for it. Asking for
-//! where a record probably stands before the block's beginning has come took a tenth longer, too.
+//! A link holds the address of the block's memory, and the links of a page share an estimate of the
+//! size of its blocks. A reader that follows a link prefetches the memory that it will read before
+//! it waits for the block. A search, with which a scan begins too, prefetches the block's beginning
+//! with the heads. A scan prefetches the next block while it returns the current one, a part with
+//! each row: prefetching all of it at once is slower, because the scan would have to wait. See
+//! docs/performance.md.
 //!
-//! Only the cache and readers keep a block alive. How a link can lead to it all the same says
-//! [`super::block::shared`].
+//! Only the cache and readers keep a block alive; [`super::block::shared`] describes why a link to
+//! it is safe.
 
 use std::ops::Deref;
 
 use crossbeam_epoch::{self as epoch, Guard};
 
-use super::block::{Block, Linked, SharedBlock, ask};
+use super::block::{Block, Linked, SharedBlock, prefetch_block};
 use super::page;
-use super::prefetch::Stretch;
+use super::prefetch::Region;
 use super::section::Place;
 use crate::cache::Kind;
 
-/// A section as an index names it.
+/// A section that an index entry refers to.
 #[derive(Clone, Copy)]
 pub(super) struct Named<'a> {
     by: &'a Block,
@@ -57,24 +58,24 @@ impl<'a> Named<'a> {
         page::place(self.by, self.slot)
     }
 
-    /// Returns the section, if the link leads to it.
+    /// Returns the section, if the link refers to it.
     pub(super) fn linked<'g>(&self, wanted: Wanted, pinned: &'g Guard) -> Option<Linked<'g>> {
         let links = &self.by.index()?.links;
         let linked = links.get(self.slot, pinned)?;
-        ask(linked, wanted.bytes().min(links.usual_bytes()));
+        prefetch_block(linked, wanted.bytes().min(links.usual_bytes()));
         Some(linked)
     }
 
-    /// Where a section lies that a walk will go through, if a link leads to it.
-    pub(super) fn stretch(&self) -> Option<Stretch> {
+    /// Returns the memory of a section that a scan will read, if a link refers to it.
+    pub(super) fn region(&self) -> Option<Region> {
         let index = self.by.index()?;
         let pinned = epoch::pin();
         let linked = index.links.get(self.slot, &pinned)?;
         let bytes = Wanted::All.bytes().min(index.links.usual_bytes());
-        Some(Stretch::new(linked.address(), bytes))
+        Some(Region::new(linked.address(), bytes))
     }
 
-    /// Makes the link lead to the section.
+    /// Sets the link to the section.
     pub(super) fn link(&self, section: &SharedBlock) {
         if let Some(index) = self.by.index() {
             section.link_from(index, self.slot);
@@ -82,19 +83,20 @@ impl<'a> Named<'a> {
     }
 }
 
-/// How much of a section will be looked at.
+/// Part of a section that will be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// An index page: these are few, and near. Or a block that was asked for before.
+    /// Nothing to prefetch: index pages are few and usually cached, and other blocks were
+    /// prefetched.
     Nothing,
-    /// What a search comes by.
+    /// The part that a search reads.
     Little,
-    /// A walk goes through it.
+    /// All of it, by a scan.
     All,
 }
 
 impl Wanted {
-    /// So many bytes of it, from its beginning, are asked of memory before they are needed.
+    /// Returns the number of bytes to prefetch, from the beginning of the section.
     const fn bytes(self) -> usize {
         match self {
             Self::Nothing => 0,
@@ -104,11 +106,11 @@ impl Wanted {
     }
 }
 
-/// A section that is in memory.
+/// A section in memory.
 pub(super) enum Seen<'g> {
-    /// A link leads to it, which its reader follows.
+    /// Followed by a link.
     Linked(Linked<'g>),
-    /// The cache had it.
+    /// Held by a reference from the cache.
     Held(SharedBlock),
 }
 

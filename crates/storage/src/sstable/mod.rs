@@ -1,4 +1,4 @@
-//! Sorted tables: immutable files of versions, by key, newest version first.
+//! Sorted string tables (SSTables): immutable files of versions, by key, newest version first.
 //!
 //! ```text
 //!  ┌───────┬──…──┬───────┬────────────┬──…──┬────────────┬────────────┬───────┬────────────┬────────┐
@@ -8,40 +8,39 @@
 //!   read through the cache                                read when the table is opened, and kept
 //! ```
 //!
-//! **Compact on disk, searchable in memory.** On disk a block is a *run* of entries stored column
-//! by column and compressed. It is decoded once, when it is read, into a block whose keys are
-//! whole and whose entries are found without decoding anything again.
+//! **Compact on disk, searchable in memory.** On disk a block is a *run* of entries, stored in
+//! columns and compressed. It is decoded once, when it is read, into a block with whole keys that
+//! is searched without further decoding.
 //!
-//! **Three levels of index**, all blocks of the same kind (`page`): the top index in memory names
-//! index pages of about 4 KiB, which name blocks of about 4 KiB. Each index page carries the
-//! filter (`bloom`) of what lies in its blocks, so that one read brings both. So a point read
-//! costs two reads where everything is cold, one where only the block is, and none where a filter
-//! says no; the top index of 10 GB of 1 KiB rows takes under 1 MiB.
+//! **Three levels of index**, all with blocks of the same kind (`page`): the top index in memory
+//! refers to index pages of about 4 KiB, which refer to blocks of about 4 KiB. Each index page
+//! contains the Bloom filter (`bloom`) of its blocks, so one read brings both. A point read costs
+//! two disk reads if nothing is cached, one if only the block is not, and none if the filter
+//! excludes the key. The top index of 10 GB of 1 KiB rows takes under 1 MiB.
 //!
-//! **Separators** name the place between two blocks exactly, in keys and in commit timestamps:
-//! exactly one block can hold the newest version of a key at a snapshot, however many blocks the
-//! versions of that key fill.
+//! **Separators** describe the boundary between two blocks exactly, in keys and commit timestamps.
+//! So exactly one block can contain the newest version of a key at a snapshot, however many blocks
+//! the versions of the key fill.
 //!
-//! **Readers.** [`Table::get`] and its short way through the cache, [`Table::get_cached`];
-//! [`TableCursor`] walks keys either way; [`RawCursor`] walks versions past the cache, for
-//! compaction; [`verify()`] reads every byte, [`describe()`] what an inspector shows.
+//! **Readers.** [`Table::get`] and its fast path through the cache, [`Table::get_cached`], read a
+//! key. [`TableCursor`] iterates over keys in either direction. [`RawCursor`] iterates over
+//! versions, bypassing the cache, for compaction. [`verify()`] checks every byte; [`describe()`]
+//! returns the layout for inspection.
 //!
-//! **Range tombstones** ([`RangeTombstones`]) are applied by [`Table::get`] and by whoever merges
+//! **Range tombstones** ([`RangeTombstones`]) are applied by [`Table::get`] and by the merge of
 //! cursors, because they hide versions of older tables too.
 //!
-//! **Damage.** Every section carries a CRC32C that covers the file's number and the section's place
-//! in it, checked whenever it is read from disk; a flipped bit, or a block that belongs elsewhere,
-//! is an error that names the file and the place, and never an answer. Decoders trust nothing
-//! even so: they check order and bounds, and take no more memory than was allowed.
+//! **Damage.** Every section has a CRC32C that also covers the file's number and the section's
+//! offset. It is verified at each read from disk. A flipped bit or a misplaced block is an error
+//! that names file and offset, never a result. Decoders do not rely on checksums: they check order
+//! and bounds, and limit memory.
 //!
-//! A table is written under a temporary name by [`Builder`], synced, and renamed; it belongs to the
-//! database from the manifest edit on that names it. Everything is described byte by byte in
-//! `docs/data-format.md`.
+//! [`Builder`] writes a table under a temporary name, syncs and renames it; it is part of the
+//! database from the manifest edit on that adds it. `docs/data-format.md` describes every byte.
 //!
-//! Absent on purpose: a hash index inside blocks (interpolation over the heads is as fast, and
+//! Not implemented on purpose: a hash index in blocks (interpolation over the heads is as fast, and
 //! ordered); restart points (a block is small enough to be decoded whole).
 
-pub(crate) mod ahead;
 mod block;
 mod bloom;
 mod builder;
@@ -54,6 +53,7 @@ mod options;
 mod page;
 mod prefetch;
 mod raw;
+pub(crate) mod read_ahead;
 mod run;
 mod section;
 mod source;
@@ -83,7 +83,7 @@ pub(crate) use block::{Block, SharedBlock};
 
 use crate::codec;
 
-/// Decodes bytes as one kind of section, behind the checksum: for fuzzing only.
+/// Decodes bytes as one kind of section, without a checksum: for fuzzing only.
 #[doc(hidden)]
 pub fn decode_anything(kind: u8, bytes: &[u8]) {
     const MEMORY_MAX: usize = 16 << 20;
@@ -107,30 +107,31 @@ pub fn decode_anything(kind: u8, bytes: &[u8]) {
     };
 }
 
-/// What is wrong with bytes that were read.
+/// Description of damage.
 type Wrong = &'static str;
 
-/// What stands before the partition key in a flat key: table, token, length.
+/// Length of the frame before the partition key in a flat key: table, token, length.
 const FRAME_BYTES: usize = 14;
 
-/// The longest flat key.
+/// Maximum length of a flat key.
 pub const KEY_BYTES_MAX: usize =
     FRAME_BYTES + codec::PARTITION_KEY_BYTES_MAX + codec::CLUSTERING_KEY_BYTES_MAX;
 
-/// Names a table's file.
+/// Returns the file name of a table.
 #[must_use]
 pub fn file_name(number: u64) -> String {
     format!("sst-{number:08}.sst")
 }
 
-/// Returns the number in a table's file name, or `None` for the name of anything else.
+/// Returns the number in a table's file name; `None` for other names.
 #[must_use]
 pub fn number_in(name: &str) -> Option<u64> {
     let number = name.strip_prefix("sst-")?.strip_suffix(".sst")?.parse().ok()?;
     (file_name(number) == name).then_some(number)
 }
 
-/// How many of a flat key's first bytes name its partition; all of them where it is too short.
+/// Returns the length of a flat key's prefix that identifies its partition; the whole key if it is
+/// too short.
 fn partition_len(key: &[u8]) -> usize {
     match key {
         [_, _, _, _, _, _, _, _, _, _, _, _, high, low, ..] => {
@@ -141,12 +142,12 @@ fn partition_len(key: &[u8]) -> usize {
     }
 }
 
-/// The id of the cell table that a flat key lies in.
+/// Returns the id of a flat key's cell table.
 fn table_of(key: &[u8]) -> u32 {
     key.first_chunk().map_or(0, |id| u32::from_be_bytes(*id))
 }
 
-/// The token of a flat key.
+/// Returns the token of a flat key.
 fn token_of(key: &[u8]) -> Token {
     let flipped = key.get(4..).and_then(<[u8]>::first_chunk).map_or(0, |t| u64::from_be_bytes(*t));
     Token((flipped ^ (1 << 63)).cast_signed())

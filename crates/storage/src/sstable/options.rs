@@ -1,43 +1,42 @@
-//! How the cells of one table are laid out in files.
+//! Layout options of a table's cells in files.
 
-/// How blocks are compressed.
+/// Compression of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     None,
-    /// LZ4: cheap both ways.
+    /// LZ4: fast in both directions.
     #[default]
     Lz4,
-    /// Zstandard at a level, 1 to 22: smaller and slower; reading does not depend on the level.
+    /// Zstandard at a level from 1 to 22: smaller and slower; decompression does not depend on the
+    /// level.
     Zstd(u8),
 }
 
-/// What the filter of an index page remembers.
+/// Members of the filter of an index page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FilterKind {
-    /// Partitions: small, and all that a table of wide partitions needs.
+    /// Partitions: small, and sufficient for most tables.
     #[default]
     Partitions,
-    /// Cells: for tables whose partitions are wide and whose point reads often find nothing.
+    /// Cells: for tables with wide partitions whose point reads often find nothing.
     Cells,
 }
 
-/// The layout of the cells of one table. It takes effect in files that are written from then on.
+/// Layout options of the cells of one table. Changes affect only files written later.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TableOptions {
-    /// A block is closed before it exceeds this many bytes, before compression. Smaller blocks
-    /// make a point read from disk cheaper and the index larger. Clamped to 64 bytes and 1 MiB.
-    /// Default: 4 KiB.
+    /// Maximum size of a block before compression. Smaller blocks make point reads from disk
+    /// cheaper and the index larger. Clamped to 64 bytes and 1 MiB. Default: 4 KiB.
     pub block_bytes: usize,
-    /// An index page is closed once it has about this many bytes. Clamped as `block_bytes` is.
-    /// Default: 4 KiB.
+    /// Approximate size of an index page. Clamped like `block_bytes`. Default: 4 KiB.
     pub index_page_bytes: usize,
-    /// Default: LZ4.
+    /// Compression of blocks. Default: LZ4.
     pub compression: Compression,
-    /// How often a filter says "perhaps" to what is not there; clamped to 10⁻⁶ and 0.5. Each
-    /// factor of ten less costs 4.8 bits for each partition or cell. Default: 0.01.
+    /// False-positive rate of filters, clamped to 10⁻⁶ and 0.5. A tenth of the rate costs 4.8 more
+    /// bits for each partition or cell. Default: 0.01.
     pub bloom_fp_chance: f64,
-    /// Default: partitions.
+    /// Members of filters. Default: partitions.
     pub filter: FilterKind,
 }
 
@@ -54,11 +53,11 @@ impl Default for TableOptions {
 }
 
 impl TableOptions {
-    /// The longest that a block may be, unless a single entry is longer.
+    /// Maximum size of a block, unless a single entry is larger.
     pub const BLOCK_BYTES_MAX: usize = 1 << 20;
     const BLOCK_BYTES_MIN: usize = 64;
 
-    /// Returns the options with every number within its limits.
+    /// Returns the options with every value within its limits.
     #[must_use]
     pub(super) fn clamped(self) -> Self {
         let bytes = |bytes: usize| bytes.clamp(Self::BLOCK_BYTES_MIN, Self::BLOCK_BYTES_MAX);
@@ -71,10 +70,10 @@ impl TableOptions {
     }
 }
 
-/// How a read treats the cache.
+/// How a read uses the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// The read takes what is in the cache, but leaves the cache as it was: nothing is inserted
-    /// and nothing becomes more recent.
+    /// Reads cached blocks but leaves the cache unchanged: inserts nothing and marks nothing as
+    /// recently used.
     pub bypass_cache: bool,
 }

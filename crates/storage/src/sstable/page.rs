@@ -1,21 +1,21 @@
-//! Index pages, and the top index over them.
+//! Index pages and the top index.
 //!
 //! ```text
 //! index page := filter (see bloom)  block body (see compress)  CRC32C
-//! top index  := block body  CRC32C           nothing but the checksum where there are no blocks
+//! top index  := block body  CRC32C           only the checksum if there are no blocks
 //! ```
 //!
-//! Both are blocks like any other, so that they are decoded and searched by the same code. Their
-//! entries name a block, or a page, each:
+//! Both are blocks, decoded and searched by the same code. Each of their entries refers to a block
+//! or a page:
 //!
-//! * The *separator*, as key and commit timestamp, comes after every version in the blocks before
-//!   and not after the first version in this one. Where a new key begins there it is the shortest
-//!   piece of that key that does so, with the greatest timestamp; where the block goes on with
-//!   the versions of the last key before it, it is that key with the last version's commit
-//!   timestamp less one. Either way exactly one block can hold any wanted version, and whoever
-//!   walks knows from the separator whether a key goes on.
-//! * The start timestamp is the commit timestamp; the payload is the place: offset and length,
-//!   `VAR_LONG`s.
+//! * The *separator*, a key and a commit timestamp, sorts after every version in the previous
+//!   blocks and not after the first version in this one. If the block begins with a new key, the
+//!   separator is the shortest such prefix of that key with the greatest timestamp. If the block
+//!   continues the versions of the previous block's last key, the separator is that key with the
+//!   last version's commit timestamp minus one. So exactly one block can contain any wanted
+//!   version, and a scan knows from the separator whether a key continues.
+//! * The start timestamp equals the commit timestamp; the payload is the position: offset and
+//!   length as `VAR_LONG`s.
 
 use carnet_base::{Result, Timestamp};
 
@@ -28,10 +28,10 @@ use super::section::Place;
 use super::{Wrong, var};
 use crate::sstable::block::shared_len;
 
-/// The most memory that a top index may take: that of a table of terabytes.
+/// Maximum memory of a top index: that of a table of terabytes.
 pub(super) const TOP_MEMORY_MAX: usize = 1 << 30;
 
-/// Collects separators and places.
+/// Collects separators and positions.
 #[derive(Default)]
 pub(super) struct IndexBuilder {
     run: RunBuilder,
@@ -69,7 +69,7 @@ impl IndexBuilder {
         self.last.extend_from_slice(separator);
     }
 
-    /// Appends the body and begins the next one.
+    /// Appends the body and starts the next one.
     pub(super) fn finish(
         &mut self,
         compressor: &mut Compressor,
@@ -82,7 +82,7 @@ impl IndexBuilder {
     }
 }
 
-/// Returns the place that an entry of an index names.
+/// Returns the position that an index entry refers to.
 pub(super) fn place(index: &Block, at: usize) -> Place {
     read_place(index, at).expect("the places of an index are checked when it is decoded")
 }
@@ -105,12 +105,12 @@ pub(super) fn decode_page(mut section: &[u8], data_end: u64) -> Result<SharedBlo
     let block = decode_data(section)?.into_index(filter);
     let first = read_place(&block, 0)?;
     if adjoin(&block, first.offset)? > data_end {
-        return Err("an index page names blocks that are not there");
+        return Err("an index page refers beyond the blocks");
     }
     Ok(block)
 }
 
-/// Decodes the top index of a file whose index pages lie from `from` to `to`.
+/// Decodes the top index of a file with index pages from `from` to `to`.
 pub(super) fn decode_top(section: &[u8], from: u64, to: u64) -> Result<Option<SharedBlock>, Wrong> {
     if section.is_empty() && from == 0 && to == 0 {
         return Ok(None);
@@ -123,7 +123,7 @@ pub(super) fn decode_top(section: &[u8], from: u64, to: u64) -> Result<Option<Sh
     Ok(Some(top.into_index(Filter::default())))
 }
 
-/// Checks that what an index names begins at `from` and adjoins; returns its end.
+/// Checks that the sections of an index are contiguous from `from` on; returns their end.
 fn adjoin(index: &Block, from: u64) -> Result<u64, Wrong> {
     let mut end = from;
     for at in 0..index.len() {

@@ -1,8 +1,9 @@
-//! Walks every version of a table in order, for compactions, large transactions' merges and backups.
+//! Cursor over every version of a table in order, for compactions, merges of large transactions,
+//! and backups.
 //!
-//! It reads blocks in pieces of up to [`PIECE_BYTES`], on the caller's thread, past the engine's cache and
-//! the system's: each block is read once, and mostly of files that are about to be removed. Index pages,
-//! which stand behind all blocks, are read many at a time.
+//! Reads blocks in pieces of up to [`PIECE_BYTES`] on the caller's thread, bypassing both the block
+//! cache and the page cache: each block is read once, usually of a file that is about to be
+//! removed. Index pages, which follow all blocks, are read many at a time.
 
 use std::sync::Arc;
 
@@ -17,32 +18,33 @@ use super::table::{Table, slot_of};
 use crate::cache::Kind;
 use crate::disk::BulkReader;
 
-/// How much is read at once: one read of a device that gives 500 MB/s takes half a millisecond.
+/// Maximum size of a read of blocks: half a millisecond for a device of 500 MB/s.
 const PIECE_BYTES: u32 = 256 << 10;
-/// How much of index pages is read at once: for about a hundred times as many bytes of blocks.
+/// Maximum size of a read of index pages, which cover about a hundred times as many bytes of
+/// blocks.
 const PAGES_BYTES: u32 = 64 << 10;
 
-/// A walk over all versions of a range of keys. It begins in front of the first one.
+/// Cursor over all versions in a range of keys. It starts before the first one.
 pub struct RawCursor {
     table: Arc<Table>,
     lower: Bytes,
     upper: Option<Bytes>,
     page_number: usize,
-    /// Index pages that were read together, and where the first of them stands in the file.
+    /// Index pages that were read together, and the offset of the first one.
     pages: Option<(u64, Vec<u8>)>,
     page: Option<SharedBlock>,
     slot: usize,
-    /// Has a piece of the file that begins at `piece`.
+    /// Holds the piece of the file at offset `piece`.
     reader: Option<BulkReader>,
     piece: u64,
     block: Option<SharedBlock>,
     at: usize,
-    /// Where the block's entries leave the range.
+    /// End of the range within the block.
     to: usize,
     ended: bool,
 }
 
-/// A stretch of the file that has to be read first.
+/// A part of the file that has to be read first.
 #[derive(Clone, Copy)]
 struct Need {
     place: Place,
@@ -50,8 +52,8 @@ struct Need {
 }
 
 impl RawCursor {
-    /// Makes a cursor in front of the first version of the keys from `lower` up to `upper`, or to
-    /// the table's end: nothing is read yet.
+    /// Makes a cursor before the first version of the keys in `[lower, upper)`, or to the table's
+    /// end; reads nothing.
     #[must_use]
     pub fn new(table: Arc<Table>, lower: Bytes, upper: Option<Bytes>) -> Self {
         let empty = upper.as_ref().is_some_and(|upper| *upper <= lower);
@@ -73,23 +75,23 @@ impl RawCursor {
         }
     }
 
-    /// Returns the version that it stands at; `None` at the end, and in front of the first one.
+    /// Returns the current version; `None` at the end and before the first one.
     #[must_use]
     pub fn entry(&self) -> Option<EntryRef<'_>> {
         self.block.as_ref().map(|block| block.get(self.at))
     }
 
-    /// Returns the key of the version that it stands at, as [`RawCursor::entry`].
+    /// Returns the key of the current version, like [`RawCursor::entry`].
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
         self.block.as_ref().map(|block| block.key(self.at))
     }
 
-    /// Goes on to the next version; reads on the caller's thread where that is needed.
+    /// Moves to the next version; reads on the caller's thread if necessary.
     ///
     /// # Errors
     ///
-    /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
+    /// `Corrupted`, naming the file and the offset; `Unavailable` if the disk fails.
     pub fn advance_blocking(&mut self) -> Result<()> {
         if self.block.is_some() && self.at + 1 < self.to {
             self.at += 1;
@@ -100,7 +102,7 @@ impl RawCursor {
             self.supply(need)?;
         }
         if self.ended {
-            // The file and the memory are others' while a merge goes on.
+            // Releases file and memory, because the merge may continue for long.
             (self.reader, self.pages) = (None, None);
         }
         Ok(())
@@ -113,7 +115,7 @@ impl RawCursor {
         }
     }
 
-    /// Enters the next block as far as that is in memory; says what to read where it is not.
+    /// Enters the next block, if it is in memory; otherwise returns what to read.
     fn need(&mut self) -> Result<Option<Need>> {
         while !self.ended && self.block.is_none() {
             let Some(top) = &self.table.top else { break };
@@ -124,11 +126,11 @@ impl RawCursor {
                     let read = self.pages.as_ref();
                     let Some(bytes) = read.and_then(|(from, bytes)| part(bytes, *from, place))
                     else {
-                        let place = self.stretch(top, self.page_number, PAGES_BYTES);
+                        let place = self.contiguous(top, self.page_number, PAGES_BYTES);
                         return Ok(Some(Need { place, kind: Kind::Index }));
                     };
                     let page = self.table.decode(place.offset, bytes, Kind::Index)?;
-                    // Only in the first page can the range begin behind the first block.
+                    // The range can begin after the first block only in the first page.
                     self.slot = slot_of(&page, &self.lower, Timestamp::MAX);
                     self.page = Some(page);
                 }
@@ -182,29 +184,29 @@ impl RawCursor {
         }
     }
 
-    /// Tells whether what an index names at a slot lies behind the range.
+    /// Returns `true` if the section at a slot of an index is after the range.
     fn is_beyond(&self, index: &Block, slot: usize) -> bool {
         self.upper.as_ref().is_some_and(|upper| **upper <= *index.key(slot))
     }
 
-    /// What an index names from a slot on, as far as the range goes, in one piece of about so many
-    /// bytes at most.
-    fn stretch(&self, index: &Block, slot: usize, bytes_max: u32) -> Place {
-        let mut stretch = page::place(index, slot);
+    /// Returns the sections of an index from a slot on that are within the range, as one piece of
+    /// at most about `bytes_max` bytes.
+    fn contiguous(&self, index: &Block, slot: usize, bytes_max: u32) -> Place {
+        let mut contiguous = page::place(index, slot);
         for slot in slot + 1..index.len() {
-            let len = stretch.len.saturating_add(page::place(index, slot).len);
+            let len = contiguous.len.saturating_add(page::place(index, slot).len);
             if self.is_beyond(index, slot) || len > bytes_max {
                 break;
             }
-            stretch.len = len;
+            contiguous.len = len;
         }
-        stretch
+        contiguous
     }
 
-    /// The blocks from the slot on that are read together. Where the next page's blocks are wanted as
-    /// well, the last of them may be cut: it is read again.
+    /// Returns the blocks from the slot on to read together. If the next page's blocks are wanted
+    /// too, the last one may be cut off; then it is read again.
     fn piece_from(&self, top: &Block, index: &Block) -> Place {
-        let mut piece = self.stretch(index, self.slot, PIECE_BYTES);
+        let mut piece = self.contiguous(index, self.slot, PIECE_BYTES);
         let next = self.page_number + 1;
         let is_all = piece.end() == page::place(index, index.len() - 1).end();
         if is_all && next < top.len() && !self.is_beyond(top, next) {
@@ -215,8 +217,8 @@ impl RawCursor {
     }
 }
 
-/// Returns what stands at a place, of a piece of the file that begins at `from`; `None` where not all of
-/// it is there. What the piece was read for is short only where the file was cut.
+/// Returns the bytes of a section from a piece of the file that begins at `from`; `None` if it is
+/// not contained. The first section of a piece is incomplete only if the file was truncated.
 fn part(piece: &[u8], from: u64, place: Place) -> Option<&[u8]> {
     let at = usize::try_from(place.offset.checked_sub(from)?).ok()?;
     let to = at.checked_add(place.len as usize)?;

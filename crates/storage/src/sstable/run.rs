@@ -1,11 +1,8 @@
-//! A run: the entries of a block as they are stored, column by column.
+//! Run: the stored form of a block's entries, in columns.
 //!
-//! Neighbouring entries are alike, and alike in the same way: so each field of all entries stands
-//! together, as a difference to the entry before where that is smaller, and a column that is all
-//! zeros is left out. What compression then sees is long stretches of equal bytes. An entry of the
-//! commit table (8 bytes of row, 1 to 3 of column and of value) takes 7.0 bytes so, and in blocks of
-//! 64 KiB 1.1 under LZ4, 0.9 under Zstandard (`cargo run --release -p carnet-storage --example
-//! tables -- commits`).
+//! Adjacent entries are similar. So each field of all entries is stored together, as a difference
+//! to the previous entry where that is smaller, and a column of zeros is omitted. Compression then
+//! finds long sequences of equal bytes. The example `tables` measures it.
 //!
 //! ```text
 //! run :=
@@ -14,8 +11,8 @@
 //!   base        VAR_LONG   the first entry's start timestamp
 //!   lengths     8 VAR_LONGs: of the columns that follow but the last, which takes the rest
 //!   flags       a byte for each entry: bit 0 TOMBSTONE, bit 1 EXPIRES
-//!   shared      VAR_LONG   how many bytes the key shares with the key before it: all that it can
-//!   rest        VAR_LONG   how many more bytes the key has
+//!   shared      VAR_LONG   length of the longest common prefix with the previous key
+//!   rest        VAR_LONG   number of further bytes of the key
 //!   start       VAR_LONG   start less the start before it (the first: less base), zigzag
 //!   lag         VAR_LONG   commit less start
 //!   expiry      VAR_LONG   for each entry with EXPIRES: expiry less the one before it, zigzag
@@ -24,11 +21,11 @@
 //!   payloads    the payloads
 //! ```
 //!
-//! The lag of a commit entry is also its value, in the same encoding: two columns with the same
+//! The lag of a commit-table entry is also its value, in the same encoding: two columns of equal
 //! bytes, of which compression keeps one.
 //!
-//! The decoder takes exactly what the encoder writes, strictly ascending, and refuses what would
-//! take more memory than its caller allows.
+//! The decoder accepts only the encoder's output, strictly ascending, and refuses runs that would
+//! exceed the caller's memory limit.
 
 use carnet_base::Timestamp;
 
@@ -40,10 +37,10 @@ const TOMBSTONE: u8 = 1;
 const EXPIRES: u8 = 2;
 const COLUMNS: usize = 9;
 
-/// The most memory that a decoded block or index page may take.
+/// Maximum memory of a decoded block or index page.
 pub(super) const BLOCK_MEMORY_MAX: usize = 64 << 20;
 
-/// Appends VAR_LONGs and knows whether all are zero.
+/// A column of VAR_LONGs that knows whether all are zero.
 #[derive(Default)]
 struct Column {
     bytes: Vec<u8>,
@@ -66,7 +63,7 @@ impl Column {
     }
 }
 
-/// Collects a run.
+/// Builds a run.
 #[derive(Default)]
 pub(super) struct RunBuilder {
     count: u64,
@@ -85,18 +82,18 @@ pub(super) struct RunBuilder {
     payloads: Vec<u8>,
 }
 
-/// One version of a key, borrowed.
+/// A borrowed version of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryRef<'a> {
-    /// The flat key.
+    /// Flat key.
     pub key: &'a [u8],
-    /// The commit timestamp of the transaction that wrote it.
+    /// Commit timestamp of the transaction that wrote it.
     pub commit: Timestamp,
-    /// The start timestamp of that transaction.
+    /// Start timestamp of that transaction.
     pub start: Timestamp,
-    /// The second of wall time from which on it counts as deleted.
+    /// Expiry, in seconds of wall time; from then on the version counts as deleted.
     pub expiry: Option<u64>,
-    /// The row image or byte string; `None` is a tombstone.
+    /// Row image or byte string; `None` for a tombstone.
     pub payload: Option<&'a [u8]>,
 }
 
@@ -105,7 +102,7 @@ impl RunBuilder {
         self.count == 0
     }
 
-    /// How long the run is so far, but for a few bytes.
+    /// Returns the approximate length of the run so far.
     pub(super) const fn len(&self) -> usize {
         self.flags.bytes.len()
             + self.shared.bytes.len()
@@ -118,14 +115,14 @@ impl RunBuilder {
             + self.payloads.len()
     }
 
-    /// How much memory the block takes once it is decoded.
+    /// Returns the memory of the decoded block.
     pub(super) fn decoded_bytes(&self) -> usize {
         let entries = usize::try_from(self.count).unwrap_or(usize::MAX);
         Block::room_of(entries, entries.saturating_mul(8)) + self.key_bytes + self.payloads.len()
     }
 
-    /// Adds the next entry, whose key shares `shared` bytes with the key before it. The first
-    /// entry of a run shares none.
+    /// Adds the next entry, whose key shares `shared` bytes with the previous key. The first entry
+    /// of a run shares none.
     pub(super) fn push(&mut self, entry: &EntryRef<'_>, shared: usize) {
         let EntryRef { key, commit, start, expiry, payload } = *entry;
         let rest = &key[shared..];
@@ -157,7 +154,7 @@ impl RunBuilder {
         }
     }
 
-    /// Appends the run to `out` and begins the next one.
+    /// Appends the run to `out` and starts the next one.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         let columns: [&[u8]; COLUMNS] = [
             self.flags.stored(),
@@ -200,7 +197,7 @@ const fn difference(number: u64, other: u64) -> i64 {
     number.wrapping_sub(other).cast_signed()
 }
 
-/// The columns of a run that is being decoded.
+/// Columns of a run that is being decoded.
 struct Columns<'a> {
     flags: Numbers<'a>,
     shared: Numbers<'a>,
@@ -213,7 +210,7 @@ struct Columns<'a> {
     payloads: &'a [u8],
 }
 
-/// Numbers one after the other; a column that was left out has as many zeros as are asked for.
+/// Iterator over the numbers of a column; an omitted column yields zeros.
 struct Numbers<'a> {
     bytes: &'a [u8],
     left_out: bool,
@@ -229,7 +226,7 @@ impl<'a> Numbers<'a> {
     }
 
     fn next_len(&mut self) -> Result<usize, Wrong> {
-        usize::try_from(self.next()?).map_err(|_| "a length is no length")
+        usize::try_from(self.next()?).map_err(|_| "a length is too large")
     }
 
     fn next_byte(&mut self) -> Result<u8, Wrong> {
@@ -276,9 +273,9 @@ impl<'a> Columns<'a> {
         Ok(payload)
     }
 
-    /// How many entries these columns can have at most. From the second one on, every entry has
-    /// another key than the one before it, which takes a byte of `rest` each, or another commit
-    /// timestamp, which takes a byte of `start` or of `lag` each.
+    /// Returns the maximum number of entries that these columns permit. From the second one on,
+    /// every entry differs from the previous one in its key, which takes a byte of `rest`, or in
+    /// its commit timestamp, which takes a byte of `start` or `lag`.
     fn count_max(&self) -> usize {
         let most = self.rest.bytes.len().max(self.start.bytes.len()).max(self.lag.bytes.len());
         most.max(1)
@@ -297,7 +294,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Decodes a run that may take so much memory.
+/// Decodes a run into a block of at most `memory_max` bytes.
 pub(super) fn decode(mut run: &[u8], memory_max: usize) -> Result<SharedBlock, Wrong> {
     let count = var::take_len(&mut run)?;
     let key_bytes = var::take_len(&mut run)?;
@@ -306,7 +303,7 @@ pub(super) fn decode(mut run: &[u8], memory_max: usize) -> Result<SharedBlock, W
     if count == 0 || count > columns.count_max() {
         return Err("a block's number of entries is impossible");
     }
-    // No key is longer than all that keys do not share with the one before.
+    // No key is longer than the stored key bytes of all entries.
     if key_bytes > count.saturating_mul(columns.keys.len()) {
         return Err("a block's keys are impossible");
     }
@@ -335,7 +332,7 @@ fn fill(
         start = start.wrapping_add(var::unzigzag(columns.start.next()?).cast_unsigned());
         let commit = start.wrapping_add(columns.lag.next()?);
         if start > Timestamp::MAX.get() || commit > Timestamp::MAX.get() {
-            return Err("an entry's timestamp is no timestamp");
+            return Err("an entry's timestamp is out of range");
         }
         let (rest, keys) = columns.keys.split_at_checked(rest).ok_or("the keys end too early")?;
         columns.keys = keys;

@@ -1,26 +1,26 @@
-//! A stretch of a file with a checksum that also covers where it stands: in which file, and where.
+//! Section: a part of a file with a checksum that also covers the file's number and the offset.
 //!
-//! A section that was written to, or read from, another place or another table's file does not
-//! match, even where the bytes themselves are whole.
+//! So a section that was written to, or read from, another offset or file is detected even if its
+//! bytes are intact.
 
 use bytes::BufMut;
 
 use super::Wrong;
 
-/// What a checksum adds to a section.
+/// Length of a checksum.
 pub(super) const CRC_BYTES: usize = 4;
 
-/// Where a section lies in its file, checksum included.
+/// Position of a section in its file, including the checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Where it begins.
+    /// Offset of the section.
     pub offset: u64,
-    /// How many bytes it has, its checksum included.
+    /// Length of the section, including the checksum.
     pub len: u32,
 }
 
 impl Place {
-    /// Returns the offset of the first byte behind the section.
+    /// Returns the offset of the first byte after the section.
     #[must_use]
     pub const fn end(self) -> u64 {
         self.offset.saturating_add(self.len as u64)
@@ -28,13 +28,13 @@ impl Place {
 }
 
 /// Appends the checksum to the section that begins at `from` in `out` and at `offset` in the file
-/// of that number.
+/// with this number.
 pub(super) fn seal(out: &mut Vec<u8>, from: usize, file: u64, offset: u64) {
     let crc = crc_at(file, offset, &out[from..]);
     out.put_u32_le(crc);
 }
 
-/// Checks a section that was read from `offset` and returns it without its checksum.
+/// Verifies a section that was read from `offset` and returns it without its checksum.
 pub(super) fn open(bytes: &[u8], file: u64, offset: u64) -> Result<&[u8], Wrong> {
     let Some((section, crc)) = bytes.split_last_chunk::<CRC_BYTES>() else {
         return Err("the bytes end too early");

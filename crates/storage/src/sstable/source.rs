@@ -1,4 +1,4 @@
-//! The file of a table: sections are read from it, checked and decoded, and damage is named.
+//! File of a table: reads, verifies and decodes sections; errors name the file and the offset.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Opens the file of a table that has so many bytes.
+    /// Opens the file of a table, which must have `bytes` bytes.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where it is missing or has another length; `Unavailable` where the disk fails.
+    /// `Corrupted` if it is missing or has another length; `Unavailable` if the disk fails.
     pub(super) fn open(disk: Arc<dyn Disk>, number: u64, bytes: u64) -> Result<Self> {
         let name = file_name(number);
         let file = match disk.open(&name) {
@@ -53,11 +53,11 @@ impl Source {
         self.len
     }
 
-    /// Reads a stretch of the file, blocking.
+    /// Reads a part of the file, blocking.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails.
+    /// `Unavailable` if the disk fails.
     pub(super) fn bytes(&self, place: Place) -> Result<Vec<u8>> {
         let Place { offset, len } = place;
         let mut bytes = vec![0; len as usize];
@@ -66,12 +66,12 @@ impl Source {
         Ok(bytes)
     }
 
-    /// Reads blocks that lie side by side, blocking, past the page cache where that can be. There may be
-    /// fewer bytes than that, where the file was cut.
+    /// Reads adjacent blocks, blocking, bypassing the page cache if possible. Returns fewer bytes
+    /// if the file was truncated.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where there are none; `Unavailable` where the disk fails.
+    /// `Corrupted` if there are none; `Unavailable` if the disk fails.
     pub(super) fn piece(&self, reader: &mut Option<BulkReader>, place: Place) -> Result<()> {
         let reader = match reader {
             Some(reader) => reader,
@@ -92,21 +92,21 @@ impl Source {
         Ok(())
     }
 
-    /// Begins to read a stretch of the file.
+    /// Reads a part of the file.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk fails.
+    /// `Unavailable` if the disk fails.
     pub(super) async fn read(&self, place: Place) -> Result<Bytes> {
         let reading = Arc::clone(&self.file).read(place.offset, place.len as usize);
         reading.await.during("read", &*self.disk, &self.name)
     }
 
-    /// Checks and decodes a section.
+    /// Verifies and decodes a section.
     ///
     /// # Errors
     ///
-    /// `Corrupted`, naming the file and the place.
+    /// `Corrupted`, naming the file and the offset.
     pub(super) fn decode<T>(
         &self,
         what: &str,
@@ -119,11 +119,12 @@ impl Source {
             .map_err(|wrong| self.damaged(what, offset, Error::corrupted(wrong)))
     }
 
-    /// Reads a section, blocking, and decodes it. Its place was checked against the file's length.
+    /// Reads a section, blocking, and decodes it. Its position was checked against the file's
+    /// length.
     ///
     /// # Errors
     ///
-    /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
+    /// `Corrupted`, naming the file and the offset; `Unavailable` if the disk fails.
     pub(super) fn section<T>(
         &self,
         what: &str,
@@ -134,7 +135,8 @@ impl Source {
         self.decode(what, place.offset, &bytes, decode)
     }
 
-    /// Says which section of which file is damaged; an error that is no damage names the file.
+    /// Adds the section, the offset and the file to an error of damage; the file only to other
+    /// errors.
     pub(super) fn damaged(&self, what: &str, offset: u64, error: Error) -> Error {
         let path = self.disk.path(&self.name);
         match error.kind() {

@@ -1,4 +1,4 @@
-//! What a table holds, in figures.
+//! Statistics of a table's contents.
 //!
 //! ```text
 //! versions, tombstones, range tombstones, partitions, raw bytes   VAR_LONGs
@@ -15,38 +15,38 @@ use carnet_base::{Timestamp, Token};
 use super::run::EntryRef;
 use super::{KEY_BYTES_MAX, Wrong, token_of, var};
 
-/// What a table holds.
+/// Statistics of a table's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistics {
-    /// Versions of cells, tombstones included.
+    /// Number of versions, including tombstones.
     pub versions: u64,
-    /// Versions that are tombstones.
+    /// Number of versions that are tombstones.
     pub tombstones: u64,
-    /// Range tombstones, counted once for each piece that they were cut into where they overlap.
+    /// Number of range tombstone fragments, after splitting at overlaps.
     pub range_tombstones: u64,
-    /// Different partitions of the versions.
+    /// Number of distinct partitions of the versions.
     pub partitions: u64,
-    /// Bytes of keys and payloads of all versions, in full.
+    /// Bytes of keys and payloads of all versions, uncompressed.
     pub raw_bytes: u64,
-    /// The least commit timestamp, range tombstones included.
+    /// Least commit timestamp, including range tombstones.
     pub commit_min: Timestamp,
-    /// The greatest commit timestamp, range tombstones included.
+    /// Greatest commit timestamp, including range tombstones.
     pub commit_max: Timestamp,
-    /// The least start timestamp, range tombstones included.
+    /// Least start timestamp, including range tombstones.
     pub start_min: Timestamp,
-    /// The greatest start timestamp, range tombstones included.
+    /// Greatest start timestamp, including range tombstones.
     pub start_max: Timestamp,
-    /// The least and the greatest expiry, in seconds of wall time, where any version has one.
+    /// Least and greatest expiry, in seconds of wall time, if any version has one.
     pub expiry: Option<(u64, u64)>,
-    /// The least and the greatest token of the versions' partitions.
+    /// Least and greatest token of the versions' partitions.
     pub tokens: (Token, Token),
-    /// The first flat key; empty where there are no versions.
+    /// First flat key; empty if there are no versions.
     pub first: Bytes,
-    /// The last flat key.
+    /// Last flat key.
     pub last: Bytes,
 }
 
-/// Counts what is pushed.
+/// Collects statistics.
 pub(super) struct Counting {
     statistics: Statistics,
     any: bool,
@@ -74,7 +74,7 @@ impl Default for Counting {
 }
 
 impl Counting {
-    /// Counts a version; `partition` is whether it is the first one of its partition.
+    /// Counts a version; `partition` is `true` for the first version of a partition.
     pub(super) fn add(&mut self, entry: &EntryRef<'_>, partition: bool) {
         let EntryRef { key, commit, start, expiry, payload } = *entry;
         self.see(commit, start);
@@ -100,7 +100,7 @@ impl Counting {
         }
     }
 
-    /// Counts a piece of a range tombstone.
+    /// Counts a fragment of a range tombstone.
     pub(super) fn add_range(&mut self, commit: Timestamp, start: Timestamp) {
         self.see(commit, start);
         self.statistics.range_tombstones += 1;
@@ -125,7 +125,7 @@ impl Counting {
     }
 }
 
-/// Maps tokens to the numbers that flat keys hold.
+/// Maps a token to its encoding in flat keys.
 const fn flip(token: Token) -> u64 {
     token.0.cast_unsigned() ^ (1 << 63)
 }
@@ -174,7 +174,7 @@ impl Statistics {
             expiry: match var::take(bytes)? {
                 0 => None,
                 1 => Some((var::take(bytes)?, var::take(bytes)?)),
-                _ => return Err("the statistics' expiry makes no sense"),
+                _ => return Err("the statistics' expiry flag is invalid"),
             },
             tokens: (take_token(bytes)?, take_token(bytes)?),
             first: take_key(bytes)?,
@@ -185,7 +185,7 @@ impl Statistics {
 }
 
 pub(super) fn take_time(bytes: &mut &[u8]) -> Result<Timestamp, Wrong> {
-    Timestamp::new(var::take(bytes)?).ok_or("a timestamp is no timestamp")
+    Timestamp::new(var::take(bytes)?).ok_or("a timestamp is out of range")
 }
 
 fn take_token(bytes: &mut &[u8]) -> Result<Token, Wrong> {

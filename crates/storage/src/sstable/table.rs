@@ -1,13 +1,13 @@
-//! An open table: point reads.
+//! An open table, with point reads.
 //!
 //! ```text
 //!              top index (in memory)
-//!                   │ which page
+//!                   │ page
 //!                   ▼
-//!    cache ── index page + filter ──"not here"──► nothing          1 read where it is cold
-//!                   │ which block
+//!    cache ── index page + filter ──"not here"──► nothing          1 read if not cached
+//!                   │ block
 //!                   ▼
-//!    cache ──     block                                            1 read where it is cold
+//!    cache ──     block                                            1 read if not cached
 //! ```
 
 use std::sync::Arc;
@@ -29,16 +29,16 @@ use super::tombstones::RangeTombstones;
 use crate::cache::{self, Cache, Kind};
 use crate::disk::Disk;
 
-/// What a table knows of a key: its newest version, or the range tombstone that covers it.
+/// Result of a point read: a key's newest version, or the range tombstone over it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The start timestamp of the transaction that wrote the version.
+    /// Start timestamp of the transaction that wrote the version.
     pub start: Timestamp,
-    /// The commit timestamp of that transaction.
+    /// Commit timestamp of that transaction.
     pub commit: Timestamp,
-    /// The second of wall time from which on it counts as deleted.
+    /// Expiry, in seconds of wall time; from then on the version counts as deleted.
     pub expiry: Option<u64>,
-    /// The row image or byte string; `None` where the key is deleted.
+    /// Row image or byte string; `None` if the key is deleted.
     pub payload: Option<Bytes>,
 }
 
@@ -59,27 +59,27 @@ impl Found {
 
 /// An open table.
 ///
-/// Its top index, its range tombstones and its statistics are in memory ([`Table::memory_bytes`]);
-/// blocks and index pages are in the shared cache or on disk.
+/// Its top index, range tombstones and statistics are in memory ([`Table::memory_bytes`]); blocks
+/// and index pages are in the shared cache or on disk.
 pub struct Table {
     pub(super) source: Source,
     pub(super) footer: Footer,
     pub(super) top: Option<SharedBlock>,
     tombstones: RangeTombstones,
     statistics: Statistics,
-    /// The commit of all versions, where the file does not know it.
+    /// Commit of all versions, if it overrides those in the file.
     stamp: Option<Timestamp>,
     pub(super) cache: Arc<Cache>,
 }
 
 impl Table {
-    /// Opens the table of a number whose file has so many bytes, and checks everything but its
+    /// Opens the table of a number whose file has `bytes` bytes, and verifies all sections except
     /// blocks and index pages.
     ///
     /// # Errors
     ///
-    /// `Corrupted`, naming the file and the place; `Unsupported` for another version of the
-    /// format; `Unavailable` where the disk fails.
+    /// `Corrupted`, naming the file and the offset; `Unsupported` for another format version;
+    /// `Unavailable` if the disk fails.
     pub fn open(disk: Arc<dyn Disk>, number: u64, bytes: u64, cache: Arc<Cache>) -> Result<Self> {
         let source = Source::open(disk, number, bytes)?;
         let end_bytes = footer::end_bytes(bytes);
@@ -97,8 +97,8 @@ impl Table {
         Ok(Self { source, footer, top, tombstones, statistics, stamp: None, cache })
     }
 
-    /// The same table, all of whose versions committed at once: the file was written before that
-    /// was decided, with one version for a key and without range tombstones.
+    /// Returns the table with the commit of all versions set to `commit`: its file was written
+    /// before the commit was assigned, with one version per key and without range tombstones.
     #[must_use]
     pub fn stamped(mut self, commit: Timestamp) -> Self {
         let Statistics { commit_min, commit_max, .. } = &mut self.statistics;
@@ -121,19 +121,19 @@ impl Table {
         self.source.len()
     }
 
-    /// Returns what the table holds.
+    /// Returns the statistics of the contents.
     #[must_use]
     pub const fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// Returns the range tombstones, by which older sources' versions are hidden too.
+    /// Returns the range tombstones, which also hide versions of older sources.
     #[must_use]
     pub const fn range_tombstones(&self) -> &RangeTombstones {
         &self.tombstones
     }
 
-    /// Returns what the table takes in memory beside the cache.
+    /// Returns the memory of the table, without the cache.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let top = self.top.as_ref().map_or(0, |top| top.memory_bytes());
@@ -141,8 +141,8 @@ impl Table {
         size_of::<Self>() + top + self.tombstones.memory_bytes() + keys
     }
 
-    /// Tells whether a range of keys, `None` without an upper end, can have versions or range
-    /// tombstones here that committed at or before `read`. Nothing is read from disk.
+    /// Returns `true` if a range of keys may have versions or range tombstones that committed at or
+    /// before `read`; `None` means no upper bound. Reads nothing from disk.
     #[must_use]
     pub fn overlaps(&self, lower: &[u8], upper: Option<&[u8]>, read: Timestamp) -> bool {
         let Statistics { first, last, commit_min, .. } = &self.statistics;
@@ -152,13 +152,12 @@ impl Table {
         *commit_min <= read && (cells || self.tombstones.overlaps(lower, upper))
     }
 
-    /// Returns what the table knows of a key at `read`: its newest version that committed at or
-    /// before, or a tombstone where a range tombstone hides that. Of a version and a range
-    /// tombstone of one commit the version counts.
+    /// Returns a key's newest version that committed at or before `read`, or a tombstone if a range
+    /// tombstone hides it. A version takes precedence over a range tombstone of the same commit.
     ///
     /// # Errors
     ///
-    /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
+    /// `Corrupted`, naming the file and the offset; `Unavailable` if the disk fails.
     pub async fn get(
         &self,
         key: &[u8],
@@ -174,7 +173,7 @@ impl Table {
         Ok(self.conclude(key, read, find(&block, key, read)))
     }
 
-    /// Returns what [`Table::get`] returns, unless that has to read from disk.
+    /// Like [`Table::get`], but returns `None` if a read from disk is necessary.
     #[must_use]
     pub fn get_cached(
         &self,
@@ -194,7 +193,7 @@ impl Table {
         Some(self.conclude(key, read, find(&block, key, read)))
     }
 
-    /// Returns the index page whose blocks would hold a version.
+    /// Returns the index page whose blocks may contain a version.
     fn page_of(&self, key: &[u8], read: Timestamp) -> Option<Named<'_>> {
         let Statistics { first, last, commit_min, .. } = &self.statistics;
         if key < &first[..] || key > &last[..] || read < *commit_min {
@@ -204,7 +203,7 @@ impl Table {
         Some(Named::page(top, slot_of(top, key, read)))
     }
 
-    /// Returns the block that would hold a version, unless the filter keeps it out.
+    /// Returns the block that may contain a version, unless the filter excludes the key.
     fn block_of<'a>(&self, index: &'a Block, key: &[u8], read: Timestamp) -> Option<Named<'a>> {
         if !index.may_contain(key) {
             crate::metrics::add(&self.cache.counters().bloom_negatives, 1);
@@ -213,7 +212,7 @@ impl Table {
         Some(Named::block(index, slot_of(index, key, read)))
     }
 
-    /// Joins a version with the range tombstones.
+    /// Combines a version with the range tombstones.
     fn conclude(&self, key: &[u8], read: Timestamp, found: Option<EntryRef<'_>>) -> Option<Found> {
         if self.tombstones.is_empty() {
             return found.as_ref().map(Found::of);
@@ -226,7 +225,7 @@ impl Table {
         }
     }
 
-    /// Returns a section, to look at it, if it is in memory.
+    /// Returns a section for reading, if it is in memory.
     fn seen<'g>(
         &self,
         named: Named<'_>,
@@ -243,7 +242,7 @@ impl Table {
         }
     }
 
-    /// Returns a section if it is in memory.
+    /// Returns a reference to a section, if it is in memory.
     pub(super) fn cached(
         &self,
         named: Named<'_>,
@@ -259,14 +258,14 @@ impl Table {
         }
     }
 
-    /// Returns a section to which no link leads, if it is in the cache.
+    /// Returns a section without a link, if it is in the cache.
     fn kept(&self, named: Named<'_>, reads: ReadOptions) -> Option<SharedBlock> {
         let section = self.cache.get(self.key_of(named), named.kind(), reads)?;
         named.link(&section);
         Some(section)
     }
 
-    /// A section's key in the cache.
+    /// Returns a section's key in the cache.
     fn key_of(&self, named: Named<'_>) -> cache::Key {
         (self.source.number(), named.place().offset)
     }
@@ -275,7 +274,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// `Corrupted`, naming the file and the place; `Unavailable` where the disk fails.
+    /// `Corrupted`, naming the file and the offset; `Unavailable` if the disk fails.
     async fn load(&self, named: Named<'_>, reads: ReadOptions) -> Result<SharedBlock> {
         let wanted = match named.kind() {
             Kind::Index => Wanted::Nothing,
@@ -287,11 +286,11 @@ impl Table {
         }
     }
 
-    /// Returns a section that was not in memory a moment ago.
+    /// Reads a section that was not in memory.
     ///
     /// # Errors
     ///
-    /// As [`Table::load`].
+    /// Like [`Table::load`].
     pub(super) async fn load_at(
         &self,
         at: Place,
@@ -305,7 +304,7 @@ impl Table {
         self.cache.load((self.source.number(), at.offset), kind, reads, read).await
     }
 
-    /// Checks and decodes a block or an index page that was read.
+    /// Verifies and decodes a block or an index page.
     pub(super) fn decode(&self, offset: u64, bytes: &[u8], kind: Kind) -> Result<SharedBlock> {
         let data_end = self.footer.index;
         match kind {
@@ -324,10 +323,10 @@ impl Table {
     }
 }
 
-/// Returns which entry of an index names what would hold a version.
+/// Returns the index entry of the block that may contain a version.
 pub(super) fn slot_of(index: &Block, key: &[u8], commit: Timestamp) -> usize {
     let at = index.seek(key, commit);
-    // The entry found is the first one at or after the version: itself, or the one behind it.
+    // `seek` returns the first entry at or after the version: its own or the next one.
     match at < index.len() && index.is_at(at, key, commit) {
         true => at,
         false => at.saturating_sub(1),

@@ -1,21 +1,20 @@
-//! Range tombstones: what is deleted from one key up to another.
+//! Range tombstones of a table.
 //!
-//! They come in the order of their lower ends and may overlap. A table stores them cut at every
-//! end, so that no two pieces overlap and one binary search answers for any key:
-//!
+//! They are added in the order of their lower bounds and may overlap. A table stores them split at
+//! every bound, so that fragments do not overlap and a binary search finds the one of a key:
 //! ```text
-//! came   ├────────── 7 ──────────┤              stored   ├── 7 ──┤── 9, 7 ──┤─ 7 ─┤
+//! added  ├────────── 7 ──────────┤              stored   ├── 7 ──┤── 9, 7 ──┤─ 7 ─┤
 //!                ├──── 9 ───┤                             a       c          f     k
 //! ```
 //!
 //! They are read when a table is opened and stay in memory; a table holds at most
-//! [`RangeTombstones::BYTES_MAX`] of them. Tables are counted with what they hold.
+//! [`RangeTombstones::BYTES_MAX`] of them. The memory of a table includes them.
 //!
 //! ```text
 //! section := count VAR_LONG, fragment × count, CRC32C
 //! fragment :=
-//!   shared VAR_LONG, rest VAR_LONG, bytes      lower; shared with the upper end before it
-//!   shared VAR_LONG, rest VAR_LONG, bytes      upper; shared with the lower end
+//!   shared VAR_LONG, rest VAR_LONG, bytes      lower; shared with the previous upper bound
+//!   shared VAR_LONG, rest VAR_LONG, bytes      upper; shared with the lower bound
 //!   count VAR_LONG, then for each, newest first: commit VAR_LONG, start VAR_LONG
 //! ```
 
@@ -26,26 +25,25 @@ use super::block::shared_len;
 use super::statistics::{Counting, take_time};
 use super::{KEY_BYTES_MAX, Wrong, var};
 
-/// Deletes every version with a smaller commit timestamp of every key from `lower` up to, but not
-/// including, `upper`.
+/// Deletes every version with a smaller commit timestamp of every key in `[lower, upper)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeTombstone {
-    /// The first key that is deleted.
+    /// Lower bound, inclusive.
     pub lower: Bytes,
-    /// The first key behind them that is not.
+    /// Upper bound, exclusive.
     pub upper: Bytes,
-    /// The commit timestamp of the transaction that deleted.
+    /// Commit timestamp of the transaction that deleted the range.
     pub commit: Timestamp,
-    /// The start timestamp of that transaction.
+    /// Start timestamp of that transaction.
     pub start: Timestamp,
 }
 
-/// A piece that overlaps no other.
+/// A fragment, which overlaps no other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fragment {
     lower: Bytes,
     upper: Bytes,
-    /// Commit and start, newest first, at least one.
+    /// Commit and start of each version, newest first; at least one.
     versions: Vec<(Timestamp, Timestamp)>,
 }
 
@@ -56,7 +54,7 @@ impl Fragment {
     }
 }
 
-/// The range tombstones of a table.
+/// Range tombstones of a table.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RangeTombstones {
     fragments: Vec<Fragment>,
@@ -64,16 +62,16 @@ pub struct RangeTombstones {
 }
 
 impl RangeTombstones {
-    /// The most memory that the range tombstones of one table may take.
+    /// Maximum memory of the range tombstones of one table.
     pub const BYTES_MAX: usize = 64 << 20;
 
-    /// Tells whether there are none.
+    /// Returns `true` if there are no range tombstones.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.fragments.is_empty()
     }
 
-    /// Returns what they take in memory.
+    /// Returns the memory of the range tombstones.
     #[must_use]
     pub const fn memory_bytes(&self) -> usize {
         self.bytes
@@ -88,7 +86,8 @@ impl RangeTombstones {
         fragment.versions.get(at).copied()
     }
 
-    /// Tells whether any key from `lower` up to `upper`, or to the end, is covered at any time.
+    /// Returns `true` if a range tombstone of any time overlaps with `[lower, upper)`; `None` means
+    /// no upper bound.
     #[must_use]
     pub fn overlaps(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let at = self.fragments.partition_point(|fragment| fragment.upper <= lower);
@@ -96,8 +95,7 @@ impl RangeTombstones {
         next.is_some_and(|next| upper.is_none_or(|upper| lower < upper && next.lower < upper))
     }
 
-    /// Hands out every piece once for each of its versions, in the order of their lower ends,
-    /// newest first.
+    /// Iterates over the versions of all fragments, in the order of lower bounds, newest first.
     pub fn iter(&self) -> impl Iterator<Item = RangeTombstone> {
         self.fragments.iter().flat_map(|fragment| {
             fragment.versions.iter().map(|&(commit, start)| RangeTombstone {
@@ -176,7 +174,7 @@ fn take_key(bytes: &mut &[u8], last: &[u8]) -> Result<Bytes, Wrong> {
 
 fn take_versions(bytes: &mut &[u8]) -> Result<Vec<(Timestamp, Timestamp)>, Wrong> {
     let count = var::take_len(bytes)?;
-    // Each takes two bytes at least.
+    // Each version takes at least two bytes.
     if count == 0 || count > bytes.len() {
         return Err("a range tombstone's number of versions is impossible");
     }
@@ -191,13 +189,13 @@ fn take_versions(bytes: &mut &[u8]) -> Result<Vec<(Timestamp, Timestamp)>, Wrong
     Ok(versions)
 }
 
-/// Cuts range tombstones, which come in the order of their lower ends, into pieces.
+/// Splits range tombstones, added in the order of their lower bounds, into fragments.
 #[derive(Default)]
 pub(super) struct Fragmenter {
     done: RangeTombstones,
-    /// Where the next piece begins.
+    /// Begin of the next fragment.
     at: Bytes,
-    /// Those that began at or before `at` and end after it, by their upper ends.
+    /// Range tombstones that began at or before `at` and end after it, by upper bound.
     open: Vec<(Bytes, Timestamp, Timestamp)>,
     last_lower: Bytes,
 }
@@ -211,15 +209,15 @@ impl Fragmenter {
         self.done.bytes + self.open.len() * size_of::<Fragment>()
     }
 
-    /// Adds the next one.
+    /// Adds a range tombstone.
     ///
     /// # Errors
     ///
-    /// `Unsupported` where they take more than [`RangeTombstones::BYTES_MAX`].
+    /// `Unsupported` if they take more than [`RangeTombstones::BYTES_MAX`].
     ///
     /// # Panics
     ///
-    /// Where one comes out of order.
+    /// If it is out of order.
     pub(super) fn push(&mut self, tombstone: &RangeTombstone) -> Result<()> {
         let RangeTombstone { lower, upper, commit, start } = tombstone;
         assert!(
@@ -242,7 +240,7 @@ impl Fragmenter {
         Ok(self.done)
     }
 
-    /// Makes pieces up to a key, or up to the end of all.
+    /// Makes fragments up to a key, or to the end.
     fn close_until(&mut self, key: Option<&Bytes>) -> Result<()> {
         while let Some((end, ..)) = self.open.first() {
             let end = match key {
@@ -266,7 +264,7 @@ impl Fragmenter {
         versions.sort_unstable_by(|left, right| right.cmp(left));
         versions.dedup_by_key(|(commit, _)| *commit);
         let lower = self.at.clone();
-        // What an earlier table's ends cut is one piece again.
+        // Joins fragments that only an earlier table's bounds had split.
         if let Some(last) = self.done.fragments.last_mut()
             && last.upper == lower
             && last.versions == versions

@@ -1,10 +1,10 @@
-//! `VAR_LONG`s (see `carnet_base::var_long`), with short cuts for the short ones, which are most.
+//! `VAR_LONG`s (see `carnet_base::var_long`), with fast paths for short ones.
 
 use carnet_base::var_long;
 
 use super::Wrong;
 
-/// Appends a number; all 64 bits can be used.
+/// Appends a number of up to 64 bits.
 pub(super) fn put(out: &mut Vec<u8>, value: u64) {
     match u8::try_from(value) {
         Ok(byte) if byte < 0x80 => out.push(byte),
@@ -12,7 +12,7 @@ pub(super) fn put(out: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// Takes a number off the front of `bytes`.
+/// Reads a number from the beginning of `bytes`.
 pub(super) fn take(bytes: &mut &[u8]) -> Result<u64, Wrong> {
     match **bytes {
         [byte, ref rest @ ..] if byte < 0x80 => {
@@ -31,17 +31,17 @@ pub(super) fn take(bytes: &mut &[u8]) -> Result<u64, Wrong> {
     }
 }
 
-/// Takes a length.
+/// Reads a length.
 pub(super) fn take_len(bytes: &mut &[u8]) -> Result<usize, Wrong> {
-    usize::try_from(take(bytes)?).map_err(|_| "a length is no length")
+    usize::try_from(take(bytes)?).map_err(|_| "a length is too large")
 }
 
-/// Folds the sign into the lowest bit, so that small differences either way are short.
+/// Moves the sign to the lowest bit, so that small differences of either sign are short.
 pub(super) const fn zigzag(difference: i64) -> u64 {
     ((difference << 1) ^ (difference >> 63)).cast_unsigned()
 }
 
-/// Undoes [`zigzag`].
+/// Reverses [`zigzag`].
 pub(super) const fn unzigzag(number: u64) -> i64 {
     (number >> 1).cast_signed() ^ -((number & 1).cast_signed())
 }
@@ -54,7 +54,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_come_back_and_are_the_bytes_of_var_long(number: u64, shift in 0..64_u32) {
+        fn numbers_round_trip_like_var_long(number: u64, shift in 0..64_u32) {
             let number = number >> shift;
             let mut out = Vec::new();
             put(&mut out, number);
@@ -66,7 +66,7 @@ mod tests {
         }
 
         #[test]
-        fn two_bytes_are_taken_as_var_long_takes_them(high: u8, low: u8) {
+        fn two_bytes_decode_like_var_long(high: u8, low: u8) {
             let bytes = [high, low];
             let (mut ours, mut theirs) = (&bytes[..], &bytes[..]);
             let expected = var_long::take(&mut theirs).ok().map(i64::cast_unsigned);

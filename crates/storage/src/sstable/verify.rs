@@ -1,4 +1,4 @@
-//! Reads every byte of a table and checks what no single read can: the whole against its parts.
+//! Verifies every byte of a table, and the consistency of its sections.
 
 use carnet_base::{Error, Result, Timestamp};
 
@@ -11,27 +11,27 @@ use super::statistics::{Counting, Statistics};
 use super::table::Table;
 use crate::cache::Kind;
 
-/// How far a check has come, for progress bars.
+/// Progress of a verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Blocks that were read and found whole.
+    /// Number of valid blocks.
     pub blocks: u64,
-    /// Index pages that were read and found whole.
+    /// Number of valid index pages.
     pub index_pages: u64,
-    /// Versions in those blocks.
+    /// Number of versions in those blocks.
     pub versions: u64,
-    /// Bytes of the file that were read.
+    /// Number of bytes of the file that were read.
     pub bytes: u64,
 }
 
-/// Checks a table: every block and index page, their order, the filters and the statistics.
-/// It reads on the caller's thread, past the cache, and tells `progress` after every index page.
+/// Verifies a table: every block and index page, their order, the filters and the statistics. Reads
+/// on the caller's thread, bypassing the cache, and calls `progress` after every index page.
 ///
-/// The sections that [`Table::open`] reads were checked then; [`Verified::bytes`] counts them too.
+/// [`Table::open`] has verified the other sections; [`Verified::bytes`] includes them.
 ///
 /// # Errors
 ///
-/// `Corrupted`: the first damage, naming the file, what is damaged and where; `Unavailable` where
+/// `Corrupted` for the first damage, naming the file, the section and the offset; `Unavailable` if
 /// the disk fails.
 pub fn verify(table: &Table, mut progress: impl FnMut(&Verified)) -> Result<Verified> {
     let mut check = Check {
@@ -52,7 +52,7 @@ struct Check<'a> {
     table: &'a Table,
     verified: Verified,
     counting: Counting,
-    /// The last version before the next block.
+    /// Last version of the previous block.
     last: Option<(Vec<u8>, Timestamp)>,
     data_end: u64,
 }
@@ -86,7 +86,7 @@ impl Check<'_> {
         let separator = (index.key(slot), index.commit(slot));
         let first = (block.key(0), block.commit(0));
         if !is_in_order(separator, first) && separator != first {
-            return Err(wrong("it begins before the place that the index gives it"));
+            return Err(wrong("it begins before its separator in the index"));
         }
         if let Some((key, commit)) = &self.last {
             let last = (&key[..], *commit);
@@ -130,7 +130,7 @@ impl Check<'_> {
             let why = "they are not what the blocks hold";
             return wrong("statistics", footer.statistics.offset, why);
         }
-        // The rest was read and checked when the table was opened.
+        // The other sections were read and verified when the table was opened.
         verified.bytes += table.bytes() - footer.tombstones.offset;
         Ok(verified)
     }
@@ -142,7 +142,7 @@ impl Check<'_> {
     }
 }
 
-/// The order of versions: by key, then newest first.
+/// Returns `true` if two versions are in order: by key, then newest first.
 fn is_in_order(left: (&[u8], Timestamp), right: (&[u8], Timestamp)) -> bool {
     left.0.cmp(right.0).then(right.1.cmp(&left.1)).is_lt()
 }

@@ -1,41 +1,41 @@
-//! The log: what was decided, in the order in which it was decided.
+//! Write-ahead log: committed records in commit order.
 //!
 //! ```text
 //!   wal-00000007.log                               wal-00000008.log
 //!   ┌────────┬──────────────┬────────┬────────┐    ┌────────┬────────
 //!   │segment │header  body  │ h  b   │ h  b   │    │segment │ h  b …
 //!   └────────┴──────────────┴────────┴────────┘    └────────┴────────
-//!   ↑ base LSN               ↑ LSN = base + place in the file
+//!   ↑ base LSN               ↑ LSN = base + offset in the file
 //! ```
 //!
-//! A record's *LSN* is its place in the whole log, so that a header found anywhere else, from
-//! whatever former life of the bytes, is not a record. Places are reserved by [`Tail`] inside the
-//! critical section that also decides the commit: **the order of places is the order of commits**.
-//! [`Writer`] writes whatever is pending when it comes round, in one write for a segment.
+//! A record's *LSN* is its offset in the whole log, so a header found at any other offset is not a
+//! record, but a leftover. [`Tail`] reserves LSNs inside the critical section that also assigns the
+//! commit timestamp: **LSN order is commit order**. [`Writer`] writes all pending records at once,
+//! in one write for each segment.
 //!
-//! **The torn tail and corruption.** Pages that were not synced persist in any order, so that
-//! after a loss of power a valid record may follow a bad one. [`recovery`] cuts the log at the
-//! first bad record: nothing from there on was acknowledged as durable. But each header also
-//! says through which LSN the log was durable when it was written. If any header that is found
-//! behind the bad record says that the bad record was durable, then the bytes went bad *after*
-//! they were acknowledged. That is corruption: it is reported with its file and place, and never
-//! skipped. A segment without the header of its place is corruption, too: a file gets a segment's
-//! name only once its header is durable (see [`recovery`] for the cases). A cut is carried out, and synced, before anything new is written, and what is new
-//! goes to a fresh segment whose header vouches for all before it.
+//! **Torn tail and corruption.** Unsynced pages persist in any order, so after a power failure a
+//! valid record may follow a bad one. [`recovery`] truncates the log at the first bad record,
+//! because no record from there on was acknowledged as durable. To check this, each header states
+//! the LSN up to which the log was durable when the header was written. If a header after the bad
+//! record states that the bad record was durable, then the bytes were damaged *after* they were
+//! acknowledged. That is corruption: recovery reports it with file and offset, and never skips it.
+//! A segment without a valid header is corruption too: a file gets a segment's name only when its
+//! header is durable (see [`recovery`] for the cases). The truncation is synced before anything new
+//! is written. New records go to a new segment, whose header states that everything before it is
+//! durable.
 //!
 //! **Recycled segments.** A segment that the manifest does not need any more becomes the next new
-//! one by a new header and then a change of its name: its space is allocated and its blocks are written, so that a sync
-//! has no metadata to write. What its former life left in it lies behind the new records, whole
-//! and with right checksums. It is told by its LSNs: the new base is greater than the old one, so
-//! that no old header stands in its own place. That holds after a loss of power, too, with which LSNs
-//! that were not synced are given out again, for three reasons: only segments before the durable
-//! manifest's first become spare, a cut removes what was lost before anything new is written, and
-//! a segment's name is durable before a record goes into it. Each write ends with zeros, room for a
-//! header at the least and the rest of the page, for two reasons: a write that covers pages as a whole needs
-//! none of them read first, and zeros say that the log ends here, where leftovers would look like
-//! a torn record.
+//! one: it gets a new header and then a new name. Its space is allocated and its blocks are
+//! written, so a sync has no metadata to write. The old records remain after the new ones, with
+//! valid checksums. Their LSNs identify them: the new base is greater than the old one, so no old
+//! header is at the offset of its LSN. Power failures cause LSNs that were not synced to be
+//! assigned again, and the rule still holds, for three reasons: only segments before the durable
+//! manifest's first one are recycled, recovery truncates before anything new is written, and a
+//! segment's name is durable before a record is written to it. Each write ends with zeros: at least
+//! the size of a header, up to the end of the page. A write of whole pages needs no page read
+//! first, and zeros mark the end of the log, where leftovers would look like a torn record.
 //!
-//! Absent on purpose, for now: parallel copies into the log's buffer.
+//! Not implemented on purpose: parallel copies into the log's buffer.
 
 pub(crate) mod record;
 pub(crate) mod recovery;
@@ -51,7 +51,7 @@ pub(crate) use spares::{Spare, Spares};
 pub(crate) use tail::{Rotation, Rotations, Tail};
 pub(crate) use writer::{Segment, Writer, ZEROS_BYTES};
 
-/// A place in the whole log, in bytes from its beginning.
+/// Log sequence number: an offset in the whole log, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Lsn(pub(crate) u64);
 

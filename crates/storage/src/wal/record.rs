@@ -1,4 +1,4 @@
-//! A record: a fixed header and a body of cells.
+//! Log record: a fixed header and a body of cells.
 //!
 //! ```text
 //!  0  magic            u32   "CREC"
@@ -6,7 +6,7 @@
 //!  8  LSN              u64
 //! 16  start            u64
 //! 24  commit           u64
-//! 32  durable through  u64   every byte of the log below this LSN was synced already
+//! 32  durable through  u64   the log was synced up to this LSN
 //! 40  body CRC32C      u32
 //! 44  header CRC32C    u32   of bytes 0..44
 //! ```
@@ -18,16 +18,16 @@ use carnet_base::Timestamp;
 
 use super::Lsn;
 
-/// How long a header is.
+/// Length of a header.
 pub(crate) const HEADER_BYTES: usize = 48;
-/// The longest body.
+/// Maximum length of a body.
 pub(crate) const BODY_BYTES_MAX: usize = 256 << 20;
 const MAGIC: u32 = u32::from_le_bytes(*b"CREC");
 
-/// A record that was read.
+/// A record that was read from the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// The number of its segment.
+    /// Number of the record's segment.
     pub(crate) segment: u64,
     pub(crate) lsn: Lsn,
     pub(crate) start: Timestamp,
@@ -36,13 +36,13 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// How many bytes of the log a record with that body takes.
+    /// Returns the bytes of log that a record with a body of this length takes.
     pub(crate) const fn len_with(body_len: usize) -> u64 {
         (HEADER_BYTES + body_len) as u64
     }
 }
 
-/// A header whose own checksum is right.
+/// A record header with a valid checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) lsn: Lsn,
@@ -54,7 +54,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Fills the room that was left for a header in front of its body.
+    /// Writes the header into the bytes reserved in front of its body.
     pub(crate) fn fill(&self, mut room: &mut [u8]) {
         let len = u32::try_from(self.body_len).expect("prepare() bounds a body far below 4 GiB");
         let mut header = [0; HEADER_BYTES];
@@ -71,7 +71,7 @@ impl Header {
         room.put_slice(&header);
     }
 
-    /// Reads a header at the front of `bytes`, or `None` where there is none.
+    /// Reads a header at the beginning of `bytes`; `None` if there is none.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let header: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
         let u32_at = |at: usize| Some(u32::from_le_bytes(*header.get(at..)?.first_chunk()?));

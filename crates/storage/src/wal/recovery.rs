@@ -1,22 +1,21 @@
-//! Reads the log back: every record up to the first bad one, and whether that one may be cut off.
+//! Recovery: reads the log up to the first bad record, and decides whether it may be truncated
+//! there.
 //!
 //! # Which segments are needed, and which headers are durable
 //!
-//! The database needs every segment from the manifest's first one on. A file gets the name of a
-//! segment only once its header is durable, whether it is new or recycled, and until then it has
-//! a name that recovery does not read (`wal-N.log.tmp`, or the spare segment's number, which lies
-//! below the manifest's first one). A record is written, and a manifest names the segment, only
-//! once the name is durable, too. So a crash leaves a segment with its whole header or leaves none:
-//!
-//! | header of a needed segment N | cause | outcome |
+//! The database needs every segment from the manifest's first one on. A file, new or recycled, gets
+//! the name of a segment only when its header is durable. Until then it has a name that recovery
+//! does not read: `wal-N.log.tmp`, or the number of the recycled segment, which is below the
+//! manifest's first one. Only when the name is durable too, a record is written and a manifest
+//! names the segment. So a crash leaves a segment with its whole header, or no segment:
 //! | --- | --- | --- |
-//! | number N, base where the log before it ends | | read |
-//! | number N, base beyond the end of the log before it | the end of segment N - 1 was not synced | cut, or `Corrupted` if a header says that it was durable |
+//! | number N, base at the end of the log before it | | read |
+//! | number N, base beyond the end of the log before it | the end of segment N - 1 was not synced | cut, or `Corrupted` if a header states that it was durable |
 //! | the manifest's first segment, any other base | damage | `Corrupted` |
 //! | none, another number, or a base inside the log before it | damage | `Corrupted` |
 //!
-//! A file without any header is damage even if it is the newest: cutting it off could drop
-//! acknowledged records, whose own headers nothing behind them vouches for.
+//! A file without a valid header is damage even if it is the newest: truncation could drop
+//! acknowledged records, because no later header states that they were durable.
 
 use std::sync::Arc;
 
@@ -27,24 +26,23 @@ use super::segment::{self, SegmentHeader, file_name};
 use super::{Header, Lsn, Record, record};
 use crate::disk::{Disk, During, File, read_all};
 
-/// Where the log goes on after recovery.
+/// Position at which the log continues after recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Recovered {
-    /// The number of the segment to be made. A file of that number, if there is one, holds no
-    /// record.
+    /// Number of the next segment to create. A file of that number, if it exists, holds no record.
     pub(crate) segment: u64,
-    /// Its base: everything below is there, whole and synced.
+    /// Base LSN of that segment: all records below it were read and synced.
     pub(crate) base: Lsn,
-    /// How many bytes of torn tail were cut off.
+    /// Number of truncated bytes.
     pub(crate) cut_bytes: u64,
 }
 
-/// A segment's file. Its bytes are read when they are looked at: a log may be longer than memory.
+/// A segment's file. Its bytes are read on demand, because a log may be larger than memory.
 struct Segment {
     number: u64,
-    /// The LSN of its first byte, once it was entered.
+    /// LSN of the segment's first byte, once known.
     base: Lsn,
-    /// Where its records end, in the file, once they were read.
+    /// Offset in the file of the end of the records, once read.
     end: usize,
     name: String,
     file: Arc<dyn File>,
@@ -56,7 +54,7 @@ impl Segment {
     }
 }
 
-/// The first bad place of a log.
+/// Position of the first bad record of a log.
 #[derive(Clone, Copy)]
 struct Bad {
     /// Index of the segment.
@@ -66,12 +64,12 @@ struct Bad {
     why: &'static str,
 }
 
-/// Hands every record to `visit`, in order; then cuts off a torn tail, durably.
+/// Calls `visit` with every record, in order; then truncates a torn tail durably.
 ///
 /// # Errors
 ///
-/// `Corrupted` where a segment is missing or a record went bad after it was durable, naming the
-/// file and the place; `Unavailable` where the disk fails; what `visit` returns.
+/// `Corrupted` if a segment is missing or a durable record is damaged; the error names file and
+/// offset. `Unavailable` if the disk fails. Errors of `visit`.
 pub(crate) fn recover(
     disk: &dyn Disk,
     first: u64,
@@ -84,7 +82,8 @@ pub(crate) fn recover(
     }
     secure(disk, &segments, durable)?;
     let last = segments.last().expect("open_segments() returns at least one");
-    // A segment without records is made again rather than left behind at each opening.
+    // A segment without records is created again, so that openings do not accumulate empty
+    // segments.
     Ok(if empty {
         let base = Lsn(next.0 - segment::HEADER_BYTES as u64);
         Recovered { segment: last.number, base, cut_bytes: 0 }
@@ -93,12 +92,12 @@ pub(crate) fn recover(
     })
 }
 
-/// Reads the log as [`recover`] does, and changes nothing. Returns whether it has a torn end,
-/// which the next opening would cut off.
+/// Like [`recover`], but changes nothing. Returns `true` if the log has a torn tail, which the next
+/// opening truncates.
 ///
 /// # Errors
 ///
-/// As [`recover`].
+/// Like [`recover`].
 pub(crate) fn check(
     disk: &dyn Disk,
     first: u64,
@@ -112,13 +111,13 @@ pub(crate) fn check(
     Ok(walked.bad.is_some())
 }
 
-/// Hands every record of one segment to `visit`, with its place in the file, up to the first that
-/// is not good; returns where that is, and why, unless only zeros follow.
+/// Calls `visit` with every record of one segment up to the first bad one. Returns the bad record's
+/// offset and the reason, unless only zeros follow.
 ///
 /// # Errors
 ///
-/// `Corrupted` where the file has no header of a segment; `Unavailable` where the disk fails;
-/// what `visit` returns.
+/// `Corrupted` if the file has no segment header; `Unavailable` if the disk fails; errors of
+/// `visit`.
 pub(crate) fn read_segment(
     disk: &dyn Disk,
     name: &str,
@@ -137,16 +136,16 @@ pub(crate) fn read_segment(
     Ok((header, stop.filter(|(offset, _)| !ends_at(&bytes, *offset, header.base))))
 }
 
-/// The log as it was found.
+/// Result of reading the log.
 struct Walked {
     segments: Vec<Segment>,
-    /// Where it ends.
+    /// End of the log.
     next: Lsn,
-    /// Its headers say that everything below was synced.
+    /// LSN up to which the headers state that the log was synced.
     durable: Lsn,
-    /// Whether its last segment has no records.
+    /// Whether the last segment has no records.
     empty: bool,
-    /// Where it stops making sense, if it does.
+    /// First bad record, if any.
     bad: Option<Bad>,
 }
 
@@ -159,7 +158,7 @@ fn walk(
     let mut segments = open_segments(disk, first)?;
     let last = segments.len() - 1;
     let mut scan = Scan::new(disk, base, visit);
-    // Where the segment before ended, if it has bytes behind its last record.
+    // End of the previous segment's records, if bytes follow them.
     let mut stop: Option<Bad> = None;
     for (index, segment) in segments.iter_mut().enumerate() {
         segment.base = scan.next;
@@ -184,12 +183,12 @@ fn walk(
     Ok(Walked { segments, next, durable, empty, bad: stop })
 }
 
-/// Returns the name of a segment that shows that a log was begun: any but segment `first` without a
-/// record.
+/// Returns the name of a segment that shows that a log exists: any segment except `first` without
+/// records.
 ///
 /// # Errors
 ///
-/// `Unavailable` where the disk fails.
+/// `Unavailable` if the disk fails.
 pub(crate) fn begun_segment(disk: &dyn Disk, first: u64) -> Result<Option<String>> {
     for name in disk.list().during("list the directory of", disk, "")? {
         let Some(number) = segment::number_in(&name) else { continue };
@@ -223,22 +222,22 @@ fn open_segments(disk: &dyn Disk, first: u64) -> Result<Vec<Segment>> {
     numbers.into_iter().map(open).collect()
 }
 
-/// Where a segment begins.
+/// Base of a segment relative to the log before it.
 enum Begins {
-    /// Where the log before it ends.
+    /// At the end of the log before it.
     Here,
-    /// Further on, for the reason given: the log before it has lost its end.
+    /// Beyond the end of the log before it, whose tail was lost; with the reason.
     Later(&'static str),
 }
 
-/// A walk over the records.
+/// Iteration over the records of all segments.
 struct Scan<'a, V> {
     disk: &'a dyn Disk,
     next: Lsn,
-    /// The greatest LSN that a header vouches for.
+    /// Greatest LSN that a header states to be durable.
     durable: Lsn,
     last_commit: Timestamp,
-    /// How many records the newest segment has.
+    /// Number of records in the newest segment.
     records: usize,
     visit: V,
 }
@@ -249,11 +248,11 @@ impl<'a, V: FnMut(Record) -> Result<()>> Scan<'a, V> {
         Self { disk, next, durable, last_commit, records: 0, visit }
     }
 
-    /// Enters a segment that must begin where the one before it ended.
+    /// Starts a segment, which must begin at the end of the one before it.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where its header is one that no crash leaves there.
+    /// `Corrupted` if no crash can leave such a header.
     fn enter(&mut self, segment: &Segment, bytes: &Bytes, is_first: bool) -> Result<Begins> {
         let path = self.disk.path(&segment.name);
         let wrong = match SegmentHeader::read(bytes, &path)? {
@@ -280,7 +279,7 @@ impl<'a, V: FnMut(Record) -> Result<()>> Scan<'a, V> {
         )))
     }
 
-    /// Reads one segment's records; returns where they end if the file goes on there.
+    /// Reads one segment's records; returns the offset of their end if bytes follow.
     fn records(
         &mut self,
         segment: &mut Segment,
@@ -325,12 +324,12 @@ impl<'a, V: FnMut(Record) -> Result<()>> Scan<'a, V> {
     }
 }
 
-/// Finds the headers of records that stand in their own place in a segment.
+/// Finds record headers that are at the offset of their LSN.
 ///
-/// Leftovers of a file's former life do not, and neither do bytes that a user stored, a copy of
-/// some log perhaps. Where the segment's base is not known any header will do: then the caller's
-/// comparison with an LSN of this log tells leftovers, whose records and whatever they call
-/// durable lie below all that is needed.
+/// Leftovers of a recycled file are not, and neither are bytes that a user stored, such as a copy
+/// of a log. If the segment's base is unknown, all headers are returned. Then the caller compares
+/// them with an LSN of this log: the LSNs of leftovers, and the LSNs that they state to be durable,
+/// are below every LSN that recovery needs.
 fn headers(bytes: &[u8], from: usize, base: Option<Lsn>) -> impl Iterator<Item = Header> {
     let is_here = move |lsn: Lsn, at| base.is_none_or(|base| lsn == base.after(at as u64));
     (from..bytes.len()).filter_map(move |at| {
@@ -339,15 +338,15 @@ fn headers(bytes: &[u8], from: usize, base: Option<Lsn>) -> impl Iterator<Item =
     })
 }
 
-/// Tells whether the log was written no further than to a place without a good record: zeros
-/// stand there, and nothing that follows belongs to this log. Otherwise something is torn.
+/// Returns `true` if the log ends at this offset: zeros follow, and no record of this log after
+/// them. Otherwise the tail is torn.
 fn ends_at(bytes: &[u8], offset: usize, base: Lsn) -> bool {
     let rest = &bytes[offset..];
     rest.iter().take(record::HEADER_BYTES).all(|&byte| byte == 0)
         && headers(bytes, offset, Some(base)).next().is_none()
 }
 
-/// Looks behind a bad place for a header that says the place was durable.
+/// Returns an error if a header after the bad record states that the bad record was durable.
 fn refuse_corruption(disk: &dyn Disk, segments: &[Segment], bad: &Bad) -> Result<()> {
     let mut durable = Lsn::default();
     for (index, segment) in segments.iter().enumerate().skip(bad.index) {
@@ -376,14 +375,15 @@ fn refuse_corruption(disk: &dyn Disk, segments: &[Segment], bad: &Bad) -> Result
     )))
 }
 
-/// Removes everything from a bad place on, unless it was durable; durable before it returns.
+/// Truncates the log at a bad record, unless that was durable; the truncation is durable on return.
 fn cut(disk: &dyn Disk, segments: &[Segment], bad: Bad, durable: Lsn) -> Result<Recovered> {
     refuse_corruption(disk, segments, &bad)?;
     let torn = &segments[bad.index];
     let later = &segments[bad.index + 1..];
     let len = |segment: &Segment| segment.file.len().during("read", disk, &segment.name);
     let mut cut_bytes = len(torn)?.saturating_sub(bad.offset as u64);
-    // The newest goes first and durably so: a gap in the numbers must mean that a file was lost.
+    // The newest segment is removed first, durably: a gap in the numbers must mean that a file was
+    // lost.
     for segment in later.iter().rev() {
         cut_bytes += len(segment)?;
         disk.remove(&segment.name).during("remove", disk, &segment.name)?;
@@ -401,11 +401,11 @@ fn cut(disk: &dyn Disk, segments: &[Segment], bad: Bad, durable: Lsn) -> Result<
     Ok(Recovered { segment, base: bad.lsn, cut_bytes })
 }
 
-/// Makes what was read durable.
+/// Makes the records that were read durable.
 ///
-/// A process that was killed may have written it and never synced it. Or its sync failed: then the
-/// kernel calls the bytes clean, though the device never got them, and another sync brings nothing
-/// there. So whatever no header vouches for is written once more.
+/// A process may be killed after the write and before the sync. Or the sync failed: then the kernel
+/// marks the pages clean although the device did not write them, and another sync has no effect. So
+/// all bytes that no header states to be durable are written again.
 fn secure(disk: &dyn Disk, segments: &[Segment], durable: Lsn) -> Result<()> {
     for segment in segments {
         let from = durable.0.saturating_sub(segment.base.0);
@@ -431,7 +431,8 @@ mod tests {
         Timestamp::new(number).unwrap()
     }
 
-    /// A segment with records of `lens`, each written when all before it was durable.
+    /// Makes a segment with records of `lens`; with `durable`, each header states that everything
+    /// before it is durable.
     fn segment(number: u64, base: u64, lens: &[usize], durable: bool) -> (Vec<u8>, u64) {
         let base = Lsn(base);
         let mut bytes = SegmentHeader { number, base, durable: Lsn::default() }.encode();
@@ -467,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_log_is_read_across_segments() {
+    fn log_is_read_across_segments() {
         let disk = SimDisk::new(1);
         let (first, second, end) = two_segments(false);
         disk.plant("wal-00000001.log", first);
@@ -476,10 +477,9 @@ mod tests {
         assert_eq!(recovered(&disk).unwrap(), (expected, 5));
     }
 
-    /// The second record is bad. Whether what follows is cut or reported depends on nothing but
-    /// what the headers behind it say was durable.
+    /// The second record is bad. Only the headers after it decide between truncation and an error.
     #[test]
-    fn a_bad_record_is_cut_off_unless_a_later_header_vouches_for_it() {
+    fn bad_record_is_cut_unless_it_was_durable() {
         let second_record = segment::HEADER_BYTES + record::HEADER_BYTES + 10;
         for (durable, at) in [(false, 0), (false, 60), (true, 0), (true, 60)] {
             let disk = SimDisk::new(1);
@@ -506,10 +506,10 @@ mod tests {
     }
 
     #[test]
-    fn records_of_a_former_life_are_not_read() {
+    fn leftover_records_are_not_read() {
         let disk = SimDisk::new(1);
         let (mut first, _) = segment(1, 0, &[10], false);
-        // The bytes of an older record, whole and valid, where the next record would stand.
+        // The bytes of an older record, valid, at the offset of the next record.
         let (old, _) = segment(1, 0, &[10, 10], false);
         first.extend_from_slice(&old[segment::HEADER_BYTES..][..record::HEADER_BYTES + 10]);
         disk.plant("wal-00000001.log", first);
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_behind_the_records_are_no_torn_end() {
+    fn zeros_after_records_are_not_torn() {
         let disk = SimDisk::new(1);
         let (mut first, mut second, end) = two_segments(true);
         first.resize(first.len() + 5000, 0);
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_durable_record_that_reads_as_zeros_is_corruption() {
+    fn zeroed_durable_record_is_corruption() {
         let disk = SimDisk::new(1);
         let (mut first, second, _) = two_segments(true);
         let last = first.len() - 30 - record::HEADER_BYTES;
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_is_missing_in_the_middle_is_named() {
+    fn missing_segment_is_named_in_error() {
         let disk = SimDisk::new(1);
         let (first, base) = segment(1, 0, &[10], false);
         disk.plant("wal-00000001.log", first);
@@ -552,8 +552,8 @@ mod tests {
         assert!(error.to_string().contains("wal-00000002.log is missing"), "{error}");
     }
 
-    /// A crash leaves a segment with its whole header or leaves none: what else stands there is
-    /// damage, also in the newest segment, which no later header vouches for.
+    /// A crash leaves a segment with its whole header or no segment. Any other header is damage,
+    /// also in the newest segment, whose durability no later header states.
     #[test]
     fn wrong_segment_header_is_corrupted() {
         let (first, second, _) = two_segments(false);
@@ -588,9 +588,9 @@ mod tests {
         }
     }
 
-    /// Headers whose checksums are right but whose fields are not.
+    /// Headers with valid checksums and wrong fields.
     #[test]
-    fn mutated_headers_with_right_checksums_never_panic() {
+    fn headers_with_wrong_fields_never_panic() {
         let mut rng = SeededRng::new(1);
         for _ in 0..5_000 {
             let disk = SimDisk::new(1);

@@ -1,11 +1,11 @@
-//! A segment: one file of the log.
+//! Log segment: one file of the log.
 //!
 //! ```text
 //!  0  magic            8 bytes   "CARNTWAL"
 //!  8  format version   u32
 //! 12  segment number   u64
 //! 20  base LSN         u64       the LSN of this header's first byte
-//! 28  durable through  u64       every byte of the log below this LSN was synced already
+//! 28  durable through  u64       the log was synced up to this LSN
 //! 36  CRC32C           u32       of bytes 0..36
 //! ```
 
@@ -14,28 +14,28 @@ use carnet_base::{Error, Result};
 
 use super::Lsn;
 
-/// How long a segment's header is.
+/// Length of a segment header.
 pub(crate) const HEADER_BYTES: usize = 40;
 const MAGIC: &[u8; 8] = b"CARNTWAL";
 const VERSION: u32 = 2;
 
-/// Names a segment's file.
+/// Returns the file name of a segment.
 pub(crate) fn file_name(number: u64) -> String {
     format!("wal-{number:08}.log")
 }
 
-/// Returns the name of a segment's file while its header is not durable yet.
+/// Returns the name of a segment's file while its header is not durable.
 pub(crate) fn temporary_name(number: u64) -> String {
     format!("{}.tmp", file_name(number))
 }
 
-/// Returns the number in a segment's file name, or `None` for the name of anything else.
+/// Returns the number in a segment's file name; `None` for other names.
 pub(crate) fn number_in(name: &str) -> Option<u64> {
     let number = name.strip_prefix("wal-")?.strip_suffix(".log")?.parse().ok()?;
     (file_name(number) == name).then_some(number)
 }
 
-/// What a segment says of itself.
+/// Header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) number: u64,
@@ -56,7 +56,7 @@ impl SegmentHeader {
         out
     }
 
-    /// Reads the header at the front of the file at `path`, or `None` where there is none.
+    /// Reads the header at the beginning of the file at `path`; `None` if there is none.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! Segments that nobody needs any more, and whose files are written again.
+//! Recycled segments: files of the log that are not needed any more and are overwritten.
 
-/// Keeps a few of them, by number.
+/// A bounded list of recycled segments.
 #[derive(Debug)]
 pub(crate) struct Spares {
     max: usize,
@@ -8,22 +8,23 @@ pub(crate) struct Spares {
     numbers: Vec<u64>,
 }
 
-/// A segment's file to be written again.
+/// A segment's file to be overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spare {
     pub(crate) number: u64,
-    /// What it is longer is cut off: a single record may have been as long as four segments.
+    /// The file is truncated to this length: a single record may have been as long as four
+    /// segments.
     pub(crate) bytes_max: u64,
 }
 
 impl Spares {
-    /// Keeps at most `max` files.
+    /// Makes a list of at most `max` files.
     pub(crate) const fn new(max: usize, bytes_max: u64) -> Self {
         Self { max, bytes_max, numbers: Vec::new() }
     }
 
-    /// Takes a segment that the durable manifest does not need; returns whether it is kept,
-    /// otherwise it is to be removed.
+    /// Adds a segment that the durable manifest does not need. Returns `false` if the list is full;
+    /// then the caller removes the file.
     pub(crate) fn keep(&mut self, number: u64) -> bool {
         let room = self.numbers.len() < self.max;
         if room {

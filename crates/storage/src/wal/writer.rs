@@ -1,4 +1,4 @@
-//! Writes the log's bytes, segment by segment.
+//! Log writer: writes records to segments.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::{Lsn, RECORD_HEADER_BYTES, Spare};
 use crate::disk::{Disk, During, File};
 use crate::metrics::{Counters, add};
 
-/// A segment's open file.
+/// Open file of a segment.
 #[derive(Clone)]
 pub(crate) struct Segment {
     number: u64,
@@ -22,51 +22,49 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Makes everything in the segment durable.
+    /// Syncs the segment.
     pub(crate) fn sync(&self, disk: &dyn Disk) -> Result<()> {
         self.file.sync_data().during("sync", disk, &self.name)
     }
 }
 
-/// The one writer of the log. Only the newest segment is written to.
+/// Writer of the log. It writes to the newest segment only.
 pub(crate) struct Writer {
     disk: Arc<dyn Disk>,
     counters: Arc<Counters>,
     number: u64,
     segment: Segment,
-    /// Where the next record goes in the newest segment's file.
+    /// Offset of the next record in the newest segment's file.
     offset: u64,
-    /// How far ahead of the records zeros are written.
+    /// Number of zeros written ahead of the records.
     zeros_bytes: usize,
-    /// Records, and zeros behind them, are written up to here.
+    /// End of the records and zeros written.
     filled: u64,
-    /// The file was so long when it was taken: a former life has left bytes up to here.
+    /// Length of the recycled file; leftovers may reach up to here.
     room: u64,
     written: Lsn,
-    /// Segments with bytes that no sync was asked for.
+    /// Segments with bytes for which no sync was requested.
     unsynced: Vec<Segment>,
     buffer: Vec<u8>,
 }
 
-/// More than this is not kept for the next write.
+/// Maximum capacity kept for the next write.
 const BUFFER_KEPT_BYTES: usize = 4 << 20;
-/// Files are cached in pages of this size; one that is written in part is read first.
+/// Page size of the page cache; writing a part of a page reads the page first.
 const PAGE_BYTES: u64 = 4096;
-/// No write of zeros ahead crosses a multiple of this.
+/// Alignment of writes of zeros: none crosses a multiple of this.
 ///
-/// The page cache keeps what one write brings in folios as large as that, and a small write into a
-/// large one goes through the buffer head of each 4 KiB of it (Linux 6.18, ext4). Records of 1 KiB, CPU of
-/// a write that includes its share of the zeros: 820 ns without zeros, 640 with pieces of 16 to
-/// 64 KiB, 800 of 256 KiB, 1,500 of 1 MiB.
+/// The page cache keeps the pages of one write in folios of up to its size, and a small write into
+/// a large folio walks the buffer heads of the whole folio (Linux 6.18, ext4). Pieces of 16 to 64
+/// KiB are the cheapest.
 pub(crate) const ZEROS_BYTES: usize = 32 << 10;
 static ZEROS: [u8; ZEROS_BYTES] = [0; ZEROS_BYTES];
 
 impl Writer {
-    /// Makes a segment, durably. Its header vouches for all the log before it.
+    /// Creates a segment durably. Its header states that all of the log before it is durable.
     ///
-    /// Where it does not come from a spare one, records go into zeros that were written
-    /// `zeros_bytes` ahead, so that a sync mostly finds the file's length as it was and has no
-    /// metadata to write; 0 writes none.
+    /// In a new file, records overwrite zeros that were written `zeros_bytes` ahead. So most syncs
+    /// find the file's length unchanged and have no metadata to write. 0 disables this.
     pub(crate) fn begin(
         disk: Arc<dyn Disk>,
         counters: Arc<Counters>,
@@ -92,23 +90,23 @@ impl Writer {
         })
     }
 
-    /// The number of the newest segment; its file is there, durably.
+    /// Returns the number of the newest segment, whose file exists durably.
     pub(crate) const fn segment(&self) -> u64 {
         self.number
     }
 
-    /// Everything below this LSN is written.
+    /// Returns the LSN up to which the log is written.
     pub(crate) const fn written(&self) -> Lsn {
         self.written
     }
 
-    /// Writes records that follow each other and what was written last, and before them those that
-    /// found no space the last time.
+    /// Writes records that follow the last write, after records that a full disk rejected the last
+    /// time.
     ///
     /// # Errors
     ///
-    /// `Unavailable`; then any part may be written. Unless that was for want of space, the writer must
-    /// not be used again.
+    /// `Unavailable`; then any part may have been written. Unless the disk was full, the writer
+    /// must not be used again.
     pub(crate) fn write(&mut self, records: &mut Vec<Bytes>) -> Result<()> {
         for record in records.drain(..) {
             self.buffer.extend_from_slice(&record);
@@ -119,14 +117,15 @@ impl Writer {
         }
         let end = self.offset + len as u64;
         let zeros = if end + END_BYTES > self.filled { self.zeros_behind(end) } else { 0 };
-        // The end's mark comes with the record: a process may be killed between two writes.
+        // The zeros that mark the end are in the same write: the process may be killed between two
+        // writes.
         let first = zeros.min(RECORD_HEADER_BYTES + to_piece(end + END_BYTES));
         self.buffer.resize(len + first, 0);
         let Segment { number, name, file } = &self.segment;
         let written = file.write_at(&self.buffer, self.offset);
         let ahead = written.and_then(|()| write_zeros(&**file, end + first as u64, zeros - first));
         if let Err(error) = ahead.during("write", &*self.disk, name) {
-            // The records stay: on a disk without space they are written again.
+            // The records stay in the buffer: on a full disk the write is retried.
             self.buffer.truncate(len);
             return Err(error);
         }
@@ -143,11 +142,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Goes on in a new segment; everything below `durable` is synced already.
+    /// Switches to a new segment; everything below `durable` is synced.
     ///
     /// # Errors
     ///
-    /// As [`Writer::write`].
+    /// Like [`Writer::write`].
     pub(crate) fn rotate(
         &mut self,
         rotation: Rotation,
@@ -165,7 +164,7 @@ impl Writer {
         Ok(())
     }
 
-    /// How many zeros are written behind records that end at `end`.
+    /// Returns the number of zeros to write after records that end at `end`.
     fn zeros_behind(&self, end: u64) -> usize {
         if end >= self.room {
             return self.zeros_bytes;
@@ -174,13 +173,14 @@ impl Writer {
         usize::try_from(zeros).expect("less than two pages")
     }
 
-    /// Hands over the segments to be synced for everything below [`Writer::written`] to be durable.
+    /// Takes the segments to sync; afterwards everything below [`Writer::written`] is durable.
     pub(crate) fn take_unsynced(&mut self) -> Vec<Segment> {
         std::mem::take(&mut self.unsynced)
     }
 
-    /// Forgets segments below a number, whose records are in tables: nobody needs them synced. A log
-    /// that is never synced would keep all their files open, and so all their bytes on the disk.
+    /// Drops unsynced segments below a number, whose records are in tables and need no sync.
+    /// Without this, a log that is never synced would keep all its files open, and their space
+    /// allocated.
     pub(crate) fn forget_below(&mut self, number: u64) {
         self.unsynced.retain(|segment| segment.number >= number);
     }
@@ -190,16 +190,16 @@ impl Writer {
         self.unsynced.len()
     }
 
-    /// Tells whether bytes were written that no sync was asked for.
+    /// Returns `true` if bytes were written for which no sync was requested.
     pub(crate) const fn is_unsynced(&self) -> bool {
         !self.unsynced.is_empty()
     }
 }
 
-/// So many zeros behind a record say that the log ends there.
+/// Number of zeros after a record that mark the end of the log.
 const END_BYTES: u64 = RECORD_HEADER_BYTES as u64;
 
-/// How far it is from a place to the end of the piece in which it lies.
+/// Returns the distance from an offset to the end of its piece.
 fn to_piece(at: u64) -> usize {
     let piece = ZEROS_BYTES as u64;
     usize::try_from(piece - at % piece).expect("a piece is small")
@@ -214,14 +214,14 @@ fn write_zeros(file: &dyn File, mut at: u64, mut bytes: usize) -> io::Result<()>
     Ok(())
 }
 
-/// A segment that was made.
+/// A segment that was created.
 struct Made {
     segment: Segment,
     room: u64,
     filled: u64,
 }
 
-/// Makes a segment's file, out of a spare one if there is one.
+/// Creates a segment's file, from a recycled one if there is one.
 ///
 /// The header is durable before the file gets its name, and the name is durable before this
 /// returns: recovery relies on both.
@@ -250,12 +250,12 @@ fn make(
     Ok(Made { segment, room, filled: first.len() as u64 })
 }
 
-/// A file that becomes a segment once its header is durable.
+/// A file that becomes a segment when its header is durable.
 struct Unnamed {
-    /// The name that it has until then.
+    /// Name of the file until then.
     name: String,
     file: Arc<dyn File>,
-    /// The length that a former life has left.
+    /// Length of the recycled file.
     room: u64,
 }
 
@@ -265,7 +265,8 @@ fn create_unnamed(disk: &dyn Disk, number: u64) -> Result<Unnamed> {
     Ok(Unnamed { name, file, room: 0 })
 }
 
-/// Opens a spare segment's file, cut to its greatest length; `None` if the file was removed.
+/// Opens a recycled segment's file, truncated to its maximum length; `None` if the file was
+/// removed.
 fn open_spare(disk: &dyn Disk, spare: Spare) -> Result<Option<Unnamed>> {
     let name = file_name(spare.number);
     let file = match disk.open(&name) {
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_written_ahead_in_pieces() {
+    fn zeros_are_written_ahead_in_chunks() {
         let disk = SimDisk::new(1);
         let mut writer = writer(&disk, 3 * ZEROS_BYTES);
         let mut records = HEADER_BYTES;
@@ -304,10 +305,10 @@ mod tests {
             let written = disk.contents(&file_name(1)).unwrap();
             assert!(written[HEADER_BYTES..records].iter().all(|byte| *byte == 7));
             assert!(written[records..].iter().all(|byte| *byte == 0));
-            assert!(written.len() >= records + RECORD_HEADER_BYTES, "the log's end is told");
+            assert!(written.len() >= records + RECORD_HEADER_BYTES, "zeros mark the end");
         }
-        // What is left of a piece comes with the record, then two pieces and the rest of the fourth;
-        // two times 98 records go into what is there.
+        // The rest of a piece is in the write of the record, then follow two whole pieces and a
+        // part of the fourth; two times 98 records fit in those zeros.
         assert_eq!(writes.iter().filter(|writes| **writes == 1).count(), 197);
         assert_eq!(writes.iter().filter(|writes| **writes == 4).count(), 3);
     }

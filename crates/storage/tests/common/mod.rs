@@ -1,4 +1,4 @@
-//! What the tests of the engine share: workers stepped by hand, a model, and a random workload.
+//! Shared by the engine's tests: workers that the test steps, a model, and a random workload.
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test uses a part of it")]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
 
@@ -25,13 +25,13 @@ pub fn time(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
 }
 
-/// A layout of small blocks and index pages.
+/// Layout with small blocks and index pages.
 pub fn blocks(block_bytes: usize) -> TableOptionsOf {
     let index_page_bytes = block_bytes / 2;
     TableOptionsOf::all(TableOptions { block_bytes, index_page_bytes, ..TableOptions::default() })
 }
 
-/// The table in which the tests record commits.
+/// Table in which the tests record commits.
 pub const ENTRIES: TableId = TableId(9);
 
 pub fn entry_key(start: Timestamp) -> CellKey {
@@ -59,7 +59,7 @@ pub fn poll(appended: &mut Appended) -> Poll<Result<Timestamp>> {
 
 pub type Cells = BTreeMap<CellKey, Option<Bytes>>;
 
-/// Every record that got a place in the log, in order, and what is known of it.
+/// All records with a position in the log, in order, and the promises about them.
 #[derive(Clone, Default)]
 pub struct Model {
     pub records: Vec<(Timestamp, Timestamp, Cells, Vec<KeyRange>)>,
@@ -68,7 +68,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The cells visible at a snapshot.
+    /// Returns the visible cells at a snapshot.
     pub fn at(&self, read: Timestamp) -> BTreeMap<CellKey, (Timestamp, Bytes)> {
         let mut visible = BTreeMap::new();
         for (_, commit, cells, ranges) in self.records.iter().filter(|record| record.1 <= read) {
@@ -90,7 +90,7 @@ impl Model {
     }
 }
 
-/// How a workload goes.
+/// Parameters of a workload.
 #[derive(Clone, Copy)]
 pub struct Mix {
     pub tables: u64,
@@ -113,7 +113,7 @@ pub fn random_cells(mix: &Mix, rng: &mut SeededRng) -> Cells {
         let payload = rng.chance(800).then(|| {
             let len = usize::try_from(rng.below(mix.payload_bytes)).unwrap();
             let first = rng.next_u64();
-            // Half random, half not, so that blocks are compressed in part.
+            // Half random, so that blocks are partly compressible.
             (0..len).map(|at| if at % 2 == 0 { (first >> (at % 60)) as u8 } else { 7 }).collect()
         });
         cells.insert(random_key(mix, rng), payload.map(|bytes: Vec<u8>| bytes.into()));
@@ -121,7 +121,7 @@ pub fn random_cells(mix: &Mix, rng: &mut SeededRng) -> Cells {
     cells
 }
 
-/// A partition, or a part of one, or a table.
+/// Returns the range of a partition, a part of one, or a table.
 fn random_delete(mix: &Mix, rng: &mut SeededRng) -> KeyRange {
     let (one, other) = (random_key(mix, rng), random_key(mix, rng));
     let table = one.table();
@@ -142,7 +142,7 @@ fn random_delete(mix: &Mix, rng: &mut SeededRng) -> KeyRange {
     }
 }
 
-/// Compaction of tables of a few kilobytes.
+/// Compaction options for tables of a few kilobytes.
 pub fn small_compaction() -> Config {
     Config {
         level0_tables: 2,
@@ -155,7 +155,7 @@ pub fn small_compaction() -> Config {
     }
 }
 
-/// Lets compaction forget what no reader at the newest published commit can see.
+/// GC hook that permits dropping versions that are invisible at the newest published commit.
 pub struct Forget(AtomicU64);
 
 impl Forget {
@@ -180,7 +180,7 @@ impl GcHook for Forget {
     }
 }
 
-/// Appends a random record; the model knows it once it has a place.
+/// Appends a random record; the model records it once it has a position in the log.
 pub fn append(
     engine: &Engine,
     model: &mut Model,
@@ -201,7 +201,7 @@ pub fn append(
     Ok(appended)
 }
 
-/// Runs a workload until it ends or something fails; what was promised is in the model.
+/// Runs a workload until it ends or fails; the model records the promises.
 pub fn run(
     disk: &SimDisk,
     options: &Options,
@@ -283,7 +283,7 @@ pub fn scan(
     Ok(cells)
 }
 
-/// Compares everything visible at a snapshot with the model: both ways, and point by point.
+/// Compares everything visible at a snapshot with the model: ranges in both directions, and points.
 pub fn compare_at(
     engine: &Engine,
     model: &Model,
@@ -336,7 +336,8 @@ pub fn compare_at(
     Ok(())
 }
 
-/// Opens what a crash left and checks every promise; the model becomes what is really there.
+/// Opens the data after a crash and checks every promise; the model then has the recovered
+/// contents.
 pub fn check_recovered(
     disk: &SimDisk,
     options: &Options,
@@ -356,12 +357,12 @@ pub fn check_recovered(
     }
     model.records.retain(|record| record.1 <= last);
     compare_at(&engine, model, last, rng).map_err(|error| format!("at {last}: {error}"))?;
-    // Snapshots of earlier lives, from the sweep mark on, find what they saw.
+    // Snapshots of before the crash, from the GC watermark on, read the same.
     let earlier = time(rng.below(last.get() + 1)).max(engine.swept().min(last));
     compare_at(&engine, model, earlier, rng).map_err(|error| format!("at {earlier}: {error}"))
 }
 
-/// A random part of a table.
+/// Returns a random range of a table.
 pub fn random_range(mix: &Mix, rng: &mut SeededRng) -> KeyRange {
     let (left, right) = (random_key(mix, rng), random_key(mix, rng));
     let table = left.table();

@@ -1,4 +1,4 @@
-//! Tables in memory, for tests: inputs, outputs, and reads by the rules of the engine.
+//! In-memory tables for tests: inputs, outputs, and reads by the rules of the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,7 +38,7 @@ pub(super) fn start(commit: Timestamp) -> Timestamp {
     commit.previous().unwrap()
 }
 
-/// A table's contents, in order.
+/// Contents of a table, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Contents {
     pub(super) cells: Vec<Version>,
@@ -63,7 +63,7 @@ impl Contents {
         self.cells.iter().map(Version::bytes).sum::<u64>() + 10 * self.fragments.len() as u64
     }
 
-    /// What it knows of a key at a timestamp: the newest version or covering range tombstone.
+    /// Returns the newest version or covering range tombstone of a key at a timestamp.
     fn look_up(&self, key: &[u8], read: u64) -> Option<(u64, Option<&Version>)> {
         let cells = self.cells.iter().filter(|cell| cell.key == key && cell.commit <= read);
         let newest = cells.max_by_key(|cell| cell.commit);
@@ -80,21 +80,21 @@ impl Contents {
     }
 }
 
-/// A database of such tables. Clones share them.
+/// In-memory tables of a database. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
     tables: Arc<Mutex<BTreeMap<u64, Contents>>>,
-    /// The output that fails to be finished.
+    /// First output number whose `finish` fails.
     pub(super) broken: Option<u64>,
 }
 
 impl Memory {
-    /// The tables, by their numbers.
+    /// Locks and returns the tables by number.
     pub(super) fn tables(&self) -> MutexGuard<'_, BTreeMap<u64, Contents>> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a table to a level; nothing where it has no contents.
+    /// Adds a table to a level; an empty one is not added.
     pub(super) fn add(&self, level: u8, contents: Contents) -> Vec<TableMeta> {
         let number = self.next();
         let described = contents.describe(number, level);
@@ -108,8 +108,8 @@ impl Memory {
         self.tables().keys().next_back().map_or(1, |last| last + 1)
     }
 
-    /// Reads a key as the engine does: the newest source that knows anything of it decides, and
-    /// a table is only looked into where its range says so.
+    /// Reads a key like the engine: the newest source with a version or range tombstone of it
+    /// decides, and only tables whose range contains the key are searched.
     pub(super) fn read(
         &self,
         levels: &Levels,
@@ -127,7 +127,7 @@ impl Memory {
     }
 }
 
-/// A cursor over one of them.
+/// Cursor over an in-memory table.
 pub(super) struct Cursor {
     cells: vec::IntoIter<Version>,
     current: Option<Version>,
@@ -218,7 +218,7 @@ impl Output for Building {
     }
 }
 
-/// A mark, and the tables (of the catalogue) that were dropped.
+/// GC watermark and dropped tables (of the catalog).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hook {
     pub(super) mark: Mark,

@@ -1,21 +1,21 @@
-//! Runs one compaction, a piece at a time.
+//! Compaction job: runs one compaction step by step.
 //!
 //! ```text
 //!  Plan ──▶ open range tombstones of all inputs
-//!           a cursor per table of level 0, one per level behind it (a chain of its tables)
+//!           a cursor per table of level 0, one per deeper level (a chain of its tables)
 //!       ──▶ Merge ──▶ Writer ──▶ Output, Output, … ──▶ Edit { add, remove }
 //! ```
 //!
-//! The job knows neither files nor threads: [`Tables`] reads, [`Outputs`] writes, and whoever
-//! calls [`Job::step`] decides when and how fast. Between two steps it may be dropped for good;
-//! nothing has happened then but that files were written which no manifest names.
+//! A job has no files and no threads of its own: [`Tables`] reads, [`Outputs`] writes, and the
+//! caller of [`Job::step`] decides when and how fast. A job may be dropped between two steps; then
+//! only files remain that no manifest names.
 //!
 //! Invariants:
 //!
 //! 1. All versions of a key are in one file: files end between keys only.
-//! 2. The files of one job have disjoint ranges. A range tombstone that reaches over a file's end
-//!    is cut there, and both parts are written.
-//! 3. What the edit adds is finished, and durable as [`Output::finish`] promises.
+//! 2. The files of one job have disjoint ranges. A range tombstone that crosses the end of a file
+//!    is split there, and both parts are written.
+//! 3. The tables that the edit adds are finished, and durable as [`Output::finish`] promises.
 
 #[cfg(test)]
 mod memory;
@@ -37,54 +37,54 @@ use super::merge::{Cell, Fragment, GcHook, Merge, RangeVersion, Source};
 use super::policy::Plan;
 use crate::manifest::{Edit, FlatRange, Levels};
 
-/// Reads the tables that a job compacts.
+/// Reads the input tables of a job.
 pub trait Tables {
-    /// A cursor over a table's cells.
+    /// Cursor over a table's cells.
     type Cursor: Source;
 
     /// Reads all range tombstones of a table.
     ///
     /// # Errors
     ///
-    /// `Corrupted` or `Unavailable`, naming the file; the job ends with it.
+    /// `Corrupted` or `Unavailable`, naming the file; the job fails with it.
     fn range_tombstones(&self, table: u64) -> Result<Vec<Fragment>>;
 
-    /// Opens a cursor over a table's cells within a range; it stands on the first one.
+    /// Opens a cursor over a table's cells within a range, positioned at the first one.
     ///
     /// # Errors
     ///
-    /// `Corrupted` or `Unavailable`, naming the file; the job ends with it.
+    /// `Corrupted` or `Unavailable`, naming the file; the job fails with it.
     fn cursor(&self, table: u64, within: &FlatRange) -> Result<Self::Cursor>;
 }
 
-/// Makes the tables that a job writes.
+/// Creates the output tables of a job.
 pub trait Outputs {
-    /// A table under way.
+    /// A table that is being written.
     type Output: Output;
 
-    /// Begins a table with a number of its own.
+    /// Starts a table with a new number.
     ///
     /// # Errors
     ///
-    /// `Unavailable`; the job ends with it.
+    /// `Unavailable`; the job fails with it.
     fn begin(&mut self) -> Result<Self::Output>;
 }
 
-/// A table under way. Dropping it leaves a file behind that no manifest names.
+/// A table that is being written. Dropping it leaves a file that no manifest names.
 pub trait Output {
-    /// Takes the next version: keys ascending, the versions of a key newest first.
+    /// Adds the next version: keys ascending, the versions of a key newest first.
     ///
     /// # Errors
     ///
-    /// `Unavailable`; the job ends with it.
+    /// `Unavailable`; the job fails with it.
     fn push(&mut self, key: &[u8], cell: Cell<'_>) -> Result<()>;
 
-    /// Takes the next fragment; they are disjoint and ascend, and each comes after the cells that
-    /// it covers.
+    /// Adds the next fragment. Fragments are disjoint and ascending, and each comes after the cells
+    /// that it covers.
     ///
     /// # Errors
     ///
-    /// `Unavailable`; the job ends with it.
+    /// `Unavailable`; the job fails with it.
     fn push_range_tombstone(
         &mut self,
         lower: &[u8],
@@ -92,36 +92,36 @@ pub trait Output {
         versions: &[RangeVersion],
     ) -> Result<()>;
 
-    /// Says about how long the file would be if it ended here.
+    /// Returns the approximate file size if the table ended here.
     fn estimated_bytes(&self) -> u64;
 
-    /// Finishes the table; its file is durable afterwards.
+    /// Finishes the table; its file is durable on return.
     ///
     /// # Errors
     ///
-    /// `Unavailable`; the job ends with it.
+    /// `Unavailable`; the job fails with it.
     fn finish(self) -> Result<Written>;
 }
 
-/// A finished table's file.
+/// File of a finished table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The number in its name.
+    /// Number in the file's name.
     pub number: u64,
-    /// Its length.
+    /// Length of the file in bytes.
     pub bytes: u64,
 }
 
-/// How far a job has come.
+/// Result of a step of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There is more to do.
+    /// The job is not finished.
     More,
-    /// All is written. The edit makes it count.
+    /// The job is finished; the caller has to apply the edit.
     Done(Edit),
 }
 
-/// A compaction under way.
+/// A running compaction.
 pub struct Job<T: Tables, O: Outputs, H> {
     merge: Merge<Chain<T>, H>,
     writer: Writer<O>,
@@ -130,22 +130,22 @@ pub struct Job<T: Tables, O: Outputs, H> {
 }
 
 impl<T: Tables, O: Outputs, H: GcHook> Job<T, O, H> {
-    /// Begins a compaction that was planned on `levels`.
+    /// Starts a compaction that was planned on `levels`.
     ///
     /// # Errors
     ///
-    /// What opening an input says.
+    /// Errors of opening an input.
     pub fn new(plan: &Plan, levels: &Levels, tables: &Arc<T>, outputs: O, hook: H) -> Result<Self> {
         let whole = Self::of_part(plan, &plan.hull, levels, tables, outputs, hook)?;
         Ok(Self { remove: plan.numbers().collect(), ..whole })
     }
 
-    /// Begins a part of a compaction, the keys of a range. Its edit removes nothing: that is for
-    /// when all [parts](super::Parts) are done.
+    /// Starts a part of a compaction, for the keys of a range. Its edit removes no tables: they are
+    /// removed when all [parts](super::Parts) are finished.
     ///
     /// # Errors
     ///
-    /// As [`Job::new`].
+    /// Like [`Job::new`].
     pub fn of_part(
         plan: &Plan,
         part: &FlatRange,
@@ -178,12 +178,12 @@ impl<T: Tables, O: Outputs, H: GcHook> Job<T, O, H> {
         Ok(Self { merge, writer, remove: Vec::new(), read_bytes: 0 })
     }
 
-    /// Reads about `bytes` of cells and writes what stays of them. A step never ends a table in
-    /// the middle of a key, so that a single cell or the end of a file may make it longer.
+    /// Reads about `bytes` of cells and writes the surviving ones. A table never ends within a key,
+    /// so a step may read more.
     ///
     /// # Errors
     ///
-    /// What an input or output says. The job is of no use then but for [`Job::abandon`].
+    /// Errors of an input or output. Afterwards only [`Job::abandon`] may be called.
     pub fn step(&mut self, bytes: u64) -> Result<Progress> {
         let mut done_bytes = 0;
         while done_bytes < bytes.max(1) {
@@ -205,20 +205,21 @@ impl<T: Tables, O: Outputs, H: GcHook> Job<T, O, H> {
         Ok(Progress::More)
     }
 
-    /// Returns how many bytes of keys and payloads were read so far.
+    /// Returns the bytes of keys and payloads that were read so far.
     #[must_use]
     pub const fn read_bytes(&self) -> u64 {
         self.read_bytes
     }
 
-    /// Gives the job up. Returns the numbers of the files that it finished and nobody needs.
+    /// Abandons the job. Returns the numbers of the files that it has finished, which are not
+    /// needed.
     #[must_use]
     pub fn abandon(mut self) -> Vec<u64> {
         self.writer.take_finished().into_iter().map(|table| table.number).collect()
     }
 }
 
-/// Disjoint tables, one behind the other; each is opened when the one before it ends.
+/// Chain of disjoint tables; each is opened when the one before it ends.
 struct Chain<T: Tables> {
     tables: Arc<T>,
     within: FlatRange,
@@ -250,7 +251,7 @@ impl<T: Tables> Source for Chain<T> {
     }
 
     fn cell(&self) -> Cell<'_> {
-        self.current.as_ref().expect("it is asked for only where there is a key").cell()
+        self.current.as_ref().expect("the caller checked that there is a key").cell()
     }
 
     fn advance(&mut self) -> Result<()> {

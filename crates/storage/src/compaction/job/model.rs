@@ -1,5 +1,5 @@
-//! Random databases before and after a compaction: every reader reads the same, and what nobody
-//! needs is gone.
+//! Compacts random databases: all reads return the same before and after, and every unneeded
+//! version is dropped.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use crate::compaction::policy::{Plan, Reason};
 use crate::compaction::{Part, Parts};
 use crate::manifest::{FlatRange, table_of};
 
-/// A failure names its seed; `(seed..=seed)` in its place replays that one.
+/// Seeds of the runs. A failure names its seed; replace the range by `(seed..=seed)` to replay it.
 const SEEDS: std::ops::Range<u64> = 0..600;
-/// Keys of each of the two tables.
+/// Number of keys in each of the two tables.
 const KEYS: u8 = 10;
-/// Commits: 1 to 30 in level 6, to 60 in level 5, then 15 for each table of level 0.
+/// Greatest commit: 1 to 30 are in level 6, up to 60 in level 5, then 15 in each table of level 0.
 const COMMITS: u64 = 90;
 
 fn key(table: u8, key: u8) -> Vec<u8> {
@@ -32,7 +32,7 @@ fn below(rng: &mut SeededRng, bound: u8) -> u8 {
     u8::try_from(rng.below(bound.into())).unwrap()
 }
 
-/// What a few transactions wrote, one commit each.
+/// Makes the contents of a few transactions, one commit each.
 fn write(rng: &mut SeededRng, commits: std::ops::RangeInclusive<u64>) -> Contents {
     let mut contents = Contents::default();
     let mut ranges = Vec::new();
@@ -64,7 +64,7 @@ fn write(rng: &mut SeededRng, commits: std::ops::RangeInclusive<u64>) -> Content
     contents
 }
 
-/// Cuts contents before a key.
+/// Splits contents before a key.
 fn split(contents: Contents, at: &[u8]) -> [Contents; 2] {
     let mut parts = [Contents::default(), Contents::default()];
     for cell in contents.cells {
@@ -103,7 +103,7 @@ fn database(rng: &mut SeededRng, memory: &Memory) -> Levels {
     levels
 }
 
-/// Which levels go where, one of several ways that keep the order of sources.
+/// Plans one of several compactions that keep the order of sources.
 fn plan(rng: &mut SeededRng, levels: &Levels) -> Option<Plan> {
     let (from, output_level) = match rng.below(5) {
         0 => (vec![0, 5, 6], 6),
@@ -112,7 +112,7 @@ fn plan(rng: &mut SeededRng, levels: &Levels) -> Option<Plan> {
         3 => (vec![0], 0),
         _ => (vec![6], 6),
     };
-    // Within level 0 the older table is sometimes left out.
+    // In level 0 the older table is sometimes excluded.
     let skipped = if output_level == 0 { usize::from(rng.chance(500)) } else { 0 };
     let inputs: Vec<_> = from
         .into_iter()
@@ -137,7 +137,7 @@ fn hook(rng: &mut SeededRng) -> Hook {
     Hook { mark, dropped: dropped.into_iter().collect() }
 }
 
-/// Everything that somebody may ask of a key, and the answers.
+/// Returns the results of all reads of a key that the GC watermark permits.
 fn reads(memory: &Memory, levels: &Levels, hook: &Hook, key: &[u8]) -> Vec<Option<Vec<u8>>> {
     if hook.is_dropped(table_of(key).unwrap()) {
         return Vec::new();
@@ -159,7 +159,7 @@ fn all_reads(memory: &Memory, levels: &Levels, hook: &Hook) -> Vec<Option<Vec<u8
     keys().flat_map(|key| reads(memory, levels, hook, &key)).collect()
 }
 
-/// Runs a compaction in one to three parts, which several threads take turns at.
+/// Runs a compaction in one to three parts, whose steps are interleaved.
 fn finish(plan: &Plan, levels: &Levels, memory: &Memory, hook: &Hook, rng: &mut SeededRng) -> Edit {
     let mut bounds: Vec<Bytes> = (0..rng.below(3))
         .map(|_| key(1 + below(rng, 2), below(rng, KEYS)).into())
@@ -167,7 +167,7 @@ fn finish(plan: &Plan, levels: &Levels, memory: &Memory, hook: &Hook, rng: &mut 
         .collect();
     bounds.sort();
     bounds.dedup();
-    // One file of level 0 is never divided.
+    // An output in level 0 is never divided.
     bounds.retain(|_| plan.output_level > 0);
     let mut parts = Parts::between(plan.clone(), levels.clone(), bounds);
     let mut jobs = Vec::new();
@@ -189,7 +189,7 @@ fn finish(plan: &Plan, levels: &Levels, memory: &Memory, hook: &Hook, rng: &mut 
 }
 
 #[test]
-fn every_reader_reads_the_same_before_and_after() {
+fn reads_return_the_same_before_and_after() {
     let mut cuts = 0;
     for seed in SEEDS {
         let mut rng = SeededRng::new(seed);
@@ -214,8 +214,8 @@ fn every_reader_reads_the_same_before_and_after() {
     assert!(cuts > 300, "{cuts} cuts");
 }
 
-/// In a database that was compacted as a whole, each cell at or below the mark is there because
-/// some reader would read something else without it.
+/// In a fully compacted database, each cell at or below the GC watermark is needed: without it some
+/// read returns a different result.
 fn nothing_is_left_over(seed: u64, memory: &Memory, levels: &Levels, hook: &Hook) {
     let numbers: Vec<u64> = memory.tables().keys().copied().collect();
     for number in numbers.into_iter().filter(|number| levels.find(*number).is_some()) {
@@ -228,7 +228,7 @@ fn nothing_is_left_over(seed: u64, memory: &Memory, levels: &Levels, hook: &Hook
         }
         for (place, cell) in contents.cells.iter().enumerate() {
             assert!(!hook.is_dropped(table_of(&cell.key).unwrap()), "seed {seed}: {cell:?}");
-            // A range tombstone that stays may do what a tombstone of the cell does.
+            // A surviving range tombstone may have the same effect as a tombstone of the cell.
             let covers = |next: &Fragment| next.lower <= cell.key[..] && next.upper > cell.key[..];
             let spared = cell.payload.is_none() && contents.fragments.iter().any(covers);
             if at(cell.commit) > hook.mark.read || spared {

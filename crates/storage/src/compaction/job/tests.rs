@@ -1,4 +1,4 @@
-//! Jobs, one by one: where files end, how far a step goes, and what is left of one given up.
+//! Tests of jobs: where files end, how far a step goes, and abandoned jobs.
 
 use carnet_base::ErrorKind;
 
@@ -21,7 +21,7 @@ fn fragment(lower: u8, upper: u8, commit: u64) -> Fragment {
     Fragment { lower: key(lower).into(), upper: key(upper).into(), versions: vec![version] }
 }
 
-/// Puts tables into levels.
+/// Makes levels of these tables.
 fn levels(memory: &Memory, tables: impl IntoIterator<Item = (u8, Contents)>) -> Levels {
     let add = tables.into_iter().flat_map(|(level, contents)| memory.add(level, contents));
     let mut levels = Levels::default();
@@ -29,7 +29,7 @@ fn levels(memory: &Memory, tables: impl IntoIterator<Item = (u8, Contents)>) -> 
     levels
 }
 
-/// Takes all tables of some levels to the last of those.
+/// Plans to compact all tables of some levels into the last of them.
 fn plan(levels: &Levels, from: &[u8], cut_bytes: u64) -> Plan {
     let inputs: Vec<_> =
         from.iter().map(|level| (*level, levels.level((*level).into()).to_vec())).collect();
@@ -58,7 +58,7 @@ fn finish(plan: &Plan, levels: &Levels, memory: &Memory) -> Vec<TableMeta> {
     }
 }
 
-/// The bounds of tables, by the last bytes of their keys.
+/// Returns the bounds of tables, by the last bytes of their keys.
 fn bounds(tables: &[TableMeta]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let range =
         |table: &TableMeta| (table.range.lower[4..].to_vec(), table.range.upper[4..].to_vec());
@@ -66,7 +66,7 @@ fn bounds(tables: &[TableMeta]) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 #[test]
-fn files_end_between_keys_when_they_are_long_enough() {
+fn files_end_between_keys_at_target_size() {
     let memory = Memory::default();
     // A cell has ten bytes. Key 2 has five versions, more than a file should hold.
     let mut cells = vec![cell(1, 1)];
@@ -81,7 +81,7 @@ fn files_end_between_keys_when_they_are_long_enough() {
 }
 
 #[test]
-fn files_end_where_grandparents_do() {
+fn files_end_with_grandparents() {
     let memory = Memory::default();
     let input = (1..=8).map(|number| cell(number, 9)).collect();
     let mut tables = vec![(5, Contents { cells: input, fragments: Vec::new() })];
@@ -94,15 +94,16 @@ fn files_end_where_grandparents_do() {
     let last = |tables: &[TableMeta]| -> Vec<u8> {
         bounds(tables).iter().map(|(_, upper)| upper[0]).collect()
     };
-    // At least half as long as it may be: 1 to 3, and 4 to 8 is as long as it may be.
+    // Files of at least half the target size end with a grandparent: 1 to 3; 4 to 8 has the target
+    // size.
     assert_eq!(last(&finish(&plan, &levels, &memory)), [3, 8]);
-    // 40 bytes of the level behind are too much: the first file ends behind two of its tables.
+    // 40 bytes of grandparents are too much: the first file ends after two grandparents.
     (plan.cut_bytes, plan.grandparent_bytes) = (1000, 39);
     assert_eq!(last(&finish(&plan, &levels, &memory)), [4, 8]);
 }
 
 #[test]
-fn a_range_tombstone_is_cut_where_a_file_ends_and_both_parts_stay() {
+fn range_tombstone_is_split_between_files() {
     let memory = Memory::default();
     let cells = (1..=6).map(|number| cell(number, 9)).collect();
     let fragments = vec![fragment(0, 2, 3), fragment(2, 9, 4), fragment(20, 30, 3)];
@@ -119,7 +120,7 @@ fn a_range_tombstone_is_cut_where_a_file_ends_and_both_parts_stay() {
 }
 
 #[test]
-fn range_tombstones_without_cells_make_files_too() {
+fn range_tombstones_alone_make_files() {
     let memory = Memory::default();
     let fragments = (0..9).map(|place| fragment(2 * place, 2 * place + 1, 4)).collect();
     let contents = Contents { cells: Vec::new(), fragments };
@@ -130,7 +131,7 @@ fn range_tombstones_without_cells_make_files_too() {
 }
 
 #[test]
-fn a_compaction_of_which_nothing_stays_makes_no_files() {
+fn empty_output_makes_no_files() {
     let memory = Memory::default();
     let deleted = Version { payload: None, ..cell(1, 5) };
     let tables = [
@@ -147,7 +148,7 @@ fn a_compaction_of_which_nothing_stays_makes_no_files() {
 }
 
 #[test]
-fn within_level0_a_tombstone_stays_while_an_older_table_may_hold_what_it_deletes() {
+fn level0_merge_keeps_tombstone_over_older_table() {
     let memory = Memory::default();
     let deleted = Version { payload: None, ..cell(1, 5) };
     let tables = [vec![cell(1, 4)], vec![deleted], vec![cell(9, 6)]];
@@ -166,9 +167,9 @@ fn within_level0_a_tombstone_stays_while_an_older_table_may_hold_what_it_deletes
 }
 
 #[test]
-fn a_step_goes_about_as_far_as_it_is_told() {
+fn step_reads_about_the_given_bytes() {
     let memory = Memory::default();
-    // One key that was written a hundred times: bounded too.
+    // One key with a hundred versions: steps are bounded within it.
     let cells = (1..=100).rev().map(|commit| cell(1, commit)).collect();
     let levels = levels(&memory, [(5, Contents { cells, fragments: Vec::new() })]);
     let plan = plan(&levels, &[5], 100);
@@ -182,7 +183,7 @@ fn a_step_goes_about_as_far_as_it_is_told() {
 }
 
 #[test]
-fn a_job_that_is_given_up_names_the_files_that_it_leaves_behind() {
+fn abandoned_job_names_its_files() {
     let mut memory = Memory::default();
     let cells = (1..=9).map(|number| cell(number, 9)).collect();
     let levels = levels(&memory, [(5, Contents { cells, fragments: Vec::new() })]);

@@ -1,4 +1,4 @@
-//! The output side of a job: cells and range tombstones become files.
+//! Output of a job: writes cells and range tombstones to files.
 
 use std::iter::Peekable;
 use std::vec;
@@ -11,13 +11,14 @@ use super::super::merge::{Cell, Fragment, Sink};
 use super::{Output, Outputs, Written};
 use crate::manifest::{TableMeta, Tally};
 
-/// Writes what a merge puts out.
+/// Writes the output of a merge.
 ///
-/// Range tombstones wait in `fragments`. One is written once the keys have passed its end; where
-/// a file ends within it, it is written up to there, and the rest waits on.
+/// `fragments` holds pending range tombstones. A fragment is written when the keys have passed its
+/// upper bound. If a file ends within a fragment, the part before the end is written, and the rest
+/// stays pending.
 pub(super) struct Writer<O: Outputs> {
     outputs: O,
-    /// The file under way.
+    /// The current file.
     file: Option<(O::Output, Tally)>,
     cutter: Cutter,
     level: u8,
@@ -31,7 +32,7 @@ impl<O: Outputs> Writer<O> {
         Self { outputs, file: None, cutter, level, fragments, finished: Vec::new() }
     }
 
-    /// Writes the range tombstones that are left, and finishes the last file.
+    /// Writes the remaining range tombstones and finishes the last file.
     pub(super) fn end(&mut self) -> Result<()> {
         while let Some(fragment) = self.fragments.next() {
             self.write_fragment(&fragment)?;
@@ -48,7 +49,7 @@ impl<O: Outputs> Writer<O> {
             self.cutter.begin_file();
             self.file = Some((self.outputs.begin()?, Tally::default()));
         }
-        Ok(self.file.as_mut().expect("it was made just now"))
+        Ok(self.file.as_mut().expect("the file was created above"))
     }
 
     fn ends_before(&mut self, key: &[u8]) -> bool {
@@ -56,8 +57,8 @@ impl<O: Outputs> Writer<O> {
         self.cutter.ends_before(key, bytes)
     }
 
-    /// Writes a whole fragment, to a new file where the one under way is long enough and has no
-    /// cells behind the fragment's begin.
+    /// Writes a whole fragment; to a new file if the current one is large enough and has no cells
+    /// after the fragment's lower bound.
     fn write_fragment(&mut self, fragment: &Fragment) -> Result<()> {
         let before = |(_, tally): &(O::Output, Tally)| tally.last_key() < &fragment.lower[..];
         if self.file.as_ref().is_some_and(before) && self.ends_before(&fragment.lower) {
@@ -76,7 +77,7 @@ impl<O: Outputs> Writer<O> {
         Ok(())
     }
 
-    /// Ends the file before a key, and with it the range tombstone that covers the key.
+    /// Ends the file before a key, and splits the range tombstone over the key.
     fn cut(&mut self, key: &[u8]) -> Result<()> {
         if let Some(open) = self.fragments.peek_mut().filter(|next| next.lower < *key) {
             let at = Bytes::copy_from_slice(key);
@@ -98,7 +99,7 @@ impl<O: Outputs> Writer<O> {
 
 impl<O: Outputs> Sink for Writer<O> {
     fn begin_key(&mut self, key: &[u8]) -> Result<()> {
-        // Not `next_if`: it takes the fragment out and puts it back, for each key.
+        // `next_if` would remove and reinsert the fragment for each key.
         while self.fragments.peek().is_some_and(|next| next.upper <= *key)
             && let Some(fragment) = self.fragments.next()
         {

@@ -1,4 +1,4 @@
-//! Range tombstones of all inputs, cut so that they no longer overlap.
+//! Combines the range tombstones of all inputs into fragments that do not overlap.
 //!
 //! ```text
 //!  inputs   [a ───── 9 ───── m)           output   [a, f) 9
@@ -6,9 +6,9 @@
 //!                                                  [m, t) 4
 //! ```
 //!
-//! One walk over the sorted ends does it, with the range tombstones that are open at each place
-//! in a set. Of those that hide one another from every reader only the newest comes out, so that
-//! a table that is emptied again and again does not pile up versions.
+//! One pass over the sorted bounds keeps the set of range tombstones that are open at each bound.
+//! If a newer one hides an older one from every reader, only the newer one is kept, so a table that
+//! is repeatedly cleared does not accumulate versions.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use bytes::Bytes;
 use super::mark::Stripes;
 use super::source::{Fragment, RangeVersion};
 
-/// Fragments that do not overlap, ascending.
+/// Returns fragments that do not overlap, in ascending order.
 pub(crate) fn combine(
     inputs: impl IntoIterator<Item = Fragment>,
     stripes: &Stripes,
@@ -30,7 +30,8 @@ pub(crate) fn combine(
         }
     }
     ends.sort_unstable_by(|(left, ..), (right, ..)| left.cmp(right));
-    // How many ranges with that version are open. In the middle of a place it may be below zero.
+    // Number of open ranges with this version. While bounds at one key are processed, it may be
+    // negative.
     let mut open: BTreeMap<RangeVersion, i64> = BTreeMap::new();
     let mut fragments: Vec<Fragment> = Vec::new();
     let mut ends = ends.into_iter().peekable();
@@ -54,7 +55,7 @@ pub(crate) fn combine(
     fragments
 }
 
-/// The open versions that no newer one hides from everybody, the newest first.
+/// Returns the open versions that no newer one hides from every reader, newest first.
 fn seen(open: &BTreeMap<RangeVersion, i64>, stripes: &Stripes) -> Vec<RangeVersion> {
     let mut seen: Vec<RangeVersion> = Vec::new();
     for version in open.keys().rev() {
@@ -90,14 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_range_tombstones_are_cut() {
+    fn overlapping_range_tombstones_are_split() {
         let inputs = [fragment("a", "m", &[9]), fragment("f", "t", &[4])];
         let cut = [fragment("a", "f", &[9]), fragment("f", "m", &[9, 4]), fragment("m", "t", &[4])];
         assert_eq!(combine(inputs, &stripes(0)), cut);
     }
 
     #[test]
-    fn one_that_hides_another_from_everybody_replaces_it() {
+    fn hidden_range_tombstone_is_dropped() {
         let inputs = [fragment("a", "m", &[9]), fragment("f", "t", &[4]), fragment("t", "u", &[4])];
         let cut = [fragment("a", "m", &[9]), fragment("m", "u", &[4])];
         assert_eq!(combine(inputs.clone(), &stripes(9)), cut);
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_cover_each_key_with_the_same_commits_as_the_inputs() {
+    fn fragments_cover_keys_like_the_inputs() {
         for seed in 0..2000 {
             let mut rng = SeededRng::new(seed);
             let mut inputs = Vec::new();

@@ -1,38 +1,35 @@
-//! Many sorted inputs become one, and what nobody needs is left out.
+//! Merges sorted inputs into one output and drops the versions that no reader needs.
 //!
 //! ```text
 //!  source 0 ─┐                  range tombstones of all inputs, cut into fragments
-//!  source 1 ─┼▶ tournament ──▶ collector ──▶ tombstones wait ──▶ sink
-//!  source 2 ─┘  by key, then   what does     for an older
-//!               newest first   anybody see?  version of the key
+//!  source 1 ─┼▶ tournament ──▶ collector ──▶ pending tomb- ──▶ sink
+//!  source 2 ─┘  by key, then   which does    stone, for older
+//!               newest first   a reader see? versions of the key
 //! ```
 //!
-//! What stays is decided by a [`Mark`]: below it somebody reads only at the snapshots it names.
-//! Rules, each of which has a test that fails without it:
+//! A [`Mark`] decides which versions survive: below it, readers exist only at the snapshots that it
+//! names. Each rule has a test that fails without it:
 //!
-//! 1. Versions above the mark all stay.
-//! 2. Of the versions between two neighbouring readers (a *stripe*) the newest stays, older ones
-//!    go.
-//! 3. A version that a range tombstone of its own stripe hides goes, and with it what is older in
-//!    the stripe. The cell of a commit wins against the range tombstone of the same commit.
-//! 4. What expired for every reader counts as a tombstone.
-//! 5. A tombstone at or below the mark goes where nothing older of its key comes out, and nothing
-//!    older of its key can exist further down ([`Below`]). Of several in a row the oldest stays.
-//! 6. A range tombstone goes once no reader is older than it, and nothing older within its range
-//!    can exist further down. What it covers in the inputs has gone then, by rules 2 and 3.
-//! 7. A version that two inputs have comes out once.
-//! 8. Of a dropped table nothing comes out.
-//! 9. A version of a table whose cells pass goes once the hook says that it has.
+//! 1. All versions above the watermark survive.
+//! 2. Of the versions between two adjacent readers (a *stripe*) only the newest survives.
+//! 3. A version that a range tombstone of its own stripe hides is dropped, and so are older
+//!    versions of the stripe. A commit's cell takes precedence over the commit's range tombstone.
+//! 4. A version that has expired for every reader counts as a tombstone.
+//! 5. A tombstone at or below the watermark is dropped if no older version of its key survives and
+//!    none can exist in deeper levels ([`Below`]). Of adjacent tombstones the oldest survives.
+//! 6. A range tombstone is dropped once no reader is older than it, and no older data within its
+//!    range can exist in deeper levels. By rules 2 and 3, the cells that it covers are dropped too.
+//! 7. A version that two inputs hold is written once.
+//! 8. All cells of a dropped table are dropped.
+//! 9. A version of a table whose cells pass is dropped once the hook says that it has passed.
 //!
-//! The cost lies in finding the next input. Eight bytes of each source's key are kept beside each
-//! other, so that a comparison seldom looks at keys; they are taken from behind what all keys of
-//! the job share, for the first 14 bytes of a flat key are the same throughout a wide partition.
-//! An entry of 130 bytes in memory costs 31, 38, 47 and 54 ns with 2, 4, 8 and 12 sources, the
-//! copy to the output included, in a wide partition as elsewhere; 1,000 range tombstones add 5 ns
-//! (example `merge`).
+//! Selecting the next input dominates the cost. The merge caches eight bytes of each source's key,
+//! so that most comparisons do not access keys. These bytes follow the prefix that all keys of the
+//! job share, because the first 14 bytes of flat keys are equal throughout a wide partition. The
+//! example `merge` measures it.
 //!
-//! Deliberately absent: a seek over what goes. A range tombstone over a million cells is read
-//! through; what it covers wholly leaves as whole files, by the policy.
+//! Not implemented on purpose: seeking past deleted cells. Cells under a range tombstone are read;
+//! tables that it covers wholly are dropped by the policy.
 
 mod collect;
 mod fragments;
@@ -49,38 +46,38 @@ use carnet_base::{Error, Result, TableId};
 pub use mark::{GcHook, Mark};
 pub use source::{Cell, Fragment, RangeVersion, Sink, Source};
 
-use self::collect::{Collector, Fate};
+use self::collect::{Collector, Decision};
 use self::tournament::Tournament;
 use super::below::Below;
 use crate::manifest::{FlatRange, table_of};
 
-/// Merges sources, one version a step.
+/// Merges sources, one version per step.
 #[derive(Debug)]
 pub struct Merge<S, H> {
     inputs: Inputs<S>,
     tournament: Tournament,
     collector: Collector,
     hook: H,
-    /// What becomes of the table of the key in progress.
+    /// Treatment of the current key's table.
     treatment: Treatment,
     fragments: Vec<Fragment>,
-    /// The first fragment that does not end at or before the key in progress.
+    /// Index of the first fragment that does not end at or before the current key.
     fragment: usize,
     below: Below,
-    /// The key in progress.
+    /// The current key.
     key: Vec<u8>,
     begun: bool,
-    /// Whether a version of it came out.
+    /// Whether a version of the key was written.
     out: bool,
-    /// Its tombstone that waits for an older version.
-    shadow: Option<RangeVersion>,
+    /// Pending tombstone of the key; written only if an older version survives or may exist.
+    tombstone: Option<RangeVersion>,
 }
 
 impl<S: Source, H: GcHook> Merge<S, H> {
-    /// Begins a merge.
+    /// Starts a merge.
     ///
-    /// `hull` holds every key of the sources, `range_tombstones` are those of all inputs, and
-    /// `below` says where older data may lie. The mark is taken once, here.
+    /// `hull` contains every key of the sources, `range_tombstones` are those of all inputs, and
+    /// `below` are the ranges that may hold older data. The GC watermark is read once, here.
     pub fn new(
         sources: Vec<S>,
         range_tombstones: impl IntoIterator<Item = Fragment>,
@@ -104,12 +101,12 @@ impl<S: Source, H: GcHook> Merge<S, H> {
             key: Vec::new(),
             begun: false,
             out: false,
-            shadow: None,
+            tombstone: None,
         }
     }
 
-    /// Returns the range tombstones that come out, disjoint and ascending. Where an output file
-    /// ends, the caller cuts what reaches over its end.
+    /// Returns the surviving range tombstones, disjoint and ascending. The caller splits
+    /// fragments that cross the end of an output file.
     #[must_use]
     pub fn range_tombstones(&self) -> Vec<Fragment> {
         let mut below = self.below.clone();
@@ -128,13 +125,13 @@ impl<S: Source, H: GcHook> Merge<S, H> {
         survivors
     }
 
-    /// Moves one version from the inputs to where it belongs. Returns how many bytes of key and
-    /// payload were looked at, `None` once there are no more.
+    /// Processes one version of the inputs. Returns the bytes of its key and payload, or `None` at
+    /// the end.
     ///
     /// # Errors
     ///
-    /// What the source or the sink says; `Corrupted` where a source's keys do not ascend. The
-    /// merge is of no use afterwards.
+    /// Errors of the source or the sink; `Corrupted` if a source's keys do not ascend. Afterwards
+    /// the merge must not be used.
     pub fn step(&mut self, sink: &mut impl Sink) -> Result<Option<u64>> {
         let winner = self.tournament.winner();
         let Some(source) = self.inputs.sources.get(winner) else { return Ok(None) };
@@ -143,7 +140,7 @@ impl<S: Source, H: GcHook> Merge<S, H> {
             return Ok(None);
         };
         if !self.begun || key != self.key {
-            self.turn_to_key(winner, sink)?;
+            self.start_key(winner, sink)?;
         }
         let cell = self.inputs.sources[winner].cell();
         let bytes = (self.key.len() + cell.payload.map_or(0, <[u8]>::len)) as u64;
@@ -161,17 +158,17 @@ impl<S: Source, H: GcHook> Merge<S, H> {
                 _ => &[],
             };
             match self.collector.decide(cell, covering) {
-                Fate::Drop => {}
-                Fate::Shadow => {
-                    // The older one says all that a newer one would.
-                    self.shadow = Some(RangeVersion { commit: cell.commit, start: cell.start });
+                Decision::Drop => {}
+                Decision::Tombstone => {
+                    // The older tombstone hides the same versions as the newer one.
+                    self.tombstone = Some(RangeVersion { commit: cell.commit, start: cell.start });
                 }
-                Fate::Keep => {
+                Decision::Keep => {
                     if !self.out {
                         sink.begin_key(&self.key)?;
                         self.out = true;
                     }
-                    cast(&mut self.shadow, &self.key, sink)?;
+                    emit_tombstone(&mut self.tombstone, &self.key, sink)?;
                     sink.push(&self.key, cell)?;
                     if self.treatment == Treatment::Passing {
                         sink.will_pass();
@@ -184,8 +181,8 @@ impl<S: Source, H: GcHook> Merge<S, H> {
         Ok(Some(bytes))
     }
 
-    /// Leaves the key in progress for the one that a source stands on.
-    fn turn_to_key(&mut self, winner: usize, sink: &mut impl Sink) -> Result<()> {
+    /// Ends the current key and starts the key of the winning source.
+    fn start_key(&mut self, winner: usize, sink: &mut impl Sink) -> Result<()> {
         self.end_key(sink)?;
         let Some(key) = self.inputs.sources[winner].key() else { return Ok(()) };
         if self.begun && key < &self.key[..] {
@@ -205,30 +202,30 @@ impl<S: Source, H: GcHook> Merge<S, H> {
         Ok(())
     }
 
-    /// Lets a waiting tombstone out where older data may lie further down, else forgets it.
+    /// Writes a pending tombstone if older data may exist in deeper levels; otherwise drops it.
     fn end_key(&mut self, sink: &mut impl Sink) -> Result<()> {
-        if self.shadow.is_some() {
+        if self.tombstone.is_some() {
             if self.below.may_hold(&self.key) {
                 if !self.out {
                     sink.begin_key(&self.key)?;
                 }
-                cast(&mut self.shadow, &self.key, sink)?;
+                emit_tombstone(&mut self.tombstone, &self.key, sink)?;
             }
-            self.shadow = None;
+            self.tombstone = None;
         }
         self.out = false;
         Ok(())
     }
 }
 
-/// What becomes of the cells of a table.
+/// Treatment of the cells of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Treatment {
-    /// Versions that nobody can see go.
+    /// Versions that no reader can see are dropped.
     Merged,
-    /// As [`GcHook::passes`] says.
+    /// Cells are dropped once they have passed, see [`GcHook::passes`].
     Passing,
-    /// All go.
+    /// All cells are dropped.
     Dropped,
 }
 
@@ -244,9 +241,13 @@ impl Treatment {
     }
 }
 
-/// Lets a waiting tombstone out.
-fn cast(shadow: &mut Option<RangeVersion>, key: &[u8], sink: &mut impl Sink) -> Result<()> {
-    match shadow.take() {
+/// Writes a pending tombstone.
+fn emit_tombstone(
+    tombstone: &mut Option<RangeVersion>,
+    key: &[u8],
+    sink: &mut impl Sink,
+) -> Result<()> {
+    match tombstone.take() {
         Some(RangeVersion { commit, start }) => {
             sink.push(key, Cell { commit, start, expiry: None, payload: None })
         }
@@ -254,11 +255,11 @@ fn cast(shadow: &mut Option<RangeVersion>, key: &[u8], sink: &mut impl Sink) -> 
     }
 }
 
-/// The sources, and the order of what they stand on.
+/// The sources and the order of their current cells.
 #[derive(Debug)]
 struct Inputs<S> {
     sources: Vec<S>,
-    /// Of each source's key the eight bytes behind what all keys share; all ones at the end.
+    /// For each source, the eight bytes of its key after the shared prefix; all ones at the end.
     heads: Vec<u64>,
     shared: usize,
 }
@@ -299,14 +300,13 @@ impl<S: Source> Inputs<S> {
     }
 }
 
-/// Cuts range tombstones so that they no longer overlap, and leaves none out.
+/// Splits range tombstones so that they do not overlap; drops none.
 #[must_use]
 pub fn disjoint(range_tombstones: impl IntoIterator<Item = Fragment>) -> Vec<Fragment> {
     fragments::combine(range_tombstones, Collector::new(&Mark::default()).stripes())
 }
 
-/// Reads eight bytes of a key behind its first `shared` ones, in an order that agrees with that
-/// of keys.
+/// Returns eight bytes of a key after the first `shared` ones, as a number that sorts like the key.
 fn head(key: Option<&[u8]>, shared: usize) -> u64 {
     let Some(rest) = key.map(|key| key.get(shared..).unwrap_or_default()) else { return u64::MAX };
     match rest.first_chunk() {

@@ -1,39 +1,39 @@
-//! What goes into a merge and what comes out.
+//! Input and output of a merge.
 
 use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 
 use crate::manifest::FlatRange;
 
-/// One version of a cell, on loan.
+/// A borrowed version of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell<'a> {
-    /// When it committed: among the versions of a key, its name.
+    /// Commit timestamp, which identifies the version of a key.
     pub commit: Timestamp,
-    /// The start timestamp of the transaction that wrote it.
+    /// Start timestamp of the transaction that wrote it.
     pub start: Timestamp,
-    /// When it expires, in seconds since 1970.
+    /// Expiry, in seconds since 1970.
     pub expiry: Option<u64>,
-    /// The row image or value; `None` is a tombstone.
+    /// Row image or value; `None` for a tombstone.
     pub payload: Option<&'a [u8]>,
 }
 
-/// A cursor over the cells of one input: keys ascending, the versions of a key newest first.
+/// Cursor over the cells of one input: keys ascending, the versions of a key newest first.
 ///
-/// What it lends is good until it moves, so that a block is decoded in place and nothing is
-/// copied but what is kept.
+/// Borrowed keys and cells are valid until the cursor moves, so blocks are decoded in place and
+/// only surviving versions are copied.
 pub trait Source {
-    /// Returns the key that the cursor stands on; `None` at the end.
+    /// Returns the current key; `None` at the end.
     fn key(&self) -> Option<&[u8]>;
 
-    /// Returns the version that the cursor stands on. It is asked for only where there is a key.
+    /// Returns the current version. Called only if there is a current key.
     fn cell(&self) -> Cell<'_>;
 
-    /// Moves on by one version.
+    /// Moves to the next version.
     ///
     /// # Errors
     ///
-    /// As the input says; the merge ends with it.
+    /// Errors of the input; the merge fails with it.
     fn advance(&mut self) -> Result<()>;
 }
 
@@ -51,50 +51,50 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// Takes what a merge puts out, in order.
+/// Receives the output of a merge, in order.
 pub trait Sink {
-    /// Learns the key of the next versions: a place where one file may end and another begin.
+    /// Starts a key; an output file may end before it.
     ///
     /// # Errors
     ///
-    /// As the output says; the merge ends with it.
+    /// Errors of the output; the merge fails with it.
     fn begin_key(&mut self, key: &[u8]) -> Result<()>;
 
-    /// Takes one version of that key; versions come newest first.
+    /// Receives a version of the current key; versions come newest first.
     ///
     /// # Errors
     ///
-    /// As the output says; the merge ends with it.
+    /// Errors of the output; the merge fails with it.
     fn push(&mut self, key: &[u8], cell: Cell<'_>) -> Result<()>;
 
-    /// Learns that the version that came last will [pass](super::GcHook::passes).
+    /// Records that the last version will [pass](super::GcHook::passes).
     fn will_pass(&mut self) {}
 }
 
-/// When a range tombstone was written.
+/// Version of a range tombstone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RangeVersion {
-    /// It hides versions of smaller commits.
+    /// Commit timestamp: hides versions of smaller commits.
     pub commit: Timestamp,
-    /// The start timestamp of the transaction that wrote it.
+    /// Start timestamp of the transaction that wrote it.
     pub start: Timestamp,
 }
 
-/// A range of keys and every range tombstone that covers it, the newest first.
+/// A key range and every range tombstone over it, newest first.
 ///
-/// The fragments of one file never overlap: where range tombstones do, they are cut.
+/// The fragments of one file never overlap: overlapping range tombstones are split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// The first key within.
+    /// Lower bound, inclusive.
     pub lower: Bytes,
-    /// The first key behind.
+    /// Upper bound, exclusive.
     pub upper: Bytes,
-    /// At least one, commits descending.
+    /// Versions in descending order of commits; at least one.
     pub versions: Vec<RangeVersion>,
 }
 
 impl Fragment {
-    /// Returns the part of it that lies within a range, if there is one.
+    /// Returns the part of the fragment within a range, if any.
     #[must_use]
     pub fn within(&self, range: &FlatRange) -> Option<Self> {
         let lower = self.lower.clone().max(range.lower.clone());

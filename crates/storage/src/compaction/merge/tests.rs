@@ -1,5 +1,6 @@
-//! The rules of a merge, one by one. Cells are written `key@commit=payload`, `key@commit!` is a
-//! tombstone, `key@commit=payload~9` expires at second 9; `[lower,upper)@commit` deletes a range.
+//! Tests of each rule of a merge. Cells are written `key@commit=payload`; `key@commit!` is a
+//! tombstone, `key@commit=payload~9` expires at second 9, and `[lower,upper)@commit` deletes a
+//! range.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ fn at(number: u64) -> Timestamp {
 
 type Owned = (Vec<u8>, Timestamp, Option<u64>, Option<Vec<u8>>);
 
-/// Cells in memory.
+/// In-memory source.
 #[derive(Debug)]
 struct Memory {
     cells: Vec<Owned>,
@@ -38,7 +39,7 @@ impl Source for Memory {
     }
 }
 
-/// Writes down what comes out.
+/// Sink that records the output as text.
 #[derive(Default)]
 struct Notes {
     text: Vec<String>,
@@ -65,7 +66,7 @@ impl Sink for Notes {
     }
 }
 
-/// A mark, the tables (of the catalogue) that were dropped, and whether the cells of all pass.
+/// GC watermark, dropped tables (of the catalog), and whether the cells of all tables pass.
 #[derive(Clone, Debug, Default)]
 struct Hook {
     mark: Mark,
@@ -95,7 +96,7 @@ fn read(read: u64) -> Hook {
     Hook { mark: Mark { read: at(read), ..Mark::default() }, ..Hook::default() }
 }
 
-/// A key of table 1.
+/// Makes a key of table 1.
 fn key(text: &str) -> Vec<u8> {
     [&[0, 0, 0, 1], text.as_bytes()].concat()
 }
@@ -104,12 +105,12 @@ fn range(lower: &str, upper: &str) -> FlatRange {
     FlatRange::new(key(lower), key(upper))
 }
 
-/// What all keys of the tests lie in.
+/// Returns a range that contains all keys of the tests.
 fn all() -> FlatRange {
     FlatRange::new(vec![0], vec![1])
 }
 
-/// Merges inputs and returns what comes out, cells first.
+/// Merges inputs and returns the output, cells first.
 fn merge(hook: Hook, below: Below, inputs: &[&str]) -> Result<String> {
     let mut sources = Vec::new();
     let mut fragments = Vec::new();
@@ -149,12 +150,12 @@ fn merge(hook: Hook, below: Below, inputs: &[&str]) -> Result<String> {
     Ok(notes.text.join(" "))
 }
 
-/// Merges where nothing older lies further down.
+/// Merges without older data in deeper levels.
 fn bottom(hook: Hook, inputs: &[&str]) -> String {
     merge(hook, Below::default(), inputs).unwrap()
 }
 
-/// Merges where older data may lie further down within a range.
+/// Merges with older data in deeper levels within a range.
 fn above(lower: &str, upper: &str, hook: Hook, inputs: &[&str]) -> String {
     merge(hook, Below::of([range(lower, upper)]), inputs).unwrap()
 }
@@ -168,32 +169,32 @@ fn inputs_are_merged_by_key_then_newest_first() {
 }
 
 #[test]
-fn keys_that_agree_in_their_first_bytes_are_merged_in_order() {
+fn keys_with_common_prefix_are_merged_in_order() {
     let inputs = ["prefixprefix@1=x prefixprefixb@1=x", "prefixprefi@1=y prefixprefixa@1=y"];
     let merged = "prefixprefi@1=y prefixprefix@1=x prefixprefixa@1=y prefixprefixb@1=x";
     assert_eq!(bottom(read(0), &inputs), merged);
 }
 
 #[test]
-fn a_version_of_two_inputs_comes_out_once() {
+fn version_in_two_inputs_is_written_once() {
     assert_eq!(bottom(read(0), &["a@9=x a@8=x b@7!", "a@9=x b@7!"]), "a@9=x a@8=x b@7!");
 }
 
 #[test]
-fn of_versions_below_the_mark_the_newest_stays() {
+fn newest_version_below_watermark_survives() {
     let inputs = ["a@9=x a@6=x", "a@5=y a@4!", "b@3=z"];
     assert_eq!(bottom(read(6), &inputs), "a@9=x a@6=x b@3=z");
 }
 
 #[test]
-fn a_tombstone_stays_as_long_as_older_data_may_lie_further_down() {
+fn tombstone_survives_over_deeper_older_data() {
     let inputs = ["a@5! b@5!", "a@4=x c@5! d@9!"];
     assert_eq!(bottom(read(6), &inputs), "d@9!", "a reader before 9 must not be told of 9");
     assert_eq!(above("b", "c", read(6), &inputs), "b@5! d@9!");
 }
 
 #[test]
-fn a_tombstone_stays_as_long_as_an_older_version_comes_out() {
+fn tombstone_survives_over_older_version() {
     let hook = || {
         let mut hook = read(6);
         hook.mark.snapshots = vec![at(4)];
@@ -203,14 +204,14 @@ fn a_tombstone_stays_as_long_as_an_older_version_comes_out() {
 }
 
 #[test]
-fn of_tombstones_in_a_row_the_oldest_stays() {
+fn oldest_adjacent_tombstone_survives() {
     let mut hook = read(9);
     hook.mark.snapshots = vec![at(3), at(5), at(7)];
     assert_eq!(bottom(hook, &["a@9! a@7! a@5! a@3=x a@2=x"]), "a@5! a@3=x");
 }
 
 #[test]
-fn what_expired_is_a_tombstone_without_a_payload() {
+fn expired_version_becomes_tombstone() {
     let mut hook = read(6);
     hook.mark.wall = Some(100);
     let inputs = ["a@5=x~100 b@5=x~101 c@5=x~1", "c@4=y"];
@@ -219,7 +220,7 @@ fn what_expired_is_a_tombstone_without_a_payload() {
 }
 
 #[test]
-fn a_range_tombstone_deletes_older_versions_and_stays_while_it_is_needed() {
+fn range_tombstone_survives_over_older_data() {
     let inputs = ["[b,d)@5", "a@4=x b@4=x c@6=x c@4=x d@4=x"];
     assert_eq!(bottom(read(6), &inputs), "a@4=x c@6=x d@4=x");
     assert_eq!(above("c", "d", read(6), &inputs), "a@4=x c@6=x d@4=x [b,d)@5");
@@ -227,7 +228,7 @@ fn a_range_tombstone_deletes_older_versions_and_stays_while_it_is_needed() {
 }
 
 #[test]
-fn a_range_tombstone_above_the_oldest_reader_stays() {
+fn range_tombstone_above_oldest_reader_survives() {
     let inputs = ["[b,d)@5", "b@4=x c@5=x"];
     assert_eq!(bottom(read(4), &inputs), "b@4=x c@5=x [b,d)@5");
     let mut hook = read(6);
@@ -237,7 +238,7 @@ fn a_range_tombstone_above_the_oldest_reader_stays() {
 }
 
 #[test]
-fn of_a_dropped_table_nothing_comes_out() {
+fn dropped_table_writes_no_cells() {
     let mut hook = read(0);
     hook.dropped.insert(TableId(1));
     assert_eq!(above("a", "z", hook.clone(), &["a@5=x b@4! [b,d)@5"]), "");
@@ -246,7 +247,7 @@ fn of_a_dropped_table_nothing_comes_out() {
 }
 
 #[test]
-fn an_input_that_is_out_of_order_is_found() {
+fn unsorted_input_is_corruption() {
     for inputs in [&["b@1=x a@1=x"][..], &["b@1=x a@1=x", "c@1=y"]] {
         let error: Error = merge(read(0), Below::default(), inputs).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupted, "{error}");
@@ -254,14 +255,14 @@ fn an_input_that_is_out_of_order_is_found() {
 }
 
 #[test]
-fn what_passes_goes_when_it_has_and_leaves_nothing_behind() {
+fn passed_cells_are_dropped_without_tombstone() {
     let passing = |mark| Hook { passes: true, ..read(mark) };
     let inputs = ["a@9=x b@7=x c!@3=x", "d@8=y", "e@2=y"];
     assert_eq!(bottom(passing(7), &inputs), "a@9=x c!@3=x d@8=y", "the hook still needs c!");
     assert_eq!(above("a", "z", passing(7), &inputs), "a@9=x c!@3=x d@8=y");
     assert_eq!(bottom(passing(1), &inputs), "a@9=x b@7=x c!@3=x d@8=y e@2=y");
     assert_eq!(bottom(read(7), &inputs), "a@9=x b@7=x c!@3=x d@8=y e@2=y", "no passing table");
-    // Whoever reads below the mark may ask for what is above him.
+    // A reader below the watermark may need cells above its snapshot.
     let mark = Mark { read: at(7), snapshots: vec![at(2)], wall: None };
     let with_snapshot = Hook { mark, passes: true, ..Hook::default() };
     assert_eq!(bottom(with_snapshot, &inputs), "a@9=x b@7=x c!@3=x d@8=y");

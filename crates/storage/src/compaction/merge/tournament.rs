@@ -1,18 +1,18 @@
-//! Which of *k* sorted inputs comes next.
+//! Selects the next of *k* sorted inputs.
 //!
-//! A tree of losers: each inner node holds the input that lost there, the winner stands on top.
-//! When the winner's input moves on, it plays again only against the losers on its own way up:
-//! log₂ *k* comparisons, where a binary heap takes up to twice as many.
+//! A loser tree: each inner node holds the input that lost its match, the root holds the winner.
+//! When the winner's input advances, it is compared only with the losers on its path: log₂ *k*
+//! comparisons, where a binary heap takes up to twice as many.
 //!
 //! ```text
-//!            winner 2              inputs by what they stand on:
+//!            winner 2              inputs and their current keys:
 //!          ┌───┴───┐               0: c   1: d   2: a   3: b
 //!          0       .               node 1 (the final) holds loser 0,
 //!        ┌─┴─┐   ┌─┴─┐             node 2 (0 against 1) holds loser 1,
 //!        0   1   2   3             node 3 (2 against 3) holds loser 3
 //! ```
 
-/// A tree of losers over the inputs `0..k`.
+/// Loser tree over the inputs `0..k`.
 #[derive(Debug)]
 pub(crate) struct Tournament {
     /// Node 0 holds the winner; nodes 1 to *k* − 1 their losers. Input *i* is leaf *k* + *i*.
@@ -20,10 +20,10 @@ pub(crate) struct Tournament {
 }
 
 impl Tournament {
-    /// Plays all matches; `wins(a, b)` tells whether *a* comes before *b*.
+    /// Plays all matches; `wins(a, b)` returns `true` if *a* comes before *b*.
     pub(crate) fn new(k: usize, mut wins: impl FnMut(usize, usize) -> bool) -> Self {
         let mut nodes = vec![0; k.max(1)];
-        // Winners on their way up; a node's children are the nodes 2n and 2n + 1.
+        // Winners of the subtrees; a node's children are the nodes 2n and 2n + 1.
         let mut winners: Vec<usize> = (0..2 * k).map(|node| node.saturating_sub(k)).collect();
         for node in (1..k).rev() {
             let (left, right) = (winners[2 * node], winners[2 * node + 1]);
@@ -34,12 +34,12 @@ impl Tournament {
         Self { nodes }
     }
 
-    /// Returns the input that comes next.
+    /// Returns the next input.
     pub(crate) fn winner(&self) -> usize {
         self.nodes[0]
     }
 
-    /// Plays the winner's matches again, since it stands on something else now.
+    /// Replays the winner's matches after its input has advanced.
     pub(crate) fn replay(&mut self, mut wins: impl FnMut(usize, usize) -> bool) {
         let mut winner = self.nodes[0];
         let mut node = (self.nodes.len() + winner) / 2;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inputs_come_in_order_whatever_their_number() {
+    fn inputs_come_in_order_for_any_count() {
         for k in 1..20 {
             let mut rng = SeededRng::new(k);
             let mut inputs: Vec<Vec<u64>> = (0..k)

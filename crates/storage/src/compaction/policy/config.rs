@@ -1,43 +1,43 @@
-//! How compaction is tuned.
+//! Options of compaction.
 
-/// The knobs of both policies. Sizes are of files, in bytes.
+/// Options of both policies. Sizes are file sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Level 0 is compacted from this many tables on. More: fewer bytes are written twice; reads
-    /// look into more tables. Default: 4.
+    /// Number of tables in level 0 from which it is compacted. A larger value writes fewer bytes
+    /// twice, but reads search more tables. Default: 4.
     pub level0_tables: usize,
-    /// From this many runs that a read may have to look into, writers are slowed. Default: 12.
+    /// Number of sorted runs that a read may search from which writers are throttled. Default: 12.
     pub slow_runs: usize,
-    /// At this many they are slowed most: to a tenth of what compaction takes away from level 0.
-    /// Default: 36.
+    /// Number of runs at which writers are throttled most: to a tenth of the rate at which
+    /// compaction reduces level 0. Default: 36.
     pub slowest_runs: usize,
-    /// How much memory a memtable takes; its file is mostly shorter. Writers are slowed, too, from where
-    /// the files of level 0 are as long as `slow_runs` of these or as half of the level that they go to,
-    /// whichever is more, and most at `slowest_runs / slow_runs` times that, however few tables they
-    /// were merged into. Default: 64 MiB; an engine sets it to its own, whatever it was.
+    /// Size of a memtable; its file is usually smaller. Writers are also throttled by the size of
+    /// level 0: from `slow_runs` memtables or half of the base level, whichever is more, and most
+    /// at `slowest_runs / slow_runs` times that, regardless of the number of tables. Default: 64
+    /// MiB; an engine overrides it with its own memtable size.
     pub memtable_bytes: u64,
-    /// From this many bytes that wait for compaction, writers are slowed. Default: 16 GiB.
+    /// Pending compaction bytes from which writers are throttled. Default: 16 GiB.
     pub slow_pending_bytes: u64,
-    /// At this many they are slowed most. Default: 64 GiB.
+    /// Pending compaction bytes at which writers are throttled most. Default: 64 GiB.
     pub slowest_pending_bytes: u64,
-    /// About what a compaction of level 0 brings down at once: the smallest sensible size of the
-    /// level that it goes to. Default: 256 MiB, four memtables.
+    /// Approximate size of a compaction of level 0, and so the minimum target size of the base
+    /// level. Default: 256 MiB, four memtables.
     pub base_bytes: u64,
-    /// How much larger each level is than the one before it. More: fewer levels to look into,
-    /// less garbage; each byte is written more often. At least 2. Default: 10.
+    /// Size ratio of adjacent levels. A larger value means fewer levels to search and less garbage,
+    /// but each byte is written more often. At least 2. Default: 10.
     pub fanout: u64,
-    /// A table of level 1 and behind ends at about this length. Default: 64 MiB.
+    /// Approximate size of a table in level 1 and deeper. Default: 64 MiB.
     pub table_bytes: u64,
-    /// A compaction of so many times this is divided into as many parts, at most: each opens every
-    /// input. Default: 16 MiB.
+    /// Minimum size of a part of a divided compaction; each part opens every input. Default: 16
+    /// MiB.
     pub part_bytes: u64,
-    /// A table whose cells are to this part in a hundred garbage is compacted for that alone.
-    /// Default: 30.
+    /// Percentage of garbage cells from which a table is compacted for that reason alone. Default:
+    /// 30.
     pub garbage_percent: u64,
-    /// Tiered: this many runs of similar size are merged into one. At least 2. Default: 4.
+    /// Tiered: number of runs of similar size that are merged into one. At least 2. Default: 4.
     pub tier_runs: usize,
-    /// Tiered: everything is merged once the newer runs together are longer than the oldest one
-    /// by this part in a hundred; about the space that garbage may take. Default: 150.
+    /// Tiered: all runs are merged when the newer runs together exceed this percentage of the size
+    /// of the oldest one; approximately the space that garbage may take. Default: 150.
     pub space_percent: u64,
 }
 
@@ -62,7 +62,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How much of the level behind it a table may overlap.
+    /// Maximum size of the grandparents that a table may overlap.
     pub(super) const fn grandparent_bytes(&self) -> u64 {
         self.table_bytes.saturating_mul(10)
     }

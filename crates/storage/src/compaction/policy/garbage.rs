@@ -1,14 +1,14 @@
-//! Compactions for what they free, shared by all policies.
+//! Compactions and drops that free space, shared by all policies.
 
 use std::sync::Arc;
 
 use super::{Choice, Config, Plan, Reason, State};
 use crate::manifest::{FlatRange, LEVELS, Levels, TableMeta};
 
-/// Finds tables that can be forgotten without reading them.
+/// Finds tables that can be dropped without reading them.
 ///
-/// Either all their keys belong to dropped tables, into which nobody looks again; or everything in
-/// them has expired, for every reader, and hides nothing that is older.
+/// Either all their keys belong to dropped tables, which no reader reads again; or all their
+/// versions have expired for every reader and hide no older versions.
 pub(super) fn droppable(levels: &Levels, state: &State) -> Vec<u64> {
     let tables = levels.iter().filter(|table| !state.is_read(table));
     let needless = tables.filter(|table| {
@@ -27,13 +27,13 @@ fn has_expired(table: &TableMeta, state: &State) -> bool {
         && contents.commit_max <= state.oldest
 }
 
-/// Tells whether some older table shares keys with a table.
+/// Returns `true` if an older table overlaps a table.
 fn hides_older(levels: &Levels, table: &TableMeta) -> bool {
     older(levels, table).next().is_some()
 }
 
-/// All older tables that share keys with a table: those of the levels behind its own and, in
-/// level 0, those before it.
+/// Returns all older tables that overlap a table: those of deeper levels and, in level 0, those
+/// before it.
 fn older<'a>(levels: &'a Levels, table: &'a TableMeta) -> impl Iterator<Item = &'a Arc<TableMeta>> {
     let level = usize::from(table.level);
     let before = levels.level(0).iter().take_while(|other| other.number != table.number);
@@ -42,13 +42,13 @@ fn older<'a>(levels: &'a Levels, table: &'a TableMeta) -> impl Iterator<Item = &
     before.chain(behind)
 }
 
-/// Plans the compaction of the table that frees most, if any frees enough; level 0 comes last, as
-/// one.
+/// Plans the compaction of the table with the most garbage, if it has enough; level 0 is considered
+/// last, as a whole.
 ///
-/// A table with nothing older behind it is rewritten where it is, and has no garbage afterwards:
-/// the estimate counts only what the mark lets go. Another one is merged with what it overlaps
-/// one level further down, where its tombstones come to bear. Either way a table that was chosen
-/// is not chosen again for the same garbage.
+/// A table without older data in deeper levels is rewritten in its level and has no garbage
+/// afterwards, because the estimate counts only garbage below the GC watermark. Otherwise it is
+/// merged into the next level that it overlaps, so that its tombstones take effect. In both cases
+/// it is not chosen again for the same garbage.
 pub(super) fn plan(levels: &Levels, config: &Config, state: &State) -> Option<Plan> {
     let mut candidates: Vec<_> = (1..LEVELS)
         .flat_map(|level| levels.level(level))
@@ -67,9 +67,9 @@ pub(super) fn plan(levels: &Levels, config: &Config, state: &State) -> Option<Pl
     deeper.or_else(|| within_level0(levels, config, state))
 }
 
-/// Plans to make one table of all those in level 0, for what it frees: they would wait there, for
-/// others to come, although nobody writes any more. Tombstones do not count: they stay for what
-/// lies further down.
+/// Plans to merge all tables of level 0 into one for the garbage in them. Without this, they would
+/// keep their garbage when no more tables are flushed. Tombstones do not count, because they stay
+/// while older data exists in deeper levels.
 fn within_level0(levels: &Levels, config: &Config, state: &State) -> Option<Plan> {
     let tables = levels.level(0);
     let cells: u64 = tables.iter().map(|table| table.contents.cells).sum();
@@ -90,9 +90,9 @@ fn within_level0(levels: &Levels, config: &Config, state: &State) -> Option<Plan
     })
 }
 
-/// Plans to compact neighbouring tables of one level from 1 on into a level at or behind it, with
-/// all that they overlap there. Between the two levels nothing may overlap them. `None` where a
-/// running compaction is in the way.
+/// Plans to compact neighboring tables of one level, from 1 on, into the same or a deeper level,
+/// with the tables that they overlap there. No level between the two may overlap them. `None` if a
+/// running compaction conflicts.
 pub(super) fn plan_into(
     levels: &Levels,
     config: &Config,
@@ -124,8 +124,8 @@ pub(super) fn plan_into(
     free.then_some(plan)
 }
 
-/// Plans to compact everything into the last level; `None` where there is nothing to do or
-/// something is being compacted.
+/// Plans to compact all tables into the last level; `None` if there are no tables or a compaction
+/// is running.
 #[must_use]
 pub fn everything(levels: &Levels, config: &Config, state: &State) -> Option<Plan> {
     let inputs: Vec<_> = (0_u8..)
@@ -144,7 +144,7 @@ pub fn everything(levels: &Levels, config: &Config, state: &State) -> Option<Pla
     (state.running() == 0).then_some(plan)
 }
 
-/// Returns the drop that costs nothing, or else what the garbage of some table is worth.
+/// Returns the tables that can be dropped, if any.
 pub(super) fn choose_drop(levels: &Levels, state: &State) -> Option<Choice> {
     let droppable = droppable(levels, state);
     (!droppable.is_empty()).then_some(Choice::Drop(droppable))

@@ -1,4 +1,4 @@
-//! Leveled compaction: few runs to read, little garbage, each byte written some ten times.
+//! Leveled compaction: few runs and little garbage, at a write amplification of about ten.
 
 use std::sync::Arc;
 
@@ -6,25 +6,27 @@ use super::garbage::{self, plan_into};
 use super::{Choice, Config, Plan, Policy, Reason, State};
 use crate::manifest::{FlatRange, LEVELS, Levels, TableMeta};
 
-/// The last level.
+/// Number of the last level.
 const LAST: usize = LEVELS - 1;
 
-/// Each level holds up to ten times what the one before it does, in tables of disjoint ranges.
+/// Leveled policy: each level holds up to ten times the size of the one before it, in tables of
+/// disjoint ranges.
 ///
-/// Levels are filled *from the last one up*. Its size is what it is; each level before it may
-/// hold a tenth of the one behind; and the first one that may still hold a batch of level 0 is
-/// the *base*, where level 0 is compacted to. So nine tenths of the data are always in the last
-/// level, however much there is, and garbage is about a ninth of it at most. (Counted from the
-/// top, a database that just outgrew a level would keep as much garbage as data.)
+/// Target sizes are computed *from the last level up*, like RocksDB's dynamic level sizes. The last
+/// level has its current size, each level before it a tenth of the next one. The first level that
+/// can still hold a batch of level 0 is the *base*, into which level 0 is compacted. So the last
+/// level always holds about nine tenths of the data, and garbage is at most about a ninth of it.
+/// With targets computed from the top, a database that just outgrew a level could hold as much
+/// garbage as data.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Leveled;
 
-/// How long each level may be.
+/// Target sizes of the levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Targets {
-    /// Where level 0 is compacted to; levels between are empty.
+    /// Level into which level 0 is compacted; the levels between are empty.
     base: usize,
-    /// 0 for those before the base.
+    /// Target sizes; 0 for levels before the base.
     bytes: [u64; LEVELS],
 }
 
@@ -39,13 +41,14 @@ impl Targets {
             bytes[base - 1] = bytes[base] / fanout;
             base -= 1;
         }
-        // What stands before the base, since the last level was larger once, goes down first.
+        // Levels before the base hold data if the last level was larger before; they are compacted
+        // first.
         let first = (1..=LAST).find(|level| !levels.level(*level).is_empty());
         Self { base: base.min(first.unwrap_or(LAST)), bytes }
     }
 
-    /// How much too long a level is, in thousandths of what it may be; from 1000 on it is
-    /// compacted. What is being compacted does not count.
+    /// Returns the size of a level in thousandths of its target; from 1000 on it is compacted.
+    /// Tables that are being compacted do not count.
     fn score(&self, level: usize, levels: &Levels, state: &State) -> u64 {
         let tables = levels.level(level).iter().filter(|table| !state.is_busy(table));
         let bytes: u64 = tables.map(|table| table.bytes).sum();
@@ -55,8 +58,8 @@ impl Targets {
         }
     }
 
-    /// The same of level 0, of its tables or its bytes, whichever is more: what writers are slowed for
-    /// can be compacted, however few tables it is.
+    /// Like [`Targets::score`] for level 0: by tables or by bytes, whichever is more. Bytes count
+    /// so that level 0 can be compacted whenever its size throttles writers.
     fn score_level0(&self, levels: &Levels, config: &Config, state: &State) -> u64 {
         let idle = levels.level(0).iter().filter(|table| !state.is_busy(table));
         let (tables, bytes) =
@@ -65,7 +68,7 @@ impl Targets {
         tables.max(bytes.saturating_mul(1000) / self.level0_long(levels, config))
     }
 
-    /// How long level 0 may be before writers are slowed; at least 1.
+    /// Size of level 0 from which writers are throttled; at least 1.
     fn level0_long(&self, levels: &Levels, config: &Config) -> u64 {
         let base = levels.bytes(self.base).max(self.bytes[self.base]).max(config.base_bytes);
         let memtables = config.memtable_bytes.saturating_mul(config.slow_runs as u64);
@@ -94,8 +97,8 @@ impl Policy for Leveled {
             .unwrap_or(Choice::Nothing)
     }
 
-    /// Once it holds as much as the level that it goes to, files take three times what that level
-    /// does while it is compacted.
+    /// Limits level 0 to half of the base level: while a level 0 of the base level's size is
+    /// compacted, the files take three times the base level's size.
     fn level0_permille(&self, levels: &Levels, config: &Config) -> u64 {
         let long = Targets::new(levels, config).level0_long(levels, config);
         levels.bytes(0).saturating_mul(1000) / long
@@ -109,7 +112,7 @@ impl Policy for Leveled {
             arriving = levels.bytes(0);
             pending = arriving.saturating_add(levels.bytes(targets.base));
         }
-        // What is too much in a level is rewritten with what it overlaps in the one behind it.
+        // The excess of a level is rewritten with the tables that it overlaps in the next level.
         for level in targets.base..LAST {
             let bytes = levels.bytes(level).saturating_add(arriving);
             arriving = bytes.saturating_sub(targets.bytes[level]);
@@ -120,8 +123,8 @@ impl Policy for Leveled {
     }
 }
 
-/// Takes the oldest tables of level 0 to the base, or, where that is being worked on, merges
-/// level 0 within itself.
+/// Compacts the oldest tables of level 0 into the base or, if the base is busy, merges tables
+/// within level 0.
 fn from_level0(
     targets: &Targets,
     levels: &Levels,
@@ -138,8 +141,8 @@ fn from_level0(
     to_base.or_else(|| within_level0(levels, config, state)).map(Choice::Compact)
 }
 
-/// Moves the oldest tables as they are, as long as they overlap neither each other nor the base:
-/// so keys that are written in ascending order are never rewritten.
+/// Moves the oldest tables unread while they overlap neither each other nor the base, so that
+/// ascending keys are never rewritten.
 fn move_level0(
     idle: &[Arc<TableMeta>],
     base: u8,
@@ -160,13 +163,11 @@ fn move_level0(
     (!tables.is_empty()).then_some(Choice::Move { tables, from: 0, to: base })
 }
 
-/// Merges neighbours in level 0, so that reads look into fewer tables while the base is busy.
+/// Merges neighbors in level 0, so that reads search fewer tables while the base is busy.
 ///
-/// They are neighbours in the order of commits, so that what comes out has its place between the
-/// others. The longest row is taken, as far as its tables are of similar size: a small table
-/// merged into a large one again and again would be quadratic work. The base, once it is free, waits for what
-/// lies before it. (Merges of at most eight memtables, so that it waits less, wrote a quarter more and
-/// were no faster in three minutes; longer was not tried.)
+/// They are neighbors in commit order, so that the output has a position among the other tables.
+/// The longest sequence of tables of similar size is chosen: merging a small table into a large one
+/// repeatedly would be quadratic work. The compaction into the base waits for this merge.
 fn within_level0(levels: &Levels, config: &Config, state: &State) -> Option<Plan> {
     let tables = levels.level(0);
     let mut best: &[Arc<TableMeta>] = &[];
@@ -201,16 +202,15 @@ fn within_level0(levels: &Levels, config: &Config, state: &State) -> Option<Plan
     })
 }
 
-/// Takes a table one level down: the one with most garbage, if it has enough, else the next in
-/// the order of keys, so that all parts of the key space have their turn. (Taking neighbours along
-/// that need no further table of the next level changed no figure, and is left out.)
+/// Compacts one table into the next level: the one with the most garbage, if it has enough;
+/// otherwise the next one in key order, so that the whole key space gets its turn.
 fn from_level(level: usize, levels: &Levels, config: &Config, state: &State) -> Option<Choice> {
     let tables = levels.level(level);
     let start = tables.partition_point(|table| table.range.lower < *state.cursor(level));
     let (before, behind) = tables.split_at(start);
     let mut order: Vec<_> = behind.iter().chain(before).collect();
     order.retain(|table| !state.is_busy(table));
-    // The sort is stable: among tables without much garbage the rotation decides.
+    // Stable sort: the key order decides among tables without much garbage.
     order.sort_by_key(|table| match state.garbage_percent(table) {
         percent if percent >= config.garbage_percent => std::cmp::Reverse(percent),
         _ => std::cmp::Reverse(0),

@@ -1,14 +1,14 @@
-//! Which tables to compact next: decided purely, from what the manifest knows.
+//! Compaction policies: decide which tables to compact next, from the manifest alone.
 //!
-//! A choice is a function of [`Levels`], [`Config`] and [`State`] (what is running, how far the
-//! mark has come, where the rotation stands); so a policy is tested on tables of numbers, and a
-//! run is replayed from its choices. [`Leveled`] is for reads and space, [`Tiered`] for writes.
-//! They keep the same order of sources, so that a database may change from one to the other.
+//! A choice is a pure function of [`Levels`], [`Config`] and [`State`] (running compactions, GC
+//! watermark, cursors), so policies are tested without files and runs can be replayed. [`Leveled`]
+//! favors reads and space, [`Tiered`] favors writes. Both keep the same order of sources, so a
+//! database may switch between them.
 //!
-//! Both were run on memtables of 500 random cells, settling after each (fan-out 10; 4 memtables
-//! make a batch, 4 runs a tier). *Written* is bytes to disk for each byte flushed, the flush
-//! itself included; *space* is versions on disk for each key that is there, the worst of the
-//! second half; *runs* is the most that a point read may have had to look into:
+//! Simulated amplification, with memtables of 500 random cells and compaction to rest after each
+//! flush (fan-out 10; 4 memtables per batch, 4 runs per tier). *Written* is write amplification,
+//! including the flush; *space* is versions on disk per live key, the maximum of the second half;
+//! *runs* is the maximum number of runs that a point read may search:
 //!
 //! | load | memtables | leveled: written | space | runs | tiered: written | space | runs |
 //! | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -26,12 +26,12 @@
 //!
 //! Invariants:
 //!
-//! 1. The order of sources is kept: only neighbours are compacted, and where two compactions run
-//!    at once they share no table and, from level 1 on, no keys of a level that both touch. So
-//!    what lies behind a compaction's output can only move further back while it runs, and what
-//!    it concluded from it at its beginning stays true.
-//! 2. It comes to rest: what was compacted for a reason is not chosen again for the same reason.
-//! 3. A table is dropped or moved unread only where the manifest alone proves that it may be.
+//! 1. The order of sources is kept: only neighbors are compacted. Concurrent compactions share no
+//!    table and, from level 1 on, no keys of a level that both use. So older data can only move to
+//!    deeper levels while a compaction runs, and what [`Below`](super::Below) states at its start
+//!    remains true.
+//! 2. A policy terminates: tables that were compacted for a reason are not chosen again for it.
+//! 3. A table is dropped or moved unread only if the manifest alone proves that it is safe.
 
 mod config;
 mod garbage;
@@ -55,26 +55,26 @@ pub use tiered::Tiered;
 
 use crate::manifest::Levels;
 
-/// Decides about compaction. It has no clock, no disk and no memory of its own.
+/// Compaction policy: a pure decision without clock, disk or state of its own.
 pub trait Policy: Send + Sync {
-    /// Decides what to do next, beside what is being done.
+    /// Chooses the next action, besides the running compactions.
     fn choose(&self, levels: &Levels, config: &Config, state: &State) -> Choice;
 
-    /// Estimates how many bytes must be rewritten before there is nothing left to do.
+    /// Estimates the bytes to rewrite until no compaction is due.
     fn pending_bytes(&self, levels: &Levels, config: &Config) -> u64;
 
-    /// Returns into how many runs a point read may have to look.
+    /// Returns the maximum number of sorted runs that a point read may search.
     fn runs(&self, levels: &Levels) -> usize {
         let deeper = (1..crate::manifest::LEVELS).filter(|level| !levels.level(*level).is_empty());
         levels.level(0).len() + deeper.count()
     }
 
-    /// Returns how long level 0 is, in thousandths of the length from which on writers are slowed.
+    /// Returns the size of level 0, in thousandths of the size from which writers are throttled.
     fn level0_permille(&self, _levels: &Levels, _config: &Config) -> u64 {
         0
     }
 
-    /// Says how far behind compaction is.
+    /// Returns the backlog of compaction.
     fn backlog(&self, levels: &Levels, config: &Config) -> Backlog {
         Backlog {
             runs: self.runs(levels),
@@ -83,12 +83,12 @@ pub trait Policy: Send + Sync {
         }
     }
 
-    /// Says how much writers must be slowed, so that compaction keeps up.
+    /// Returns how much writers must be throttled so that compaction keeps up.
     fn pressure(&self, levels: &Levels, config: &Config) -> Pressure {
         Pressure::of(self.backlog(levels, config), config)
     }
 
-    /// Says whether more than one thread should compact: see [`Backlog::wants_help`].
+    /// Returns `true` if more than one thread should compact: see [`Backlog::wants_help`].
     fn wants_help(&self, levels: &Levels, config: &Config) -> bool {
         self.backlog(levels, config).wants_help(config)
     }

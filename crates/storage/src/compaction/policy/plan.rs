@@ -1,33 +1,34 @@
-//! What a policy decides.
+//! Choices and plans of a policy.
 
 use std::sync::Arc;
 
 use crate::manifest::{Edit, FlatRange, LEVELS, Levels, TableMeta};
 
-/// What to do next.
+/// Next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The tables are in good shape, or everything that is not is being worked on.
+    /// No compaction is due, or all due ones are running.
     Nothing,
-    /// Read tables and write others in their place.
+    /// Read tables and replace them by new ones.
     Compact(Plan),
-    /// Put tables into another level as they are: nothing there overlaps them.
+    /// Move tables to another level unread: they overlap no table there.
     Move {
-        /// The tables' numbers.
+        /// Numbers of the tables.
         tables: Vec<u64>,
-        /// Where they are.
+        /// Current level.
         from: u8,
-        /// Where they belong.
+        /// New level.
         to: u8,
     },
-    /// Forget tables: nobody needs anything of what they hold.
+    /// Drop tables: no reader needs their contents.
     Drop(Vec<u64>),
 }
 
 impl Choice {
-    /// Returns the edit that makes a move or a drop happen; `None` for what needs work first.
+    /// Returns the edit of a move or a drop; `None` for choices that need work first.
     ///
-    /// Tables that are no longer there are removed all the same, so that the edit is refused.
+    /// Numbers of tables that do not exist any more stay in the edit, so that the manifest refuses
+    /// it.
     #[must_use]
     pub fn edit(&self, levels: &Levels) -> Option<Edit> {
         match self {
@@ -42,37 +43,37 @@ impl Choice {
     }
 }
 
-/// Why a compaction is worth its cost.
+/// Reason for a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// Level 0 has too many tables: reads look into all of them.
+    /// Level 0 has too many tables: reads search all of them.
     Level0,
-    /// A level is larger than its share.
+    /// A level exceeds its target size.
     Size,
     /// There are several runs of about the same size.
     Tier,
-    /// Newer runs hold so much that the oldest one may be mostly garbage.
+    /// Newer runs are so large that the oldest one may be mostly garbage.
     Space,
-    /// A table holds much that can be dropped, or deletes much further down.
+    /// A table has much garbage, or tombstones of data in deeper levels.
     Garbage,
-    /// Somebody asked for it.
+    /// A manual compaction was requested.
     Manual,
 }
 
-/// A compaction that was decided: which tables become what.
+/// Plan of a compaction: its inputs and the level of its outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Tables by level, ascending, each level's in its order.
     pub inputs: Vec<(u8, Vec<Arc<TableMeta>>)>,
-    /// Where the new tables belong.
+    /// Level of the new tables.
     pub output_level: u8,
-    /// A new table ends when it is about as long; `u64::MAX` for a single one.
+    /// Approximate size of a new table; `u64::MAX` for a single one.
     pub cut_bytes: u64,
-    /// A new table ends before it overlaps this much of the level behind its own.
+    /// Maximum size of the grandparents that a new table may overlap.
     pub grandparent_bytes: u64,
-    /// Holds every key of the inputs.
+    /// Range that contains every key of the inputs.
     pub hull: FlatRange,
-    /// Why.
+    /// Reason for the compaction.
     pub reason: Reason,
 }
 
@@ -87,7 +88,7 @@ impl Plan {
         self.inputs.iter().flat_map(|(_, tables)| tables)
     }
 
-    /// Returns the length of all inputs.
+    /// Returns the total size of all inputs.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.tables().map(|table| table.bytes).sum()

@@ -1,22 +1,22 @@
-//! How far behind compaction is, and what writers may do about it.
+//! Compaction backlog and write throttling.
 
 use super::Config;
 
-/// How far behind compaction is.
+/// Backlog of compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// How many runs a point read may have to look into.
+    /// Maximum number of sorted runs that a point read may search.
     pub runs: usize,
-    /// Bytes that must be rewritten before there is nothing left to do.
+    /// Bytes to rewrite until no compaction is due.
     pub pending_bytes: u64,
-    /// How long level 0 is, in thousandths of the length from which on writers are slowed. Runs do
-    /// not tell: it is merged within itself, so that reads look into fewer tables of any length.
+    /// Size of level 0, in thousandths of the size from which writers are throttled. The number of
+    /// runs does not show it, because level 0 is merged within itself.
     pub level0_permille: u64,
 }
 
 impl Backlog {
-    /// Tells whether compaction is so far behind that more than one thread should see to it: halfway to
-    /// where writers are slowed, of runs from where compaction begins.
+    /// Returns `true` if more than one thread should compact: halfway to the limits from which
+    /// writers are throttled. For runs, halfway between the start of compaction and that limit.
     #[must_use]
     pub const fn wants_help(&self, config: &Config) -> bool {
         self.runs >= config.level0_tables.midpoint(config.slow_runs)
@@ -25,22 +25,22 @@ impl Backlog {
     }
 }
 
-/// What writers must do so that compaction keeps up.
+/// Write pressure: how much writers must be throttled so that compaction keeps up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pressure {
-    /// Write on.
+    /// No throttling.
     Fine,
-    /// Write more slowly: from 0, hardly behind, to 1, as far as it should ever be.
+    /// Throttling, from 0 (slightly behind) to 1 (the maximum backlog).
     Slow(f64),
 }
 
-/// Writers may always write this part of what compaction takes away: where they stop altogether,
-/// one of them waits for as long as a compaction takes. The rest of it makes up for what is behind.
+/// Minimum share that writers always get: if they stopped, one of them would wait for a whole
+/// compaction. The rest of compaction's work reduces the backlog.
 const SHARE_MIN: f64 = 0.1;
 
 impl Pressure {
-    /// Judges how far behind compaction is, by the worst of its counts. Between its two limits each
-    /// rises evenly.
+    /// Computes the pressure from a backlog, by the worst of its values. Each rises linearly
+    /// between its two limits.
     #[must_use]
     pub fn of(backlog: Backlog, config: &Config) -> Self {
         let part = |value: u64, slow: u64, slowest: u64| {
@@ -62,11 +62,11 @@ impl Pressure {
         }
     }
 
-    /// Returns how much writers may write for each byte that compaction takes away in the long
-    /// run; `None` where they are free.
+    /// Returns the bytes that writers may write for each byte by which compaction reduces level 0
+    /// in the long run; `None` if they are not throttled.
     ///
-    /// Halfway it is just as much, so that writers who want more stay there; before they may
-    /// write up to twice as much, behind it less.
+    /// At 0.5 the share is 1, where the backlog stays constant; below that it is up to 2, above
+    /// that less than 1.
     #[must_use]
     pub fn share(self) -> Option<f64> {
         match self {
@@ -76,7 +76,7 @@ impl Pressure {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a fraction of it is all that is needed")]
+#[expect(clippy::cast_precision_loss, reason = "only a ratio is needed")]
 fn to_f64(value: u64) -> f64 {
     value as f64
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writers_are_slowed_more_and_more_and_never_stopped() {
+    fn throttling_increases_but_never_stops_writers() {
         let config = Config {
             slow_runs: 10,
             slowest_runs: 30,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn help_is_wanted_before_writers_are_slowed() {
+    fn more_threads_compact_before_writers_are_throttled() {
         let config = Config { level0_tables: 4, slow_runs: 12, ..Config::default() };
         let wants = |runs, pending_bytes, level0_permille| {
             Backlog { runs, pending_bytes, level0_permille }.wants_help(&config)

@@ -1,4 +1,4 @@
-//! Policies at work on tables of numbers: no disk, and every byte counted.
+//! Simulates policies without a disk, and counts every byte.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::compaction::{Below, Cutter};
 use crate::manifest::{Edit, LEVELS, TableMeta, Tally};
 
 const CELL_BYTES: u64 = 100;
-/// Cells of a memtable.
+/// Number of cells in a memtable.
 const MEMTABLE_CELLS: u64 = 500;
 const MEMTABLE_BYTES: u64 = CELL_BYTES * MEMTABLE_CELLS;
 
-/// In proportion to the defaults: a memtable as long as a table, four of them a batch.
+/// Scaled defaults: a memtable is as large as a table, and four of them are a batch.
 fn config() -> Config {
     Config {
         base_bytes: 4 * MEMTABLE_BYTES,
@@ -26,7 +26,7 @@ fn config() -> Config {
     }
 }
 
-/// The newest version of a key.
+/// Newest version of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Newest {
     commit: u64,
@@ -35,14 +35,14 @@ struct Newest {
 
 type Cells = BTreeMap<u64, Newest>;
 
-/// A database without snapshots: of each key a table holds the newest version that it knows.
+/// A database without snapshots: a table holds only the newest version of each key.
 struct Simulation<'a> {
     policy: &'a dyn Policy,
     config: Config,
     levels: Levels,
     state: State,
     tables: BTreeMap<u64, Cells>,
-    /// Compactions that read their inputs and are not installed yet.
+    /// Compactions that have read their inputs and are not applied yet.
     running: Vec<(Plan, Edit)>,
     truth: Cells,
     next_table: u64,
@@ -107,7 +107,7 @@ impl<'a> Simulation<'a> {
         self.runs_max = self.runs_max.max(self.policy.runs(&self.levels));
     }
 
-    /// Begins what the policy chooses next; tells whether it chose anything.
+    /// Starts the policy's next choice; returns `false` if it chose nothing.
     fn choose(&mut self) -> bool {
         match self.policy.choose(&self.levels, &self.config, &self.state) {
             Choice::Nothing => return false,
@@ -154,7 +154,7 @@ impl<'a> Simulation<'a> {
         Edit { add, remove: inputs, ..Edit::default() }
     }
 
-    /// Installs one of the compactions that are running.
+    /// Applies a running compaction.
     fn install(&mut self, which: usize) {
         let (plan, edit) = self.running.swap_remove(which);
         self.levels.edit(&edit).unwrap();
@@ -164,7 +164,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Does what the policy chooses, one thing after the other, until it chooses nothing.
+    /// Runs the policy's choices one by one until it chooses nothing.
     fn settle(&mut self) {
         for _ in 0..10_000 {
             if !self.choose() {
@@ -174,10 +174,10 @@ impl<'a> Simulation<'a> {
                 self.install(0);
             }
         }
-        panic!("the policy never comes to rest");
+        panic!("the policy does not terminate");
     }
 
-    /// Reads every key: the youngest run that knows it decides.
+    /// Compares every key with the expected state: the youngest run that has it decides.
     fn check(&self, what: &str) {
         let mut found = Cells::new();
         let young = self.levels.level(0).iter().rev();
@@ -195,7 +195,7 @@ impl<'a> Simulation<'a> {
         ratio(self.flushed_bytes + self.compacted_bytes, self.flushed_bytes)
     }
 
-    /// Versions on disk for each key that is there.
+    /// Returns the versions on disk per live key.
     fn space_amplification(&self) -> f64 {
         let live = self.truth.values().filter(|newest| !newest.tombstone).count();
         ratio(self.levels.iter().map(|table| table.contents.cells).sum(), live as u64)
@@ -209,19 +209,19 @@ fn ratio(all: u64, of: u64) -> f64 {
 
 #[derive(Clone, Copy, Debug)]
 enum Load {
-    /// Random keys, hardly one of them twice.
+    /// Random keys, almost all distinct.
     New,
-    /// Random keys of as many as twenty memtables hold.
+    /// Random keys out of as many as twenty memtables hold.
     Overwrite,
-    /// As before, and a fourth of the writes are deletes.
+    /// Like `Overwrite`, and a fourth of the writes are deletions.
     Delete,
-    /// Each key greater than all before.
+    /// Each key is greater than all before.
     Ascending,
 }
 
 struct Figures {
     write: f64,
-    /// The worst of the second half.
+    /// Maximum of the second half.
     space: f64,
     runs: usize,
     level0: usize,
@@ -229,7 +229,7 @@ struct Figures {
     levels: Vec<u64>,
 }
 
-/// Writes memtables, lets the policy settle after each, and checks every read at the end.
+/// Writes memtables, settles after each, and checks every key at the end.
 fn run(policy: &dyn Policy, load: Load, memtables: u64) -> Figures {
     let mut simulation = Simulation::new(policy);
     let mut rng = SeededRng::new(1);
@@ -262,7 +262,7 @@ fn run(policy: &dyn Policy, load: Load, memtables: u64) -> Figures {
 }
 
 #[test]
-#[ignore = "prints the table of the policies' essay: run it in release, with --nocapture"]
+#[ignore = "prints the table of the module documentation: run it in release, with --nocapture"]
 fn table_of_amplification() {
     println!("policy   load      memtables  written  space  runs  level 0  moves  levels");
     for (name, policy) in [("leveled", &Leveled as &dyn Policy), ("tiered", &Tiered)] {
@@ -302,7 +302,7 @@ fn tiered_writes_less() {
 }
 
 #[test]
-fn keys_that_ascend_are_written_once() {
+fn ascending_keys_are_written_once() {
     for policy in [&Leveled as &dyn Policy, &Tiered] {
         let figures = run(policy, Load::Ascending, 100);
         assert!(figures.write < 1.01, "{}", figures.write);
@@ -310,7 +310,7 @@ fn keys_that_ascend_are_written_once() {
 }
 
 #[test]
-fn compactions_beside_each_other_lose_nothing_and_bring_nothing_back() {
+fn concurrent_compactions_keep_every_key() {
     let mut running_max = 0;
     for seed in 0..24 {
         let policy: &dyn Policy = if seed % 3 == 0 { &Tiered } else { &Leveled };

@@ -1,4 +1,4 @@
-//! What a policy remembers and is told.
+//! Input and state of a policy besides the tables.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -9,33 +9,33 @@ use super::super::merge::Mark;
 use super::plan::Plan;
 use crate::manifest::{FlatRange, LEVELS, TableMeta};
 
-/// What there is to know beside the tables themselves.
+/// State of compaction besides the tables.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// No reader is older.
+    /// Oldest timestamp of a reader.
     pub oldest: Timestamp,
-    /// For every reader, what expires at this second (since 1970) or before is gone.
+    /// For every reader, versions that expire at this second (since 1970) or before are expired.
     pub wall: Option<u64>,
-    /// Tables (of the catalogue) into which no reader will look again.
+    /// Dropped tables (of the catalog), which no reader reads again.
     pub dropped: BTreeSet<TableId>,
     running: Vec<Plan>,
     busy: HashSet<u64>,
-    /// Tables that no compaction can read.
+    /// Numbers of tables that no compaction can read.
     set_aside: HashSet<u64>,
-    /// For each level the end of the table that was compacted last.
+    /// For each level, the upper bound of the table that was compacted last.
     cursors: [Bytes; LEVELS],
     taken: Taken,
 }
 
-/// What compactions have read lately.
+/// Input bytes of recent compactions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
-    /// Of these, what they took away from level 0 for good.
+    /// Bytes moved out of level 0, a part of `bytes`.
     level0_bytes: u64,
     bytes: u64,
 }
 
-/// Older compactions than those that read this much hardly count in what is read lately.
+/// Input bytes after which older compactions lose half their weight.
 const LATELY_BYTES: u64 = 4 << 30;
 
 impl Taken {
@@ -54,12 +54,12 @@ impl Taken {
 }
 
 impl State {
-    /// Learns how far the mark has come.
+    /// Sets the GC watermark.
     pub fn observe(&mut self, mark: &Mark) {
         (self.oldest, self.wall) = (mark.oldest(), mark.wall);
     }
 
-    /// Learns that a compaction begins; its inputs are left alone until it ends.
+    /// Records the start of a compaction; its inputs are busy until it ends.
     pub fn begin(&mut self, plan: &Plan) {
         self.busy.extend(plan.numbers());
         if let Some((level, tables)) = plan.inputs.first()
@@ -71,15 +71,15 @@ impl State {
         self.running.push(plan.clone());
     }
 
-    /// Estimates how many bytes in a thousand that compaction reads it takes away from level 0:
-    /// what writers may add in the long run. At least 10.
+    /// Estimates the thousandths of compaction's input by which it reduces level 0: the rate at
+    /// which writers may add in the long run. At least 10.
     #[must_use]
     pub fn taken_permille(&self) -> u64 {
         let Taken { level0_bytes, bytes } = self.taken;
         (level0_bytes.saturating_mul(1000) / bytes.max(1)).clamp(10, 1000)
     }
 
-    /// Learns that a compaction ended, whether it came to anything or not.
+    /// Records the end of a compaction, successful or not.
     pub fn end(&mut self, plan: &Plan) {
         if let Some(at) = self.running.iter().position(|running| running == plan) {
             self.running.swap_remove(at);
@@ -89,32 +89,33 @@ impl State {
         }
     }
 
-    /// Returns how many compactions are running.
+    /// Returns the number of running compactions.
     #[must_use]
     pub fn running(&self) -> usize {
         self.running.len()
     }
 
-    /// Learns which tables no compaction can read. They count as busy.
+    /// Sets the tables that no compaction can read. They count as busy.
     pub fn set_aside(&mut self, tables: impl IntoIterator<Item = u64>) {
         self.set_aside = tables.into_iter().collect();
     }
 
-    /// Returns `true` if no compaction may read a table: because one does, or because none can.
+    /// Returns `true` if no compaction may read a table, because one reads it or because it was set
+    /// aside.
     #[must_use]
     pub fn is_busy(&self, table: &TableMeta) -> bool {
         self.is_read(table) || self.set_aside.contains(&table.number)
     }
 
-    /// Returns `true` if a compaction reads a table.
+    /// Returns `true` if a running compaction reads a table.
     #[must_use]
     pub fn is_read(&self, table: &TableMeta) -> bool {
         self.busy.contains(&table.number)
     }
 
-    /// Tells whether a compaction between two levels would get in the way of a running one: both
-    /// touch the same keys of the same level. In level 0, which is not ordered by key, only the
-    /// tables themselves count.
+    /// Returns `true` if a compaction between two levels would conflict with a running one: both
+    /// use the same keys of the same level. In level 0, which is not sorted by key, only the tables
+    /// themselves conflict.
     #[must_use]
     pub fn is_blocked(&self, (first, last): (usize, usize), hull: &FlatRange) -> bool {
         self.running.iter().any(|running| {
@@ -124,18 +125,18 @@ impl State {
         })
     }
 
-    /// Tells whether all keys of a range belong to a dropped table.
+    /// Returns `true` if all keys of a range belong to a dropped table.
     #[must_use]
     pub fn is_dropped(&self, range: &FlatRange) -> bool {
         range.only_table().is_some_and(|table| self.dropped.contains(&table))
     }
 
-    /// Where the next compaction of a level goes on.
+    /// Returns the key at which the next compaction of a level continues.
     pub(super) fn cursor(&self, level: usize) -> &[u8] {
         &self.cursors[level]
     }
 
-    /// Estimates which part in a hundred of a table's cells is garbage.
+    /// Estimates the percentage of garbage among a table's cells.
     pub(super) fn garbage_percent(&self, table: &TableMeta) -> u64 {
         let percent = u128::from(table.garbage(self.oldest, self.wall)) * 100
             / u128::from(table.contents.cells.max(1));

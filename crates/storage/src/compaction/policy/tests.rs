@@ -1,4 +1,4 @@
-//! Choices, one by one.
+//! Tests of single choices.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ fn config() -> Config {
     Config { base_bytes: 400, table_bytes: 100, fanout: 10, ..Config::default() }
 }
 
-/// A key of table (of the catalogue) 1.
+/// Makes a key of table (of the catalog) 1.
 fn key(text: &str) -> Vec<u8> {
     [&[0, 0, 0, 1], text.as_bytes()].concat()
 }
@@ -24,7 +24,7 @@ fn range(lower: &str, upper: &str) -> FlatRange {
     FlatRange::new(key(lower), key(upper))
 }
 
-/// A table of ten cells; its commits are its number times ten.
+/// Makes a table of ten cells with a commit of ten times its number.
 fn table(number: u64, level: u8, lower: &str, upper: &str, bytes: u64) -> TableMeta {
     let commit = at(10 * number);
     let contents =
@@ -55,13 +55,13 @@ fn plan(choice: Choice) -> Plan {
     }
 }
 
-/// The numbers of a plan's inputs, and where they go.
+/// Returns the numbers of a plan's inputs and its output level.
 fn inputs(choice: Choice) -> (Vec<u64>, u8) {
     let plan = plan(choice);
     (plan.numbers().collect(), plan.output_level)
 }
 
-/// The last level full, so that level 5 is the base and may hold 500 bytes.
+/// Tables that fill the last level, so that level 5 is the base and may hold 500 bytes.
 fn bottom() -> Vec<TableMeta> {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"];
     let table = |(number, pair): (u64, &[&str])| table(number, 6, pair[0], pair[1], 500);
@@ -69,7 +69,7 @@ fn bottom() -> Vec<TableMeta> {
 }
 
 #[test]
-fn level0_waits_until_it_has_enough_tables_and_goes_to_the_base_with_what_it_overlaps() {
+fn full_level0_is_compacted_into_the_base() {
     let mut tables = bottom();
     tables.push(table(20, 5, "b", "c", 100));
     tables.push(table(21, 5, "x", "z", 100));
@@ -83,14 +83,14 @@ fn level0_waits_until_it_has_enough_tables_and_goes_to_the_base_with_what_it_ove
 }
 
 #[test]
-fn an_empty_database_fills_from_the_last_level_up() {
+fn levels_fill_from_the_last_one_up() {
     let mut tables: Vec<_> = (1..=4).map(|number| table(number, 0, "a", "f", 100)).collect();
     let first = Choice::Move { tables: vec![1], from: 0, to: 6 };
     assert_eq!(leveled(&levels(tables.clone()), &state(0)), first);
     tables[0].level = 6;
     tables.push(table(5, 0, "a", "f", 100));
     assert_eq!(inputs(leveled(&levels(tables), &state(0))), (vec![2, 3, 4, 5, 1], 6));
-    // A level that became too small to be needed is not skipped over.
+    // A nonempty level above the base is not skipped.
     let mut tables = vec![table(1, 2, "a", "b", 10), table(2, 6, "a", "b", 100)];
     tables.extend((3..=6).map(|number| table(number, 0, "a", "f", 100)));
     let levels = levels(tables);
@@ -99,7 +99,7 @@ fn an_empty_database_fills_from_the_last_level_up() {
 }
 
 #[test]
-fn level0_never_goes_past_older_data_that_cannot_move() {
+fn level0_stops_above_busy_older_data() {
     let mut tables = vec![table(1, 2, "a", "m", 10)];
     tables.extend([table(2, 3, "a", "b", 10), table(3, 4, "a", "b", 10)]);
     tables.extend((4..8).map(|number| table(number, 0, "k", "l", 100)));
@@ -114,7 +114,7 @@ fn level0_never_goes_past_older_data_that_cannot_move() {
 }
 
 #[test]
-fn tables_that_overlap_nothing_are_moved() {
+fn tables_without_overlap_are_moved() {
     let mut tables = bottom();
     let apart = [(30, "l", "m"), (31, "m", "n"), (32, "o", "p"), (33, "o", "q")];
     tables.extend(apart.map(|(number, lower, upper)| table(number, 0, lower, upper, 100)));
@@ -123,7 +123,7 @@ fn tables_that_overlap_nothing_are_moved() {
 }
 
 #[test]
-fn while_the_base_is_busy_level0_is_merged_within_itself() {
+fn level0_is_merged_while_base_is_busy() {
     let mut tables = bottom();
     tables.push(table(20, 5, "b", "c", 100));
     tables.extend((30..38).map(|number| table(number, 0, "a", "f", 100)));
@@ -139,11 +139,11 @@ fn while_the_base_is_busy_level0_is_merged_within_itself() {
     state.begin(&second);
     assert_eq!(leveled(&levels, &state), Choice::Nothing);
     state.end(&first);
-    // The oldest go down while younger ones are merged.
+    // The oldest tables are compacted into the base while younger ones are merged.
     assert_eq!(inputs(leveled(&levels, &state)), (vec![30, 31, 32, 20], 5));
 }
 
-/// Level 5 too full by far, over the whole of level 6.
+/// Tables that fill level 5 far beyond its target, over all of level 6.
 fn full() -> Vec<TableMeta> {
     let mut tables = bottom();
     let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -153,7 +153,7 @@ fn full() -> Vec<TableMeta> {
 }
 
 #[test]
-fn a_level_is_compacted_table_by_table_in_the_order_of_keys_and_several_at_once() {
+fn level_is_compacted_in_key_order() {
     let levels = levels(full());
     let mut state = state(0);
     let first = plan(leveled(&levels, &state));
@@ -168,7 +168,7 @@ fn a_level_is_compacted_table_by_table_in_the_order_of_keys_and_several_at_once(
 }
 
 #[test]
-fn compactions_that_touch_the_same_keys_of_a_level_wait() {
+fn conflicting_compactions_wait() {
     let levels = levels(full());
     let mut state = state(0);
     state.begin(&plan(leveled(&levels, &state)));
@@ -182,7 +182,7 @@ fn compactions_that_touch_the_same_keys_of_a_level_wait() {
 }
 
 #[test]
-fn the_table_with_most_garbage_goes_first_and_is_not_moved_but_rewritten() {
+fn table_with_most_garbage_is_rewritten_first() {
     let mut tables = full();
     let garbage = tables.iter_mut().find(|table| table.number == 25).unwrap();
     garbage.contents.tombstones = 5;
@@ -196,7 +196,7 @@ fn the_table_with_most_garbage_goes_first_and_is_not_moved_but_rewritten() {
 }
 
 #[test]
-fn garbage_is_compacted_for_its_own_sake_once_no_reader_needs_it() {
+fn garbage_below_watermark_starts_compaction() {
     let mut tables = bottom();
     tables[2].contents.overwritten = 4;
     for policy in [&Leveled as &dyn Policy, &Tiered] {
@@ -211,7 +211,7 @@ fn garbage_is_compacted_for_its_own_sake_once_no_reader_needs_it() {
 }
 
 #[test]
-fn a_level_0_in_which_nobody_writes_any_more_is_cleared_of_garbage() {
+fn idle_level0_is_cleared_of_garbage() {
     let mut tables = bottom();
     for number in [20, 21] {
         let mut young = table(number, 0, "a", "z", 10);
@@ -235,7 +235,7 @@ fn a_level_0_in_which_nobody_writes_any_more_is_cleared_of_garbage() {
 }
 
 #[test]
-fn tombstones_are_brought_down_to_what_they_delete() {
+fn tombstones_are_compacted_into_older_data() {
     let mut tables = bottom();
     tables.push(table(20, 4, "c", "d", 10));
     tables[10].contents.tombstones = 9;
@@ -250,7 +250,7 @@ fn tombstones_are_brought_down_to_what_they_delete() {
 }
 
 #[test]
-fn what_expired_is_dropped_unless_it_hides_something_older() {
+fn expired_table_is_dropped_unless_it_hides_older_data() {
     let mut tables = bottom();
     let contents = &mut tables[2].contents;
     (contents.expiring, contents.tombstones) = (9, 1);
@@ -276,7 +276,7 @@ fn what_expired_is_dropped_unless_it_hides_something_older() {
 }
 
 #[test]
-fn tables_of_a_dropped_table_are_dropped_whatever_they_overlap() {
+fn files_of_dropped_table_are_dropped() {
     let mut tables = full();
     let mut other = table(50, 5, "a", "b", 10);
     other.range = FlatRange::new(vec![0, 0, 0, 2], vec![0, 0, 0, 3]);
@@ -296,7 +296,7 @@ fn tables_of_a_dropped_table_are_dropped_whatever_they_overlap() {
 }
 
 #[test]
-fn a_move_is_an_edit_that_keeps_everything_but_the_level() {
+fn move_edit_changes_only_the_level() {
     let mut levels = levels(bottom());
     let choice = Choice::Move { tables: vec![2], from: 6, to: 5 };
     levels.edit(&choice.edit(&levels).unwrap()).unwrap();
@@ -315,7 +315,7 @@ fn tiered_merges_neighbours_of_similar_size() {
     assert_eq!(choose(&sizes), Choice::Nothing, "three of ten bytes, and one of twenty");
     let mut more = sizes.to_vec();
     more.push(11);
-    // An older table of level 0 is not among them, so that they stay there, as one table.
+    // An older table of level 0 is not among them, so the output stays in level 0 as one table.
     let merged = plan(choose(&more));
     assert_eq!(merged.numbers().collect::<Vec<_>>(), [6, 7, 8, 9]);
     assert_eq!((merged.output_level, merged.cut_bytes), (0, u64::MAX));
@@ -323,7 +323,7 @@ fn tiered_merges_neighbours_of_similar_size() {
 }
 
 #[test]
-fn tiered_merges_everything_when_the_oldest_run_may_be_mostly_garbage() {
+fn tiered_merges_all_runs_when_wasteful() {
     let mut tables = vec![table(1, 6, "a", "f", 100)];
     let sizes = [(2, 89), (3, 40), (4, 20)];
     tables.extend(sizes.map(|(number, bytes)| table(number, 0, "a", "f", bytes)));
@@ -349,7 +349,7 @@ fn tiered_leaves_busy_runs_alone() {
 }
 
 #[test]
-fn everything_is_compacted_into_the_last_level_when_nothing_else_runs() {
+fn manual_compaction_needs_no_running_one() {
     let levels = levels(full());
     let mut state = state(0);
     let plan = everything(&levels, &config(), &state).unwrap();
@@ -361,11 +361,11 @@ fn everything_is_compacted_into_the_last_level_when_nothing_else_runs() {
 }
 
 #[test]
-fn pending_bytes_grow_with_what_is_too_much() {
+fn pending_bytes_grow_with_excess_size() {
     let calm = levels(bottom());
     assert_eq!(Leveled.pending_bytes(&calm, &config()), 0);
     let full = levels(full());
-    // 1400 bytes where 500 belong; each byte is merged with three or four of level 6.
+    // 1400 bytes where the target is 500; each byte is merged with three or four of level 6.
     assert_eq!(Leveled.pending_bytes(&full, &config()), 900 * (5000 / 1400 + 1));
     let mut behind = bottom();
     behind.extend((30..34).map(|number| table(number, 0, "a", "f", 200)));
@@ -376,7 +376,7 @@ fn pending_bytes_grow_with_what_is_too_much() {
 }
 
 #[test]
-fn a_long_level_0_slows_writers_however_few_tables_it_is() {
+fn large_level0_throttles_writers() {
     let config = Config { memtable_bytes: 50, base_bytes: 1000, ..config() };
     let with = |bytes| {
         let mut tables = bottom();

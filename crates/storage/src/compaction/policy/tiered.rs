@@ -1,4 +1,4 @@
-//! Size-tiered compaction: each byte is written a few times, at the price of runs and garbage.
+//! Size-tiered compaction: low write amplification, at the cost of more runs and garbage.
 
 use std::sync::Arc;
 
@@ -6,17 +6,16 @@ use super::garbage;
 use super::{Choice, Config, Plan, Policy, Pressure, Reason, State};
 use crate::manifest::{FlatRange, LEVELS, Levels, TableMeta};
 
-/// Runs of similar size are merged into one, which then waits for others of its size.
+/// Tiered policy: merges runs of similar size into one, which then waits for others of its size.
 ///
-/// A *run* is a table of level 0, or all tables of a level behind it. Runs stand in the order of
-/// age, and only neighbours are merged, so that whatever two runs know of a key, the younger one
-/// knows the newer part. What comes out goes as far back as there is room: the first merge fills
-/// the last level, the next one the level before it; where no level is free, it stays a single
-/// table in level 0.
+/// A *run* is a table of level 0, or all tables of a deeper level. Runs are ordered by age, and
+/// only neighbors are merged, so that of two runs the younger one holds the newer versions of any
+/// key. The output goes to the deepest free level: the first merge fills the last level, the next
+/// one the level before it. If no level is free, the output is a single table in level 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tiered;
 
-/// Tables that are sorted and disjoint.
+/// Sorted and disjoint tables.
 struct Run {
     level: u8,
     tables: Vec<Arc<TableMeta>>,
@@ -24,7 +23,7 @@ struct Run {
     busy: bool,
 }
 
-/// All runs, the youngest first.
+/// Returns all runs, youngest first.
 fn runs(levels: &Levels, state: &State) -> Vec<Run> {
     let run = |level: u8, tables: Vec<Arc<TableMeta>>| Run {
         level,
@@ -57,7 +56,8 @@ impl Policy for Tiered {
                 wasteful.then(|| merge(0, runs.len(), Reason::Space)).flatten()
             })
             .or_else(|| {
-                // Runs of ever different sizes: the youngest are merged before reads suffer.
+                // If run sizes differ too much for a tier, the youngest are merged before reads
+                // suffer.
                 let many = runs.len() >= config.slow_runs;
                 many.then(|| merge(0, config.tier_runs.min(runs.len()), Reason::Tier)).flatten()
             })
@@ -65,7 +65,7 @@ impl Policy for Tiered {
             .map_or(Choice::Nothing, Choice::Compact)
     }
 
-    /// It has many runs when all is well: only once writers are slowed.
+    /// Many runs are normal here: help is needed only when writers are throttled.
     fn wants_help(&self, levels: &Levels, config: &Config) -> bool {
         self.pressure(levels, config) != Pressure::Fine
     }
@@ -80,9 +80,8 @@ impl Policy for Tiered {
     }
 }
 
-/// Moves tables of level 0 that lie apart from each other and from the next older run, so that
-/// keys that are written in ascending order are never rewritten: they join that run, which no
-/// younger one overlaps there.
+/// Moves tables of level 0 unread that overlap neither each other nor the next older run, so that
+/// ascending keys are never rewritten. They join that run, which no younger run overlaps there.
 fn move_level0(runs: &[Run], state: &State) -> Option<Choice> {
     let young = runs.iter().take_while(|run| run.level == 0).count();
     let to = runs.get(young).map_or(LEVELS - 1, |run| run.level.into());
@@ -102,7 +101,7 @@ fn move_level0(runs: &[Run], state: &State) -> Option<Choice> {
     (!tables.is_empty()).then_some(Choice::Move { tables, from: 0, to })
 }
 
-/// Tells whether the younger runs are so long that the oldest one may be mostly garbage.
+/// Returns `true` if the younger runs are so large that the oldest one may be mostly garbage.
 fn is_wasteful(runs: &[Run], config: &Config) -> bool {
     let Some((oldest, younger)) = runs.split_last() else { return false };
     let younger: u64 = younger.iter().map(|run| run.bytes).sum();
@@ -110,8 +109,8 @@ fn is_wasteful(runs: &[Run], config: &Config) -> bool {
         && runs.len() >= config.tier_runs.max(2)
 }
 
-/// Finds the youngest neighbours, enough of them, that are of similar size: each at most half as
-/// long again as their mean so far, and at least half of it.
+/// Finds the youngest sequence of enough runs of similar size: each has between half and one and a
+/// half times the mean size of those before it.
 fn similar(runs: &[Run], config: &Config) -> Option<(usize, usize)> {
     let enough = config.tier_runs.max(2);
     (0..runs.len()).find_map(|from| {
@@ -131,7 +130,7 @@ fn similar(runs: &[Run], config: &Config) -> Option<(usize, usize)> {
     })
 }
 
-/// Plans to merge neighbouring runs; `None` where one is busy or there is no room.
+/// Plans to merge neighboring runs; `None` if one is busy or no level is free.
 fn merge(
     runs: &[Run],
     which: std::ops::Range<usize>,
@@ -143,7 +142,7 @@ fn merge(
     if merged.iter().any(|run| run.busy) {
         return None;
     }
-    // Behind the runs that are merged lies the next older one; in front of it there is room.
+    // The output goes to the level before that of the next older run.
     let older = runs.get(which.end).map_or(LEVELS, |run| run.level.into());
     let output_level = u8::try_from(older.saturating_sub(1)).ok()?;
     let mut inputs: Vec<(u8, Vec<Arc<TableMeta>>)> = Vec::new();

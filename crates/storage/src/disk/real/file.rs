@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::reader::{Reader, fill};
 use crate::disk::{File, Place, ReadFuture};
 
-/// Zeros are written in pieces of this size.
+/// Buffer of zeros; its size is that of a write.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 pub(super) struct RealFile {
-    /// Shared with the reads in flight, which need it open.
+    /// Shared with pending reads, which need it open.
     file: Arc<fs::File>,
     reader: Arc<Reader>,
 }
@@ -24,10 +24,10 @@ impl RealFile {
 }
 
 impl RealFile {
-    /// Goes through the page cache from now on; returns whether it did not before.
+    /// Switches the file to buffered I/O; returns whether it used direct I/O before.
     ///
-    /// A file system may open a file past it and then want larger blocks than those it is given,
-    /// or take a part of one where the disk is nearly full, and refuse the rest for that.
+    /// A file system may open a file for direct I/O but require larger blocks, or write a part of a
+    /// block when the disk is nearly full and refuse the rest.
     #[cfg(target_os = "linux")]
     fn end_direct(&self) -> bool {
         use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -72,7 +72,7 @@ impl File for RealFile {
     fn write_vectored_at(&self, mut pieces: &mut [IoSlice<'_>], mut offset: u64) -> io::Result<()> {
         IoSlice::advance_slices(&mut pieces, 0);
         while !pieces.is_empty() {
-            // It passes no more pieces on than the system takes at once.
+            // The kernel limits the number of pieces per call.
             match rustix::io::pwritev(&*self.file, pieces, offset) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => {
@@ -93,8 +93,8 @@ impl File for RealFile {
     #[cfg(target_os = "linux")]
     fn write_durably_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
         use rustix::io::{Errno, ReadWriteFlags, pwritev2};
-        // Syncs the written range only: a recycled file may have megabytes of dirty pages that
-        // are about to be overwritten.
+        // Syncs the written range only: a recycled file may have megabytes of dirty pages that are
+        // about to be overwritten.
         while !bytes.is_empty() {
             match pwritev2(&*self.file, &[IoSlice::new(bytes)], offset, ReadWriteFlags::DSYNC) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -147,8 +147,8 @@ impl File for RealFile {
     }
 }
 
-/// Takes the space in one go where the file system can, so that a full disk is told of now and
-/// the file lies in one piece.
+/// Allocates the space in one call if the file system supports it, so that a full disk is detected
+/// now and the file is contiguous.
 #[cfg(target_os = "linux")]
 fn allocate(file: &fs::File, offset: u64, len: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};

@@ -1,12 +1,12 @@
-//! The operating system's files.
+//! Files of the operating system.
 //!
-//! Writing, syncing and everything about names happens on the caller's thread. A read that may
-//! wait for the device goes through a [`reader`], which has three ways to wait.
+//! Writes, syncs and operations on names run on the caller's thread. A read that may wait for the
+//! device goes through a [`reader`], which has three backends.
 //!
-//! Names are resolved from the open directory, not from its path: where another directory takes
-//! its place, nothing is written into that one. Files and directories that are made here belong to
-//! their user alone (0600 and 0700).
-#![expect(clippy::disallowed_methods, reason = "this is the door")]
+//! Names are resolved relative to the open directory, not by its path, so nothing is written into a
+//! directory that replaces it. New files and directories are accessible to their user only (0600
+//! and 0700).
+#![expect(clippy::disallowed_methods, reason = "this module is the interface to files")]
 
 mod file;
 mod pool;
@@ -33,39 +33,39 @@ pub use self::reader::Backend;
 use self::reader::Reader;
 use super::{DirectoryLock, Disk, File, Watch, copy, is_full};
 
-/// The file that names the process which holds the directory.
+/// Name of the file that contains the id of the process that holds the lock.
 pub(crate) const LOCK: &str = "LOCK";
 
 /// A directory of the operating system.
 pub struct RealDisk {
-    /// The path as it was given, for messages.
+    /// Path as given, for messages.
     directory: PathBuf,
-    /// The path from the root, whatever the process makes its working directory.
+    /// Absolute path, independent of the working directory.
     place: PathBuf,
-    /// Open for as long as the disk is, so that the system gives its inode to no other directory.
+    /// Open as long as the disk exists, so that its inode is not reused for another directory.
     handle: fs::File,
     reader: Arc<Reader>,
 }
 
 impl RealDisk {
-    /// Opens a directory, making it and its parents where they are not there, with
-    /// [`Backend::Auto`] and threads of its own.
+    /// Opens a directory with [`Backend::Auto`] and its own threads. Creates it and its parents if
+    /// necessary.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where that fails, naming the directory.
+    /// `Unavailable`, naming the directory.
     pub fn open(directory: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(directory, Backend::Auto, Arc::new(ThreadSpawn))
     }
 
-    /// Opens a directory, making it and its parents where they are not there. What waits for
-    /// reads is spawned by `spawn`, when the first read has to wait, and ends by itself once the
-    /// disk, its files and its reads are gone.
+    /// Opens a directory. Creates it and its parents if necessary. `spawn` starts the threads that
+    /// wait for reads, at the first read that has to wait; they end when the disk, its files and
+    /// its reads are dropped.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where that fails, naming the directory; and where `backend` is
-    /// [`Backend::Uring`] but the system does not let this process use it.
+    /// `Unavailable`, naming the directory; also if `backend` is [`Backend::Uring`] and the system
+    /// does not permit it.
     pub fn open_with(
         directory: impl AsRef<Path>,
         backend: Backend,
@@ -82,13 +82,13 @@ impl RealDisk {
         Ok(Self { directory, place, handle, reader })
     }
 
-    /// Returns how reads wait for the device; never [`Backend::Auto`].
+    /// Returns the backend of reads; never [`Backend::Auto`].
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.reader.backend()
     }
 
-    /// Wraps any open file, for tests of what cannot be opened here.
+    /// Wraps an open file, for tests with files that cannot be opened here.
     #[cfg(test)]
     pub(super) fn wrap(&self, file: fs::File) -> Arc<dyn File> {
         Arc::new(RealFile::new(file, Arc::clone(&self.reader)))
@@ -104,25 +104,26 @@ impl RealDisk {
         Ok(Arc::new(RealFile::new(file, Arc::clone(&self.reader))))
     }
 
-    /// Locks the file [`LOCK`], which programs of before the directory's own lock rely on, and
-    /// names this process in it; `None` where the file cannot be made or opened for writing.
+    /// Locks the file [`LOCK`], which versions without the directory lock use, and writes the
+    /// process id to it; `None` if the file cannot be created or opened for writing.
     fn lock_file(&self) -> io::Result<Option<fs::File>> {
         let mut file = match self.open_plain(LOCK, OFlags::RDWR | OFlags::CREATE) {
             Err(error) if only_reads(&error) || is_full(&error) => return Ok(None),
             opened => opened?,
         };
         file.try_lock()?;
-        // The number is for people only: the lock is the operating system's and ends with the
-        // process, so that a stale number holds up no other process; on a full disk there is none.
+        // The process id is only informative: the lock ends with the process, so a stale id does
+        // not matter. On a full disk it is missing.
         file.set_len(0)?;
         let _ = writeln!(file, "{}", std::process::id());
         Ok(Some(file))
     }
 
-    /// Says who holds the directory.
+    /// Returns the error that names the holder of the directory.
     fn held(&self) -> Error {
         let mut holder = String::new();
-        // The holder may be about to write its number, or the file is gone: then none is named.
+        // The holder may not have written its id yet, or the file does not exist; then none is
+        // named.
         let _ = self
             .open_plain(LOCK, OFlags::RDONLY)
             .and_then(|file| file.take(20).read_to_string(&mut holder));
@@ -141,7 +142,7 @@ impl fmt::Debug for RealDisk {
     }
 }
 
-/// Makes a directory and makes its name durable, each missing parent first.
+/// Creates a directory durably, each missing parent first.
 fn make(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
@@ -164,7 +165,7 @@ impl Disk for RealDisk {
             let directory = self.directory.display();
             Error::unavailable(format!("cannot lock the directory {directory}")).with_source(error)
         };
-        // A descriptor of its own: descriptors that are copies of one share its lock.
+        // A separate open, because duplicated descriptors share a lock.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let directory = self.open_plain(".", flags).map_err(failed)?;
         match directory.try_lock() {
@@ -201,7 +202,7 @@ impl Disk for RealDisk {
     fn create_bulk(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::DIRECT;
         match self.open_file(name, flags) {
-            // Not every file system has it.
+            // Not every file system supports direct I/O.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.create(name),
             opened => opened,
         }
@@ -217,7 +218,7 @@ impl Disk for RealDisk {
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
         match self.open_file(name, OFlags::RDWR) {
-            // A backup may lie on a medium that cannot be written.
+            // A backup may be on a read-only medium.
             Err(error) if only_reads(&error) => self.open_file(name, OFlags::RDONLY),
             opened => opened,
         }
@@ -234,7 +235,7 @@ impl Disk for RealDisk {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.handle)? {
-            // A name that is not UTF-8 is none of ours.
+            // A name that is not UTF-8 is not a file of the database.
             match entry?.file_name().to_str() {
                 Ok("." | "..") | Err(_) => {}
                 Ok(name) => names.push(name.to_owned()),
@@ -266,7 +267,7 @@ impl Disk for RealDisk {
             match linkat(&self.handle, name, CWD, other, AtFlags::empty()).map_err(io::Error::from)
             {
                 Ok(()) => return Ok(()),
-                // Another file system, one that has no links, or a file that has too many.
+                // Another file system, one without hard links, or too many links.
                 Err(error) if copies_instead(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -285,7 +286,7 @@ fn copies_instead(error: &io::Error) -> bool {
     matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
 }
 
-/// Says who holds a directory and what to do about it.
+/// Returns the error that names the holder of a directory.
 pub(super) fn held(directory: &str, holder: &str) -> Error {
     let holder = match holder {
         "" => "another process".to_owned(),
@@ -297,10 +298,10 @@ pub(super) fn held(directory: &str, holder: &str) -> Error {
     ))
 }
 
-/// Says that a directory is not the one any more that was opened.
+/// Returns the error for a directory that is not the opened one any more.
 pub(super) fn displaced(directory: &str) -> Error {
     Error::unavailable(format!(
-        "the directory {directory} was removed, moved or replaced while it was open: what is \
-         written now would be found by no later process; put the directory back and open it again"
+        "the directory {directory} was removed, moved or replaced while it was open; later \
+         processes would not find new writes; put the directory back and open it again"
     ))
 }

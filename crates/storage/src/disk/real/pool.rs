@@ -1,7 +1,7 @@
-//! Reads on a few threads, for systems without io_uring.
+//! Thread pool for reads, for systems without io_uring.
 //!
-//! A thread is started when a read finds none idle, up to [`THREADS_MAX`]; it sleeps on its own
-//! signal when there is nothing to read and ends when the disk and its files are gone.
+//! A read starts a thread if none is idle, up to [`THREADS_MAX`]. Threads sleep on their own
+//! signals when there is nothing to read, and end when the disk and its files are dropped.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use carnet_base::{Signal, Spawn, Step, Worker};
 use super::request::Request;
 use crate::lock::lock;
 
-/// As many reads are at the device at once. See the figures in the essay of [`crate::disk`].
+/// Maximum number of concurrent reads of the device.
 const THREADS_MAX: usize = 16;
 
 pub(super) struct Pool {
@@ -22,7 +22,8 @@ pub(super) struct Pool {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Request>,
-    /// Of threads that sleep; the one that fell asleep last is woken first, its stack is warm.
+    /// Signals of sleeping threads; the last one to sleep is woken first, because its stack is
+    /// cached.
     idle: Vec<Signal>,
     threads: usize,
     closed: bool,
@@ -57,7 +58,7 @@ impl Pool {
         for _ in 0..missing {
             let signal = Signal::new();
             let reader = Reader { shared: Arc::clone(&self.shared), signal: signal.clone() };
-            // Nobody joins it: it ends by itself, and may be the one that drops the last file.
+            // Not joined: it ends by itself, and may be the thread that drops the last file.
             drop(self.spawn.spawn("carnet-read", signal, Box::new(reader)));
         }
     }
@@ -84,7 +85,7 @@ impl Worker for Reader {
                 }
             }
         };
-        if !request.given_up() {
+        if !request.is_cancelled() {
             request.serve();
         }
         Step::Again

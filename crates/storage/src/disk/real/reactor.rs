@@ -1,18 +1,18 @@
-//! The one thread of a disk that has a ring.
+//! Reactor: the thread that drives an io_uring.
 //!
-//! Any thread queues reads under a short mutex; the reactor takes all that are queued, submits
-//! them with one system call, which also waits for completions, and wakes whoever asked:
+//! Any thread queues reads under a short mutex. The reactor takes all queued reads, submits them
+//! with one system call, which also waits for completions, and wakes the tasks:
 //!
 //! ```text
 //!  read ──► queue ──► reactor: submit and wait ──► completed ──► promise ──► waker
 //!             └─ rings, if it sleeps ─┘
 //! ```
 //!
-//! Callers do not touch the ring. The kernel finishes a read on the thread that submitted it, so
-//! a caller that submitted itself would be interrupted for it, and its end would cancel it.
+//! Callers do not use the ring. The kernel completes a read on the thread that submitted it, so it
+//! would interrupt a submitting caller, and cancel the read when the caller's thread ends.
 //!
-//! The reactor is a [`Worker`] that sleeps on its [`Signal`] while nothing is in flight; only
-//! while something is does it wait in the kernel, and there the [`Alarm`] reaches it.
+//! The reactor is a [`Worker`] that sleeps on its [`Signal`] while no read is in flight. Otherwise
+//! it waits in the kernel, where the [`Alarm`] wakes it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -41,25 +41,25 @@ struct State {
     closed: bool,
 }
 
-/// What the reactor's thread does, and so how to get its attention.
+/// State of the reactor's thread, which determines how to wake it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Thread {
-    /// It was not needed yet.
-    Unborn,
-    /// It looks at the queue before it waits.
+    /// It was not started.
+    NotStarted,
+    /// It checks the queue before it waits.
     Awake,
     /// It sleeps until its signal rings.
     Asleep,
-    /// It waits for completions, or for the alarm.
+    /// It waits for completions or the alarm.
     InKernel,
 }
 
 impl Reactor {
-    /// Makes one if the kernel allows it; the error says what it does not allow.
+    /// Makes a reactor if the kernel permits it; otherwise returns the kernel's error.
     pub(super) fn new(spawn: Arc<dyn Spawn>) -> io::Result<Self> {
         let alarm = Alarm::new()?;
         Ring::new(alarm.clone())?.probe()?;
-        let state = State { queue: VecDeque::new(), thread: Thread::Unborn, closed: false };
+        let state = State { queue: VecDeque::new(), thread: Thread::NotStarted, closed: false };
         let shared = Shared { state: Mutex::new(state), signal: Signal::new(), alarm };
         Ok(Self { shared: Arc::new(shared), spawn })
     }
@@ -73,7 +73,7 @@ impl Reactor {
             Thread::Awake => {}
             Thread::Asleep => self.shared.signal.ring(),
             Thread::InKernel => self.shared.alarm.ring(),
-            Thread::Unborn => {
+            Thread::NotStarted => {
                 let loops = Loop {
                     shared: Arc::clone(&self.shared),
                     backlog: VecDeque::new(),
@@ -81,7 +81,7 @@ impl Reactor {
                     refused: false,
                 };
                 let signal = self.shared.signal.clone();
-                // Nobody joins it: it ends by itself, and may be the one that drops the last file.
+                // Not joined: it ends by itself, and may be the thread that drops the last file.
                 drop(self.spawn.spawn("carnet-ring", signal, Box::new(loops)));
             }
         }
@@ -98,11 +98,11 @@ impl Drop for Reactor {
 
 struct Loop {
     shared: Arc<Shared>,
-    /// What was taken from the queue but did not fit into the ring.
+    /// Requests taken from the queue that did not fit into the ring.
     backlog: VecDeque<Request>,
-    /// Made by the thread that uses it, at its first step.
+    /// Created by its thread at the first step.
     ring: Option<Ring>,
-    /// The kernel gave a ring when the disk was opened and none later; it is not asked again.
+    /// Whether the kernel refused another ring; then reads are served without one.
     refused: bool,
 }
 
@@ -116,7 +116,7 @@ impl Worker for Loop {
         while !ring.is_full()
             && let Some(request) = self.backlog.pop_front()
         {
-            if !request.given_up() {
+            if !request.is_cancelled() {
                 ring.push(request);
             }
         }
@@ -139,7 +139,8 @@ impl Worker for Loop {
 }
 
 impl Loop {
-    /// Takes the queue over and says how the thread will wait; a step where there is nothing.
+    /// Takes the queue, and sets how the thread will wait; returns a step if there is nothing to
+    /// do.
     fn take(&mut self) -> Option<Step> {
         let mut state = lock(&self.shared.state);
         self.backlog.append(&mut state.queue);
@@ -170,7 +171,7 @@ impl Loop {
     /// Reads without a ring.
     fn serve(&mut self) -> Step {
         lock(&self.shared.state).thread = Thread::Awake;
-        self.backlog.drain(..).filter(|request| !request.given_up()).for_each(Request::serve);
+        self.backlog.drain(..).filter(|request| !request.is_cancelled()).for_each(Request::serve);
         Step::Again
     }
 }
@@ -183,7 +184,7 @@ mod tests {
     use crate::disk::promise::promise;
 
     #[test]
-    fn a_kernel_that_refuses_a_ring_later_costs_speed_only() {
+    fn reactor_serves_reads_without_a_ring() {
         let Ok(reactor) = Reactor::new(Arc::new(Stepped::default())) else { return };
         let file = tempfile::tempfile().unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, b"bytes", 0).unwrap();

@@ -1,4 +1,4 @@
-//! The ways in which a read waits for the device.
+//! Read backends: how reads wait for the device.
 
 use std::fmt;
 use std::fs;
@@ -16,25 +16,24 @@ use super::request::{Request, again};
 use crate::disk::promise::promise;
 use crate::disk::{Place, ReadFuture, Watch};
 
-/// How reads wait for the device. The figures are in the essay of [`crate::disk`].
+/// How reads wait for the device. See docs/performance.md#reads-and-writes-of-the-disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// [`Backend::Uring`] where the system has it and lets this process use it, otherwise
-    /// [`Backend::Pool`].
+    /// [`Backend::Uring`] if the system permits it, otherwise [`Backend::Pool`].
     #[default]
     Auto,
-    /// One thread and an `io_uring` of 256 reads. Linux from 5.6 on, fast from 6.1 on.
+    /// One thread and an `io_uring` with 256 reads. Linux 5.6 or later, fast from 6.1 on.
     Uring,
     /// Up to 16 threads with one read each.
     Pool,
-    /// The caller's thread, which waits for the device: no future ever pends. For programs whose
-    /// every call has a thread to block, and not for executors.
+    /// The caller's thread blocks, and no future is ever pending. For programs whose calls all have
+    /// a thread to block, not for executors.
     Inline,
 }
 
 pub(super) struct Reader {
     way: Way,
-    /// Learns of reads that reach the device.
+    /// Observer of reads that reach the device.
     watch: ArcSwapOption<Watching>,
 }
 
@@ -72,7 +71,7 @@ impl Reader {
         self.watch.store(Some(Arc::new(Watching(watch))));
     }
 
-    /// Notes that a read reaches the device, unless nothing wants to know.
+    /// Records that a read reaches the device, if there is an observer.
     fn watched(&self) -> Option<Watched> {
         let watching = self.watch.load_full()?;
         Some(Watched { begun: watching.0.begun(), watching })
@@ -124,9 +123,9 @@ impl Reader {
         }
     }
 
-    /// Reads what can be read without waiting, and makes a request of the rest.
+    /// Reads the cached part, and makes a request for the rest.
     fn begin(&self, file: &Arc<fs::File>, place: Place) -> Begun {
-        // From here on a larger offset would mean "where the last read ended".
+        // Larger offsets are negative for the kernel, where `-1` means the current file position.
         if i64::try_from(place.offset).is_err() {
             return Begun::Done(Err(io::ErrorKind::InvalidInput.into()));
         }
@@ -166,7 +165,8 @@ impl Reader {
 }
 
 impl Reader {
-    /// Fills a buffer on this thread, see [`fill`]. What the page cache holds reaches no device.
+    /// Fills a buffer on this thread, see [`fill`]; the observer counts only bytes that were not in
+    /// the page cache.
     fn fill_watched(&self, file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let is_watched = self.watch.load().is_some();
         let filled = if is_watched { cached(file, buffer, offset).unwrap_or(0) } else { 0 };
@@ -190,7 +190,7 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// What learns of reads.
+/// The observer of reads.
 struct Watching(Arc<dyn Watch>);
 
 /// A read that reached the device.
@@ -235,11 +235,11 @@ fn uring(spawn: Arc<dyn Spawn>) -> io::Result<Way> {
 
 #[cfg(not(target_os = "linux"))]
 fn uring(_: Arc<dyn Spawn>) -> io::Result<Way> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring is Linux's"))
+    Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring requires Linux"))
 }
 
-/// Reads what the page cache has, and fails where that is nothing. The kernel has begun to read
-/// it from the device then.
+/// Reads the cached part, and fails if nothing is cached; then the kernel has started to read from
+/// the device.
 #[cfg(target_os = "linux")]
 fn cached(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let buffers = &mut [io::IoSliceMut::new(buffer)];

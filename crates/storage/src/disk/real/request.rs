@@ -1,4 +1,4 @@
-//! One read on its way: what the pool and the ring have in common.
+//! Request: a pending read of the pool or the ring.
 
 use std::fs;
 use std::io;
@@ -10,10 +10,10 @@ use carnet_base::Bytes;
 use super::reader::Watched;
 use crate::disk::promise::Promise;
 
-/// A read that is not done, with the buffer that it fills and whoever waits for it.
+/// A pending read with its buffer and its promise.
 ///
-/// It owns the descriptor and the buffer, so that neither can go away under the kernel when the
-/// file or the future is dropped.
+/// It owns the descriptor and the buffer, so that both stay valid for the kernel when the file or
+/// the future is dropped.
 pub(super) struct Request {
     pub(super) file: Arc<fs::File>,
     offset: u64,
@@ -24,7 +24,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// A read of `buffer.len()` bytes from `offset` on, of which `filled` are in the buffer.
+    /// Makes a read of `buffer.len()` bytes from `offset` on, of which `filled` are in the buffer.
     pub(super) fn new(
         file: Arc<fs::File>,
         offset: u64,
@@ -35,23 +35,23 @@ impl Request {
         Self { file, offset, buffer, filled, promise, watched: None }
     }
 
-    /// Has its end told.
+    /// Sets the observer of the read's end.
     pub(super) fn watched(self, watched: Option<Watched>) -> Self {
         Self { watched, ..self }
     }
 
-    /// Tells whether nobody waits for it.
-    pub(super) fn given_up(&self) -> bool {
-        self.promise.given_up()
+    /// Returns `true` if the read was cancelled.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.promise.is_cancelled()
     }
 
-    /// The place in the file and the bytes still to be filled.
+    /// Returns the file offset and the buffer of the missing bytes.
     #[cfg(target_os = "linux")]
     pub(super) fn rest(&mut self) -> (u64, &mut [u8]) {
         (self.offset + self.filled as u64, &mut self.buffer[self.filled..])
     }
 
-    /// Takes what one attempt brought: the request again where more is to be read.
+    /// Adds the result of one attempt; returns the request if bytes are still missing.
     pub(super) fn advance(mut self, attempt: io::Result<usize>) -> Option<Self> {
         match attempt {
             Ok(0) => self.finish(),
@@ -76,13 +76,13 @@ impl Request {
         self.promise.fulfil(Ok(Bytes::from(self.buffer)));
     }
 
-    /// Answers with an error, while the buffer stays where it is.
+    /// Reports an error, while the buffer stays allocated.
     #[cfg(target_os = "linux")]
     pub(super) fn fail(&self, error: io::Error) {
         self.promise.settle(Err(error));
     }
 
-    /// Reads on this thread until it is done.
+    /// Reads on this thread until all bytes are there.
     pub(super) fn serve(mut self) {
         loop {
             let rest = &mut self.buffer[self.filled..];
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_goes_on_until_it_is_full_or_at_the_end_of_the_file() {
+    fn read_continues_until_full_or_end_of_file() {
         assert!(after([Ok(3)]).is_none());
         assert_eq!(after([Ok(3), Ok(5)]).unwrap().unwrap(), 10);
         assert_eq!(after([Ok(3), Ok(0)]).unwrap().unwrap(), 5);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interruption_is_no_error_and_an_error_is_the_end() {
+    fn interrupted_read_is_retried() {
         let interrupted = || Err(io::ErrorKind::Interrupted.into());
         assert!(after([interrupted(), Err(io::ErrorKind::WouldBlock.into())]).is_none());
         assert_eq!(after([interrupted(), Ok(8)]).unwrap().unwrap(), 10);

@@ -1,17 +1,17 @@
-//! The only unsafe code of the engine's disk: a ring that reads into buffers that it owns.
+//! Ring: an io_uring that reads into buffers that it owns. The only unsafe code of the engine's
+//! file access.
 //!
-//! The kernel writes to a buffer from the moment its read is submitted until its completion is
-//! seen, whatever happens to the future or the file meanwhile. So [`Ring`] takes a whole
-//! [`Request`] (descriptor, buffer, promise), keeps it in a slab, and gives it back with the
-//! completion. Nobody else can reach it in between, and the ring does not go away before every
-//! request has come back.
+//! The kernel writes to a buffer from the submission of its read until its completion, even if the
+//! future or the file is dropped. So [`Ring`] owns the whole [`Request`] (descriptor, buffer,
+//! promise), keeps it in a slab, and returns it with the completion. No other code accesses it
+//! meanwhile, and the ring is not dropped before every request has been returned.
 //!
-//! Rings are `SINGLE_ISSUER | DEFER_TASKRUN` where the kernel has that (6.1): completions are
-//! run by the thread that waits for them instead of interrupting another. So one thread makes
-//! the ring, submits and waits; see [`super::reactor`].
+//! Rings use `SINGLE_ISSUER | DEFER_TASKRUN` if the kernel supports it (6.1): the waiting thread
+//! runs the completions, instead of an interrupt of another thread. So one thread creates the ring,
+//! submits and waits; see [`super::reactor`].
 //!
-//! Deliberately absent: registered buffers and descriptors, fixed files, polling.
-#![expect(unsafe_code, reason = "the kernel writes to memory that only this file lends it")]
+//! Not implemented on purpose: registered buffers and descriptors, fixed files, polling.
+#![expect(unsafe_code, reason = "the kernel writes to memory that this module owns")]
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -28,17 +28,17 @@ use carnet_base::block_on;
 use super::request::Request;
 use crate::disk::promise::promise;
 
-/// Reads in flight at once; more wait in the reactor's queue.
+/// Maximum number of reads in flight; more wait in the reactor's queue.
 pub(super) const IN_FLIGHT_MAX: usize = 256;
 
-/// The user data of the poll of the alarm; slots of the slab are smaller.
+/// User data of the alarm's poll; indexes of slots are smaller.
 const ALARM: u64 = u64::MAX;
 const NOP: u64 = u64::MAX - 1;
 
-/// No longer piece is read at once; the rest follows.
+/// Maximum length of one read; the rest follows.
 const READ_BYTES_MAX: usize = 1 << 30;
 
-/// Gets a thread out of [`Ring::wait`], from any other thread.
+/// Wakes a thread in [`Ring::wait`] from any other thread.
 #[derive(Clone)]
 pub(super) struct Alarm(Arc<OwnedFd>);
 
@@ -48,7 +48,7 @@ impl Alarm {
     }
 
     pub(super) fn ring(&self) {
-        // It fails only when the counter is full; then the alarm rings already.
+        // Fails only if the counter is full; then the alarm is ringing already.
         let _ = write(&self.0, &1_u64.to_ne_bytes());
     }
 
@@ -58,7 +58,7 @@ impl Alarm {
 }
 
 pub(super) struct Ring {
-    /// Dropped by hand: not at all, should requests not come back.
+    /// Not dropped if requests were not returned.
     ring: ManuallyDrop<IoUring>,
     slots: ManuallyDrop<Vec<Option<Request>>>,
     free: Vec<usize>,
@@ -67,7 +67,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Makes a ring for the calling thread, which alone uses it.
+    /// Makes a ring for the calling thread, which must be its only user.
     pub(super) fn new(alarm: Alarm) -> io::Result<Self> {
         let ring = Self::build(|builder| builder.setup_single_issuer().setup_defer_taskrun())
             .or_else(|_| Self::build(|builder| builder))?;
@@ -89,10 +89,10 @@ impl Ring {
         builder.build(u32::try_from(IN_FLIGHT_MAX + 2).unwrap_or(u32::MAX))
     }
 
-    /// Tells whether the kernel lets this process use a ring: it does nothing once, reads a few
-    /// bytes and hears the alarm, and that is all that is asked of it later.
+    /// Checks that the kernel permits this process to use a ring: runs a NOP, a small read and the
+    /// alarm, which are all operations used later.
     pub(super) fn probe(&mut self) -> io::Result<()> {
-        // SAFETY: a NOP names no memory.
+        // SAFETY: a NOP refers to no memory.
         unsafe { self.enqueue(&opcode::Nop::new().build().user_data(NOP)) };
         self.ring.submit_and_wait(1)?;
         let done = self.ring.completion().next().ok_or_else(silent)?;
@@ -106,7 +106,7 @@ impl Ring {
         let (request, attempt) = self.completed().ok_or_else(silent)?;
         let rest = request.advance(attempt);
         if rest.is_some() || block_on(awaited)? != "robe" {
-            return Err(io::Error::other("io_uring reads other bytes than are there"));
+            return Err(io::Error::other("io_uring read wrong bytes"));
         }
 
         self.arm();
@@ -124,13 +124,13 @@ impl Ring {
         self.free.len() == IN_FLIGHT_MAX
     }
 
-    /// Takes a request; [`Ring::wait`] submits it.
+    /// Adds a request; [`Ring::wait`] submits it.
     ///
     /// # Panics
     ///
-    /// When the ring is full.
+    /// If the ring is full.
     pub(super) fn push(&mut self, request: Request) {
-        let slot = self.free.pop().expect("the caller asked whether the ring is full");
+        let slot = self.free.pop().expect("the caller checked that the ring is not full");
         let request = self.slots[slot].insert(request);
         let file = types::Fd(request.file.as_raw_fd());
         let (offset, rest) = request.rest();
@@ -139,24 +139,24 @@ impl Ring {
             .offset(offset)
             .build()
             .user_data(slot as u64);
-        // SAFETY: the descriptor is open and the `len` bytes from the pointer on are the
-        // request's own heap memory, initialised and referred to by nobody else. The request
-        // stays in its slot, untouched, until the completion that names the slot was seen:
-        // only `completed` takes it out, and `drop` waits for all of them or leaks them.
+        // SAFETY: the descriptor is open, and the `len` bytes from the pointer on are the request's
+        // own heap memory, initialized and not borrowed. The request stays in its slot unchanged
+        // until the completion of that slot: only `completed` removes it, and `drop` waits for all
+        // requests or leaks them.
         unsafe { self.enqueue(&entry) };
     }
 
-    /// Submits what was pushed and waits for at least one completion, or for the alarm.
+    /// Submits all requests and waits for at least one completion or the alarm.
     pub(super) fn wait(&mut self) -> io::Result<()> {
         self.arm();
         match self.ring.submit_and_wait(1) {
-            // The completion queue overflowed into the kernel, or memory is short: reaping helps.
+            // The completion queue overflowed, or memory is short: processing completions helps.
             Err(error) if matches!(error.raw_os_error(), Some(EBUSY | EAGAIN | EINTR)) => Ok(()),
             result => result.map(drop),
         }
     }
 
-    /// Gives back a request whose attempt came to its end, and how it ended.
+    /// Returns a request with a finished attempt, and its result.
     pub(super) fn completed(&mut self) -> Option<(Request, io::Result<usize>)> {
         loop {
             let done = self.ring.completion().next()?;
@@ -172,8 +172,8 @@ impl Ring {
         }
     }
 
-    /// Gives up on a ring that no longer answers: whoever waits gets the error, and the memory
-    /// that the kernel may still write to is never freed.
+    /// Gives up a ring that failed: its requests fail with the error, and memory that the kernel
+    /// may still write to is leaked.
     pub(super) fn abandon(self, error: &io::Error) {
         for request in self.slots.iter().flatten() {
             request.fail(io::Error::new(error.kind(), format!("io_uring failed: {error}")));
@@ -186,19 +186,21 @@ impl Ring {
             self.armed = true;
             let alarm = types::Fd(self.alarm.0.as_fd().as_raw_fd());
             let entry = opcode::PollAdd::new(alarm, POLLIN).build().user_data(ALARM);
-            // SAFETY: a poll names no memory; the descriptor is open as long as the ring is.
+            // SAFETY: a poll refers to no memory; the descriptor is open as long as the ring
+            // exists.
             unsafe { self.enqueue(&entry) };
         }
     }
 
-    /// Puts an entry into the submission queue.
+    /// Adds an entry to the submission queue.
     ///
     /// # Safety
     ///
-    /// What the entry names must stay valid, and for a read untouched, until its completion.
+    /// Everything that the entry refers to must stay valid, and unchanged for a read, until its
+    /// completion.
     unsafe fn enqueue(&mut self, entry: &squeue::Entry) {
-        // SAFETY: as the caller vouches. There is room: at most `IN_FLIGHT_MAX` requests, one
-        // poll and one NOP are between here and their completion at any time.
+        // SAFETY: guaranteed by the caller. There is room: at most `IN_FLIGHT_MAX` requests, one
+        // poll and one NOP are pending at any time.
         let pushed = unsafe { self.ring.submission().push(entry) };
         pushed.expect("the submission queue has room for everything in flight");
     }
@@ -212,8 +214,8 @@ impl Drop for Ring {
             while self.completed().is_some() {}
         }
         if self.is_idle() {
-            // SAFETY: neither is used again. No request is in flight, so the kernel knows no
-            // memory of ours; a pending poll ends with the ring.
+            // SAFETY: neither is used again. No request is in flight, so the kernel refers to no
+            // memory of this ring; a pending poll ends with the ring.
             unsafe {
                 ManuallyDrop::drop(&mut self.ring);
                 ManuallyDrop::drop(&mut self.slots);
@@ -241,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_that_is_abandoned_answers_everybody_with_the_error() {
+    fn abandoned_ring_fails_all_reads() {
         let Ok(mut ring) = Alarm::new().and_then(Ring::new) else { return };
         let (reader, mut writer) = io::pipe().unwrap();
         let (promise, awaited) = promise();
@@ -252,7 +254,7 @@ mod tests {
         ring.abandon(&io::Error::from_raw_os_error(12));
         let error = block_on(awaited).unwrap_err().to_string();
         assert!(error.contains("io_uring failed"), "{error}");
-        // The kernel still reads, into memory that is still there.
+        // The kernel still reads into memory, which is leaked and valid.
         io::Write::write_all(&mut writer, b"late").unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! What a loss of power leaves of a file and of the names.
+//! State of files and names after a power failure.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Content {
 
     pub(super) fn crash(&self, rng: &mut dyn Rng) -> Self {
         let mut bytes = self.synced.clone();
-        // Drawn once for a file: mostly lost, mixed, or mostly there.
+        // Drawn once per file: mostly lost, mixed, or mostly kept.
         let survival = [50, 500, 950][usize::try_from(rng.below(3)).unwrap_or(0)];
         for change in &self.unsynced {
             change.apply_in_part(&mut bytes, survival, rng);
@@ -84,7 +84,7 @@ impl Change {
         }
     }
 
-    /// Applies any subset of the pages, a page also up to some sector only.
+    /// Applies any subset of the pages; a page may be torn at a sector.
     fn apply_in_part(&self, content: &mut Vec<u8>, survival: u64, rng: &mut dyn Rng) {
         match self {
             Self::Truncate(_) if !rng.chance(survival) => {}

@@ -1,8 +1,8 @@
-//! A device with channels: the time that requests take.
+//! Device model: the time that requests take.
 //!
-//! Each channel serves one request at a time, and a request takes the first free one. Reads and writes share
-//! the channels, so that together they get what lies on a diagonal between what each gets alone; beyond it
-//! requests queue.
+//! Each channel serves one request at a time, and a request uses the channel that is free first.
+//! Reads and writes share the channels, so their combined throughput is bounded by the sum of their
+//! shares; further requests queue.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use carnet_base::{Moment, Rng, SeededRng};
 
 use crate::io::{Combine, Direction, Model};
 
-/// What a device is like.
+/// Properties of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceOptions {
-    /// Requests that are served at the same time.
+    /// Number of requests that are served at the same time.
     pub channels: usize,
-    /// Time that a read takes beside its bytes.
+    /// Duration of a read without the transfer of its bytes.
     pub read_latency: Duration,
-    /// Time that a write takes beside its bytes.
+    /// Duration of a write without the transfer of its bytes.
     pub write_latency: Duration,
-    /// Bytes that each channel moves a second.
+    /// Transfer rate of each channel, in bytes per second.
     pub channel_bytes_per_second: u64,
-    /// By how many parts in a thousand the time of a request varies, both ways.
+    /// Maximum variation of a request's duration, up and down, in thousandths.
     pub jitter_permille: u64,
 }
 
@@ -38,7 +38,7 @@ impl Default for DeviceOptions {
 }
 
 impl DeviceOptions {
-    /// Returns the model that fits the device.
+    /// Returns the I/O scheduler's model of the device.
     #[must_use]
     pub fn model(&self) -> Model {
         let channels = self.channels as u64;
@@ -60,13 +60,13 @@ impl DeviceOptions {
     }
 }
 
-/// A device and what it has to do.
+/// A device and its queue.
 #[derive(Clone, Debug)]
 pub struct Device {
     options: DeviceOptions,
-    /// When each channel is free.
+    /// Time at which each channel is free.
     free: Vec<Moment>,
-    /// From when on requests take how many parts in a thousand of their time.
+    /// Time from which durations are scaled, and the scale in thousandths.
     pace: (Moment, u32),
     rng: SeededRng,
 }
@@ -79,7 +79,7 @@ impl Device {
         Self { options, free, pace: (Moment::default(), 1000), rng: SeededRng::new(seed) }
     }
 
-    /// Takes a request; returns when it is done.
+    /// Adds a request; returns its completion time.
     pub fn begin(&mut self, direction: Direction, bytes: usize, now: Moment) -> Moment {
         let takes = self.takes(direction, bytes, now);
         let first = self.free.iter_mut().min().expect("there is at least one channel");
@@ -87,15 +87,15 @@ impl Device {
         *first
     }
 
-    /// Has no channel serve anything for a time.
+    /// Stalls all channels for a duration.
     pub fn stall(&mut self, time: Duration, now: Moment) {
         for free in &mut self.free {
             *free = (*free).max(now).after(time);
         }
     }
 
-    /// Has requests that begin from a moment on take so many parts in a thousand of their time: 2000 halves
-    /// the device's rate.
+    /// Scales the duration of requests that start at `from` or later by thousandths: 2000 halves
+    /// the device's throughput.
     pub fn set_pace(&mut self, permille: u32, from: Moment) {
         self.pace = (from, permille);
     }

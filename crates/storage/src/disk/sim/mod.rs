@@ -1,26 +1,27 @@
-//! A disk in memory that loses power, fails and lies, all from a seed.
+//! Simulated disk in memory, with power failures, errors and unreliable syncs, all from a seed.
 //!
-//! For each file it keeps what is synced and the list of what is not; likewise for names. What
-//! [`SimDisk::crash`] returns is one of the disks that a loss of power could leave:
+//! For each file it keeps the synced contents and the list of unsynced changes; likewise for names.
+//! [`SimDisk::crash`] returns one of the disks that a power failure could leave:
 //!
-//! * of each unsynced write any subset of its pages survives, a page also torn at a sector;
+//! * of each unsynced write any subset of pages survives, and a page may be torn at a sector;
 //! * the length may have grown without the bytes, which are zeros then;
-//! * of unsynced creations, renames and removals any subset is there;
-//! * a failed sync drops what it was asked to sync, and a second one that "succeeds" does not
-//!   bring it back, as Linux does.
+//! * of unsynced creations, renames and removals any subset survives;
+//! * a failed sync loses its writes, and a later sync that succeeds does not restore them, like on
+//!   Linux.
 //!
-//! With [`SimDisk::set_device`] operations take the time of a device, its stalls and its halved rate included.
+//! With [`SimDisk::set_device`] operations take the time of a device, including stalls and a
+//! reduced rate.
 //!
-//! It also stalls, so that a test can look at what goes on meanwhile: a blocking operation blocks
-//! its thread then, a [`File::read`] pends without blocking anybody.
+//! A test can hold the disk to inspect concurrent work: then blocking operations block their
+//! threads, and [`File::read`]s stay pending.
 //!
-//! Every operation is counted, by kind too, so that a test can first run to the end, ask how many
-//! there were, and then stop the power at each of them, or say how many reads are allowed.
+//! Operations are counted, in total and by kind. So a test can run to the end, get the number of
+//! operations, and then stop the power at each of them, or limit the number of reads.
 //!
-//! A [`File::read`] counts when it is called, while the disk is held when it goes on. A vectored
-//! write is one write, torn like any other between pages and not between its pieces; a
-//! preallocation is one write of zeros; [`Disk::link`] is always a copy, each step an operation
-//! of its own. An eviction counts as nothing.
+//! A [`File::read`] is counted when it is called or, if the disk is held, when it continues. A
+//! vectored write is one write, torn between pages and not between its pieces. A preallocation is
+//! one write of zeros. [`Disk::link`] is always a copy, whose steps are separate operations. An
+//! eviction is not counted.
 
 mod content;
 mod device;
@@ -40,33 +41,33 @@ use carnet_base::{Bytes, Result, Rng, SeededRng, for_many, waits_for_one};
 
 use self::content::{Change, Content, NameChange};
 pub use self::device::{Device, DeviceOptions};
-use self::state::{Fate, State, Trouble};
+use self::state::{Faults, Outcome, State};
 use self::timed::Timed;
 use super::promise::{Promise, promise};
 use super::{DirectoryLock, Disk, File, Place, ReadFuture, Watch, copy, real};
 use crate::io::Direction;
 use crate::lock::lock;
 
-/// The kinds of operations, which are counted and fail one by one.
+/// Kinds of operations, which are counted and can fail separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes are read.
+    /// Read of bytes.
     Read,
-    /// Bytes are written, or a length is changed.
+    /// Write of bytes, or change of a length.
     Write,
-    /// A file is synced.
+    /// Sync of a file.
     Sync,
-    /// The directory is synced.
+    /// Sync of the directory.
     SyncDirectory,
-    /// A file is made.
+    /// Creation of a file.
     Create,
-    /// A file is opened.
+    /// Opening of a file.
     Open,
-    /// A file is given another name.
+    /// Renaming of a file.
     Rename,
-    /// A file is removed.
+    /// Removal of a file.
     Remove,
-    /// The names are listed.
+    /// Listing of the names.
     List,
 }
 
@@ -92,9 +93,9 @@ pub struct SimDisk(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     resumed: Condvar,
-    /// Reads that wait for a disk that is held. Locked after the state.
+    /// Pending reads of a held disk. Locked after the state.
     pending: Mutex<Vec<Pending>>,
-    /// Set where operations take time.
+    /// Device, if operations take time.
     timed: Mutex<Option<Timed>>,
 }
 
@@ -106,105 +107,105 @@ struct Pending {
 }
 
 impl SimDisk {
-    /// Makes an empty disk. The seed decides how much of a failed operation has happened.
+    /// Makes an empty disk. The seed determines the partial effects of failed operations.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::restarted(Vec::new(), BTreeMap::new(), SeededRng::new(seed))
     }
 
-    /// Returns how many operations there were, reads included.
+    /// Returns the number of operations, including reads.
     #[must_use]
     pub fn operations(&self) -> u64 {
         lock(&self.0.state).counts.iter().sum()
     }
 
-    /// Returns how many operations of a kind there were.
+    /// Returns the number of operations of a kind.
     #[must_use]
     pub fn count(&self, kind: Kind) -> u64 {
         lock(&self.0.state).counts[kind as usize]
     }
 
-    /// Returns how many bytes were read.
+    /// Returns the number of bytes read.
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
         lock(&self.0.state).read_bytes
     }
 
-    /// Returns how many reads there were that another disk would do on the thread that asked for
-    /// them, because it [waits for nothing else](waits_for_one).
+    /// Returns the number of reads that another disk would run on the calling thread, because the
+    /// caller [waits for one read only](waits_for_one).
     #[must_use]
     pub fn reads_on_caller(&self) -> u64 {
         lock(&self.0.state).reads_on_caller
     }
 
-    /// Returns how many syncs there were, of files and of the directory.
+    /// Returns the number of syncs of files and of the directory.
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.count(Kind::Sync) + self.count(Kind::SyncDirectory)
     }
 
-    /// Makes one operation fail: the `operation`-th since the disk was made, counted from 1.
+    /// Makes one operation fail: the `operation`-th since the disk was made, from 1.
     pub fn fail_at(&self, operation: u64, error: io::ErrorKind) {
-        lock(&self.0.state).trouble.fail_at = Some((operation, error));
+        lock(&self.0.state).faults.fail_at = Some((operation, error));
     }
 
-    /// Makes one operation of a kind fail: the `nth` since the disk was made, counted from 1. It
-    /// may be called for several.
+    /// Makes one operation of a kind fail: the `nth` since the disk was made, from 1. May be called
+    /// several times.
     pub fn fail_nth(&self, kind: Kind, nth: u64, error: io::ErrorKind) {
-        lock(&self.0.state).trouble.fail_nth.push((kind, nth, error));
+        lock(&self.0.state).faults.fail_nth.push((kind, nth, error));
     }
 
-    /// Lets the files that have names hold no more than `bytes` together: of a write that goes
-    /// beyond, the part that fits is done. Removing files makes room.
+    /// Limits the total size of all named files: a write beyond the limit writes only the part that
+    /// fits. Removing files frees space.
     pub fn full_at_bytes(&self, bytes: u64) {
-        lock(&self.0.state).trouble.full_at_bytes = Some(bytes);
+        lock(&self.0.state).faults.full_at_bytes = Some(bytes);
     }
 
     /// Ends the shortage of space that [`SimDisk::full_at_bytes`] or [`SimDisk::full_from`] began.
     pub fn free_space(&self) {
-        let trouble = &mut lock(&self.0.state).trouble;
-        (trouble.full_at_bytes, trouble.full_from) = (None, None);
+        let faults = &mut lock(&self.0.state).faults;
+        (faults.full_at_bytes, faults.full_from) = (None, None);
     }
 
-    /// Makes some [`File::read`]s late: with a chance of `per_mille` one pends for 1 to
-    /// `polls_max` polls, and asks to be polled again each time.
+    /// Delays some [`File::read`]s: with a probability of `per_mille` a read is pending for 1 to
+    /// `polls_max` polls, and requests another poll each time.
     pub fn stall_reads(&self, per_mille: u64, polls_max: u64) {
-        lock(&self.0.state).trouble.stall_reads = Some((per_mille, polls_max));
+        lock(&self.0.state).faults.stall_reads = Some((per_mille, polls_max));
     }
 
-    /// Lets no file grow and none be made from an operation on: the disk is full.
+    /// Makes the disk full from an operation on: files cannot grow or be created.
     pub fn full_from(&self, operation: u64) {
-        lock(&self.0.state).trouble.full_from = Some(operation);
+        lock(&self.0.state).faults.full_from = Some(operation);
     }
 
-    /// Stops the power in the middle of an operation: it and all after it fail.
+    /// Cuts the power during an operation: it and all later ones fail.
     pub fn halt_at(&self, operation: u64) {
-        lock(&self.0.state).trouble.halt_at = Some(operation);
+        lock(&self.0.state).faults.halt_at = Some(operation);
     }
 
-    /// Stops the power in the middle of the `sync`-th sync, counted from 1.
+    /// Cuts the power during the `sync`-th sync, from 1.
     pub fn halt_at_sync(&self, sync: u64) {
-        lock(&self.0.state).trouble.halt_at_sync = Some(sync);
+        lock(&self.0.state).faults.halt_at_sync = Some(sync);
     }
 
-    /// Stops the power now.
+    /// Cuts the power now.
     pub fn halt(&self) {
-        lock(&self.0.state).trouble.halted = true;
+        lock(&self.0.state).faults.halted = true;
     }
 
-    /// Lets no operation begin until [`SimDisk::resume`]: the device has stalled.
+    /// Blocks all operations until [`SimDisk::resume`], like a stalled device.
     pub fn hold(&self) {
         lock(&self.0.state).held = true;
     }
 
-    /// Lets all operations go on.
+    /// Resumes all operations.
     pub fn resume(&self) {
         let mut state = lock(&self.0.state);
         state.held = false;
         let pending = std::mem::take(&mut *lock(&self.0.pending));
         let served: Vec<_> = pending
             .into_iter()
-            .filter(|read| !read.promise.given_up())
+            .filter(|read| !read.promise.is_cancelled())
             .map(|read| (state.read(read.file, read.offset, read.len), read.promise))
             .collect();
         drop(state);
@@ -214,26 +215,25 @@ impl SimDisk {
         }
     }
 
-    /// Returns how many operations wait for a stalled device.
+    /// Returns the number of operations that wait for a held disk.
     #[must_use]
     pub fn held_operations(&self) -> usize {
         let state = lock(&self.0.state);
         let pending = lock(&self.0.pending);
-        state.waiting + pending.iter().filter(|read| !read.promise.given_up()).count()
+        state.waiting + pending.iter().filter(|read| !read.promise.is_cancelled()).count()
     }
 
-    /// Replaces the directory by another one: what is written from now on goes to a directory that
-    /// no path leads to.
+    /// Replaces the directory: later writes go to a directory that no path refers to.
     pub fn replace_directory(&self) {
-        lock(&self.0.state).trouble.replaced = true;
+        lock(&self.0.state).faults.replaced = true;
     }
 
-    /// From now on acknowledges syncs of files whose names begin so without doing them.
+    /// From now on acknowledges syncs of files with a name prefix without syncing them.
     pub fn lie_about_syncs(&self, prefix: &str) {
-        lock(&self.0.state).trouble.unsynced_prefix = Some(prefix.to_owned());
+        lock(&self.0.state).faults.unsynced_prefix = Some(prefix.to_owned());
     }
 
-    /// Returns one of the disks that a loss of power could leave, unlocked and without trouble.
+    /// Returns one of the disks that a power failure could leave, unlocked and without faults.
     #[must_use]
     pub fn crash(&self, rng: &mut dyn Rng) -> Self {
         let state = lock(&self.0.state);
@@ -242,12 +242,12 @@ impl SimDisk {
         Self::restarted(files, names, SeededRng::new(rng.next_u64()))
     }
 
-    /// Returns the disk as the next process finds it when this one was killed: all that was
-    /// written is there, synced or not, and it may still be lost to a loss of power.
+    /// Returns the disk as the next process finds it after this one was killed: all writes are
+    /// there, synced or not, and unsynced ones may still be lost by a power failure.
     #[must_use]
     pub fn kill(&self) -> Self {
         let mut state = lock(&self.0.state).clone();
-        state.trouble = Trouble::default();
+        state.faults = Faults::default();
         (state.locked, state.held, state.waiting) = (false, false, 0);
         Self::with(state)
     }
@@ -259,8 +259,8 @@ impl SimDisk {
         state.names.get(name).map(|&file| state.files[file].current.clone())
     }
 
-    /// Replaces a file's bytes, durably, as bit rot or a person would. It makes the file if need
-    /// be, and counts as no operation.
+    /// Replaces a file's bytes durably, like bit rot or a user. Creates the file if necessary; not
+    /// counted as an operation.
     pub fn plant(&self, name: &str, bytes: Vec<u8>) {
         let mut state = lock(&self.0.state);
         let file = state.files.len();
@@ -269,12 +269,12 @@ impl SimDisk {
         state.synced_names.insert(name.to_owned(), file);
     }
 
-    /// Inverts a byte of a file in place, durably, as bit rot would: files that are open see it. It
-    /// counts as no operation.
+    /// Inverts a byte of a file durably, like bit rot: open files see it. Not counted as an
+    /// operation.
     ///
     /// # Panics
     ///
-    /// Where there is no such byte.
+    /// If the byte does not exist.
     pub fn rot(&self, name: &str, at: usize) {
         let mut state = lock(&self.0.state);
         let file = state.names[name];
@@ -294,7 +294,7 @@ impl SimDisk {
             counts: [0; Kind::ALL.len()],
             read_bytes: 0,
             reads_on_caller: 0,
-            trouble: Trouble::default(),
+            faults: Faults::default(),
             locked: false,
             held: false,
             waiting: 0,
@@ -308,7 +308,7 @@ impl SimDisk {
         Self(Arc::new(Shared { state: Mutex::new(state), resumed, pending, timed }))
     }
 
-    /// Takes the disk for one operation, once it is not held.
+    /// Locks the state for one operation, when the disk is not held.
     fn enter(&self) -> MutexGuard<'_, State> {
         let mut state = lock(&self.0.state);
         state.waiting += 1;
@@ -335,7 +335,7 @@ impl Disk for SimDisk {
     }
 
     fn check_directory(&self) -> Result<()> {
-        match lock(&self.0.state).trouble.replaced {
+        match lock(&self.0.state).faults.replaced {
             true => Err(real::displaced("simulated")),
             false => Ok(()),
         }
@@ -414,7 +414,7 @@ struct SimFile {
     disk: SimDisk,
     name: String,
     file: usize,
-    /// Written or read past a page cache, which takes whole blocks only.
+    /// Opened for bulk I/O, which requires whole blocks.
     bulk: bool,
 }
 
@@ -439,7 +439,7 @@ impl SimDisk {
 }
 
 impl SimFile {
-    /// Checks what is done past a page cache: places, lengths and memory are multiples of a block.
+    /// Checks the alignment of bulk I/O: offsets, lengths and memory are multiples of a block.
     fn check(&self, bytes: &[u8], offset: u64) {
         let aligned = offset.is_multiple_of(4096)
             && bytes.len().is_multiple_of(4096)
@@ -447,13 +447,13 @@ impl SimFile {
         assert!(aligned || !self.bulk, "{} bytes at {offset} of a bulk file", bytes.len());
     }
 
-    /// Writes all bytes, or where that fails some of the first.
+    /// Writes all bytes or, if that fails, some of the first ones.
     fn write(&self, state: &mut State, bytes: Vec<u8>, offset: u64) -> io::Result<()> {
         let offset = place(offset)?;
         let (written, outcome) = match state.begin_growing(Kind::Write) {
-            Fate::Succeeds => state.room(self.file, offset, bytes.len()),
-            Fate::Dead(error) => return Err(error),
-            Fate::Fails(error) => {
+            Outcome::Succeeds => state.room(self.file, offset, bytes.len()),
+            Outcome::Dead(error) => return Err(error),
+            Outcome::Fails(error) => {
                 let part = state.rng.below(bytes.len() as u64 + 1);
                 (usize::try_from(part).unwrap_or(0), Err(error))
             }
@@ -514,20 +514,20 @@ impl File for SimFile {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.disk.enter();
-        let fate = state.begin(Kind::Sync);
-        let halted = state.trouble.halted;
+        let outcome = state.begin(Kind::Sync);
+        let halted = state.faults.halted;
         let lies =
-            matches!(&state.trouble.unsynced_prefix, Some(prefix) if self.name.starts_with(prefix));
+            matches!(&state.faults.unsynced_prefix, Some(prefix) if self.name.starts_with(prefix));
         let content = &mut state.files[self.file];
-        match fate {
-            Fate::Succeeds if lies => Ok(()),
-            Fate::Succeeds => {
+        match outcome {
+            Outcome::Succeeds if lies => Ok(()),
+            Outcome::Succeeds => {
                 content.sync();
                 Ok(())
             }
-            // Whatever was on its way when the power went stays undecided until the crash.
-            Fate::Fails(error) | Fate::Dead(error) if halted => Err(error),
-            Fate::Fails(error) | Fate::Dead(error) => {
+            // Writes in flight when the power failed stay undecided until the crash.
+            Outcome::Fails(error) | Outcome::Dead(error) if halted => Err(error),
+            Outcome::Fails(error) | Outcome::Dead(error) => {
                 content.unsynced.clear();
                 Err(error)
             }
@@ -557,7 +557,7 @@ impl File for SimFile {
     }
 }
 
-/// A read that comes after some polls.
+/// A read that completes after some polls.
 struct Late {
     polls: u64,
     result: Option<io::Result<Bytes>>,

@@ -1,4 +1,4 @@
-//! The state of a simulated disk, and how its operations go.
+//! State of a simulated disk, and outcomes of its operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,20 +14,20 @@ pub(super) struct State {
     pub(super) names: BTreeMap<String, usize>,
     pub(super) synced_names: BTreeMap<String, usize>,
     pub(super) unsynced_names: Vec<NameChange>,
-    /// Of operations, by kind.
+    /// Number of operations by kind.
     pub(super) counts: [u64; Kind::ALL.len()],
     pub(super) read_bytes: u64,
     pub(super) reads_on_caller: u64,
-    pub(super) trouble: Trouble,
+    pub(super) faults: Faults,
     pub(super) locked: bool,
     pub(super) held: bool,
     pub(super) waiting: usize,
     pub(super) rng: SeededRng,
 }
 
-/// What goes wrong, and when; operations count from 1.
+/// Faults and when they happen; operations are counted from 1.
 #[derive(Clone, Default)]
-pub(super) struct Trouble {
+pub(super) struct Faults {
     pub(super) fail_at: Option<(u64, io::ErrorKind)>,
     pub(super) fail_nth: Vec<(Kind, u64, io::ErrorKind)>,
     pub(super) full_from: Option<u64>,
@@ -40,49 +40,49 @@ pub(super) struct Trouble {
     pub(super) replaced: bool,
 }
 
-/// How an operation goes.
-pub(super) enum Fate {
+/// Outcome of an operation.
+pub(super) enum Outcome {
     Succeeds,
     /// It fails, but may have had any part of its effect.
     Fails(io::Error),
-    /// The power is gone; it may have had any part of its effect only if it was the last.
+    /// The power is off; only the last operation may have had an effect.
     Dead(io::Error),
 }
 
 impl State {
-    /// Counts an operation and says how it goes.
-    pub(super) fn begin(&mut self, kind: Kind) -> Fate {
+    /// Counts an operation and returns its outcome.
+    pub(super) fn begin(&mut self, kind: Kind) -> Outcome {
         self.counts[kind as usize] += 1;
         let now = self.now();
         let nth = self.counts[kind as usize];
         let syncs = [Kind::Sync, Kind::SyncDirectory];
         let nth_sync =
             syncs.contains(&kind).then(|| syncs.map(|of| self.counts[of as usize]).iter().sum());
-        let trouble = &mut self.trouble;
+        let faults = &mut self.faults;
         let lost = || io::Error::other("the simulated power is gone");
-        if trouble.halted {
-            return Fate::Dead(lost());
+        if faults.halted {
+            return Outcome::Dead(lost());
         }
-        let at_sync = nth_sync.is_some() && trouble.halt_at_sync == nth_sync;
-        if trouble.halt_at == Some(now) || at_sync {
-            trouble.halted = true;
-            return Fate::Fails(lost());
+        let at_sync = nth_sync.is_some() && faults.halt_at_sync == nth_sync;
+        if faults.halt_at == Some(now) || at_sync {
+            faults.halted = true;
+            return Outcome::Fails(lost());
         }
-        let mut fails = trouble.fail_nth.iter().filter(|(of, at, _)| (*of, *at) == (kind, nth));
-        match (trouble.fail_at, fails.next()) {
-            (Some((at, error)), _) if at == now => Fate::Fails(error.into()),
-            (_, Some((.., error))) => Fate::Fails((*error).into()),
-            _ => Fate::Succeeds,
+        let mut fails = faults.fail_nth.iter().filter(|(of, at, _)| (*of, *at) == (kind, nth));
+        match (faults.fail_at, fails.next()) {
+            (Some((at, error)), _) if at == now => Outcome::Fails(error.into()),
+            (_, Some((.., error))) => Outcome::Fails((*error).into()),
+            _ => Outcome::Succeeds,
         }
     }
 
-    /// As [`State::begin`], for what a full disk refuses.
-    pub(super) fn begin_growing(&mut self, kind: Kind) -> Fate {
+    /// Like [`State::begin`], for operations that a full disk refuses.
+    pub(super) fn begin_growing(&mut self, kind: Kind) -> Outcome {
         match self.begin(kind) {
-            Fate::Succeeds if self.trouble.full_from.is_some_and(|from| self.now() >= from) => {
-                Fate::Fails(io::ErrorKind::StorageFull.into())
+            Outcome::Succeeds if self.faults.full_from.is_some_and(|from| self.now() >= from) => {
+                Outcome::Fails(io::ErrorKind::StorageFull.into())
             }
-            fate => fate,
+            outcome => outcome,
         }
     }
 
@@ -90,9 +90,9 @@ impl State {
         self.counts.iter().sum()
     }
 
-    /// Returns how much of a write fits, and the error where that is not all.
+    /// Returns how much of a write fits, and an error if not all of it.
     pub(super) fn room(&self, file: usize, offset: usize, len: usize) -> (usize, io::Result<()>) {
-        let Some(limit) = self.trouble.full_at_bytes else { return (len, Ok(())) };
+        let Some(limit) = self.faults.full_at_bytes else { return (len, Ok(())) };
         let named: BTreeSet<_> = self.names.values().collect();
         let used: u64 = named.iter().map(|&&file| self.files[file].len() as u64).sum();
         let end_max = self.files[file].len() as u64 + limit.saturating_sub(used);
@@ -110,43 +110,43 @@ impl State {
         })
     }
 
-    /// Draws for how many polls a read is late.
+    /// Draws the number of polls by which a read is delayed.
     pub(super) fn stall(&mut self) -> u64 {
-        match self.trouble.stall_reads {
+        match self.faults.stall_reads {
             Some((chance, polls)) if self.rng.chance(chance) => 1 + self.rng.below(polls.max(1)),
             _ => 0,
         }
     }
 
-    /// Runs an operation that happens whole or not at all, also where it fails.
+    /// Runs an atomic operation; a failed one may have happened.
     pub(super) fn atomically<T>(
         &mut self,
         kind: Kind,
         act: impl FnOnce(&mut Self) -> io::Result<T>,
     ) -> io::Result<T> {
-        let fate = self.begin(kind);
-        self.run(fate, act)
+        let outcome = self.begin(kind);
+        self.run(outcome, act)
     }
 
-    /// As [`State::atomically`], for what a full disk refuses.
+    /// Like [`State::atomically`], for operations that a full disk refuses.
     pub(super) fn growing<T>(
         &mut self,
         kind: Kind,
         act: impl FnOnce(&mut Self) -> io::Result<T>,
     ) -> io::Result<T> {
-        let fate = self.begin_growing(kind);
-        self.run(fate, act)
+        let outcome = self.begin_growing(kind);
+        self.run(outcome, act)
     }
 
     fn run<T>(
         &mut self,
-        fate: Fate,
+        outcome: Outcome,
         act: impl FnOnce(&mut Self) -> io::Result<T>,
     ) -> io::Result<T> {
-        match fate {
-            Fate::Succeeds => act(self),
-            Fate::Dead(error) => Err(error),
-            Fate::Fails(error) => {
+        match outcome {
+            Outcome::Succeeds => act(self),
+            Outcome::Dead(error) => Err(error),
+            Outcome::Fails(error) => {
                 if self.rng.chance(500) {
                     let _ = act(self);
                 }

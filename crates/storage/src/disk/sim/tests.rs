@@ -40,7 +40,7 @@ fn unsynced_bytes_and_names_survive_some_crashes_only() {
 }
 
 #[test]
-fn a_failed_sync_loses_its_bytes_even_if_the_next_one_succeeds() {
+fn failed_sync_loses_bytes_for_good() {
     let disk = SimDisk::new(1);
     let file = written(&disk, b"lost");
     disk.sync_dir().unwrap();
@@ -52,7 +52,7 @@ fn a_failed_sync_loses_its_bytes_even_if_the_next_one_succeeds() {
 }
 
 #[test]
-fn nothing_works_once_the_power_is_gone() {
+fn operations_fail_after_power_failure() {
     let disk = SimDisk::new(1);
     let file = written(&disk, b"x");
     disk.halt_at(disk.operations() + 1);
@@ -67,16 +67,16 @@ fn poll(read: &mut ReadFuture) -> Poll<io::Result<Bytes>> {
 }
 
 #[test]
-fn a_read_of_a_held_disk_pends_and_goes_on_when_the_disk_does() {
+fn read_of_held_disk_is_pending_until_resume() {
     let disk = SimDisk::new(1);
     let file = written(&disk, b"old");
     disk.hold();
     let before = disk.count(Kind::Read);
     let mut waits = Arc::clone(&file).read(0, 3);
-    let given_up = Arc::clone(&file).read(0, 3);
+    let is_cancelled = Arc::clone(&file).read(0, 3);
     assert!(poll(&mut waits).is_pending());
     assert_eq!((disk.held_operations(), disk.count(Kind::Read)), (2, before));
-    drop(given_up);
+    drop(is_cancelled);
     assert_eq!(disk.held_operations(), 1);
     thread::scope(|scope| {
         scope.spawn(|| disk.resume());
@@ -86,7 +86,7 @@ fn a_read_of_a_held_disk_pends_and_goes_on_when_the_disk_does() {
 }
 
 #[test]
-fn a_held_read_whose_disk_is_dropped_is_an_error() {
+fn pending_read_of_dropped_disk_is_an_error() {
     let disk = SimDisk::new(1);
     let file = written(&disk, b"x");
     disk.hold();
@@ -96,7 +96,7 @@ fn a_held_read_whose_disk_is_dropped_is_an_error() {
 }
 
 #[test]
-fn a_late_read_asks_to_be_polled_again_and_replays_from_its_seed() {
+fn delayed_reads_replay_from_the_seed() {
     let lateness = || {
         let disk = SimDisk::new(5);
         let file = written(&disk, b"x");
@@ -136,7 +136,7 @@ fn operations_are_counted_and_fail_by_kind() {
 }
 
 #[test]
-fn a_disk_that_is_full_takes_what_fits_and_more_after_a_removal() {
+fn full_disk_writes_the_part_that_fits() {
     let disk = SimDisk::new(1);
     let file = written(&disk, &[1; 100]);
     let other = disk.create("b").unwrap();
@@ -151,7 +151,7 @@ fn a_disk_that_is_full_takes_what_fits_and_more_after_a_removal() {
 }
 
 #[test]
-fn zeros_of_a_preallocation_are_as_unsynced_as_any_bytes() {
+fn preallocated_zeros_need_a_sync() {
     let disk = SimDisk::new(1);
     let file = written(&disk, b"begin");
     file.sync_data().unwrap();
@@ -168,7 +168,7 @@ fn zeros_of_a_preallocation_are_as_unsynced_as_any_bytes() {
 }
 
 #[test]
-fn a_vectored_write_is_torn_like_any_other() {
+fn vectored_write_is_torn_between_pages() {
     let disk = SimDisk::new(1);
     let file = written(&disk, b"");
     disk.sync_dir().unwrap();
@@ -182,12 +182,12 @@ fn a_vectored_write_is_torn_like_any_other() {
 }
 
 #[test]
-fn a_link_is_durable_once_its_directory_is_synced_and_may_stop_at_any_step() {
+fn link_is_durable_after_directory_sync() {
     let bytes: Vec<_> = (0..600_000_u32).map(|at| at.to_le_bytes()[0]).collect();
-    let linked = |trouble: &dyn Fn(&SimDisk)| {
+    let linked = |faults: &dyn Fn(&SimDisk)| {
         let [from, to] = [1, 2].map(SimDisk::new);
         written(&from, &bytes);
-        trouble(&to);
+        faults(&to);
         let outcome = from.link("a", &to).and_then(|()| to.sync_dir());
         (outcome, to)
     };
@@ -203,7 +203,7 @@ fn a_link_is_durable_once_its_directory_is_synced_and_may_stop_at_any_step() {
         let left = to.crash(&mut SeededRng::new(step)).contents("a").unwrap_or_default();
         assert!(left.len() <= bytes.len(), "step {step}");
     }
-    // Without the sync of the directory the name can get lost.
+    // Without the sync of the directory the name can be lost.
     let (from, to) = (SimDisk::new(1), SimDisk::new(2));
     written(&from, &bytes);
     from.link("a", &to).unwrap();

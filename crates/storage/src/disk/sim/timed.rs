@@ -1,8 +1,8 @@
-//! A simulated disk whose operations take the time of a [`Device`].
+//! Simulated disk whose operations take the time of a [`Device`].
 //!
-//! A [`File::read`](crate::disk::File::read) pends until the device has done it. Operations that block their
-//! caller occupy the device and return at once, since the caller shares its thread with others: a worker
-//! pauses afterwards, see [`Turns::pause`](crate::io::Turns::pause).
+//! A [`File::read`](crate::disk::File::read) is pending until the device has completed it. Blocking
+//! operations occupy the device and return at once, because their thread is shared with others: a
+//! worker pauses afterwards, see [`Turns::pause`](crate::io::Turns::pause).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::disk::Watch;
 use crate::io::Direction;
 use crate::lock::lock;
 
-/// The device behind a disk.
+/// Device of a disk.
 pub(super) struct Timed {
     device: Device,
     clock: Arc<dyn Clock>,
@@ -23,7 +23,7 @@ pub(super) struct Timed {
     watch: Option<Arc<dyn Watch>>,
 }
 
-/// A read that the device is doing.
+/// A read in the device.
 pub(super) struct InDevice {
     pub(super) wait: Wait,
     begun: Moment,
@@ -32,7 +32,7 @@ pub(super) struct InDevice {
 }
 
 impl InDevice {
-    /// Tells what watches the disk that the read has ended.
+    /// Notifies the observer that the read has ended.
     pub(super) fn end(self) {
         if let Some(watch) = self.watch {
             watch.ended(self.bytes, self.begun);
@@ -41,7 +41,7 @@ impl InDevice {
 }
 
 impl SimDisk {
-    /// Gives the disk a device: from now on operations take time. The seed decides how it varies.
+    /// Sets a device: from now on operations take time. The seed determines their variation.
     pub fn set_device(
         &self,
         options: DeviceOptions,
@@ -53,15 +53,15 @@ impl SimDisk {
         *lock(&self.0.timed) = Some(Timed { device, clock, timer, watch: None });
     }
 
-    /// Has the device serve nothing for a time. A disk without a device ignores it.
+    /// Stalls the device for a duration. Ignored without a device.
     pub fn stall_device(&self, time: Duration) {
         if let Some(timed) = &mut *lock(&self.0.timed) {
             timed.device.stall(time, timed.clock.now());
         }
     }
 
-    /// Has requests take so many parts in a thousand of their time from now on; see
-    /// [`Device::set_pace`]. A disk without a device ignores it.
+    /// Scales the duration of requests from now on, in thousandths; see [`Device::set_pace`].
+    /// Ignored without a device.
     pub fn set_device_pace(&self, permille: u32) {
         if let Some(timed) = &mut *lock(&self.0.timed) {
             timed.device.set_pace(permille, timed.clock.now());
@@ -74,7 +74,7 @@ impl SimDisk {
         }
     }
 
-    /// Occupies the device, where there is one.
+    /// Occupies the device, if there is one.
     pub(super) fn occupy(&self, direction: Direction, bytes: usize) {
         if let Some(timed) = &mut *lock(&self.0.timed) {
             let now = timed.clock.now();
@@ -82,7 +82,7 @@ impl SimDisk {
         }
     }
 
-    /// Begins a read in the device, where there is one.
+    /// Starts a read in the device, if there is one.
     pub(super) fn begin_read(&self, bytes: usize) -> Option<InDevice> {
         let mut timed = lock(&self.0.timed);
         let Timed { device, clock, timer, watch } = timed.as_mut()?;
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::disk::{Disk, ReadFuture};
 
-    /// Time that passes when the test says so; waits are polled and not woken.
+    /// A clock that the test advances; waits are polled and not woken.
     #[derive(Clone, Default)]
     struct Virtual(Arc<Mutex<Moment>>);
 
@@ -141,7 +141,7 @@ mod tests {
         read.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
-    /// A disk with one channel whose reads of 4 KiB take 121 µs and writes of 100 KB 1,020 µs.
+    /// Makes a disk with one channel: reads of 4 KiB take 121 µs, writes of 100 KB 1,020 µs.
     fn disk(clock: &Virtual) -> SimDisk {
         let disk = SimDisk::new(1);
         disk.plant("file", vec![7; 1 << 20]);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_take_their_time_one_after_the_other() {
+    fn device_serves_reads_in_order() {
         let clock = Virtual::default();
         let file = disk(&clock).open("file").unwrap();
         let [mut one, mut two] = [0, 4096].map(|at| Arc::clone(&file).read(at, 4096));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_wait_for_writes_and_stalls_and_a_halved_device() {
+    fn reads_wait_for_writes_and_stalls() {
         let clock = Virtual::default();
         let disk = disk(&clock);
         let file = disk.open("file").unwrap();

@@ -1,4 +1,4 @@
-//! Who comes between whom, step by step.
+//! Tests of interleavings, step by step.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -28,7 +28,7 @@ fn put(outcome: Poll<Outcome>) -> Appended {
     }
 }
 
-/// The commits of what stands.
+/// Returns the commits of the existing versions.
 fn standing(outcome: Poll<Outcome>) -> Vec<Option<u64>> {
     match outcome {
         Poll::Ready(Ok(PutUnlessExists::Exists(versions))) => versions
@@ -40,7 +40,7 @@ fn standing(outcome: Poll<Outcome>) -> Vec<Option<u64>> {
 }
 
 #[test]
-fn what_stands_is_told_only_once_it_is_durable() {
+fn existing_version_is_reported_when_durable() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());
     drop(reserve(&engine, 10).insert());
@@ -54,7 +54,7 @@ fn what_stands_is_told_only_once_it_is_durable() {
 }
 
 #[test]
-fn what_is_decided_and_not_inserted_is_waited_for_but_its_sync_is_not() {
+fn put_waits_for_inserts_but_not_for_syncs() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());
     let slow = reserve(&engine, 10);
@@ -70,7 +70,7 @@ fn what_is_decided_and_not_inserted_is_waited_for_but_its_sync_is_not() {
 }
 
 #[test]
-fn a_plain_append_that_comes_between_is_seen() {
+fn concurrent_append_is_detected() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());
     let slow = reserve(&engine, 10);
@@ -86,7 +86,7 @@ fn a_plain_append_that_comes_between_is_seen() {
 }
 
 #[test]
-fn of_two_that_looked_together_one_puts() {
+fn only_one_of_two_concurrent_puts_succeeds() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());
     let slow = reserve(&engine, 10);
@@ -102,7 +102,7 @@ fn of_two_that_looked_together_one_puts() {
 }
 
 #[test]
-fn writers_of_other_cells_do_not_disturb() {
+fn writes_to_other_cells_do_not_conflict() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());
     let slow = reserve(&engine, 10);
@@ -117,7 +117,7 @@ fn writers_of_other_cells_do_not_disturb() {
 }
 
 #[test]
-fn a_deleted_range_that_comes_between_is_looked_at() {
+fn concurrent_range_deletion_is_detected() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());
     drop(reserve(&engine, 5).insert());
@@ -134,7 +134,7 @@ fn a_deleted_range_that_comes_between_is_looked_at() {
 }
 
 #[test]
-fn a_refusal_and_twins_and_a_dropped_future_leave_nothing() {
+fn failed_put_has_no_effect() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());
     let wanted = entries(&[1, 2]);
@@ -153,14 +153,14 @@ fn a_refusal_and_twins_and_a_dropped_future_leave_nothing() {
         assert!(outcome.is_pending() && engine.core.watches.any());
     }
     assert!(!engine.core.watches.any(), "the watch ends with its future");
-    // The slot that was given up has stopped the store: who waits learns it.
+    // The dropped reservation has stopped the store: waiting callers get the error.
     let outcome: Poll<Outcome> =
         poll(pin!(engine.put_unless_exists(time(29), &wanted, || Ok(time(30)))));
     assert!(matches!(outcome, Poll::Ready(Err(AppendError::Engine(_)))));
 }
 
 #[test]
-fn its_future_can_be_sent() {
+fn put_future_is_send() {
     fn send<T: Send>(value: T) -> T {
         value
     }

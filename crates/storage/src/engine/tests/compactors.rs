@@ -1,4 +1,4 @@
-//! Several workers at one compaction.
+//! Tests of several workers in one compaction.
 
 use super::*;
 use crate::compaction::policy::Config;
@@ -8,7 +8,7 @@ const KEYS: u64 = 200;
 const COMPACTOR: usize = 2;
 const HELPER: usize = 3;
 
-/// Level 0 is compacted from two tables on; help is wanted from three runs on.
+/// Level 0 is compacted from two tables on; helpers work from three runs on.
 fn options() -> Options {
     let compaction = Config {
         level0_tables: 2,
@@ -20,7 +20,7 @@ fn options() -> Options {
     Options { compaction, durability: Durability::None, ..Options::default() }
 }
 
-/// Writes every key, and flushes that.
+/// Writes and flushes every key.
 fn flush(engine: &Engine, commit: &mut u64) {
     for number in 0..KEYS {
         *commit += 10;
@@ -45,7 +45,7 @@ fn work(workers: &Stepped, worker: usize) {
     while workers.step(worker) == Step::Again {}
 }
 
-/// A database whose level 0 is far behind, over several tables of the last level.
+/// Makes a database with a large backlog in level 0, over several tables of the last level.
 fn behind(workers: &Stepped) -> (Engine, u64) {
     behind_on(&SimDisk::new(1), workers)
 }
@@ -53,7 +53,7 @@ fn behind(workers: &Stepped) -> (Engine, u64) {
 fn behind_on(disk: &SimDisk, workers: &Stepped) -> (Engine, u64) {
     let engine = open(disk, workers, options());
     let mut commit = 0;
-    // The first one is moved as it is.
+    // The first table is moved unread.
     for _ in 0..3 {
         flush(&engine, &mut commit);
         work(workers, COMPACTOR);
@@ -67,7 +67,7 @@ fn behind_on(disk: &SimDisk, workers: &Stepped) -> (Engine, u64) {
 }
 
 #[test]
-fn a_helper_does_all_of_a_compaction_where_the_other_is_slow() {
+fn helper_runs_all_parts_alone() {
     let workers = Stepped::default();
     let (engine, commit) = behind(&workers);
     let before = engine.metrics();
@@ -79,7 +79,7 @@ fn a_helper_does_all_of_a_compaction_where_the_other_is_slow() {
 }
 
 #[test]
-fn workers_take_turns_at_the_parts_of_a_compaction() {
+fn workers_share_the_parts_of_a_compaction() {
     for seed in 0..40 {
         let workers = Stepped::default();
         let (engine, mut commit) = behind(&workers);
@@ -101,9 +101,9 @@ fn workers_take_turns_at_the_parts_of_a_compaction() {
     }
 }
 
-/// What one of them had begun is given up; nothing of it is seen.
+/// The parts of the others are abandoned and have no effect.
 #[test]
-fn a_part_that_fails_stops_the_others() {
+fn failed_part_abandons_the_others() {
     let workers = Stepped::default();
     let (engine, commit) = behind(&workers);
     for worker in [COMPACTOR, COMPACTOR, HELPER] {
@@ -115,9 +115,9 @@ fn a_part_that_fails_stops_the_others() {
     check(&engine, commit);
 }
 
-/// The files of parts that were given up are gone with the next opening, and all else is there.
+/// The next opening removes the files of abandoned parts, and all data exists.
 #[test]
-fn an_engine_that_is_closed_in_the_middle_of_parts_leaves_nothing_behind() {
+fn files_of_unfinished_parts_are_removed() {
     for steps in [1, 2, 5, 20] {
         let disk = SimDisk::new(1);
         let workers = Stepped::default();

@@ -1,4 +1,4 @@
-//! What takes turns at the disk.
+//! Tests of I/O scheduling in the engine.
 
 use super::*;
 use crate::backup::About;
@@ -47,7 +47,7 @@ fn workers_without_threads_take_no_turns_unless_asked() {
 }
 
 #[test]
-fn floor_follows_flush_and_compaction_that_are_behind() {
+fn io_floor_follows_the_backlog() {
     let engine = open(&SimDisk::new(1), &ThreadSpawn, Options::default());
     let io = &engine.core.io;
     let floor = || io.floor_permille();
@@ -62,7 +62,7 @@ fn floor_follows_flush_and_compaction_that_are_behind() {
     assert_eq!(floor(), 50);
 }
 
-/// Linux has a nice value for each thread, which a child of the thread has, too.
+/// Linux has a nice value per thread, which new threads inherit.
 #[cfg(target_os = "linux")]
 #[test]
 fn background_threads_are_niced() {

@@ -1,9 +1,9 @@
-//! Reads at a moment of their own, while what happens meanwhile happens within it.
+//! Reads at a snapshot that is chosen during the read, with concurrent events.
 
 use super::*;
 use crate::compaction::merge::Mark;
 
-/// Forgets every version that a newer one hides, as of the last commit that is published.
+/// GC hook that permits dropping every hidden version up to the last published commit.
 struct Forgetful(Arc<Publication>);
 
 impl GcHook for Forgetful {
@@ -16,7 +16,7 @@ impl GcHook for Forgetful {
     }
 }
 
-/// Writes the one cell.
+/// Writes the cell.
 fn put(engine: &Engine, commit: u64) {
     let (key, payload) = (key(1), Bytes::from(commit.to_be_bytes().to_vec()));
     let put = Mutation::put_or_delete(&key, Some(&payload));
@@ -25,8 +25,8 @@ fn put(engine: &Engine, commit: u64) {
     block_on(reserved.insert()).unwrap();
 }
 
-/// Reads the cell, which each commit writes, while something happens `before` the moment is known and
-/// something `after`, the first time that it is asked for.
+/// Reads the cell, which each commit writes. `before` runs before the snapshot is chosen, `after`
+/// after it, both for its first choice only.
 fn read(engine: &Engine, before: impl Fn() + Sync, after: impl Fn() + Sync) -> Timestamp {
     let again = AtomicBool::new(false);
     let moment = || {
@@ -56,7 +56,7 @@ fn engine() -> Engine {
 }
 
 #[test]
-fn a_commit_of_a_younger_memtable_is_not_missed() {
+fn commit_in_younger_memtable_is_found() {
     let engine = engine();
     let read = read(
         &engine,
@@ -70,7 +70,7 @@ fn a_commit_of_a_younger_memtable_is_not_missed() {
 }
 
 #[test]
-fn what_is_forgotten_after_the_moment_is_not_looked_for() {
+fn version_dropped_after_the_moment_is_found() {
     let engine = engine();
     let read = read(
         &engine,

@@ -1,18 +1,18 @@
-//! Loss of power while many commits are under way: reserved and not inserted, inserted and not
-//! written, written and not synced, synced and waiting for an earlier one; with flushes and
-//! compactions between them, life after life on what the one before left.
+//! Power failures with many commits in flight: reserved but not inserted, inserted but not written,
+//! written but not synced, synced but waiting for an earlier one. Flushes and compactions run in
+//! between, and each run recovers from the previous one's disk.
 
 use std::collections::BTreeSet;
 
 use super::*;
 use crate::compaction::policy::Config;
 
-/// What one database went through, over all its lives.
+/// History of a database over all its runs.
 struct Story {
     disk: SimDisk,
     options: Options,
     rng: SeededRng,
-    /// Every commit that was decided and may be there.
+    /// All commits that were decided and may exist.
     decided: BTreeSet<u64>,
     acknowledged: u64,
 }
@@ -36,8 +36,8 @@ fn options(durability: Durability) -> Options {
     }
 }
 
-/// The cells of a commit: three of its own and one that all share, so long together that the log
-/// loses some of their pages and keeps others.
+/// Returns the cells of a commit: three of its own and one that all share. They are large, so that
+/// the log loses some of their pages and keeps others.
 fn cells(commit: u64) -> [(CellKey, Bytes); 4] {
     let payload = Bytes::from(vec![u8::try_from(commit % 251).unwrap(); 2100]);
     [10 * commit, 10 * commit + 1, 10 * commit + 2, 0].map(|at| (key(at), payload.clone()))
@@ -50,7 +50,7 @@ impl Story {
         Self { disk, options, rng, decided: BTreeSet::new(), acknowledged: 0 }
     }
 
-    /// One life, until the power goes or its steps are over; returns what it was.
+    /// Runs the engine until the power fails or all steps are done; returns the outcome.
     fn live(&mut self, steps: u64) -> Result<()> {
         let workers = Stepped::default();
         let engine = Engine::open(
@@ -68,7 +68,7 @@ impl Story {
                 0..3 => waiting.push(self.adopt(&engine)?),
                 3..35 => reserved.push(self.reserve(&engine)?),
                 35..65 if !reserved.is_empty() => {
-                    // Any of them: threads are not woken in the order of commits.
+                    // Any of them, because threads are not woken in commit order.
                     let at = usize::try_from(self.rng.below(reserved.len() as u64)).unwrap();
                     waiting.push(append::Reserved::insert(reserved.swap_remove(at)));
                 }
@@ -100,13 +100,13 @@ impl Story {
         Ok(reserved)
     }
 
-    /// As [`Story::reserve`], through files of the transaction's own.
+    /// Like [`Story::reserve`], through a spill.
     fn adopt(&mut self, engine: &Engine) -> Result<Appended> {
         let commit = self.next();
         let mut cells = cells(commit);
         cells.sort();
         let spill = engine.spill(time(commit - 1));
-        // What is written over in a later run, and what is given up, nobody sees.
+        // Overwritten cells of an earlier run, and dropped spills, are invisible.
         let wrong = Bytes::from_static(b"written over");
         spill.add(cells[1..3].iter().map(|(key, _)| (key, Some(&wrong[..]))))?;
         spill.add(cells.iter().map(|(key, payload)| (key, Some(&payload[..]))))?;
@@ -122,7 +122,7 @@ impl Story {
         self.decided.last().copied().unwrap_or(0) + 2 + self.rng.below(3)
     }
 
-    /// The power goes, or only the process.
+    /// Ends the process, by a power failure or not.
     fn end(&mut self) {
         if self.rng.chance(700) {
             self.disk = self.disk.crash(&mut self.rng);
@@ -134,7 +134,8 @@ impl Story {
         }
     }
 
-    /// What is there is a beginning of what was decided, each commit whole; it becomes the story.
+    /// Checks that the recovered commits are a prefix of those decided, each complete, and
+    /// continues with them.
     fn check(&mut self, engine: &Engine) -> Result<()> {
         let published = engine.published().get();
         assert!(self.acknowledged <= published, "{} of {published} got lost", self.acknowledged);
@@ -145,14 +146,14 @@ impl Story {
                 let found = block_on(engine.get(&key, time(commit)))?;
                 let found = found.filter(|version| version.commit == Some(time(commit)));
                 let found = found.and_then(|version| version.payload);
-                let is_there = commit <= published;
-                assert_eq!(found, is_there.then_some(payload), "{commit} of {published}");
+                let is_done = commit <= published;
+                assert_eq!(found, is_done.then_some(payload), "{commit} of {published}");
             }
         }
         Ok(())
     }
 
-    /// Lives so many lives, each cut short somewhere in its first operations.
+    /// Runs the engine `lives` times, each cut short at one of its first operations.
     fn lives(&mut self, lives: u64, operations: u64) {
         for _ in 0..lives {
             let within = 1 + self.rng.below(operations);
@@ -170,7 +171,7 @@ fn told(seed: u64, durability: Durability, story: impl FnOnce(&mut Story)) {
 }
 
 #[test]
-fn at_every_operation_with_commits_under_way() {
+fn crash_at_every_operation_with_commits_in_flight() {
     for durability in [Durability::Always, Durability::None] {
         let mut whole = Story::new(3, durability);
         whole.live(150).unwrap();
@@ -189,7 +190,7 @@ fn at_every_operation_with_commits_under_way() {
 }
 
 #[test]
-fn life_after_life_with_commits_under_way() {
+fn repeated_crashes_with_commits_in_flight() {
     for seed in 0..40 {
         let durability = [Durability::Always, Durability::None][usize::from(seed % 3 == 2)];
         told(seed, durability, |story| story.lives(6, 120));

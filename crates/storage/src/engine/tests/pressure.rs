@@ -1,5 +1,5 @@
-//! Compaction that is behind: writers are slowed by its pace, and let go when it has caught up or
-//! given up; and tiered compaction at its work inside an engine.
+//! Write throttling: writers are slowed to the pace of compaction, and released when it has caught
+//! up or failed; and tiered compaction in an engine.
 
 use super::*;
 use crate::compaction::policy::Config;
@@ -9,7 +9,7 @@ fn options(config: Config) -> Options {
     Options { flush_bytes: 1, memtables_waiting_max: 50, compaction: config, ..Options::default() }
 }
 
-/// Each record becomes a table.
+/// Writes a table for each record.
 fn flush_tables(engine: &Engine, from: u64, count: u64) {
     for n in from..from + count {
         drop(reserve(engine, 10 * n).insert());
@@ -26,7 +26,7 @@ fn is_ready(engine: &Engine, bytes: usize) -> bool {
 }
 
 #[test]
-fn writers_get_a_part_of_what_compaction_moves_and_all_once_it_has_caught_up() {
+fn writers_are_throttled_until_compaction_catches_up() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let config = Config { level0_tables: 2, slow_runs: 3, slowest_runs: 50, ..Config::default() };
     let engine = open(&disk, &workers, options(config));
@@ -34,12 +34,12 @@ fn writers_get_a_part_of_what_compaction_moves_and_all_once_it_has_caught_up() {
     assert!(is_ready(&engine, 1), "three runs are no pressure");
     flush_tables(&engine, 4, 1);
     assert!(!is_ready(&engine, 1), "nothing was moved yet that writers could have a part of");
-    engine.core.brake.fill_up(1000);
+    engine.core.compaction_throttle.refill(1000);
     assert!(is_ready(&engine, 10_000), "whoever finds an allowance is let in whole");
     assert!(!is_ready(&engine, 1), "and the next one pays for it");
-    engine.core.brake.fill_up(2000);
+    engine.core.compaction_throttle.refill(2000);
     assert!(!is_ready(&engine, 1));
-    engine.core.brake.fill_up(20_000);
+    engine.core.compaction_throttle.refill(20_000);
     assert!(is_ready(&engine, 1));
     while workers.step(2) == Step::Again {}
     assert_eq!(engine.metrics().tables, 1);
@@ -47,23 +47,23 @@ fn writers_get_a_part_of_what_compaction_moves_and_all_once_it_has_caught_up() {
 }
 
 #[test]
-fn writers_get_a_little_however_far_compaction_is_behind() {
+fn writers_always_get_a_minimum_share() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let config = Config { level0_tables: 2, slow_runs: 2, slowest_runs: 4, ..Config::default() };
     let engine = open(&disk, &workers, options(config));
     flush_tables(&engine, 1, 10);
     for _ in 0..10 {
         assert!(!is_ready(&engine, 1));
-        engine.core.brake.fill_up(1_000_000);
-        // The allowance that is left over does not add up.
-        engine.core.brake.fill_up(1_000_000);
+        engine.core.compaction_throttle.refill(1_000_000);
+        // The unused allowance does not accumulate.
+        engine.core.compaction_throttle.refill(1_000_000);
         assert!(is_ready(&engine, 60_000), "a tenth");
         assert!(is_ready(&engine, 60_000));
     }
 }
 
 #[test]
-fn writers_that_wait_are_woken_when_compaction_has_caught_up() {
+fn waiting_writers_wake_when_compaction_catches_up() {
     struct Count(AtomicU64);
     impl std::task::Wake for Count {
         fn wake(self: Arc<Self>) {
@@ -84,7 +84,8 @@ fn writers_that_wait_are_woken_when_compaction_has_caught_up() {
     assert!(matches!(ready.as_mut().poll(&mut context), Poll::Ready(Ok(()))));
 }
 
-/// Has a writer wait for a compaction whose next file cannot be created; returns what it is told.
+/// Makes a writer wait for a compaction whose next file cannot be created; returns the writer's
+/// result.
 fn ready_after_failed_create(cause: std::io::ErrorKind) -> Result<()> {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let config = Config { level0_tables: 2, slow_runs: 2, slowest_runs: 4, ..Config::default() };
@@ -100,19 +101,19 @@ fn ready_after_failed_create(cause: std::io::ErrorKind) -> Result<()> {
 }
 
 #[test]
-fn writers_that_wait_are_told_when_compaction_fails() {
+fn waiting_writers_get_the_compaction_error() {
     let error = ready_after_failed_create(std::io::ErrorKind::Other).unwrap_err();
     assert!(error.to_string().contains("cannot create simulated/"), "{error}");
 }
 
 #[test]
-fn writers_are_let_go_while_compaction_has_no_space() {
+fn writers_are_not_throttled_without_disk_space() {
     ready_after_failed_create(std::io::ErrorKind::StorageFull).unwrap();
 }
 
-/// It would not come to its turn where there is always something to compact.
+/// Otherwise it would never start if there is always something to compact.
 #[test]
-fn the_compactor_begins_nothing_while_somebody_waits_to_compact_everything() {
+fn manual_compaction_pauses_background_compaction() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let config = Config { level0_tables: 2, ..Config::default() };
     let engine = open(&disk, &workers, options(config));
@@ -123,7 +124,7 @@ fn the_compactor_begins_nothing_while_somebody_waits_to_compact_everything() {
     flush_tables(&engine, 5, 4);
     std::thread::scope(|scope| {
         let compact = scope.spawn(|| engine.compact());
-        while engine.core.compacting_by_hand.load(Ordering::SeqCst) == 0 {
+        while engine.core.manual_compactions.load(Ordering::SeqCst) == 0 {
             assert!(!compact.is_finished(), "it waits for the one under way");
             std::thread::yield_now();
         }
@@ -136,9 +137,9 @@ fn the_compactor_begins_nothing_while_somebody_waits_to_compact_everything() {
     assert_eq!(workers.step(2), Step::Again, "it goes on");
 }
 
-/// Runs of similar size are merged and no others; every snapshot reads on, after a restart too.
+/// Only runs of similar size are merged; every snapshot stays readable, also after a restart.
 #[test]
-fn tiers_of_similar_tables_are_merged_one_by_one() {
+fn tiered_engine_merges_similar_runs() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let tiered = || Options {
         compaction_style: CompactionStyle::Tiered,

@@ -1,4 +1,4 @@
-//! Large transactions, step by step.
+//! Tests of large transactions, step by step.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn found(engine: &Engine, number: u64, read: u64) -> Option<u64> {
 }
 
 #[test]
-fn a_commit_is_published_once_its_table_is_there() {
+fn adopted_commit_is_published_with_its_table() {
     for durability in [Durability::Always, Durability::None] {
         let (disk, workers) = (SimDisk::new(1), Stepped::default());
         let engine = open(&disk, &workers, Options { durability, ..Options::default() });
@@ -37,7 +37,7 @@ fn a_commit_is_published_once_its_table_is_there() {
         while workers.step(1) == Step::Again {}
         assert!(poll(&mut large).is_ready() && poll(&mut after).is_ready());
         assert_eq!(engine.published(), time(30));
-        // Key 10 was written before, and 30 after.
+        // Key 10 was written before, and key 30 after.
         for (number, read, commit) in
             [(7, 19, None), (7, 20, Some(20)), (10, 19, Some(10)), (10, 20, Some(20))]
         {
@@ -52,7 +52,7 @@ fn a_commit_is_published_once_its_table_is_there() {
 }
 
 #[test]
-fn what_no_commit_adopts_is_removed() {
+fn unadopted_files_are_removed() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
     let engine = open(&disk, &workers, Options::default());
     let merged = spilled(&engine, 20, 0..50);

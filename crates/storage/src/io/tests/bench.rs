@@ -1,4 +1,4 @@
-//! A scheduler in front of a device in virtual time.
+//! Simulated device with a scheduler, in virtual time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,17 +23,17 @@ pub(super) struct Bench {
     events: BTreeMap<(Moment, u64), Event>,
     numbers: u64,
     rng: SeededRng,
-    /// Background requests that are always queued, by class.
+    /// Classes that always have a background request queued.
     endless: Vec<(Class, Direction)>,
     pushed: BTreeMap<Id, Moment>,
-    /// The next wake-up.
+    /// Next wake-up.
     wake: Option<(Moment, u64)>,
     flying: usize,
-    /// Latencies of reads, their wait in the queue included, by the moment of their end.
+    /// Latencies of reads, including their time in the queue, with the time of their end.
     pub(super) reads: Vec<(Moment, Duration)>,
     pub(super) bytes: BTreeMap<Class, usize>,
     pub(super) largest_piece: usize,
-    /// Time for which the device was idle although something waited.
+    /// Time in which the device was idle while requests were queued.
     pub(super) wasted: Duration,
     pub(super) trace: u64,
 }
@@ -59,13 +59,13 @@ impl Bench {
         }
     }
 
-    /// Reads of 4 KiB arrive at random, so many a second.
+    /// Reads of 4 KiB arrive at random, at this rate per second.
     pub(super) fn reads_per_second(&mut self, reads: u32) {
         let every = Duration::from_secs(1) / reads;
         self.at(self.now, Event::Arrives { every });
     }
 
-    /// There is always work of a class.
+    /// Keeps a class busy without end.
     pub(super) fn endless(&mut self, class: Class, direction: Direction) {
         self.endless.push((class, direction));
         self.push_endless(class, direction);
@@ -92,7 +92,7 @@ impl Bench {
         self.now = until;
     }
 
-    /// The 99th percentile of reads that ended in a span of time.
+    /// Returns the 99th percentile of reads that ended within a time range.
     pub(super) fn p99(&self, from: Duration, to: Duration) -> Duration {
         let within = self.reads.iter().filter(|(end, _)| (from..to).contains(&end.0));
         let mut latencies: Vec<_> = within.map(|(_, latency)| *latency).collect();
@@ -100,7 +100,7 @@ impl Bench {
         latencies[latencies.len() * 99 / 100]
     }
 
-    /// Bytes of a class per second of the whole run.
+    /// Returns the bytes of a class per second of the whole run.
     pub(super) fn rate(&self, class: Class) -> f64 {
         self.bytes.get(&class).copied().unwrap_or(0) as f64 / self.now.0.as_secs_f64()
     }

@@ -1,4 +1,4 @@
-//! The scheduler before a simulated device.
+//! Tests of the scheduler with a simulated device.
 
 mod bench;
 mod turns;
@@ -21,7 +21,7 @@ fn bench(config: Config) -> Bench {
     Bench::new(config, DeviceOptions::default(), 1)
 }
 
-/// Bytes a second of requests of 128 KiB that the device does at most.
+/// Returns the device's maximum throughput with requests of 128 KiB, in bytes per second.
 fn device_rate(direction: Direction) -> f64 {
     let DeviceOptions { channels, read_latency, write_latency, channel_bytes_per_second, .. } =
         DeviceOptions::default();
@@ -70,7 +70,7 @@ fn pessimistic_model_leaves_no_device_idle() {
 
 #[test]
 fn read_p99_is_bounded_beside_endless_compaction() {
-    // Of the device's time reads alone take three fifths.
+    // Reads alone take three fifths of the device's time.
     let p99 = |config, compacts: bool| {
         let mut bench = bench(config);
         bench.reads_per_second(21_000);
@@ -117,8 +117,8 @@ fn class_with_tiny_shares_has_a_floor() {
 }
 
 #[test]
-fn compaction_keeps_its_floor_under_reads_without_end() {
-    // With a model more reads than the device can do; and none is as fast as it should be.
+fn compaction_keeps_its_floor_under_endless_reads() {
+    // With a model: more reads than the device can serve. Without one: no read is fast enough.
     let goal = Goal::Fixed(Duration::from_micros(1));
     for (config, reads) in
         [(Config { goal, ..measured() }, 40_000), (Config { goal, ..Config::default() }, 30_000)]
@@ -153,7 +153,7 @@ fn floor_grows_with_the_write_throttle() {
 }
 
 #[test]
-fn reads_recover_within_a_second_after_the_device_halves() {
+fn reads_recover_after_the_device_slows_down() {
     for model in [Some(DeviceOptions::default().model()), None] {
         let goal = Duration::from_micros(1_500);
         let mut bench = bench(Config { model, goal: Goal::Fixed(goal), ..Config::default() });
@@ -176,16 +176,16 @@ fn wrong_model_is_corrected_by_latency() {
     bench.reads_per_second(15_000);
     bench.endless(Class::Compaction, Direction::Write);
     bench.run(10 * SECOND);
-    // It has to try more now and then, and learns by slow reads that it was too much.
+    // It must try higher rates now and then, and detects by slow reads that they were too high.
     let windows = (10..100).map(|at| bench.p99(SECOND / 10 * at, SECOND / 10 * (at + 1)));
     let slow = windows.filter(|p99| *p99 > goal).count();
     assert!(slow <= 13, "{slow} of 90 windows");
     assert!(bench.rate(Class::Compaction) > 0.4 * device_rate(Direction::Write));
 }
 
-/// Reads are slow at times whatever background work does.
+/// Reads are slow at times regardless of background work.
 #[test]
-fn background_work_is_not_slowed_where_that_does_not_help() {
+fn useless_back_off_is_reverted() {
     let mut backoff = Backoff::new(Goal::Measured, None);
     let floor = 50_000_000;
     let (mut now, mut moved) = (Moment::default(), 0);
@@ -244,7 +244,7 @@ fn log_comes_first_and_reads_by_deadline() {
 }
 
 #[test]
-fn background_request_goes_in_pieces() {
+fn background_request_is_split_into_pieces() {
     let now = Moment::default();
     let mut scheduler = Scheduler::new(Config::default());
     let bytes = 2 * PIECE_BYTES + 1;
@@ -287,11 +287,11 @@ fn cancelled_request_spends_no_tokens() {
 }
 
 #[test]
-fn waiting_is_for_the_head_only() {
+fn wait_is_for_the_next_request_only() {
     let now = Moment(SECOND);
     let mut scheduler = Scheduler::new(measured());
     let read = |bytes| request(Direction::Read, bytes, now);
-    // All tokens and a debt of as many again.
+    // All tokens, and a debt of the same amount.
     scheduler.pass(Class::Read(0), read(1_500_000), now);
     for _ in 0..10 {
         scheduler.push(Class::Read(0), read(4096), now);

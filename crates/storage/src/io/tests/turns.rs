@@ -1,4 +1,4 @@
-//! The driver, on a clock that stands still.
+//! Tests of the driver, with a clock that does not advance.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -77,7 +77,7 @@ fn release_ends_all_waits() {
         }
         turns.release();
     });
-    // Later ones do not wait either.
+    // Later turns do not wait either.
     drop(turns.take(Class::Flush, Direction::Write, PIECE_BYTES));
     drop(first);
     assert!(turns.totals().iter().all(|totals| totals.queued == 0));
@@ -89,7 +89,7 @@ fn shared_threads_pause_until_turns_are_paid() {
     assert_eq!(turns.pause(), None);
     drop(turns.take(Class::Compaction, Direction::Write, PIECE_BYTES));
     let pause = turns.pause().unwrap();
-    // The device's debt, less what was in the bucket.
+    // The device's debt, minus the tokens in the bucket.
     assert!((Duration::from_millis(90)..Duration::from_millis(126)).contains(&pause), "{pause:?}");
 }
 

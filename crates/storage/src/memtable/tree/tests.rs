@@ -1,4 +1,4 @@
-//! The tree by itself, with nodes so small that a few cells make many levels.
+//! Tests of the tree alone, with small nodes, so that few cells make many levels.
 #![expect(clippy::cast_possible_truncation, reason = "a test draws small numbers")]
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::*;
 
 type Small = Tree<4>;
 
-/// How often a test does something: less under Miri, which is a thousand times slower.
+/// Number of iterations: fewer under Miri, which is a thousand times slower.
 const fn scaled(times: u64, under_miri: u64) -> u64 {
     if cfg!(miri) { under_miri } else { times }
 }
@@ -43,8 +43,8 @@ fn backward(tree: &Small, to: Option<&[u8]>) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Keys in an order: drawn at random, rising, falling; with prefixes that are shared by all, by
-/// some, and that grow.
+/// Keys in random, rising or falling order; with a prefix shared by all keys, by some, or that
+/// grows.
 fn key(rng: &mut SeededRng, shape: u64, n: u64) -> Vec<u8> {
     match shape {
         0 => rng.next_u64().to_be_bytes()[..1 + rng.below(8) as usize].to_vec(),
@@ -57,7 +57,7 @@ fn key(rng: &mut SeededRng, shape: u64, n: u64) -> Vec<u8> {
 }
 
 #[test]
-fn cells_come_in_order_whatever_their_keys() {
+fn cells_come_in_order_for_all_key_shapes() {
     for seed in 0..scaled(120, 6) {
         let mut rng = SeededRng::new(seed);
         let (tree, mut model) = (Small::new(Chunks::new(0)), BTreeMap::new());
@@ -83,8 +83,7 @@ fn cells_come_in_order_whatever_their_keys() {
     }
 }
 
-/// What was inserted before a reader looked is found by every way of looking, however nodes are
-/// split meanwhile.
+/// Every kind of search finds each key that was inserted before the search, while nodes split.
 #[test]
 fn readers_miss_nothing_while_nodes_split() {
     const LIMIT: u64 = scaled(4000, 40);
@@ -103,7 +102,7 @@ fn readers_miss_nothing_while_nodes_split() {
                     done.store(n + 1, Ordering::Release);
                 }
             });
-            // Another writer's keys, among them, that nobody looks for.
+            // Keys of another writer, between the keys that the readers look for.
             scope.spawn(|| {
                 for n in 0..LIMIT {
                     put(&tree, n + 1, &[[&key(n)[..], b"+"].concat()]);
@@ -134,7 +133,7 @@ fn readers_miss_nothing_while_nodes_split() {
 
 #[test]
 #[cfg_attr(miri, ignore = "twenty million bytes are too many")]
-fn large_cells_lie_across_spans() {
+fn large_cells_cross_spans() {
     let tree = Small::new(Chunks::new(0));
     let sizes = [1 << 20, 3 << 20, (4 << 20) - 100, 4 << 20, (9 << 20) + 1, 5, 2 << 20];
     for (n, size) in (1..).zip(sizes) {
@@ -156,9 +155,9 @@ fn large_cells_lie_across_spans() {
     }
 }
 
-/// Many trees that grow from their root while they are read: the newest cells, over and over.
+/// Many trees that grow from their root while readers search for the newest cells.
 #[test]
-fn the_newest_cells_are_found_while_roots_and_leaves_split() {
+fn newest_cells_are_found_while_root_splits() {
     const LIMIT: u64 = scaled(300, 24);
     let key = |tree: u64, n: u64| {
         let n = if tree.is_multiple_of(2) { n } else { n.wrapping_mul(0x9e37_79b9_7f4a_7c15) };

@@ -1,12 +1,12 @@
-//! An entry of a decoded block, and its record.
+//! Record of an entry in a decoded block.
 //!
 //! ```text
 //!  0  commit       u64
 //!  8  start        u64
-//! 16  key's place  u32   behind the record, or behind that of its newest version
-//! 20  key length   u32   the highest bit: it expires
-//! 24  length       u32   of the payload; all bits: a tombstone
-//! 28  key, where it stands here; expiry u64, where it expires; payload
+//! 16  key offset   u32   after the record, or after that of the key's newest version
+//! 20  key length   u32   highest bit: the entry expires
+//! 24  length       u32   of the payload; all bits set: tombstone
+//! 28  key, if stored here; expiry u64, if the entry expires; payload
 //! ```
 
 pub(super) const RECORD_BYTES: usize = 28;
@@ -23,9 +23,9 @@ pub(super) struct Entry {
     pub(super) key_at: u32,
     pub(super) key_len: u32,
     pub(super) expires: bool,
-    /// Where the payload stands, or the next record.
+    /// Offset of the payload, or of the next record if there is none.
     pub(super) payload_at: u32,
-    /// `None` is a tombstone.
+    /// `None` for a tombstone.
     pub(super) payload_len: Option<u32>,
 }
 
@@ -39,7 +39,7 @@ impl Entry {
         record[24..].copy_from_slice(&self.payload_len.unwrap_or(NO_PAYLOAD).to_le_bytes());
     }
 
-    /// Reads the record that stands at a place.
+    /// Reads the record at an offset in the block.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a decoded block is far below 4 GiB")]
     pub(super) fn read(record: &[u8; RECORD_BYTES], place: usize) -> Self {
@@ -61,13 +61,13 @@ impl Entry {
     }
 }
 
-/// The commit of a record's version.
+/// Returns the commit timestamp of a record.
 #[inline]
 pub(super) fn commit(record: &[u8; RECORD_BYTES]) -> u64 {
     long(record, 0)
 }
 
-/// Where the key of a record stands, and its length.
+/// Returns offset and length of a record's key.
 #[inline]
 pub(super) fn key(record: &[u8; RECORD_BYTES]) -> (usize, usize) {
     (short(record, 16) as usize, (short(record, 20) & !EXPIRES) as usize)
@@ -83,7 +83,7 @@ fn short(record: &[u8; RECORD_BYTES], at: usize) -> u32 {
     u32::from_le_bytes(*record[at..].first_chunk().expect("a record has 28 bytes"))
 }
 
-/// Gives a record another commit.
+/// Sets the commit timestamp of a record.
 pub(super) fn stamp(record: &mut [u8], commit: u64) {
     record[..8].copy_from_slice(&commit.to_le_bytes());
 }

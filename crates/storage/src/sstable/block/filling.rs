@@ -1,4 +1,4 @@
-//! How a block is filled, entry by entry.
+//! Fills a block entry by entry.
 
 use super::entry::{EXPIRY_BYTES, Entry, RECORD_BYTES};
 use super::{
@@ -6,32 +6,32 @@ use super::{
 };
 use crate::sstable::Wrong;
 
-/// A block that is being filled. How many entries it has and how long it is was said before.
+/// A block being filled. Its number of entries and its size are known in advance.
 pub(in crate::sstable) struct Filling<'a> {
     block: &'a mut Block,
-    /// How many entries there are by now, and the last of them.
+    /// Number of entries so far; `last` is the last of them.
     count: usize,
     last: Entry,
-    /// How much of the memory has been taken.
+    /// End of the used memory.
     taken: usize,
 }
 
-/// What a block's next entry is.
+/// The next entry of a block.
 pub(in crate::sstable) struct New<'a> {
     pub(in crate::sstable) commit: u64,
     pub(in crate::sstable) start: u64,
-    /// How much its key shares with the one before it.
+    /// Number of leading bytes that the key shares with the previous key.
     pub(in crate::sstable) shared: usize,
-    /// The rest of its key.
+    /// Rest of the key.
     pub(in crate::sstable) rest: &'a [u8],
     pub(in crate::sstable) expiry: Option<u64>,
-    /// `None` is a tombstone.
+    /// `None` for a tombstone.
     pub(in crate::sstable) payload: Option<&'a [u8]>,
 }
 
 impl Block {
-    /// Makes a block of so many entries, at least one, and just so many bytes of keys, expiries and
-    /// payloads, with which `fill` fills it.
+    /// Makes a block of `count` entries, at least one, with `rest` bytes of keys, expiries and
+    /// payloads; `fill` adds the entries.
     pub(in crate::sstable) fn filled(
         count: usize,
         rest: usize,
@@ -50,7 +50,7 @@ impl Block {
         Ok(block)
     }
 
-    /// Computes what searches need.
+    /// Computes the fields used by searches.
     fn outline(&mut self) {
         let last = self.len() - 1;
         let skip = shared_len(self.key(0), self.key(last));
@@ -68,7 +68,7 @@ impl Block {
 }
 
 impl Filling<'_> {
-    /// Adds an entry, which has to come after the last one.
+    /// Adds an entry, which must sort after the last one.
     pub(in crate::sstable) fn push(&mut self, new: &New<'_>) -> Result<(), Wrong> {
         let &New { commit, start, shared, rest, expiry, payload } = new;
         let key_here = if self.has_new_key(new)? { shared + rest.len() } else { 0 };
@@ -102,18 +102,18 @@ impl Filling<'_> {
             memory[payload_at - EXPIRY_BYTES..payload_at].copy_from_slice(&expiry.to_le_bytes());
         }
         memory[payload_at..self.taken].copy_from_slice(payload.unwrap_or_default());
-        entry.write(memory[place..].first_chunk_mut().expect("there was room for all of it"));
+        entry.write(memory[place..].first_chunk_mut().expect("the size was checked above"));
         self.last = entry;
         self.count += 1;
         Ok(())
     }
 
-    /// Checks that an entry comes after the last one and shares as much with its key as it can;
-    /// tells whether it has another key.
+    /// Checks that an entry sorts after the last one and shares the longest possible prefix with
+    /// its key; returns `true` if it has a new key.
     fn has_new_key(&self, new: &New<'_>) -> Result<bool, Wrong> {
         let &New { shared, rest, commit, .. } = new;
         if self.count == 0 {
-            // An empty key could not be told from the next one by its place.
+            // An empty key would have the same offset as the next key.
             let is_whole = shared == 0 && !rest.is_empty();
             return if is_whole { Ok(true) } else { Err("a block's first key is not whole") };
         }

@@ -1,30 +1,30 @@
-//! A decoded block: what the cache holds and every search walks.
+//! Decoded block: the unit of the block cache and of searches.
 //!
-//! A block is decoded once, when it is read from disk; look-ups never decode again. It is one
-//! allocation ([`shared`]), so that a look-up touches few pages of memory and whoever knows where a
-//! block lies knows where all of it lies:
+//! A block is decoded once, when it is read from disk; searches decode nothing. It is one
+//! allocation ([`shared`]), so a lookup accesses few memory pages, and one address is enough to
+//! prefetch a block:
 //!
 //! ```text
 //! ┌────────┬───────┬────────────────┬────────────────┬─────────────────────────────────────────┐
 //! │ header │ front │ heads: u64 × n │ places: u32 × n│ records                                 │
 //! └────────┴───────┴────────────────┴────────────────┴─────────────────────────────────────────┘
-//!  who holds        8 bytes of each  where its        commit, start, where the key is, its length
-//!  it               key behind what  record stands    and the payload's; key; expiry; payload
-//!                   all keys share
+//!  reference        8 bytes of each  offset of the    commit, start, key offset and length,
+//!  count            key after the    record           payload length; key; expiry; payload
+//!                   shared prefix
 //! ```
 //!
-//! What a search compares stands together, in front, and what it finds stands together: out of memory
-//! that is not in the processor's caches a look-up comes in two waits, one for each.
+//! The fields that a search compares are adjacent, and so are the fields of its result. So a lookup
+//! outside the processor caches waits for memory twice.
 //!
-//! **Search.** All keys of a block share their first `skip` bytes. A wanted key is compared with
-//! those once; then the eight bytes behind them decide, as one number. Tokens are uniform and
-//! clustering keys often count up, so that a straight line through the heads nearly hits: the
-//! search begins where the line says, brackets from there in doubling steps and halves what is
-//! left. Only where heads are equal are keys compared in full.
+//! **Search.** All keys of a block share their first `skip` bytes. The wanted key is compared with
+//! them once; then the next eight bytes decide, as one number (the *head*). Tokens are uniformly
+//! distributed and clustering keys often ascend, so linear interpolation over the heads is nearly
+//! exact. The search starts at the interpolated position, brackets the key in doubling steps and
+//! then bisects. Whole keys are compared only if heads are equal.
 //!
-//! **Versions** of a key stand side by side, newest first, and refer to the same key bytes. The place
-//! of a version's record says whether the one before is of the same key, so that a walk looks at no
-//! record but those that it wants.
+//! **Versions** of a key are adjacent, newest first, and share the key's bytes. The offset of a
+//! record states whether the previous entry has the same key, so a scan reads only the records that
+//! it wants.
 
 mod entry;
 mod filling;
@@ -50,16 +50,16 @@ use shared::{BEFORE_BYTES, Links};
 
 const HEAD_BYTES: usize = 8;
 const PLACE_BYTES: usize = 4;
-/// In an entry's place: its key is that of the entry before.
+/// Flag in an entry's offset: the entry has the same key as the previous one.
 const CONTINUES: u32 = 1 << 31;
 
-// Places, and lengths beside another mark, are below 2³¹.
+// Offsets, and lengths beside another flag, are below 2³¹.
 const _: () = assert!(TOP_MEMORY_MAX < CONTINUES as usize && BLOCK_MEMORY_MAX <= TOP_MEMORY_MAX);
 
-/// So often is the cache told of a block between two considerations: it counts no further.
+/// Maximum of `Front::told`: the cache needs to count no further.
 const TOLD_MAX: u8 = 2;
 
-/// A decoded block: at least one entry, by key, newest version first.
+/// A decoded block of at least one entry, by key, newest version first.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Block {
@@ -67,33 +67,33 @@ pub(crate) struct Block {
     memory: [u8],
 }
 
-/// What stands before a block's entries; what a search needs comes first.
+/// Fixed part of a block; the fields of a search come first.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Front {
     count: u32,
-    /// How many bytes all keys share.
+    /// Length of the prefix that all keys share.
     skip: u32,
     first_head: u64,
     last_head: u64,
-    /// Entries per unit of head.
+    /// Number of entries per unit of head.
     slope: f64,
     index: Option<Arc<Index>>,
-    /// How often the cache was told of a look-up that went past it.
+    /// Number of lookups by links that were reported to the cache, see [`Block::is_news`].
     told: AtomicU8,
 }
 
-/// What an index has beside its entries. A block to which one of its links leads knows it, and with
-/// it nothing of the page's memory but this.
+/// Fields of an index besides its entries. A block that a link of the index refers to keeps a weak
+/// reference to this only, not to the page.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// What the page says of the blocks that it names.
+    /// Filter of the blocks that the page refers to.
     filter: Filter,
     pub(super) links: Links,
 }
 
 impl SharedBlock {
-    /// Gives every entry a commit.
+    /// Sets the commit of every entry.
     pub(super) fn stamped(mut self, commit: Timestamp) -> Self {
         let block = self.alone();
         for at in 0..block.len() {
@@ -103,7 +103,7 @@ impl SharedBlock {
         self
     }
 
-    /// Makes it an index: its entries name blocks, of which the filter tells something.
+    /// Makes it an index: its entries refer to blocks, and the filter covers their cells.
     pub(super) fn into_index(mut self, filter: Filter) -> Self {
         let links = Links::new(self.len());
         self.alone().front.index = Some(Arc::new(Index { filter, links }));
@@ -112,29 +112,28 @@ impl SharedBlock {
 }
 
 impl Block {
-    /// Returns how much room so many entries take that have so many bytes of keys, expiries and
-    /// payloads.
+    /// Returns the memory of `count` entries with `rest` bytes of keys, expiries and payloads.
     pub(in crate::sstable) const fn room_of(count: usize, rest: usize) -> usize {
         count.saturating_mul(HEAD_BYTES + PLACE_BYTES + RECORD_BYTES).saturating_add(rest)
     }
 
-    /// Returns what an index has beside its entries; a data block has nothing.
+    /// Returns the index fields; `None` for a data block.
     pub(super) const fn index(&self) -> Option<&Arc<Index>> {
         self.front.index.as_ref()
     }
 
-    /// Returns an index's filter; a data block has none.
+    /// Returns an index's filter; `None` for a data block.
     pub(super) fn filter(&self) -> Option<&Filter> {
         self.index().map(|index| &index.filter)
     }
 
-    /// Tells whether an index's blocks may hold a cell; `false` is certain.
+    /// Returns `false` if no block of the index contains the cell; `true` if one may contain it.
     pub(super) fn may_contain(&self, key: &[u8]) -> bool {
         self.filter().is_none_or(|filter| filter.may_contain(key))
     }
 
-    /// Tells whether the cache has yet to be told that the block was looked at: it counts to two,
-    /// and begins again when it considers the block for eviction ([`Block::is_considered`]).
+    /// Returns `true` if a lookup of the block should be reported to the cache. The cache counts to
+    /// two between evictions considered ([`Block::is_considered`]).
     pub(crate) fn is_news(&self) -> bool {
         let told = self.front.told.load(atomic::Ordering::Relaxed);
         if told < TOLD_MAX {
@@ -143,17 +142,17 @@ impl Block {
         told < TOLD_MAX
     }
 
-    /// Notes that the cache considers the block for eviction.
+    /// Records that the cache considers the block for eviction.
     pub(crate) fn is_considered(&self) {
         self.front.told.store(0, atomic::Ordering::Relaxed);
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(super) const fn len(&self) -> usize {
         self.front.count as usize
     }
 
-    /// What the block takes in memory.
+    /// Returns the memory of the block.
     pub(crate) fn memory_bytes(&self) -> usize {
         let index = self.index().map_or(0, |index| {
             2 * size_of::<usize>()
@@ -169,12 +168,12 @@ impl Block {
         u64::from_le_bytes(*self.memory[from..].first_chunk().expect("each entry has a head"))
     }
 
-    /// Where an entry's place stands.
+    /// Returns the position of an entry's offset.
     const fn place_at(&self, at: usize) -> usize {
         self.len() * HEAD_BYTES + at * PLACE_BYTES
     }
 
-    /// Where the records begin.
+    /// Returns the offset of the first record.
     const fn records(&self) -> usize {
         self.place_at(self.len())
     }
@@ -185,19 +184,19 @@ impl Block {
         u32::from_le_bytes(*place.expect("each entry has a place"))
     }
 
-    /// Where an entry's record stands.
+    /// Returns the offset of an entry's record.
     #[inline]
     fn place(&self, at: usize) -> usize {
         (self.marked_place(at) & !CONTINUES) as usize
     }
 
-    /// Tells whether an entry is an older version of the key of the one before it.
+    /// Returns `true` if an entry is an older version of the previous entry's key.
     #[inline]
     pub(super) fn continues(&self, at: usize) -> bool {
         self.marked_place(at) & CONTINUES != 0
     }
 
-    /// Returns where the versions end of the key of an entry.
+    /// Returns the end of the versions of an entry's key.
     #[inline]
     pub(super) fn group_end(&self, from: usize) -> usize {
         let mut to = from + 1;
@@ -207,7 +206,7 @@ impl Block {
         to
     }
 
-    /// Returns where the versions begin of the key of the entry before `to`.
+    /// Returns the begin of the versions of the key of the entry before `to`.
     #[inline]
     pub(super) fn group_begin(&self, to: usize) -> usize {
         let mut from = to - 1;
@@ -222,7 +221,7 @@ impl Block {
         self.memory[self.place(at)..].first_chunk().expect("a place is that of a record")
     }
 
-    /// Where the first key stands, whose prefix all share.
+    /// Returns the offset of the first key, which begins with the shared prefix.
     const fn first_key(&self) -> usize {
         self.records() + RECORD_BYTES
     }
@@ -238,11 +237,8 @@ impl Block {
         &self.memory[key_at..][..len]
     }
 
-    /// Returns an entry in full, by its place below [`Block::len`].
-    #[expect(
-        clippy::inline_always,
-        reason = "a walk took a tenth longer for copying what it returns"
-    )]
+    /// Returns an entry; `at` must be below [`Block::len`].
+    #[expect(clippy::inline_always, reason = "without it a scan copies the returned value")]
     #[inline(always)]
     pub(super) fn get(&self, at: usize) -> EntryRef<'_> {
         let entry = Entry::read(self.record(at), self.place(at));
@@ -260,12 +256,12 @@ impl Block {
         }
     }
 
-    /// Asks memory for the records of some entries.
-    pub(super) fn ask(&self, from: usize, to: usize) {
+    /// Prefetches the records of a range of entries.
+    pub(super) fn prefetch(&self, from: usize, to: usize) {
         let place = |at: usize| if at < self.len() { self.place(at) } else { self.memory.len() };
         if from < to {
             let (from, to) = (place(from), place(to));
-            prefetch::ask_all(self.memory[from..].as_ptr().addr(), to - from);
+            prefetch::range(self.memory[from..].as_ptr().addr(), to - from);
         }
     }
 
@@ -274,15 +270,14 @@ impl Block {
         timestamp(entry::commit(self.record(at)))
     }
 
-    /// Returns where the first entry stands that is at or after a version of a key in the order of
-    /// a table: where the version itself stands, if it is here.
+    /// Returns the index of the first entry at or after a version of a key, in table order.
     pub(super) fn seek(&self, key: &[u8], commit: Timestamp) -> usize {
         let skip = self.front.skip as usize;
         let (start, rest) = key.split_at(skip.min(key.len()));
         let wanted = head(rest);
         let guess = self.guess(wanted);
-        // Before the prefix is compared: that, too, would wait for memory of its own.
-        self.touch(guess);
+        // Before the prefix comparison, which would wait for memory too.
+        self.prefetch_search(guess);
         let prefix = &self.memory[self.first_key()..][..skip];
         match start.cmp(prefix) {
             Ordering::Less => return 0,
@@ -291,7 +286,7 @@ impl Block {
         }
         let mut low = self.first_at_or_above(wanted, guess);
         let (mut high, mut step) = (low, 1);
-        // Past the equal heads by doubling; what was jumped over too far compares as greater.
+        // Skips equal heads in doubling steps; entries skipped too far compare as greater.
         while high < self.len() && self.head(high) == wanted {
             high = (high + step).min(self.len());
             step *= 2;
@@ -303,9 +298,9 @@ impl Block {
         low
     }
 
-    /// Tells whether the entry at a place is that version of that key.
+    /// Returns `true` if the entry is that version of that key.
     pub(super) fn is_at(&self, at: usize, key: &[u8], commit: Timestamp) -> bool {
-        // The search was here: in most cases no record has to be looked at.
+        // Usually the head decides, which the search has loaded, and no record is read.
         let rest = key.get(self.front.skip as usize..);
         if rest.is_none_or(|rest| head(rest) != self.head(at)) {
             return false;
@@ -330,7 +325,7 @@ impl Block {
         if wanted > self.front.last_head {
             return self.len();
         }
-        // From here on heads[low] < wanted <= heads[high].
+        // Invariant: heads[low] < wanted <= heads[high].
         let (mut low, mut high) = (0, self.len() - 1);
         let mut step = 1;
         if self.head(guess) < wanted {
@@ -361,19 +356,18 @@ impl Block {
         high
     }
 
-    /// Asks memory for all that the search is likely to look at, at once: what it needs next
-    /// depends on what it found, and each of these steps would wait for memory of its own.
-    fn touch(&self, guess: usize) {
+    /// Prefetches all that the search is likely to read. Without this, each step would wait for
+    /// memory in turn.
+    fn prefetch_search(&self, guess: usize) {
         black_box(self.memory[guess * HEAD_BYTES]);
         black_box(self.memory[self.first_key()]);
         if let Some(index) = self.index() {
-            // Heads decide mostly, so that no record of an index is read; where it leads to, is. Reads
-            // out of the cache gained 7 % (never written) and 13 % (raw) by it.
-            index.links.ask(guess);
+            // Heads usually decide, so no record of an index is read, but the link is.
+            index.links.prefetch(guess);
             return;
         }
         let records = self.records();
-        // Most records are equally long.
+        // Assumes records of similar length.
         let near = records + (self.memory.len() - records) / self.len() * guess;
         let ahead = |at: usize| at.min(self.memory.len() - 1);
         black_box(self.memory[self.place_at(guess)]);
@@ -394,12 +388,12 @@ impl Block {
     }
 }
 
-/// Asks memory for so much of a block at once, from its beginning.
-pub(super) fn ask(block: Linked<'_>, bytes: usize) {
-    prefetch::ask_all(block.address(), bytes);
+/// Prefetches the first `bytes` bytes of a block.
+pub(super) fn prefetch_block(block: Linked<'_>, bytes: usize) {
+    prefetch::range(block.address(), bytes);
 }
 
-/// The first eight bytes as a number, zeros behind a shorter key.
+/// Returns the first eight bytes as a number, padded with zeros.
 fn head(rest: &[u8]) -> u64 {
     if let Some(head) = rest.first_chunk() {
         return u64::from_be_bytes(*head);
@@ -409,7 +403,7 @@ fn head(rest: &[u8]) -> u64 {
     u64::from_be_bytes(head)
 }
 
-/// How many bytes two keys share at their beginning.
+/// Returns the length of the common prefix of two keys.
 pub(super) fn shared_len(left: &[u8], right: &[u8]) -> usize {
     let (lefts, rights) = (left.chunks_exact(8), right.chunks_exact(8));
     let mut at = 0;

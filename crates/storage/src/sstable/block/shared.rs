@@ -1,38 +1,36 @@
-//! A block that many share: one allocation, who holds it, and the link that leads to it.
+//! Reference-counted blocks: one allocation, its reference count, and the link that refers to it.
 //!
-//! Two kinds of readers come to a block. Some *hold* it, the cache among them: they count, and the last
-//! one gives it back. The others come by the link in the index that names it, look, and are gone; would
-//! they count, each look-up would write to memory that it waits for, three times, and two threads that
-//! read one block would take it from each other. They hold nothing. What keeps the block there is that
-//! they say, of their own thread, that they are looking ([`epoch::pin`]), and that a block which nobody
-//! holds any more is given back only behind all who were looking then:
+//! A block has two kinds of readers. Some *hold* it with a counted reference, as the cache does;
+//! the last one frees it. Lookups instead follow the link in the index and read the block without a
+//! reference. Counting would cost each lookup several writes to shared memory, and concurrent
+//! readers of a block would contend for its cache line. To keep the block alive, such a reader pins
+//! its thread's epoch ([`epoch::pin`]). A block without references is freed only after every reader
+//! that was pinned at that time has unpinned:
 //!
 //! ```text
-//!  holder    count falls to 0 ── link cleared ── [ epochs pass ] ── memory given back
-//!  reader          pin ── link followed ── looks ───────── unpin ──┘
+//!  holder    count falls to 0 ── link cleared ── [ epochs pass ] ── memory freed
+//!  reader          pin ── link followed ── reads ───────── unpin ──┘
 //! ```
 //!
-//! * A link leads to a block only while somebody holds the block, or while its last holder is about to
-//!   clear the link: whoever sets it holds the block, and the block's *parent* says which link it is.
-//! * A block has one parent, and no other link leads to it, until the index is gone that has the parent
-//!   link; the index may come back while the block stays.
-//! * Who follows a link may look as long as he is pinned, and may come to hold the block, if its count
-//!   is not zero by then.
-//! * Where the index has gone before the block there is no link to clear: nobody finds a way to it any
-//!   more, but for those who had followed it, for whom the block waits all the same.
-//! * A block to which no link has ever led is given back at once.
+//! * A link refers to a block only while the block has a holder, or while its last holder is about
+//!   to clear the link. Only a holder sets the link, and the block's *parent* field records which
+//!   link it is.
+//! * A block has one parent. No other link refers to it until the index with the parent link is
+//!   dropped; then the index may be loaded again while the block is still alive.
+//! * A reader that follows a link may read the block while it is pinned, and may become a holder if
+//!   the reference count is not zero.
+//! * If the index was dropped before the block, there is no link to clear. No new reader can find
+//!   the block, and freeing it still waits for readers that had followed the link.
+//! * A block that no link has ever referred to is freed immediately.
 //!
-//! The epochs are those of `crossbeam_epoch`; a leader's have nothing to do with them. What waits to be
-//! given back is not counted by the cache. It is little: a thread from which 64 KiB of blocks have gone
-//! lets the epochs move on, unless another one is looking, which takes a microsecond, or the time for
-//! which that one is put off the processor meanwhile.
-//!
-//! Against blocks in an `Arc` with weak links behind locks, reads out of the cache became 2 to 6 % faster
-//! with one thread and 10 to 15 % with eight, reads of keys that were never written 7 and 20 %.
+//! The epochs are those of `crossbeam_epoch`; they are unrelated to a leader's epochs. The cache
+//! does not count blocks that wait to be freed. There are few: a thread that has retired 64 KiB of
+//! blocks advances the epoch, unless another thread is pinned. That takes about a microsecond, or
+//! longer if the pinned thread is descheduled.
 
 #![expect(
     unsafe_code,
-    reason = "no safe way makes a counted pointer to what has no fixed size, nor one that waits for readers"
+    reason = "no safe reference-counted pointer supports unsized values or epochs"
 )]
 
 use std::alloc::{self, Layout};
@@ -48,46 +46,46 @@ use super::{Block, Front, Index};
 use crate::lock::lock;
 use crate::sstable::prefetch;
 
-/// A block that is held; it is there as long as one of these is.
+/// A counted reference to a block, which keeps it alive.
 #[derive(Debug)]
 pub(crate) struct SharedBlock(NonNull<Header>);
 
-/// What stands in front of a block.
+/// Header of a block.
 #[derive(Debug)]
 #[repr(C)]
 struct Header {
-    /// How many hold it.
+    /// Reference count.
     holders: AtomicUsize,
-    /// How many bytes stand behind the block's front.
+    /// Number of bytes after the block's front.
     bytes: usize,
     parent: Mutex<Option<Parent>>,
 }
 
-/// A block with its header: what is allocated.
+/// A block with its header, as allocated.
 #[repr(C)]
 struct Whole {
     header: Header,
     block: Block,
 }
 
-/// Which link leads to a block.
+/// The link that refers to a block.
 #[derive(Debug)]
 struct Parent {
     index: Weak<Index>,
     slot: usize,
 }
 
-/// Where the blocks lie that an index names.
+/// Links from the entries of an index to their blocks.
 #[derive(Debug)]
 pub(in crate::sstable) struct Links {
-    /// One an entry.
+    /// One link per entry.
     links: Box<[AtomicPtr<Header>]>,
-    /// How long the block is, header included, to which a link was set last: the others are alike.
+    /// Size, with header, of the block linked last: an estimate for the others.
     usual_bytes: AtomicUsize,
 }
 
-// SAFETY: it is a counted pointer to what is shared between threads: header and front are `Send` and
-// `Sync`, which `_shared` checks, and the rest is bytes. The count is atomic.
+// SAFETY: this is a counted pointer to data shared between threads. The header and the front are
+// `Send` and `Sync`, which `shared` below checks, and the rest is bytes. The count is atomic.
 unsafe impl Send for SharedBlock {}
 // SAFETY: as above.
 unsafe impl Sync for SharedBlock {}
@@ -98,13 +96,13 @@ const _: () = {
     shared::<Front>();
 };
 
-// The front stands right behind the header: a length is a multiple of the alignment.
+// The front follows the header directly: a size is a multiple of the alignment.
 const _: () = assert!(align_of::<Header>() == align_of::<Front>());
 
-/// What stands before a block's own memory.
+/// Memory of the header.
 pub(super) const BEFORE_BYTES: usize = size_of::<Header>();
 
-/// More holders than there can be, unless they are forgotten over and over.
+/// Maximum reference count, to detect leaked references.
 const HOLDERS_MAX: usize = usize::MAX / 2;
 
 impl Header {
@@ -114,19 +112,19 @@ impl Header {
         layout.expect("a decoded block is far below 4 GiB").pad_to_align()
     }
 
-    /// The pointer to all of it.
+    /// Returns the pointer to the whole block.
     ///
     /// # Safety
     ///
-    /// A block that was made stands there and has not been given back.
+    /// `at` refers to a block that was made and is not freed.
     unsafe fn whole(at: NonNull<Self>) -> *mut Whole {
-        // SAFETY: the caller says that it is there; the number never changes.
+        // SAFETY: the caller guarantees that the block exists; its size never changes.
         let bytes = unsafe { (*at.as_ptr()).bytes };
         ptr::slice_from_raw_parts_mut(at.as_ptr().cast::<u8>(), bytes) as *mut Whole
     }
 }
 
-/// A block that goes, of which nobody knows any more when this is dropped.
+/// A block to be freed; no other reference to it exists when this is dropped.
 struct Gone(NonNull<Header>);
 
 // SAFETY: as for `SharedBlock`.
@@ -134,8 +132,8 @@ unsafe impl Send for Gone {}
 
 impl Drop for Gone {
     fn drop(&mut self) {
-        // SAFETY: it was made by `SharedBlock::new`, the last holder left it here, and nobody follows a
-        // link to it any more; so that this is the only way to it, and goes down it once.
+        // SAFETY: `SharedBlock::new` made it, the last holder left it here, and no reader follows a
+        // link to it any more. So this is the only reference, and it is dropped once.
         unsafe {
             let layout = Header::layout(self.0.as_ref().bytes);
             ptr::drop_in_place(Header::whole(self.0));
@@ -145,16 +143,16 @@ impl Drop for Gone {
 }
 
 impl SharedBlock {
-    /// Makes a block of so many bytes of zeros behind its front.
+    /// Makes a block with `bytes` zero bytes after its front.
     pub(super) fn new(front: Front, bytes: usize) -> Self {
         let layout = Header::layout(bytes);
-        // SAFETY: the layout has a size: a header has.
+        // SAFETY: the layout is not empty, because it contains a header.
         let memory = unsafe { alloc::alloc_zeroed(layout) };
         let Some(at) = NonNull::new(memory.cast::<Header>()) else {
             alloc::handle_alloc_error(layout)
         };
         let header = Header { holders: AtomicUsize::new(1), bytes, parent: Mutex::default() };
-        // SAFETY: the memory is aligned for both, there is room for both, and it is this call's own.
+        // SAFETY: the memory is aligned for both, has room for both, and is exclusive to this call.
         unsafe {
             at.write(header);
             at.add(1).cast::<Front>().write(front);
@@ -163,7 +161,7 @@ impl SharedBlock {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: it is held.
+        // SAFETY: `self` holds a reference.
         unsafe { self.0.as_ref() }
     }
 
@@ -171,18 +169,17 @@ impl SharedBlock {
         lock(&self.header().parent)
     }
 
-    /// The block, for whoever has made it and told nobody of it yet.
+    /// Returns the block mutably. Only for a block that is not shared yet.
     pub(super) fn alone(&mut self) -> &mut Block {
         let is_alone =
             self.header().holders.load(Ordering::Acquire) == 1 && self.parent().is_none();
-        assert!(is_alone, "a block that others know of is not changed any more");
-        // SAFETY: there is no other holder, and no link leads here, so that none can come to be while
-        // this one is borrowed.
+        assert!(is_alone, "a shared block is not changed any more");
+        // SAFETY: there is no other holder and no link, so none can appear during this borrow.
         unsafe { &mut (*Header::whole(self.0)).block }
     }
 
-    /// Makes an index's link lead here, unless that of another one does which is still there: it
-    /// would not be cleared when the block goes.
+    /// Sets an index's link to this block, unless it is linked from another index that is still
+    /// alive, whose link would not be cleared.
     pub(in crate::sstable) fn link_from(&self, index: &Arc<Index>, slot: usize) {
         let mut parent = self.parent();
         if parent.as_ref().is_none_or(Parent::is_gone) {
@@ -198,11 +195,11 @@ impl SharedBlock {
     #[cold]
     fn retire(&mut self) {
         let gone = Gone(self.0);
-        // The lock lies in the block: it is given back first.
+        // The lock is in the block, so it is released first.
         let parent = self.parent().take();
         let Some(parent) = parent else { return drop(gone) };
         if let Some(index) = parent.index.upgrade() {
-            // It may lead to another one by now, which was read again.
+            // The link may refer to another block by now, which was read again.
             let (here, nowhere) = (self.0.as_ptr(), ptr::null_mut());
             let link = &index.links.links[parent.slot];
             let _ = link.compare_exchange(here, nowhere, Ordering::AcqRel, Ordering::Relaxed);
@@ -216,11 +213,11 @@ impl SharedBlock {
     }
 }
 
-/// So many bytes may wait in a thread before it lets the epochs move on. To do that for each block took a
-/// 25th of the reads of eight threads of which most let one go.
+/// Bytes of retired blocks at which a thread advances the epoch. Advancing it for each block would
+/// slow reads that evict blocks.
 const WAITING_BYTES_MAX: usize = 64 << 10;
 
-/// Tells whether a block of so many bytes is one too many to wait in this thread.
+/// Adds a retired block; returns `true` if this thread should advance the epoch.
 fn is_much(bytes: usize) -> bool {
     thread_local! {
         static WAITING_BYTES: Cell<usize> = const { Cell::new(0) };
@@ -231,7 +228,7 @@ fn is_much(bytes: usize) -> bool {
         waiting.set(if is_much { 0 } else { sum });
         is_much
     };
-    // A thread that ends has given its own away.
+    // A thread that is ending has flushed its own.
     WAITING_BYTES.try_with(add).unwrap_or(true)
 }
 
@@ -248,14 +245,14 @@ impl Deref for SharedBlock {
     type Target = Block;
 
     fn deref(&self) -> &Block {
-        // SAFETY: it is held, and nobody changes a block that is shared.
+        // SAFETY: `self` holds a reference, and shared blocks are never changed.
         unsafe { &(*Header::whole(self.0)).block }
     }
 }
 
 impl Drop for SharedBlock {
     fn drop(&mut self) {
-        // As `Arc`: what others did with it comes before it is given back.
+        // Like `Arc`: accesses by other threads happen before the block is freed.
         if self.header().holders.fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
             self.retire();
@@ -273,7 +270,7 @@ impl Parent {
     }
 }
 
-/// A block to which a link led, for as long as its reader is pinned.
+/// A block that a link refers to, valid while its reader is pinned.
 #[derive(Clone, Copy)]
 pub(in crate::sstable) struct Linked<'a> {
     at: NonNull<Header>,
@@ -290,17 +287,17 @@ impl Links {
         size_of_val(&*self.links)
     }
 
-    /// About how long a block is, header included, to which a link leads.
+    /// Returns the approximate size, with header, of a linked block.
     pub(in crate::sstable) fn usual_bytes(&self) -> usize {
         self.usual_bytes.load(Ordering::Relaxed)
     }
 
-    /// Asks memory for the link of an entry.
-    pub(super) fn ask(&self, slot: usize) {
-        prefetch::ask(self.links[slot].as_ptr().addr());
+    /// Prefetches the link of an entry.
+    pub(super) fn prefetch(&self, slot: usize) {
+        prefetch::line(self.links[slot].as_ptr().addr());
     }
 
-    /// Returns where the link of an entry leads to.
+    /// Returns the block that the link of an entry refers to.
     pub(in crate::sstable) fn get<'a>(&self, slot: usize, pinned: &'a Guard) -> Option<Linked<'a>> {
         let at = NonNull::new(self.links.get(slot)?.load(Ordering::Acquire))?;
         Some(Linked { at, _pinned: pinned })
@@ -308,20 +305,20 @@ impl Links {
 }
 
 impl<'a> Linked<'a> {
-    /// The address of the memory, for whoever asks for it before he looks.
+    /// Returns the address of the memory, for prefetching.
     pub(in crate::sstable) fn address(self) -> usize {
         self.at.addr().get()
     }
 
     pub(in crate::sstable) fn block(self) -> &'a Block {
-        // SAFETY: the link was followed by a reader who has been pinned since. The block's last holder
-        // clears the link before he leaves the block to the epochs, or the index is gone that had it,
-        // which waited for the reader too; and he does leave it to them, because the block has a
-        // parent. It is there as long as the reader is pinned, and nobody changes it.
+        // SAFETY: a reader that is still pinned followed the link. Before the block is handed to
+        // the epochs, its last holder clears the link, or the index with the link was dropped,
+        // which waited for the reader too. The block is handed to the epochs because it has a
+        // parent. So it is alive while the reader is pinned, and shared blocks are never changed.
         unsafe { &(*Header::whole(self.at)).block }
     }
 
-    /// Holds the block, unless it is about to go.
+    /// Returns a counted reference, unless the block is about to be freed.
     pub(in crate::sstable) fn hold(self) -> Option<SharedBlock> {
         // SAFETY: as in `block`.
         let header = unsafe { self.at.as_ref() };
@@ -353,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_has_the_room_that_was_asked_for_and_gives_it_back() {
+    fn block_is_allocated_with_given_size() {
         for bytes in (0..70).chain([4096, 6 << 10]) {
             let mut block = SharedBlock::new(Front { count: 7, ..Front::default() }, bytes);
             assert_eq!((block.len(), block.memory.len()), (7, bytes));
@@ -367,20 +364,20 @@ mod tests {
     }
 
     #[test]
-    fn a_block_has_one_parent_whose_link_it_clears_when_it_goes() {
+    fn freed_block_clears_its_parent_link() {
         let (first, second, data) = (index(), index(), block(8));
         data.link_from(&links(&first), 0);
         data.link_from(&links(&second), 0);
         assert!(leads(&first) && !leads(&second));
         let parent = Arc::downgrade(first.index().unwrap());
         drop(first);
-        assert_eq!(parent.strong_count(), 0, "no link led to the page: it went at once");
+        assert_eq!(parent.strong_count(), 0, "no link referred to the page: it was freed at once");
         data.link_from(&links(&second), 0);
-        assert!(leads(&second), "the page came back while the block stayed");
+        assert!(leads(&second), "the page was loaded again while the block was alive");
         let other = block(8);
         other.link_from(&links(&second), 0);
         drop(data);
-        assert!(leads(&second), "it leads to the block that was read again");
+        assert!(leads(&second), "it refers to the block that was read again");
         drop(other);
         assert!(!leads(&second));
         let data = block(8);
@@ -390,15 +387,15 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "others know of")]
-    fn a_block_to_which_a_link_leads_is_not_changed() {
+    #[should_panic(expected = "a shared block")]
+    fn linked_block_is_not_changed() {
         let (page, mut data) = (index(), block(8));
         data.link_from(&links(&page), 0);
         data.alone();
     }
 
     #[test]
-    fn a_block_that_goes_stays_for_those_who_look_at_it() {
+    fn block_is_freed_after_pinned_readers() {
         let (top, page) = (index(), index());
         page.link_from(&links(&top), 0);
         let there = Arc::downgrade(page.index().unwrap());
@@ -413,7 +410,7 @@ mod tests {
         assert_eq!(there.strong_count(), 1);
         assert_eq!(linked.block().memory.len(), Block::room_of(1, 1));
         drop(pinned);
-        // Other tests of this process may be looking at something: then it takes until they are done.
+        // Other tests of this process may be pinned; then it takes until they unpin.
         for _ in 0..100_000 {
             epoch::pin().flush();
             if there.strong_count() == 0 {
@@ -421,17 +418,17 @@ mod tests {
             }
             std::thread::yield_now();
         }
-        panic!("nobody looks at the block any more, and it is still there");
+        panic!("the block has no reader any more, and is not freed");
     }
 
     #[test]
-    fn few_blocks_wait_in_a_thread_that_lets_many_go() {
+    fn retired_blocks_do_not_accumulate() {
         const BLOCKS: usize = 60;
         const ROUNDS: usize = if cfg!(miri) { 3 } else { 1_000 };
         let top = index();
         let page =
             || SharedBlock::new(Front { count: 1, ..Front::default() }, WAITING_BYTES_MAX / 8);
-        // Other tests of this process may be looking at something, but not at all times.
+        // Other tests of this process may be pinned, but not always.
         let waiting = (0..ROUNDS).map(|_| {
             let gone: Vec<_> = (0..BLOCKS)
                 .map(|_| {
@@ -446,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_follows_a_link_finds_a_whole_block() {
+    fn followed_link_refers_to_valid_block() {
         const READERS: usize = 2;
         struct Done<'a>(&'a AtomicUsize);
         impl Drop for Done<'_> {

@@ -1,24 +1,24 @@
-//! Bloom filters: which partitions, or which cells, lie in the blocks of one index page.
+//! Bloom filters over the partitions, or the cells, of one index page's blocks.
 //!
 //! ```text
-//!  0  kind    u8    0 none, 3 of partitions, 4 of cells
-//!  1  probes  u8    1 to 20; 0 where there is no filter
-//!  2  length  u32   of the bits in bytes: less than 64, or a multiple of that, at most 16 MiB
+//!  0  kind    u8    0 none, 3 partitions, 4 cells
+//!  1  probes  u8    1 to 20; 0 if there is no filter
+//!  2  length  u32   bytes of the bits: less than 64, or a multiple of it; at most 16 MiB
 //!  6  bits          bit i is bit i mod 8 of byte i / 8
 //! ```
 //!
-//! All probes of a member lie in one line of 64 bytes, which is one of the processor's cache lines: a
-//! question waits for memory once, where probes all over the filter waited for up to seven lines. Some
-//! lines get more members than others, for which such a filter is a little larger ([`size`]; Putze,
-//! Sanders and Singler 2007). A filter of few members is one line that is shorter.
+//! All probes of a member are in one line of 64 bytes, which is one cache line of the processor: a
+//! lookup waits for memory once, instead of up to seven times. Some lines get more members than
+//! others, so such a filter is slightly larger ([`size`]; Putze, Sanders and Singler 2007). A
+//! filter of few members is a single shorter line.
 //!
-//! The hash of a partition is the CRC32C of its flat key's first bytes, up to the partition key's
-//! end; that of a cell, of its whole flat key. It is spread to 64 bits by the finalizer of
-//! SplitMix64: 32 choose the line, 32 the bits. 32 bits of hash are enough: a filter holds thousands,
-//! not billions.
+//! The hash of a partition is the CRC32C of its flat key up to the end of the partition key; the
+//! hash of a cell is that of its whole flat key. The finalizer of SplitMix64 extends it to 64 bits:
+//! 32 select the line, 32 the bits. A 32-bit hash suffices for filters of thousands of members.
 //!
-//! Files of version 2 have filters of kinds 1 and 2, whose probes lie all over: probe i at h₁ + i h₂
-//! (Kirsch and Mitzenmacher 2006), scaled to the bits by a multiplication. They are read, not written.
+//! Files of version 2 have filters of kinds 1 and 2, whose probes are spread over the whole filter:
+//! probe i is at h₁ + i h₂ (Kirsch and Mitzenmacher 2006), scaled to the bits by a multiplication.
+//! They are read, but not written.
 
 mod size;
 
@@ -34,28 +34,28 @@ const HEADER_BYTES: usize = 6;
 const LINE_BYTES: usize = 64;
 const LINE_BITS: usize = LINE_BYTES * 8;
 
-/// A filter; one without bits says "perhaps" to everything.
+/// A Bloom filter; one without bits may contain everything.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
     kind: FilterKind,
     spread: Spread,
     probes: u8,
-    /// How many bytes the bits take in the file.
+    /// Number of bytes of bits in the file.
     bytes: usize,
     lines: Box<[Line]>,
 }
 
-/// Where the probes of a member lie.
+/// Placement of a member's probes.
 #[derive(Clone, Copy, Debug, Default)]
 enum Spread {
-    /// In one line.
+    /// All in one line.
     #[default]
     Line,
-    /// Anywhere.
+    /// Anywhere in the filter.
     All,
 }
 
-/// As much as memory brings at once.
+/// A cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Line([u64; LINE_BYTES / 8]);
@@ -73,7 +73,7 @@ impl Line {
 }
 
 impl Filter {
-    /// Takes a filter off the front of an index page.
+    /// Reads a filter at the beginning of an index page.
     pub(super) fn take(page: &mut &[u8]) -> Result<Self, Wrong> {
         let (header, rest) = page.split_first_chunk::<HEADER_BYTES>().ok_or("a filter is short")?;
         let len = u32::from_le_bytes([header[2], header[3], header[4], header[5]]) as usize;
@@ -86,7 +86,7 @@ impl Filter {
             _ => return Err("a filter's kind is unknown, or its length not one of that kind"),
         };
         if len > BITS_BYTES_MAX || header[1] > PROBES_MAX || (len > 0 && header[1] == 0) {
-            return Err("a filter makes no sense");
+            return Err("a filter's header is invalid");
         }
         let (bits, rest) = rest.split_at_checked(len).ok_or("a filter is short")?;
         *page = rest;
@@ -94,12 +94,12 @@ impl Filter {
         Ok(Self { kind, spread, probes: header[1], bytes: len, lines })
     }
 
-    /// How many bytes of bits there are.
+    /// Returns the number of bytes of bits.
     pub(super) const fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Tells whether a cell may be there; `false` is certain.
+    /// Returns `false` if the cell is not a member; `true` if it may be one.
     pub(super) fn may_contain(&self, key: &[u8]) -> bool {
         self.lines.is_empty() || self.has(hash_of(self.kind, key))
     }
@@ -109,7 +109,7 @@ impl Filter {
             Spread::Line => {
                 let (line, bits) = places_in_line(hash, self.probes, self.bytes);
                 let Line(words) = &self.lines[line];
-                // No probe decides by itself: the processor would guess one of them wrong.
+                // Without branches, because the processor would mispredict one of them.
                 bits.fold(1, |all, bit| all & (words[bit / 64] >> (bit % 64))) == 1
             }
             Spread::All => {
@@ -135,15 +135,15 @@ pub(super) struct FilterBuilder {
 }
 
 impl FilterBuilder {
-    /// Sets the chance of a false "perhaps".
+    /// Sets the false-positive rate.
     pub(super) fn set_chance(&mut self, fp_chance: f64) {
-        // Tables that share a file mostly share the chance, too; to find a size takes 0.1 ms.
+        // Computing a size takes 0.1 ms, and the tables in a file usually share the rate.
         if self.size.chance.to_bits() != fp_chance.to_bits() {
             self.size = Size::of(fp_chance);
         }
     }
 
-    /// Adds what a filter of that kind remembers of a key.
+    /// Adds a key, or its partition, as the kind says.
     pub(super) fn add(&mut self, kind: FilterKind, key: &[u8]) {
         self.hashes.push(hash_of(kind, key));
     }
@@ -152,7 +152,7 @@ impl FilterBuilder {
         self.hashes.is_empty()
     }
 
-    /// How many bytes the filter takes.
+    /// Returns the size of the filter.
     pub(super) fn bytes(&self) -> usize {
         if self.hashes.len() <= 1 {
             HEADER_BYTES
@@ -161,8 +161,8 @@ impl FilterBuilder {
         }
     }
 
-    /// Appends the filter and begins the next one. Of one member nothing is kept: whoever looks
-    /// here looks for it, or for what the statistics and the index keep out.
+    /// Appends the filter and starts the next one. For a single member no filter is written:
+    /// lookups of other keys are mostly excluded by the statistics and the index.
     pub(super) fn finish(&mut self, kind: FilterKind, out: &mut Vec<u8>) {
         if self.hashes.len() <= 1 {
             self.hashes.clear();
@@ -197,7 +197,7 @@ fn hash_of(kind: FilterKind, key: &[u8]) -> u32 {
     }
 }
 
-/// Spreads a hash to 64 bits: the upper half and the lower one.
+/// Extends a hash to 64 bits: the upper half and the lower one.
 #[expect(clippy::cast_possible_truncation, reason = "the halves are what is wanted")]
 const fn spread(hash: u32) -> (u32, u32) {
     let mut x = (hash as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -207,8 +207,8 @@ const fn spread(hash: u32) -> (u32, u32) {
     ((x >> 32) as u32, x as u32)
 }
 
-/// The line of a member in a filter of so many bytes, and the bit in it of each probe: a number that is
-/// multiplied from probe to probe, and scaled.
+/// Returns the line of a member in a filter of `bytes` bytes, and the bit of each probe in it: a
+/// number that is multiplied for each probe, and scaled.
 fn places_in_line(hash: u32, probes: u8, bytes: usize) -> (usize, impl Iterator<Item = usize>) {
     const FACTOR: u32 = 0x9e37_79b9;
     let (line, mut number) = spread(hash);
@@ -221,14 +221,14 @@ fn places_in_line(hash: u32, probes: u8, bytes: usize) -> (usize, impl Iterator<
     (scaled(line, bytes.div_ceil(LINE_BYTES)), bits)
 }
 
-/// The bit of each probe, of a filter of so many bytes.
+/// Returns the bit of each probe in a filter of `bytes` bytes.
 fn places_all_over(hash: u32, probes: u8, bytes: usize) -> impl Iterator<Item = usize> {
     let (step, first) = spread(hash);
     (0..u32::from(probes))
         .map(move |probe| scaled(first.wrapping_add(probe.wrapping_mul(step | 1)), bytes * 8))
 }
 
-/// Scales a number to one below `below`.
+/// Scales a number to the range below `below`.
 fn scaled(number: u32, below: usize) -> usize {
     let place = (u64::from(number) * below as u64) >> u32::BITS;
     usize::try_from(place).expect("the filter is in memory")
@@ -238,7 +238,7 @@ fn scaled(number: u32, below: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// A filter of so many numbers from `from` on.
+    /// Makes a filter of the numbers `from..from + members`.
     fn built(fp_chance: f64, from: u32, members: u32) -> Filter {
         let mut builder = FilterBuilder::default();
         builder.set_chance(fp_chance);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_is_found_and_few_others() {
+    fn members_are_found_with_few_false_positives() {
         const FILTERS: u32 = 10;
         const STRANGERS: u32 = 20_000;
         for fp_chance in [0.1, 0.01, 0.001] {
@@ -269,7 +269,7 @@ mod tests {
                 }
                 let chance = wrong as f64 / f64::from(FILTERS * STRANGERS);
                 assert!(chance <= fp_chance * 1.1, "{chance}, not {fp_chance}, of {members}");
-                // No larger than it has to be, either.
+                // The filter is not larger than necessary either.
                 let is_most = members < 5_000 || chance >= fp_chance * 0.85;
                 assert!(is_most, "{chance}, not {fp_chance}, of {members}");
             }

@@ -1,38 +1,39 @@
-//! How large a filter has to be.
+//! Size of a Bloom filter.
 //!
-//! Of n members in lines of 512 bits, of which each member has c, a line gets a number of members that
-//! is Poisson distributed around 512 / c. A line with i members has each of its bits with the chance
-//! 1 − (1 − 1/512)^ki, and lets a stranger pass if it has all k that he asks for. The sum over i is the
-//! filter's chance of a false "perhaps" (Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient
-//! Bloom Filters", 2007, equation 3). Without lines it takes c = −log₂ p / ln 2 (Bloom 1970); with them,
-//! 4 % more where p is 0.01, 3 % where it is 0.1, and 14 % where it is 0.0001.
+//! With n members in lines of 512 bits and c bits per member, the number of members in a line is
+//! Poisson distributed around 512 / c. In a line with i members, each bit is set with probability 1
+//! − (1 − 1/512)^ki. The filter reports a false positive if all k probed bits are set. The sum over
+//! i is the false-positive rate (Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient
+//! Bloom Filters", 2007, equation 3). Without lines, c = −log₂ p / ln 2 (Bloom 1970); with lines, 4
+//! % more for p = 0.01, 3 % for 0.1, and 14 % for 0.0001.
 
 use std::f64::consts::LN_2;
 
 use super::{BITS_BYTES_MAX, LINE_BITS, LINE_BYTES, PROBES_MAX};
 
-/// In fewer bits the probes of one member meet each other.
+/// Minimum size: with fewer bits, the probes of one member collide.
 const BITS_BYTES_MIN: usize = 8;
 
-/// Bits for each member, and probes.
+/// Bits per member, and number of probes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size {
-    /// The chance of a false "perhaps" that was asked for.
+    /// Requested false-positive rate.
     pub(super) chance: f64,
     bits_each: f64,
     pub(super) probes: u8,
 }
 
-/// Bits are tried in such steps, up to so many for each member: enough for a chance of one in a million.
+/// Step and maximum of the search for the bits per member; the maximum suffices for a rate of one
+/// in a million.
 const STEP_BITS: f64 = 0.125;
 const BITS_EACH_MAX: f64 = 64.0;
 
 impl Size {
-    /// Returns the smallest size whose chance of a false "perhaps" is at most that.
+    /// Returns the smallest size whose false-positive rate is at most `chance`.
     pub(super) fn of(chance: f64) -> Self {
         let mut bits_each = -chance.log2() / LN_2;
         loop {
-            // Where lines are crowded fewer probes are better: at 0.0001 12, where else 15 were.
+            // For crowded lines fewer probes are better: at 0.0001 12 instead of 15.
             let most = probes(bits_each);
             let fitting =
                 (most.div_ceil(2)..=most).find(|&probes| false_chance(bits_each, probes) <= chance);
@@ -43,7 +44,7 @@ impl Size {
         }
     }
 
-    /// Returns the bytes for so many members.
+    /// Returns the bytes for a number of members.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -58,7 +59,7 @@ impl Size {
     }
 }
 
-/// The best number of probes where lines do not matter.
+/// Returns the optimal number of probes for a filter without lines.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -68,11 +69,11 @@ fn probes(bits_each: f64) -> u8 {
     (bits_each * LN_2).round().clamp(1.0, f64::from(PROBES_MAX)) as u8
 }
 
-/// The chance of a false "perhaps".
+/// Returns the false-positive rate.
 fn false_chance(bits_each: f64, probes: u8) -> f64 {
     let line_bits = LINE_BITS as f64;
     let mean = line_bits / bits_each;
-    // Ten deviations above it there is nothing left to count.
+    // Larger numbers of members have negligible probability.
     let most = mean + 10.0 * mean.sqrt();
     let (mut members, mut line_chance, mut sum) = (0, (-mean).exp(), 0.0);
     while f64::from(members) <= most {

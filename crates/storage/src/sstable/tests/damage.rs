@@ -1,5 +1,5 @@
-//! Damaged files: every flipped bit and every cut is an error that names the place, and bytes
-//! whose checksums are right are an error or an answer, never a panic or a huge allocation.
+//! Damaged files: every flipped bit and every truncation is an error that names the offset. Wrong
+//! bytes with valid checksums cause an error or a result, never a panic or a huge allocation.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::sstable::section::{self, CRC_BYTES};
 use crate::sstable::{compress, footer, page, run};
 
-/// Opens a file of those bytes and reads everything there is.
+/// Opens a file with these bytes and reads all of it.
 fn read_all(bytes: Vec<u8>, reads: u64) -> carnet_base::Result<()> {
     let disk = SimDisk::new(1);
     let len = bytes.len() as u64;
@@ -30,7 +30,7 @@ fn read_all(bytes: Vec<u8>, reads: u64) -> carnet_base::Result<()> {
     verify(&table, |_| ()).map(|_| ())
 }
 
-/// A small file with everything in it: several pages and blocks, filters, range tombstones.
+/// A small file with all features: several pages and blocks, filters, range tombstones.
 fn small_file() -> Vec<u8> {
     let mut rng = SeededRng::new(5);
     let mut model = random_model(&mut rng, 90);
@@ -45,7 +45,7 @@ fn small_file() -> Vec<u8> {
 }
 
 #[test]
-fn every_flipped_bit_is_found_and_named() {
+fn flipped_bit_error_names_the_section() {
     let file = small_file();
     read_all(file.clone(), 200).unwrap();
     let mut whats = std::collections::BTreeSet::new();
@@ -56,7 +56,7 @@ fn every_flipped_bit_is_found_and_named() {
         let message = error.to_string();
         assert_eq!(error.kind(), carnet_base::ErrorKind::Corrupted, "bit {bit}: {message}");
         assert!(message.contains("sst-00000001.sst"), "bit {bit}: {message}");
-        // The place that is named is the section that holds the bit.
+        // The offset in the error is that of the section with the bit.
         let named = message.split(" at byte ").nth(1).and_then(|rest| rest.split(' ').next());
         let at: usize = named.expect("the place is named").parse().unwrap();
         assert!(at <= bit / 8, "bit {bit}: {message}");
@@ -69,13 +69,13 @@ fn every_flipped_bit_is_found_and_named() {
 }
 
 #[test]
-fn every_truncation_is_found() {
+fn every_truncation_is_detected() {
     let file = small_file();
     for len in 0..file.len() {
         let error = read_all(file[..len].to_vec(), 200).expect_err("a cut must be found");
         assert_eq!(error.kind(), carnet_base::ErrorKind::Corrupted, "at {len}: {error}");
     }
-    // The length that the manifest remembers is believed first.
+    // The length in the manifest is checked first.
     let disk = SimDisk::new(1);
     let len = file.len() as u64;
     disk.plant(&file_name(1), file[..file.len() - 1].to_vec());
@@ -83,9 +83,9 @@ fn every_truncation_is_found() {
     assert!(error.to_string().contains("where the manifest says"), "{error}");
 }
 
-/// Blocks of another file, or from another place in this one, are whole in themselves.
+/// Blocks of another file, or of another offset in this file, are intact in themselves.
 #[test]
-fn sections_do_not_fit_elsewhere() {
+fn misplaced_section_is_corruption() {
     let file = small_file();
     let disk = SimDisk::new(1);
     disk.plant(&file_name(2), file.clone());
@@ -99,10 +99,10 @@ fn sections_do_not_fit_elsewhere() {
 }
 
 #[test]
-fn other_versions_are_told_from_damage() {
+fn other_format_versions_are_not_damage() {
     let mut file = small_file();
     let len = file.len();
-    // A later version, sealed as its footer will be.
+    // A later version, with the footer's checksum.
     let from = len - footer::FOOTER_BYTES as usize;
     file.truncate(len - 12);
     file[len - 16] = 4;
@@ -127,7 +127,7 @@ fn other_versions_are_told_from_damage() {
     assert_eq!(read_all(old, 1).err().unwrap().kind(), carnet_base::ErrorKind::Corrupted);
 }
 
-/// A few bytes changed, cut, or added.
+/// Changes, removes or adds a few bytes.
 fn mutate(section: &mut Vec<u8>, rng: &mut SeededRng) {
     for _ in 0..=rng.below(3) {
         if section.is_empty() {
@@ -144,9 +144,9 @@ fn mutate(section: &mut Vec<u8>, rng: &mut SeededRng) {
     }
 }
 
-/// The decoders themselves, behind every checksum, one by one.
+/// Each decoder, without checksums.
 #[test]
-fn decoders_take_mutated_sections() {
+fn decoders_survive_mutated_sections() {
     let file = small_file();
     let len = file.len();
     let end = &file[len - footer::end_bytes(len as u64) as usize..];
@@ -156,7 +156,7 @@ fn decoders_take_mutated_sections() {
     let index_place = page::place(&top.unwrap().unwrap(), 0);
     let index = page::decode_page(&at(index_place), places.index).unwrap();
     let data = at(page::place(&index, 0));
-    // What a compressed body holds is reached by mutations only where it is not compressed.
+    // Mutations reach the run in a body only if it is not compressed.
     let plain = compress::run_of(&data, 1 << 20).unwrap().into_owned();
     let sections = [
         plain,
@@ -190,7 +190,7 @@ fn decoders_take_mutated_sections() {
     }
 }
 
-/// Whatever was decoded can be searched, and takes no more memory than was allowed.
+/// A decoded block can be searched, and takes no more memory than allowed.
 fn look_at(block: &Block, rng: &mut SeededRng) {
     assert!(block.memory_bytes() < 2 << 20);
     for _ in 0..5 {
@@ -205,16 +205,16 @@ fn look_at(block: &Block, rng: &mut SeededRng) {
     }
 }
 
-/// Whole files with mutated sections under right checksums: the table, not only its decoders.
+/// Whole files with mutated sections and valid checksums: tests the table, not only its decoders.
 #[test]
-fn tables_take_mutated_sections_with_right_checksums() {
+fn tables_survive_mutations_with_valid_checksums() {
     let file = small_file();
     let len = file.len();
     let end = &file[len - footer::end_bytes(len as u64) as usize..];
     let places = footer::Footer::read(end, 1, len as u64).unwrap();
     let mut sections = vec![places.tombstones, places.top, places.statistics];
     let mut offset = 0;
-    // Blocks and pages: their ends are where a checksum fits.
+    // The ends of blocks and pages are found by their checksums.
     while offset < places.tombstones.offset as usize {
         let fits = |end: &usize| section::open(&file[offset..*end], 1, offset as u64).is_ok();
         let end = (offset + 5..=places.tombstones.offset as usize).find(fits).unwrap();
@@ -225,7 +225,7 @@ fn tables_take_mutated_sections_with_right_checksums() {
         let place = sections[rng.below(sections.len() as u64) as usize];
         let (from, to) = (place.offset as usize, place.end() as usize - CRC_BYTES);
         let mut section = file[from..to].to_vec();
-        // The length stays, so that the checksum can be made right where it stands.
+        // The length stays the same, so that the checksum can be replaced.
         for _ in 0..=rng.below(3) {
             if !section.is_empty() {
                 let at = rng.below(section.len() as u64) as usize;
@@ -239,18 +239,18 @@ fn tables_take_mutated_sections_with_right_checksums() {
     });
 }
 
-/// What the fuzz target calls, for thousands of inputs without a fuzzer.
+/// The function of the fuzz target, with thousands of inputs.
 #[test]
-fn anything_can_be_decoded() {
+fn decoders_survive_random_bytes() {
     with_seeds(7_000, |seed, rng| {
         let bytes: Vec<_> = (0..rng.below(60)).map(|_| rng.next_u64() as u8).collect();
         decode_anything(seed as u8, &bytes);
     });
 }
 
-/// A number of entries that no bytes stand for is refused before memory is taken for it.
+/// A number of entries that exceeds the bytes is refused before memory is allocated.
 #[test]
-fn no_memory_is_taken_for_entries_that_are_not_there() {
+fn impossible_entry_count_allocates_nothing() {
     let mut run = Vec::new();
     var::put(&mut run, 1_000_000);
     run.extend([0; 10]);
@@ -258,15 +258,16 @@ fn no_memory_is_taken_for_entries_that_are_not_there() {
     assert_eq!(wrong, Some("a block's number of entries is impossible"));
 }
 
-/// Keys that no bytes stand for are refused before memory is taken for them, and others where they are
-/// not as many as was said.
+/// A number of key bytes that exceeds the stored bytes is refused before memory is allocated; other
+/// wrong numbers are refused while decoding.
 #[test]
-fn the_length_of_all_keys_has_to_be_right() {
+fn wrong_key_length_is_refused() {
     let decode = |key_bytes| {
         let mut run = Vec::new();
         var::put(&mut run, 2);
         var::put(&mut run, key_bytes);
-        // The first start timestamp; then the columns' lengths: `rest` is the third, keys the last.
+        // The first start timestamp, then the columns' lengths: `rest` is the third, the keys are
+        // last.
         run.extend([0, 0, 0, 2, 0, 0, 0, 0, 2, 1, 1]);
         run.extend(b"ab");
         run::decode(&run, 1 << 30).map(|block| block.key(1).to_vec())
@@ -277,9 +278,9 @@ fn the_length_of_all_keys_has_to_be_right() {
     assert_eq!(decode(1 << 29), Err("a block's keys are impossible"));
 }
 
-/// What only the whole file can tell: sections that are whole but do not agree.
+/// Sections that are intact but inconsistent: only a check of the whole file detects them.
 #[test]
-fn verify_finds_sections_that_do_not_agree() {
+fn verify_detects_inconsistent_sections() {
     let file = small_file();
     let len = file.len();
     let end = &file[len - footer::end_bytes(len as u64) as usize..];
@@ -304,14 +305,14 @@ fn verify_finds_sections_that_do_not_agree() {
     let with_filter = (0..top.len())
         .map(|at| page::place(&top, at))
         .find(|place| file[place.offset as usize] != 0);
-    // The bits of the filter, all gone.
+    // All bits of the filter cleared.
     let error = change(with_filter.unwrap(), &|section| section[6..14].fill(0)).unwrap_err();
     assert!(error.contains("the filter of its index page lacks one of its keys"), "{error}");
 }
 
-/// A file that loses its end while it is open, between two reads of blocks of one index page.
+/// A file that is truncated while it is open, between two reads of blocks of one index page.
 #[test]
-fn a_walk_through_a_file_that_was_cut_says_so() {
+fn scan_of_truncated_file_is_corruption() {
     let mut model = Model::default();
     for n in 0..600_u64 {
         let kept = (time(1), None, Some(vec![7; 1000]));
@@ -338,7 +339,7 @@ fn a_walk_through_a_file_that_was_cut_says_so() {
         };
         assert_eq!(error.kind(), carnet_base::ErrorKind::Corrupted, "{cut}: {error}");
         assert!(error.to_string().contains("the block at byte"), "{cut}: {error}");
-        // Nor does it come to an end when it is asked again.
+        // Another call does not end the scan either.
         assert!(cursor.advance_blocking().is_err());
     }
 }

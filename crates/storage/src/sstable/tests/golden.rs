@@ -1,11 +1,11 @@
-//! Files of each version of the format, kept for good: later programs must read them.
+//! Files of each format version, kept forever: later programs must read them.
 //!
-//! `CARNET_UPDATE=1 cargo test -p carnet-storage golden` writes those of this version anew. Do that only
-//! before the version of the format is released; afterwards a change of a byte is a new version.
+//! `CARNET_UPDATE=1 cargo test -p carnet-storage golden` rewrites those of the current version. Do
+//! that only before the version is released; afterwards each changed byte requires a new version.
 
 use super::*;
 
-/// A table of every kind of entry; of each compression in the second file.
+/// A table with every kind of entry; with each compression in the second file.
 fn golden_model() -> Model {
     let mut model = random_model(&mut SeededRng::new(2_026), 150);
     for (table, token) in [(1, -5), (2, 0), (3, 5)] {
@@ -32,7 +32,7 @@ fn options_of(compressed: bool) -> impl FnMut(TableId) -> TableOptions + Send + 
     }
 }
 
-/// Where a cell key's partition key begins.
+/// Offset of the partition key in a flat key.
 const PARTITION_AT: usize = 14;
 
 fn path(name: &str) -> String {
@@ -49,7 +49,7 @@ fn is_built(name: &str, compressed: bool) {
         std::fs::write(&path, &built).unwrap();
     }
     let kept = std::fs::read(&path).unwrap();
-    // Another version of a compressor may choose other bytes; what is not compressed may not change.
+    // Another version of a compressor may produce other bytes; uncompressed files may not change.
     assert!(compressed || kept == built, "{name} is built with other bytes than it was");
 }
 
@@ -72,7 +72,7 @@ fn is_read(name: &str, version: u32) {
             assert_eq!(found, model.get(key, time(read)));
         }
     }
-    // Its filters know what is not there, too: other partitions of the same tokens.
+    // Its filters also exclude absent keys: other partitions with the same tokens.
     let negatives = || table.cache.metrics().bloom_negatives;
     let before = negatives();
     let mut asked = 0;
@@ -86,13 +86,13 @@ fn is_read(name: &str, version: u32) {
 }
 
 #[test]
-fn golden_files_are_built_as_ever() {
+fn golden_tables_are_built_unchanged() {
     is_built("table-v3.sst", false);
     is_built("table-v3-compressed.sst", true);
 }
 
 #[test]
-fn golden_files_are_read_as_ever() {
+fn golden_tables_still_decode() {
     is_read("table-v2.sst", 2);
     is_read("table-v2-compressed.sst", 2);
     is_read("table-v3.sst", 3);

@@ -1,4 +1,4 @@
-//! Tables against a sorted map, on a disk that counts, and with damaged bytes.
+//! Tests of tables: against a sorted map, on a disk that counts, and with damaged bytes.
 #![expect(clippy::cast_possible_truncation, reason = "small random numbers")]
 
 mod damage;
@@ -22,7 +22,7 @@ pub(super) fn time(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
 }
 
-/// A flat key.
+/// Makes a flat key.
 pub(super) fn flat(table: u32, token: i64, partition: &[u8], clustering: &[u8]) -> Vec<u8> {
     let mut key = table.to_be_bytes().to_vec();
     key.extend((token.cast_unsigned() ^ (1 << 63)).to_be_bytes());
@@ -32,10 +32,10 @@ pub(super) fn flat(table: u32, token: i64, partition: &[u8], clustering: &[u8]) 
     key
 }
 
-/// A version as the model keeps it: start, expiry, payload.
+/// A version in the model: start, expiry, payload.
 pub(super) type Kept = (Timestamp, Option<u64>, Option<Vec<u8>>);
 
-/// What a table should hold.
+/// Expected contents of a table.
 #[derive(Clone, Default)]
 pub(super) struct Model {
     pub(super) versions: BTreeMap<(Vec<u8>, Reverse<Timestamp>), Kept>,
@@ -43,7 +43,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// The newest version at or before `read`, range tombstones left aside.
+    /// Returns the newest version at or before `read`, without range tombstones.
     fn version(&self, key: &[u8], read: Timestamp) -> Option<Found> {
         let from = (key.to_vec(), Reverse(read));
         let ((found, Reverse(commit)), (start, expiry, payload)) =
@@ -113,7 +113,7 @@ pub(super) fn open(disk: &Arc<dyn Disk>, built: &Built, cache: &Arc<Cache>) -> A
     Arc::new(Table::open(disk, built.number, built.bytes, cache).unwrap())
 }
 
-/// A key of a kind that is awkward: short, long shared beginnings, equal heads, zero bytes.
+/// Makes keys of difficult kinds: short, long common prefixes, equal heads, zero bytes.
 fn awkward_key(rng: &mut SeededRng) -> Vec<u8> {
     let table = 1 + rng.below(3) as u32;
     let token = [i64::MIN, -1, 0, 7, i64::MAX][rng.below(5) as usize];
@@ -143,7 +143,7 @@ pub(super) fn random_model(rng: &mut SeededRng, versions: u64) -> Model {
             _ => Some(vec![b'v'; rng.below(10) as usize]),
         };
         let expiry = rng.chance(100).then(|| [0, 5, 1 << 40, u64::MAX][rng.below(4) as usize]);
-        // Several cells of one commit, and lags of all lengths.
+        // Several cells per commit, and lags of all lengths.
         let commit = time(10 + (commit / 3) * 5 + (rng.below(1 + versions / 100) << rng.below(40)));
         let start = time(rng.below(commit.get()));
         model.versions.insert((key, Reverse(commit)), (start, expiry, payload));
@@ -156,7 +156,7 @@ pub(super) fn random_model(rng: &mut SeededRng, versions: u64) -> Model {
         model.tombstones.push(RangeTombstone { lower, upper, commit, start });
     }
     model.tombstones.sort_by(|left, right| left.lower.cmp(&right.lower));
-    // A commit has one start.
+    // All range tombstones of a commit have the same start.
     let starts: BTreeMap<_, _> = model.tombstones.iter().map(|t| (t.commit, t.start)).collect();
     model.tombstones.iter_mut().for_each(|t| t.start = starts[&t.commit]);
     model
@@ -174,7 +174,7 @@ pub(super) fn random_options(rng: &mut SeededRng) -> TableOptions {
     }
 }
 
-/// Runs a test with many seeds, or only with `CARNET_SEED` where that is set.
+/// Runs a test with many seeds, or only with `CARNET_SEED` if that is set.
 pub(super) fn with_seeds(count: u64, test: impl Fn(u64, &mut SeededRng)) {
     struct Seed(u64);
     impl Drop for Seed {
@@ -197,7 +197,7 @@ pub(super) fn with_seeds(count: u64, test: impl Fn(u64, &mut SeededRng)) {
     }
 }
 
-/// Walks to the end, step by step and by as many keys as are taken at once in turn; what is handed out.
+/// Scans to the end, alternately key by key and by `take_more`; returns all cells.
 pub(super) fn walked(table: &Arc<Table>, walk: &Walk) -> Vec<(Vec<u8>, Option<Found>)> {
     let mut cursor = TableCursor::new(Arc::clone(table), walk.clone());
     let mut out = Vec::new();

@@ -1,8 +1,8 @@
-//! Tables against a sorted map.
+//! Compares tables with a sorted map.
 
 use super::*;
 
-/// Wanted keys: those that are there, and others around them.
+/// Returns keys to look up: existing ones and neighbors of them.
 fn wanted(model: &Model, rng: &mut SeededRng) -> Vec<Vec<u8>> {
     let mut keys: Vec<_> = model.versions.keys().map(|(key, _)| key.clone()).collect();
     keys.dedup();
@@ -52,9 +52,9 @@ fn raw(table: &Arc<Table>, lower: Bytes, upper: Option<Bytes>) -> Model {
     model
 }
 
-/// Everything that can be asked, of tables with all options, tiny blocks first.
+/// All kinds of reads, of tables with all options, tiny blocks first.
 #[test]
-fn tables_answer_as_a_sorted_map_does() {
+fn table_matches_sorted_map() {
     with_seeds(400, |seed, rng| {
         let versions = 1 + rng.below(1 + seed * 2);
         let model = random_model(rng, versions);
@@ -124,9 +124,9 @@ fn check_statistics(table: &Table, model: &Model) {
     );
 }
 
-/// Range tombstones come back as they were given, cut where they overlap.
+/// Range tombstones are returned as they were added, split where they overlap.
 #[test]
-fn range_tombstones_answer_as_a_list_does() {
+fn range_tombstones_match_list() {
     with_seeds(500, |_, rng| {
         let mut model = random_model(rng, 5);
         let few = |rng: &mut SeededRng| flat(1, 0, b"", &[b'a' + rng.below(6) as u8]);
@@ -167,7 +167,7 @@ fn range_tombstones_answer_as_a_list_does() {
             });
             assert_eq!(tombstones.overlaps(&key, Some(&upper)), overlaps);
         }
-        // The pieces do not overlap, and say the same again when they are cut again.
+        // Fragments do not overlap, and stay the same when they are split again.
         let tombstones = table.range_tombstones().iter().collect();
         let again = Model { tombstones, ..Model::default() };
         for pair in again.tombstones.windows(2) {

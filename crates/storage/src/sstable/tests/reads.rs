@@ -1,4 +1,4 @@
-//! How often the disk is read, and what the cache keeps.
+//! Number of disk reads, and contents of the cache.
 
 use std::future::Future;
 use std::io;
@@ -13,7 +13,7 @@ use super::*;
 use crate::disk::{self, DirectoryLock, File, ReadFuture};
 use crate::sstable::Block;
 
-/// A disk that counts reads, and may hold them back.
+/// A disk that counts reads and can suspend them.
 #[derive(Clone)]
 struct Watched {
     disk: SimDisk,
@@ -24,7 +24,7 @@ struct Watched {
 struct Shared {
     reads: AtomicUsize,
     read_bytes: AtomicUsize,
-    /// Reads pend while it is set.
+    /// Reads are pending while this is set.
     held: Mutex<bool>,
 }
 
@@ -38,7 +38,7 @@ impl Watched {
         Self { disk: SimDisk::new(1), shared: Arc::default() }
     }
 
-    /// Returns the reads since the last call.
+    /// Returns the number of reads since the last call.
     fn reads(&self) -> usize {
         self.shared.read_bytes.store(0, Ordering::Relaxed);
         self.shared.reads.swap(0, Ordering::Relaxed)
@@ -128,7 +128,7 @@ fn row(n: u64) -> Vec<u8> {
     flat(1, n.wrapping_mul(0x9e37_79b9_7f4a_7c15).cast_signed(), &partition, b"")
 }
 
-/// Rows of 96 random bytes, a partition each; the even ones of `0..2 * count`.
+/// Rows of 96 random bytes, one per partition, with the even numbers of `0..2 * count`.
 fn hashed(count: u64) -> Model {
     let mut model = Model::default();
     let mut rng = SeededRng::new(count);
@@ -151,9 +151,9 @@ fn watched(model: &Model, cache: &Arc<Cache>, options: TableOptions) -> (Watched
 
 const READS: ReadOptions = ReadOptions { bypass_cache: false };
 
-/// The promise: at most three reads where all is cold, one where the index is hot.
+/// At most three reads if nothing is cached, one if the index is.
 #[test]
-fn a_cold_read_costs_two_reads_and_a_hot_one_none() {
+fn uncached_get_takes_at_most_two_reads() {
     let model = hashed(20_000);
     let cache = Cache::new(64 << 20);
     let (disk, table) = watched(&model, &cache, TableOptions::default());
@@ -172,7 +172,7 @@ fn a_cold_read_costs_two_reads_and_a_hot_one_none() {
         assert_eq!(disk.reads(), 0, "the second time is hot");
     }
     assert!(cold >= 3, "pages were cold {cold} times");
-    // Every page is in the cache after that many keys: one read is left.
+    // After that many keys every page is in the cache, so at most one read is left.
     for n in (0..40_000).step_by(2 * 1009) {
         block_on(table.get(&row(n), Timestamp::MAX, READS)).unwrap();
         assert!(disk.reads() <= 1);
@@ -180,7 +180,7 @@ fn a_cold_read_costs_two_reads_and_a_hot_one_none() {
 }
 
 #[test]
-fn a_filter_saves_the_data_read() {
+fn filter_saves_the_block_read() {
     let model = hashed(20_000);
     for filter in [FilterKind::Partitions, FilterKind::Cells] {
         let cache = Cache::new(64 << 20);
@@ -204,7 +204,7 @@ fn a_filter_saves_the_data_read() {
 
 /// Many versions of one key, over many blocks and pages.
 #[test]
-fn old_versions_are_found_and_passed_over_without_reading_the_others() {
+fn old_versions_are_skipped_without_reads() {
     let mut model = hashed(2);
     let hot = row(0);
     for commit in 0..50_000 {
@@ -235,7 +235,7 @@ fn old_versions_are_found_and_passed_over_without_reading_the_others() {
 }
 
 #[test]
-fn long_walks_read_ahead_in_large_pieces_and_short_ones_do_not() {
+fn only_long_scans_read_ahead() {
     let model = hashed(50_000);
     for reverse in [false, true] {
         let (disk, table) = watched(&model, &Cache::new(0), TableOptions::default());
@@ -269,15 +269,16 @@ fn long_walks_read_ahead_in_large_pieces_and_short_ones_do_not() {
         }
         assert_eq!(versions, 50_000);
         let reads = disk.reads();
-        // Pieces of 256 KiB, whatever page their blocks are of, and all index pages in one or two.
+        // Pieces of 256 KiB, regardless of the pages of their blocks, and all index pages in one or
+        // two.
         let pieces = usize::try_from(table.footer.index >> 18).unwrap();
         assert!(reads <= pieces + 4, "{reads} reads of {blocks} blocks, {pieces} pieces");
     }
 }
 
-/// Wherever in a block a short walk begins, it reads no further than into the next one.
+/// A short scan reads no further than into the next block, wherever it begins in a block.
 #[test]
-fn a_short_walk_reads_two_blocks_at_most() {
+fn short_scan_reads_at_most_two_blocks() {
     let model = hashed(5_000);
     let options = TableOptions::default();
     let (disk, table) = watched(&model, &Cache::new(0), options);
@@ -297,15 +298,15 @@ fn a_short_walk_reads_two_blocks_at_most() {
         }
         let bytes = disk.shared.read_bytes.load(Ordering::Relaxed);
         let (block, page) = (options.block_bytes, options.index_page_bytes);
-        // Both may lie beyond the end of their page of the index.
+        // Both may be beyond the end of their index page.
         let bytes_max = 2 * (block + block / 4) + 2 * (page + page / 4);
         assert!(bytes <= bytes_max, "{bytes} bytes from {at} on, {reverse}");
     }
 }
 
-/// A page that wants one cell may have to pass many that are deleted.
+/// A scan that wants one cell may have to skip many deleted ones.
 #[test]
-fn a_walk_that_finds_little_of_what_it_wants_reads_in_large_pieces() {
+fn scan_over_deleted_cells_reads_ahead() {
     let mut model = hashed(50_000);
     model.versions.values_mut().for_each(|kept| kept.2 = None);
     for reverse in [false, true] {
@@ -316,14 +317,14 @@ fn a_walk_that_finds_little_of_what_it_wants_reads_in_large_pieces() {
         let cells_wanted = Some(1);
         let walk = Walk { read: Timestamp::MAX, reverse, cells_wanted, ..Walk::default() };
         assert_eq!(walked(&table, &walk).len(), 50_000);
-        // Each page of the index is read, and no piece goes beyond one.
+        // Each index page is read, and no piece extends beyond one.
         let reads = disk.reads();
         assert!(reads < 2 * pages + 10, "{reads} reads of {blocks} blocks, {pages} pages");
     }
 }
 
 #[test]
-fn a_walk_reads_no_block_again_that_is_in_the_cache() {
+fn scan_reads_no_cached_block_again() {
     let model = hashed(5_000);
     for reverse in [false, true] {
         let (disk, table) = watched(&model, &Cache::new(64 << 20), TableOptions::default());
@@ -343,9 +344,9 @@ fn a_walk_reads_no_block_again_that_is_in_the_cache() {
     }
 }
 
-/// The index says where a range ends: no block is read to find that out.
+/// The index states the end of a range, so no block is read to find it.
 #[test]
-fn a_walk_reads_no_block_beyond_its_bounds() {
+fn scan_reads_no_block_beyond_its_bounds() {
     let model = hashed(5_000);
     let (disk, table) = watched(&model, &Cache::new(0), TableOptions::default());
     let pages = describe(&table).unwrap().pages;
@@ -365,7 +366,7 @@ fn a_walk_reads_no_block_beyond_its_bounds() {
 }
 
 #[test]
-fn a_bypassing_read_leaves_the_cache_as_it_was() {
+fn bypassing_read_leaves_cache_unchanged() {
     let model = hashed(5_000);
     let cache = Cache::new(64 << 20);
     let (disk, table) = watched(&model, &cache, TableOptions::default());
@@ -381,7 +382,7 @@ fn a_bypassing_read_leaves_the_cache_as_it_was() {
 }
 
 #[test]
-fn a_scan_leaves_the_hot_set_in() {
+fn scan_does_not_evict_hot_blocks() {
     let model = hashed(80_000);
     let budget = 1 << 20;
     let cache = Cache::new(budget);
@@ -406,8 +407,8 @@ fn a_scan_leaves_the_hot_set_in() {
     assert!(cache.metrics().cache_evictions > 1000);
 }
 
-/// Blocks come and go, the index stays as long as it is a small part of the budget; also where a
-/// page is larger than what a shard of the cache has for what is new.
+/// The index stays cached while it is a small part of the budget and blocks are evicted, even if a
+/// page is larger than a shard's queue of new entries.
 #[test]
 fn index_pages_outlive_blocks() {
     for (rows, budget) in [(80_000, 1 << 20), (40_000, 128 << 10)] {
@@ -426,19 +427,19 @@ fn index_pages_outlive_blocks() {
     }
 }
 
-/// What normal reads made hot survives a scan; what bypassing reads looked at does not.
+/// Blocks that normal reads made hot survive a scan; blocks of bypassing reads do not.
 #[test]
-fn a_bypassing_read_makes_nothing_recent() {
+fn bypassing_read_does_not_mark_blocks_recent() {
     let model = hashed(80_000);
     let scan = Walk { read: Timestamp::MAX, ..Walk::default() };
     let survivors = |bypass_cache| {
         let cache = Cache::new(1 << 20);
         let (_, table) = watched(&model, &cache, TableOptions::default());
-        // Until it is full for the first time, all that is new stays.
+        // Until the cache is full for the first time, all new entries stay.
         walked(&table, &scan);
         let mut still = 0;
         for n in 0..100 {
-            // One at a time, so that it is still in the queue of what is new.
+            // One at a time, so that it is still in the queue of new entries.
             let key = row(2 * (n * 577));
             for reads in [READS, ReadOptions { bypass_cache }, ReadOptions { bypass_cache }] {
                 block_on(table.get(&key, Timestamp::MAX, reads)).unwrap().unwrap();
@@ -456,7 +457,7 @@ fn a_bypassing_read_makes_nothing_recent() {
 }
 
 #[test]
-fn what_remains_of_a_removed_file_is_dropped() {
+fn blocks_of_removed_file_are_evicted() {
     let model = hashed(2_000);
     let cache = Cache::new(64 << 20);
     let (_, table) = watched(&model, &cache, TableOptions::default());
@@ -469,10 +470,10 @@ fn what_remains_of_a_removed_file_is_dropped() {
     assert!(full > 250_000);
 }
 
-/// What is found by links, past the cache's table, counts there as asked for: it stays while
-/// others become hot and cold again beside it.
+/// A lookup by a link counts as a cache hit: the block stays while others become hot and cold
+/// again.
 #[test]
-fn what_is_found_by_links_stays() {
+fn linked_hot_blocks_stay_cached() {
     let model = hashed(80_000);
     let cache = Cache::new(1 << 20);
     let (_, table) = watched(&model, &cache, TableOptions::default());
@@ -481,7 +482,7 @@ fn what_is_found_by_links_stays() {
     let mut missed = 0;
     for round in 0..20 {
         for n in 0..400 {
-            // Each of the others is asked for three times, and never again.
+            // Each of the others is read three times, and never again.
             for _ in 0..3 {
                 get((round * 400 + n) * 4 + 1);
             }
@@ -496,9 +497,9 @@ fn what_is_found_by_links_stays() {
     assert!(missed * 50 < all, "{missed} of {all} reads of hot rows missed");
 }
 
-/// A link keeps nothing alive, and leads to nothing that the cache gave up.
+/// A link keeps no block alive, and refers to no evicted block.
 #[test]
-fn a_link_goes_with_its_block() {
+fn link_is_cleared_with_its_block() {
     let model = hashed(2_000);
     let cache = Cache::new(64 << 20);
     let (disk, table) = watched(&model, &cache, TableOptions::default());
@@ -523,9 +524,9 @@ fn a_link_goes_with_its_block() {
     assert_eq!(disk.reads(), 2);
 }
 
-/// Two readers of one block that is not there: one reads; if it gives up, the other does.
+/// Two readers of one uncached block: one reads; if it is cancelled, the other reads.
 #[test]
-fn one_of_many_readers_reads() {
+fn concurrent_readers_read_a_block_once() {
     let model = hashed(100);
     for gives_up in [false, true] {
         let cache = Cache::new(64 << 20);
@@ -555,9 +556,9 @@ fn one_of_many_readers_reads() {
     }
 }
 
-/// A disk that fails fails the read, and the next one tries again.
+/// A read fails if the disk fails, and the next read tries again.
 #[test]
-fn a_failed_read_is_not_kept() {
+fn failed_read_is_not_cached() {
     let model = hashed(100);
     let sim = SimDisk::new(1);
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());

@@ -1,4 +1,4 @@
-//! Reads the blocks that a long walk comes to next, several at once.
+//! Read-ahead: reads the next blocks of a long scan in one piece.
 
 use bytes::Bytes;
 use carnet_base::Result;
@@ -11,29 +11,29 @@ use super::table::Table;
 use crate::cache::Kind;
 use crate::metrics::add;
 
-/// The first piece that is read ahead of a walk that does not know how much it wants, or is mistaken,
-/// and the longest; each is so many times as long as the one before.
+/// Size of the first piece that is read ahead of a scan without a known size; each further piece is
+/// `GROWTH` times larger, up to `READ_AHEAD_BYTES`.
 const FIRST_BYTES: u32 = 32 << 10;
 const GROWTH: u32 = 4;
-pub(crate) const AHEAD_BYTES: u32 = 128 << 10;
+pub(crate) const READ_AHEAD_BYTES: u32 = 128 << 10;
 
-/// The piece of the file that was read ahead.
+/// Read-ahead state of a scan, and the piece that was read.
 #[derive(Default)]
-pub(super) struct Ahead {
-    /// The longest piece that may be read next; 0 where one block is to be read by itself, so that
-    /// short walks read nothing in vain.
+pub(super) struct ReadAhead {
+    /// Maximum size of the next piece; 0 to read a single block, so that short scans read nothing
+    /// in vain.
     window: u32,
-    /// The blocks that the walk came to, whole: how long a version is here.
+    /// Size and number of versions of the blocks entered so far, to estimate the size of a version.
     seen_bytes: u64,
     seen_versions: u64,
-    /// So many of those versions lay within its bounds.
+    /// Number of those versions within the scan's bounds.
     passed: u64,
     offset: u64,
     bytes: Bytes,
 }
 
-impl Ahead {
-    /// A block was in the cache: the next one that is not is read by itself.
+impl ReadAhead {
+    /// Records that a block was in the cache: the next block that is not is read alone.
     pub(super) fn hit(&mut self, place: Place, block: &Block) {
         self.window = 0;
         self.saw(place, block);
@@ -44,17 +44,17 @@ impl Ahead {
         self.seen_versions += block.len() as u64;
     }
 
-    /// The walk goes on through so many versions of the block that it came to.
+    /// Records that the scan returns this number of versions of the current block.
     pub(super) const fn pass(&mut self, versions: usize) {
         self.passed += versions as u64;
     }
 
-    /// How many versions it has come to that lay within its bounds.
+    /// Returns the number of versions within the scan's bounds so far.
     pub(super) const fn passed(&self) -> u64 {
         self.passed
     }
 
-    /// Returns the block that an index page names at a slot and that is not in the cache.
+    /// Returns the block at a slot of an index page, which is not in the cache.
     pub(super) async fn load(
         &mut self,
         table: &Table,
@@ -81,14 +81,14 @@ impl Ahead {
             return decode(table, walk, place, &bytes);
         }
         let bytes_max = match (self.seen_versions, walk.cells_wanted) {
-            // What was before the walk's bound in its first block comes on top.
-            (0, Some(_)) => AHEAD_BYTES.min(self.rest(table, walk).saturating_add(place.len)),
+            // The first block may also hold versions before the lower bound.
+            (0, Some(_)) => READ_AHEAD_BYTES.min(self.rest(table, walk).saturating_add(place.len)),
             _ => self.window.min(self.rest(table, walk)),
         };
         let span = self.span(walk, index, slot, bytes_max);
-        self.window = self.window.saturating_mul(GROWTH).clamp(FIRST_BYTES, AHEAD_BYTES);
+        self.window = self.window.saturating_mul(GROWTH).clamp(FIRST_BYTES, READ_AHEAD_BYTES);
         if span.len > place.len {
-            // A walk holds one piece at a time.
+            // A scan holds one piece at a time.
             self.bytes = Bytes::new();
             self.bytes = table.source.read(span).await?;
             self.offset = span.offset;
@@ -100,10 +100,11 @@ impl Ahead {
         table.load_at(place, Kind::Data, walk.reads).await
     }
 
-    /// How many bytes it makes sense to read in one piece: what the walk would still take if it found
-    /// all that it wants here, and versions were as long as those that it has seen, or before the first
-    /// block as all of the table are. Where it has passed as many as it wants, a few more; where twice
-    /// as many, as much as can be, because most that lies here is not wanted.
+    /// Returns the number of bytes worth reading in one piece: the estimated size of the versions
+    /// that the scan still wants. The size of a version is that of the blocks seen or, before the
+    /// first block, the table's average. A scan that has passed as many versions as it wants reads
+    /// a few more. After twice as many it reads the maximum, because most versions here are
+    /// evidently not wanted.
     fn rest(&self, table: &Table, walk: &Walk) -> u32 {
         let Some(cells) = walk.cells_wanted.map(|cells| cells as u64) else { return u32::MAX };
         if self.passed > cells.saturating_mul(2) {
@@ -118,15 +119,15 @@ impl Ahead {
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
-    /// The block's bytes, where they were read.
+    /// Returns the block's bytes, if the piece contains it.
     fn taken(&self, place: Place) -> Option<Bytes> {
         let from = usize::try_from(place.offset.checked_sub(self.offset)?).ok()?;
         let to = from.checked_add(place.len as usize)?;
         (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
     }
 
-    /// Which stretch of the file to read for the block at a slot and those that come next, in one
-    /// piece of at most so many bytes.
+    /// Returns the part of the file with the block at a slot and those after it, of at most
+    /// `bytes_max` bytes.
     fn span(&self, walk: &Walk, index: &Block, slot: usize, bytes_max: u32) -> Place {
         let mut span = page::place(index, slot);
         let mut add = |next: Place| {

@@ -1,15 +1,15 @@
-//! The sweep mark: below it snapshots may not find any more what they saw.
+//! GC watermark: snapshots below it may have lost versions.
 //!
-//! Compaction forgets what is hidden below a mark that the layer above names. The mark is in the
-//! manifest, durably, before compaction learns of it, so that a later life knows which snapshots
-//! of earlier ones it can still serve. It costs a write of the manifest for each mark that is
-//! higher than the one before; marks move when the retention does, not at each commit.
+//! Compaction drops hidden versions below a watermark that the layer above provides. The watermark
+//! is stored in the manifest before compaction uses it, so that after a restart it is known which
+//! earlier snapshots are still complete. This costs a write of the manifest for each rise of the
+//! watermark; watermarks rise with the retention, not with each commit.
 //!
-//! A snapshot of an earlier life is served only if the commits that it saw are there as well. So
-//! they are where every commit is synced before it is visible. Where that is not so the manifest
-//! says that the database is *lossy* from its opening until it is closed, and the next opening that
-//! finds it so raises the mark above all that was handed out. Nothing was *forgotten* by that: the
-//! manifest says apart how far compaction has come.
+//! A snapshot of a time before a restart is complete only if the commits that it saw were
+//! recovered. This holds if every commit is synced before it is visible. Otherwise the manifest
+//! marks the database as *lossy* from its opening until it is closed. An opening that finds the
+//! mark raises `swept` above all assigned timestamps. This does not raise `forgotten`, the
+//! watermark of compaction alone.
 
 use std::sync::{Arc, Weak};
 
@@ -22,8 +22,8 @@ use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 
 impl Engine {
-    /// Returns the sweep mark: what a snapshot at it or above sees, of this life or an earlier one,
-    /// is all there. It rises with what is given to [`Engine::set_gc`].
+    /// Returns the GC watermark: snapshots at or above it are complete, also those of before a
+    /// restart. It rises with the watermark of the hook of [`Engine::set_gc`].
     #[must_use]
     pub fn swept(&self) -> Timestamp {
         lock(&self.core.manifest).swept
@@ -31,21 +31,21 @@ impl Engine {
 }
 
 impl Engine {
-    /// Returns how far what compaction forgot may reach. It is the sweep mark, or below it where
-    /// an opening has raised the mark for what a crash lost.
+    /// Returns the watermark up to which compaction may have dropped versions. It is at most
+    /// [`Engine::swept`], which is higher if an opening raised it after a crash.
     #[must_use]
     pub fn forgotten(&self) -> Timestamp {
         Timestamp::new(self.core.forgotten.load(Ordering::Acquire)).unwrap_or(Timestamp::MAX)
     }
 
-    /// Has compaction look whether something can be forgotten that could not when it looked last.
+    /// Makes compaction check for garbage that it could not drop before.
     pub fn look_for_garbage(&self) {
         self.core.ring_compactors();
     }
 }
 
 impl Core {
-    fn raise_swept(&self, mark: Timestamp) -> Result<()> {
+    fn raise_watermark(&self, mark: Timestamp) -> Result<()> {
         let mut manifest = lock(&self.manifest);
         if mark > manifest.forgotten {
             let (swept, forgotten) = (Some(mark.max(manifest.swept)), Some(mark));
@@ -55,7 +55,7 @@ impl Core {
         Ok(())
     }
 
-    /// Notes that all commits are synced, where they need not have been before.
+    /// Clears `lossy`, because all commits are synced.
     pub(super) fn end_lossy(&self) -> Result<()> {
         let mut manifest = lock(&self.manifest);
         if !manifest.lossy || !self.options.log {
@@ -65,27 +65,27 @@ impl Core {
     }
 }
 
-/// Says what compaction may forget, once the manifest says that it is forgotten.
-pub(super) struct Noted {
+/// GC hook that stores the watermark in the manifest before compaction uses it.
+pub(super) struct DurableHook {
     hook: Arc<dyn GcHook + Send + Sync>,
-    /// The core has the hook.
+    /// Weak, because the core owns the hook.
     core: Weak<Core>,
 }
 
-impl Noted {
+impl DurableHook {
     pub(super) fn new(hook: Arc<dyn GcHook + Send + Sync>, core: &Arc<Core>) -> Self {
         Self { hook, core: Arc::downgrade(core) }
     }
 }
 
-impl GcHook for Noted {
+impl GcHook for DurableHook {
     fn mark(&self) -> Mark {
         let mark = self.hook.mark();
         let core = self.core.upgrade();
         let gone = || Error::unavailable("the engine is closed");
-        match core.ok_or_else(gone).and_then(|core| core.raise_swept(mark.read)) {
+        match core.ok_or_else(gone).and_then(|core| core.raise_watermark(mark.read)) {
             Ok(()) => mark,
-            // Nothing is forgotten; the store has stopped, and says why to whoever asks.
+            // Nothing is dropped; the store has stopped and reports the cause.
             Err(_) => Mark::default(),
         }
     }
