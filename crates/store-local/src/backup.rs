@@ -1,4 +1,4 @@
-//! Backups of the store, and stores made of them.
+//! Backup and restore of the store.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use carnet_storage::backup::{self, About, BackupJob, Label, Progress, Restored, 
 use carnet_storage::disk::Disk;
 use carnet_store::{WallPoint, WallTimes};
 
-use crate::{LocalStore, bound, encodings, laid_out, times};
+use crate::{LocalStore, bound, encodings, laid_out, wall_clock};
 
-/// At least so far above the bound of the old life a restored one begins, and at most twice as far:
-/// whatever the old one hands out after the backup, or another one that is made of it, means nothing
-/// in the new one. `docs/design/0008-restore.md` has the figures.
+/// Minimum distance between the bound of a backup and the first timestamp of a restored database;
+/// the maximum is twice that. So timestamps that the original assigns after the backup, and those
+/// of other restores, do not occur in the restored database. See `docs/design/0008-restore.md`.
 const GAP: u64 = 1 << 44;
 
 impl LocalStore {
-    /// Begins a backup of what is in files, up to [`LocalStore::flushed`]: flush first, and all that
-    /// was acknowledged is in it. Transactions go on beside it.
+    /// Starts a backup of the flushed commits, up to [`LocalStore::flushed`]; flush before to
+    /// include all acknowledged commits. Transactions continue.
     ///
     /// # Errors
     ///
-    /// As [`Engine::begin_backup`](carnet_storage::Engine::begin_backup).
+    /// Like [`Engine::begin_backup`](carnet_storage::Engine::begin_backup).
     pub fn begin_backup(&self, vault: &dyn Vault, program: &str) -> Result<BackupJob> {
         let about = About {
             wall: self.clock.wall(),
@@ -31,23 +31,23 @@ impl LocalStore {
         self.engine.begin_backup(vault, about)
     }
 
-    /// Lets what was committed so far be flushed, without waiting for it; returns the last commit.
+    /// Starts flushing the commits so far, without waiting; returns the last commit.
     pub fn seal(&self) -> Timestamp {
         self.engine.seal()
     }
 
-    /// Returns the last commit that is in files, as every earlier one is.
+    /// Returns the last flushed commit; all earlier ones are flushed too.
     #[must_use]
     pub fn flushed(&self) -> Timestamp {
         self.engine.flushed()
     }
 
-    /// Makes a store in an empty directory of a backup, without what committed after `as_of`. `rng`
-    /// says where its timestamps begin.
+    /// Restores a store from a backup to an empty directory, without commits after `as_of`. `rng`
+    /// determines its first timestamp.
     ///
     /// # Errors
     ///
-    /// As [`backup::restore`].
+    /// Like [`backup::restore`].
     pub fn restore(
         from: &Arc<dyn Disk>,
         to: &Arc<dyn Disk>,
@@ -71,12 +71,12 @@ impl LocalStore {
     ///
     /// # Errors
     ///
-    /// `Invalid` for a time after the backup was taken, `TooOld` for one of which it knows nothing;
-    /// else as [`backup::for_each_key`].
+    /// `Invalid` for a time after the backup, `TooOld` if the backup does not have this time;
+    /// otherwise like [`backup::for_each_key`].
     pub fn commit_at(from: &Arc<dyn Disk>, label: &Label, wall: WallTime) -> Result<Timestamp> {
         let mut points = Vec::new();
-        backup::for_each_key(from, &KeyRange::table(times::TABLE), |key| {
-            points.push(times::decode(key)?);
+        backup::for_each_key(from, &KeyRange::table(wall_clock::TABLE), |key| {
+            points.push(wall_clock::decode(key)?);
             Ok(())
         })?;
         points.sort_unstable();
@@ -84,23 +84,23 @@ impl LocalStore {
         for point in points {
             known.note(point);
         }
-        // A clock that was set back is taken to stand until it has caught up.
+        // If the clock was set back, the last known time applies until the clock has caught up.
         let taken = known.last().map_or(label.wall, |last| last.wall.max(label.wall));
-        // As at an opening: what committed later than a spacing after the last point would have
-        // written another.
+        // As at an opening: a commit later than the spacing after the last point would have written
+        // another point.
         if let Some(last) = known.last() {
-            let wall = times::after(last.wall, times::SPACING_MAX).min(taken);
+            let wall = wall_clock::after(last.wall, wall_clock::SPACING_MAX).min(taken);
             known.note(WallPoint { timestamp: label.commit, wall });
         }
         Ok(known.find(wall, taken, label.commit)?.min(label.commit))
     }
 
-    /// Lets another encoding of the commit table begin. Returns the first start that is written
-    /// in it, `None` where it was the last one already. Transactions go on; nothing is copied.
+    /// Changes the encoding of the commit table. Returns the first start in the new encoding, or
+    /// `None` if it is the current one. Transactions continue, and no entries are copied.
     ///
     /// # Errors
     ///
-    /// `Unavailable` when the store has stopped or was migrated thousands of times.
+    /// `Unavailable` if the store has stopped, or was migrated thousands of times.
     pub fn migrate(&self, to: Encoding) -> Result<Option<Timestamp>> {
         let Some((first, bound)) = self.encodings.migrate(&self.engine, to)? else {
             return Ok(None);
@@ -110,7 +110,7 @@ impl LocalStore {
         Ok(Some(first))
     }
 
-    /// Returns where each encoding of the commit table begins, rising.
+    /// Returns the encodings of the commit table with the start from which each applies, ascending.
     #[must_use]
     pub fn encodings(&self) -> Vec<(Timestamp, Encoding)> {
         self.encodings.map().spans().collect()

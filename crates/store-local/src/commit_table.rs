@@ -1,10 +1,10 @@
-//! The commit tables on this machine: one for each encoding.
+//! Local commit tables: one for each encoding.
 
 use carnet_base::commit_encoding::CommitEntry;
 use carnet_base::{Bytes, CellKey, Encoding, Error, PartitionKey, Result, TableId, Timestamp};
 use carnet_storage::{FilterKind, TableOptions};
 
-/// The tables' ids, reserved in the catalogue.
+/// Ids of the tables, reserved in the catalog.
 const TABLES: [(TableId, Encoding); 3] =
     [(TableId(1), Encoding::V2), (TableId(6), Encoding::V1), (TableId(7), Encoding::V3)];
 
@@ -13,16 +13,16 @@ fn table_of(encoding: Encoding) -> TableId {
     found.expect("every encoding has a table").0
 }
 
-/// Tells whether a table is a commit table.
+/// Returns `true` for a commit table.
 pub(crate) fn is_one(table: TableId) -> bool {
     TABLES.iter().any(|(id, _)| *id == table)
 }
 
-/// The layout of a commit table's cells; `None` for any other table.
+/// Returns the layout of a commit table's cells; `None` for other tables.
 ///
-/// Entries are tiny and alike. In blocks of 64 KiB they would take a tenth less, and a read of one
-/// from disk three times as long. With tickets few rows hold many, so that a filter over rows is
-/// next to nothing; with a row for each entry it is what costs, at a chance of a tenth 4.8 bits.
+/// Entries are small and similar. Blocks of 64 KiB would take a tenth less space, but reads from
+/// disk would take three times as long. In the encodings with many entries per row, a filter over
+/// rows is tiny. With one row per entry, the filter costs 4.8 bits at a false-positive rate of 0.1.
 pub(crate) fn layout(table: TableId) -> Option<TableOptions> {
     let (_, encoding) = TABLES.into_iter().find(|(id, _)| *id == table)?;
     Some(TableOptions {
@@ -33,7 +33,7 @@ pub(crate) fn layout(table: TableId) -> Option<TableOptions> {
     })
 }
 
-/// Names the cell in which the entry of a start lies.
+/// Returns the key of a start's entry.
 pub(crate) fn entry_key(encoding: Encoding, start: Timestamp) -> CellKey {
     let cell = encoding.cell(start);
     CellKey::new(table_of(encoding), &PartitionKey::new(cell.row), cell.column)
@@ -49,7 +49,7 @@ pub(crate) fn entry_cell(
     Ok((entry_key(encoding, start), value))
 }
 
-/// Reads the commit timestamp out of an entry.
+/// Decodes the commit timestamp of an entry.
 pub(crate) fn decode(encoding: Encoding, start: Timestamp, value: &[u8]) -> Result<Timestamp> {
     match encoding.decode(start, value)? {
         CommitEntry::Committed(commit) => Ok(commit),
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_lies_where_the_decision_record_puts_it() {
+    fn entry_key_matches_the_decision_record() {
         let (key, value) = entry_cell(Encoding::V2, at(3_141_592), at(3_141_595)).unwrap();
         assert_eq!(key.partition().bytes()[..], [0x10, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!((key.clustering(), &value[..]), (&[0xc2, 0xfe, 0xfd][..], &[3][..]));

@@ -1,20 +1,20 @@
-//! Which encoding of the commit table is in force for which starts (I10).
+//! Encodings of the commit table, by start (I10).
 //!
 //! ```text
 //!   manifest   bound 20 000 001 │ notes: v2 from 0, v3 from 10 000 001, valid below the bound
 //!                               │
-//!   a start S  always below the bound: the map says where its entry goes, at flush, and where
-//!              it is looked for, and will never say anything else of it
+//!   a start S  always below the bound: the map determines the cell of its entry, for flush and
+//!              lookup, and never changes for this start
 //! ```
 //!
-//! The map is valid up to the bound of timestamps, and moves with it, in one change of the
-//! manifest: no start is handed out of which it says nothing. A migration lets another encoding
-//! begin at the bound, moves both a step further, and has the clock skip to where it begins.
-//! Nothing is copied; transactions under way are written down in the encoding of their start.
+//! The map is valid up to the bound of timestamps and is stored with it, in one edit of the
+//! manifest, so every assigned start has an encoding. A migration starts another encoding at the
+//! bound, raises the bound by another step, and makes the timestamp oracle skip to the first start
+//! of the new encoding. Nothing is copied; running transactions are recorded in the encoding of
+//! their start.
 //!
-//! A database from before there were maps has its entries in the second encoding, and so has a new
-//! one unless it is told otherwise: the tags of the third tell an abort from a commit, and an
-//! embedded database writes no aborts.
+//! A database without a map uses the second encoding, and so does a new one by default: the tags of
+//! the third one distinguish aborts from commits, and an embedded database writes no aborts.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -23,16 +23,16 @@ use carnet_storage::Engine;
 
 use crate::bound;
 
-/// The encoding of a new database, unless told otherwise.
+/// Default encoding of a new database.
 pub const DEFAULT_ENCODING: Encoding = Encoding::V2;
 
-/// The map, and the only way to change it and the bound.
+/// Encoding map; all changes of the map and the bound are made here.
 pub(crate) struct Encodings {
     map: RwLock<EncodingMap>,
     changing: Mutex<()>,
 }
 
-/// What the manifest says of a database's encodings.
+/// Decodes the encoding map from the notes in the manifest.
 pub(crate) fn decode(notes: &[u8], bound: Timestamp) -> Result<EncodingMap> {
     if notes.is_empty() {
         return Ok(EncodingMap::starting_with(DEFAULT_ENCODING, below(bound)));
@@ -48,25 +48,25 @@ pub(crate) fn decode(notes: &[u8], bound: Timestamp) -> Result<EncodingMap> {
     Ok(map)
 }
 
-/// Says it for people.
+/// Returns the description of a map for a backup's label.
 pub(crate) fn describe(map: &EncodingMap) -> String {
     let spans: Vec<_> = map.spans().map(|(first, of)| format!("{of} from {first}")).collect();
     format!("encodings of the commit table: {}", spans.join(", "))
 }
 
-/// The last timestamp that may be handed out below a bound.
+/// Returns the last timestamp below a bound.
 pub(crate) fn below(bound: Timestamp) -> Timestamp {
     Timestamp::new(bound.get().saturating_sub(1)).unwrap_or_default()
 }
 
 impl Encodings {
-    /// Knows nothing yet: the engine wants to be told of entries before it is open.
+    /// Makes a placeholder, because the engine needs the encodings before it is open.
     pub(crate) fn unread() -> Self {
         let map = EncodingMap::starting_with(DEFAULT_ENCODING, Timestamp::ZERO);
         Self { map: RwLock::new(map), changing: Mutex::default() }
     }
 
-    /// Reads the map of a database that was opened. A new one begins with `new`.
+    /// Reads the map of an opened database. A new one starts with `new`.
     pub(crate) fn read(&self, engine: &Engine, new: Encoding) -> Result<()> {
         let bound = engine.timestamp_bound();
         let map = match bound {
@@ -81,7 +81,7 @@ impl Encodings {
     ///
     /// # Errors
     ///
-    /// `Corrupted` for one beyond what the map says: it must not have been handed out.
+    /// `Corrupted` for a start beyond the map, which must not have been assigned.
     pub(crate) fn of(&self, start: Timestamp) -> Result<Encoding> {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
         map.encoding_of(start).ok_or_else(|| {
@@ -96,15 +96,15 @@ impl Encodings {
         self.map.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes a bound durable that lies a step above `from`, or above the bound where that is
-    /// higher, and returns it.
+    /// Durably raises the bound to a step above `from` or the current bound, whichever is higher,
+    /// and returns it.
     pub(crate) fn raise_bound(&self, engine: &Engine, from: Timestamp) -> Result<Timestamp> {
         let _one = self.change();
         self.extend(engine, from, &self.map())
     }
 
-    /// Lets an encoding begin at the bound. Returns where it begins and the new bound; `None`
-    /// where it is the last one already.
+    /// Starts an encoding at the bound. Returns its first start and the new bound; `None` if it is
+    /// the current encoding.
     pub(crate) fn migrate(
         &self,
         engine: &Engine,

@@ -1,14 +1,14 @@
-//! What compaction may forget.
+//! Garbage collection: determines the GC watermark.
 //!
-//! Not what a snapshot can see which is in use, or which was the newest within the *retention*:
-//! pages of a read name their snapshot and hold nothing between each other, so that a client may
-//! come back to one for as long, and `AS OF` reads what was. Below the mark that follows from it,
-//! the *sweep mark*, there go
+//! Versions that are visible to a snapshot in use, or to the newest snapshot within the
+//! *retention*, are kept. Pages of a read name their snapshot and hold no resources in between, so
+//! a client may request the next page within the retention, and `AS OF` reads work. Below the
+//! resulting GC watermark, these are dropped:
 //!
-//! * versions that newer ones hide, as everywhere;
-//! * entries of the commit table: nobody needs them to read, and who asks later what became of a
-//!   start below the mark is told that it is not known any more;
-//! * wall times, and those that are left out for their age.
+//! * versions hidden by newer ones, as in all tables;
+//! * entries of the commit table: reads do not need them, and a later query for the outcome of a
+//!   start below the watermark is answered with an error;
+//! * wall times that the wall-clock map no longer contains.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,33 +19,37 @@ use carnet_storage::manifest;
 
 use crate::SharedOrder;
 use crate::commit_table;
-use crate::times::{self, Times};
+use crate::wall_clock::{self, WallClockMap};
 
-/// Knows which snapshots are in use, and which are within the retention.
+/// GC hook with the snapshots in use and those within the retention.
 pub(crate) struct Gc {
     order: SharedOrder,
-    times: Arc<Times>,
+    wall_clock: Arc<WallClockMap>,
     retention: Duration,
 }
 
 impl Gc {
-    pub(crate) fn new(order: SharedOrder, times: Arc<Times>, retention: Duration) -> Self {
-        Self { order, times, retention }
+    pub(crate) fn new(
+        order: SharedOrder,
+        wall_clock: Arc<WallClockMap>,
+        retention: Duration,
+    ) -> Self {
+        Self { order, wall_clock, retention }
     }
 
-    /// Returns what was the newest commit when the retention began, as far as that is known.
+    /// Returns the newest commit at the begin of the retention, if known.
     fn retained(&self) -> Timestamp {
         if self.retention.is_zero() {
             return self.order.published();
         }
-        self.times.newest_before(self.retention)
+        self.wall_clock.newest_before(self.retention)
     }
 }
 
 impl GcHook for Gc {
     fn mark(&self) -> Mark {
         let read = self.order.raise_mark(self.retained());
-        self.times.forget_below(read);
+        self.wall_clock.forget_below(read);
         Mark { read, ..Mark::default() }
     }
 
@@ -54,15 +58,15 @@ impl GcHook for Gc {
     }
 
     fn passes(&self, table: TableId) -> bool {
-        commit_table::is_one(table) || table == times::TABLE
+        commit_table::is_one(table) || table == wall_clock::TABLE
     }
 
     fn has_passed(&self, mark: Timestamp, key: &[u8], commit: Timestamp) -> bool {
         match manifest::table_of(key) {
-            // Every version in the engine is stamped: an entry is there for who asks what became of
-            // its start, and S < C.
+            // Every version in the engine has its commit timestamp, so the entry serves only
+            // queries for the outcome of its start, and S < C.
             Some(table) if commit_table::is_one(table) => commit <= mark,
-            Some(times::TABLE) => self.times.is_forgotten(key),
+            Some(wall_clock::TABLE) => self.wall_clock.is_forgotten(key),
             _ => false,
         }
     }

@@ -1,4 +1,5 @@
-//! The storage engine behind the store's traits: one process, one directory.
+//! Local store: implements the store's traits with the storage engine, for one process and one
+//! directory.
 //!
 //! A commit is one log record, cells and commit entry together:
 //!
@@ -6,31 +7,31 @@
 //!   caller        prepare: encode the cells at S, CRC      (outside every lock)
 //!   ── engine's critical section ─────────────────────────────────────────────
 //!   rules         decide(claim) → C                        conflict, or the next timestamp
-//!   engine        reserve the record's place in the log    place = order of commits
+//!   engine        reserve the record's LSN                 LSN order = commit order
 //!   ───────────────────────────────────────────────────────────────────────────
-//!   caller        insert the cells, stamped C, into the memtable
+//!   caller        insert the cells with commit C into the memtable
 //!   flusher       write, fsync, publish the contiguous prefix → P
 //! ```
 //!
-//! So every version in the engine is stamped, and readers look nothing up. The entry S → C stays
-//! in a map beside the memtable and becomes a row of a commit table, in the encoding of S,
-//! when the memtable is flushed (`encodings`); [`CommitLog::outcome`] finds it in either.
+//! So every version in the engine has its commit timestamp, and readers look up no entries. The
+//! entry S → C stays in a list beside the memtable until the flush writes it as a cell of a commit
+//! table, in the encoding of S (`encodings`). [`CommitLog::outcome`] finds it in either place.
 //!
-//! Timestamps are handed out below a *bound* that is on disk before it is used. A new life starts
-//! at the bound, so that no start is ever used twice, and an unfinished transaction of an earlier
-//! life can be told by its start: no entry means aborted.
+//! Timestamps are assigned below a *bound* that is on disk before they are used. A restart
+//! continues at the bound, so no start is used twice. An unfinished transaction of an earlier run
+//! has no entry, which means aborted.
 //!
-//! Beside the commits stand their wall times, a point about every second (`times`): by them the
-//! retention goes on across restarts.
+//! Wall times of commits are recorded about once per second (`wall_clock`), so that the retention
+//! continues across restarts.
 
 mod backup;
 mod bound;
 mod commit_table;
 mod encodings;
 mod gc;
-mod keeper;
+mod maintenance;
 mod spill;
-mod times;
+mod wall_clock;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,46 +53,46 @@ use carnet_store::{
 pub use crate::encodings::DEFAULT_ENCODING;
 use crate::encodings::Encodings;
 use crate::gc::Gc;
-use crate::keeper::Keeping;
+use crate::maintenance::MaintenanceHandle;
 use crate::spill::LocalSpill;
-use crate::times::Times;
+use crate::wall_clock::WallClockMap;
 
-/// The store on this machine's disk.
+/// Store on the local disk.
 pub struct LocalStore {
     engine: Arc<Engine>,
     order: SharedOrder,
     clock: Arc<dyn Clock>,
-    times: Arc<Times>,
+    wall_clock: Arc<WallClockMap>,
     encodings: Arc<Encodings>,
-    keeping: Keeping,
+    maintenance: MaintenanceHandle,
 }
 
 type SharedOrder = Arc<dyn CommitOrder>;
 
-/// Tells the rules of each commit as the engine publishes it.
+/// Notifies the commit order of each published commit.
 struct Observer {
     order: SharedOrder,
-    times: Arc<Times>,
+    wall_clock: Arc<WallClockMap>,
 }
 
 impl Publish for Observer {
     fn publish(&self, commit: Timestamp) {
         self.order.publish(commit);
-        self.times.published();
+        self.wall_clock.published();
     }
 }
 
 impl LocalStore {
-    /// Opens the store on a disk, or makes one there.
+    /// Opens the store on a disk, or creates it.
     ///
-    /// `order` makes the rules of order, given where this life begins. For so long as `retention`
-    /// what was visible can be read again, by the next page of a read for instance. A new store
-    /// writes its commit table in `encoding`; one that was there goes on as it did.
+    /// `order` makes the commit order, given the first timestamp. Versions stay readable for the
+    /// `retention`, for example for the next page of a read. A new store writes its commit table in
+    /// `encoding`; an existing one keeps its own.
     ///
     /// # Errors
     ///
-    /// `Unavailable` when another process holds the directory or it cannot be read or written;
-    /// `Corrupted` when its files are not what was written.
+    /// `Unavailable` if another process uses the directory, or it cannot be read or written;
+    /// `Corrupted` if its files are damaged.
     pub fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
@@ -110,50 +111,63 @@ impl LocalStore {
         let engine = Engine::open(disk, Arc::clone(&clock), spawn, options, Arc::new(entry_cell))?;
         let engine = Arc::new(engine);
         encodings.read(&engine, encoding)?;
-        // It makes entries of commits, and what follows may read what it completes.
+        // Encodes commit-table entries, and completes commits that later steps may read.
         engine.adopt_recovered()?;
         let first = engine.timestamp_bound().max(bound::FIRST);
         let order: SharedOrder = Arc::from(order(Life { first, swept: engine.swept() }));
         order.extend(encodings.raise_bound(&engine, first)?);
         let signal = Signal::new();
-        let times =
-            Times::open(&engine, Arc::clone(&clock), retention, signal.clone(), order.published())?;
-        let times = Arc::new(times);
-        let observer = Observer { order: Arc::clone(&order), times: Arc::clone(&times) };
+        let wall_clock = WallClockMap::open(
+            &engine,
+            Arc::clone(&clock),
+            retention,
+            signal.clone(),
+            order.published(),
+        )?;
+        let wall_clock = Arc::new(wall_clock);
+        let observer = Observer { order: Arc::clone(&order), wall_clock: Arc::clone(&wall_clock) };
         engine.observe(Arc::new(observer));
-        engine.set_gc(Arc::new(Gc::new(Arc::clone(&order), Arc::clone(&times), retention)));
-        let keeping = Keeping::start(&engine, &order, &times, retention, &encodings, spawn, signal);
-        Ok(Self { engine, order, clock, times, encodings, keeping })
+        engine.set_gc(Arc::new(Gc::new(Arc::clone(&order), Arc::clone(&wall_clock), retention)));
+        let maintenance = MaintenanceHandle::start(
+            &engine,
+            &order,
+            &wall_clock,
+            retention,
+            &encodings,
+            spawn,
+            signal,
+        );
+        Ok(Self { engine, order, clock, wall_clock, encodings, maintenance })
     }
 
-    /// Writes what is gathered in memory to files.
+    /// Flushes the memtables to files.
     ///
     /// # Errors
     ///
-    /// `Unavailable` when the store has stopped.
+    /// `Unavailable` if the store has stopped.
     pub fn flush(&self) -> Result<()> {
         self.engine.flush()
     }
 
-    /// Rewrites all tables into one level, and drops what nobody can see.
+    /// Rewrites all tables into one level, and drops invisible versions.
     ///
     /// # Errors
     ///
-    /// `Unavailable` when the store has stopped, `Corrupted` where a table is damaged.
+    /// `Unavailable` if the store has stopped, `Corrupted` if a table is damaged.
     pub fn compact(&self) -> Result<()> {
         self.engine.compact()
     }
 
-    /// Reads a cell at a moment of the call's own, for which no snapshot is begun.
+    /// Reads a cell at a snapshot chosen during the call, without a transaction.
     ///
     /// # Errors
     ///
-    /// As [`CellStore::get`].
+    /// Like [`CellStore::get`].
     pub async fn get_newest(&self, context: &Context, key: CellKeyRef<'_>) -> Result<Newest> {
         context.check(&*self.clock)?;
         let (reads, moment) = (read_options(context), || self.order.published());
         let (read, version) = self.engine.get_newest(key, reads, moment).await?;
-        // After the moment: a commit that it includes was decided before it was published.
+        // After the snapshot was chosen: commits up to it were decided before.
         Ok(Newest { read, schema: self.order.schema(), version })
     }
 
@@ -164,59 +178,59 @@ impl LocalStore {
         self.engine.page(range, *read, *reverse, limit, read_options(context)).await
     }
 
-    /// Ends writing: everything pending is written and synced, and later writes are refused. Reads go
-    /// on until the store is dropped. Only the first call does anything.
+    /// Ends writing: all pending writes are synced, and later ones are refused. Reads continue
+    /// until the store is dropped. Calls after the first have no effect.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the store had stopped or stops now.
+    /// `Unavailable` if the store had stopped or stops now.
     pub fn close(&self) -> Result<()> {
-        self.keeping.end();
+        self.maintenance.end();
         self.engine.shut_down()
     }
 
-    /// Checks that the store takes writes.
+    /// Checks that the store accepts writes.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where it does not, with the cause.
+    /// `Unavailable` with the cause, if it does not.
     pub fn check_writable(&self) -> Result<()> {
         self.engine.check_writable()
     }
 
-    /// Returns what is wrong with the database although it takes reads and writes, a sentence each.
+    /// Returns a sentence for each problem that does not prevent reads and writes.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.engine.warnings()
     }
 
-    /// Returns the engine's counters.
+    /// Returns the engine's metrics.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.engine.metrics()
     }
 
-    /// Returns what each class did at the disk, see [`Engine::io_totals`].
+    /// Returns the totals of each I/O class, see [`Engine::io_totals`].
     #[must_use]
     pub fn io_totals(&self) -> Option<[ClassTotals; Class::KINDS]> {
         self.engine.io_totals()
     }
 }
 
-/// What was read at a moment of the read's own: at some time during the call it was the newest.
+/// Result of a read at a snapshot chosen during the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Newest {
-    /// The moment: every commit up to here is visible, and none after.
+    /// Snapshot: every commit up to it is visible, and none after.
     pub read: Timestamp,
-    /// As [`Begun::schema`].
+    /// Schema version, like [`Begun::schema`].
     pub schema: Timestamp,
-    /// The cell's newest version; a tombstone is one without a payload.
+    /// Newest version of the cell; a tombstone has no payload.
     pub version: Option<Version>,
 }
 
 impl Drop for LocalStore {
     fn drop(&mut self) {
-        self.keeping.end();
+        self.maintenance.end();
     }
 }
 
@@ -232,13 +246,13 @@ fn unknown(start: Timestamp, forgotten: Timestamp) -> Error {
     Error::new(
         ErrorKind::Unknown { start },
         format!(
-            "start {start} lies below the sweep mark, {forgotten}: whether it aborted, or its entry \
-             was swept, is not known any more"
+            "start {start} is below the GC watermark {forgotten}: it aborted, or its commit entry \
+             was dropped; the outcome is unknown"
         ),
     )
 }
 
-/// The layouts of all tables, those of the commit table among them.
+/// Returns the layout of all tables, including commit tables.
 fn laid_out(TableOptionsOf(of): TableOptionsOf) -> TableOptionsOf {
     TableOptionsOf(Arc::new(move |table| commit_table::layout(table).unwrap_or_else(|| of(table))))
 }
@@ -250,7 +264,7 @@ fn read_options(context: &Context) -> ReadOptions {
 impl CellStore for LocalStore {
     async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
         context.check(&*self.clock)?;
-        // Every version is stamped: what is asked for below a start is asked for below its commit.
+        // Every version has its commit timestamp, so `at.read` suffices.
         self.engine.get_with(key, at.read, read_options(context)).await
     }
 
@@ -270,7 +284,7 @@ impl CellStore for LocalStore {
     }
 
     async fn page(&self, context: &Context, request: &RangeRequest) -> Result<Option<CellPage>> {
-        // Every version is stamped.
+        // Every version has its commit timestamp.
         self.read_page(context, request).await.map(Some)
     }
 }
@@ -280,7 +294,7 @@ impl CommitLog for LocalStore {
         context.check(&*self.clock)?;
         let begun = self.order.begin(kind);
         if kind == BeginKind::ReadWrite {
-            self.keeping.watch_bound(self.order.headroom());
+            self.maintenance.watch_bound(self.order.headroom());
         }
         begun
     }
@@ -296,7 +310,7 @@ impl CommitLog for LocalStore {
         let drops = dropped.iter().map(|range| Mutation::DeleteRange { range });
         let writes = request.writes.iter();
         let writes = writes.map(|(key, payload)| Mutation::put_or_delete(key, payload));
-        let asked = self.times.asked(|| self.order.published());
+        let asked = self.wall_clock.asked(|| self.order.published());
         let points = asked.iter().flat_map(|asked| asked.mutations());
         let prepared = self.engine.prepare(start, drops.chain(writes).chain(points))?;
         let mut claim = request.into_claim();
@@ -315,15 +329,15 @@ impl CommitLog for LocalStore {
     fn spill(&self, start: Timestamp) -> Option<Arc<dyn Spill>> {
         let (engine, order) = (Arc::clone(&self.engine), Arc::clone(&self.order));
         let (clock, files) = (Arc::clone(&self.clock), engine.spill(start));
-        let times = Arc::clone(&self.times);
-        Some(Arc::new(LocalSpill { engine, order, clock, times, files }))
+        let wall_clock = Arc::clone(&self.wall_clock);
+        Some(Arc::new(LocalSpill { engine, order, clock, wall_clock, files }))
     }
 
     async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
         context.check(&*self.clock)?;
         check_handed_out(&*self.order, start)?;
-        // A start runs, then its commit is under way, then it is published: looked for in this
-        // order, none slips through between two looks.
+        // A start is running, then its commit is in flight, then it is published. Checked in this
+        // order, no state is missed.
         if self.order.is_running(start) || self.engine.is_under_way(start) {
             return Ok(Outcome::Pending);
         }
@@ -337,7 +351,7 @@ impl CommitLog for LocalStore {
                 Ok(Outcome::Committed(commit_table::decode(encoding, start, &value)?))
             }
             _ => {
-                // Asked after the entry was looked for: one that is forgotten meanwhile was there.
+                // Read after the entry: an entry dropped in between is below this watermark.
                 let forgotten = self.engine.forgotten();
                 if start < forgotten {
                     Err(unknown(start, forgotten))
@@ -354,18 +368,18 @@ impl CommitLog for LocalStore {
 
     async fn timestamp_at(&self, context: &Context, wall: WallTime) -> Result<Timestamp> {
         context.check(&*self.clock)?;
-        self.times.timestamp_at(wall, self.order.published())
+        self.wall_clock.timestamp_at(wall, self.order.published())
     }
 
     async fn wall_time_of(&self, context: &Context, commit: Timestamp) -> Result<WallTime> {
         context.check(&*self.clock)?;
-        self.times.wall_time_of(commit, self.order.published())
+        self.wall_clock.wall_time_of(commit, self.order.published())
     }
 
     async fn swept(&self, context: &Context) -> Result<Timestamp> {
         context.check(&*self.clock)?;
-        // Snapshots are refused below the one before anything is swept up to it, and the other is
-        // what an earlier life has left.
+        // Snapshots are refused below the first watermark before compaction uses it; the second one
+        // remains from earlier runs.
         Ok(self.order.mark().max(self.engine.swept()))
     }
 }

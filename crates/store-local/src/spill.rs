@@ -1,4 +1,4 @@
-//! Large transactions: the engine's private files behind the store's trait.
+//! Large transactions: implements the store's trait with private files of the engine.
 
 use std::sync::Arc;
 
@@ -6,27 +6,27 @@ use carnet_base::{Bytes, CellHash, CellKey, CellKeyRef, Clock, KeyRange, Result,
 use carnet_storage::{AppendError, Engine, Merged};
 use carnet_store::{Cells, Claim, CommitRequest, Context, Spill, SpilledPage, Spilling};
 
-use crate::times::Times;
+use crate::wall_clock::WallClockMap;
 use crate::{SharedOrder, stopped};
 
-/// So many bytes of keys are remembered of one commit, to check others against it; of a larger
-/// one nothing is, and whoever began before it is refused.
+/// Maximum size of the keys of one commit that are kept for conflict checks. Larger commits keep
+/// none, and transactions that began before them are refused.
 const LISTED_BYTES_MAX: usize = 16 << 20;
-/// What remembering a cell costs beside its key.
+/// Memory of a recorded cell besides its key.
 const CELL_BYTES: usize = 120;
 
-/// The writes of one transaction that are too many to be kept in memory.
+/// Writes of one transaction that exceed memory.
 pub(crate) struct LocalSpill {
-    /// Removed before the engine, which may go with it, gives the directory back.
+    /// Dropped before the engine, whose last reference may unlock the directory.
     pub(crate) files: carnet_storage::Spill,
     pub(crate) engine: Arc<Engine>,
     pub(crate) order: SharedOrder,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) times: Arc<Times>,
+    pub(crate) wall_clock: Arc<WallClockMap>,
 }
 
 impl LocalSpill {
-    /// Makes one table of everything, and a claim of its cells.
+    /// Merges all writes into one table, and makes a claim of its cells.
     fn merge(&self, request: CommitRequest) -> Result<(Merged, Claim)> {
         let CommitRequest { read, start, slot, reads, writes, checks_writes: _, drops } = request;
         if !writes.is_empty() {
@@ -49,7 +49,7 @@ impl LocalSpill {
     async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
         context.check(&*self.clock)?;
         let start = request.start;
-        let asked = self.times.asked(|| self.order.published());
+        let asked = self.wall_clock.asked(|| self.order.published());
         if let Some(asked) = &asked {
             let mut points: Vec<_> = asked.mutations().filter_map(|point| point.cell()).collect();
             points.sort();

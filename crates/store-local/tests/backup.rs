@@ -1,4 +1,4 @@
-//! Stores made of backups are strangers to each other.
+//! Restored stores have separate timestamps.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -31,7 +31,7 @@ fn first_start(store: &LocalStore) -> Timestamp {
 }
 
 #[test]
-fn two_stores_of_one_backup_share_no_timestamp() {
+fn restored_stores_share_no_timestamp() {
     let vault = SimVault::new(1);
     let old = open(&SimDisk::new(1));
     let backup = old.begin_backup(&vault, "test").unwrap().run(|_| {}).unwrap();

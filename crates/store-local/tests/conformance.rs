@@ -1,4 +1,4 @@
-//! The local store passes the suite, also when it flushes all the time.
+//! The local store passes the conformance suite, also with constant flushes.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -13,7 +13,7 @@ use carnet_store::conformance::{PlainOrder, run};
 use carnet_store::{CommitOrder, Life};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 
-/// None: compaction forgets whatever no snapshot in use can see.
+/// No retention: compaction drops everything that no snapshot in use can see.
 const RETENTION: Duration = Duration::ZERO;
 
 fn order(life: Life) -> Box<dyn CommitOrder> {
@@ -27,7 +27,7 @@ fn run_with(options: &Options, encoding: Encoding, mut disk: impl FnMut() -> Arc
     });
 }
 
-/// Makes a directory of the operating system each time.
+/// Makes a new directory each time.
 fn directories() -> impl FnMut() -> Arc<dyn Disk> {
     let dirs = tempfile::tempdir().unwrap();
     let mut count = 0;
@@ -42,17 +42,17 @@ fn flushing() -> Options {
 }
 
 #[test]
-fn the_local_store_conforms() {
+fn local_store_conforms() {
     run_with(&Options::default(), DEFAULT_ENCODING, directories());
 }
 
 #[test]
-fn the_local_store_conforms_when_it_flushes_all_the_time() {
+fn local_store_conforms_with_constant_flushes() {
     run_with(&flushing(), DEFAULT_ENCODING, directories());
 }
 
 #[test]
-fn the_local_store_conforms_in_every_encoding() {
+fn local_store_conforms_in_every_encoding() {
     for encoding in [Encoding::V1, Encoding::V2, Encoding::V3] {
         run_with(&flushing(), encoding, || Arc::new(SimDisk::new(1)));
     }

@@ -1,4 +1,4 @@
-//! The commit table changes its encoding while transactions run, and nothing is lost by it.
+//! The commit table changes its encoding while transactions run, without losses.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -53,7 +53,7 @@ fn outcome(store: &LocalStore, start: Timestamp) -> Outcome {
     block_on(store.outcome(&Context::unbounded(), start)).unwrap()
 }
 
-/// In which encodings' tables the entry of a start lies.
+/// Returns the encodings whose tables contain the entry of a start.
 fn tables_with(store: &LocalStore, start: Timestamp) -> Vec<Encoding> {
     let has = |(table, encoding): (u32, Encoding)| {
         let cell = encoding.cell(start);
@@ -66,7 +66,7 @@ fn tables_with(store: &LocalStore, start: Timestamp) -> Vec<Encoding> {
 }
 
 #[test]
-fn a_migration_loses_nothing_and_transactions_go_on_through_it() {
+fn migration_keeps_entries_of_running_transactions() {
     use Encoding::{V1, V2, V3};
     let mut disk = SimDisk::new(1);
     let mut store = try_open(&disk, V1).unwrap();
@@ -118,7 +118,7 @@ fn a_migration_loses_nothing_and_transactions_go_on_through_it() {
 }
 
 #[test]
-fn a_new_store_is_told_its_encoding_and_an_old_one_keeps_it() {
+fn only_new_store_uses_the_given_encoding() {
     for encoding in [Encoding::V1, Encoding::V2, Encoding::V3] {
         let disk = SimDisk::new(1);
         let store = try_open(&disk, encoding).unwrap();
@@ -140,7 +140,7 @@ fn with_notes(disk: &SimDisk, notes: &[u8]) -> SimDisk {
 }
 
 #[test]
-fn what_a_newer_program_wrote_is_refused_by_name() {
+fn newer_encoding_maps_are_refused() {
     let disk = SimDisk::new(1);
     drop(open(&disk));
     let notes = inspect::load(&disk).unwrap().notes;
@@ -157,7 +157,7 @@ fn what_a_newer_program_wrote_is_refused_by_name() {
 }
 
 #[test]
-fn a_map_that_ends_below_the_bound_is_refused() {
+fn map_below_the_bound_is_refused() {
     let disk = SimDisk::new(1);
     drop(open(&disk));
     let short = EncodingMap::starting_with(Encoding::V2, Timestamp::new(5).unwrap()).encode();
@@ -165,10 +165,10 @@ fn a_map_that_ends_below_the_bound_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Corrupted, "{error}");
 }
 
-/// A database that the last program without a map of encodings has made: two rows in a table, one
-/// in the log.
+/// A database of the last program version without encoding maps: two rows in a table, one in the
+/// log.
 #[test]
-fn a_database_from_before_there_were_maps_opens_and_can_be_migrated() {
+fn database_without_map_can_be_migrated() {
     let disk = SimDisk::new(1);
     let fixture = format!("{}/testdata/database-v3", env!("CARGO_MANIFEST_DIR"));
     for entry in std::fs::read_dir(fixture).unwrap() {

@@ -1,5 +1,5 @@
-//! Keeps the bound of timestamps ahead of the clock, wall times beside commits, and compaction at
-//! the sweep.
+//! Maintenance worker: keeps the bound of timestamps ahead, records wall times, and starts garbage
+//! collection.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,53 +11,53 @@ use carnet_storage::Engine;
 use crate::SharedOrder;
 use crate::bound::STEP;
 use crate::encodings::Encodings;
-use crate::times::Times;
+use crate::wall_clock::WallClockMap;
 
-/// Within a retention compaction is told to look for garbage so often, within these bounds.
+/// Number of checks for garbage per retention, and the limits of the interval.
 const SWEEPS: u32 = 4;
 const SWEEP_PAUSE_MIN: Duration = Duration::from_secs(1);
 const SWEEP_PAUSE_MAX: Duration = Duration::from_secs(300);
 
-/// The keeper as the store has it.
-pub(crate) struct Keeping {
+/// Handle of the maintenance worker.
+pub(crate) struct MaintenanceHandle {
     signal: Signal,
     closed: Arc<AtomicBool>,
     handle: Mutex<Option<WorkerHandle>>,
 }
 
-impl Keeping {
-    /// Starts the keeper.
+impl MaintenanceHandle {
+    /// Starts the worker.
     pub(crate) fn start(
         engine: &Arc<Engine>,
         order: &SharedOrder,
-        times: &Arc<Times>,
+        wall_clock: &Arc<WallClockMap>,
         retention: Duration,
         encodings: &Arc<Encodings>,
         spawn: &dyn Spawn,
         signal: Signal,
     ) -> Self {
         let closed = Arc::new(AtomicBool::new(false));
-        let keeper = Keeper {
+        let worker = MaintenanceWorker {
             engine: Arc::clone(engine),
             order: Arc::clone(order),
-            times: Arc::clone(times),
+            wall_clock: Arc::clone(wall_clock),
             encodings: Arc::clone(encodings),
             closed: Arc::clone(&closed),
             retention,
-            looked_at: times.now(),
+            checked_at: wall_clock.now(),
         };
-        let handle = spawn.spawn("carnet-keeper", signal.clone(), Box::new(keeper));
+        let handle = spawn.spawn("carnet-keeper", signal.clone(), Box::new(worker));
         Self { signal, closed, handle: Mutex::new(Some(handle)) }
     }
 
-    /// Wakes the keeper where the bound is near.
+    /// Wakes the worker if the bound is near.
     pub(crate) fn watch_bound(&self, headroom: u64) {
         if headroom < STEP / 2 {
             self.signal.ring();
         }
     }
 
-    /// Ends the keeper, and waits for it.
+    /// Ends the worker, and waits for it.
     pub(crate) fn end(&self) {
         self.closed.store(true, Ordering::Release);
         self.signal.ring();
@@ -68,20 +68,20 @@ impl Keeping {
     }
 }
 
-/// Raises the bound when half of the timestamps below it are used, and says when it is time for
-/// another wall time.
-struct Keeper {
+/// Raises the bound when half of the timestamps below it are used, records wall times, and makes
+/// compaction check for garbage.
+struct MaintenanceWorker {
     engine: Arc<Engine>,
     order: SharedOrder,
-    times: Arc<Times>,
+    wall_clock: Arc<WallClockMap>,
     encodings: Arc<Encodings>,
     closed: Arc<AtomicBool>,
     retention: Duration,
-    /// When compaction was told to look for garbage.
-    looked_at: Moment,
+    /// Time of the last check for garbage.
+    checked_at: Moment,
 }
 
-impl Keeper {
+impl MaintenanceWorker {
     fn keep_bound(&self) -> Result<()> {
         if self.order.headroom() < STEP / 2 {
             let bound = self.encodings.raise_bound(&self.engine, self.engine.timestamp_bound())?;
@@ -91,32 +91,32 @@ impl Keeper {
     }
 }
 
-impl Keeper {
-    /// Has compaction look for garbage as the retention goes on, also where nothing is written any
-    /// more that would make it look. Returns when it may be time again; `None` once all is swept.
+impl MaintenanceWorker {
+    /// Makes compaction check for garbage as the retention advances, also without writes, which
+    /// would trigger it. Returns the time until the next check; `None` if nothing remains.
     fn sweep(&mut self) -> Option<Duration> {
-        let (now, swept) = (self.times.now(), self.engine.swept());
+        let (now, swept) = (self.wall_clock.now(), self.engine.swept());
         let pause = (self.retention / SWEEPS).clamp(SWEEP_PAUSE_MIN, SWEEP_PAUSE_MAX);
-        let is_due = now.since(self.looked_at) >= pause;
-        if is_due && self.times.newest_before(self.retention) > swept {
-            self.looked_at = now;
+        let is_due = now.since(self.checked_at) >= pause;
+        if is_due && self.wall_clock.newest_before(self.retention) > swept {
+            self.checked_at = now;
             self.engine.look_for_garbage();
         }
-        (self.times.newest_known() > swept).then_some(pause)
+        (self.wall_clock.newest_known() > swept).then_some(pause)
     }
 }
 
-impl Worker for Keeper {
+impl Worker for MaintenanceWorker {
     fn step(&mut self) -> Step {
         if self.closed.load(Ordering::Acquire) {
             return Step::Done;
         }
         if let Err(error) = self.keep_bound() {
-            // Begins and commits say `Overloaded` once the rest is used up; the engine that
-            // cannot write its manifest says why by then.
+            // Begins and commits return `Overloaded` when the timestamps are used up; by then the
+            // engine reports why it cannot write its manifest.
             tracing::error!(%error, "cannot raise the bound of timestamps");
         }
-        let tick = self.times.tick(|| self.order.published());
+        let tick = self.wall_clock.tick(|| self.order.published());
         let sweep = self.sweep();
         Step::Idle(tick.into_iter().chain(sweep).min())
     }

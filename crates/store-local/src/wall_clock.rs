@@ -1,19 +1,19 @@
-//! Wall times of commits, kept in the log beside them.
+//! Wall-clock map: wall times of commits, stored in the log with them.
 //!
-//! A [point](WallPoint) is a cell of a reserved table, all of it in its key. It is written by a
-//! commit that comes along: so it costs no record, no sync and no timestamp of its own, and is
-//! there after a crash if any later commit is.
+//! A [point](WallPoint) is a cell of a reserved table, entirely in its key. The next commit writes
+//! it, so it needs no record, sync or timestamp of its own, and survives a crash if any later
+//! commit does.
 //!
 //! ```text
-//!  keeper     tick: (P, now), asks ──┐          after a spacing, as long as P moves
-//!  commit            asked? (P, now) ┴─▶ writes the points beside its own cells
-//!  keeper                                wakes, and waits for the spacing to pass
+//!  worker     tick: (P, now), asks ──┐          after a spacing, while P advances
+//!  commit            asked? (P, now) ┴─▶ writes the points with its own cells
+//!  worker                                wakes, and waits for the spacing to elapse
 //! ```
 //!
-//! The keeper's point says what was committed before it; that of the commit which finds itself
-//! asked, what after. Where nothing is committed the keeper sleeps: the next commit finds itself
-//! asked and wakes it, and so does one that was under way at the last tick and is published now.
-//! What commits pay is a look at one flag.
+//! The worker's point bounds the commits before it; the point of the commit that writes it bounds
+//! those after. Without commits the worker sleeps: the next commit writes a point and wakes it, and
+//! so does a commit that was in flight at the last tick and is published now. Commits only check
+//! one flag.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,33 +26,33 @@ use carnet_base::{
 use carnet_storage::{Engine, Mutation, PageLimit};
 use carnet_store::{SteadyWall, WallPoint, WallTimes};
 
-/// The table's id, reserved in the catalogue.
+/// Id of the table, reserved in the catalog.
 pub(crate) const TABLE: TableId = TableId(5);
 
 const PARTITION: &[u8] = b"points";
 
-/// A wall time and a timestamp.
+/// Length of a wall time and a timestamp.
 const KEY_BYTES: usize = 16;
 
-/// Points are this far apart, or a part of the retention where that is short.
+/// Distance between points; a fraction of the retention if that is short.
 pub(crate) const SPACING_MAX: Duration = Duration::from_secs(1);
 const SPACING_MIN: Duration = Duration::from_millis(1);
 const RETENTION_PART: u32 = 64;
-/// A commit that comes within this part of the spacing after a point makes none.
+/// A commit within this fraction of the spacing after a point makes none.
 const NEAR_PART: u32 = 16;
 
-/// So many points are read at a time when the store is opened.
+/// Number of points read at a time when the store is opened.
 const PAGE: PageLimit = PageLimit { cells: 1024, bytes: usize::MAX };
 
-/// What is known of wall times.
-pub(crate) struct Times {
+/// Wall-clock map.
+pub(crate) struct WallClockMap {
     clock: Arc<dyn Clock>,
     spacing: Duration,
-    /// The next commit is to write points.
+    /// Set if the next commit has to write points.
     asks: AtomicBool,
-    /// The keeper waits to be woken by a commit.
+    /// Set while the worker waits for a commit to wake it.
     sleeps: AtomicBool,
-    /// Wakes the keeper.
+    /// Wakes the worker.
     signal: Signal,
     state: Mutex<State>,
 }
@@ -60,13 +60,13 @@ pub(crate) struct Times {
 struct State {
     steady: SteadyWall,
     known: WallTimes,
-    /// Known, but in no commit yet.
+    /// Points that no commit has written yet.
     unwritten: Vec<WallPoint>,
     ticked: Moment,
 }
 
-impl Times {
-    /// Takes up what earlier lives knew. `first` lies above all that they committed.
+impl WallClockMap {
+    /// Loads the points of earlier runs. `first` is above all of their commits.
     pub(crate) fn open(
         engine: &Engine,
         clock: Arc<dyn Clock>,
@@ -79,8 +79,7 @@ impl Times {
         let mut steady = SteadyWall::resuming(&*clock, known.last().map(|last| last.wall));
         let now = steady.read(&*clock);
         let mut unwritten = Vec::new();
-        // Had anything been committed later than a spacing after the last point, it would have
-        // written another.
+        // A commit later than a spacing after the last point would have written another point.
         let ended = known.last().map(|last| now.min(after(last.wall, spacing)));
         for wall in ended.into_iter().chain([now]) {
             let point = WallPoint { timestamp: first, wall };
@@ -93,8 +92,8 @@ impl Times {
         Ok(Self { clock, spacing, asks, sleeps, signal, state })
     }
 
-    /// Makes the keeper's point where one is due. Returns when it is to come again; `None` where a
-    /// commit will wake it.
+    /// Makes the worker's point if one is due. Returns the time until the next one; `None` if a
+    /// commit will wake the worker.
     pub(crate) fn tick(&self, published: impl Fn() -> Timestamp) -> Option<Duration> {
         let mut state = self.lock();
         let since = self.clock.now().since(state.ticked);
@@ -102,7 +101,7 @@ impl Times {
             self.sleeps.store(false, Ordering::SeqCst);
             return Some(self.spacing.saturating_sub(since));
         }
-        // Set before the look at P: what is published after the look finds it set, and wakes.
+        // Set before P is read: a commit published afterwards sees it set, and wakes the worker.
         self.sleeps.store(true, Ordering::SeqCst);
         let published = published();
         if state.known.last().is_none_or(|last| last.timestamp < published) {
@@ -114,22 +113,21 @@ impl Times {
         None
     }
 
-    /// Learns that P has moved.
+    /// Records that P has advanced.
     pub(crate) fn published(&self) {
         if self.sleeps.load(Ordering::SeqCst) && self.sleeps.swap(false, Ordering::SeqCst) {
             self.signal.ring();
         }
     }
 
-    /// Returns the points that a commit which is about to be made is to write; mostly it is not
-    /// asked for any.
+    /// Returns the points that the next commit has to write; usually none.
     pub(crate) fn asked(&self, published: impl Fn() -> Timestamp) -> Option<Box<Asked<'_>>> {
         if !self.asks.load(Ordering::Relaxed) || !self.asks.swap(false, Ordering::AcqRel) {
             return None;
         }
         let mut state = self.lock();
         let now = state.steady.read(&*self.clock);
-        // Behind the keeper's point another one would say nothing.
+        // Directly after the worker's point, another one would be redundant.
         if state.known.last().is_none_or(|last| now >= after(last.wall, self.spacing / NEAR_PART)) {
             state.note(WallPoint { timestamp: published(), wall: now });
             state.ticked = self.clock.now();
@@ -137,7 +135,7 @@ impl Times {
         let points = state.unwritten.clone();
         drop(state);
         let keys = points.iter().copied().map(key).collect();
-        Some(Box::new(Asked { times: self, points, keys, written: false }))
+        Some(Box::new(Asked { wall_clock: self, points, keys, written: false }))
     }
 
     /// Returns the newest commit that was published by a wall time.
@@ -147,7 +145,7 @@ impl Times {
         state.known.find(wall, now, published)
     }
 
-    /// Returns when a commit was published.
+    /// Returns the wall time at which a commit was published.
     pub(crate) fn wall_time_of(&self, commit: Timestamp, published: Timestamp) -> Result<WallTime> {
         self.lock().known.find_wall(commit, published)
     }
@@ -157,12 +155,12 @@ impl Times {
         self.clock.now()
     }
 
-    /// Returns the newest timestamp of which a wall time is known.
+    /// Returns the newest timestamp with a known wall time.
     pub(crate) fn newest_known(&self) -> Timestamp {
         self.lock().known.last().map_or(Timestamp::ZERO, |last| last.timestamp)
     }
 
-    /// Returns what was the newest commit so long ago; zero where that is not known.
+    /// Returns the newest commit at the begin of the retention; zero if unknown.
     pub(crate) fn newest_before(&self, retention: Duration) -> Timestamp {
         let mut state = self.lock();
         let now = state.steady.read(&*self.clock);
@@ -171,12 +169,12 @@ impl Times {
         state.known.timestamp_at(begun).unwrap_or_default()
     }
 
-    /// Tells whether a cell of the table of points is none that is needed.
+    /// Returns `true` if a cell of the table is not needed any more.
     pub(crate) fn is_forgotten(&self, key: &[u8]) -> bool {
         decode(key).is_ok_and(|point| !self.lock().known.contains(point))
     }
 
-    /// Forgets what nobody asks for any more, of timestamps from `mark` on.
+    /// Drops points that are not needed for timestamps from `mark` on.
     pub(crate) fn forget_below(&self, mark: Timestamp) {
         self.lock().known.forget_below(mark);
     }
@@ -190,37 +188,37 @@ impl State {
     fn note(&mut self, point: WallPoint) {
         if self.known.note(point) {
             self.unwritten.push(point);
-            // Where commits are refused for long, what was left out since need not be written.
+            // If commits are refused for long, points that became redundant need not be written.
             self.unwritten.retain(|point| self.known.contains(*point));
         }
     }
 }
 
-/// Points that a commit writes. Where it is given up, the next one is asked.
+/// Points for a commit to write. If the commit fails, the next one writes them.
 pub(crate) struct Asked<'a> {
-    times: &'a Times,
+    wall_clock: &'a WallClockMap,
     points: Vec<WallPoint>,
     keys: Vec<CellKey>,
     written: bool,
 }
 
 impl Asked<'_> {
-    /// Returns the cells to be written.
+    /// Returns the cells to write.
     pub(crate) fn mutations(&self) -> impl Iterator<Item = Mutation<'_>> + Clone {
         self.keys.iter().map(|key| Mutation::put_or_delete(key, Some(&[])))
     }
 
-    /// Notes that the commit is in force.
+    /// Records that the commit has been decided.
     pub(crate) fn written(mut self) {
         self.written = true;
-        self.times.lock().unwritten.retain(|point| !self.points.contains(point));
+        self.wall_clock.lock().unwritten.retain(|point| !self.points.contains(point));
     }
 }
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
         if !self.written {
-            self.times.asks.store(true, Ordering::Release);
+            self.wall_clock.asks.store(true, Ordering::Release);
         }
     }
 }
@@ -229,18 +227,18 @@ pub(crate) fn after(wall: WallTime, spacing: Duration) -> WallTime {
     WallTime(wall.0.saturating_add(i64::try_from(spacing.as_micros()).unwrap_or(i64::MAX)))
 }
 
-/// Names the cell that is a point.
+/// Returns the key of a point's cell.
 fn key(point: WallPoint) -> CellKey {
     let mut clustering = [0; KEY_BYTES];
-    // The sign's bit turned over: earlier times come first.
+    // The sign bit is inverted, so that earlier times sort first.
     clustering[..8].copy_from_slice(&(point.wall.0.cast_unsigned() ^ (1 << 63)).to_be_bytes());
     clustering[8..].copy_from_slice(&point.timestamp.get().to_be_bytes());
     CellKey::new(TABLE, &PartitionKey::new(PARTITION), clustering)
 }
 
-/// Reads a point from the last bytes of its cell's key.
+/// Decodes a point from the end of its cell's key.
 pub(crate) fn decode(key: &[u8]) -> Result<WallPoint> {
-    let wrong = || Error::corrupted("a cell of the table of wall times is none of its points");
+    let wrong = || Error::corrupted("a cell of the table of wall times is not a valid point");
     let (rest, timestamp) = key.split_last_chunk::<8>().ok_or_else(wrong)?;
     let (_, wall) = rest.split_last_chunk::<8>().ok_or_else(wrong)?;
     let wall = WallTime((u64::from_be_bytes(*wall) ^ (1 << 63)).cast_signed());
@@ -268,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_point_is_read_back_from_its_key_and_keys_are_in_the_order_of_points() {
+    fn points_round_trip_in_key_order() {
         let mut rng = SeededRng::new(7);
         let mut points: Vec<_> = (0..1000)
             .map(|_| WallPoint {
@@ -286,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_point_is_refused_or_read_as_one_and_nothing_panics() {
+    fn random_bytes_never_panic() {
         let mut rng = SeededRng::new(8);
         for _ in 0..10_000 {
             let bytes: Vec<u8> =
