@@ -1,8 +1,8 @@
-//! Calls of a store that may answer late.
+//! Calls of a store with slow answers.
 //!
-//! A call that is dropped at its timeout is lost: of a store whose answers always take longer than
-//! that, no answer would ever be taken. So a call stays open while another one is made, the first
-//! answer counts, and the timeout follows the time that answers take.
+//! If a call were dropped at its timeout, a store whose answers always take longer would never
+//! deliver an answer. So a call stays open while it is repeated, the first answer counts, and the
+//! timeout adapts to the answer times.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use carnet_base::{Moment, Result, Timer, Wait};
 
-/// Shortest timeout: a shorter one would only send the same call many times.
+/// Minimum timeout: a shorter one would only repeat calls.
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
-/// Time that a store takes to answer.
+/// Estimate of a store's answer time.
 ///
 /// Source: Jacobson and Karels, "Congestion Avoidance and Control", 1988, as in RFC 6298.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct AnswerTime {
 }
 
 impl AnswerTime {
-    /// Takes note of the time that one answer took.
+    /// Records the time of one answer.
     pub(crate) fn learn(&mut self, took: Duration) {
         if self.mean.is_zero() {
             (self.mean, self.deviation) = (took, took / 2);
@@ -34,15 +34,15 @@ impl AnswerTime {
         self.mean = (self.mean * 7 + took) / 8;
     }
 
-    /// Returns the time after which an answer is late: at least `min`, and at most `max` where that
-    /// is more.
+    /// Returns the time after which an answer is late: at least `min`, and at most the maximum of
+    /// `min` and `max`.
     pub(crate) fn timeout(self, min: Duration, max: Duration) -> Duration {
         let min = min.max(TIMEOUT_MIN);
         (self.mean + self.deviation * 4).clamp(min, max.max(min))
     }
 }
 
-/// Open calls of a store, all for the same thing.
+/// Open calls of one operation on a store.
 pub(crate) struct Calls<'t, F> {
     timer: &'t dyn Timer,
     open: Vec<(Moment, Pin<Box<F>>)>,
@@ -57,8 +57,8 @@ impl<'t, T, F: Future<Output = Result<T>>> Calls<'t, F> {
         self.open.push((self.timer.now(), Box::pin(call)));
     }
 
-    /// Waits for the first answer, and returns it with the time that it took; `None` after the
-    /// timeout, if there is one. Calls stay open until they are answered.
+    /// Waits for the first answer and returns it with its time; `None` after the timeout. Calls
+    /// stay open until they are answered.
     pub(crate) async fn first(
         &mut self,
         timeout: Option<Duration>,
@@ -89,7 +89,7 @@ mod tests {
     const MILLISECOND: Duration = Duration::from_millis(1);
 
     #[test]
-    fn timeout_follows_the_time_of_answers() {
+    fn timeout_adapts_to_answer_times() {
         let (min, max) = (100 * MILLISECOND, 2000 * MILLISECOND);
         let mut time = AnswerTime::default();
         assert_eq!(time.timeout(min, max), min);

@@ -1,4 +1,4 @@
-//! Runs batches: the one place that reads and moves the root.
+//! Runs batches. Only this module reads and moves the root.
 //!
 //! ```text
 //!          ┌──────────── the root has moved: again, on the newer one ◄─────────────┐
@@ -8,14 +8,14 @@
 //!  or read by level                it left               └─ writes ─► put nodes ─► compare-and-set
 //! ```
 //!
-//! A batch holds what was called before it began, so whatever it learns about the root was true
-//! at a moment after each of those calls: one read of the root, or one move of it, verifies all.
+//! All calls of a batch precede its begin, so one read or one move of the root during the batch
+//! verifies the reads of all of them.
 //!
-//! **A compare-and-set that ends with an error** may have moved the root, or may do so at any
-//! later time. Nothing is answered before that is settled: the root's history names the attempt,
-//! or shows that another took its place. While the root has not moved at all, a *fence* settles
-//! it: a root of the same content, which the delayed attempt does not expect. Only where the
-//! store does not answer for all of [`Options::patience`] is the outcome `Unknown`.
+//! **A compare-and-set that ends with an error** may have moved the root, or may still move it at
+//! any later time. The batch is answered only after this is resolved: the root's history contains
+//! the attempt, or shows that another one replaced it. If the root has not moved at all, a *fence*
+//! resolves it: a root with the same content, which the delayed attempt does not expect. If the
+//! store does not answer within [`Options::patience`], the outcome is `Unknown`.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::error;
@@ -42,19 +42,20 @@ use crate::stats::Stats;
 use crate::store::{NodeStore, RootPointer, Swap};
 use crate::view::{Left, View, Writes};
 
-/// After so many answers that a node is missing, ask whether its root is still in use: garbage
-/// collection takes nodes away from those who stay behind.
+/// After this number of answers that a node is missing, the root is read again: garbage collection
+/// may have removed nodes of an outdated root.
 const MISSES_BEFORE_ROOT: u64 = 16;
-/// How sure one can be that a cached root is the newest, and from where on it is used.
+/// Maximum confidence that a cached root is the newest, and the minimum to use it.
 const SURE_MAX: u32 = 4;
 const SURE_ENOUGH: u32 = 2;
-/// What one disappointment costs, where one confirmation brings 1. A right guess saves the read
-/// of the root; a wrong one costs a lost move and a read: it has to be right most of the time.
+/// Decrease of the confidence after a stale guess; a confirmation increases it by 1. A right guess
+/// saves a read of the root, a stale one costs a lost move and a read, so most guesses must be
+/// right.
 const DISAPPOINTMENT: u32 = 3;
-/// The longest wait after a lost move, in the times that a move takes: others need no more.
+/// Maximum wait after a lost move, in compare-and-set times.
 const BACKOFF_SWAPS_MAX: u32 = 4;
-/// The longest rest after a move, the same way; and after how many moves to rest, for one that was
-/// lost and altogether. Found by trying, with two to five transactors and 10 ms to the root.
+/// Maximum rest after a move, in compare-and-set times; number of rests for each lost move, and in
+/// total. Determined by simulation with 2 to 5 transactors and a root latency of 10 ms.
 const REST_SWAPS_MAX: u32 = 4;
 const RESTS_PER_LOSS: u32 = 4;
 const RESTS_MAX: u32 = 8;
@@ -76,28 +77,28 @@ struct State {
     rng: Box<dyn Rng>,
     cache: Cache,
     root: Option<Known>,
-    /// How sure it is that the cached root is still the newest when a batch begins.
+    /// Confidence that the cached root is the newest when a batch begins.
     sure: u32,
     attempts: u64,
-    /// How long the stores take to answer.
+    /// Answer times of the stores.
     nodes_time: AnswerTime,
     root_time: AnswerTime,
-    /// How long a compare-and-set takes, about.
+    /// Mean time of a compare-and-set.
     swap_time: Duration,
-    /// For how many more moves to rest after each of them.
+    /// Remaining number of moves that are followed by a rest.
     rests: u32,
     rest_until: Moment,
     stats: Stats,
 }
 
 impl State {
-    /// Draws a time below a limit.
+    /// Returns a random time below `limit`.
     fn below(&mut self, limit: Duration) -> Duration {
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(self.rng.below(limit))
     }
 
-    /// Caches a root, unless a newer one is there: what others suggest may overtake answers.
+    /// Caches a root unless a newer one is cached: suggested roots may overtake answers.
     fn keep(&mut self, known: Known) -> bool {
         let generation = known.root.generation();
         let is_news = self.root.as_ref().is_none_or(|cached| cached.root.generation() < generation);
@@ -108,7 +109,7 @@ impl State {
     }
 }
 
-/// A root as the pointer held it.
+/// A root and its bytes in the pointer.
 #[derive(Clone)]
 struct Known {
     root: Arc<Root>,
@@ -118,18 +119,18 @@ struct Known {
 /// One try of a batch.
 struct Try {
     base: Known,
-    /// The root was read after every call of the batch, so that it needs no other proof.
+    /// The root was read after all calls of the batch, so it needs no further verification.
     is_verified: bool,
-    /// Moves that the batch has lost so far.
+    /// Number of lost moves of the batch.
     losses: usize,
     deadline: Moment,
 }
 
-/// Why a try did not answer its transactions.
+/// Reason why a try did not answer its transactions.
 enum Stop {
     /// The root has moved; this is a newer one.
     Moved(Known),
-    /// So it has, and a compare-and-set was lost by it.
+    /// The root has moved, and a compare-and-set failed because of it.
     Lost(Known),
     Failed(Error),
 }
@@ -150,7 +151,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         options: Options,
     ) -> Self {
         let interval = u64::try_from(options.batch_interval.as_nanos()).unwrap_or(u64::MAX);
-        // Transactors that begin their batches at the same moments would collide each time.
+        // Transactors that begin their batches at the same moments would always collide.
         let phase = Duration::from_nanos(rng.below(interval));
         let state = State {
             queue: VecDeque::new(),
@@ -191,7 +192,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         self.state().queue.push_back(job);
     }
 
-    /// Returns the future that runs batches until none is waiting; `None` where none is.
+    /// Returns the future that runs batches until the queue is empty; `None` if it is empty.
     pub(crate) fn driver(core: &Arc<Self>) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
         if core.state().queue.is_empty() {
             return None;
@@ -213,8 +214,8 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         }))
     }
 
-    /// Lets somebody else drive on where more is waiting, so that whoever drove can take his
-    /// answer. All who wait were woken.
+    /// Yields once if transactions are waiting, so that the task that drives this future can take
+    /// its own answer. All waiting tasks have been woken.
     async fn hand_over(&self) {
         let mut is_over = self.state().queue.is_empty();
         poll_fn(|_| {
@@ -223,7 +224,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         .await;
     }
 
-    /// Waits where others are to have their turn.
+    /// Waits to let other transactors move the root.
     async fn rest(&self) {
         let wait = self.state().rest_until.since(self.timer.now());
         if !wait.is_zero() {
@@ -241,7 +242,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         self.timer.wait(Duration::from_nanos(wait)).await;
     }
 
-    /// Adds what waits to a batch, as far as there is room; false where nothing was added.
+    /// Adds waiting transactions to a batch, up to its limit. Returns `false` if none were added.
     fn fill(&self, batch: &mut Vec<Box<dyn Job>>) -> bool {
         let mut state = self.state();
         let room = self.options.batch_transactions_max.max(1).saturating_sub(batch.len());
@@ -250,8 +251,8 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         count > 0
     }
 
-    /// Runs a batch, and answers it. What is wrong with one transaction is no answer to another:
-    /// where nothing was written for such a reason, each half is tried by itself.
+    /// Runs a batch and answers it. An error of one transaction must not fail the others: if one
+    /// prevented all writes, each half is run separately.
     async fn serve(&self, batch: Vec<Box<dyn Job>>) {
         let mut parts = vec![batch];
         while let Some(mut part) = parts.pop() {
@@ -271,15 +272,15 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         }
     }
 
-    /// Runs a batch. If a store panics, this is an answer like another: the batch belongs to
-    /// many, and they would wait for ever if it unwound the one who drives.
+    /// Runs a batch. A panic of a store becomes an error for all its callers, because unwinding the
+    /// task that drives the batch would leave the other callers waiting forever.
     async fn run_guarded(&self, batch: &mut Vec<Box<dyn Job>>) -> Result<()> {
         let mut run = pin!(self.run(batch));
         poll_fn(|context| {
             let poll = || run.as_mut().poll(context);
             catch_unwind(AssertUnwindSafe(poll)).unwrap_or_else(|_| {
                 let attempt = Attempt(self.state().attempts);
-                Poll::Ready(Err(self.unknown(attempt, "a store of it panicked")))
+                Poll::Ready(Err(self.unknown(attempt, "a store panicked")))
             })
         })
         .await
@@ -321,11 +322,11 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
             if this.losses >= self.options.attempts_max {
                 let losses = this.losses;
                 return Err(Error::conflict(format!(
-                    "other transactors moved the root meanwhile, {losses} times"
+                    "other transactors moved the root {losses} times before this one"
                 )));
             }
-            // Whoever was called meanwhile comes along, instead of waiting for the next batch. Of
-            // these the root that was just read proves nothing.
+            // Transactions called meanwhile join this batch. The root was read before their calls,
+            // so it is not verified for them.
             this = Try { base: newer, is_verified: !self.fill(batch), ..this };
         }
     }
@@ -344,10 +345,10 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         }
     }
 
-    /// Returns the cached root where it is worth a try.
+    /// Returns the cached root if it is probably the newest.
     fn guess(&self) -> Option<Known> {
         let state = self.state();
-        // Whoever does not verify is content with any root.
+        // Without verification, any root is good enough.
         let is_worth_it = state.sure >= SURE_ENOUGH || !self.options.verify_reads;
         state.root.clone().filter(|_| self.options.cache_root && is_worth_it)
     }
@@ -365,7 +366,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         if newest.bytes == this.base.bytes { Ok(()) } else { Err(Stop::Moved(newest)) }
     }
 
-    /// Runs the transactions one after the other, and returns what they write together.
+    /// Runs the transactions in order, and returns all their writes.
     async fn execute(
         &self,
         batch: &mut [Box<dyn Job>],
@@ -399,7 +400,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         Ok(writes)
     }
 
-    /// Puts what the writes make of the tree, and moves the root to it.
+    /// Puts the nodes of the new root, and moves the root.
     async fn commit(&self, this: &Try, nodes: &mut Nodes, writes: Writes) -> Result<(), Stop> {
         let attempt = self.next_attempt();
         let mut edited =
@@ -428,7 +429,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         Attempt(state.attempts)
     }
 
-    /// Reads nodes, from the cache or all at once.
+    /// Reads nodes from the cache, and the others concurrently from the store.
     async fn load(&self, ids: BTreeSet<NodeId>, this: &Try, nodes: &mut Nodes) -> Result<(), Stop> {
         let absent = self.look_into_cache(ids, nodes);
         let gets: Vec<_> = absent.iter().map(|id| self.fetch(*id, this)).collect();
@@ -439,7 +440,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         Ok(())
     }
 
-    /// Takes what is cached, and returns the others.
+    /// Takes cached nodes, and returns the ids of the others.
     fn look_into_cache(&self, ids: BTreeSet<NodeId>, nodes: &mut Nodes) -> Vec<NodeId> {
         let state = &mut *self.state();
         let mut absent = Vec::new();
@@ -459,8 +460,8 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         count(&mut self.state().stats);
     }
 
-    /// Calls a store until it answers. It is called again after an error, and where an answer is
-    /// late; earlier calls stay open, and the first answer counts.
+    /// Calls a store until it answers. The call is repeated after an error or a late answer;
+    /// earlier calls stay open, and the first answer counts.
     async fn ask<T, F>(
         &self,
         time: fn(&mut State) -> &mut AnswerTime,
@@ -485,20 +486,20 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
                 Some((_, Err(error))) => error,
                 None => {
                     timeout = timeout.map(|timeout| timeout.saturating_mul(2));
-                    Error::unavailable("no answer came in time")
+                    Error::unavailable("the store did not answer in time")
                 }
             };
-            self.wait_or_give_up(error, deadline).await?;
+            self.wait_or_fail(error, deadline).await?;
         }
     }
 
-    /// Returns the time after which an answer is late, if there is such a time.
+    /// Returns the time after which an answer is late; `None` if there is no timeout.
     fn timeout(&self, time: fn(&mut State) -> &mut AnswerTime) -> Option<Duration> {
         let min = self.options.answer_timeout?;
         Some(time(&mut self.state()).timeout(min, self.options.patience / 2))
     }
 
-    /// Reads a node, and waits for it where it is late.
+    /// Reads a node; if it is missing, waits for it.
     async fn fetch(&self, id: NodeId, this: &Try) -> Result<Option<Arc<Node>>, Stop> {
         let mut misses = 0;
         loop {
@@ -523,8 +524,8 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
                     return Err(Stop::Moved(newest));
                 }
             }
-            let error = Error::unavailable(format!("node {id} is not there"));
-            self.wait_or_give_up(error, this.deadline).await?;
+            let error = Error::unavailable(format!("node {id} is missing"));
+            self.wait_or_fail(error, this.deadline).await?;
         }
     }
 
@@ -538,7 +539,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
             self.nodes.put(id, bytes.clone())
         };
         self.ask(|state| &mut state.nodes_time, deadline, put).await?;
-        // Only what is put for certain: a root may come to name it.
+        // Only after the put is confirmed: cached nodes may be referenced by new roots.
         self.state().cache.insert(id, node);
         Ok(())
     }
@@ -552,7 +553,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         self.know(bytes)
     }
 
-    /// Keeps a root that somebody has set, if it is news.
+    /// Caches a root that another transactor has set, if it is newer.
     pub(crate) fn suggest(&self, bytes: Bytes) -> Result<()> {
         let root = Root::decode(&bytes)?;
         let state = &mut *self.state();
@@ -561,13 +562,13 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         Ok(())
     }
 
-    /// Decodes a root that was just read, and keeps it.
+    /// Decodes and caches a root that was just read.
     fn know(&self, bytes: Option<Bytes>) -> Result<Known> {
         let root = bytes.as_ref().map_or_else(|| Ok(Root::default()), Root::decode)?;
         let state = &mut *self.state();
         if let Some(cached) = &state.root {
-            // It was suggested while the answer was on its way: a root that was set after the
-            // one that was read, and so after the read began.
+            // This newer root was suggested while the read was in flight, so it was set after the
+            // read began.
             if cached.root.generation() > root.generation() {
                 return Ok(cached.clone());
             }
@@ -586,26 +587,26 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         Ok(known)
     }
 
-    /// Waits a little after an error that may pass.
-    async fn wait_or_give_up(&self, error: Error, deadline: Moment) -> Result<()> {
+    /// Waits briefly after a retryable error; after the deadline, fails.
+    async fn wait_or_fail(&self, error: Error, deadline: Moment) -> Result<()> {
         if error.kind() == ErrorKind::Corrupted {
             return Err(error);
         }
         if self.timer.now() >= deadline {
-            let message = "the store does not answer; nothing was written";
+            let message = "the store does not answer: nothing was written";
             return Err(Error::unavailable(message).with_source(error));
         }
         self.timer.wait(self.options.missing_wait).await;
         Ok(())
     }
 
-    /// Moves the root, for certain or certainly not.
+    /// Moves the root; returns only when the outcome is certain.
     async fn swap(&self, this: &Try, root: Root, attempt: Attempt) -> Result<(), Stop> {
         let mut calls = Calls::new(&*self.timer);
         calls.start(self.compare_and_set(&this.base, root));
         match calls.first(self.timeout(|state| &mut state.root_time)).await {
             Some((_, Ok(Some(_)))) => return Ok(()),
-            // Whoever won may go on at once; the root is read after the wait, not before it.
+            // The winner may continue at once, so the root is read after the wait.
             Some((_, Ok(None))) => self.back_off(this.losses).await,
             Some((_, Err(_))) => self.count(|stats| stats.swaps_in_doubt += 1),
             None => {
@@ -616,8 +617,8 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         self.resolve(this, attempt).await
     }
 
-    /// Finds out what became of an attempt, or takes the late answer to it. Only a success ends the
-    /// search: an attempt that is refused may be one that was sent twice.
+    /// Resolves an attempt, or takes its late answer. Only a success ends the search: a mismatch
+    /// may be the answer to the second copy of a request that succeeded.
     async fn resolve_late(
         &self,
         this: &Try,
@@ -639,7 +640,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         .await
     }
 
-    /// Sets the root; returns it where the pointer says so.
+    /// Sets the root; returns it if the compare-and-set succeeded.
     async fn compare_and_set(&self, base: &Known, root: Root) -> Result<Option<Known>> {
         let to = root.encode();
         self.count(|stats| {
@@ -660,9 +661,9 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         Ok(Some(known))
     }
 
-    /// Learns from a compare-and-set how long to wait for others. A transactor that has just moved
-    /// the root knows the newest one, and could move it again before anybody else has read it: the
-    /// others would starve. So whoever has lost lately rests after its next moves.
+    /// Adapts the waits to the result and time of a compare-and-set. A transactor that has just
+    /// moved the root knows the newest one, and could move it again before others have read it, so
+    /// they would starve. So after a lost move, a transactor rests after its next moves.
     fn pace(&self, swap: Swap, began: Moment) {
         let now = self.timer.now();
         let state = &mut *self.state();
@@ -677,8 +678,8 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         }
     }
 
-    /// Finds out what became of an attempt. Also one that was refused is looked for: a request
-    /// that was sent twice is refused the second time.
+    /// Determines the outcome of an attempt. After a mismatch, too: if a request is delivered
+    /// twice, the second delivery fails.
     async fn resolve(&self, this: &Try, attempt: Attempt) -> Result<(), Stop> {
         let Try { base, deadline, .. } = this;
         let unknown = |cause: Error| Stop::Failed(self.unknown(attempt, cause));
@@ -689,7 +690,9 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
                 Verdict::Moved => return Ok(()),
                 Verdict::Lost => return Err(Stop::Lost(newest)),
                 Verdict::Forgotten => {
-                    return Err(unknown(Error::unavailable("too many others moved it since")));
+                    return Err(unknown(Error::unavailable(
+                        "too many other transactors moved the root since",
+                    )));
                 }
                 Verdict::Pending => {}
             }
@@ -701,15 +704,15 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
                 Some((_, Ok(Some(fence)))) => return Err(Stop::Lost(fence)),
                 Some((_, Ok(None))) => continue,
                 Some((_, Err(error))) => error,
-                // The next read shows whether it has moved the root.
-                None => Error::unavailable("no answer came in time"),
+                // The next read shows whether the fence moved the root.
+                None => Error::unavailable("the store did not answer in time"),
             };
-            self.wait_or_give_up(error, *deadline).await.map_err(unknown)?;
+            self.wait_or_fail(error, *deadline).await.map_err(unknown)?;
         }
     }
 }
 
-/// Makes an error for each transaction of a batch.
+/// Copies an error for another transaction of the batch.
 fn again(error: &Error) -> Error {
     Error::new(error.kind(), error.to_string())
 }

@@ -1,4 +1,4 @@
-//! Nodes in memory, the least recently used of which make room.
+//! LRU cache of nodes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::id::NodeId;
 use crate::node::Node;
 
-/// A bounded cache. What it drops depends on its calls alone, so that a seed replays a run.
+/// A bounded cache. Evictions depend only on the calls, so that a seed replays a run.
 pub(crate) struct Cache {
     bytes_max: usize,
     bytes: usize,
@@ -21,7 +21,7 @@ struct Cached {
     last_use: u64,
 }
 
-/// What an entry takes beside its node.
+/// Memory of an entry, without its node.
 const OVERHEAD_BYTES: usize = 128;
 
 impl Cache {
@@ -40,7 +40,7 @@ impl Cache {
 
     pub(crate) fn insert(&mut self, id: NodeId, node: &Arc<Node>) {
         let bytes = node.memory_bytes() + OVERHEAD_BYTES;
-        // A node that would push all others out is not worth it.
+        // Nodes that would evict most of the cache are not cached.
         if bytes > self.bytes_max / 2 || self.get(id).is_some() {
             return;
         }
@@ -50,7 +50,7 @@ impl Cache {
         let cached = Cached { node: Arc::clone(node), bytes, last_use: self.uses };
         self.nodes.insert(id, cached);
         while self.bytes > self.bytes_max {
-            let (_, oldest) = self.by_use.pop_first().expect("what takes bytes is in the list");
+            let (_, oldest) = self.by_use.pop_first().expect("each cached node is in the list");
             let dropped = self.nodes.remove(&oldest).expect("each use names a node");
             self.bytes -= dropped.bytes;
         }
@@ -69,7 +69,7 @@ mod tests {
     use crate::id::{Attempt, TransactorId};
 
     #[test]
-    fn the_least_recently_used_make_room() {
+    fn least_recently_used_nodes_are_evicted() {
         let node = Arc::new(Node::Value(Bytes::from(vec![0; 1000])));
         let id = |n| NodeId::new(TransactorId(1), Attempt(1), n).unwrap();
         let mut cache = Cache::new(4 * (node.memory_bytes() + OVERHEAD_BYTES));

@@ -1,10 +1,10 @@
-//! What nodes and roots share on disk: numbers, byte strings, node ids, a checksum at the end.
+//! Encodings shared by nodes and roots: numbers, byte strings, node ids, and the checksum.
 
 use carnet_base::{Bytes, Error, Result, var_long};
 
 use crate::id::NodeId;
 
-/// The version of both formats, their first byte.
+/// Version of both formats; the first byte.
 pub(crate) const VERSION: u8 = 1;
 
 /// Appends a number below 2⁶³.
@@ -21,21 +21,21 @@ pub(crate) fn put_id(out: &mut Vec<u8>, id: NodeId) {
     out.extend_from_slice(&id.to_bytes());
 }
 
-/// Returns how many bytes [`put_bytes`] appends.
+/// Returns the number of bytes that [`put_bytes`] appends.
 pub(crate) fn bytes_len(bytes: &[u8]) -> usize {
     var_long::len(i64::try_from(bytes.len()).unwrap_or(i64::MAX)) + bytes.len()
 }
 
-/// Appends the checksum: of the name under which the bytes are kept, and of all bytes so far. A
-/// node that was put under another name is found out like one whose bits changed.
+/// Appends a checksum of the name and all bytes so far. So a node that was stored under another
+/// node's name is detected like a flipped bit.
 pub(crate) fn seal(mut out: Vec<u8>, name: &[u8]) -> Bytes {
     let sum = crc32c::crc32c_append(crc32c::crc32c(name), &out);
     out.extend_from_slice(&sum.to_le_bytes());
     Bytes::from(out)
 }
 
-/// Reads a sealed byte string. Nothing is allocated from a length before it was compared with
-/// what is there: byte strings are slices of the input.
+/// Reads a sealed byte string. Lengths are checked before they are used; byte strings are slices of
+/// the input.
 pub(crate) struct Reader {
     bytes: Bytes,
     at: usize,
@@ -77,7 +77,7 @@ impl Reader {
         Ok(number)
     }
 
-    /// Reads how many things follow, each of which takes at least one byte.
+    /// Reads the number of following items, each of which has at least one byte.
     pub(crate) fn count(&mut self) -> Result<usize> {
         let count = self.number()?;
         usize::try_from(count).ok().filter(|&count| count <= self.rest().len()).ok_or_else(short)
@@ -99,7 +99,7 @@ impl Reader {
         Ok(NodeId::from_bytes(self.fixed()?))
     }
 
-    /// Checks that all was read.
+    /// Checks that no bytes are left.
     pub(crate) fn end(&self) -> Result<()> {
         if self.rest().is_empty() {
             Ok(())

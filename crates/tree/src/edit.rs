@@ -1,4 +1,4 @@
-//! What a batch's writes make of a root: the next root, and the nodes below it. No I/O.
+//! Applies a batch's writes to a root: makes the next root and its new nodes. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::root::{Below, Root};
 use crate::shape::{Editor, Made, Maker, Nodes, needs, run};
 use crate::view::Writes;
 
-/// A root that is being changed.
+/// A root while it is changed.
 pub(crate) struct Edited<'a> {
     base: &'a Root,
     transactor: TransactorId,
@@ -19,7 +19,7 @@ pub(crate) struct Edited<'a> {
     shape: &'a Shape,
     maker: Maker,
     buffer: Vec<Write>,
-    /// What leaves the buffer.
+    /// Writes that leave the buffer.
     evicted: Vec<Write>,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Edited<'a> {
         Self { base, transactor, attempt, shape, maker, buffer, evicted: Vec::new() }
     }
 
-    /// Writes into the buffer, and chooses what has to leave it.
+    /// Adds writes to the buffer, and selects the writes to evict.
     pub(crate) fn write(&mut self, writes: Writes) -> Result<()> {
         self.buffer.retain(|write| !writes.contains_key(&write.key));
         for (key, value) in writes {
@@ -57,8 +57,8 @@ impl<'a> Edited<'a> {
         if bytes <= limit {
             return;
         }
-        // To half of the limit, so that the next many batches put no node. One long key must not
-        // push out all others.
+        // Shrinks the buffer to half of the limit, so that the next batches put no nodes. A long
+        // key is evicted first, so that it does not displace all others.
         let mut kept = Vec::new();
         for write in self.buffer.drain(..) {
             let len = write.encoded_len();
@@ -72,7 +72,8 @@ impl<'a> Edited<'a> {
         self.buffer = kept;
     }
 
-    /// Returns the nodes that have to be read before [`Edited::finish`]. Ask again when they are.
+    /// Returns the nodes that have to be read before [`Edited::finish`]. Call it again after they
+    /// were read.
     pub(crate) fn needs(&self, nodes: &Nodes) -> Result<BTreeSet<NodeId>> {
         let Below { run: id, top } = self.base.below;
         if self.evicted.is_empty() {
@@ -87,7 +88,7 @@ impl<'a> Edited<'a> {
         needed.filter_map(Result::transpose).collect()
     }
 
-    /// Returns what is newer than the tree and has no room in the buffer.
+    /// Returns the writes that are newer than the tree and do not fit the buffer.
     fn merged(&self, run: &[Write]) -> Vec<Write> {
         let newest = run.iter().chain(&self.evicted).map(|write| (&write.key, write));
         let newest: BTreeMap<&Bytes, &Write> = newest.collect();

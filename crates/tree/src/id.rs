@@ -1,9 +1,9 @@
-//! Names: of transactors, of their attempts to move the root, of nodes.
+//! Ids of transactors, attempts and nodes.
 
 use std::fmt;
 
-/// Names a transactor: one life of one handle. Drawn at random from 64 bits, so that a process
-/// that starts again is somebody else.
+/// Id of a transactor: one handle during one run of a process. It is drawn at random from 64 bits,
+/// so a restarted process has another id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactorId(pub u64);
 
@@ -13,32 +13,32 @@ impl fmt::Display for TransactorId {
     }
 }
 
-/// Numbers a transactor's attempts to move the root, from 1. One attempt has ended, whatever its
-/// outcome, before the next begins.
+/// Number of a transactor's attempt to move the root, from 1. An attempt ends before the next one
+/// begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt(pub u64);
 
 impl Attempt {
-    /// The largest attempt: node ids have 39 bits for it.
+    /// Maximum attempt: node ids have 39 bits for it.
     pub const MAX: Self = Self((1 << 39) - 1);
 }
 
-/// Names a node, for ever: no name is used twice.
+/// Id of a node; never reused.
 ///
-/// It tells who made the node and in which attempt, by which garbage collection knows whether a
-/// root may still come to name it.
+/// It contains the node's transactor and attempt, from which garbage collection determines whether
+/// a root may still come to reach the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId {
-    /// Who made it.
+    /// The transactor that made the node.
     pub transactor: TransactorId,
-    /// The attempt in the upper 40 bits, the node's place among that attempt's nodes below.
+    /// Attempt in the upper 40 bits, index of the node within the attempt in the others.
     number: u64,
 }
 
 impl NodeId {
     const INDEX_BITS: u32 = 24;
 
-    /// Names the `index`-th node of an attempt; `None` beyond 2²⁴ nodes.
+    /// Returns the id of the `index`-th node of an attempt; `None` from 2²⁴ nodes on.
     #[must_use]
     pub fn new(transactor: TransactorId, attempt: Attempt, index: u32) -> Option<Self> {
         let fits = attempt <= Attempt::MAX && u64::from(index) < 1 << Self::INDEX_BITS;
@@ -46,19 +46,19 @@ impl NodeId {
         fits.then_some(Self { transactor, number })
     }
 
-    /// Returns the attempt in which the node was made.
+    /// Returns the attempt that made the node.
     #[must_use]
     pub const fn attempt(self) -> Attempt {
         Attempt(self.number >> Self::INDEX_BITS)
     }
 
-    /// Returns the 16 bytes of the name: transactor, then number, both big-endian.
+    /// Returns the 16 bytes of the id: transactor and number, both big-endian.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 16] {
         ((u128::from(self.transactor.0) << 64) | u128::from(self.number)).to_be_bytes()
     }
 
-    /// Reads what [`NodeId::to_bytes`] writes.
+    /// Decodes the result of [`NodeId::to_bytes`].
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         let (transactor, number) = bytes.split_at(8);
@@ -66,7 +66,7 @@ impl NodeId {
         Self { transactor: TransactorId(number_of(transactor)), number: number_of(number) }
     }
 
-    /// Reads what `Display` writes; `None` where it is something else.
+    /// Parses the output of `Display`; `None` for other texts.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let (transactor, number) = name.split_once('-')?;
@@ -74,7 +74,7 @@ impl NodeId {
             transactor: TransactorId(u64::from_str_radix(transactor, 16).ok()?),
             number: u64::from_str_radix(number, 16).ok()?,
         };
-        // One node has one name: no capitals, signs or missing zeros.
+        // Each id has one text form: no capitals, signs or missing zeros.
         (id.to_string() == name).then_some(id)
     }
 }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_read_back_and_has_one_spelling() {
+    fn node_id_round_trips_and_is_unique() {
         let id = NodeId::new(TransactorId(0xab), Attempt(3), 5).unwrap();
         assert_eq!(id.to_string(), "00000000000000ab-0000000003000005");
         assert_eq!(NodeId::parse(&id.to_string()), Some(id));

@@ -1,4 +1,4 @@
-//! A transaction that waits to be run, and the future that waits for its answer.
+//! Queued transactions, and the futures of their callers.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -12,21 +12,21 @@ use carnet_base::{Bytes, Error, Result};
 use crate::view::{Left, View, Writes};
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Transactions' code does not run under a lock, and all else leaves whole what it guards.
+    // User code never runs under a lock, and other code leaves guarded state consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A transaction, whatever its type.
+/// A transaction of any type.
 pub(crate) trait Job: Send {
-    /// The keys that it names beforehand.
+    /// Returns the keys that the caller named.
     fn keys(&self) -> &[Bytes];
-    /// Runs it, and keeps its result until it is answered. It may be run often.
+    /// Runs the transaction, and keeps its result until it is answered. May be called repeatedly.
     fn run(&mut self, view: View<'_>) -> Result<Left>;
-    /// Gives the result of the last run to whoever waits, or the error.
+    /// Gives the result of the last run, or the error, to the caller.
     fn answer(&mut self, outcome: Result<()>);
 }
 
-/// Where an answer is left.
+/// Place for an answer.
 pub(crate) type Slot<T> = Arc<Mutex<Option<Result<T>>>>;
 
 pub(crate) struct Call<F, T> {
@@ -47,7 +47,7 @@ where
 
     fn run(&mut self, mut view: View<'_>) -> Result<Left> {
         let run = catch_unwind(AssertUnwindSafe(|| (self.code)(&mut view)));
-        // The batch is driven by whichever of its callers is polled: one must not unwind another.
+        // Any caller's task may run the batch, so a panic must not unwind into it.
         let result =
             run.unwrap_or_else(|_| Err(Error::aborted("the code of the transaction panicked")));
         let mut left = view.finish()?;
@@ -69,7 +69,7 @@ where
     }
 }
 
-/// Those who wait. Whoever of them is polled drives the batch on, so each event wakes all.
+/// Wakers of all waiting callers. Each polled caller drives the batch, so each event wakes all.
 #[derive(Default)]
 pub(crate) struct Wakers(Mutex<(u64, BTreeMap<u64, Waker>)>);
 
@@ -85,8 +85,8 @@ impl Wakers {
     }
 
     fn leave(&self, ticket: u64) {
-        // The event that was to wake the others may have been spent on the one that leaves. One
-        // of them is enough to drive on, and passes it on when he leaves himself.
+        // The event may have woken only the caller that leaves. One other caller is enough to drive
+        // the batch, and wakes the next one when it leaves.
         let mut wakers = lock(&self.0);
         wakers.1.remove(&ticket);
         let next = wakers.1.values().next().cloned();
@@ -108,8 +108,8 @@ impl Wake for Wakers {
 
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The one future that runs batches, one after the other. It belongs to nobody: it lies here
-/// while nobody polls it, so that a caller that is dropped stops nothing but its own wait.
+/// Holder of the one future that runs batches. Callers take turns to poll it, so dropping a caller
+/// stops only its own wait.
 #[derive(Default)]
 pub(crate) struct Lane(Mutex<State>);
 
@@ -122,7 +122,7 @@ enum State {
 }
 
 impl Lane {
-    /// Polls the driver once, unless somebody else does.
+    /// Polls the driver once, unless another caller is polling it.
     fn turn(&self, start: impl FnOnce() -> Option<Driver>, wakers: &Arc<Wakers>) -> Poll<()> {
         let mut state = lock(&self.0);
         let mut driver = match std::mem::replace(&mut *state, State::Polled) {
@@ -155,7 +155,7 @@ where
     slot: Slot<T>,
     lane: Arc<Lane>,
     wakers: Arc<Wakers>,
-    /// Starts a driver where there is something to do.
+    /// Starts a driver if transactions are queued.
     start: S,
     ticket: u64,
 }
@@ -182,7 +182,7 @@ where
             let turn = self.lane.turn(&self.start, &self.wakers);
             let answer = lock(&self.slot).take();
             if let Some(answer) = answer {
-                // Not only when this is dropped, which may be much later.
+                // Leaves now, because this future may be dropped much later.
                 self.wakers.leave(self.ticket);
                 return Poll::Ready(answer);
             }

@@ -1,11 +1,11 @@
-//! Many futures at once, without a runtime.
+//! Runs futures concurrently, without a runtime.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Runs futures, at most `limit` at a time, and returns their results in order; or the first
-/// error, and drops those that are still on their way.
+/// Runs futures, at most `limit` at a time, and returns their results in order. On the first error,
+/// drops the others and returns it.
 pub(crate) async fn join<T, E, F>(
     futures: impl IntoIterator<Item = F>,
     limit: usize,
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_in_order_and_no_more_run_than_may() {
+    fn results_are_ordered_and_concurrency_is_limited() {
         let (running, most) = (Cell::new(0), Cell::new(0));
         let future = |n: u32| {
             let (running, most) = (&running, &most);

@@ -2,11 +2,11 @@
 //!
 //! # Problem
 //!
-//! Such a store loses no write, and that is all it promises: two copies differ for a while, and
-//! a read may miss what was written. It can still hold values that *never change*, since whatever
-//! is found under a name is right and what is missing is only late. So everything but one thing
-//! is immutable here, and the one thing, the *root*, is kept where a compare-and-set is
-//! linearizable. It is small, and moving it is the commit of everything below it.
+//! Such a store loses no writes, but gives no further guarantee: copies differ for a while, and a
+//! read may miss a write. It can still store values that *never change*: a value found under a name
+//! is right, and a missing one is only late. So all data is immutable except the *root*, which is
+//! stored where a compare-and-set is linearizable. The root is small, and moving it commits
+//! everything below it.
 //!
 //! ```text
 //!   root pointer (linearizable)         nodes (put once; eventually consistent)
@@ -20,37 +20,37 @@
 //!   buffer: k3 = x, k8 deleted, k7 = 8, k9 = z
 //! ```
 //!
-//! A transaction reads the root, reads what it wants below, and moves the root to a new one. It
-//! is the only one to do so from that root; whoever comes too late runs again on the newer one.
-//! When the buffer is full, its older half goes down: first into one node, the *run*, and when
-//! that is full into the tree, where new nodes are put for those paths that change, and share all
-//! else with the old tree.
+//! A transaction reads the root, reads its keys below it, and moves the root to a new one. Only one
+//! transaction can move a given root; the others run again on the newer one. When the buffer is
+//! full, its older half moves down: first into one node, the *run*, and when that is full into the
+//! tree. The changed paths get new nodes; all other nodes are shared with the old tree.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! A batch of transactions that find their keys in the buffer or in the cache takes one
-//! compare-and-set, and a read of the root before it where other transactors are busy too. Nodes
-//! are read and put for one key in a path of log₃₂ of the number of leaves. The test `cost` counts.
+//! A batch of transactions that find their keys in the buffer or in the cache costs one
+//! compare-and-set, and a read of the root before it if other transactors are active. For other
+//! keys, nodes are read and put along a path of log₃₂ of the number of leaves. The test `cost`
+//! counts the calls.
 //!
 //! # Invariants
 //!
-//! * A node is put, for certain, before a root that reaches it is set. So what a root names and
-//!   is not found is late, never absent.
-//! * No two roots are the same bytes: each names its transactor, his attempt, and the number of
-//!   the move. So a compare-and-set that expects one cannot be fooled by a return to it.
-//! * Nothing definite is answered while a compare-and-set is in doubt (`batch`).
+//! * A put of a node is confirmed before a root that reaches it is set. So a node that a root
+//!   refers to and that is not found is late, never absent.
+//! * No two roots have the same bytes: each contains its transactor, attempt and generation. So a
+//!   compare-and-set that expects one root is safe from ABA.
+//! * The batch gets no definite answer while a compare-and-set is in doubt (`batch`).
 //! * A late answer of a store counts: calls stay open while they are repeated (`ask`).
-//! * What a transaction that only reads has seen was the newest root at some moment after it was
-//!   called: [`Options::verify_reads`]. A batch of them shares one read of the root, which began
-//!   after all of them were called.
-//! * Whoever suggests a root ([`Tree::suggest_root`]) is believed that the pointer held it.
-//! * Pure are the form of the tree (`shape`), what a batch makes of a root (`edit`), and what a
-//!   root says about an attempt ([`Root`]); `batch` alone calls the stores.
+//! * A read-only transaction sees the newest root of some moment after its call:
+//!   [`Options::verify_reads`]. A batch shares one read of the root, which began after all its
+//!   calls.
+//! * A suggested root ([`Tree::suggest_root`]) is trusted to have been in the pointer.
+//! * `shape` (the tree), `edit` (applying a batch to a root) and [`Root`] (judging attempts) are
+//!   pure; only `batch` calls the stores.
 //!
 //! # Deliberately absent
 //!
-//! Ranges: keys are found by their hash. Snapshots kept by name: old roots are readable while
-//! their nodes are there, and garbage collection does not spare them.
+//! Ranges: keys are located by hash. Named snapshots: old roots are readable only while their nodes
+//! exist, and garbage collection does not spare them.
 
 mod ask;
 mod batch;

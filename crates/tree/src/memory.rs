@@ -1,9 +1,9 @@
-//! Both stores in memory, as inconvenient as a network can make them.
+//! Both stores in memory, with the faults of a network.
 //!
-//! * Nodes have two copies. A put reaches one at once and the other later; a get asks either.
-//! * A request takes its time, and so does its answer: what was sent first may arrive last.
-//! * A request is lost, or its answer is, or it arrives long after the caller was told that the
-//!   time is up. The caller cannot tell these apart.
+//! * Nodes have two copies. A put reaches one at once and the other later; a get reads either.
+//! * Requests and answers take random times, so requests may be reordered.
+//! * A request or its answer is lost, or the request arrives long after the caller's timeout. The
+//!   caller cannot distinguish these.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -16,20 +16,20 @@ use crate::id::NodeId;
 use crate::job::lock;
 use crate::store::{NodeStore, RootPointer, Swap};
 
-/// What goes wrong, and how often.
+/// Faults and their frequencies.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// A request and its answer each take a random time up to this.
+    /// Maximum latency of a request and of an answer; each is random.
     pub latency_max: Duration,
-    /// The second copy of a node is there after a random time up to this.
+    /// Maximum time until the second copy of a node is available.
     pub lateness_max: Duration,
-    /// How many of 1000 requests are lost.
+    /// Lost requests per 1000.
     pub lost_requests: u64,
-    /// How many of 1000 answers are lost.
+    /// Lost answers per 1000.
     pub lost_answers: u64,
-    /// How many of 1000 requests arrive up to ten times [`Faults::timeout`] later.
+    /// Requests per 1000 that arrive up to ten times [`Faults::timeout`] later.
     pub delayed_requests: u64,
-    /// After this time the caller of a request without an answer gets an error.
+    /// Time after which the caller of an unanswered request gets an error.
     pub timeout: Duration,
 }
 
@@ -47,10 +47,10 @@ struct State {
     faults: Faults,
     nodes: HashMap<NodeId, Copies>,
     root: Option<Bytes>,
-    /// Requests that have not arrived yet.
+    /// Requests in flight.
     underway: BTreeMap<(Moment, u64), Request>,
     requests: u64,
-    /// What the requests that arrived have done, until their callers ask.
+    /// Results of arrived requests, until their callers take them.
     done: HashMap<u64, Result<Reply>>,
 }
 
@@ -72,8 +72,8 @@ enum Reply {
     Swapped(Swap),
 }
 
-/// What happens to one request.
-struct Fate {
+/// Outcome of one request.
+struct Outcome {
     number: u64,
     arrives: Option<Duration>,
     answer: Option<Duration>,
@@ -95,18 +95,18 @@ impl Memory {
         Self(Arc::new(Shared { timer, state: Mutex::new(state) }))
     }
 
-    /// Sets what goes wrong from now on.
+    /// Sets the faults for later requests.
     pub fn set_faults(&self, faults: Faults) {
         lock(&self.0.state).faults = faults;
     }
 
-    /// Returns how many nodes there are.
+    /// Returns the number of nodes.
     #[must_use]
     pub fn node_count(&self) -> usize {
         lock(&self.0.state).nodes.len()
     }
 
-    /// Returns the root as it is now.
+    /// Returns the current root.
     #[must_use]
     pub fn root(&self) -> Option<Bytes> {
         lock(&self.0.state).root.clone()
@@ -114,18 +114,18 @@ impl Memory {
 
     async fn call(&self, request: Request) -> Result<Reply> {
         let timer = &self.0.timer;
-        let (fate, timeout) = {
+        let (outcome, timeout) = {
             let mut state = lock(&self.0.state);
-            let fate = state.fate();
-            if let Some(arrives) = fate.arrives {
-                let arrival = (timer.now().after(arrives), fate.number);
+            let outcome = state.outcome();
+            if let Some(arrives) = outcome.arrives {
+                let arrival = (timer.now().after(arrives), outcome.number);
                 state.underway.insert(arrival, request);
             }
-            (fate, state.faults.timeout)
+            (outcome, state.faults.timeout)
         };
-        let (Some(arrives), Some(answer)) = (fate.arrives, fate.answer) else {
+        let (Some(arrives), Some(answer)) = (outcome.arrives, outcome.answer) else {
             timer.wait(timeout).await;
-            return Err(Error::unavailable("no answer came in time"));
+            return Err(Error::unavailable("the store did not answer in time"));
         };
         if !arrives.is_zero() {
             timer.wait(arrives).await;
@@ -133,7 +133,7 @@ impl Memory {
         let reply = {
             let mut state = lock(&self.0.state);
             state.arrive(timer.now());
-            state.done.remove(&fate.number).expect("a request that arrived was done")
+            state.done.remove(&outcome.number).expect("each arrived request has a result")
         };
         if !answer.is_zero() {
             timer.wait(answer).await;
@@ -143,30 +143,30 @@ impl Memory {
 }
 
 impl State {
-    fn fate(&mut self) -> Fate {
+    fn outcome(&mut self) -> Outcome {
         self.requests += 1;
         let latency = |state: &mut Self| state.below(state.faults.latency_max);
-        let mut fate = Fate {
+        let mut outcome = Outcome {
             number: self.requests,
             arrives: Some(latency(self)),
             answer: Some(latency(self)),
         };
         if self.rng.chance(self.faults.lost_requests) {
-            fate.arrives = None;
+            outcome.arrives = None;
         } else if self.rng.chance(self.faults.lost_answers) {
-            fate.answer = None;
+            outcome.answer = None;
         } else if self.rng.chance(self.faults.delayed_requests) {
-            fate.arrives = Some(self.below(self.faults.timeout * 10));
-            fate.answer = None;
+            outcome.arrives = Some(self.below(self.faults.timeout * 10));
+            outcome.answer = None;
         }
-        fate
+        outcome
     }
 
     fn below(&mut self, limit: Duration) -> Duration {
         Duration::from_nanos(self.rng.below(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// Does what has arrived by now, in the order of arrival.
+    /// Executes requests that have arrived, in the order of arrival.
     fn arrive(&mut self, now: Moment) {
         while let Some(first) = self.underway.first_entry()
             && first.key().0 <= now
@@ -187,7 +187,9 @@ impl State {
                 let copies =
                     self.nodes.entry(id).or_insert_with(|| Copies { bytes: bytes.clone(), since });
                 if copies.bytes != bytes {
-                    return Err(Error::corrupted(format!("node {id} is put twice, and differs")));
+                    return Err(Error::corrupted(format!(
+                        "node {id} was put twice with different bytes"
+                    )));
                 }
                 Reply::Put
             }
@@ -207,7 +209,7 @@ impl State {
     }
 }
 
-/// A reply of another kind than its request cannot be.
+/// Makes the error for a reply of the wrong kind, which does not occur.
 fn other() -> Error {
     Error::corrupted("the reply does not fit the request")
 }

@@ -1,4 +1,4 @@
-//! Transactions as lists of small operations, as checkers of histories generate them.
+//! Transactions as lists of small operations, as history checkers generate them.
 
 use std::future::Future;
 
@@ -21,19 +21,19 @@ pub enum Op {
     Append(Bytes, Bytes),
 }
 
-/// What an operation brought.
+/// Result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The register that was read; `None` where it was never written.
+    /// The register; `None` if it was never written.
     Value(Option<Bytes>),
-    /// The list that was read, empty where nothing was ever added.
+    /// The list; empty if it was never appended to.
     List(Vec<Bytes>),
-    /// It was written or added.
+    /// The write or append was done.
     Done,
 }
 
 impl Op {
-    /// Returns the key whose value is needed to do it; a register is written blindly.
+    /// Returns the key that the operation reads; register writes read nothing.
     fn reads(&self) -> Option<&Bytes> {
         match self {
             Self::Read(key) | Self::ReadList(key) | Self::Append(key, _) => Some(key),
@@ -63,7 +63,7 @@ impl Op {
     }
 }
 
-/// Reads a list's value: for each element its length, then its bytes.
+/// Decodes a list: the length and the bytes of each element.
 fn elements(list: &Bytes) -> Result<Vec<Bytes>> {
     let mut elements = Vec::new();
     let mut rest: &[u8] = list;
@@ -80,12 +80,11 @@ fn elements(list: &Bytes) -> Result<Vec<Bytes>> {
 }
 
 impl<N: NodeStore, R: RootPointer> Tree<N, R> {
-    /// Runs operations one after the other, as one transaction. What they read is known before,
-    /// so it is read at once.
+    /// Runs operations in order as one transaction. Their keys are known, so they are read ahead.
     ///
     /// # Errors
     ///
-    /// As [`Tree::update`].
+    /// The errors of [`Tree::update`].
     pub fn transact(
         &self,
         ops: Vec<Op>,
@@ -100,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_damaged_list_is_an_error() {
+    fn damaged_list_is_an_error() {
         for bytes in [&[3, b'a'][..], &[0xff], &[1]] {
             assert!(elements(&Bytes::copy_from_slice(bytes)).is_err(), "{bytes:?}");
         }

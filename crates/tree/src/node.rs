@@ -1,59 +1,59 @@
-//! Nodes of the tree, and their bytes.
+//! Nodes and their encoding.
 
 use carnet_base::{Bytes, Error, Result};
 
 use crate::codec::{Reader, VERSION, bytes_len, put_bytes, put_id, put_number, seal};
 use crate::id::NodeId;
 
-/// How many children an inner node may have: one for each value of 5 bits of a key's hash.
+/// Maximum number of children of an inner node: one for each value of 5 hash bits.
 pub(crate) const FAN: u8 = 32;
 
-/// An immutable piece of the tree.
+/// An immutable node of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// Children by the next 5 bits of the hash, at least one, ascending.
+    /// Children by the next 5 bits of the hash; at least one, ascending.
     Inner(Vec<(u8, Pointer)>),
-    /// Entries, at least one, their keys ascending.
+    /// Entries; at least one, ascending by key.
     Leaf(Vec<Entry>),
-    /// A value that is too long to stand beside its key.
+    /// A value that is too long to be stored with its key.
     Value(Bytes),
-    /// Writes that are newer than the tree, at least one, their keys ascending.
+    /// Writes that are newer than the tree; at least one, ascending by key.
     Run(Vec<Write>),
 }
 
-/// Names a child, and says what it is, so that a parent can be rebuilt without reading it.
+/// Reference to a child with its kind, so that a parent can be rebuilt without reading the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointer {
-    /// The child.
+    /// Id of the child.
     pub id: NodeId,
-    /// Whether it is a leaf.
+    /// `true` for a leaf, `false` for an inner node.
     pub is_leaf: bool,
 }
 
-/// A key and where its value is.
+/// A key and its value or reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The key.
+    /// Key of the entry.
     pub key: Bytes,
-    /// Its value.
+    /// Value of the key, or a reference to it.
     pub stored: Stored,
 }
 
-/// A write that is not in the tree yet.
+/// A write that is newer than the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The key.
+    /// Key of the write.
     pub key: Bytes,
-    /// Its value; `None` where it was deleted.
+    /// New value; `None` for a deletion.
     pub stored: Option<Stored>,
 }
 
-/// Where a value is.
+/// A value or a reference to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// Here.
+    /// The value itself.
     Inline(Bytes),
-    /// In a node of its own.
+    /// Id of the node with the value.
     Node(NodeId),
 }
 
@@ -78,7 +78,7 @@ impl Stored {
         match tag {
             Self::INLINE => Ok(Self::Inline(reader.bytes()?)),
             Self::NODE => Ok(Self::Node(reader.id()?)),
-            other => Err(Error::corrupted(format!("there is no value of kind {other}"))),
+            other => Err(Error::corrupted(format!("unknown kind of value: {other}"))),
         }
     }
 
@@ -131,7 +131,7 @@ impl Pointer {
         let is_leaf = match reader.byte()? {
             0 => false,
             1 => true,
-            other => return Err(Error::corrupted(format!("there is no child of kind {other}"))),
+            other => return Err(Error::corrupted(format!("unknown kind of child: {other}"))),
         };
         Ok(Self { id: reader.id()?, is_leaf })
     }
@@ -143,7 +143,7 @@ impl Node {
     const VALUE: u8 = 3;
     const RUN: u8 = 4;
 
-    /// Encodes the node under its name.
+    /// Encodes the node, with a checksum over its id.
     #[must_use]
     pub fn encode(&self, id: NodeId) -> Bytes {
         let mut out = vec![VERSION];
@@ -179,11 +179,11 @@ impl Node {
         seal(out, &id.to_bytes())
     }
 
-    /// Decodes a node that was kept under a name. Keys and values share the input's memory.
+    /// Decodes the bytes of a node. Keys and values share the input's memory.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where the bytes are not what [`Node::encode`] wrote under that name.
+    /// `Corrupted` if [`Node::encode`] did not write these bytes for this id.
     pub fn decode(id: NodeId, bytes: &Bytes) -> Result<Self> {
         Self::parse(id, bytes)
             .map_err(|error| Error::corrupted(format!("node {id} is damaged")).with_source(error))
@@ -196,13 +196,13 @@ impl Node {
             Self::LEAF => Self::Leaf(decode_entries(&mut reader)?),
             Self::VALUE => Self::Value(reader.bytes()?),
             Self::RUN => Self::Run(decode_writes(&mut reader)?),
-            other => return Err(Error::corrupted(format!("there is no node of kind {other}"))),
+            other => return Err(Error::corrupted(format!("unknown kind of node: {other}"))),
         };
         reader.end()?;
         Ok(node)
     }
 
-    /// Returns about how much memory the node takes, in bytes.
+    /// Returns the approximate memory of the node, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
@@ -242,7 +242,7 @@ fn decode_entries(reader: &mut Reader) -> Result<Vec<Entry>> {
     if count == 0 {
         return Err(Error::corrupted("a leaf has no entries"));
     }
-    // Grown as entries are found: `count` alone would allow a few dozen times the input's length.
+    // Not preallocated: with `count`, damaged input could allocate dozens of times its length.
     let mut entries: Vec<Entry> = Vec::new();
     for _ in 0..count {
         let key = reader.bytes()?;

@@ -1,20 +1,20 @@
-//! The root: what the one mutable pointer holds, and who moved it.
+//! The root: the content of the mutable pointer.
 //!
 //! ```text
 //! root ── history   transactor 7 at attempt 12 (move 40), transactor 9 at attempt 31 (move 41)
 //!      ├─ buffer    k3 = x, k8 deleted, k5 = y          the newest writes, oldest first
-//!      ├─ run ──► k2 = b, k8 = c                        those that the buffer had no room for
+//!      ├─ run ──► k2 = b, k8 = c                        writes that left the buffer
 //!      └─ top ──► inner ──► leaf: k1 = a, k3 = old      all other keys
 //! ```
 //!
-//! * **The buffer** holds the newest writes themselves, so that most moves of the root put no
-//!   node at all. What no longer fits, the keys that were not written for longest, goes into *the
-//!   run*, one node that is rewritten then; and when that is full, all of it goes into the tree,
-//!   many keys on shared paths. A look-up asks the buffer, then the run, then the tree.
-//! * **The history** holds for each of the last transactors the last attempt of theirs that moved
-//!   the root. Whoever does not know whether his compare-and-set took place reads the root, and
-//!   [`Root::judge`] tells him: for ever, since no two roots are the same bytes and an attempt
-//!   expects one root exactly.
+//! * **The buffer** contains the newest writes, so that most moves of the root put no nodes. The
+//!   keys that were not written for longest leave it for *the run*, one node that is rewritten
+//!   then; when the run is full, all its writes are applied to the tree, many of them on shared
+//!   paths. A lookup checks the buffer, then the run, then the tree.
+//! * **The history** contains, for each of the last transactors, its last attempt that moved the
+//!   root. A transactor with an unresolved compare-and-set reads the root, and [`Root::judge`]
+//!   determines the outcome. The outcome is final, because no two roots have the same bytes and an
+//!   attempt expects exactly one root.
 
 use carnet_base::{Bytes, Error, Result};
 
@@ -22,76 +22,76 @@ use crate::codec::{Reader, VERSION, put_id, put_number, seal};
 use crate::id::{Attempt, NodeId, TransactorId};
 use crate::node::{Pointer, Write};
 
-/// The longest root, in bytes.
+/// Maximum length of a root, in bytes.
 pub const ROOT_BYTES_MAX: usize = 4096;
 
-/// How many transactors the history holds.
+/// Maximum number of transactors in the history.
 pub(crate) const HISTORY_MAX: usize = 16;
 
 const NAME: &[u8] = b"root";
 const ABSENT: u8 = 2;
 const RUN: u8 = 3;
 
-/// A move of the root: who made it, in which of his attempts, and which move it was.
+/// A move of the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Who moved the root.
+    /// The transactor that moved the root.
     pub transactor: TransactorId,
-    /// In which of his attempts.
+    /// The attempt of this transactor.
     pub attempt: Attempt,
-    /// The number of the move, from 1.
+    /// Number of the move, from 1.
     pub generation: u64,
 }
 
-/// What lies below the root.
+/// References of a root to nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Below {
-    /// The node of the writes that are newer than the tree.
+    /// The run: a node with writes that are newer than the tree.
     pub run: Option<NodeId>,
-    /// The tree; `None` while it is empty.
+    /// Top of the tree; `None` if it is empty.
     pub top: Option<Pointer>,
 }
 
 /// The state of all keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Root {
-    /// The last move of each of the last transactors, ascending by generation.
+    /// Last moves of the last transactors, ascending by generation.
     pub history: Vec<Move>,
-    /// Moves up to this one may be missing in the history.
+    /// Moves up to this generation may be missing in the history.
     pub forgotten: u64,
-    /// Where the keys are that the buffer does not hold.
+    /// References to the keys that are not in the buffer.
     pub below: Below,
-    /// The newest writes, one for a key, that of the longest unwritten key first.
+    /// The newest writes, one per key; the key that was not written for longest is first.
     pub buffer: Vec<Write>,
 }
 
-/// What a root says about an attempt to move an earlier one.
+/// Outcome of an attempt to move an earlier root, as judged by a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It moved the root.
+    /// The attempt moved the root.
     Moved,
-    /// It did not, and never will.
+    /// The attempt did not move the root, and never will.
     Lost,
-    /// The root has not moved yet: the attempt may still be on its way.
+    /// The root has not moved yet: the attempt may still be in flight.
     Pending,
-    /// So many others moved the root since that it is forgotten.
+    /// The attempt may have been removed from the history by moves of other transactors.
     Forgotten,
 }
 
 impl Root {
-    /// Returns how often the root was moved.
+    /// Returns the number of moves so far.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.history.last().map_or(0, |last| last.generation)
     }
 
-    /// Returns the last attempt of a transactor that moved the root, if it is remembered.
+    /// Returns the last attempt of a transactor that moved the root, if the history contains it.
     #[must_use]
     pub fn last_attempt(&self, transactor: TransactorId) -> Option<Attempt> {
         self.history.iter().find(|moved| moved.transactor == transactor).map(|moved| moved.attempt)
     }
 
-    /// Makes the root after this one, with another tree and buffer.
+    /// Makes the successor of this root, with other references and another buffer.
     pub(crate) fn moved(
         &self,
         transactor: TransactorId,
@@ -110,14 +110,14 @@ impl Root {
         Self { history, forgotten, below, buffer }
     }
 
-    /// Tells what became of an attempt to move a root of generation `from`, by this root, which
-    /// was read after the attempt had begun.
+    /// Determines the outcome of an attempt to move a root of generation `from`. This root was read
+    /// after the attempt began.
     pub(crate) fn judge(&self, who: TransactorId, attempt: Attempt, from: u64) -> Verdict {
         match self.last_attempt(who) {
             Some(last) if last == attempt => Verdict::Moved,
-            // Generations count moves, so that this is the very root the attempt expects.
+            // Generations count moves, so this is the root that the attempt expects.
             _ if self.generation() <= from => Verdict::Pending,
-            // A later attempt of the same transactor began after he knew that this one was lost.
+            // A transactor begins an attempt only after it knows that the previous one was lost.
             Some(last) if last > attempt => Verdict::Lost,
             _ if self.forgotten <= from => Verdict::Lost,
             _ => Verdict::Forgotten,
@@ -157,7 +157,7 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// `Corrupted` where the bytes are not what [`Root::encode`] wrote.
+    /// `Corrupted` if [`Root::encode`] did not write these bytes.
     pub fn decode(bytes: &Bytes) -> Result<Self> {
         Self::parse(bytes)
             .map_err(|error| Error::corrupted("the root is damaged").with_source(error))
@@ -165,24 +165,27 @@ impl Root {
 
     fn parse(bytes: &Bytes) -> Result<Self> {
         if bytes.len() > ROOT_BYTES_MAX {
-            return Err(Error::corrupted(format!("it has {} bytes", bytes.len())));
+            return Err(Error::corrupted(format!(
+                "the length of {} bytes is above the limit",
+                bytes.len()
+            )));
         }
         let mut reader = Reader::open(bytes, NAME)?;
         let forgotten = reader.number()?;
         let history = decode_history(&mut reader)?;
         if history.first().is_none_or(|first| first.generation <= forgotten) {
-            return Err(Error::corrupted("it holds no move, or one it has forgotten"));
+            return Err(Error::corrupted("the history is empty or contains forgotten moves"));
         }
         let run = match reader.byte()? {
             ABSENT => None,
             RUN => Some(reader.id()?),
-            other => return Err(Error::corrupted(format!("there is no run of kind {other}"))),
+            other => return Err(Error::corrupted(format!("unknown kind of run: {other}"))),
         };
         let top = match reader.byte()? {
             ABSENT => None,
             0 => Some(Pointer { is_leaf: false, id: reader.id()? }),
             1 => Some(Pointer { is_leaf: true, id: reader.id()? }),
-            other => return Err(Error::corrupted(format!("there is no child of kind {other}"))),
+            other => return Err(Error::corrupted(format!("unknown kind of child: {other}"))),
         };
         let mut buffer: Vec<Write> = Vec::new();
         for _ in 0..reader.count()? {
@@ -200,7 +203,7 @@ impl Root {
 fn decode_history(reader: &mut Reader) -> Result<Vec<Move>> {
     let count = reader.count()?;
     if count > HISTORY_MAX {
-        return Err(Error::corrupted(format!("its history has {count} moves")));
+        return Err(Error::corrupted(format!("the history has {count} moves")));
     }
     let mut history: Vec<Move> = Vec::with_capacity(count);
     for _ in 0..count {
@@ -212,9 +215,9 @@ fn decode_history(reader: &mut Reader) -> Result<Vec<Move>> {
         let fits = history.iter().all(|before| {
             before.generation < moved.generation && before.transactor != moved.transactor
         });
-        // Below the limits, so that the next move cannot overflow what it counts.
+        // These limits prevent an overflow of the counters at the next move.
         if !fits || moved.attempt > Attempt::MAX || moved.generation >= 1 << 62 {
-            return Err(Error::corrupted("its history is out of order"));
+            return Err(Error::corrupted("the history is out of order"));
         }
         history.push(moved);
     }
@@ -232,20 +235,20 @@ mod tests {
     }
 
     #[test]
-    fn a_root_tells_what_became_of_an_attempt() {
+    fn root_determines_the_outcome_of_an_attempt() {
         let from = after(&Root::default(), 2, 9);
         let judge = |root: &Root| root.judge(ME, Attempt(5), from.generation());
         assert_eq!(judge(&from), Verdict::Pending);
         assert_eq!(judge(&after(&from, 1, 5)), Verdict::Moved);
         assert_eq!(judge(&after(&from, 2, 10)), Verdict::Lost);
-        // A fence: the same transactor's next attempt took the place that this one wanted.
+        // A fence: the transactor's next attempt replaced the expected root.
         assert_eq!(judge(&after(&from, 1, 6)), Verdict::Lost);
-        // Others moved on after it.
+        // Another transactor moved the root after the attempt.
         assert_eq!(judge(&after(&after(&from, 1, 5), 2, 10)), Verdict::Moved);
     }
 
     #[test]
-    fn a_forgotten_attempt_is_neither_moved_nor_lost() {
+    fn forgotten_attempt_is_neither_moved_nor_lost() {
         let from = after(&Root::default(), 2, 9);
         let others = |mut root: Root, count: u64| {
             for other in 0..count {

@@ -1,9 +1,9 @@
-//! The shape of the tree: where a key is, and what a set of changes makes of it. No I/O.
+//! The tree: lookups and edits. No I/O.
 //!
-//! A node at depth *d* sorts keys by the *d*-th 5 bits of their hash. A leaf that grows beyond
-//! its limit becomes an inner node with leaves below; an inner node left with one leaf becomes
-//! that leaf again. So depth is about log₃₂ of the number of leaves, whatever the keys are, and
-//! a change rewrites one node on each level: the new ones share everything else with the old.
+//! A node at depth *d* divides keys by the *d*-th 5 bits of their hash. A leaf above its limit
+//! becomes an inner node with leaves; an inner node with only one leaf becomes that leaf again. So
+//! the depth is about log₃₂ of the number of leaves for all keys, and a change rewrites one node
+//! per level and shares all others with the old tree.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::node::{Entry, FAN, Node, Pointer, Stored, Write};
 use crate::root::{Below, Root};
 
 const BITS: u32 = FAN.trailing_zeros();
-/// At this depth the hash is used up, and keys share a leaf however many there are.
+/// At this depth, all bits of the hash are used, and any number of keys share a leaf.
 const DEPTH_MAX: u32 = u64::BITS / BITS;
 
 pub(crate) fn hash(key: &[u8]) -> u64 {
@@ -27,8 +27,7 @@ fn slot(hash: u64, depth: u32) -> u8 {
     u8::try_from(bits % u64::from(FAN)).expect("it is below the fan")
 }
 
-/// The nodes that a batch has read. `None` stands for one that is not there, where the options
-/// say that such a node is to be taken for an empty one.
+/// Nodes that a batch has read. `None` is a missing node that the options treat as empty.
 #[derive(Default)]
 pub(crate) struct Nodes(BTreeMap<NodeId, Option<Arc<Node>>>);
 
@@ -38,7 +37,7 @@ impl Nodes {
     }
 }
 
-/// Where a key's value is.
+/// Result of a lookup.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Value(Option<Bytes>),
@@ -46,11 +45,11 @@ pub(crate) enum Found {
     Needs(NodeId),
 }
 
-/// Looks a key up.
+/// Looks up a key.
 ///
 /// # Errors
 ///
-/// `Corrupted` where the nodes are not a tree.
+/// `Corrupted` if the nodes are not a tree.
 pub(crate) fn find(root: &Root, nodes: &Nodes, key: &[u8]) -> Result<Found> {
     let buffered = root.buffer.iter().find(|write| write.key == key);
     let step = match buffered {
@@ -71,12 +70,12 @@ pub(crate) fn find(root: &Root, nodes: &Nodes, key: &[u8]) -> Result<Found> {
         Some(None) => Ok(Found::Value(None)),
         Some(Some(node)) => match &**node {
             Node::Value(value) => Ok(Found::Value(Some(value.clone()))),
-            _ => Err(Error::corrupted(format!("node {id} should be a value and is not"))),
+            _ => Err(Error::corrupted(format!("node {id} is not a value"))),
         },
     }
 }
 
-/// Returns the node that has to be read before a key can be changed in the tree, if there is one.
+/// Returns the node that has to be read next before a key can be changed in the tree, if any.
 pub(crate) fn needs(top: Option<Pointer>, nodes: &Nodes, key: &[u8]) -> Result<Option<NodeId>> {
     Ok(match descend(top, nodes, key)? {
         Step::Needs(id) => Some(id),
@@ -89,14 +88,14 @@ enum Step {
     At(Option<Stored>),
 }
 
-/// Reads the run; `None` where it has to be read first.
+/// Returns the writes of the run; `None` if it has to be read first.
 pub(crate) fn run(id: Option<NodeId>, nodes: &Nodes) -> Result<Option<&[Write]>> {
     match id.map(|id| nodes.0.get(&id).map(Option::as_deref)) {
-        // No run, or one that is taken for empty.
+        // No run, or a missing run that is treated as empty.
         None | Some(Some(None)) => Ok(Some(&[])),
         Some(None) => Ok(None),
         Some(Some(Some(Node::Run(writes)))) => Ok(Some(writes)),
-        Some(Some(Some(_))) => Err(Error::corrupted("the root names another node as its run")),
+        Some(Some(Some(_))) => Err(Error::corrupted("the node of the run is of another kind")),
     }
 }
 
@@ -132,7 +131,7 @@ fn descend(top: Option<Pointer>, nodes: &Nodes, key: &[u8]) -> Result<Step> {
 }
 
 fn not_a_tree() -> Error {
-    Error::corrupted("the tree names what is not of it, or is deeper than a hash is long")
+    Error::corrupted("the tree contains a node of another kind, or is too deep")
 }
 
 fn child(children: &[(u8, Pointer)], slot: u8) -> Option<Pointer> {
@@ -140,10 +139,10 @@ fn child(children: &[(u8, Pointer)], slot: u8) -> Option<Pointer> {
     Some(children[place].1)
 }
 
-/// Nodes that were made, and are to be put.
+/// New nodes to put.
 pub(crate) type Made = Vec<(NodeId, Arc<Node>)>;
 
-/// Makes the nodes of one attempt, and names them.
+/// Makes the nodes of one attempt, and assigns their ids.
 pub(crate) struct Maker {
     transactor: TransactorId,
     attempt: Attempt,
@@ -159,7 +158,7 @@ impl Maker {
     ///
     /// # Errors
     ///
-    /// `Invalid` where one attempt makes too many.
+    /// `Invalid` if the attempt makes too many nodes.
     pub(crate) fn make(&mut self, node: Node) -> Result<NodeId> {
         let index = u32::try_from(self.made.len()).ok();
         let id = index.and_then(|index| NodeId::new(self.transactor, self.attempt, index));
@@ -182,16 +181,16 @@ struct Change {
     stored: Option<Stored>,
 }
 
-/// Changes a tree: makes the nodes that differ, and returns the new top.
+/// Applies changes to a tree: makes the new nodes, and returns the new top.
 pub(crate) struct Editor<'a> {
     pub(crate) nodes: &'a Nodes,
     pub(crate) maker: &'a mut Maker,
-    /// A leaf beyond it is split, where its keys' hashes differ.
+    /// Larger leaves are split if the hashes of their keys differ.
     pub(crate) leaf_bytes_max: usize,
 }
 
 impl Editor<'_> {
-    /// Applies writes of different keys. The nodes on their paths have been read.
+    /// Applies writes of different keys. The nodes on their paths must have been read.
     pub(crate) fn apply(
         &mut self,
         top: Option<Pointer>,
@@ -264,7 +263,7 @@ impl Editor<'_> {
         if differs { self.inner(edited) } else { Ok(at) }
     }
 
-    /// Makes a leaf of entries in the order of their keys, or a tree where they are too many.
+    /// Makes a leaf of entries in key order, or a tree if they are too large for one leaf.
     fn build(&mut self, entries: Vec<Entry>, depth: u32) -> Result<Option<Pointer>> {
         let bytes: usize = entries.iter().map(Entry::encoded_len).sum();
         if entries.is_empty() {

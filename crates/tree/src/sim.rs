@@ -1,5 +1,5 @@
-//! Virtual time and tasks whose order comes from a seed, for tests of whatever waits by a
-//! [`Timer`]. A run takes no real time, and the same seed gives the same run.
+//! Deterministic simulation for tests: virtual time for a [`Timer`], and tasks in an order from a
+//! seed. A run takes no real time, and the same seed gives the same run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,7 +13,7 @@ use carnet_base::{Moment, Rng, SeededRng, Timer, Wait};
 
 use crate::job::lock;
 
-/// Virtual time: it stands still while a task can go on.
+/// Virtual time; it does not advance while a task is ready.
 #[derive(Clone, Default)]
 pub struct SimTimer(Arc<Mutex<Time>>);
 
@@ -25,7 +25,7 @@ struct Time {
 }
 
 impl SimTimer {
-    /// Goes to the next moment that somebody waits for; false where nobody waits.
+    /// Advances to the next moment that a task waits for. Returns `false` if no task waits.
     fn advance(&self) -> bool {
         let mut time = lock(&self.0);
         let Some(((moment, _), waker)) = time.waiting.pop_first() else { return false };
@@ -67,7 +67,7 @@ impl fmt::Debug for SimTimer {
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs tasks on virtual time.
+/// Runs tasks in virtual time.
 pub struct Sim {
     timer: SimTimer,
     rng: SeededRng,
@@ -88,14 +88,14 @@ impl Wake for Ready {
 }
 
 impl Sim {
-    /// Makes a simulation without tasks, at the moment zero.
+    /// Makes a simulation without tasks at the moment zero.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let (timer, rng) = (SimTimer::default(), SeededRng::new(seed));
         Self { timer, rng, tasks: BTreeMap::new(), spawned: 0, ready: Arc::default() }
     }
 
-    /// Returns the virtual time.
+    /// Returns the timer of the virtual time.
     #[must_use]
     pub fn timer(&self) -> SimTimer {
         self.timer.clone()
@@ -108,8 +108,8 @@ impl Sim {
         self.spawned += 1;
     }
 
-    /// Polls tasks, in random order, until all have ended. Returns how many are stuck: they wait
-    /// for something, and nothing will happen any more.
+    /// Polls tasks in random order until all have ended. Returns the number of deadlocked tasks,
+    /// which wait for an event that will not occur.
     #[must_use]
     pub fn run(&mut self) -> usize {
         while !self.tasks.is_empty() {

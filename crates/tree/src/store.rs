@@ -1,4 +1,4 @@
-//! The two places that a tree is kept in. They may be two services of very different strength.
+//! Interfaces of the two stores of a tree. They may be services with different guarantees.
 
 use std::future::Future;
 
@@ -6,59 +6,60 @@ use carnet_base::{Bytes, Result};
 
 use crate::id::NodeId;
 
-/// Keeps immutable nodes. It may be only eventually consistent.
+/// Store of immutable nodes; eventual consistency is enough.
 ///
-/// A name is put once, always with the same bytes: so a put may be repeated, copies need no
-/// order, and whatever is found is right.
+/// All puts of a name have the same bytes. So puts may be repeated, replicas need no order, and any
+/// bytes that a read finds are right.
 pub trait NodeStore: Send + Sync + 'static {
-    /// Puts a node. Once it returns, every later `get` finds the node sooner or later, and after
+    /// Puts a node. After it returns, later `get`s eventually find the node, and after
     /// [`NodeStore::sync`] also after a loss of power.
     ///
     /// # Errors
     ///
-    /// Any: the node may or may not be there. The caller puts it again.
+    /// Any error leaves it open whether the node was stored. The caller repeats the put.
     fn put(&self, id: NodeId, bytes: Bytes) -> impl Future<Output = Result<()>> + Send;
 
-    /// Gets a node; `None` where it is not there, or not yet.
+    /// Gets a node; `None` if it is missing or not visible yet.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where the bytes are known to be damaged; others are tried again.
+    /// `Corrupted` if the bytes are known to be damaged. Other errors are retried.
     fn get(&self, id: NodeId) -> impl Future<Output = Result<Option<Bytes>>> + Send;
 
-    /// Makes every node durable whose put has returned. Called once before each move of the root.
+    /// Makes all nodes durable whose put has returned. Called once before each move of the root.
     ///
     /// # Errors
     ///
-    /// Any: the root is not moved.
+    /// After any error, the root is not moved.
     fn sync(&self) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }
     }
 }
 
-/// What a compare-and-set has done.
+/// Result of a compare-and-set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swap {
-    /// The pointer held what was expected, and holds the new root now.
+    /// The pointer had the expected root, and has the new one now.
     Done,
-    /// The pointer held something else, and was left alone.
+    /// The pointer had another root, and was not changed.
     Mismatch,
 }
 
-/// Holds the root. It must be linearizable.
+/// Holder of the root; it must be linearizable.
 pub trait RootPointer: Send + Sync + 'static {
-    /// Reads the root; `None` where none was ever set.
+    /// Reads the root; `None` if it was never set.
     ///
     /// # Errors
     ///
-    /// `Corrupted` is given to the caller; others are tried again.
+    /// `Corrupted` fails the transactions. Other errors are retried.
     fn read(&self) -> impl Future<Output = Result<Option<Bytes>>> + Send;
 
-    /// Replaces the root `from`, which may be that there is none, by `to`. Durable on return.
+    /// Replaces the root `from` by `to`; `None` expects that no root was set. Durable on return.
     ///
     /// # Errors
     ///
-    /// Any: it may have happened, it may not, and it may still happen at any later time.
+    /// Any error leaves the outcome open: the root may have been replaced, and may still be at any
+    /// later time.
     fn compare_and_set(
         &self,
         from: Option<Bytes>,

@@ -1,4 +1,4 @@
-//! The handle that applications hold.
+//! The tree handle for applications.
 
 use std::fmt;
 use std::future::Future;
@@ -14,8 +14,8 @@ use crate::stats::Stats;
 use crate::store::{NodeStore, RootPointer};
 use crate::view::View;
 
-/// A transactional map from keys to values in a [`NodeStore`] and a [`RootPointer`]. Clones share
-/// one transactor; other processes have their own on the same stores.
+/// A transactional map from keys to values in a [`NodeStore`] and a [`RootPointer`]. Clones share a
+/// transactor; other processes have their own transactors on the same stores.
 pub struct Tree<N, R> {
     core: Arc<Core<N, R>>,
     lane: Arc<Lane>,
@@ -28,7 +28,7 @@ impl<N, R> Clone for Tree<N, R> {
 }
 
 impl<N: NodeStore, R: RootPointer> Tree<N, R> {
-    /// Opens a tree; where no root was ever set, an empty one. Reads nothing yet.
+    /// Opens a tree, which is empty if no root was ever set. Reads nothing yet.
     #[must_use]
     pub fn open(
         nodes: N,
@@ -41,8 +41,8 @@ impl<N: NodeStore, R: RootPointer> Tree<N, R> {
         Self::open_as(transactor, nodes, root, timer, rng, options)
     }
 
-    /// Opens a tree under a transactor's name that the caller drew, where a store has to know it.
-    /// Two lives under one name destroy the tree.
+    /// Opens a tree with a transactor id that the caller drew, for stores that have to know it. Two
+    /// handles with the same id destroy the tree.
     #[must_use]
     pub fn open_as(
         transactor: TransactorId,
@@ -56,21 +56,20 @@ impl<N: NodeStore, R: RootPointer> Tree<N, R> {
         Self { core: Arc::new(core), lane: Arc::default() }
     }
 
-    /// Runs a transaction. `keys` is what it will probably read: these keys are read ahead, all
-    /// at once; others are read when the code asks for them, and it is run again from its start.
+    /// Runs a transaction. `keys` are the keys that it will probably read: they are read ahead
+    /// concurrently. Other keys are read when the code gets them; then the code runs again from its
+    /// start.
     ///
-    /// The code may run any number of times, each time on the state of one moment; what it
-    /// returned last counts. An error of its own gives the transaction up, and is as true as a
-    /// result: with [`Options::verify_reads`] it was the right answer at a moment between call
-    /// and return.
+    /// The code may run any number of times, each time on the state of one moment; the last result
+    /// counts. An error of the code aborts the transaction, and is as consistent as a result: with
+    /// [`Options::verify_reads`], it was correct at a moment between call and return.
     ///
-    /// The transaction begins when this is called. Dropping the future does not undo it.
+    /// The transaction begins at this call. Dropping the future does not undo it.
     ///
     /// # Errors
     ///
-    /// What the code returned; `Conflict` after [`Options::attempts_max`] lost moves,
-    /// `Unavailable` where nothing was written, `Unknown` where that is not known, and
-    /// `Corrupted`.
+    /// Errors of the code. `Conflict` after [`Options::attempts_max`] lost moves, `Unavailable` if
+    /// nothing was written, `Unknown` if this is uncertain, and `Corrupted`.
     pub fn update<T, F>(
         &self,
         keys: Vec<Bytes>,
@@ -87,11 +86,11 @@ impl<N: NodeStore, R: RootPointer> Tree<N, R> {
         Waiting::new(slot, Arc::clone(&self.lane), self.core.wakers(), start)
     }
 
-    /// Reads one key.
+    /// Reads a key.
     ///
     /// # Errors
     ///
-    /// As [`Tree::update`].
+    /// The errors of [`Tree::update`].
     pub fn get(
         &self,
         key: Bytes,
@@ -99,11 +98,11 @@ impl<N: NodeStore, R: RootPointer> Tree<N, R> {
         self.update(vec![key.clone()], move |view| view.get(&key))
     }
 
-    /// Writes one key.
+    /// Writes a key.
     ///
     /// # Errors
     ///
-    /// As [`Tree::update`], and `Invalid` for what is too long.
+    /// The errors of [`Tree::update`], and `Invalid` for a key or value that is too long.
     pub fn put(
         &self,
         key: Bytes,
@@ -112,23 +111,23 @@ impl<N: NodeStore, R: RootPointer> Tree<N, R> {
         self.update(Vec::new(), move |view| view.put(key.clone(), value.clone()))
     }
 
-    /// Tells of a root that another transactor has set, for certain: the next batch can begin with
-    /// it instead of reading the root. What comes late or twice does no harm.
+    /// Suggests a root that another transactor has certainly set: the next batch can begin with it
+    /// instead of reading the root. Late and repeated suggestions are harmless.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where the bytes are no root.
+    /// `Corrupted` if the bytes are not a root.
     pub fn suggest_root(&self, root: Bytes) -> Result<()> {
         self.core.suggest(root)
     }
 
-    /// Returns what this transactor has done.
+    /// Returns the counters of this transactor.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.core.stats()
     }
 
-    /// Returns this transactor's name.
+    /// Returns the id of this transactor.
     #[must_use]
     pub fn transactor(&self) -> TransactorId {
         self.core.transactor()

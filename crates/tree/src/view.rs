@@ -1,4 +1,4 @@
-//! What a transaction's code sees.
+//! The view of a transaction's code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,31 +8,31 @@ use crate::id::NodeId;
 use crate::root::Root;
 use crate::shape::{Found, Nodes, find};
 
-/// The longest key, in bytes.
+/// Maximum length of a key, in bytes.
 pub const KEY_BYTES_MAX: usize = 4096;
-/// The longest value, in bytes.
+/// Maximum length of a value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 8 << 20;
 
 pub(crate) type Writes = BTreeMap<Bytes, Option<Bytes>>;
 
-/// The state of all keys as one transaction sees it, its own writes included.
+/// The state of all keys in a transaction, including its own writes.
 ///
-/// A key that was not named beforehand is read on demand: [`View::get`] returns an error then,
-/// which the code passes on, and is run again once the key is there. An error that it swallows
-/// changes nothing, for its result does not count.
+/// Keys that were not named in advance are read on demand: [`View::get`] returns an error, which
+/// the code must pass on, and the code runs again once the key was read. If the code ignores this
+/// error, its result does not count.
 pub struct View<'a> {
     root: &'a Root,
     nodes: &'a Nodes,
-    /// Of the transactions before this one in the batch.
+    /// Writes of the previous transactions in the batch.
     batch: &'a Writes,
     own: Writes,
     needs: BTreeSet<NodeId>,
     trouble: Option<Error>,
 }
 
-/// What a transaction left behind.
+/// Result of a transaction's run.
 pub(crate) enum Left {
-    /// These nodes have to be read, and it has to be run again.
+    /// These nodes have to be read before the transaction runs again.
     Needs(BTreeSet<NodeId>),
     Writes(Writes),
 }
@@ -47,7 +47,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     ///
-    /// Whatever it is, pass it on: the code is run again if that can help.
+    /// Pass on any error: the code runs again if this can help.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>> {
         if let Some(written) = self.own.get(key).or_else(|| self.batch.get(key)) {
             return Ok(written.clone());
@@ -56,7 +56,7 @@ impl<'a> View<'a> {
             Ok(Found::Value(value)) => Ok(value),
             Ok(Found::Needs(id)) => {
                 self.needs.insert(id);
-                Err(Error::unavailable("the key is being read: pass this error on"))
+                Err(Error::unavailable("the key is being read: pass on this error"))
             }
             Err(error) => {
                 let again = Error::new(error.kind(), error.to_string());
@@ -71,19 +71,19 @@ impl<'a> View<'a> {
     /// # Errors
     ///
     /// `Invalid` for a key of more than [`KEY_BYTES_MAX`] bytes or a value of more than
-    /// [`VALUE_BYTES_MAX`].
+    /// [`VALUE_BYTES_MAX`] bytes.
     pub fn put(&mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Result<()> {
         let value = value.into();
         if value.len() > VALUE_BYTES_MAX {
             let len = value.len();
             return Err(Error::invalid(format!(
-                "a value has {len} bytes, and at most {VALUE_BYTES_MAX} fit"
+                "the value of {len} bytes is above the limit of {VALUE_BYTES_MAX} bytes"
             )));
         }
         self.write(key.into(), Some(value))
     }
 
-    /// Deletes a key; one that is not there stays so.
+    /// Deletes a key; a missing key is no error.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl<'a> View<'a> {
         if key.len() > KEY_BYTES_MAX {
             let len = key.len();
             return Err(Error::invalid(format!(
-                "a key has {len} bytes, and at most {KEY_BYTES_MAX} fit"
+                "the key of {len} bytes is above the limit of {KEY_BYTES_MAX} bytes"
             )));
         }
         self.own.insert(key, value);

@@ -1,4 +1,4 @@
-//! Callers that share a batch or its driver must not harm each other.
+//! Callers that share a batch or its driver must not affect each other.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use carnet_base::{Bytes, ErrorKind, Result, SeededRng, block_on};
 use carnet_tree::sim::SimTimer;
 use carnet_tree::{NodeId, NodeStore, Options, RootPointer, Shape, Swap, Tree};
 
-/// A store that answers at once, or where a test closes the gate, not before it is opened.
+/// A store that answers at once, or, after a test closed its gate, when the gate is opened.
 #[derive(Clone, Default)]
 struct Store(Arc<Mutex<State>>);
 
@@ -24,7 +24,7 @@ struct State {
     is_closed: bool,
     panics: bool,
     waiting: Option<Waker>,
-    /// What happens between a read of the root and its answer.
+    /// Called between a read of the root and its answer.
     on_read: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -96,7 +96,7 @@ fn key(name: &'static str) -> Bytes {
     Bytes::from_static(name.as_bytes())
 }
 
-/// Counts how often a task is woken.
+/// Counts the wakes of a task.
 #[derive(Default)]
 struct Wakes(AtomicUsize);
 
@@ -111,7 +111,7 @@ fn poll<F: Future>(future: Pin<&mut F>, wakes: &Arc<Wakes>) -> Poll<F::Output> {
 }
 
 #[test]
-fn an_answer_that_nobody_drops_keeps_nobody_waiting() {
+fn kept_answers_do_not_block_other_callers() {
     const ROUNDS: usize = 8_000;
     let tree = open(&Store::default(), Options::default());
     let (at_start, at_end, left) = <(AtomicUsize, AtomicUsize, AtomicUsize)>::default();
@@ -128,7 +128,7 @@ fn an_answer_that_nobody_drops_keeps_nobody_waiting() {
             (0..round % (delays + 1)).for_each(|_| std::hint::spin_loop());
             let mut call = Box::pin(tree.get(key("a")));
             let is_ready = poll(call.as_mut(), &wakes).is_ready();
-            // The other one keeps what it has, too: nothing will happen any more.
+            // The other thread keeps its future as well, so no further wakes occur.
             meet(&at_end, round);
             let is_left = !is_ready && wakes.0.load(Ordering::Relaxed) == 0;
             left.fetch_add(usize::from(is_left), Ordering::Relaxed);
@@ -138,10 +138,10 @@ fn an_answer_that_nobody_drops_keeps_nobody_waiting() {
         scope.spawn(|| run(0));
         scope.spawn(|| run(400));
     });
-    assert_eq!(left.into_inner(), 0, "callers whom nobody would wake");
+    assert_eq!(left.into_inner(), 0, "callers would never be woken");
 }
 
-/// Calls a transaction that calls another one, and so on.
+/// Calls a transaction whose code calls the next one.
 fn chain(tree: &Tree<Store, Store>, left: usize, called: &Arc<AtomicUsize>) {
     let (tree_of_next, called) = (tree.clone(), Arc::clone(called));
     drop(tree.update(Vec::new(), move |_| {
@@ -154,18 +154,18 @@ fn chain(tree: &Tree<Store, Store>, left: usize, called: &Arc<AtomicUsize>) {
 }
 
 #[test]
-fn whoever_is_answered_does_not_go_on_for_others() {
+fn answered_caller_stops_driving_the_batches() {
     let store = Store::default();
     let tree = open(&store, Options::default());
     let called = Arc::new(AtomicUsize::new(0));
     chain(&tree, 1000, &called);
     block_on(tree.get(key("a"))).unwrap();
     let called = called.load(Ordering::Relaxed);
-    assert!(called < 10, "{called} others came first");
+    assert!(called < 10, "{called} other transactions ran first");
 }
 
 #[test]
-fn a_batch_wakes_each_caller_a_few_times() {
+fn batch_wakes_each_caller_a_few_times() {
     let store = Store::default();
     let tree = open(&store, Options::default());
     store.with(|state| state.is_closed = true);
@@ -184,7 +184,7 @@ fn a_batch_wakes_each_caller_a_few_times() {
 }
 
 #[test]
-fn a_damaged_node_harms_only_those_who_ask_for_it() {
+fn damaged_node_fails_only_its_readers() {
     let store = Store::default();
     let shape = Shape { inline_bytes_max: 4, ..Shape::default() };
     let options = || Options { shape: shape.clone(), cache_bytes: 0, ..Options::default() };
@@ -201,7 +201,7 @@ fn a_damaged_node_harms_only_those_who_ask_for_it() {
 }
 
 #[test]
-fn a_store_that_panics_leaves_nobody_waiting() {
+fn panic_of_a_store_answers_all_callers() {
     let store = Store::default();
     let tree = open(&store, Options::default());
     store.with(|state| state.panics = true);
@@ -210,23 +210,23 @@ fn a_store_that_panics_leaves_nobody_waiting() {
     assert!(is_unknown(block_on(first).unwrap_err().kind()));
     let mut second = pin!(second);
     let Poll::Ready(answer) = poll(second.as_mut(), &Arc::default()) else {
-        panic!("it waits for ever")
+        panic!("the second call waits forever")
     };
     assert!(is_unknown(answer.unwrap_err().kind()));
     assert_eq!(block_on(tree.get(key("b"))).unwrap(), None);
 }
 
 #[test]
-fn a_suggested_root_saves_reading_it_and_an_old_one_changes_nothing() {
+fn suggested_root_saves_a_read_unless_outdated() {
     let store = Store::default();
-    // Nobody moves this time on.
+    // Time does not advance in this test.
     let options = || Options { backoff: Duration::ZERO, ..Options::default() };
     let (first, second) = (open(&store, options()), open(&store, options()));
     let put = |tree: &Tree<Store, Store>, value: &'static [u8]| {
         block_on(tree.put(key("a"), Bytes::from_static(value))).unwrap();
         store.with(|state| state.root.clone().unwrap())
     };
-    // The second learns that its guesses are right.
+    // The second transactor gains confidence in its cached root.
     let old = put(&first, b"0");
     (0..4).for_each(|_| drop(put(&second, b"1")));
     let before = second.stats();
@@ -238,9 +238,9 @@ fn a_suggested_root_saves_reading_it_and_an_old_one_changes_nothing() {
     }
     let after = second.stats();
     assert_eq!(after.root_reads, before.root_reads);
-    assert_eq!(after.root_swaps - before.root_swaps, 10, "none was lost");
+    assert_eq!(after.root_swaps - before.root_swaps, 10, "no compare-and-set is lost");
     assert_eq!(after.roots_suggested - before.roots_suggested, 10);
-    // Without the suggestion each of these loses a move, or reads.
+    // Without the suggestion, each put loses a move or reads the root.
     put(&first, b"4");
     put(&second, b"5");
     assert!(second.stats().root_reads > after.root_reads);
@@ -248,14 +248,14 @@ fn a_suggested_root_saves_reading_it_and_an_old_one_changes_nothing() {
 }
 
 #[test]
-fn who_comes_along_with_a_lost_batch_does_not_read_the_past() {
+fn joining_a_lost_batch_reads_the_newest_root() {
     let store = Store::default();
     let options = || Options { backoff: Duration::ZERO, ..Options::default() };
     let (first, second) = (open(&store, options()), open(&store, options()));
     let put = |tree: &Tree<Store, Store>, value: &'static [u8]| {
         block_on(tree.put(key("a"), Bytes::from_static(value))).unwrap();
     };
-    // The first is sure of its root, and loses.
+    // The first transactor is confident of its cached root, which is outdated.
     (0..4).for_each(|_| put(&first, b"0"));
     put(&second, b"1");
     let late = Arc::new(Mutex::new(None));
@@ -265,7 +265,7 @@ fn who_comes_along_with_a_lost_batch_does_not_read_the_past() {
         *answer.lock().unwrap() = Some(caller.get(key("a")));
     };
     store.with(|state| state.on_read = Some(Box::new(newcomer)));
-    // It writes nothing any more when it runs again.
+    // On its second run, it writes nothing.
     let only_if_0 = first.update(vec![key("a")], |view| {
         let is_0 = view.get(b"a")?.as_deref() == Some(b"0");
         if is_0 { view.put(key("a"), Bytes::from_static(b"x")) } else { Ok(()) }

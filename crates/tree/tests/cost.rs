@@ -1,4 +1,4 @@
-//! What transactions cost, counted: calls of the stores, by the number of keys and by workload.
+//! Counts the store calls of transactions, by number of keys and by workload.
 //!
 //! `cargo test -p carnet-tree --test cost -- --nocapture` prints the figures.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -32,7 +32,7 @@ fn load(memory: &Memory, shape: &Shape, keys: u64) {
     }
 }
 
-/// Loads keys, then counts what transactions of one random key each cost without a cache.
+/// Loads keys, then counts the calls of 500 transactions of one random key each, without a cache.
 fn cost(shape: &Shape, keys: u64) -> Stats {
     let memory = Memory::new(Arc::new(SimTimer::default()), 1);
     load(&memory, shape, keys);
@@ -56,16 +56,15 @@ fn shown(stats: &Stats) -> String {
 }
 
 #[test]
-fn a_transaction_costs_the_logarithm_of_the_number_of_keys() {
+fn cost_grows_with_the_logarithm_of_keys() {
     let sizes = [100, 1_000, 10_000, 100_000];
     for (name, shape) in [("bare", Shape::bare()), ("with its buffer", Shape::default())] {
         let costs = sizes.map(|keys| cost(&shape, keys));
         for (keys, stats) in sizes.iter().zip(&costs) {
             println!("hash tree, {name:16} {keys:7} keys: {}", shown(stats));
         }
-        // Ten times the keys are two thirds of a level more, whatever there was before. Without a
-        // cache a key is read once by its transaction, in the run and in the tree, and once more
-        // when it goes down.
+        // Ten times more keys add two thirds of a level. Without a cache, a transaction reads each
+        // level once, and once more when the key moves into the tree.
         for pair in costs.windows(2) {
             let more = |count: fn(&Stats) -> u64| count(&pair[1]).saturating_sub(count(&pair[0]));
             assert!(more(|stats| stats.node_gets) <= 500 * 2, "{pair:?}");
@@ -76,11 +75,14 @@ fn a_transaction_costs_the_logarithm_of_the_number_of_keys() {
     for (keys, stats) in sizes.iter().zip(&flat) {
         println!("flat map,                   {keys:7} keys: {}", shown(stats));
     }
-    assert!(flat[1].node_put_bytes > 8 * flat[0].node_put_bytes, "a flat map grows with its keys");
+    assert!(
+        flat[1].node_put_bytes > 8 * flat[0].node_put_bytes,
+        "the size of a flat map grows with its keys"
+    );
 }
 
 #[test]
-fn a_root_of_ten_thousand_keys_is_small_whatever_the_keys_are() {
+fn root_of_ten_thousand_keys_is_small() {
     let memory = Memory::new(Arc::new(SimTimer::default()), 1);
     load(&memory, &Shape::default(), 10_000);
     let tree = open(&memory, SimTimer::default(), 2, Options::default());
@@ -97,7 +99,7 @@ fn a_root_of_ten_thousand_keys_is_small_whatever_the_keys_are() {
     }
 }
 
-/// The keys that list-append generators use: ten at a time, each for sixteen writes.
+/// The keys of list-append generators: ten at a time, each with sixteen writes.
 struct Keys(Vec<(u64, u32)>, u64);
 
 impl Keys {
@@ -117,8 +119,8 @@ impl Keys {
     }
 }
 
-/// Runs 100 list-append transactions a second for 10 s over two transactors; returns messages a
-/// transaction and the median of latencies.
+/// Runs 100 list-append transactions per second for 10 s with two transactors. Returns the messages
+/// per transaction and the median latency.
 fn workload(options: &Options, keys: u64, faults: Faults) -> (f64, Duration) {
     let mut sim = Sim::new(1);
     let memory = Memory::new(Arc::new(sim.timer()), 2);
@@ -148,7 +150,7 @@ fn workload(options: &Options, keys: u64, faults: Faults) -> (f64, Duration) {
 }
 
 #[test]
-fn list_append_takes_less_than_three_messages_a_transaction() {
+fn list_append_needs_at_most_three_messages() {
     let late = Faults { lateness_max: 20 * MILLISECOND, ..Faults::default() };
     let slow = Faults { latency_max: 20 * MILLISECOND, ..late };
     let best = Options { batch_interval: 25 * MILLISECOND, ..Options::default() };
@@ -176,7 +178,7 @@ fn list_append_takes_less_than_three_messages_a_transaction() {
              latency to 20 ms {slow_messages:6.2}, {slow_median:8.1?}"
         );
         assert!(place > 0 || full_messages <= 3.0, "{full_messages} messages");
-        // The first variant is the one that is promised.
+        // The limits are promised for the first variant.
         assert!(place > 0 || messages <= 3.0, "{messages} messages");
         assert!(place > 0 || median <= 15 * MILLISECOND, "{median:?}");
     }

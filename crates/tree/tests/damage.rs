@@ -1,4 +1,4 @@
-//! Roots and nodes from hostile bytes: an error or the same bytes again, never a panic.
+//! Decoding of damaged roots and nodes: an error or the same bytes, never a panic.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use carnet_base::{Bytes, Rng, SeededRng};
@@ -40,7 +40,7 @@ fn root() -> Root {
     }
 }
 
-/// Puts a right checksum behind bytes, so that what lies behind the check is tried too.
+/// Appends a correct checksum, so that the code after the check is tested, too.
 fn resealed(bytes: &[u8], name: &[u8]) -> Bytes {
     let sum = crc32c::crc32c_append(crc32c::crc32c(name), bytes);
     Bytes::from([bytes, &sum.to_le_bytes()].concat())
@@ -62,18 +62,18 @@ fn damage(rng: &mut SeededRng, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_encoded_is_decoded() {
+fn nodes_and_roots_round_trip() {
     for node in nodes() {
         let bytes = node.encode(id(0));
         assert_eq!(Node::decode(id(0), &bytes).unwrap(), node);
-        // Under another name it is another node's.
+        // The checksum includes the id.
         assert!(Node::decode(id(1), &bytes).is_err());
     }
     assert_eq!(Root::decode(&root().encode()).unwrap(), root());
 }
 
 #[test]
-fn damaged_bytes_are_refused_or_mean_what_they_say() {
+fn damaged_bytes_are_refused_or_round_trip() {
     let mut rng = SeededRng::new(1);
     let (mut refused, mut accepted) = (0, 0);
     let mut count = |is_accepted| *(if is_accepted { &mut accepted } else { &mut refused }) += 1;
@@ -104,7 +104,7 @@ fn damaged_bytes_are_refused_or_mean_what_they_say() {
 }
 
 #[test]
-fn a_flipped_bit_is_found() {
+fn flipped_bit_is_detected() {
     let sealed = root().encode();
     for bit in 0..sealed.len() * 8 {
         let mut bytes = sealed.to_vec();

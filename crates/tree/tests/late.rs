@@ -1,4 +1,4 @@
-//! Stores that answer late, and stores that never do.
+//! Stores that answer late or never.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{HashMap, VecDeque};
@@ -13,7 +13,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// Longer than any test.
 const NEVER: Duration = Duration::from_secs(86_400);
 
-/// A store that does what it is asked for at once, and answers later.
+/// A store that executes requests at once and answers later.
 #[derive(Clone)]
 struct Slow {
     timer: SimTimer,
@@ -23,7 +23,7 @@ struct Slow {
 struct State {
     nodes: HashMap<NodeId, Bytes>,
     root: Option<Bytes>,
-    /// Times to the answers of the next calls; after these, the usual time.
+    /// Times until the answers of the next calls; then `usual` applies.
     delays: VecDeque<Duration>,
     usual: Duration,
 }
@@ -75,7 +75,7 @@ struct Outcome {
     stats: Stats,
 }
 
-/// Writes a key so many times, one after the other, to a store that is asked again after 10 ms.
+/// Writes a key `count` times in sequence. The store's calls are repeated after 10 ms.
 fn write(count: usize, usual: Duration, delays: &[Duration]) -> Outcome {
     let mut sim = Sim::new(1);
     let state = State {
@@ -108,15 +108,15 @@ fn write(count: usize, usual: Duration, delays: &[Duration]) -> Outcome {
 
 #[test]
 fn late_read_counts_while_it_is_repeated() {
-    // The first read of the root is late, and those that repeat it are never answered.
+    // The first read of the root is answered late, its repetitions never.
     let Outcome { results, took, .. } = write(1, Duration::ZERO, &[50 * MILLISECOND, NEVER, NEVER]);
     assert!(results[0].is_ok(), "{results:?}");
     assert_eq!(took, Moment(50 * MILLISECOND));
 }
 
 #[test]
-fn late_compare_and_set_counts_while_it_is_looked_for() {
-    // The read is answered, the compare-and-set late, and reads that look for it are never.
+fn late_compare_and_set_counts_while_it_is_resolved() {
+    // The read is answered, the compare-and-set late, and the reads that resolve it never.
     let Outcome { results, took, stats } = write(1, NEVER, &[Duration::ZERO, 50 * MILLISECOND]);
     assert!(results[0].is_ok(), "{results:?}");
     assert_eq!((took, stats.swaps_in_doubt), (Moment(50 * MILLISECOND), 1));
@@ -126,13 +126,13 @@ fn late_compare_and_set_counts_while_it_is_looked_for() {
 fn slow_store_is_not_asked_twice_for_long() {
     let Outcome { results, took, stats } = write(20, 50 * MILLISECOND, &[]);
     assert!(results.iter().all(Result::is_ok), "{results:?}");
-    // At most a read and a compare-and-set for each; the first read is repeated twice.
+    // At most one read and one compare-and-set per write; the first read is repeated twice.
     assert!(stats.calls() <= 2 * 20 + 2, "{stats:?}");
     assert!(took <= Moment(2 * 20 * 50 * MILLISECOND), "{took:?}");
 }
 
 #[test]
-fn silent_store_is_given_up_at_the_deadline() {
+fn silent_store_fails_at_the_deadline() {
     let Outcome { results, took, .. } = write(1, NEVER, &[]);
     assert_eq!(results[0].as_ref().unwrap_err().kind(), ErrorKind::Unavailable);
     assert!(took < Moment(1050 * MILLISECOND), "{took:?}");

@@ -1,5 +1,4 @@
-//! The few things that a directory of nodes does to files, so that a test can lose power between
-//! any two of them.
+//! File operations of a directory of nodes. Tests simulate a loss of power between any two of them.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -7,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 use carnet_base::Bytes;
 
-/// A lock on a name; whoever holds it is the only one, in all processes.
+/// An exclusive lock on a name, across processes.
 pub(crate) type Lock = Box<dyn Send + Sync>;
 
 pub(crate) trait Files: Send + Sync + 'static {
-    /// Reads a file; `None` where there is none.
+    /// Reads a file; `None` if it does not exist.
     fn read(&self, name: &str) -> io::Result<Option<Bytes>>;
-    /// Makes a file of these bytes, and syncs them; one of that name is replaced.
+    /// Creates or replaces a file with these bytes, and syncs it.
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Makes all names durable.
+    /// Syncs the directory, so that all names are durable.
     fn sync(&self) -> io::Result<()>;
-    /// Takes a lock, and waits for whoever holds it.
+    /// Acquires a lock; blocks while it is held.
     fn lock(&self, name: &str) -> io::Result<Lock>;
-    /// Takes a lock that nobody holds.
+    /// Acquires a lock; `None` if it is held.
     fn try_lock(&self, name: &str) -> io::Result<Option<Lock>>;
 }
 
@@ -36,14 +35,14 @@ impl RealFiles {
         Ok(Self(path.to_owned()))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    #[expect(clippy::disallowed_methods, reason = "this module does the file I/O")]
     fn lock_file(&self, name: &str) -> io::Result<File> {
         OpenOptions::new().create(true).truncate(false).write(true).open(self.0.join(name))
     }
 }
 
-/// Makes a directory and makes its name durable, each missing parent first.
-#[expect(clippy::disallowed_methods, reason = "this is the door")]
+/// Creates a directory and its parents, and syncs the names.
+#[expect(clippy::disallowed_methods, reason = "this module does the file I/O")]
 fn make(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -60,7 +59,7 @@ fn make(path: &Path) -> io::Result<()> {
     File::open(parent)?.sync_all()
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the door")]
+#[expect(clippy::disallowed_methods, reason = "this module does the file I/O")]
 impl Files for RealFiles {
     fn read(&self, name: &str) -> io::Result<Option<Bytes>> {
         let mut bytes = Vec::new();
@@ -89,7 +88,7 @@ impl Files for RealFiles {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.0)? {
-            // What is not text is not ours.
+            // Files whose names are not UTF-8 do not belong to the tree.
             names.extend(entry?.file_name().into_string().ok());
         }
         names.sort_unstable();

@@ -1,17 +1,18 @@
-//! Which nodes of a directory may go, and their removal.
+//! Garbage collection of nodes.
 //!
-//! A node goes when no root can come to reach it any more. The current root does not, and is made
-//! durable first, so that no loss of power brings back an older one that does. So none that
-//! descends from it does, unless somebody links the node anew, and only its maker could: whoever
-//! else names it read it in a root that reaches it, and his move of that root is lost.
-//! The maker cannot either when
+//! A node is removed when no current or future root can reach it. The current root must not reach
+//! it, and is made durable first, so that a loss of power cannot bring back an older root. A
+//! descendant of the current root reaches the node only if a transactor links it again, and only
+//! its maker can do this: another transactor that links the node has read it in an older root, and
+//! its move of that root fails. The maker cannot link it either if
 //!
-//! * a later attempt of his has moved the root, by the root's own history: he makes one attempt
-//!   after the other; or
-//! * his process has ended: nobody holds the lock that he held from before his first node on.
+//! * the root's history contains a later attempt of the maker, because a transactor makes one
+//!   attempt at a time; or
+//! * the maker's process has ended, because the lock that it acquired before its first node is
+//!   free.
 //!
-//! A reader that is still at an older root finds a node missing, reads the root again, and begins
-//! anew there.
+//! A reader at an older root finds that a node is missing, reads the root again, and restarts
+//! there.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry as MapEntry};
@@ -25,14 +26,14 @@ use crate::id::{NodeId, TransactorId};
 use crate::node::{Node, Stored};
 use crate::root::Root;
 
-/// What a garbage collection did.
+/// Result of a garbage collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
-    /// Nodes that the root reaches.
+    /// Number of nodes that the root reaches.
     pub reachable: usize,
-    /// Nodes that were removed.
+    /// Number of removed nodes.
     pub removed: usize,
-    /// Nodes that no root reaches, yet whose makers may still link them.
+    /// Number of unreachable nodes that their makers may still link.
     pub spared: usize,
 }
 
@@ -41,8 +42,8 @@ pub(super) fn collect(files: &dyn Files, state: &Mutex<State>) -> Result<Collect
     let _lock = lock.ok_or_else(|| {
         Error::unavailable("another process collects garbage or opens the tree: try again later")
     })?;
-    // In this order: what is made from here on is not in the list, and whoever has ended by then
-    // has moved the root that is read after it for the last time.
+    // The order matters: nodes made after this listing are not in it, and a writer whose lock is
+    // free has made its last move before the root is read.
     let names = files.list().map_err(during("list the directory"))?;
     let mut writers: BTreeMap<TransactorId, Option<Lock>> = BTreeMap::new();
     for transactor in names.iter().filter_map(|name| writer_of(name)) {
@@ -51,7 +52,7 @@ pub(super) fn collect(files: &dyn Files, state: &Mutex<State>) -> Result<Collect
     }
     let bytes = files.read(ROOT).map_err(during("read the root"))?;
     let root = bytes.as_ref().map_or_else(|| Ok(Root::default()), Root::decode)?;
-    // A loss of power must not bring back a root before this one, whose nodes go now.
+    // A loss of power must not bring back an earlier root, because its nodes are removed now.
     sync(files, state)?;
     let reachable = mark(files, &root)?;
     let mut collected = Collected { reachable: reachable.len(), ..Collected::default() };
@@ -79,12 +80,12 @@ fn writer_of(name: &str) -> Option<TransactorId> {
     (writer_lock(transactor) == name).then_some(transactor)
 }
 
-/// Returns every node that a root reaches.
+/// Returns all nodes that a root reaches.
 fn mark(files: &dyn Files, root: &Root) -> Result<BTreeSet<NodeId>> {
     let mut reached: BTreeMap<NodeId, ()> = BTreeMap::new();
     let mut next: Vec<NodeId> = root.below.top.iter().map(|top| top.id).collect();
     next.extend(root.below.run);
-    // Values have nothing below them: they are not read.
+    // Values have no children, so they are not read.
     let mut values = BTreeSet::new();
     let mut add_value = |stored: Option<&Stored>| match stored {
         Some(Stored::Node(id)) => drop(values.insert(*id)),
@@ -96,7 +97,7 @@ fn mark(files: &dyn Files, root: &Root) -> Result<BTreeSet<NodeId>> {
         place.insert(());
         let bytes = files.read(&format!("{NODE}{id}")).map_err(during("read a node"))?;
         let bytes = bytes.ok_or_else(|| {
-            Error::corrupted(format!("node {id} is lost; no garbage was collected"))
+            Error::corrupted(format!("node {id} is missing: no garbage was collected"))
         })?;
         match Node::decode(id, &bytes)? {
             Node::Inner(children) => next.extend(children.iter().map(|(_, child)| child.id)),

@@ -1,4 +1,4 @@
-//! Both stores in one local directory, durable, shared by processes.
+//! Both stores in one local directory: durable, and shared by processes.
 //!
 //! ```text
 //! ROOT                      the root: replaced by a rename, under the lock ROOT.lock
@@ -7,12 +7,12 @@
 //! GC.lock                   held while a writer comes or garbage is collected
 //! ```
 //!
-//! A node's bytes are synced when it is put and its name before the root is moved; the root's
-//! bytes before it is renamed, and its name before anybody builds on it: also a reader that finds
-//! a root of somebody else syncs the directory before he tells of it, for its writer may have
-//! ended in between.
+//! A node's bytes are synced when it is put, and its name before the root is moved. The root's
+//! bytes are synced before the rename, and its name before it is used. A reader that finds a root
+//! of another process also syncs the directory first, because the writer may have crashed before
+//! its sync.
 //!
-//! Files block, so that a small pool of threads does what a future waits for.
+//! File I/O blocks, so a small thread pool runs it.
 
 mod files;
 mod gc;
@@ -53,11 +53,11 @@ fn during(what: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::unavailable(format!("cannot {what}")).with_source(error)
 }
 
-/// A directory that keeps a tree. Clones share it.
+/// A directory with a tree. Clones share it.
 #[derive(Clone)]
 pub struct Directory {
     shared: Arc<Shared>,
-    /// Held while the transactor lives, so that garbage collection spares what it makes.
+    /// Held while the transactor lives, so that garbage collection spares its nodes.
     writer: Option<Arc<Lock>>,
 }
 
@@ -67,21 +67,21 @@ struct Shared {
     state: Arc<Mutex<State>>,
 }
 
-/// What is known of the directory's names.
+/// State of the directory's names.
 #[derive(Default)]
 struct State {
-    /// The root that is known to be durable; nothing before the first look.
+    /// The root that is known to be durable; `None` before the first read.
     durable: Option<Option<Bytes>>,
-    /// A sync of the directory failed: what is seen may be lost yet.
+    /// A sync of the directory failed, so names that exist now may not be durable.
     has_failed: bool,
 }
 
 impl Directory {
-    /// Opens a directory, and makes it where it is not there.
+    /// Opens a directory, and creates it if it does not exist.
     ///
     /// # Errors
     ///
-    /// `Unavailable`, as the operating system says.
+    /// `Unavailable` for an I/O error.
     pub fn open(path: &Path, spawn: &dyn Spawn) -> Result<Self> {
         let files = RealFiles::open(path).map_err(during("open the directory of a tree"))?;
         Ok(Self::on(Arc::new(files), Pool::new(spawn)))
@@ -92,11 +92,11 @@ impl Directory {
         Self { shared: Arc::new(shared), writer: None }
     }
 
-    /// Opens the directory's tree, as a transactor of its own.
+    /// Opens the directory's tree as a new transactor.
     ///
     /// # Errors
     ///
-    /// `Unavailable`, as the operating system says.
+    /// `Unavailable` for an I/O error.
     pub async fn tree(
         &self,
         timer: Arc<dyn Timer>,
@@ -105,7 +105,7 @@ impl Directory {
     ) -> Result<Tree<Self, Self>> {
         let transactor = TransactorId(rng.next_u64());
         let writer = self.run(move |files, _| {
-            // Garbage collection must not find this lock's file before it is locked.
+            // Garbage collection must not find the lock file before it is locked.
             let _gc = files.lock(GC_LOCK).map_err(during("lock the directory"))?;
             files.lock(&writer_lock(transactor)).map_err(during("lock the transactor"))
         });
@@ -114,17 +114,17 @@ impl Directory {
         Ok(Tree::open_as(transactor, this.clone(), this, timer, rng, options))
     }
 
-    /// Removes nodes that no root can come to reach any more. Transactors may go on meanwhile.
+    /// Removes nodes that no root can reach any more. Transactors may continue meanwhile.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where another process does the same, or as the operating system says;
-    /// `Corrupted` where a node of the tree is lost or damaged, and then nothing is removed.
+    /// `Unavailable` if another process collects garbage or opens the tree, and for an I/O error.
+    /// `Corrupted` if a node of the tree is missing or damaged; then nothing is removed.
     pub async fn collect_garbage(&self) -> Result<Collected> {
         self.run(gc::collect).await
     }
 
-    /// Runs work on the files. It keeps the transactor alive until it has ended.
+    /// Runs work on the files. The transactor's lock is held until it has ended.
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Files, &Mutex<State>) -> Result<T> + Send + 'static,
@@ -140,7 +140,8 @@ impl Directory {
     }
 }
 
-/// Makes all names durable. After a failure nothing is known of them, whatever a second sync says.
+/// Makes all names durable. After a failed sync, the state is unknown even if a second sync
+/// succeeds, so all further syncs fail.
 fn sync(files: &dyn Files, state: &Mutex<State>) -> Result<()> {
     let failed = || Error::unavailable("a sync of the directory failed: open the tree again");
     if lock(state).has_failed {

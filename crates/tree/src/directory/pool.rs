@@ -1,4 +1,4 @@
-//! Threads for what blocks: files.
+//! Thread pool for blocking file I/O.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -9,12 +9,12 @@ use carnet_base::{Error, Result, Signal, Spawn, Step, Worker, WorkerHandle};
 
 use crate::job::lock;
 
-/// As many syncs as these are on their way at once; the device serves them together.
+/// Number of concurrent syncs; the device merges them.
 const THREADS: usize = 8;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Runs work on threads of its own, or, where it has none, in the call.
+/// Runs work on its threads, or in the caller's if it has none.
 #[derive(Default)]
 pub(crate) struct Pool {
     queue: Arc<Mutex<Queue>>,
@@ -56,7 +56,7 @@ impl Pool {
         Self { queue, workers }
     }
 
-    /// Runs work. It runs to its end also where the future is dropped.
+    /// Runs work. The work is completed even if the future is dropped.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -82,10 +82,10 @@ impl Pool {
     }
 }
 
-/// An answer, and who waits for it.
+/// An answer and the waker of the task that waits for it.
 type Slot<T> = Arc<Mutex<(Option<Result<T>>, Option<Waker>)>>;
 
-/// Answers once, also where the work panicked or never ran.
+/// Answers once, also if the work panicked or never ran.
 struct Answerer<T>(Slot<T>);
 
 impl<T> Answerer<T> {
@@ -97,7 +97,9 @@ impl<T> Answerer<T> {
 impl<T> Drop for Answerer<T> {
     fn drop(&mut self) {
         let mut answer = lock(&self.0);
-        answer.0.get_or_insert_with(|| Err(Error::unavailable("a thread of the tree ended early")));
+        answer.0.get_or_insert_with(|| {
+            Err(Error::unavailable("a worker thread of the tree stopped before it answered"))
+        });
         let waker = answer.1.take();
         drop(answer);
         if let Some(waker) = waker {

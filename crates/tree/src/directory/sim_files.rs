@@ -1,4 +1,4 @@
-//! A directory in memory that loses power, for the tests of this module.
+//! A simulated directory that can lose power.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,8 +9,8 @@ use carnet_base::{Bytes, Rng, SeededRng};
 use super::files::{Files, Lock};
 use crate::job::lock;
 
-/// A directory in memory that loses power. Bytes that were not synced may be lost or cut short,
-/// names that were not synced may be the old ones or the new ones, each for itself.
+/// A directory in memory that can lose power. Then files that were not synced may be truncated or
+/// empty, and each name that was not synced refers to its old or its new file.
 #[derive(Clone, Default)]
 pub(crate) struct SimFiles(Arc<Mutex<SimState>>);
 
@@ -35,17 +35,17 @@ impl SimFiles {
         lock(&self.0).operations
     }
 
-    /// Lets the power fail in the middle of an operation: it and all after it are errors.
+    /// Makes the power fail in the middle of an operation: it and all later ones return errors.
     pub(crate) fn halt_at(&self, operation: u64) {
         lock(&self.0).halt_at = Some(operation);
     }
 
-    /// Lets one operation fail after it has done its work, or before.
+    /// Makes one operation fail, before or after its effect.
     pub(crate) fn fail_at(&self, operation: u64) {
         lock(&self.0).fail_at = Some(operation);
     }
 
-    /// Returns what a loss of power may leave.
+    /// Returns a possible state after a loss of power.
     pub(crate) fn crash(&self, rng: &mut SeededRng) -> Self {
         let state = lock(&self.0);
         let mut left = state.durable.clone();
@@ -67,22 +67,26 @@ impl SimFiles {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// Does an operation; the power may fail before it, or half way through.
+    /// Runs an operation. The power may fail before or after its effect.
     fn operate<T>(&self, work: impl FnOnce(&mut SimState) -> T) -> io::Result<T> {
         let state = &mut *lock(&self.0);
         state.operations += 1;
         let number = state.operations;
         if state.halt_at.is_some_and(|halt| halt < number) {
-            return Err(io::Error::other("there is no power"));
+            return Err(io::Error::other("the power is off"));
         }
-        // Every other failure comes after the work was done.
+        // Every other failure comes after the effect.
         let is_late = number.is_multiple_of(2);
         let fails = state.halt_at == Some(number) || state.fail_at == Some(number);
         if fails && !is_late {
             return Err(io::Error::other("the disk failed"));
         }
         let result = work(state);
-        if fails { Err(io::Error::other("the disk failed after its work")) } else { Ok(result) }
+        if fails {
+            Err(io::Error::other("the disk failed after the operation"))
+        } else {
+            Ok(result)
+        }
     }
 }
 
@@ -96,7 +100,7 @@ impl Files for SimFiles {
         self.operate(|state| state.files.insert(name.to_owned(), content(false)))?;
         self.operate(|state| {
             state.files.insert(name.to_owned(), content(true));
-            // The name that was there before leads to the new bytes.
+            // A replaced file's durable name refers to the new bytes.
             if let Some(durable) = state.durable.get_mut(name) {
                 *durable = content(true);
             }

@@ -12,7 +12,7 @@ fn key(number: u64) -> Bytes {
     Bytes::from(format!("k{number}"))
 }
 
-/// Small nodes, so that a few keys make many; and no patience with a disk that is dead.
+/// Small nodes, so that a few keys need many; no retries, because a failed disk stays failed.
 fn options() -> Options {
     let shape =
         Shape { buffer_bytes: 60, run_bytes_max: 60, leaf_bytes_max: 40, inline_bytes_max: 8 };
@@ -26,7 +26,8 @@ fn open(files: &SimFiles, seed: u64) -> Result<(Directory, Tree<Directory, Direc
     Ok((directory, tree))
 }
 
-/// Writes until the disk fails; returns what may be there for each key, the acknowledged last.
+/// Writes until the disk fails. Records the possible values of each key; the acknowledged one is
+/// first.
 fn work(
     files: &SimFiles,
     seed: u64,
@@ -51,7 +52,7 @@ fn work(
     Ok(())
 }
 
-/// Checks that every key has a value that it may have, and forgets the others.
+/// Checks that every key has a possible value, and keeps only that one.
 fn check(files: &SimFiles, known: &mut BTreeMap<Bytes, Vec<Option<Bytes>>>, story: &str) {
     let (_, tree) = open(files, 999).unwrap();
     for (key, may_be) in known {
@@ -63,7 +64,7 @@ fn check(files: &SimFiles, known: &mut BTreeMap<Bytes, Vec<Option<Bytes>>>, stor
 }
 
 #[test]
-fn a_loss_of_power_at_any_point_loses_nothing_acknowledged() {
+fn loss_of_power_keeps_acknowledged_writes() {
     let whole = SimFiles::default();
     work(&whole, 1, &mut BTreeMap::new()).unwrap();
     let operations = whole.operations();
@@ -77,17 +78,17 @@ fn a_loss_of_power_at_any_point_loses_nothing_acknowledged() {
             assert!(work(&files, 1, &mut known).is_err() || halt == operations);
             let files = files.crash(&mut rng);
             check(&files, &mut known, &story);
-            // And it goes on from there, garbage of the lost life included.
+            // The tree continues from there, with garbage of the crashed transactor.
             work(&files, 2, &mut known).unwrap();
             let left = block_on(open(&files, 3).unwrap().0.collect_garbage()).unwrap();
-            assert_eq!(left.spared, 0, "{story}: the dead leave nothing behind");
+            assert_eq!(left.spared, 0, "{story}: nodes of ended writers are removed");
             check(&files.crash(&mut rng), &mut known, &story);
         }
     }
 }
 
 #[test]
-fn an_error_at_any_point_is_not_an_answer_that_is_wrong() {
+fn disk_errors_never_cause_wrong_answers() {
     let whole = SimFiles::default();
     work(&whole, 1, &mut BTreeMap::new()).unwrap();
     for fail in 1..=whole.operations() {
@@ -100,13 +101,13 @@ fn an_error_at_any_point_is_not_an_answer_that_is_wrong() {
 }
 
 #[test]
-fn a_root_of_somebody_else_is_durable_before_it_is_told() {
+fn foreign_root_is_synced_before_use() {
     let files = SimFiles::default();
     let (_, reader) = open(&files, 1).unwrap();
     assert_eq!(block_on(reader.get(key(1))).unwrap(), None);
     let (_, writer) = open(&files, 2).unwrap();
     block_on(writer.put(key(1), Bytes::from_static(b"a"))).unwrap();
-    // The second move ends between the rename and the sync of its name.
+    // The second move fails between the rename and the sync of its name.
     let (mut seen, mut missed) = (0, 0);
     for n in 0..20 {
         let (_, writer) = open(&files, 3 + n).unwrap();
@@ -128,7 +129,7 @@ fn a_root_of_somebody_else_is_durable_before_it_is_told() {
 }
 
 #[test]
-fn garbage_collection_spares_what_a_living_writer_has_put() {
+fn garbage_collection_spares_nodes_of_live_writers() {
     let files = SimFiles::default();
     let (directory, tree) = open(&files, 1).unwrap();
     for n in 0..30 {
@@ -145,14 +146,14 @@ fn garbage_collection_spares_what_a_living_writer_has_put() {
     drop(tree);
     let after = block_on(directory.collect_garbage()).unwrap();
     assert_eq!((after.removed, after.spared), (1, 0));
-    // The last round of 12 left the numbers from 18 to 29.
+    // The last round of 12 wrote the numbers 18 to 29.
     let last = |n: u64| vec![Some(Bytes::from(format!("a long value {n}")))];
     let mut known = (18..30).map(|n| (key(n % 12), last(n))).collect();
     check(&files, &mut known, "after the collection");
 }
 
 #[test]
-fn garbage_is_what_the_durable_root_does_not_reach() {
+fn garbage_collection_keeps_nodes_of_the_durable_root() {
     let mut collections = 0;
     for n in 0..60 {
         let files = SimFiles::default();
@@ -163,7 +164,7 @@ fn garbage_is_what_the_durable_root_does_not_reach() {
             block_on(writer.put(key(m), value.clone())).unwrap();
             known.insert(key(m), vec![Some(value)]);
         }
-        // The disk fails somewhere in a move: in one case between the rename and its sync.
+        // The disk fails during a move; in one case between the rename and its sync.
         let (_, failing) = open(&files, 2).unwrap();
         files.fail_at(files.operations() + 1 + n);
         for m in 0..12 {
@@ -175,7 +176,7 @@ fn garbage_is_what_the_durable_root_does_not_reach() {
             known.get_mut(&key(m)).unwrap().remove(0);
         }
         files.fail_at(0);
-        // Opened by another process, which knows nothing of the failure.
+        // Another process, without knowledge of the failure.
         let other = Directory::on(Arc::new(files.clone()), Pool::default());
         collections += usize::from(block_on(other.collect_garbage()).is_ok());
         for way in 0..8 {
@@ -187,7 +188,7 @@ fn garbage_is_what_the_durable_root_does_not_reach() {
 }
 
 #[test]
-fn a_reader_left_behind_by_garbage_collection_begins_anew() {
+fn reader_restarts_after_its_nodes_were_collected() {
     let files = SimFiles::default();
     let patient = Options { patience: Duration::from_secs(1), verify_reads: false, ..options() };
     let (directory, writer) = open(&files, 1).unwrap();
@@ -200,7 +201,7 @@ fn a_reader_left_behind_by_garbage_collection_begins_anew() {
         for n in 0..12 {
             block_on(writer.put(key(n), Bytes::from(format!("value {n} of {round}")))).unwrap();
         }
-        // The first read caches this root, and is stale in later rounds until nodes are gone.
+        // The first read caches this root; in later rounds it is stale until nodes are removed.
         let removed = block_on(directory.collect_garbage()).unwrap().removed;
         assert!(removed > 0);
         for n in 0..12 {

@@ -1,4 +1,4 @@
-//! Runs clients, keeps what they saw, and checks it.
+//! Runs clients, records their histories, and checks them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use carnet_tree::micro::{Answer, Op};
 use carnet_tree::sim::Sim;
 use carnet_tree::{Options, Timer, Tree};
 
-/// What is run.
+/// Parameters of a run.
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) options: Options,
@@ -19,7 +19,7 @@ pub(crate) struct Plan {
     pub(crate) clients: usize,
     pub(crate) transactions: usize,
     pub(crate) keys: u64,
-    /// Clients wait up to this between their transactions.
+    /// Clients wait up to this time between their transactions.
     pub(crate) pause: Duration,
     pub(crate) is_strict: bool,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Report {
     pub(crate) took: Moment,
 }
 
-/// A transaction and what became of it.
+/// A transaction and its outcome.
 struct Done {
     number: u64,
     ops: Vec<Op>,
@@ -75,7 +75,7 @@ fn name(number: u64) -> Bytes {
     Bytes::from(number.to_string())
 }
 
-/// Draws a transaction; its first operation reads the order.
+/// Draws a transaction. Its first operation reads the order.
 fn draw(rng: &mut SeededRng, number: u64, keys: u64) -> Vec<Op> {
     let mut ops = vec![Op::ReadList(order())];
     let is_reader = rng.chance(300);
@@ -131,7 +131,7 @@ pub(crate) fn run(plan: &Plan) -> Report {
     let took = sim.timer().now();
     assert_eq!(stuck, 0, "seed {}: clients are stuck", plan.seed);
     memory.set_faults(Faults::default());
-    // What was delayed beyond the end arrives before the last look.
+    // Wait for delayed requests before the final read.
     let timer = sim.timer();
     sim.spawn(async move { timer.wait(Duration::from_secs(10)).await });
     assert_eq!(sim.run(), 0);
@@ -157,7 +157,7 @@ pub(crate) fn run(plan: &Plan) -> Report {
 fn list(answer: &Answer) -> &[Bytes] {
     match answer {
         Answer::List(list) => list,
-        other => panic!("{other:?} is no list"),
+        other => panic!("{other:?} is not a list"),
     }
 }
 
@@ -165,7 +165,7 @@ fn is_writer(done: &Done) -> bool {
     done.ops.iter().any(|op| matches!(op, Op::Append(..)))
 }
 
-/// Applies a transaction to the map, and returns what it should have seen.
+/// Applies a transaction to the map, and returns the expected answers.
 fn apply(state: &mut State, ops: &[Op]) -> Vec<Answer> {
     let answer = |op: &Op| match op {
         Op::ReadList(key) => Answer::List(state.get(key).cloned().unwrap_or_default()),
@@ -188,7 +188,7 @@ fn check(all: &[Done], order: &[Bytes], is_strict: bool) -> Result<(), String> {
             return Err(format!("transaction {name:?} committed twice"));
         }
     }
-    // The states between the writers.
+    // States between the writing transactions.
     let mut states = vec![State::new()];
     for name in order {
         let done = by_name.get(name).ok_or_else(|| format!("{name:?} was never called"))?;
@@ -221,8 +221,8 @@ fn check(all: &[Done], order: &[Bytes], is_strict: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that a transaction stands after all that returned before its call, and before all that
-/// were called after its return.
+/// Checks that a transaction is ordered after all that returned before its call, and before all
+/// that were called after its return.
 fn check_times(
     done: &Done,
     at: usize,

@@ -1,9 +1,9 @@
-//! Transactors, clients and faults from one seed, against a map.
+//! Transactors, clients and faults from one seed, checked against a map.
 //!
-//! Each transaction that writes also adds its own number to a list, `order`; each one reads that
-//! list. So every answer says where in the order of all transactions it stands, and can be
-//! checked against a map to which the transactions before it were applied: that is
-//! serializability. With the times of call and return it is strictness, too.
+//! Each writing transaction also appends its number to a list, `order`, and each transaction reads
+//! that list. So each answer shows its position in the order of all transactions, and is checked
+//! against a map with the earlier transactions applied: this is serializability. The times of call
+//! and return add strictness.
 //!
 //! `CARNET_SEED=n cargo test -p carnet-tree --test model` replays one seed.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -24,12 +24,12 @@ pub(crate) fn seeds(count: u64) -> impl Iterator<Item = u64> {
     let only = env::var("CARNET_SEED").ok().map(|seed| seed.parse().unwrap());
     let range = only.map_or(0..count, |seed: u64| seed..seed + 1);
     range.inspect(|seed| {
-        // Shown by the test runner where the test fails.
+        // The test runner shows this for failed tests.
         println!("seed {seed}: set CARNET_SEED={seed} to replay it alone");
     })
 }
 
-/// A network that is slow and loses what it can.
+/// A slow network that loses and delays requests and answers.
 pub(crate) fn faulty() -> Faults {
     Faults {
         latency_max: 4 * MILLISECOND,
@@ -41,7 +41,7 @@ pub(crate) fn faulty() -> Faults {
     }
 }
 
-/// Sets options by a seed, so that all of them are tried with each other.
+/// Draws options from a seed, to test their combinations.
 pub(crate) fn options(seed: u64) -> Options {
     let pick = |shift: u32, of: u64| (seed >> shift) % of;
     Options {
@@ -73,7 +73,7 @@ fn without_faults_every_transaction_is_answered() {
 }
 
 #[test]
-fn late_nodes_and_lost_answers_change_nothing() {
+fn late_nodes_and_lost_answers_are_tolerated() {
     let (mut in_doubt, mut unknown) = (0, 0);
     for seed in seeds(150) {
         let report = run(&Plan { options: options(seed), faults: faulty(), ..Plan::new(seed) });
@@ -81,13 +81,13 @@ fn late_nodes_and_lost_answers_change_nothing() {
         in_doubt += report.in_doubt;
         unknown += report.outcomes.iter().filter(|outcome| **outcome != Outcome::Ok).count();
     }
-    // Patience outlasts these faults: what was in doubt is always settled.
+    // The faults are shorter than the patience: each doubt is resolved.
     assert!(env::var("CARNET_SEED").is_ok() || in_doubt > 100, "only {in_doubt} were in doubt");
     assert_eq!(unknown, 0);
 }
 
 #[test]
-fn without_patience_what_is_not_known_is_said_to_be_unknown() {
+fn without_patience_doubtful_moves_are_unknown() {
     let mut unknown = 0;
     for seed in seeds(60) {
         let options = Options { patience: 30 * MILLISECOND, ..options(seed) };
@@ -100,7 +100,7 @@ fn without_patience_what_is_not_known_is_said_to_be_unknown() {
 }
 
 #[test]
-fn a_seed_replays_a_run() {
+fn seed_replays_a_run() {
     let plan = |seed| Plan { options: options(seed), faults: faulty(), ..Plan::new(seed) };
     let (one, two) = (run(&plan(7)), run(&plan(7)));
     assert_eq!((one.calls, one.took, one.outcomes), (two.calls, two.took, two.outcomes));

@@ -1,4 +1,4 @@
-//! The test of the test: what is broken on purpose is seen.
+//! Tests of the checker: it must detect deliberate errors.
 
 use carnet_tree::Options;
 use carnet_tree::memory::Faults;
@@ -11,7 +11,7 @@ fn violations(plan: impl Fn(u64) -> Plan) -> Vec<String> {
 }
 
 #[test]
-fn missing_nodes_taken_for_empty_ones_lose_updates() {
+fn missing_nodes_treated_as_empty_lose_updates() {
     let violations = violations(|seed| Plan {
         options: Options { ignore_missing: true, ..options(seed) },
         faults: Faults { lateness_max: 40 * MILLISECOND, ..Faults::default() },
@@ -22,7 +22,7 @@ fn missing_nodes_taken_for_empty_ones_lose_updates() {
 }
 
 #[test]
-fn reads_that_are_not_verified_are_stale() {
+fn unverified_reads_are_stale() {
     let violations = violations(|seed| Plan {
         options: Options { verify_reads: false, cache_root: true, ..options(seed) },
         faults: Faults { latency_max: 2 * MILLISECOND, ..Faults::default() },
