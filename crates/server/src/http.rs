@@ -89,8 +89,11 @@ fn reply<B: Backend>(shared: &Shared<B>, draining: bool, path: &str) -> Reply {
         },
         "/metrics" => {
             let mut body = shared.metrics.render(shared.budget.used());
-            let mut memory =
-                vec![("requests", shared.budget.used()), ("answers", shared.answers.used())];
+            let mut memory = vec![
+                ("requests", shared.budget.used()),
+                ("answers", shared.answers.used()),
+                ("connections", shared.connections.used()),
+            ];
             memory.extend(shared.backend.memory());
             append_memory(&mut body, &memory);
             shared.backend.append_metrics(&mut body);

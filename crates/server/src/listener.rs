@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{AddressLimit, AddressPlace, Clock, Error, Result};
+use carnet_base::{AddressLimit, AddressPlace, Charge, Clock, Error, MemoryBudget, Result};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -21,7 +21,9 @@ use crate::http::Monitors;
 use crate::long::LongThreads;
 use crate::metrics::Metrics;
 use crate::refusals::Refusals;
-use carnet_base::MemoryBudget;
+
+/// Estimated bytes of a connection without requests and answers: the buffers that it keeps, and its task.
+const CONNECTION_BYTES: usize = 48 << 10;
 
 /// Where a server listens, and how much it takes on.
 #[derive(Clone, Debug)]
@@ -69,8 +71,12 @@ pub struct Limits {
     /// Bytes of answers that wait to be sent on one connection; while there are more, nothing is
     /// read from it. Default: 1 MiB.
     pub unsent_bytes_max: usize,
+    /// The bytes of requests, answers and connections together. While it is used up, requests are refused
+    /// and connections closed at once. Default: 512 MiB.
+    pub memory_bytes_max: usize,
     /// The bytes of all answers that are being made or wait to be sent. Beyond three quarters of it queries
-    /// are refused as overloaded; one answer may have half of it. Default: 128 MiB.
+    /// are refused as overloaded; one answer may have half of it. At most half of
+    /// [`memory_bytes_max`](Self::memory_bytes_max). Default: 128 MiB.
     pub answer_bytes_max: usize,
     /// How long a client may take to say who it is. Default: 10 s.
     pub greeting_timeout: Duration,
@@ -97,6 +103,7 @@ impl Default for Limits {
             request_bytes_per_address_max: None,
             requests_per_connection_max: 1024,
             unsent_bytes_max: 1 << 20,
+            memory_bytes_max: 512 << 20,
             answer_bytes_max: 128 << 20,
             greeting_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
@@ -111,6 +118,11 @@ impl Limits {
     /// Returns the connections that one address may have.
     fn connections_per_address(&self) -> usize {
         self.connections_per_address_max.unwrap_or_else(|| half(self.connections_max))
+    }
+
+    /// Returns the bytes that answers may have.
+    fn answer_bytes(&self) -> usize {
+        self.answer_bytes_max.min(self.memory_bytes_max / 2)
     }
 
     /// Returns the bytes of requests that one address may have.
@@ -164,11 +176,14 @@ impl<B: Backend> Server<B> {
             LongThreads::start(Arc::clone(&clock), Arc::clone(&metrics)).map_err(|error| {
                 Error::unavailable("threads for long statements cannot be had").with_source(error)
             })?;
+        let memory = MemoryBudget::new(config.limits.memory_bytes_max);
         let shared = Arc::new(Shared {
             backend,
             authenticator: authenticator.map(Arc::new),
-            budget: MemoryBudget::new(config.limits.request_bytes_max),
-            answers: MemoryBudget::new(config.limits.answer_bytes_max),
+            budget: memory.child(config.limits.request_bytes_max),
+            answers: memory.child(config.limits.answer_bytes()),
+            connections: memory.child(usize::MAX),
+            memory,
             places: AddressLimit::new(config.limits.connections_per_address()),
             refusals: Refusals::new(Arc::clone(&clock)),
             limits: config.limits,
@@ -270,8 +285,8 @@ fn admit<B: Backend>(
     peer: SocketAddr,
     draining: &watch::Receiver<bool>,
 ) {
-    let place = match place(shared, connections.len(), peer) {
-        Ok(place) => place,
+    let (place, charge) = match place(shared, connections.len(), peer) {
+        Ok(placed) => placed,
         Err(why) => {
             shared.metrics.connections_refused.add(1);
             shared.refusals.connection(peer, why);
@@ -284,7 +299,7 @@ fn admit<B: Backend>(
     let (shared, draining) = (Arc::clone(shared), draining.clone());
     connections.spawn(async move {
         let metrics = Arc::clone(&shared.metrics);
-        let _open = metrics.connections.enter();
+        let (_open, _charge) = (metrics.connections.enter(), charge);
         connection::serve(shared, stream, peer, place, draining).await;
     });
 }
@@ -294,13 +309,15 @@ fn place<B>(
     shared: &Shared<B>,
     connections: usize,
     peer: SocketAddr,
-) -> std::result::Result<AddressPlace<MemoryBudget>, &'static str> {
+) -> std::result::Result<(AddressPlace<MemoryBudget>, Charge), &'static str> {
     if connections >= shared.limits.connections_max {
         return Err("there are too many connections");
     }
     let bytes_max = shared.limits.request_bytes_per_address();
     let place = shared.places.enter(peer.ip(), || shared.budget.child(bytes_max));
-    place.ok_or("its address has too many connections")
+    let place = place.ok_or("its address has too many connections")?;
+    let charge = shared.connections.charge(CONNECTION_BYTES);
+    Ok((place, charge.ok_or("the server's memory is used up")?))
 }
 
 /// Waits before the next attempt: the usual reason is that there are too many open files, which

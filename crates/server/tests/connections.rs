@@ -208,6 +208,24 @@ fn a_request_holds_its_bytes_until_it_is_answered() {
     assert_eq!(second.receive().opcode, RESULT);
 }
 
+#[test]
+fn connections_are_charged_to_the_servers_memory() {
+    // Two connections fit.
+    let limits = Limits { memory_bytes_max: 120 << 10, ..limits() };
+    let server = Running::with(limits, None);
+    let first = server.client(4);
+    let mut second = server.client(4);
+    second.query(1, "warn");
+    assert_eq!(second.receive().opcode, RESULT);
+    Client::connect(server.address, 4).assert_closed();
+    assert_eq!(server.metrics.connections_refused.get(), 1);
+    let (_, metrics) = get(server.http, "/metrics");
+    assert!(metrics.contains("carnet_memory_bytes{owner=\"connections\"} 98304\n"), "{metrics}");
+    drop(first);
+    server.eventually("its memory is given back", |metrics| metrics.connections.get() == 1);
+    server.client(4);
+}
+
 /// 16 connections that announce 16 MiB each, and send 14 bytes, held the whole budget.
 #[test]
 fn announced_bytes_take_no_memory() {

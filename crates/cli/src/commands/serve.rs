@@ -152,6 +152,7 @@ fn limits(settings: &Settings) -> Limits {
         connections_per_address_max: settings.connections_per_address,
         request_bytes_max: settings.request_bytes.unwrap_or(default.request_bytes_max),
         request_bytes_per_address_max: settings.request_bytes_per_address,
+        memory_bytes_max: settings.server_bytes.unwrap_or(default.memory_bytes_max),
         answer_bytes_max: settings.answer_bytes.unwrap_or(default.answer_bytes_max),
         idle_timeout: settings.idle_timeout.unwrap_or(default.idle_timeout),
         ..default

@@ -81,6 +81,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "server",
+        "memory",
+        "512MiB",
+        "Memory for requests, answers and connections together; requests and answers have limits of their own.",
+    ),
+    setting(
+        "server",
         "answer_memory",
         "128MiB",
         "Memory for answers that are being made or wait for clients to read them; one may have half of it.",

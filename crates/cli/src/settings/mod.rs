@@ -43,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) request_bytes_per_address: Option<usize>,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) answer_bytes: Option<usize>,
+    pub(crate) server_bytes: Option<usize>,
     pub(crate) prepared_bytes: Option<usize>,
     pub(crate) directory: Option<PathBuf>,
     /// The URL of a cluster.

@@ -9,14 +9,18 @@ use super::{CqlError, CqlErrorKind};
 
 /// A result is charged in steps of so many bytes: small ones cost nothing.
 const STEP_BYTES: usize = 16 << 10;
+/// Answers of more bytes leave an eighth of the budget to those of fewer.
+const SMALL_BYTES: usize = 1 << 20;
 /// When a statement that found no memory may be tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// What the answer of one statement holds of a budget that all statements share.
 ///
-/// A page ends where no more is to be had. A result that cannot be had in pages fails.
+/// A page ends where no more is to be had. A result that cannot be had in pages fails. Answers of more than
+/// 1 MiB find no more first: the largest end, and small ones go on.
 #[derive(Debug)]
 pub struct AnswerMemory {
+    budget: MemoryBudget,
     charge: Mutex<Charge>,
     /// What one answer may hold.
     bytes_max: usize,
@@ -31,7 +35,7 @@ impl AnswerMemory {
     #[must_use]
     pub fn new(budget: &MemoryBudget, bytes_max: usize) -> Self {
         let charge = budget.charge(0).expect("no bytes fit into every budget");
-        Self { charge: Mutex::new(charge), bytes_max }
+        Self { budget: budget.clone(), charge: Mutex::new(charge), bytes_max }
     }
 
     /// Returns the bytes that are held.
@@ -65,7 +69,11 @@ impl AnswerMemory {
             )));
         }
         let mut charge = self.lock();
-        if bytes < charge.bytes().saturating_add(STEP_BYTES) || charge.grow_to(bytes) {
+        if bytes < charge.bytes().saturating_add(STEP_BYTES) {
+            return Ok(());
+        }
+        let left = if bytes > SMALL_BYTES { self.budget.max() / 8 } else { 0 };
+        if self.budget.fits(bytes - charge.bytes() + left) && charge.grow_to(bytes) {
             return Ok(());
         }
         let held = charge.bytes();

@@ -72,7 +72,7 @@ pub(crate) async fn run(
         rows.push(row);
         // The row is there already: a page that finds no memory ends with it.
         let has_memory = match memory.map_or(Ok(()), |memory| memory.grow_to(bytes)) {
-            Err(error) if !bounds.is_paged => return Err(error),
+            Err(error) if !bounds.is_paged => return Err(of_table(plan, &error)),
             grown => grown.is_ok(),
         };
         let is_full = rows.len() >= bounds.rows || bytes >= bounds.bytes || !has_memory;
@@ -92,6 +92,13 @@ pub(crate) async fn run(
         }
     }
     Ok(Rows { columns, rows, paging_state })
+}
+
+/// Names the table in the error of a result that does not fit.
+fn of_table(plan: &SelectPlan, error: &CqlError) -> CqlError {
+    let (keyspace, table) = (&plan.table.keyspace, &plan.table.name);
+    let message = format!("{} (query of table {keyspace}.{table})", error.message());
+    CqlError::new(error.kind().clone(), message)
 }
 
 /// Returns the memory that a row of a result takes.

@@ -96,6 +96,7 @@ fn answers_keep_to_their_memory() {
     assert_eq!(all.rows.len(), ROWS);
     let error = query_within(&fixture, 256 << 10, None).unwrap_err();
     assert_eq!(error.kind(), &CqlErrorKind::Invalid, "half of it is too little: {error}");
+    assert!(error.message().contains(".large)"), "it names the table: {error}");
     // A page ends where there is no more.
     let page = query_within(&fixture, 256 << 10, Some(ROWS)).unwrap();
     assert!((10..=14).contains(&page.rows.len()), "{}", page.rows.len());
@@ -113,6 +114,20 @@ fn answer_waits_for_no_memory_of_others() {
     let error = memory.grow_to(20_000).unwrap_err();
     assert!(matches!(error.kind(), CqlErrorKind::Overloaded { .. }), "{error}");
     assert!(error.message().contains("try again after"), "{error}");
+}
+
+#[test]
+fn large_answers_leave_memory_to_small_ones() {
+    const MIB: usize = 1 << 20;
+    let budget = MemoryBudget::new(16 * MIB);
+    let large = AnswerMemory::new(&budget, 16 * MIB);
+    large.grow_to(14 * MIB).unwrap();
+    let error = large.grow_to(14 * MIB + MIB / 2).unwrap_err();
+    assert!(matches!(error.kind(), CqlErrorKind::Overloaded { .. }), "{error}");
+    let small = AnswerMemory::new(&budget, 16 * MIB);
+    small.grow_to(MIB).unwrap();
+    drop((large, small));
+    assert_eq!(budget.used(), 0);
 }
 
 #[test]

@@ -19,9 +19,14 @@ pub(crate) struct Shared<B> {
     pub(crate) authenticator: Option<Arc<Authenticator>>,
     pub(crate) limits: Limits,
     pub(crate) clients: Clients,
+    /// Requests, answers and connections together.
+    pub(crate) memory: MemoryBudget,
+    /// Requests that are not answered yet.
     pub(crate) budget: MemoryBudget,
     /// The answers that are being made or wait to be sent.
     pub(crate) answers: MemoryBudget,
+    /// Buffers and tasks of connections.
+    pub(crate) connections: MemoryBudget,
     /// The connections of each address, which share a budget within that of the server.
     pub(crate) places: Arc<AddressLimit<MemoryBudget>>,
     pub(crate) refusals: Refusals,

@@ -49,7 +49,7 @@ pub(super) async fn answer<B: Backend>(
     let bytes = charge.bytes();
     // The permit lasts until the answer is encoded.
     let waiting = Waiting { session: &*session, statement: &statement, bytes };
-    let memory = AnswerMemory::new(&shared.answers, shared.limits.answer_bytes_max / 2);
+    let memory = AnswerMemory::new(&shared.answers, shared.answers.max() / 2);
     let admitted = admitted(&shared, unsent, waiting, arrived).await;
     let permit = match admitted.and_then(|permit| check_answers(&shared, permit)) {
         Ok(permit) => permit,
@@ -115,7 +115,8 @@ fn check_answers<B: Backend>(
 ) -> Result<Option<Arc<Permit>>, Failure> {
     let is_query = permit.as_ref().is_none_or(|permit| permit.class() == Class::Read);
     let (used, most) = (shared.answers.used(), shared.answers.max());
-    if !is_query || used < most - most / 4 {
+    let is_full = used >= most - most / 4 || !shared.memory.fits(shared.memory.max() / 8);
+    if !is_query || !is_full {
         return Ok(permit);
     }
     shared.metrics.requests_shed_by_answers.add(1);
