@@ -286,7 +286,7 @@ impl<B: Backend> Driver<B> {
 
     fn count_queued(&mut self) {
         self.unsent.set_queued(self.encoder.len());
-        self.queued.set(self.encoder.len());
+        self.queued.set(self.encoder.held_bytes());
     }
 
     /// The earliest of the deadlines that hold now, and the reason to end the connection then.
@@ -349,7 +349,7 @@ impl<B: Backend> Driver<B> {
             // Before it is decoded and before there is a task: a refusal must cost less than what it saves.
             Err(failure) => {
                 let response = Response::Error(failure.into_response(Consistency::default()));
-                self.send(stream, &response);
+                self.send(stream, response);
             }
         }
     }
@@ -371,7 +371,7 @@ impl<B: Backend> Driver<B> {
     fn act_on(&mut self, actions: Vec<Action>, mut arrived: Option<Arrived>) {
         for action in actions {
             match action {
-                Action::Send { stream, response } => self.send(stream, &response),
+                Action::Send { stream, response } => self.send(stream, response),
                 Action::Negotiated(encoding) => {
                     self.decoder.negotiated(encoding.version, encoding.lz4);
                     self.encoder.negotiated(encoding);
@@ -428,8 +428,8 @@ impl<B: Backend> Driver<B> {
             Ok(Done::Answered { frame, held, was_throttled }) => {
                 self.throttled -= usize::from(was_throttled);
                 self.unsent.take(frame.len());
-                self.push(&frame);
-                drop((frame, held));
+                self.push(frame);
+                drop(held);
             }
             Ok(Done::Verified { stream, user, answer }) => {
                 if let Err(refusal) = &answer {
@@ -451,7 +451,7 @@ impl<B: Backend> Driver<B> {
         match event {
             Ok(event) if self.event_types.contains(&event.event_type()) => {
                 self.shared.metrics.events.add(1);
-                self.send(-1, &Response::Event(event));
+                self.send(-1, Response::Event(event));
             }
             Ok(_) => {}
             // It missed some. A driver that connects again reads the whole schema and all servers.
@@ -463,12 +463,12 @@ impl<B: Backend> Driver<B> {
         }
     }
 
-    fn send(&mut self, stream: i16, response: &Response) {
+    fn send(&mut self, stream: i16, response: Response) {
         let frame = encode(&self.shared.metrics, self.connection.encoding(), stream, response, &[]);
-        self.push(&frame);
+        self.push(frame);
     }
 
-    fn push(&mut self, frame: &[u8]) {
+    fn push(&mut self, frame: Bytes) {
         if self.encoder.is_empty() {
             self.written_at = Instant::now();
         }

@@ -29,8 +29,6 @@ use crate::protocol::request::Statement;
 use crate::protocol::response::{MetadataForm, Response};
 use crate::protocol::types::Consistency;
 
-/// Beyond so many bytes a result comes with a warning.
-const SOFT_BYTES: usize = 4 << 20;
 /// When a query that answers leave no memory for may be tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
@@ -55,7 +53,7 @@ pub(super) async fn answer<B: Backend>(
         Ok(permit) => permit,
         Err(failure) => {
             let response = Response::Error(failure.into_response(consistency_of(&statement)));
-            let frame = encode(&shared.metrics, encoding, stream, &response, &[]);
+            let frame = encode(&shared.metrics, encoding, stream, response, &[]);
             memory.set(frame.len());
             return (frame, memory.take_charge());
         }
@@ -77,16 +75,13 @@ pub(super) async fn answer<B: Backend>(
         if let Response::SchemaChange(change) = &response {
             of_work.events.publish(Event::Schema(change.clone()));
         }
-        if memory.bytes() > SOFT_BYTES {
-            warnings.push(soft_limit(memory.bytes()));
+        if let Some(bytes) = memory.beyond_soft_limit() {
+            warnings.push(soft_limit(bytes));
         }
-        let frame = encode(&of_work.metrics, encoding, stream, &response, &warnings);
         if let Some(permit) = of_answer {
             note_end(&permit, &response);
         }
-        // Both are there until the rows are dropped.
-        memory.set(memory.bytes() + frame.len());
-        drop(response);
+        let frame = encode(&of_work.metrics, encoding, stream, response, &warnings);
         memory.set(frame.len());
         (frame, memory.take_charge())
     });
@@ -178,17 +173,17 @@ pub(super) fn encode(
     metrics: &Metrics,
     encoding: Encoding,
     stream: i16,
-    response: &Response,
+    response: Response,
     warnings: &[String],
 ) -> Bytes {
-    if let Response::Error(e) = response {
+    if let Response::Error(e) = &response {
         metrics.errors.of(e.code(encoding.version)).add(1);
     }
     encoding.frame(stream, response, warnings).unwrap_or_else(|oversize| {
         metrics.errors.of(ErrorCode::Invalid).add(1);
         let why = format!("{oversize}: ask for fewer rows or columns at a time");
         let instead = Response::Error(ErrorResponse::plain(ErrorCode::Invalid, why));
-        encoding.frame(stream, &instead, &[]).expect("a short error fits")
+        encoding.frame(stream, instead, &[]).expect("a short error fits")
     })
 }
 

@@ -1,5 +1,7 @@
 //! Wraps responses for the wire.
 
+use std::collections::VecDeque;
+
 use bytes::{Bytes, BytesMut};
 
 use super::frame::{HEADER_LEN, flags, put_response_header};
@@ -8,8 +10,10 @@ use super::segment::{self, PAYLOAD_LEN_MAX};
 use super::writer::{Oversize, Writer};
 use super::{Version, compression};
 
-/// How much memory an idle connection keeps for its next answers, in bytes.
+/// Memory that an idle connection keeps for its next answers, in bytes.
 const KEPT_LEN_MAX: usize = 64 << 10;
+/// Bytes ready for the socket below which the next part of a long frame is wrapped.
+const REFILL_LEN: usize = 64 << 10;
 
 /// How the frames of a connection are written: what STARTUP settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +25,8 @@ pub struct Encoding {
 }
 
 impl Encoding {
-    /// Encodes a response as a frame.
+    /// Encodes a response as a frame. Rows are dropped as they are written, so that a long result is
+    /// not in memory twice.
     ///
     /// # Errors
     ///
@@ -29,16 +34,17 @@ impl Encoding {
     pub fn frame(
         self,
         stream: i16,
-        response: &Response,
+        response: Response,
         warnings: &[String],
     ) -> Result<Bytes, Oversize> {
         let mut out = Writer::behind(HEADER_LEN);
-        response.write(&mut out, self.version, warnings)?;
-        let mut frame = out.finish_unfrozen()?;
         let mut bits = if warnings.is_empty() { 0 } else { flags::WARNING };
         if response.has_payload() {
             bits |= flags::CUSTOM_PAYLOAD;
         }
+        let opcode = response.opcode();
+        response.write(&mut out, self.version, warnings)?;
+        let mut frame = out.finish_unfrozen()?;
         if self.lz4
             && self.version < Version::V5
             && let Some(compressed) = compression::compress_prefixed(&frame[HEADER_LEN..])
@@ -47,7 +53,7 @@ impl Encoding {
             frame.extend_from_slice(&compressed);
             bits |= flags::COMPRESSION;
         }
-        let (opcode, body_len) = (response.opcode(), frame.len() - HEADER_LEN);
+        let body_len = frame.len() - HEADER_LEN;
         let mut header = &mut frame[..HEADER_LEN];
         put_response_header(&mut header, self.version, bits, stream, opcode, body_len);
         Ok(frame.freeze())
@@ -57,13 +63,27 @@ impl Encoding {
 /// Collects the frames of one connection into bytes to be sent.
 ///
 /// In v5 frames wait until [`FrameEncoder::seal`], so that many small ones share a segment, a
-/// checksum and a system call.
+/// checksum and a system call. A frame that is longer than a segment is kept as it is, and wrapped part
+/// by part as the socket takes it: a copy of the whole would double the memory of a long answer. The
+/// frames behind it wait in their order.
 #[derive(Debug, Default)]
 pub struct FrameEncoder {
     segmented: bool,
     lz4: bool,
     unsealed: BytesMut,
     out: BytesMut,
+    waiting: VecDeque<Waiting>,
+    /// The bytes of `waiting` that are not in `out` yet.
+    waiting_len: usize,
+    /// The memory of the frames of `waiting`.
+    waiting_held: usize,
+}
+
+/// A frame that is not wrapped yet, or only up to `wrapped`.
+#[derive(Debug)]
+struct Waiting {
+    frame: Bytes,
+    wrapped: usize,
 }
 
 impl FrameEncoder {
@@ -80,7 +100,18 @@ impl FrameEncoder {
     }
 
     /// Adds a frame.
-    pub fn push(&mut self, frame: &[u8]) {
+    pub fn push(&mut self, frame: Bytes) {
+        if frame.len() <= PAYLOAD_LEN_MAX && self.waiting.is_empty() {
+            self.push_short(&frame);
+            return;
+        }
+        self.seal();
+        self.waiting_len += frame.len();
+        self.waiting_held += frame.len();
+        self.waiting.push_back(Waiting { frame, wrapped: 0 });
+    }
+
+    fn push_short(&mut self, frame: &[u8]) {
         if !self.segmented {
             self.out.extend_from_slice(frame);
             return;
@@ -88,13 +119,7 @@ impl FrameEncoder {
         if self.unsealed.len() + frame.len() > PAYLOAD_LEN_MAX {
             self.seal();
         }
-        if frame.len() <= PAYLOAD_LEN_MAX {
-            self.unsealed.extend_from_slice(frame);
-        } else {
-            for part in frame.chunks(PAYLOAD_LEN_MAX) {
-                segment::put(&mut self.out, part, false, self.lz4);
-            }
-        }
+        self.unsealed.extend_from_slice(frame);
     }
 
     /// Closes the segment under way.
@@ -105,11 +130,31 @@ impl FrameEncoder {
         }
     }
 
-    /// Returns the bytes to be sent; who sends some takes them from the front.
-    ///
-    /// Frames that are not sealed yet are not among them.
-    pub const fn out(&mut self) -> &mut BytesMut {
+    /// Returns the bytes to be sent next; the caller takes those that it sends from the front. They are
+    /// empty only if nothing waits but frames that are not sealed yet.
+    pub fn out(&mut self) -> &mut BytesMut {
+        while self.out.len() < REFILL_LEN && self.wrap_next() {}
         &mut self.out
+    }
+
+    /// Wraps a frame that waits, or the next part of a long one. Returns `false` where none waits.
+    fn wrap_next(&mut self) -> bool {
+        let Some(Waiting { frame, wrapped }) = self.waiting.pop_front() else { return false };
+        let is_long = frame.len() > PAYLOAD_LEN_MAX;
+        let end = frame.len().min(wrapped + PAYLOAD_LEN_MAX);
+        let part = &frame[wrapped..end];
+        if self.segmented {
+            segment::put(&mut self.out, part, !is_long, self.lz4);
+        } else {
+            self.out.extend_from_slice(part);
+        }
+        self.waiting_len -= part.len();
+        if end < frame.len() {
+            self.waiting.push_front(Waiting { frame, wrapped: end });
+        } else {
+            self.waiting_held -= frame.len();
+        }
+        true
     }
 
     /// Gives back the memory of long answers, once they are sent.
@@ -124,10 +169,16 @@ impl FrameEncoder {
     /// Returns how many bytes wait, sealed or not.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.out.len() + self.unsealed.len()
+        self.out.len() + self.unsealed.len() + self.waiting_len
     }
 
-    /// Tells whether nothing waits.
+    /// Returns the memory of what waits, in bytes: a long frame's until its last byte is wrapped.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.out.len() + self.unsealed.len() + self.waiting_held
+    }
+
+    /// Returns `true` if nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -147,8 +198,7 @@ mod tests {
 
     fn segments(encoder: &mut FrameEncoder, lz4: bool) -> Vec<Segment> {
         encoder.seal();
-        let out = encoder.out();
-        std::iter::from_fn(|| segment::take(out, lz4).unwrap()).collect()
+        std::iter::from_fn(|| segment::take(encoder.out(), lz4).unwrap()).collect()
     }
 
     #[test]
@@ -156,7 +206,7 @@ mod tests {
         for lz4 in [false, true] {
             let mut encoder = encoder(lz4);
             for _ in 0..3 {
-                encoder.push(&[7; 1000]);
+                encoder.push(Bytes::from_static(&[7; 1000]));
             }
             let segments = segments(&mut encoder, lz4);
             assert_eq!(segments.len(), 1);
@@ -169,9 +219,9 @@ mod tests {
     #[test]
     fn a_long_frame_is_split_and_keeps_its_place() {
         let mut encoder = encoder(false);
-        encoder.push(&[1; 10]);
-        encoder.push(&[2; PAYLOAD_LEN_MAX + 1]);
-        encoder.push(&[3; 10]);
+        encoder.push(vec![1; 10].into());
+        encoder.push(vec![2; PAYLOAD_LEN_MAX + 1].into());
+        encoder.push(vec![3; 10].into());
         let found: Vec<(u8, usize, bool)> = segments(&mut encoder, false)
             .iter()
             .map(|segment| (segment.payload[0], segment.payload.len(), segment.whole))
@@ -180,10 +230,36 @@ mod tests {
         assert_eq!(found, want);
     }
 
+    /// A long frame is held once, whole, until its last part is wrapped.
+    #[test]
+    fn long_frame_is_wrapped_as_it_is_sent() {
+        const LEN: usize = 4 * PAYLOAD_LEN_MAX;
+        for version in [Version::V4, Version::V5] {
+            let mut encoder = FrameEncoder::new();
+            encoder.negotiated(Encoding { version, lz4: false });
+            encoder.push(vec![1; LEN].into());
+            encoder.push(vec![2; 10].into());
+            let mut sent = 0;
+            while !encoder.is_empty() {
+                let out = encoder.out();
+                assert!(!out.is_empty() && out.len() < REFILL_LEN + 2 * PAYLOAD_LEN_MAX);
+                let part = out.split_to(out.len().min(1_000));
+                sent += part.len();
+                let held = encoder.held_bytes();
+                // The frame is held as a whole until its last part is wrapped.
+                let is_waiting = encoder.waiting_len > 10;
+                assert!(!is_waiting || held >= LEN, "{held} at {sent}");
+                assert!(held <= LEN + 10 + REFILL_LEN + 2 * PAYLOAD_LEN_MAX);
+            }
+            assert_eq!(encoder.held_bytes(), 0);
+            assert!(sent >= LEN + 10, "{version:?}: {sent}");
+        }
+    }
+
     #[test]
     fn an_idle_connection_keeps_little_memory() {
         let mut encoder = encoder(false);
-        encoder.push(&vec![1; PAYLOAD_LEN_MAX]);
+        encoder.push(vec![1; PAYLOAD_LEN_MAX].into());
         encoder.seal();
         encoder.out().clear();
         encoder.shrink();
@@ -193,10 +269,10 @@ mod tests {
     #[test]
     fn v4_compresses_bodies_that_are_worth_it() {
         let encoding = Encoding { version: Version::V4, lz4: true };
-        let long = encoding.frame(1, &Response::SetKeyspace("k".repeat(5000)), &[]).unwrap();
+        let long = encoding.frame(1, Response::SetKeyspace("k".repeat(5000)), &[]).unwrap();
         assert_eq!(long[1], flags::COMPRESSION);
         assert!(long.len() < 200);
-        let short = encoding.frame(1, &Response::Void, &[]).unwrap();
+        let short = encoding.frame(1, Response::Void, &[]).unwrap();
         assert_eq!(short[..], [0x84, 0, 0, 1, 8, 0, 0, 0, 4, 0, 0, 0, 1]);
     }
 }

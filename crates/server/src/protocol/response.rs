@@ -133,7 +133,7 @@ impl Response {
     /// # Errors
     ///
     /// [`Oversize`] where the protocol has no room for it.
-    pub fn encode(&self, version: Version, warnings: &[String]) -> Result<Bytes, Oversize> {
+    pub fn encode(self, version: Version, warnings: &[String]) -> Result<Bytes, Oversize> {
         let mut out = Writer::new();
         self.write(&mut out, version, warnings)?;
         out.finish()
@@ -141,7 +141,7 @@ impl Response {
 
     /// Writes the body into a writer.
     pub(super) fn write(
-        &self,
+        self,
         out: &mut Writer,
         version: Version,
         warnings: &[String],
@@ -152,20 +152,20 @@ impl Response {
                 out.message(warning);
             }
         }
-        if let Self::Error(error) = self {
+        if let Self::Error(error) = &self {
             error.put_payload(out);
         }
         self.put(out, version)
     }
 
-    fn put(&self, out: &mut Writer, version: Version) -> Result<(), Oversize> {
+    fn put(self, out: &mut Writer, version: Version) -> Result<(), Oversize> {
         match self {
             Self::Error(error) => error.put(out, version),
             Self::Ready => {}
             Self::Authenticate(class) => out.string(class),
             Self::Supported(options) => {
                 out.short_len(options.len(), "the options");
-                for (name, values) in options {
+                for (name, values) in &options {
                     out.string(name);
                     out.string_list(values);
                 }
@@ -174,15 +174,15 @@ impl Response {
             Self::Void => out.int(kind::VOID),
             Self::Rows(rows, form) => {
                 out.int(kind::ROWS);
-                put_rows(out, rows, *form)?;
+                put_rows(out, rows, form)?;
             }
             Self::SetKeyspace(keyspace) => {
                 out.int(kind::SET_KEYSPACE);
-                out.string(keyspace);
+                out.string(&keyspace);
             }
             Self::Prepared(prepared) => {
                 out.int(kind::PREPARED);
-                put_prepared(out, version, prepared)?;
+                put_prepared(out, version, &prepared)?;
             }
             Self::SchemaChange(change) => {
                 out.int(kind::SCHEMA_CHANGE);
@@ -194,10 +194,12 @@ impl Response {
     }
 }
 
-fn put_rows(out: &mut Writer, rows: &Rows, form: MetadataForm) -> Result<(), Oversize> {
+fn put_rows(out: &mut Writer, rows: Rows, form: MetadataForm) -> Result<(), Oversize> {
     put_result_metadata(out, &rows.columns, rows.paging_state.as_ref(), form)?;
     out.int_len(rows.rows.len(), "the rows");
-    for row in &rows.rows {
+    let values = rows.rows.iter().flatten();
+    out.reserve(values.map(|value| size_of::<i32>() + value.as_ref().map_or(0, Bytes::len)).sum());
+    for row in rows.rows {
         debug_assert_eq!(row.len(), rows.columns.specs().len(), "a value for every column");
         for value in row {
             out.bytes(value.as_deref());

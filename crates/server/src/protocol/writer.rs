@@ -68,6 +68,11 @@ impl Writer {
         })
     }
 
+    /// Makes room for so many bytes at once, as growing step by step would copy a long body many times.
+    pub(super) fn reserve(&mut self, len: usize) {
+        self.body.reserve(len.min(BODY_LEN_MAX));
+    }
+
     /// Writes bytes that are encoded already.
     pub fn raw(&mut self, bytes: &[u8]) {
         // Stops growing once it cannot be sent anyway.
