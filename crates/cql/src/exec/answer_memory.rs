@@ -1,29 +1,42 @@
 //! The memory of a statement's answer.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use carnet::base::{Charge, MemoryBudget};
+use carnet::levels::Effective;
 
 use super::{CqlError, CqlErrorKind};
 
-/// A result is charged in steps of so many bytes: small ones cost nothing.
+/// Growth of a result that is charged at once, in bytes: small results cost nothing.
 const STEP_BYTES: usize = 16 << 10;
 /// Answers of more bytes leave an eighth of the budget to those of fewer.
 const SMALL_BYTES: usize = 1 << 20;
-/// When a statement that found no memory may be tried again.
+/// Size in bytes beyond which a result comes with a warning, where its service level does not set another one.
+const SOFT_BYTES: usize = 4 << 20;
+/// Time after which a statement that found no memory may be tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// What the answer of one statement holds of a budget that all statements share.
+/// The memory that the answer of one statement takes from a budget that all statements share: rows of the
+/// result, and cells that were fetched and not returned yet.
 ///
-/// A page ends where no more is to be had. A result that cannot be had in pages fails. Answers of more than
-/// 1 MiB find no more first: the largest end, and small ones go on.
+/// A page ends where there is no more memory. A result that is not asked for in pages fails. Answers of
+/// more than 1 MiB are the first that find none, so that small ones go on.
 #[derive(Debug)]
 pub struct AnswerMemory {
     budget: MemoryBudget,
-    charge: Mutex<Charge>,
-    /// What one answer may hold.
-    bytes_max: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    charge: Charge,
+    /// Size beyond which the result comes with a warning.
+    soft_bytes: usize,
+    /// Maximum size.
+    hard_bytes: usize,
+    /// The service level that sets the maximum; `None` for the server's own.
+    hard_of: Option<Arc<str>>,
 }
 
 impl AnswerMemory {
@@ -35,49 +48,69 @@ impl AnswerMemory {
     #[must_use]
     pub fn new(budget: &MemoryBudget, bytes_max: usize) -> Self {
         let charge = budget.charge(0).expect("no bytes fit into every budget");
-        Self { budget: budget.clone(), charge: Mutex::new(charge), bytes_max }
+        let state = State { charge, soft_bytes: SOFT_BYTES, hard_bytes: bytes_max, hard_of: None };
+        Self { budget: budget.clone(), state: Mutex::new(state) }
     }
 
-    /// Returns the bytes that are held.
+    /// Applies the limits of the service level by which the statement runs.
+    pub(super) fn apply(&self, level: &Effective) {
+        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let mut state = self.lock();
+        if let Some(hard) = level.options.memory_hard.map(bytes)
+            && hard < state.hard_bytes
+        {
+            state.hard_bytes = hard;
+            state.hard_of = Some(Arc::clone(&level.level.name));
+        }
+        if let Some(soft) = level.options.memory_soft {
+            state.soft_bytes = bytes(soft);
+        }
+    }
+
+    /// Returns the bytes that are charged.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.lock().bytes()
+        self.lock().charge.bytes()
     }
 
-    /// Changes what is held to bytes that are there already.
+    /// Returns the bytes that are charged if they exceed the soft limit, beyond which an answer comes with a
+    /// warning.
+    #[must_use]
+    pub fn beyond_soft_limit(&self) -> Option<usize> {
+        let state = self.lock();
+        Some(state.charge.bytes()).filter(|bytes| *bytes > state.soft_bytes)
+    }
+
+    /// Changes the charge to that of bytes which are there already.
     pub fn set(&self, bytes: usize) {
-        self.lock().set(bytes);
+        self.lock().charge.set(bytes);
     }
 
     /// Takes the charge, for bytes that outlive the statement.
     #[must_use]
     pub fn take_charge(&self) -> Charge {
-        self.lock().take()
+        self.lock().charge.take()
     }
 
-    /// Takes memory for a result of so many bytes, as it grows.
+    /// Takes memory for a result of `rows` bytes, and for `fetched` bytes of cells that it is made of.
     ///
     /// # Errors
     ///
-    /// Invalid, where an answer may not be that long; overloaded, where others hold the memory.
-    pub(super) fn grow_to(&self, bytes: usize) -> Result<(), CqlError> {
-        if bytes > self.bytes_max {
-            return Err(CqlError::invalid(format!(
-                "the result is larger than {} bytes, which one answer may have (half of server.answer_memory); \
-                 ask for it in pages, or restrict it with WHERE or LIMIT",
-                self.bytes_max
-            )));
+    /// Invalid, where a result may not be that long; overloaded, where others hold the memory.
+    pub(super) fn grow_to(&self, rows: usize, fetched: usize) -> Result<(), CqlError> {
+        let mut state = self.lock();
+        if rows > state.hard_bytes {
+            return Err(CqlError::invalid(beyond_hard_limit(&state)));
         }
-        let mut charge = self.lock();
-        if bytes < charge.bytes().saturating_add(STEP_BYTES) {
+        let (bytes, held) = (rows.saturating_add(fetched), state.charge.bytes());
+        if bytes < held.saturating_add(STEP_BYTES) {
             return Ok(());
         }
         let left = if bytes > SMALL_BYTES { self.budget.max() / 8 } else { 0 };
-        if self.budget.fits(bytes - charge.bytes() + left) && charge.grow_to(bytes) {
+        if self.budget.fits(bytes - held + left) && state.charge.grow_to(bytes) {
             return Ok(());
         }
-        let held = charge.bytes();
-        drop(charge);
+        drop(state);
         let why = format!(
             "answers that are being made or sent hold all of their memory (server.answer_memory), \
              {held} bytes of it this one; ask for it in pages, or try again after {} ms",
@@ -86,7 +119,19 @@ impl AnswerMemory {
         Err(CqlError::new(CqlErrorKind::Overloaded { retry_after: RETRY_AFTER }, why))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Charge> {
-        self.charge.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn beyond_hard_limit(state: &State) -> String {
+    let limit = match &state.hard_of {
+        Some(level) => format!("memory_hard of the service level {level}"),
+        None => "half of server.answer_memory".to_owned(),
+    };
+    format!(
+        "the result takes more than {} bytes of memory, which one answer may have ({limit}); ask for it in \
+         pages, or restrict it with WHERE or LIMIT",
+        state.hard_bytes
+    )
 }

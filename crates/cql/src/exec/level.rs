@@ -70,39 +70,28 @@ impl Executor {
         counted.into_iter().collect()
     }
 
-    /// Returns when a statement has to be done.
-    ///
-    /// # Errors
-    ///
-    /// `Invalid` for a timeout that cannot be, and a level that is not there.
+    /// Returns when a statement has to be done that runs by a level.
     pub(super) fn deadline(
         &self,
-        session: &Session,
+        level: &Effective,
         outline: &Outline<'_>,
         using: Option<Duration>,
         grant: &Grant,
-    ) -> Result<Option<Moment>, CqlError> {
-        let level = self.level_of(session, outline)?;
+    ) -> Option<Moment> {
         let timeout = using.or_else(|| {
             // The server's are for statements that say when they arrived.
-            grant.arrived.map_or(level.options.timeout, |_| self.timeout_of(&level, outline))
+            grant.arrived.map_or(level.options.timeout, |_| self.timeout_of(level, outline))
         });
         let arrived = || grant.arrived.unwrap_or_else(|| self.shared.db.now());
-        Ok(timeout.map(|timeout| arrived().after(timeout)))
+        timeout.map(|timeout| arrived().after(timeout))
     }
 
     /// Counts a statement that ended at its timeout.
-    pub(super) fn count_timeout<T>(
-        &self,
-        session: &Session,
-        outline: &Outline<'_>,
-        result: &Result<T, CqlError>,
-    ) {
+    pub(super) fn count_timeout<T>(&self, level: &Effective, result: &Result<T, CqlError>) {
         let Err(error) = result else { return };
         if *error.kind() != CqlErrorKind::Timeout {
             return;
         }
-        let Ok(level) = self.level_of(session, outline) else { return };
         let timeouts = &self.shared.levels.timeouts;
         let mut timeouts = timeouts.lock().unwrap_or_else(PoisonError::into_inner);
         if timeouts.len() < COUNTED_MAX || timeouts.contains_key(&level.level.name) {
@@ -110,7 +99,12 @@ impl Executor {
         }
     }
 
-    fn level_of(
+    /// Returns the level by which a statement of a session runs.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a level that is not there.
+    pub(super) fn level_of(
         &self,
         session: &Session,
         outline: &Outline<'_>,

@@ -59,6 +59,14 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Returns the bytes of the cells that were fetched and not returned yet.
+    pub(super) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Scan(scan) => scan.held_bytes(),
+            Self::Merge(merge) => merge.held_bytes,
+        }
+    }
+
     /// Ends behind the row `last`, which [`Source::next`] returned: no further row is needed.
     pub(super) fn stop(&mut self, last: &StoredRow) -> Result<()> {
         match self {
@@ -88,6 +96,8 @@ pub(super) struct Merge<'a> {
     counts: Vec<u32>,
     /// The partition of the row returned last.
     current: usize,
+    /// The bytes of the cells that all scans have fetched and not returned yet.
+    held_bytes: usize,
 }
 
 impl<'a> Merge<'a> {
@@ -106,7 +116,8 @@ impl<'a> Merge<'a> {
         }
         let counts = vec![0; scans.len()];
         let heads = BinaryHeap::with_capacity(scans.len());
-        let mut merge = Self { scans, comparison, heads, last: None, counts, current: 0 };
+        let mut merge =
+            Self { scans, comparison, heads, last: None, counts, current: 0, held_bytes: 0 };
         for place in 0..merge.scans.len() {
             merge.advance(place).await?;
         }
@@ -133,7 +144,11 @@ impl<'a> Merge<'a> {
     /// Reads the head of a partition.
     async fn advance(&mut self, place: usize) -> Result<()> {
         // How many rows of this partition come before those of others is not known.
-        if let Some(row) = self.scans[place].next(1).await? {
+        let scan = &mut self.scans[place];
+        self.held_bytes -= scan.held_bytes();
+        let row = scan.next(1).await?;
+        self.held_bytes += scan.held_bytes();
+        if let Some(row) = row {
             let sort_key = self.comparison.sort_key(&row)?;
             self.heads.push(Head { sort_key, reverse: self.comparison.reverse, place, row });
         }
@@ -147,6 +162,7 @@ impl<'a> Merge<'a> {
         for head in self.heads.drain() {
             self.scans[head.place].stop(&head.row)?;
         }
+        self.held_bytes = 0;
         Ok(())
     }
 }

@@ -16,11 +16,13 @@
 
 mod answer_memory;
 mod applied;
+mod cell_queue;
 mod condition;
 mod ddl;
 mod describe;
 mod error;
 mod grant;
+mod large_answers;
 mod level;
 mod lru;
 mod merge;
@@ -64,6 +66,7 @@ use crate::parser::TERMS_MAX;
 use crate::result::Response;
 use crate::system::{NodeInfo, Peer};
 use applied::Form;
+use large_answers::LargeAnswers;
 use level::LevelState;
 use named::Naming;
 use paging::PagingState;
@@ -85,6 +88,7 @@ struct Shared {
     prepared: Cache,
     timeouts: OnceLock<Timeouts>,
     levels: LevelState,
+    large: LargeAnswers,
 }
 
 /// What a statement is run with, beside the transaction.
@@ -124,7 +128,9 @@ impl Executor {
         let uuids = Uuids::new(SeededRng::from_entropy());
         let (peers, prepared) = (Mutex::new([].into()), Cache::default());
         let (timeouts, levels) = (OnceLock::new(), LevelState::default());
-        let shared = Shared { db, node, timestamps, peers, uuids, prepared, timeouts, levels };
+        let large = LargeAnswers::default();
+        let shared =
+            Shared { db, node, timestamps, peers, uuids, prepared, timeouts, levels, large };
         Self { shared: Arc::new(shared) }
     }
 
@@ -300,7 +306,8 @@ impl Executor {
         }
         let grant = &parameters.grant;
         let outline = Outline::of_class(Class::Write);
-        let deadline = self.deadline(session, &outline, None, grant)?;
+        let level = self.level_of(session, &outline)?;
+        let deadline = self.deadline(&level, &outline, None, grant);
         let _naming = parts.first().map(|(statements, keyspace, _)| Naming {
             statement: &statements.parsed.statement,
             keyspace: keyspace.as_deref(),
@@ -331,7 +338,7 @@ impl Executor {
             }
         });
         let result = result.await;
-        self.count_timeout(session, &outline, &result);
+        self.count_timeout(&level, &result);
         self.forget_stale(result)
     }
 
@@ -347,15 +354,21 @@ impl Executor {
         let label = session.label(parsed.statement.kind());
         let outline = Outline::of_statement(&parsed.statement, keyspace.as_deref());
         let using = level::using_timeout(&parsed.statement, &bound)?;
-        let deadline = self.deadline(session, &outline, using, &parameters.grant)?;
+        let level = self.level_of(session, &outline)?;
+        let grant = &parameters.grant;
+        let deadline = self.deadline(&level, &outline, using, grant);
+        if let Some(memory) = &grant.memory {
+            memory.apply(&level);
+        }
         let run = Run { label, parameters, bound, keyspace: keyspace.clone(), deadline };
         let _naming = Naming {
             statement: &parsed.statement,
             keyspace: keyspace.as_deref(),
-            permit: parameters.grant.permit.as_deref(),
+            permit: grant.permit.as_deref(),
         };
         let result = self.run_by(session, statements, &run).await;
-        self.count_timeout(session, &outline, &result);
+        self.count_timeout(&level, &result);
+        self.log_if_large(&parsed.statement, keyspace.as_deref(), grant);
         result
     }
 

@@ -29,7 +29,8 @@ impl Drop for Naming<'_> {
     }
 }
 
-fn name(statement: &Statement, keyspace: Option<&str>) -> Named {
+/// Returns the table of a statement, and its text without values.
+pub(super) fn name(statement: &Statement, keyspace: Option<&str>) -> Named {
     let table = table_of(statement).map(|table| match (&table.keyspace, keyspace) {
         (None, Some(keyspace)) => format!("{keyspace}.{table}"),
         _ => table.to_string(),

@@ -21,6 +21,8 @@ use std::sync::Arc;
 use carnet::base::{Bytes, RowImage, TableId, TimeSlice, Token};
 use carnet::{CellKey, Entry, Error, KeyRange, PageLimit, PartitionKey, Result, Tx};
 
+use super::cell_queue::CellQueue;
+
 /// Maximum number of cells in one read to the store.
 const PAGE_CELLS: usize = 256;
 
@@ -87,7 +89,7 @@ pub(crate) struct Scan<'a> {
     /// What is still to be read, within `current` or, scanning tokens, beyond it.
     targets: VecDeque<Target>,
     current: Option<Current>,
-    cells: VecDeque<(CellKey, Entry)>,
+    cells: CellQueue,
     /// The read that `cells` are left of.
     fetched: Option<Fetched>,
     /// Minimum number of cells in the next read.
@@ -151,7 +153,7 @@ impl<'a> Scan<'a> {
             partitions,
             targets,
             current: None,
-            cells: VecDeque::new(),
+            cells: CellQueue::default(),
             fetched: None,
             fetch_cells: if is_filtered { FILTERED_CELLS } else { 1 },
             slice: tx.time_slice(),
@@ -168,7 +170,7 @@ impl<'a> Scan<'a> {
     /// Returns the next row. The caller can use `wanted` rows, this one included.
     pub(crate) async fn next(&mut self, wanted: usize) -> Result<Option<StoredRow>> {
         loop {
-            if let Some((key, entry)) = self.cells.pop_front() {
+            if let Some((key, entry)) = self.cells.pop() {
                 self.taken += 1;
                 if self.taken.is_multiple_of(SLICE_CELLS) {
                     self.end_slice().await;
@@ -191,6 +193,11 @@ impl<'a> Scan<'a> {
                 self.enter(partition).await?;
             }
         }
+    }
+
+    /// Returns the bytes of the cells that were fetched and not returned yet.
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.cells.bytes()
     }
 
     async fn end_slice(&mut self) {
@@ -277,7 +284,7 @@ impl<'a> Scan<'a> {
         if self.current.as_ref().is_none_or(|current| current.partition != partition)
             && let Some(row) = self.leave_partition()
         {
-            self.cells.push_front((key, entry.clone()));
+            self.cells.put_back(key, entry.clone());
             return Ok(Some(row));
         }
         let current = self.current.get_or_insert_with(|| Current {
@@ -401,7 +408,7 @@ impl<'a> Scan<'a> {
         }
         current.has_rows = true;
         let partition = current.partition.clone();
-        self.cells.retain(|(key, _)| key.partition() != partition);
+        self.cells.retain(|key| key.partition() != partition);
         match self.access.partitions {
             Partitions::Keys(_) => self.targets.clear(),
             Partitions::Tokens(..) => {

@@ -6,7 +6,7 @@ use carnet::{CellKey, DataType, Tx, Value};
 use super::merge::Source;
 use super::paging::{self, PagingState};
 use super::row;
-use super::{CqlError, Parameters, Partitions};
+use super::{AnswerMemory, CqlError, Parameters, Partitions};
 use crate::ast::ArithmeticOp;
 use crate::compile::{self, Aggregate, Environment, Evaluated, Output, RowFilter, SelectPlan};
 use crate::result::Rows;
@@ -47,7 +47,8 @@ pub(crate) async fn run(
     parameters: &Parameters,
     state: Option<&PagingState>,
 ) -> Result<Rows, CqlError> {
-    let mut reader = Reader::new(tx, plan, environment, state).await?;
+    let memory = parameters.grant.memory.as_deref();
+    let mut reader = Reader::new(tx, plan, environment, state, memory).await?;
     let columns = plan.columns.clone();
     if plan.aggregates {
         let row = aggregate(&mut reader, plan).await?;
@@ -61,7 +62,6 @@ pub(crate) async fn run(
         }
         bounds = PageBounds::UNPAGED;
     }
-    let memory = parameters.grant.memory.as_deref();
     let mut rows = Vec::new();
     let mut bytes = 0;
     let mut paging_state = None;
@@ -71,7 +71,7 @@ pub(crate) async fn run(
         bytes += held_bytes(&row);
         rows.push(row);
         // The row is there already: a page that finds no memory ends with it.
-        let has_memory = match memory.map_or(Ok(()), |memory| memory.grow_to(bytes)) {
+        let has_memory = match reader.charge(bytes) {
             Err(error) if !bounds.is_paged => return Err(of_table(plan, &error)),
             grown => grown.is_ok(),
         };
@@ -117,6 +117,7 @@ struct Reader<'a> {
     per_partition: Option<u32>,
     last: Option<CellKey>,
     in_partition: u32,
+    memory: Option<&'a AnswerMemory>,
 }
 
 impl<'a> Reader<'a> {
@@ -125,6 +126,7 @@ impl<'a> Reader<'a> {
         plan: &'a SelectPlan,
         environment: &Environment<'_>,
         state: Option<&PagingState>,
+        memory: Option<&'a AnswerMemory>,
     ) -> Result<Self, CqlError> {
         let access = plan.filter.access(&plan.table, plan.order.reverse, environment)?;
         let limit = compile::limit_value(plan.limit.as_ref(), environment)?;
@@ -159,7 +161,13 @@ impl<'a> Reader<'a> {
             per_partition,
             last,
             in_partition: state.map_or(0, |state| state.in_partition),
+            memory,
         })
+    }
+
+    /// Takes memory for the rows of the result, of `bytes` bytes, and for the cells that were fetched.
+    fn charge(&self, bytes: usize) -> Result<(), CqlError> {
+        self.memory.map_or(Ok(()), |memory| memory.grow_to(bytes, self.source.held_bytes()))
     }
 
     /// Returns the next row that satisfies the statement. The caller can use `wanted` rows, this
@@ -268,6 +276,7 @@ async fn aggregate(
     let mut gathered: Vec<Gathered> = plan.outputs.iter().map(|_| Gathered::default()).collect();
     let mut is_first = true;
     while let Some((_, columns)) = reader.next(usize::MAX).await? {
+        reader.charge(0).map_err(|error| of_table(plan, &error))?;
         for (output, slot) in plan.outputs.iter().zip(&mut gathered) {
             if let Output::Aggregate(aggregate) = output {
                 gather(aggregate, slot, plan, &columns, is_first)?;

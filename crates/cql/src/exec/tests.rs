@@ -74,7 +74,9 @@ fn query_within(
     bytes: usize,
     page_rows: Option<usize>,
 ) -> Result<Rows, CqlError> {
-    let memory = Some(Arc::new(AnswerMemory::new(&MemoryBudget::new(bytes), bytes / 2)));
+    // Fetched cells have room in any case.
+    let budget = MemoryBudget::new(bytes + (1 << 20));
+    let memory = Some(Arc::new(AnswerMemory::new(&budget, bytes / 2)));
     let grant = Grant { memory, ..Grant::default() };
     let parameters = Parameters { page_rows, grant, ..Parameters::default() };
     let query = fixture.executor.query(&fixture.session, "SELECT v FROM large", &parameters);
@@ -106,12 +108,49 @@ fn answers_keep_to_their_memory() {
 }
 
 #[test]
+fn memory_of_levels_limits_their_answers() {
+    let fixture = Fixture::new();
+    fixture.query("CREATE TABLE large (k int PRIMARY KEY, v text)");
+    for key in 0..20 {
+        fixture.query(&format!("INSERT INTO large (k, v) VALUES ({key}, '{key:0>10000}')"));
+    }
+    fixture.query("ALTER SERVICE LEVEL default WITH memory_soft = 60000 AND memory_hard = 100000");
+    let error = query_within(&fixture, 8 << 20, None).unwrap_err();
+    assert_eq!(error.kind(), &CqlErrorKind::Invalid);
+    assert!(error.message().contains("memory_hard of the service level default"), "{error}");
+    let page = query_within(&fixture, 8 << 20, Some(20)).unwrap();
+    assert!((9..=10).contains(&page.rows.len()), "{}", page.rows.len());
+
+    let memory = AnswerMemory::new(&MemoryBudget::new(1 << 20), 1 << 20);
+    let level = fixture.executor.db().levels().effective(&[] as &[&str]);
+    memory.apply(&level);
+    memory.grow_to(50_000, 0).unwrap();
+    assert_eq!(memory.beyond_soft_limit(), None);
+    memory.grow_to(90_000, 0).unwrap();
+    assert_eq!(memory.beyond_soft_limit(), Some(90_000));
+    fixture.query("ALTER SERVICE LEVEL default WITH memory_hard = null AND memory_soft = null");
+    assert_eq!(query_within(&fixture, 8 << 20, None).unwrap().rows.len(), 20);
+}
+
+/// Cells that were fetched and not returned yet count as well.
+#[test]
+fn fetched_cells_are_charged() {
+    let budget = MemoryBudget::new(100_000);
+    let memory = AnswerMemory::new(&budget, 50_000);
+    memory.grow_to(1_000, 90_000).unwrap();
+    assert_eq!(budget.used(), 91_000);
+    assert!(memory.grow_to(20_000, 90_000).is_err());
+    assert!(memory.grow_to(60_000, 0).is_err(), "the result is too long");
+    memory.grow_to(20_000, 0).unwrap();
+}
+
+#[test]
 fn answer_waits_for_no_memory_of_others() {
     let budget = MemoryBudget::new(100_000);
     let _others = budget.charge(90_000).unwrap();
     let memory = AnswerMemory::new(&budget, 100_000);
-    memory.grow_to(10_000).unwrap();
-    let error = memory.grow_to(20_000).unwrap_err();
+    memory.grow_to(10_000, 0).unwrap();
+    let error = memory.grow_to(20_000, 0).unwrap_err();
     assert!(matches!(error.kind(), CqlErrorKind::Overloaded { .. }), "{error}");
     assert!(error.message().contains("try again after"), "{error}");
 }
@@ -121,11 +160,11 @@ fn large_answers_leave_memory_to_small_ones() {
     const MIB: usize = 1 << 20;
     let budget = MemoryBudget::new(16 * MIB);
     let large = AnswerMemory::new(&budget, 16 * MIB);
-    large.grow_to(14 * MIB).unwrap();
-    let error = large.grow_to(14 * MIB + MIB / 2).unwrap_err();
+    large.grow_to(14 * MIB, 0).unwrap();
+    let error = large.grow_to(14 * MIB + MIB / 2, 0).unwrap_err();
     assert!(matches!(error.kind(), CqlErrorKind::Overloaded { .. }), "{error}");
     let small = AnswerMemory::new(&budget, 16 * MIB);
-    small.grow_to(MIB).unwrap();
+    small.grow_to(MIB, 0).unwrap();
     drop((large, small));
     assert_eq!(budget.used(), 0);
 }

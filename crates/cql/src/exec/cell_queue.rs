@@ -1,0 +1,58 @@
+//! Cells that a scan has fetched and not taken yet.
+
+use std::collections::VecDeque;
+
+use carnet::{CellKey, Entry};
+
+/// A queue of cells, which knows the bytes of their payloads.
+#[derive(Default)]
+pub(super) struct CellQueue {
+    cells: VecDeque<(CellKey, Entry)>,
+    bytes: usize,
+}
+
+impl CellQueue {
+    pub(super) fn extend(&mut self, cells: impl IntoIterator<Item = (CellKey, Entry)>) {
+        let bytes = &mut self.bytes;
+        let counted = cells.into_iter().inspect(|(_, entry)| *bytes += entry.payload.len());
+        self.cells.extend(counted);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<(CellKey, Entry)> {
+        let (key, entry) = self.cells.pop_front()?;
+        self.bytes -= entry.payload.len();
+        Some((key, entry))
+    }
+
+    /// Puts a cell back that [`CellQueue::pop`] returned.
+    pub(super) fn put_back(&mut self, key: CellKey, entry: Entry) {
+        self.bytes += entry.payload.len();
+        self.cells.push_front((key, entry));
+    }
+
+    /// Drops the cells that a condition does not hold for.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&CellKey) -> bool) {
+        let bytes = &mut self.bytes;
+        self.cells.retain(|(key, entry)| {
+            let keeps = keep(key);
+            if !keeps {
+                *bytes -= entry.payload.len();
+            }
+            keeps
+        });
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Returns the bytes of the payloads.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.cells.len()
+    }
+}

@@ -1,0 +1,49 @@
+//! The log of statements whose answers exceed their soft limit of memory.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use carnet::base::{LogRate, Moment};
+use tracing::warn;
+
+use super::named::name;
+use super::{Executor, Grant};
+use crate::ast::Statement;
+
+/// Lines that are logged at once, and the time between further ones.
+const BURST: u32 = 5;
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Limits the log of large answers.
+pub(super) struct LargeAnswers(Mutex<LogRate>);
+
+impl Default for LargeAnswers {
+    fn default() -> Self {
+        Self(Mutex::new(LogRate::new(BURST, INTERVAL)))
+    }
+}
+
+impl LargeAnswers {
+    /// Returns the number of answers that were not logged before this one; `None` if it is not logged either.
+    fn admit(&self, now: Moment) -> Option<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).admit(now)
+    }
+}
+
+impl Executor {
+    /// Logs a statement whose answer exceeds its soft limit.
+    pub(super) fn log_if_large(
+        &self,
+        statement: &Statement,
+        keyspace: Option<&str>,
+        grant: &Grant,
+    ) {
+        let Some(bytes) = grant.memory.as_ref().and_then(|memory| memory.beyond_soft_limit())
+        else {
+            return;
+        };
+        let Some(not_logged) = self.shared.large.admit(self.shared.db.now()) else { return };
+        let named = name(statement, keyspace);
+        warn!(bytes, not_logged, statement = named.statement(), "an answer is large");
+    }
+}
