@@ -65,6 +65,11 @@ enum Acknowledge {
     None,
 }
 
+/// The allocator of the program `carnet`.
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> carnet::Result<()> {
     let arguments = Arguments::parse();
     if let Some(gate) = &arguments.gate {

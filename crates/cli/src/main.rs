@@ -28,6 +28,7 @@
 //!   while a server has it; what administers a database asks its owner. A database on a cluster takes
 //!   any number of processes.
 
+mod allocator;
 mod commands;
 mod copy;
 mod import;
@@ -37,6 +38,7 @@ mod place;
 mod private;
 mod settings;
 mod shell;
+mod system_memory;
 mod users;
 
 use std::io::{self, IsTerminal};
@@ -48,6 +50,7 @@ use crate::commands::cluster_backup::CommandFailed;
 use crate::commands::{Cli, Command};
 
 fn main() -> ExitCode {
+    allocator::set_up();
     limits::raise_open_files();
     let result = match Cli::parse().command {
         Command::Serve(arguments) => arguments.run(),

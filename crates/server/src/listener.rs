@@ -120,9 +120,23 @@ impl Limits {
         self.connections_per_address_max.unwrap_or_else(|| half(self.connections_max))
     }
 
+    /// Divides so many bytes among requests, answers and connections: a half at most for requests and for
+    /// answers, and room for a request of the longest body.
+    #[must_use]
+    pub fn of_memory(memory_bytes_max: usize) -> Self {
+        let default = Self::default();
+        let requests = half(memory_bytes_max).max(default.body_bytes_max).min(memory_bytes_max);
+        Self {
+            memory_bytes_max,
+            request_bytes_max: requests,
+            answer_bytes_max: half(memory_bytes_max),
+            ..default
+        }
+    }
+
     /// Returns the bytes that answers may have.
     fn answer_bytes(&self) -> usize {
-        self.answer_bytes_max.min(self.memory_bytes_max / 2)
+        self.answer_bytes_max.min(half(self.memory_bytes_max))
     }
 
     /// Returns the bytes of requests that one address may have.

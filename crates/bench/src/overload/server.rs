@@ -12,22 +12,25 @@ use carnet::{Db, Durability, Uuid};
 use carnet_base::SystemClock;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Timeouts};
-use carnet_server::{Config, CqlBackend, Server};
+use carnet_server::{Config, CqlBackend, Limits, Server};
 
-/// Memory for the store.
-const MEMORY_BYTES: usize = 64 << 20;
+/// Memory of the server, and of its storage engine.
+pub(super) const MEMORY_BYTES: usize = 256 << 20;
+const ENGINE_BYTES: usize = 64 << 20;
+const PREPARED_BYTES: usize = 16 << 20;
 
 /// Serves a new database until standard input ends; prints the address.
 pub(crate) fn serve(with_gate: bool) -> carnet::Result<()> {
     let directory = tempfile::tempdir()
         .map_err(|error| carnet::Error::unavailable("no directory").with_source(error))?;
-    let mut builder = Db::builder().memory_bytes(MEMORY_BYTES).durability(Durability::None);
+    let mut builder = Db::builder().memory_bytes(ENGINE_BYTES).durability(Durability::None);
     if with_gate {
         let processors = available_parallelism().map_or(1, usize::from);
         builder = builder.admission(AdmissionLimits::of_server(processors));
     }
     let executor =
         Executor::new(builder.open(directory.path())?, NodeInfo::local(Uuid::from_bytes([7; 16])));
+    executor.set_prepared_bytes_max(PREPARED_BYTES);
     if with_gate {
         let timeouts =
             Timeouts { statement: Duration::from_secs(5), scan: Duration::from_secs(60) };
@@ -36,7 +39,8 @@ pub(crate) fn serve(with_gate: bool) -> carnet::Result<()> {
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| carnet::Error::unavailable("no runtime").with_source(error))?;
     runtime.block_on(async {
-        let config = Config::new(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let mut config = Config::new(SocketAddr::from(([127, 0, 0, 1], 0)));
+        config.limits = Limits::of_memory(MEMORY_BYTES - ENGINE_BYTES - PREPARED_BYTES);
         let clock = Arc::new(SystemClock);
         let server = Server::bind(config, CqlBackend::new(executor), None, clock).await?;
         let _ = writeln!(io::stdout(), "{}", server.local_addr()?);
@@ -63,6 +67,8 @@ impl Process {
         if with_gate {
             command.arg("--gate");
         }
+        // As the program sets it.
+        command.env("MIMALLOC_PURGE_DELAY", "0");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;

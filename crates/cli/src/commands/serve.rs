@@ -17,7 +17,8 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
 use crate::place::Place;
-use crate::settings::{self, Http, Settings};
+use crate::settings::{self, Http, Memory, Settings};
+use crate::system_memory::system_memory_bytes;
 use crate::users;
 
 const DIRECTORY: &str = "carnet-data";
@@ -93,17 +94,21 @@ impl Serve {
         let authenticator = settings.users.as_deref().map(users::read).transpose()?;
         let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
         let place = place(&settings)?;
-        let builder = builder(&settings).control(true).admission(settings.limits.admission());
+        let memory = Memory::divide(&settings, system_memory_bytes())?;
+        let builder = builder(&settings, memory).control(true);
+        let builder = builder.admission(settings.limits.admission());
         let db = place.open(builder)?;
         let listen = with_port(settings.listen.unwrap_or(LISTEN))?;
         let clients = Clients::default();
         let mut node = node_info(&place, told(&place, listen, settings.advertise));
         node.clients = Some(Arc::new(clients.clone()));
-        let backend = backend(db.clone(), &place, node, &settings, authenticator.as_ref())?;
+        let prepared_bytes = memory.prepared;
+        let authenticated = authenticator.as_ref();
+        let backend = backend(db.clone(), &place, node, &settings, prepared_bytes, authenticated)?;
         let http = settings.http.unwrap_or(Http(Some(HTTP))).0;
-        let config = Config { listen, http, limits: limits(&settings), clients };
+        let config = Config { listen, http, limits: limits(&settings, memory), clients };
         runtime.block_on(async {
-            let served = Box::pin(serve(&db, config, backend, authenticator, &place)).await;
+            let served = Box::pin(serve(&db, config, backend, authenticator, &place, memory)).await;
             db.leave().await;
             served
         })?;
@@ -136,6 +141,7 @@ impl Serve {
     /// without serving is read.
     pub(crate) fn described(settings: &Settings) -> Result<(Place, SocketAddr)> {
         settings.users.as_deref().map(users::read).transpose()?;
+        Memory::divide(settings, system_memory_bytes())?;
         Ok((place(settings)?, settings.listen.unwrap_or(LISTEN)))
     }
 }
@@ -145,27 +151,27 @@ fn place(settings: &Settings) -> Result<Place> {
     Place::of(Some(directory), settings.store.as_deref())?.context("a directory has a default")
 }
 
-fn limits(settings: &Settings) -> Limits {
-    let default = Limits::default();
+fn limits(settings: &Settings, memory: Memory) -> Limits {
+    let default = Limits::of_memory(memory.shared);
     Limits {
         connections_max: settings.connections.unwrap_or(default.connections_max),
         connections_per_address_max: settings.connections_per_address,
-        request_bytes_max: settings.request_bytes.unwrap_or(default.request_bytes_max),
+        request_bytes_max: memory.requests,
         request_bytes_per_address_max: settings.request_bytes_per_address,
-        memory_bytes_max: settings.server_bytes.unwrap_or(default.memory_bytes_max),
-        answer_bytes_max: settings.answer_bytes.unwrap_or(default.answer_bytes_max),
+        answer_bytes_max: memory.answers,
         idle_timeout: settings.idle_timeout.unwrap_or(default.idle_timeout),
         ..default
     }
 }
 
-fn builder(settings: &Settings) -> Builder {
+fn builder(settings: &Settings, memory: Memory) -> Builder {
     let mut builder = Db::builder().io(settings.io.options());
+    // A cluster has no storage engine.
+    if memory.engine > 0 {
+        builder = builder.memory_bytes(memory.engine);
+    }
     if let Some(durability) = settings.durability {
         builder = builder.durability(durability);
-    }
-    if let Some(memory_bytes) = settings.memory_bytes {
-        builder = builder.memory_bytes(memory_bytes);
     }
     if let Some(retention) = settings.retention {
         builder = builder.retention(retention);
@@ -182,6 +188,7 @@ async fn serve(
     backend: CqlBackend,
     authenticator: Option<Authenticator>,
     place: &Place,
+    memory: Memory,
 ) -> Result<()> {
     // Before the ports are open, so that no signal comes too early to be noticed.
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
@@ -192,6 +199,7 @@ async fn serve(
         line.push_str(&format!(", HTTP on {http}"));
     }
     say(&line);
+    memory.log();
     let shutdown = async {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -239,6 +247,7 @@ fn backend(
     place: &Place,
     node: NodeInfo,
     settings: &Settings,
+    prepared_bytes: usize,
     authenticator: Option<&Authenticator>,
 ) -> Result<CqlBackend> {
     // Later changes are seen as they come.
@@ -248,11 +257,9 @@ fn backend(
         let timestamps = settings.timestamps.unwrap_or_default();
         let executor = Executor::with_timestamps(db, node, timestamps);
         executor.set_timeouts(settings.limits.timeouts());
+        executor.set_prepared_bytes_max(prepared_bytes);
         if let Some(authenticator) = authenticator {
             executor.set_users(authenticator.users().map(str::to_owned));
-        }
-        if let Some(bytes_max) = settings.prepared_bytes {
-            executor.set_prepared_bytes_max(bytes_max);
         }
         executor
     };

@@ -258,7 +258,7 @@ mod tests {
             .collect();
         let settings = parse(&given).unwrap();
         assert_eq!(settings.durability, Some(Durability::Always));
-        assert_eq!(settings.memory_bytes, Some(512 << 20));
+        assert_eq!(settings.memory_bytes, None);
         assert_eq!(settings.isolation, Some(Isolation::StrictSerializable));
         assert_eq!(settings.timestamps, Some(Timestamps::Refuse));
     }

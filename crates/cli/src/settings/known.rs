@@ -57,14 +57,22 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "server",
+        "memory",
+        "",
+        "Memory of the server as a whole, such as 4GiB. If not set, a quarter of the memory of the \
+         container or machine.\n# The parts below are of it.",
+    ),
+    setting(
+        "server",
         "request_memory",
-        "256MiB",
-        "Memory for requests that are not answered yet; what does not fit is refused as overloaded.",
+        "",
+        "Memory for requests that are not answered yet; what does not fit is refused as overloaded. If not \
+         set,\n# half of what database.memory and prepared_memory leave.",
     ),
     setting(
         "server",
         "request_memory_per_address",
-        "128MiB",
+        "",
         "The same for the connections of one address. If not set, half of request_memory.",
     ),
     setting(
@@ -81,22 +89,17 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "server",
-        "memory",
-        "512MiB",
-        "Memory for requests, answers and connections together; requests and answers have limits of their own.",
-    ),
-    setting(
-        "server",
         "answer_memory",
-        "128MiB",
-        "Memory for answers that are being made or wait for clients to read them; one may have half of it.",
+        "",
+        "Memory for answers that are being made or wait for clients to read them; one may have half of it. If not \
+         set,\n# half of what database.memory and prepared_memory leave.",
     ),
     setting(
         "server",
         "prepared_memory",
-        "64MiB",
+        "",
         "Memory for prepared statements. The least recently used are evicted; drivers prepare them \
-         again.",
+         again.\n# If not set, an eighth of what database.memory leaves, 64MiB at most.",
     ),
     setting(
         "database",
@@ -113,8 +116,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "database",
         "memory",
-        "512MiB",
-        "What the storage engine takes for gathered writes, its cache and reads from disk.",
+        "",
+        "What the storage engine takes of server.memory for gathered writes, its cache and reads from disk. \
+         If not\n# set, half of it.",
     ),
     setting("database", "retention", "10m", "For how long what was visible can be read again."),
     setting(

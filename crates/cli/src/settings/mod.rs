@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   known    every setting there is, and what it says: the template and the errors are made of it
+//!   memory   how the parts share the server's memory
 //!   file     TOML to settings, each with its line; an unknown one is refused
 //! ```
 //!
@@ -11,6 +12,7 @@ mod file;
 mod io;
 mod known;
 mod limits;
+mod memory;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,6 +24,7 @@ use carnet_cql::Timestamps;
 pub(crate) use io::Io;
 pub(crate) use known::template;
 pub(crate) use limits::Limits;
+pub(crate) use memory::Memory;
 
 /// The longest time between two syncs.
 const SYNC_MILLIS_MAX: u64 = 3_600_000;
@@ -42,8 +45,9 @@ pub(crate) struct Settings {
     pub(crate) request_bytes: Option<usize>,
     pub(crate) request_bytes_per_address: Option<usize>,
     pub(crate) idle_timeout: Option<Duration>,
-    pub(crate) answer_bytes: Option<usize>,
+    /// Memory of the server as a whole.
     pub(crate) server_bytes: Option<usize>,
+    pub(crate) answer_bytes: Option<usize>,
     pub(crate) prepared_bytes: Option<usize>,
     pub(crate) directory: Option<PathBuf>,
     /// The URL of a cluster.

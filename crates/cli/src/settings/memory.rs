@@ -1,0 +1,159 @@
+//! Divides the server's memory, one number, among its parts.
+//!
+//! ```text
+//!   server.memory ─┬─ database.memory          a half: the storage engine
+//!                  └─ the rest ─┬─ prepared    an eighth, 64 MiB at most
+//!                               └─ shared ─┬─ requests      a half at most, and a request of any length
+//!                                          ├─ answers       a half at most
+//!                                          └─ connections   48 KiB each
+//! ```
+//!
+//! A part that is set has that size; the others are divided as before. What is shared is one budget, which
+//! holds whatever the limits of its parts add up to.
+
+use anyhow::{Result, ensure};
+use carnet_server::Limits;
+
+use super::Settings;
+
+/// Fraction of the system's memory that a server takes by default.
+const OF_SYSTEM: usize = 4;
+/// Memory of the system where it does not say.
+const SYSTEM_BYTES: usize = 4 << 30;
+/// Minimum memory beside the storage engine, in bytes.
+const REST_BYTES_MIN: usize = 32 << 20;
+/// Maximum memory of prepared statements that are not set, in bytes.
+const PREPARED_BYTES_MAX: usize = 64 << 20;
+/// Minimum memory of the server, if it is not set, in bytes.
+const SERVER_BYTES_MIN: usize = 256 << 20;
+
+/// The sizes of the parts, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(crate) server: usize,
+    pub(crate) engine: usize,
+    pub(crate) prepared: usize,
+    pub(crate) shared: usize,
+    pub(crate) requests: usize,
+    pub(crate) answers: usize,
+}
+
+impl Memory {
+    /// Divides the memory that the settings give the server, or a quarter of the system's.
+    ///
+    /// # Errors
+    ///
+    /// Where the storage engine leaves too little to the others.
+    pub(crate) fn divide(settings: &Settings, system: Option<usize>) -> Result<Self> {
+        let engine = if settings.store.is_some() { Some(0) } else { settings.memory_bytes };
+        let server = settings.server_bytes.unwrap_or_else(|| {
+            let quarter = (system.unwrap_or(SYSTEM_BYTES) / OF_SYSTEM).max(SERVER_BYTES_MIN);
+            // An engine that is set to most of it, or more, leaves the others what they would have.
+            engine.map_or(quarter, |engine| quarter.max(engine.saturating_add(quarter / 2)))
+        });
+        let engine = engine.unwrap_or(server / 2);
+        ensure!(
+            server >= engine.saturating_add(REST_BYTES_MIN),
+            "server.memory of {} MiB is too little: the storage engine (database.memory) takes {} MiB of it, and \
+             requests, answers and connections need {} MiB beside it",
+            server >> 20,
+            engine >> 20,
+            REST_BYTES_MIN >> 20,
+        );
+        let rest = server - engine;
+        let prepared = settings.prepared_bytes.unwrap_or((rest / 8).min(PREPARED_BYTES_MAX));
+        // Those that are evicted first are the prepared statements.
+        let shared = rest.saturating_sub(prepared).max(REST_BYTES_MIN / 2);
+        let limits = Limits::of_memory(shared);
+        Ok(Self {
+            server,
+            engine,
+            prepared,
+            shared,
+            requests: settings.request_bytes.unwrap_or(limits.request_bytes_max),
+            answers: settings.answer_bytes.unwrap_or(limits.answer_bytes_max),
+        })
+    }
+
+    /// Logs the sizes, in MiB.
+    pub(crate) fn log(&self) {
+        let mib = |bytes: usize| bytes >> 20;
+        tracing::info!(
+            server = mib(self.server),
+            engine = mib(self.engine),
+            prepared = mib(self.prepared),
+            requests = mib(self.requests),
+            answers = mib(self.answers),
+            "memory is divided, in MiB"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn divide(settings: &Settings) -> Memory {
+        Memory::divide(settings, Some(16 << 30)).unwrap()
+    }
+
+    #[test]
+    fn server_takes_a_quarter_of_the_system() {
+        let memory = divide(&Settings::default());
+        assert_eq!((memory.server, memory.engine), (4096 * MIB, 2048 * MIB));
+        assert_eq!((memory.prepared, memory.shared), (64 * MIB, 1984 * MIB));
+        assert_eq!((memory.requests, memory.answers), (992 * MIB, 992 * MIB));
+        let little = Memory::divide(&Settings::default(), Some(64 * MIB)).unwrap();
+        assert_eq!(little.server, SERVER_BYTES_MIN);
+    }
+
+    #[test]
+    fn parts_that_are_set_keep_their_size() {
+        let settings = Settings {
+            server_bytes: Some(256 * MIB),
+            memory_bytes: Some(64 * MIB),
+            answer_bytes: Some(50 * MIB),
+            prepared_bytes: Some(MIB),
+            ..Settings::default()
+        };
+        let memory = divide(&settings);
+        assert_eq!((memory.engine, memory.prepared), (64 * MIB, MIB));
+        assert_eq!((memory.shared, memory.answers), (191 * MIB, 50 * MIB));
+        // A large engine does not eat what the others need.
+        let settings = Settings { memory_bytes: Some(8 << 30), ..Settings::default() };
+        assert_eq!(divide(&settings).server, 10 << 30);
+    }
+
+    #[test]
+    fn cluster_needs_no_storage_engine() {
+        let settings = Settings { store: Some("cassandra://h/k".into()), ..Settings::default() };
+        let memory = divide(&settings);
+        assert_eq!((memory.engine, memory.shared), (0, 4032 * MIB));
+    }
+
+    #[test]
+    fn engine_that_leaves_too_little_is_refused() {
+        let settings = Settings {
+            server_bytes: Some(128 * MIB),
+            memory_bytes: Some(128 * MIB),
+            ..Settings::default()
+        };
+        let error = Memory::divide(&settings, None).unwrap_err().to_string();
+        assert!(error.contains("server.memory of 128 MiB is too little"), "{error}");
+    }
+
+    /// However small the server is, a request of the longest body fits.
+    #[test]
+    fn longest_request_fits_into_the_smallest_server() {
+        let settings = Settings {
+            server_bytes: Some(REST_BYTES_MIN),
+            memory_bytes: Some(0),
+            ..Settings::default()
+        };
+        let memory = divide(&settings);
+        assert!(memory.requests >= Limits::default().body_bytes_max, "{memory:?}");
+        assert!(memory.requests <= memory.shared, "{memory:?}");
+    }
+}
