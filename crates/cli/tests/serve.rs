@@ -101,6 +101,20 @@ fn beyond_loopback_it_takes_users() {
 }
 
 #[test]
+fn service_levels_hold_for_stock_drivers() {
+    let Some(python) = clients::python() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let users = directory.path().join("users");
+    let line = |user| hash_password(user, "correct horse");
+    std::fs::write(&users, format!("{}\n{}", line("ann").trim_end(), line("bob"))).unwrap();
+    set_mode(&users, 0o600);
+    let users = users.to_str().unwrap();
+    let server = Server::start(&directory.path().join("data"), &["--users", users]);
+    let mut command = std::process::Command::new(python);
+    succeed(command.arg(e2e("service_levels.py")).arg(server.port()));
+}
+
+#[test]
 fn users_have_to_log_in() {
     let Some(python) = clients::python() else { return };
     let directory = tempfile::tempdir().unwrap();
