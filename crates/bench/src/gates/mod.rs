@@ -25,7 +25,7 @@ use carnet_storage::{AppendError, Engine, EntryCell, Mutation, Options};
 use clap::Subcommand;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::overload::{self, Overload};
+use crate::overload::{self, Multiget, Overload};
 
 /// One promise each.
 #[derive(Subcommand)]
@@ -54,7 +54,12 @@ pub(crate) enum Gate {
         /// Admits statements through a gate.
         #[arg(long)]
         gate: bool,
+        /// Statements of a class that run at a time.
+        #[arg(long)]
+        running: Option<usize>,
     },
+    /// Multi-gets of few and of many keys, by few and by many clients.
+    Multiget(Multiget),
 }
 
 impl Gate {
@@ -70,7 +75,8 @@ impl Gate {
             Self::Large(large) => large.run(dir.path()),
             Self::Transfers(transfers) => transfers.run(),
             Self::Overload(overload) => overload.run(),
-            Self::OverloadServer { gate } => overload::serve(*gate),
+            Self::OverloadServer { gate, running } => overload::serve(*gate, *running),
+            Self::Multiget(multiget) => multiget.run(),
         }
     }
 }

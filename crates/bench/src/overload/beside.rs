@@ -89,7 +89,7 @@ pub(super) fn measure(
     })
 }
 
-fn joined<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
+pub(super) fn joined<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
     thread.join().map_err(|_| io::Error::other("a client panicked"))?
 }
 

@@ -11,8 +11,8 @@ use carnet_base::{Clock, Moment, Rng, SeededRng, SystemClock};
 
 use super::wire::{self, Answer};
 
-/// Later replies are not good ones: clients have given up.
-const GOOD_WITHIN: Duration = Duration::from_millis(100);
+/// Time after which a reply is of no use: clients have given up.
+pub(super) const GOOD_WITHIN: Duration = Duration::from_millis(100);
 /// Requests that one connection has under way at most.
 const STREAMS: usize = 16_384;
 /// Connections of the open loop.
@@ -28,13 +28,14 @@ pub(super) struct Statement {
     pub(super) id: Vec<u8>,
     pub(super) keys: usize,
     pub(super) rows: u64,
+    pub(super) page_rows: Option<i32>,
 }
 
 impl Statement {
     pub(super) fn frame(&self, stream: u16, rng: &mut SeededRng) -> Vec<u8> {
         let key = |_| i32::try_from(rng.below(self.rows)).expect("there are fewer rows");
         let keys: Vec<i32> = (0..self.keys).map(key).collect();
-        wire::execute(stream, &self.id, &keys)
+        wire::execute(stream, &self.id, &keys, self.page_rows)
     }
 }
 
@@ -60,12 +61,14 @@ impl Outcome {
     }
 }
 
-/// Asks with a number of clients that each wait for their answers; returns good answers per second.
+/// Asks with a number of clients that each wait for their answers; returns answers per second that took at
+/// most `good_within`.
 pub(super) fn closed(
     address: SocketAddr,
     statement: &Statement,
     clients: u64,
     time: Duration,
+    good_within: Duration,
 ) -> io::Result<f64> {
     let good = AtomicU64::new(0);
     let ends = SystemClock.now().after(time);
@@ -79,7 +82,7 @@ pub(super) fn closed(
                     tcp.write_all(&statement.frame(1, &mut rng))?;
                     let response = wire::receive(&mut tcp)?;
                     let took = SystemClock.now().since(sent);
-                    if response.answer == Answer::Good && took <= GOOD_WITHIN {
+                    if response.answer == Answer::Good && took <= good_within {
                         good.fetch_add(1, Ordering::Relaxed);
                     }
                 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::create_keyspace;
 use super::load::pause;
 use super::server::Process;
 use super::wire::{self, Answer};
@@ -76,8 +77,7 @@ pub(super) struct Held {
 /// Makes the table of long rows.
 pub(super) fn fill(server: &Process) -> io::Result<()> {
     let mut tcp = wire::connect(server.address)?;
-    let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
-    wire::query(&mut tcp, &format!("CREATE KEYSPACE ks WITH replication = {replication}"))?;
+    create_keyspace(&mut tcp)?;
     wire::query(&mut tcp, "CREATE TABLE ks.b (k int PRIMARY KEY, v text)")?;
     let value = "x".repeat(ROW_BYTES);
     (0..ROWS).try_for_each(|key| {

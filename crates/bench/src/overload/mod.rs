@@ -8,18 +8,22 @@
 mod beside;
 mod load;
 mod memory;
+mod multiget;
 mod server;
+mod shares;
 mod wire;
 
 use std::io;
+use std::net::TcpStream;
 use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 
-use load::Statement;
+use load::{GOOD_WITHIN, Statement};
 use server::Process;
 
+pub(crate) use multiget::Multiget;
 pub(crate) use server::serve;
 
 /// Goodput at multiples of capacity, and afterwards.
@@ -40,6 +44,9 @@ pub(crate) struct Overload {
     /// Measure the server's memory while answers take more than there is instead.
     #[arg(long)]
     memory: bool,
+    /// Measure how two service levels with shares of 1000 and 100 share the server instead.
+    #[arg(long)]
+    shares: bool,
     /// Print a JSON object for each measurement.
     #[arg(long)]
     json: bool,
@@ -82,6 +89,9 @@ impl Overload {
         if self.memory {
             return (0..self.rounds).try_for_each(|round| self.memory(round)).map_err(failed);
         }
+        if self.shares {
+            return (0..self.rounds).try_for_each(|round| self.shares(round)).map_err(failed);
+        }
         if !self.json {
             println!(
                 "gate factor capacity offered/s  good/s  late/s  shed/s failed/s  lost after/s CPU us peak MiB lag ms"
@@ -122,14 +132,31 @@ impl Overload {
         Ok(())
     }
 
+    /// Measures how two service levels share the server.
+    fn shares(&self, round: usize) -> io::Result<()> {
+        let server = Process::start(true)?;
+        fill(&server)?;
+        let shared = shares::measure(&server, Duration::from_secs(self.seconds))?;
+        if self.json {
+            println!("{}", serde_json::json!({ "round": round, "shares": shared }));
+        } else {
+            let shares::Shared { large_per_s, small_per_s, quotient } = shared;
+            println!(
+                "shares 1000: {large_per_s:.0}/s, shares 100: {small_per_s:.0}/s, {quotient:.2} to 1"
+            );
+        }
+        Ok(())
+    }
+
     /// Times point reads alone and beside counts and large multi-gets.
     fn beside(&self, round: usize) -> io::Result<()> {
         let server = Process::start(true)?;
         fill(&server)?;
+        memory::fill(&server)?;
         let mut tcp = wire::connect(server.address)?;
         let mut statement = |text: &str, keys: usize| {
             let id = wire::prepare(&mut tcp, text)?;
-            io::Result::Ok(Statement { id, keys, rows: ROWS })
+            io::Result::Ok(Statement { id, keys, rows: ROWS, page_rows: Some(5_000) })
         };
         let multi_get = |keys: usize| {
             format!("SELECT k, v FROM ks.t WHERE k IN ({})", vec!["?"; keys].join(", "))
@@ -140,6 +167,7 @@ impl Overload {
             ("4 × count(*) of 20,000 rows", Some(statement("SELECT count(*) FROM ks.t", 0)?), 4),
             ("8 × 500 keys", Some(statement(&multi_get(500), 500)?), 8),
             ("1 × 10,000 keys", Some(statement(&multi_get(10_000), 10_000)?), 1),
+            ("200 scans of 1-MiB rows", Some(statement("SELECT v FROM ks.b", 0)?), 200),
         ];
         let time = Duration::from_secs(self.seconds);
         for (name, heavy, clients) in &heavy {
@@ -170,15 +198,18 @@ impl Overload {
         // Of more than 12 keys it would be batch work, which is throttled and not refused.
         let interactive = "ALTER SERVICE LEVEL default WITH workload_type = 'interactive'";
         wire::query(&mut wire::connect(address)?, interactive)?;
+        let closed = |seconds| {
+            load::closed(address, &statement, CLIENTS, Duration::from_secs(seconds), GOOD_WITHIN)
+        };
         // The first second warms it up.
-        load::closed(address, &statement, CLIENTS, Duration::from_secs(1))?;
-        let capacity = load::closed(address, &statement, CLIENTS, Duration::from_secs(2))?;
+        closed(1)?;
+        let capacity = closed(2)?;
         let time = Duration::from_secs(self.seconds);
         let before = server.processor().unwrap_or_default();
         let outcome = load::open(address, &statement, capacity * factor, time)?;
         let used = server.processor().unwrap_or_default().saturating_sub(before);
         load::pause(Duration::from_secs(2));
-        let after = load::closed(address, &statement, CLIENTS, Duration::from_secs(2))?;
+        let after = closed(2)?;
         #[expect(clippy::cast_precision_loss, reason = "it is far below 2^52")]
         let rate = |count: u64| count as f64 / time.as_secs_f64();
         Ok(Row {
@@ -223,11 +254,15 @@ impl Overload {
     }
 }
 
+fn create_keyspace(tcp: &mut TcpStream) -> io::Result<()> {
+    let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+    wire::query(tcp, &format!("CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {replication}"))
+}
+
 /// Makes the table, and prepares the statement.
 fn fill(server: &Process) -> io::Result<Statement> {
     let mut tcp = wire::connect(server.address)?;
-    let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
-    wire::query(&mut tcp, &format!("CREATE KEYSPACE ks WITH replication = {replication}"))?;
+    create_keyspace(&mut tcp)?;
     wire::query(&mut tcp, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")?;
     for batch in 0..ROWS / 500 {
         let inserts: String = (batch * 500..(batch + 1) * 500)
@@ -237,5 +272,5 @@ fn fill(server: &Process) -> io::Result<Statement> {
     }
     let markers = vec!["?"; KEYS].join(", ");
     let id = wire::prepare(&mut tcp, &format!("SELECT k, v FROM ks.t WHERE k IN ({markers})"))?;
-    Ok(Statement { id, keys: KEYS, rows: ROWS })
+    Ok(Statement { id, keys: KEYS, rows: ROWS, page_rows: None })
 }

@@ -1,35 +1,40 @@
 //! The server under load, in a process of its own.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use carnet::admission::AdmissionLimits;
+use carnet::admission::{AdmissionLimits, Class};
 use carnet::{Db, Durability, Uuid};
 use carnet_base::SystemClock;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Timeouts};
 use carnet_server::{Config, CqlBackend, Limits, Server};
 
+/// Name of the sum of the times that statements had a thread, in the text of the metrics.
+const POLL_SUM: &str = "carnet_server_poll_duration_seconds_sum";
 /// Memory of the server, and of its storage engine.
 pub(super) const MEMORY_BYTES: usize = 256 << 20;
 const ENGINE_BYTES: usize = 64 << 20;
 const PREPARED_BYTES: usize = 16 << 20;
 
-/// Serves a new database until standard input ends; prints the address.
-pub(crate) fn serve(with_gate: bool) -> carnet::Result<()> {
+/// Serves a new database until standard input ends; prints the address, and for each line of standard
+/// input its [`Figures`]. `running` is the number of statements of a class that run at a time.
+pub(crate) fn serve(with_gate: bool, running: Option<usize>) -> carnet::Result<()> {
     let directory = tempfile::tempdir()
         .map_err(|error| carnet::Error::unavailable("no directory").with_source(error))?;
     let mut builder = Db::builder().memory_bytes(ENGINE_BYTES).durability(Durability::None);
     if with_gate {
         let processors = available_parallelism().map_or(1, usize::from);
-        builder = builder.admission(AdmissionLimits::of_server(processors));
+        let mut limits = AdmissionLimits::of_server(processors);
+        limits.statements.running_max = running.unwrap_or(limits.statements.running_max);
+        builder = builder.admission(limits);
     }
-    let executor =
-        Executor::new(builder.open(directory.path())?, NodeInfo::local(Uuid::from_bytes([7; 16])));
+    let db = builder.open(directory.path())?;
+    let executor = Executor::new(db.clone(), NodeInfo::local(Uuid::from_bytes([7; 16])));
     executor.set_prepared_bytes_max(PREPARED_BYTES);
     if with_gate {
         let timeouts =
@@ -44,37 +49,81 @@ pub(crate) fn serve(with_gate: bool) -> carnet::Result<()> {
         let clock = Arc::new(SystemClock);
         let server = Server::bind(config, CqlBackend::new(executor), None, clock).await?;
         let _ = writeln!(io::stdout(), "{}", server.local_addr()?);
-        server
-            .run(async {
-                let _ =
-                    tokio::task::spawn_blocking(|| io::stdin().read_to_end(&mut Vec::new())).await;
-            })
-            .await;
+        let metrics = server.metrics();
+        let tell = move || {
+            for line in io::stdin().lines() {
+                let _ = line
+                    .and_then(|_| writeln!(io::stdout(), "{}", figures(&db, &metrics.render(0))));
+            }
+        };
+        server.run(async { drop(tokio::task::spawn_blocking(tell).await) }).await;
         Ok(())
     })
+}
+
+/// Counts of a server since its start: reading statements, the time that they waited for their admission,
+/// and the time that all statements had a thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Figures {
+    pub(super) admitted: f64,
+    pub(super) waited_micros: f64,
+    pub(super) ran_micros: f64,
+}
+
+/// Returns the text of [`Figures`], from the text of `/metrics`.
+fn figures(db: &Db, metrics: &str) -> String {
+    let waited = db.admission().map(|admission| admission.figures(Class::Read)).unwrap_or_default();
+    let polled = metrics.lines().filter(|line| line.starts_with(POLL_SUM));
+    let seconds = |line: &str| line.rsplit(' ').next().and_then(|text| text.parse::<f64>().ok());
+    let ran: f64 = polled.filter_map(seconds).sum();
+    format!("{} {} {}", waited.admitted, waited.waited.as_secs_f64() * 1e6, ran * 1e6)
 }
 
 /// A server that ends with this.
 pub(super) struct Process {
     child: Child,
+    output: BufReader<ChildStdout>,
     pub(super) address: SocketAddr,
 }
 
 impl Process {
+    /// Starts a server, with a gate or without.
     pub(super) fn start(with_gate: bool) -> io::Result<Self> {
+        Self::start_with(with_gate, None)
+    }
+
+    /// Starts a server whose gate lets so many statements of a class run at a time.
+    pub(super) fn start_with(with_gate: bool, running: Option<usize>) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("overload-server");
         if with_gate {
             command.arg("--gate");
+        }
+        if let Some(running) = running {
+            command.args(["--running", &running.to_string()]);
         }
         // As the program sets it.
         command.env("MIMALLOC_PURGE_DELAY", "0");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
-        BufReader::new(stdout).read_line(&mut line)?;
+        let mut output = BufReader::new(stdout);
+        output.read_line(&mut line)?;
         let address = line.trim().parse().map_err(io::Error::other)?;
-        Ok(Self { child, address })
+        Ok(Self { child, output, address })
+    }
+
+    /// Asks for the server's counts.
+    pub(super) fn figures(&mut self) -> io::Result<Figures> {
+        let input = self.child.stdin.as_mut().ok_or_else(|| io::Error::other("no input"))?;
+        input.write_all(b"\n")?;
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        let numbers: Vec<f64> = line.split_whitespace().filter_map(|it| it.parse().ok()).collect();
+        let [admitted, waited_micros, ran_micros] = numbers[..] else {
+            return Err(io::Error::other(format!("the server sent no figures: {line}")));
+        };
+        Ok(Figures { admitted, waited_micros, ran_micros })
     }
 
     /// Returns the resident memory, in bytes, where the system says it.

@@ -14,8 +14,11 @@ const RESULT: u8 = 0x08;
 const OVERLOADED: i32 = 0x1001;
 /// A flag: the body begins with a map of one entry, when to try again.
 const CUSTOM_PAYLOAD: u8 = 0x04;
-/// Consistency ONE, and that values follow.
-const PARAMETERS: [u8; 3] = [0, 1, 1];
+/// Consistency ONE.
+const CONSISTENCY: [u8; 2] = [0, 1];
+/// Flags of a query: values follow, and the number of rows in a page.
+const VALUES: u8 = 0x01;
+const PAGE_SIZE: u8 = 0x04;
 /// Longest response that is taken.
 const BODY_MAX: usize = 64 << 20;
 
@@ -49,17 +52,20 @@ fn long_text(text: &str) -> Vec<u8> {
     [&len.to_be_bytes(), text.as_bytes()].concat()
 }
 
-/// Returns the frame that runs a prepared statement with numbers for its markers.
-pub(super) fn execute(stream: u16, id: &[u8], numbers: &[i32]) -> Vec<u8> {
+/// Returns the frame that runs a prepared statement with numbers for its markers, in pages of so many rows
+/// where that is given.
+pub(super) fn execute(stream: u16, id: &[u8], numbers: &[i32], page_rows: Option<i32>) -> Vec<u8> {
     let mut body = Vec::new();
     body.extend(u16::try_from(id.len()).expect("an id is short").to_be_bytes());
     body.extend(id);
-    body.extend(PARAMETERS);
+    body.extend(CONSISTENCY);
+    body.push(VALUES | page_rows.map_or(0, |_| PAGE_SIZE));
     body.extend(u16::try_from(numbers.len()).expect("there are few markers").to_be_bytes());
     for number in numbers {
         body.extend(4_u32.to_be_bytes());
         body.extend(number.to_be_bytes());
     }
+    body.extend(page_rows.into_iter().flat_map(i32::to_be_bytes));
     frame(stream, EXECUTE, &body)
 }
 
@@ -80,9 +86,8 @@ pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 
 /// Returns the frame that runs a statement's text, in pages of so many rows where that is given.
 pub(super) fn query_frame(stream: u16, text: &str, page_rows: Option<i32>) -> Vec<u8> {
-    const PAGE_SIZE: u8 = 0x04;
     let mut body = long_text(text);
-    body.extend([0, 1]);
+    body.extend(CONSISTENCY);
     match page_rows {
         Some(rows) => {
             body.push(PAGE_SIZE);
