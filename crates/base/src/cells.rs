@@ -37,7 +37,7 @@ pub struct Cells {
 /// A borrowed version of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellRef<'a> {
-    /// The cell.
+    /// Key of the cell.
     pub key: CellKeyRef<'a>,
     /// Start of the transaction that wrote it.
     pub start: Timestamp,

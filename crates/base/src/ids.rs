@@ -89,7 +89,7 @@ pub struct Token(pub i64);
 impl Token {
     /// Smallest token; only the empty partition key has it.
     pub const MIN: Self = Self(i64::MIN);
-    /// Largest token.
+    /// The largest token.
     pub const MAX: Self = Self(i64::MAX);
 }
 

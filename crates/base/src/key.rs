@@ -52,10 +52,10 @@ use crate::value::{DataType, Value};
 /// Order of a clustering column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// Smallest first.
+    /// The smallest value first.
     #[default]
     Asc,
-    /// Largest first.
+    /// The largest value first.
     Desc,
 }
 

@@ -19,11 +19,11 @@ use uuid::Uuid;
 #[non_exhaustive]
 #[repr(u16)]
 pub enum DataType {
-    /// US-ASCII text.
+    /// Text of US-ASCII characters.
     Ascii = 0x01,
     /// A signed 64-bit integer.
     Bigint = 0x02,
-    /// Any bytes.
+    /// Bytes of any content.
     Blob = 0x03,
     /// True or false.
     Boolean = 0x04,
@@ -37,7 +37,7 @@ pub enum DataType {
     Int = 0x09,
     /// Milliseconds since 1970-01-01 UTC.
     Timestamp = 0x0b,
-    /// Any UUID.
+    /// UUID of any version.
     Uuid = 0x0c,
     /// UTF-8 text (`varchar` is another name for it).
     Text = 0x0d,
@@ -137,11 +137,11 @@ impl fmt::Display for DataType {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// US-ASCII text.
+    /// Text of US-ASCII characters.
     Ascii(String),
     /// A signed 64-bit integer.
     Bigint(i64),
-    /// Any bytes.
+    /// Bytes of any content.
     Blob(Bytes),
     /// True or false.
     Boolean(bool),
@@ -160,9 +160,9 @@ pub enum Value {
     Int(i32),
     /// Milliseconds since 1970-01-01 UTC.
     Timestamp(i64),
-    /// Any UUID.
+    /// UUID of any version.
     Uuid(Uuid),
-    /// UTF-8 text.
+    /// Text in UTF-8.
     Text(String),
     /// An integer of any size.
     Varint(BigInt),

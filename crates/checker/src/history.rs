@@ -9,9 +9,9 @@ use crate::error::{BadHistory, Result};
 /// Name of an object: a list or a register.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// A number.
+    /// A whole number.
     Int(i64),
-    /// A string.
+    /// A string of characters.
     Text(Arc<str>),
     /// An EDN keyword, without its colon. JSON has none and represents it as a string.
     Keyword(Arc<str>),
@@ -44,28 +44,28 @@ impl fmt::Display for Key {
 pub enum Op {
     /// Adds an element at the end of a list.
     Append {
-        /// The list.
+        /// Key of the list.
         key: Key,
         /// Element, which no other append to this list has.
         element: i64,
     },
     /// Reads a whole list.
     ReadList {
-        /// The list.
+        /// Key of the list.
         key: Key,
         /// Elements of the list; used only if the transaction committed.
         list: Vec<i64>,
     },
     /// Sets a register.
     Write {
-        /// The register.
+        /// Key of the register.
         key: Key,
         /// Value, which no other write to this register has.
         value: i64,
     },
     /// Reads a register.
     ReadRegister {
-        /// The register.
+        /// Key of the register.
         key: Key,
         /// Value of the register, `None` if it was never set; used only if the transaction
         /// committed.

@@ -33,9 +33,9 @@ pub type Timestamp = u64;
 /// A read with its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// One key.
+    /// A read of one key.
     Point {
-        /// The key.
+        /// Key that was read.
         key: Vec<u8>,
         /// Commit of the found version, `None` if there was none.
         found: Option<Timestamp>,
@@ -54,7 +54,7 @@ pub enum Read {
 /// A write of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The key.
+    /// Key that was written.
     pub key: Vec<u8>,
     /// Whether it deletes the key.
     pub deletes: bool,

@@ -23,7 +23,7 @@ pub struct Anomaly {
     pub reasons: Vec<String>,
 }
 
-/// Collected anomalies.
+/// Anomalies that were found, by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     anomalies: Vec<Anomaly>,

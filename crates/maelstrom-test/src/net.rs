@@ -21,7 +21,7 @@ pub enum Distribution {
     Constant,
     /// Uniform between zero and twice the mean.
     Uniform,
-    /// Exponential.
+    /// Exponentially distributed with this mean.
     Exponential,
 }
 

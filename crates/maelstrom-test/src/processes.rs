@@ -15,9 +15,9 @@ use crate::world::World;
 /// Command that starts a node.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The program.
+    /// Path of the program.
     pub path: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<String>,
     /// Whether its log is shown.
     pub shows_log: bool,

@@ -8,9 +8,9 @@ pub type MessageId = u64;
 /// A message: `{"src": …, "dest": …, "body": {"type": …, "msg_id"?: …, "in_reply_to"?: …, …}}`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// The sender.
+    /// Name of the sender.
     pub src: String,
-    /// The receiver.
+    /// Name of the receiver.
     pub dest: String,
     /// The kind of the message.
     pub kind: String,

@@ -48,7 +48,7 @@ impl Op {
 /// A request of a client, of any workload.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// Workload `echo`.
+    /// Request of the workload `echo`.
     Echo(Value),
     /// Workloads `txn-list-append` and `txn-rw-register`.
     Txn(Vec<Op>),
@@ -58,7 +58,7 @@ pub enum Request {
     Write(Value, Value),
     /// Workload `lin-kv`: sets a key that holds a value.
     Cas {
-        /// The key.
+        /// Key of the register.
         key: Value,
         /// The expected value.
         from: Value,

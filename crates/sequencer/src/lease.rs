@@ -68,7 +68,7 @@ pub struct Owner {
     pub address: Address,
 }
 
-/// The lease.
+/// Lease of the leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// Number of the term; each new leader increments it.

@@ -55,7 +55,7 @@ pub enum Request {
     },
     /// Keep the snapshots of a process alive.
     Alive {
-        /// The process.
+        /// Process that asks.
         client: ClientId,
         /// Oldest snapshot that the process has or requests; older ones are given back.
         oldest: Token,

@@ -8,7 +8,7 @@ use carnet_base::{Bytes, CellKey, CellPage, KeyRange, Result, Timestamp, WallTim
 use carnet_store::{BeginKind, CellStore, CommitLog, Context, Outcome, PageLimit};
 use carnet_txn::{Entry, IdleWatch, Isolation, Limits, Terms, Transaction, TransactionPage};
 
-/// A database.
+/// Database that clients of the simulation use.
 pub(crate) trait Database: Clone + 'static {
     type Tx: Transact;
 

@@ -27,7 +27,7 @@ enum Command {
         /// Number of seeds
         #[arg(long, default_value_t = 200)]
         seeds: u64,
-        /// First seed
+        /// Seed of the first run
         #[arg(long, default_value_t = 0)]
         from: u64,
         /// Simulated scenario [default: all scenarios, one after the other]

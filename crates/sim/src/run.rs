@@ -22,7 +22,7 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// All scenarios.
+    /// All scenarios, in the order in which they run.
     pub const ALL: [Self; 3] = [Self::Embedded, Self::Cluster, Self::Overload];
 
     /// Returns the name used on the command line.

@@ -29,7 +29,7 @@ pub(crate) enum Reported {
     Unknown,
     /// Committed at C or, without writes, at its snapshot.
     Committed(Timestamp),
-    /// Not committed.
+    /// The transaction was not committed.
     Aborted,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum Look {
     Range { from: Vec<u8>, to: Vec<u8>, found: Vec<(Vec<u8>, Timestamp)> },
 }
 
-/// A transaction.
+/// Transaction of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) part: Part,

@@ -64,7 +64,7 @@ impl Weighter<Key, SharedBlock> for Weight {
     }
 }
 
-/// Counts evictions.
+/// Counts the blocks that the cache evicts.
 #[derive(Clone)]
 struct Evictions(Arc<Counters>);
 

@@ -131,9 +131,9 @@ pub fn table(disk: &Arc<dyn Disk>, name: &str) -> Result<Description> {
 pub struct LogRecord {
     /// LSN of the record.
     pub lsn: u64,
-    /// Start timestamp.
+    /// Start timestamp of the transaction.
     pub start: Timestamp,
-    /// Commit timestamp.
+    /// Commit timestamp of the transaction.
     pub commit: Timestamp,
     /// Length of its body.
     pub bytes: usize,

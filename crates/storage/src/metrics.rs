@@ -86,7 +86,7 @@ counters! {
     flush_bytes,
     /// Gauge: full memtables that wait for their flush.
     memtables_waiting,
-    /// Compactions finished.
+    /// Number of compactions finished.
     compactions,
     /// Bytes of the SSTables that they wrote.
     compaction_bytes,
@@ -94,7 +94,7 @@ counters! {
     memtable_bytes,
     /// Gauge: bytes of flushed memtables kept for reuse.
     memtable_spare_bytes,
-    /// Gauge: SSTables.
+    /// Gauge: number of SSTables.
     tables,
     /// Gauge: SSTables that compaction does not use because it could not read them.
     tables_quarantined,
@@ -114,7 +114,7 @@ counters! {
     read_bytes,
     /// Gauge: reads that wait for a permit.
     reads_waiting,
-    /// Point reads.
+    /// Number of point reads.
     gets,
     /// Pages read by range reads.
     pages,

@@ -54,7 +54,7 @@ impl fmt::Debug for TableOptionsOf {
     }
 }
 
-/// Compaction policy.
+/// How tables are picked for compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompactionStyle {
     /// Leveled: reads search few tables and garbage takes little space, but bytes are rewritten

@@ -50,7 +50,6 @@ pub(crate) type Cell = (CellKey, Vec<Version>);
 pub(crate) enum Wanted {
     /// The newest version whose start is at most this.
     Newest(Timestamp),
-    /// All versions.
     All,
 }
 

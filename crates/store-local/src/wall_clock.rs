@@ -44,7 +44,7 @@ const NEAR_PART: u32 = 16;
 /// Number of points read at a time when the store is opened.
 const PAGE: PageLimit = PageLimit { cells: 1024, bytes: usize::MAX };
 
-/// Wall-clock map.
+/// Map of timestamps to wall-clock times.
 pub(crate) struct WallClockMap {
     clock: Arc<dyn Clock>,
     spacing: Duration,

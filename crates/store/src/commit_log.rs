@@ -19,7 +19,7 @@ pub enum BeginKind {
     ReadOnly,
     /// Reads only, at a snapshot that was handed out before, such as for the next page of a read.
     ReadOnlyAt(Timestamp),
-    /// May write.
+    /// A transaction that may write.
     ReadWrite,
 }
 
@@ -44,7 +44,7 @@ pub struct Begun {
 /// A write of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The cell.
+    /// Key of the cell.
     pub key: CellKey,
     /// Row image or byte string; `None` is a tombstone.
     pub payload: Option<Bytes>,
@@ -71,7 +71,7 @@ pub struct CommitRequest {
     /// Cells and ranges that it relies on. Its own writes are always checked and need not be
     /// listed.
     pub reads: ReadSet,
-    /// Its writes.
+    /// Writes of the transaction.
     pub writes: Writes,
     /// `true` if no other transaction may have written its cells since R, although the read set
     /// does not name them. A transaction that read nothing, or whose read set names all its reads,
@@ -347,7 +347,7 @@ pub trait CommitOrder: Send + Sync + 'static {
     /// rising commits, and may skip all but the last of several.
     fn publish(&self, commit: Timestamp);
 
-    /// Returns P.
+    /// Returns the published timestamp P.
     fn published(&self) -> Timestamp;
 
     /// Returns a valid [`Begun::schema`] for every P that was read before this call: it includes

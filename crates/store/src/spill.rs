@@ -14,7 +14,7 @@ pub type Spilling<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 /// Sorted cells, each with its last write; `None` is a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpilledPage {
-    /// The cells.
+    /// Cells of the page.
     pub cells: Vec<(CellKey, Option<Bytes>)>,
     /// Whether the range has more cells.
     pub more: bool,

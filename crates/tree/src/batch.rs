@@ -60,7 +60,6 @@ const REST_SWAPS_MAX: u32 = 4;
 const RESTS_PER_LOSS: u32 = 4;
 const RESTS_MAX: u32 = 8;
 
-/// A transactor.
 pub(crate) struct Core<N, R> {
     transactor: TransactorId,
     nodes: N,

@@ -5,19 +5,19 @@
 pub struct Stats {
     /// Answered transactions, including errors.
     pub transactions: u64,
-    /// Completed batches.
+    /// Number of completed batches.
     pub batches: u64,
-    /// Node reads.
+    /// Number of node reads.
     pub node_gets: u64,
     /// Node reads that found no node.
     pub nodes_missing: u64,
     /// Nodes found in the cache.
     pub cache_hits: u64,
-    /// Node puts.
+    /// Number of node writes.
     pub node_puts: u64,
     /// Total size of the put nodes, in bytes.
     pub node_put_bytes: u64,
-    /// Root reads.
+    /// Number of root reads.
     pub root_reads: u64,
     /// Compare-and-sets of the root.
     pub root_swaps: u64,

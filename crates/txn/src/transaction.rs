@@ -105,7 +105,7 @@ struct Spilled {
 /// Options of a transaction: its size limits, its idle limit and its label.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Terms<'a> {
-    /// Maximum size.
+    /// Maximum size of a transaction.
     pub limits: Limits,
     /// Watch that rolls the transaction back when it is idle for too long; later calls fail with
     /// `Timeout`.

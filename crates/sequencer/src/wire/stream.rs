@@ -83,7 +83,7 @@ impl Activity {
     }
 }
 
-/// Incoming frames.
+/// Frames that arrive on a stream.
 pub(super) struct Frames<'a, R> {
     reader: R,
     buffer: BytesMut,

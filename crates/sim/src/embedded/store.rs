@@ -15,7 +15,6 @@ use carnet_store_local::LocalStore;
 use crate::mutant::Mutant;
 use crate::rules::Known;
 
-/// The store.
 pub(super) struct Store {
     pub(super) inner: LocalStore,
     pub(super) known: Arc<Known>,

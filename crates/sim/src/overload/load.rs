@@ -22,7 +22,7 @@ pub(super) enum Reads {
     Range { first: u64, count: u64 },
 }
 
-/// A request.
+/// Request of a simulated client.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
     pub(super) number: usize,

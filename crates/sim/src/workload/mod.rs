@@ -47,7 +47,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// All kinds.
+    /// All kinds of workloads.
     pub const ALL: [Self; 8] = [
         Self::Lists,
         Self::Rows,

@@ -440,7 +440,7 @@ fn is_hidden(covers: &[Cover], read: Timestamp, key: &[u8], commit: Timestamp) -
 
 /// A page being filled.
 struct Filling {
-    /// Snapshot timestamp.
+    /// Timestamp of the snapshot.
     read: Timestamp,
     limit: PageLimit,
     cells: CellsBuilder,

@@ -24,7 +24,7 @@ use crate::sync::{Mutex, lock};
 /// Number of filter buckets, a power of two: 64 KiB of counts.
 const FILTER: usize = 1 << 14;
 
-/// All watches.
+/// Watches of all cells.
 pub(super) struct Watches {
     /// Number of watches.
     count: AtomicUsize,

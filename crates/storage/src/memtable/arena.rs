@@ -85,7 +85,6 @@ struct Tail {
     bytes: usize,
 }
 
-/// An allocation.
 struct Taken {
     at: NonZeroU32,
     /// Words whose pages the caller has to populate.

@@ -149,7 +149,7 @@ impl<const N: usize> Node<N> {
     }
 }
 
-/// Optimistic versions.
+/// Reads and writes of optimistic versions.
 impl<const N: usize> Node<N> {
     /// Waits until no writer holds the node and returns its version.
     pub(super) fn begin(&self) -> u32 {

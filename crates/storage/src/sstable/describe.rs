@@ -15,7 +15,7 @@ use crate::sstable::block::Block;
 pub struct Description {
     /// Number of the file.
     pub number: u64,
-    /// Format version.
+    /// Version of the file's format.
     pub version: u32,
     /// Length of the file.
     pub bytes: u64,

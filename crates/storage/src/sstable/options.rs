@@ -3,7 +3,7 @@
 /// Compression of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// No compression.
+    /// Blocks are not compressed.
     None,
     /// LZ4: fast in both directions.
     #[default]

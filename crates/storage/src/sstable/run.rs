@@ -85,7 +85,7 @@ pub(super) struct RunBuilder {
 /// A borrowed version of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryRef<'a> {
-    /// Flat key.
+    /// Flat key of the cell.
     pub key: &'a [u8],
     /// Commit timestamp of the transaction that wrote it.
     pub commit: Timestamp,

@@ -46,7 +46,7 @@ pub struct Statistics {
     pub last: Bytes,
 }
 
-/// Collects statistics.
+/// Collects statistics while a table is built.
 pub(super) struct Counting {
     statistics: Statistics,
     any: bool,

@@ -18,7 +18,7 @@ pub struct Statement(pub u32);
 /// A version to write, without a stamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionWrite {
-    /// The cell.
+    /// Key of the cell.
     pub key: CellKey,
     /// Start S of the transaction, which names the version.
     pub start: Timestamp,
@@ -31,7 +31,7 @@ pub struct VersionWrite {
 /// Name of a version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VersionName {
-    /// The cell.
+    /// Key of the cell.
     pub key: CellKey,
     /// Start of its transaction.
     pub start: Timestamp,
@@ -40,7 +40,7 @@ pub struct VersionName {
 /// Number of replicas that a delete waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledge {
-    /// A majority.
+    /// A majority of the replicas.
     Quorum,
     /// All replicas: no deleted version comes back.
     All,
@@ -49,9 +49,9 @@ pub enum Acknowledge {
 /// All versions of a cell, newest start first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellVersions {
-    /// The cell.
+    /// Key of the cell.
     pub key: CellKey,
-    /// The versions.
+    /// Versions of the cell.
     pub versions: Vec<Version>,
 }
 

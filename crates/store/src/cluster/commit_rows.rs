@@ -24,9 +24,9 @@ pub enum CommitTable {
 /// Name of a row of a commit table: one partition of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommitRow {
-    /// The table.
+    /// Table of the row.
     pub table: CommitTable,
-    /// Partition key.
+    /// Partition key of the row.
     pub row: Bytes,
 }
 
@@ -42,7 +42,7 @@ pub struct NewEntry {
 /// A stored entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEntry {
-    /// The column.
+    /// Name of the column.
     pub column: Bytes,
     /// Value written conditionally, `s`.
     pub staged: Option<Bytes>,

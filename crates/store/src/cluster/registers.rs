@@ -36,7 +36,7 @@ pub enum SetAnswer {
     Refused(Option<Bytes>),
 }
 
-/// Stores registers.
+/// Store of compare-and-set registers.
 pub trait Registers: Send + Sync + 'static {
     /// Reads a register; `None` if it was never set.
     ///

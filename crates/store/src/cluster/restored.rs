@@ -10,7 +10,7 @@ use super::fault::Faulty;
 /// An entry to overwrite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overwrite {
-    /// The column.
+    /// Name of the column.
     pub column: Bytes,
     /// Expected value of `s`; `None` if there is none.
     pub expected: Option<Bytes>,

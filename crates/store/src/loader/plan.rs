@@ -36,7 +36,7 @@ impl Request {
 /// Requests that one lane of a read sends together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// The requests.
+    /// Requests of the plan.
     pub requests: Vec<Request>,
 }
 

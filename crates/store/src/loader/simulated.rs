@@ -12,7 +12,7 @@ use super::tuner::{Done, Setting, Tuner};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Server {
     pub(super) workers: usize,
-    /// Round-trip time.
+    /// Round-trip time, in microseconds.
     pub(super) network_micros: u64,
     pub(super) batch_micros: u64,
     pub(super) cell_nanos: u64,

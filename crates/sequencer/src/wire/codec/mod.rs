@@ -57,7 +57,7 @@ const PONG: u8 = 0xf0;
 /// A message between processes.
 #[derive(Debug)]
 pub enum Message {
-    /// A request.
+    /// Request of a client.
     Request(Request),
     /// The answer to a request.
     Response(Response),
@@ -73,7 +73,7 @@ pub struct Frame {
     /// Id of a request on its connection; an answer has the id of its request. Pings and pongs have
     /// 0.
     pub id: u64,
-    /// The message.
+    /// Message of the packet.
     pub message: Message,
 }
 

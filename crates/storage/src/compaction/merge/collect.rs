@@ -8,7 +8,7 @@ use super::source::{Cell, RangeVersion};
 /// Decision about a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Written unchanged.
+    /// The version is written unchanged.
     Keep,
     /// The version is a tombstone, or expired. It is written as a tombstone if an older version of
     /// the key survives or may exist in a deeper level.

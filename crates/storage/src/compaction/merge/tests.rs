@@ -15,7 +15,7 @@ fn at(number: u64) -> Timestamp {
 
 type Owned = (Vec<u8>, Timestamp, Option<u64>, Option<Vec<u8>>);
 
-/// In-memory source.
+/// Source of cells in memory.
 #[derive(Debug)]
 struct Memory {
     cells: Vec<Owned>,

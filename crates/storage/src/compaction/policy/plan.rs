@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::manifest::{Edit, FlatRange, LEVELS, Levels, TableMeta};
 
-/// Next action.
+/// Next action of the compactors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// No compaction is due, or all due ones are running.
@@ -15,9 +15,9 @@ pub enum Choice {
     Move {
         /// Numbers of the tables.
         tables: Vec<u64>,
-        /// Current level.
+        /// Level of the table now.
         from: u8,
-        /// New level.
+        /// Level of the table afterwards.
         to: u8,
     },
     /// Drop tables: no reader needs their contents.

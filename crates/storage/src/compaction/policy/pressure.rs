@@ -28,7 +28,7 @@ impl Backlog {
 /// Write pressure: how much writers must be throttled so that compaction keeps up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pressure {
-    /// No throttling.
+    /// Writers are not throttled.
     Fine,
     /// Throttling, from 0 (slightly behind) to 1 (the maximum backlog).
     Slow(f64),

@@ -72,7 +72,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds.
+    /// All kinds of operations.
     pub const ALL: [Self; 9] = [
         Self::Read,
         Self::Write,

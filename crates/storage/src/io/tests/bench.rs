@@ -26,7 +26,7 @@ pub(super) struct Bench {
     /// Classes that always have a background request queued.
     endless: Vec<(Class, Direction)>,
     pushed: BTreeMap<Id, Moment>,
-    /// Next wake-up.
+    /// Time and number of the next wake-up.
     wake: Option<(Moment, u64)>,
     flying: usize,
     /// Latencies of reads, including their time in the queue, with the time of their end.

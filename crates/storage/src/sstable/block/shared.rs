@@ -54,7 +54,6 @@ pub(crate) struct SharedBlock(NonNull<Header>);
 #[derive(Debug)]
 #[repr(C)]
 struct Header {
-    /// Reference count.
     holders: AtomicUsize,
     /// Number of bytes after the block's front.
     bytes: usize,

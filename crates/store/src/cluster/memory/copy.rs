@@ -14,7 +14,7 @@ pub enum Part {
     Cells(TableId),
     /// A commit table.
     Commits(CommitTable),
-    /// The registers.
+    /// The table of registers.
     Registers,
 }
 
