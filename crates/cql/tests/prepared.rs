@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use carnet::admission::AdmissionLimits;
 use carnet::{Bytes, DataType, Db, Uuid, Value, block_on};
 use carnet_base::{Rng, SeededRng};
 use carnet_cql::result::{Response, ResultType, Rows};
@@ -496,6 +497,21 @@ fn results_name_their_types() {
     let types: Vec<&ResultType> = found.columns.iter().map(|column| &column.result_type).collect();
     let (int, text) = (ResultType::Scalar(DataType::Int), ResultType::Scalar(DataType::Text));
     assert_eq!(types, [&int, &int, &text, &text]);
+}
+
+#[test]
+fn prepared_bottleneck_has_the_columns_of_its_rows() {
+    let db = Db::builder().admission(AdmissionLimits::of_server(1)).in_memory();
+    let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
+    let client = Client { executor, session: Session::new() };
+    let prepared = client.prepare("SHOW BOTTLENECK");
+    let shown = rows(client.execute(&prepared, Values::default()).unwrap());
+    assert_eq!((shown.columns.len(), &shown.columns), (9, &prepared.result));
+    let verdict = &shown.rows[0];
+    assert_eq!(verdict[0], Some(Value::Int(0).serialize()));
+    assert_eq!(verdict[1], Some(Value::Text("none".into()).serialize()));
+    let view = client.rows("SELECT why FROM system_views.bottleneck WHERE rank = 0");
+    assert_eq!(view.rows, [[verdict[1].clone()]]);
 }
 
 #[test]

@@ -132,8 +132,10 @@ fn drivers_connect_while_the_gate_is_full() {
         busy.query(stream, COUNT);
     }
     let mut other = server.client(4);
-    other.query(1, "SELECT cluster_name FROM system.local");
-    assert_eq!(other.receive().opcode, RESULT);
+    for text in ["SELECT cluster_name FROM system.local", "SHOW BOTTLENECK"] {
+        other.query(1, text);
+        assert_eq!(other.receive().opcode, RESULT, "{text}");
+    }
     (0..100).for_each(|_| drop(busy.receive()));
 }
 

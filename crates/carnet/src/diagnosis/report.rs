@@ -1,6 +1,7 @@
 //! What statements waited for most.
 
 use std::cmp::Reverse;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,5 +68,31 @@ impl Report {
     #[must_use]
     pub fn bottleneck(&self) -> Option<&Cause> {
         self.causes.first().filter(|_| self.waited * WORTH_NAMING >= self.span)
+    }
+
+    /// Returns the time that statements of all levels waited for a reason.
+    #[must_use]
+    pub fn waited_for(&self, why: Why) -> Duration {
+        self.causes.iter().filter(|cause| cause.why == why).map(|cause| cause.waited).sum()
+    }
+
+    /// Returns the bottleneck as one line for operators.
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        let (all, span) = (self.waited.as_secs_f64(), self.span.as_secs_f64());
+        let Some(cause) = self.bottleneck() else {
+            return format!("none: statements waited for {all:.2} s in the last {span:.1} s");
+        };
+        let Cause { why, level, named, .. } = cause;
+        let percent = self.waited_for(*why).as_secs_f64() / all * 100.0;
+        let mut verdict = format!(
+            "{}: {percent:.0} % of the {all:.1} s that statements waited for in the last {span:.1} s; \
+             most of level {level}",
+            why.name()
+        );
+        if let Some(named) = named {
+            let _ = write!(verdict, ", most by {}: {}", named.table(), named.statement());
+        }
+        verdict
     }
 }

@@ -49,6 +49,21 @@ impl Why {
         }
     }
 
+    /// Returns what a statement waits for, as a phrase for operators.
+    #[must_use]
+    pub const fn explanation(self) -> &'static str {
+        match self {
+            Self::Gate => "admission: more statements arrive than run at a time",
+            Self::Cpu => "a thread, or a turn on the threads of long statements",
+            Self::Disk => "reads that the device answers, or over a cluster its servers",
+            Self::Memory => "memory of the engine for reads from the device",
+            Self::Log => "the commit: the log and its sync",
+            Self::Throttle => "the engine, which slows writers until flush and compaction catch up",
+            Self::Lock => "a turn at a row that other transactions change",
+            Self::Socket => "the client, which does not read earlier answers",
+        }
+    }
+
     /// Returns `true` where a statement that waits keeps its permit, so that others wait at the gate
     /// because of it.
     pub(super) const fn holds_permit(self) -> bool {

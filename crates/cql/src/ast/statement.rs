@@ -43,6 +43,8 @@ pub enum Statement {
     Describe(Describe),
     /// A statement about service levels.
     Level(LevelStatement),
+    /// `SHOW BOTTLENECK`.
+    ShowBottleneck,
     /// A statement of CQL that is not built yet.
     Unsupported(Unsupported),
 }
@@ -68,6 +70,7 @@ impl Statement {
             Self::Truncate(_) => "TRUNCATE",
             Self::Describe(_) => "DESCRIBE",
             Self::Level(level) => level.kind(),
+            Self::ShowBottleneck => "SHOW BOTTLENECK",
             Self::Unsupported(_) => "unsupported",
         }
     }

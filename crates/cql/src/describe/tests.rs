@@ -182,6 +182,21 @@ Structure, for reference:
 VIRTUAL KEYSPACE system_views;
 */",
             "/*
+Warning: Table system_views.bottleneck is a virtual table and cannot be recreated with CQL.
+Structure, for reference:
+VIRTUAL TABLE system_views.bottleneck (
+    rank int PRIMARY KEY,
+    explanation text,
+    level text,
+    share double,
+    statement text,
+    table_name text,
+    waited_seconds double,
+    waits bigint,
+    why text
+) WITH comment = 'what statements waited for in the last 10 s';
+*/",
+            "/*
 Warning: Table system_views.clients is a virtual table and cannot be recreated with CQL.
 Structure, for reference:
 VIRTUAL TABLE system_views.clients (

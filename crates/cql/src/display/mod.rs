@@ -117,6 +117,7 @@ impl Display for Statement {
             Self::Truncate(table) => write!(f, "TRUNCATE {table}"),
             Self::Describe(describe) => describe.fmt(f),
             Self::Level(level) => level.fmt(f),
+            Self::ShowBottleneck => f.write_str("SHOW BOTTLENECK"),
             Self::Unsupported(unsupported) => f.write_str(&unsupported.text),
         }
     }

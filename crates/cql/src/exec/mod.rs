@@ -397,6 +397,7 @@ impl Executor {
             Statement::Use(name) => self.use_keyspace(session, &name.text).await,
             Statement::Describe(describe) => self.describe(describe, run).await,
             Statement::Level(level) => self.level_statement(level, run).await,
+            Statement::ShowBottleneck => self.show_bottleneck(),
             Statement::Unsupported(unsupported) => Err(CqlError::unsupported(&unsupported.what)),
             ddl => self.ddl(ddl, run).await,
         }
@@ -514,6 +515,10 @@ impl Executor {
             && let Some(table) = self.find_system(&select.from, keyspace)
         {
             return system::describe(select, table, count);
+        }
+        if *statement == Statement::ShowBottleneck {
+            let result = crate::system::bottleneck_columns();
+            return Ok(prepared::Described { result, ..prepared::Described::default() });
         }
         if !matches!(
             statement,

@@ -52,7 +52,8 @@ impl Executor {
         let db = &self.shared.db;
         let tx = run.transaction(db).snapshot_async(None).await?;
         let (node, holders) = (&self.shared.node, || db.holders());
-        let found = system::rows(table, &tx, node, holders, &self.peers()).await?;
+        let report = || db.admission().map(|admission| admission.diagnosis().report());
+        let found = system::rows(table, &tx, node, holders, report, &self.peers()).await?;
         let satisfies = |row: &Vec<Option<Bytes>>| {
             wanted.iter().all(|(position, values)| {
                 row[*position].as_ref().is_some_and(|value| values.contains(value))
@@ -81,6 +82,19 @@ impl Executor {
         };
         // There are few of them: a page size does not matter.
         Ok(Response::Rows(Rows { columns: plan.columns, rows, paging_state: None }))
+    }
+}
+
+impl Executor {
+    /// Answers `SHOW BOTTLENECK`.
+    pub(super) fn show_bottleneck(&self) -> Result<Response, CqlError> {
+        let Some(admission) = self.shared.db.admission() else {
+            return Err(CqlError::invalid(
+                "SHOW BOTTLENECK: this process has the database open without admission control, so that \
+                 the waiting of statements is not measured; ask a server (carnet serve)",
+            ));
+        };
+        Ok(Response::Rows(system::show_bottleneck(&admission.diagnosis().report())))
     }
 }
 

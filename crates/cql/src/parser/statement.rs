@@ -50,6 +50,9 @@ impl Parser<'_> {
         if self.eat_word("DESCRIBE") || self.eat_word("DESC") {
             return self.describe().map(Statement::Describe);
         }
+        if self.eat_word("SHOW") {
+            return self.expect_word("BOTTLENECK").map(|()| Statement::ShowBottleneck);
+        }
         if let Some(statement) = self.definition()? {
             return Ok(statement);
         }

@@ -9,7 +9,8 @@
 //!                                                 version of the catalogue
 //! system_schema           system_schema           the catalogue, and these tables themselves
 //! system_virtual_schema   system_virtual_schema   these tables themselves
-//! system_views            system_virtual_schema   the server's list of connections
+//! system_views            system_virtual_schema   the server's list of connections, open
+//!                                                 transactions, and the diagnosis
 //! ```
 //!
 //! [`find`] gives a table's columns, [`rows()`] all its rows at a transaction's snapshot. They are
@@ -27,6 +28,7 @@
 //! Deliberately absent: Cassandra's `system_auth`, `system_distributed` and `system_traces`, which
 //! hold what Carnet keeps elsewhere or has not.
 
+mod bottleneck;
 mod change;
 mod encode;
 mod node;
@@ -41,6 +43,7 @@ mod view;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use bottleneck::{bottleneck_columns, show_bottleneck};
 pub use change::SchemaDigest;
 pub use node::{
     CQL_VERSION, Client, ClientList, ConnectionStage, NATIVE_PROTOCOL_VERSION, NodeInfo,

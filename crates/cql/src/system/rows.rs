@@ -4,8 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use carnet::base::Order;
 use carnet::catalog::{self, ColumnKind};
+use carnet::diagnosis::Report;
 use carnet::{Holder, Result, Timestamp, Tx, Uuid, Value};
 
+use super::bottleneck;
 use super::encode::{self, Cell};
 use super::node::{
     CQL_VERSION, Client, NATIVE_PROTOCOL_VERSION, NodeInfo, PARTITIONER, RELEASE_VERSION,
@@ -19,7 +21,8 @@ type Row = Vec<Cell>;
 /// Returns all rows of a table, in the order of its key: partitions, too, are in the order of
 /// their names or addresses and not of their tokens.
 ///
-/// `holders` lists the transactions that are open, `peers` the other servers of the database.
+/// `holders` lists the transactions that are open, `report` says what statements waited for, where
+/// that is measured, and `peers` are the other servers of the database.
 ///
 /// Each row has a value for each column of the table, in that order and in Cassandra's
 /// serialization; `None` is null.
@@ -32,6 +35,7 @@ pub async fn rows(
     tx: &Tx,
     node: &NodeInfo,
     holders: impl FnOnce() -> Vec<Holder>,
+    report: impl FnOnce() -> Option<Report>,
     peers: &[Peer],
 ) -> Result<Vec<Row>> {
     Ok(match table.content {
@@ -51,6 +55,9 @@ pub async fn rows(
         }
         Content::Clients => clients(table, node),
         Content::Transactions => transactions(table, &holders()),
+        Content::Bottleneck => {
+            report().map_or_else(Vec::new, |report| bottleneck::rows(table, &report))
+        }
         Content::Keyspaces => {
             let views = views(tx, node, false).await?;
             views.iter().map(|view| keyspace(table, view)).collect()

@@ -41,6 +41,7 @@ pub(super) enum Content {
     VirtualColumns,
     Clients,
     Transactions,
+    Bottleneck,
     /// What Carnet has none of.
     Nothing,
 }
@@ -158,6 +159,7 @@ static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
         triggers(),
         types(),
         views(),
+        bottleneck(),
         clients(),
         transactions(),
         virtual_columns(),
@@ -454,6 +456,27 @@ fn clients() -> SystemTable {
             regular("ssl_enabled", DataType::Boolean),
             regular("ssl_protocol", DataType::Text),
             regular("username", DataType::Text),
+        ],
+    }
+}
+
+fn bottleneck() -> SystemTable {
+    SystemTable {
+        keyspace: VIEWS,
+        name: "bottleneck",
+        comment: "what statements waited for in the last 10 s",
+        uuid: Uuid::nil(),
+        content: Content::Bottleneck,
+        columns: vec![
+            partition("rank", DataType::Int),
+            regular("explanation", DataType::Text),
+            regular("level", DataType::Text),
+            regular("share", DataType::Double),
+            regular("statement", DataType::Text),
+            regular("table_name", DataType::Text),
+            regular("waited_seconds", DataType::Double),
+            regular("waits", DataType::Bigint),
+            regular("why", DataType::Text),
         ],
     }
 }

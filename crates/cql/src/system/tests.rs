@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use carnet::base::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
+use carnet::diagnosis::{Cause, Named, Report, Why};
 use carnet::{Bytes, DataType, Db, Holder, Label, Timestamp, Uuid, WallTime, block_on};
 
 use super::*;
@@ -103,7 +105,7 @@ fn parts(mut bytes: &[u8], types: &[&ResultType]) -> Vec<String> {
 /// Writes each row as `name value` of the columns that are not null.
 fn dump(table: &SystemTable, db: &Db, node: &NodeInfo) -> Vec<String> {
     let snapshot = db.snapshot().unwrap();
-    let rows = block_on(rows(table, snapshot.as_async(), node, holders, &peers())).unwrap();
+    let rows = block_on(rows(table, snapshot.as_async(), node, holders, report, &peers())).unwrap();
     let line = |row: Vec<Cell>| {
         assert_eq!(row.len(), table.columns.len());
         let mut line = String::new();
@@ -328,6 +330,8 @@ fn virtual_tables_have_a_schema_of_their_own() {
     assert_eq!(
         dump_of("system_virtual_schema", "tables"),
         [
+            "keyspace_name 'system_views'; table_name 'bottleneck'; \
+             comment 'what statements waited for in the last 10 s'",
             "keyspace_name 'system_views'; table_name 'clients'; \
              comment 'currently connected clients'",
             "keyspace_name 'system_views'; table_name 'transactions'; \
@@ -341,9 +345,9 @@ fn virtual_tables_have_a_schema_of_their_own() {
         ]
     );
     let columns = dump_of("system_virtual_schema", "columns");
-    assert_eq!(columns.len(), 13 + 6 + 8 + 1 + 3);
+    assert_eq!(columns.len(), 9 + 13 + 6 + 8 + 1 + 3);
     assert_eq!(
-        columns[1],
+        columns[10],
         "keyspace_name 'system_views'; table_name 'clients'; column_name 'client_options'; \
          clustering_order 'none'; column_name_bytes 0x636c69656e745f6f7074696f6e73; \
          kind 'regular'; position -1; type 'frozen<map<text, text>>'"
@@ -371,6 +375,46 @@ fn open_transactions_are_listed_by_the_age_of_their_snapshots() {
             "number 2; read_timestamp 8; since '1970-01-01 00:00:01.000000+0000'",
         ]
     );
+}
+
+/// Statements that waited for the disk, one of them named, and for a turn at a row.
+fn report() -> Option<Report> {
+    let cause = |why, waited, share, named| {
+        let (waited, level) = (Duration::from_millis(waited), "default".into());
+        Cause { why, level, waited, waits: 7, share, named }
+    };
+    let named = Some(Arc::new(Named::new("ks.t", "SELECT v FROM ks.t WHERE k = ?")));
+    let causes = vec![cause(Why::Disk, 30_000, 0.75, named), cause(Why::Lock, 10_000, 0.25, None)];
+    let (waited, span) = (Duration::from_secs(40), Duration::from_secs(10));
+    Some(Report { causes, waited, span })
+}
+
+#[test]
+fn bottleneck_begins_with_the_verdict() {
+    assert_eq!(
+        dump_of("system_views", "bottleneck"),
+        [
+            "rank 0; explanation 'disk: 75 % of the 40.0 s that statements waited for in the last \
+             10.0 s; most of level default, most by ks.t: SELECT v FROM ks.t WHERE k = ?'; \
+             level 'default'; share 0.75; waited_seconds 40; waits 14; why 'disk'",
+            "rank 1; explanation 'reads that the device answers, or over a cluster its servers'; \
+             level 'default'; share 0.75; statement 'SELECT v FROM ks.t WHERE k = ?'; \
+             table_name 'ks.t'; waited_seconds 30; waits 7; why 'disk'",
+            "rank 2; explanation 'a turn at a row that other transactions change'; \
+             level 'default'; share 0.25; waited_seconds 10; waits 7; why 'lock'",
+        ]
+    );
+}
+
+#[test]
+fn little_waiting_is_no_bottleneck() {
+    let table = find("system_views", "bottleneck").unwrap();
+    let Report { causes, .. } = report().unwrap();
+    let (waited, span) = (Duration::from_millis(40), Duration::from_secs(10));
+    let rows = bottleneck::rows(table, &Report { causes, waited, span });
+    let (place, column) = table.column("why").unwrap();
+    assert_eq!(show(&column.result_type, rows[0][place].as_ref().unwrap()), "'none'");
+    assert_eq!(rows.len(), 3, "what was waited for is listed nevertheless");
 }
 
 struct Two;
@@ -437,7 +481,8 @@ fn tables_and_rows_are_in_order() {
         assert!(table.columns.is_sorted_by_key(rank), "{}", table.name);
         assert!(is_system_keyspace(table.keyspace));
         let snapshot = sample().snapshot().unwrap();
-        let rows = block_on(rows(table, snapshot.as_async(), &node(), Vec::new, &peers())).unwrap();
+        let rows = block_on(rows(table, snapshot.as_async(), &node(), Vec::new, || None, &peers()))
+            .unwrap();
         let key_columns = table.columns.iter().filter(|c| rank(c).0 < 2).count();
         let keys: Vec<_> = rows.iter().map(|row| &row[..key_columns]).collect();
         assert!(keys.is_sorted_by(|a, b| a < b), "{}", table.name);

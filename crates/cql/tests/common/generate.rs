@@ -546,7 +546,7 @@ impl Generator<'_> {
 
     fn statement(&mut self) -> Statement {
         let (if_exists, if_not_exists) = (self.flip(), self.flip());
-        match self.below(21) {
+        match self.below(22) {
             0..=3 => Statement::Select(self.select()),
             4..=6 => Statement::Write(self.write(true)),
             7 => Statement::Batch(self.batch()),
@@ -572,6 +572,7 @@ impl Generator<'_> {
             17 => Statement::DropTable(DropTable { if_exists, table: self.table() }),
             18 => Statement::Truncate(self.table()),
             19 => Statement::Level(self.level()),
+            20 => Statement::ShowBottleneck,
             _ => Statement::Describe(self.describe()),
         }
     }

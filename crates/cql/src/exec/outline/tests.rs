@@ -24,6 +24,7 @@ fn first_words_tell_the_class() {
         ("DELETE FROM system.t WHERE k = 1", Class::Write),
         ("CREATE TABLE t (k int PRIMARY KEY)", Class::System),
         ("CREATE SERVICE LEVEL gold", Class::System),
+        ("SHOW BOTTLENECK", Class::System),
         ("USE ks", Class::System),
         ("", Class::System),
         ("SELECT 'x", Class::Read),
