@@ -5,6 +5,7 @@
 //!   carnet shell ──▶ commands::shell ──▶ shell ─────────┴▶ carnet_cql ──▶ carnet
 //!                                          └▶ copy: files of CSV, in and out
 //!   carnet stress ──▶ a database or a server, and the checker
+//!   carnet bottleneck ──▶ SHOW BOTTLENECK of a server
 //!   carnet backup, compact, migrate ──▶ carnet, or carnet::control ──▶ whoever has the database
 //!   carnet restore ──▶ carnet::backup
 //!   carnet backup, restore --store ──▶ carnet::cluster::backup, around a copy that others make
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Stress(arguments) => arguments.run(),
         Command::Verify(arguments) => arguments.run(),
         Command::Iotune(arguments) => arguments.run(),
+        Command::Bottleneck(arguments) => arguments.run(),
         Command::Compact(arguments) => arguments.run(),
         Command::Backup(arguments) => arguments.run(),
         Command::Restore(arguments) => arguments.run(),

@@ -2,6 +2,7 @@
 
 mod ask;
 mod backup;
+mod bottleneck;
 pub(crate) mod cluster_backup;
 mod compact;
 mod config;
@@ -42,6 +43,7 @@ Examples:
   cqlsh 127.0.0.1 9042                      … and connect to it
   carnet backup ./data /backups/bank        copy a database that may be in use
   carnet verify ./data                      check every byte of a database that is not in use
+  carnet bottleneck                         say what statements of a server wait for
   carnet stress --dir ./tried               drive a database, and check what its clients saw
 
 'carnet <command> --help' tells more about a command.";
@@ -61,6 +63,7 @@ pub(crate) enum Command {
     /// Rewrites a database's files into as few as there can be.
     Compact(compact::Compact),
     Iotune(iotune::Iotune),
+    Bottleneck(bottleneck::Bottleneck),
     Backup(backup::Backup),
     Restore(restore::Restore),
     Import(import::Import),

@@ -44,6 +44,7 @@ impl Command {
             "EXIT" | "QUIT" => Some(alone(text).map(|()| Self::Exit)),
             "SOURCE" => Some(source(text).map(Self::Source)),
             "COPY" => Some(copy::parse(text).map(Self::Copy)),
+            "SHOW" if second_word(text).eq_ignore_ascii_case("BOTTLENECK") => None,
             word if OF_CQLSH.contains(&word) => {
                 let message = format!("not supported yet: {word}, a command of cqlsh");
                 Some(Err(Mistake::new(0, message)))
@@ -57,6 +58,11 @@ impl Command {
 pub(crate) fn first_word(text: &str) -> &str {
     let text = text.trim_start();
     &text[..text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len())]
+}
+
+fn second_word(text: &str) -> &str {
+    let text = text.trim_start();
+    first_word(&text[first_word(text).len()..])
 }
 
 fn alone(text: &str) -> Result<(), Mistake> {
@@ -92,6 +98,7 @@ The shell's own commands:
        NULL = ''             how null is written; an empty text needs another, such as 'null'
        CHUNKSIZE = 500       FROM: rows in a transaction; TO: rows read at a time
   DESCRIBE KEYSPACES | TABLES | SCHEMA | KEYSPACE name | TABLE name
+  SHOW BOTTLENECK            what statements wait for; of a server only
   SOURCE 'script.cql'        run a script
   HELP                       this text
   EXIT, QUIT                 leave; so does Ctrl-D
@@ -111,7 +118,7 @@ mod tests {
         assert_eq!(Command::parse(" Quit "), Some(Ok(Command::Exit)));
         let source = Command::Source("it's.cql".into());
         assert_eq!(Command::parse("source 'it''s.cql'"), Some(Ok(source)));
-        for cql in ["SELECT 1", "", "helper", "describe tables", "'help'"] {
+        for cql in ["SELECT 1", "", "helper", "describe tables", "'help'", "show  Bottleneck"] {
             assert_eq!(Command::parse(cql), None, "{cql}");
         }
     }
@@ -123,5 +130,6 @@ mod tests {
         assert_eq!(mistake("source file").at, 7);
         assert_eq!(mistake("source 'a' 'b'").at, 7);
         assert!(mistake("tracing on").message.starts_with("not supported yet: TRACING"));
+        assert!(mistake("show version").message.starts_with("not supported yet: SHOW"));
     }
 }

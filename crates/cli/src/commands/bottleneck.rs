@@ -1,0 +1,221 @@
+//! `carnet bottleneck`: what the statements of a server wait for.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::policies::host_filter::AllowListHostFilter;
+use scylla::policies::retry::FallthroughRetryPolicy;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+/// Timeout for the connection and for the answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Port of a server whose address names none.
+const PORT: u16 = 9042;
+
+/// Show what the statements of a server waited for in the last 10 s, and for what most.
+///
+/// The first line is the verdict, then comes a line for each reason and service level, the largest
+/// first, with the statement and the table that waited most. The server answers also while it refuses
+/// other statements. Of several servers of a database each knows its own statements only.
+///
+/// Exit code 0 says that the server answered, whatever the verdict is.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Bottleneck {
+    /// The server.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9042")]
+    at: String,
+    /// The user, if the server has users.
+    #[arg(long, value_name = "NAME", requires = "password_file")]
+    user: Option<String>,
+    /// A file with the password.
+    #[arg(long, value_name = "FILE", requires = "user")]
+    password_file: Option<PathBuf>,
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  carnet bottleneck
+  carnet bottleneck --at db1:9042 --user ann --password-file pw
+  carnet bottleneck --json | jq -r .why";
+
+impl Bottleneck {
+    pub(crate) fn run(self) -> Result<()> {
+        let runtime = Runtime::new().context("cannot start the runtime")?;
+        let rows = runtime.block_on(self.ask())?;
+        let mut rows = rows.into_iter();
+        let verdict = rows.next().context("the server returned no verdict")?;
+        let causes: Vec<Line> = rows.collect();
+        if self.json {
+            println!("{}", report(&verdict, &causes));
+        } else {
+            println!("{}", verdict.explanation);
+            if !causes.is_empty() {
+                println!("\n{}", table(&causes).trim_fmt());
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask(&self) -> Result<Vec<Line>> {
+        let session = self.connect().await?;
+        let refused = |error| anyhow!("{} refuses SHOW BOTTLENECK: {error}", self.at);
+        let result = session.query_unpaged("SHOW BOTTLENECK", ()).await.map_err(refused)?;
+        let result = result.into_rows_result()?;
+        let rows = result.rows::<Row>()?.map(|row| row.map(Line::from));
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    async fn connect(&self) -> Result<Session> {
+        let at = with_port(&self.at);
+        // The driver would ask any server of the database otherwise.
+        let filter = AllowListHostFilter::new([at.as_str()])
+            .with_context(|| format!("cannot resolve {at}"))?;
+        let profile = ExecutionProfile::builder()
+            .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
+            .request_timeout(Some(TIMEOUT))
+            .build();
+        let mut builder = SessionBuilder::new()
+            .known_node(&at)
+            .host_filter(Arc::new(filter))
+            .connection_timeout(TIMEOUT)
+            .default_execution_profile_handle(profile.into_handle());
+        if let (Some(user), Some(path)) = (&self.user, &self.password_file) {
+            let password = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the password in {}", path.display()))?;
+            builder = builder.user(user, password.trim());
+        }
+        builder.build().await.map_err(|error| anyhow!("cannot connect to {at}: {error}"))
+    }
+}
+
+/// Appends the usual port to an address without one.
+fn with_port(at: &str) -> String {
+    let has_port = at.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if has_port { at.to_owned() } else { format!("{at}:{PORT}") }
+}
+
+/// A row of `SHOW BOTTLENECK`, in the order of its columns.
+type Row = (i32, String, Option<String>, f64, f64, i64, Option<String>, Option<String>, String);
+
+/// The verdict, or a cause.
+struct Line {
+    rank: i32,
+    why: String,
+    level: Option<String>,
+    waited_seconds: f64,
+    share: f64,
+    waits: i64,
+    table_name: Option<String>,
+    statement: Option<String>,
+    explanation: String,
+}
+
+impl From<Row> for Line {
+    fn from(row: Row) -> Self {
+        let (rank, why, level, waited_seconds, share, waits, table_name, statement, explanation) =
+            row;
+        Self { rank, why, level, waited_seconds, share, waits, table_name, statement, explanation }
+    }
+}
+
+impl Line {
+    fn json(&self) -> Value {
+        json!({
+            "rank": self.rank,
+            "why": self.why,
+            "level": self.level,
+            "waited_seconds": self.waited_seconds,
+            "share": self.share,
+            "waits": self.waits,
+            "table_name": self.table_name,
+            "statement": self.statement,
+            "explanation": self.explanation,
+        })
+    }
+}
+
+/// Returns the verdict as a JSON object, with the causes in it.
+fn report(verdict: &Line, causes: &[Line]) -> Value {
+    json!({
+        "verdict": verdict.explanation,
+        "why": verdict.why,
+        "level": verdict.level,
+        "waited_seconds": verdict.waited_seconds,
+        "share": verdict.share,
+        "waits": verdict.waits,
+        "causes": causes.iter().map(Line::json).collect::<Vec<_>>(),
+    })
+}
+
+fn table(causes: &[Line]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["why", "level", "waited", "share", "waits", "table", "statement"]);
+    for cause in causes {
+        table.add_row([
+            cause.why.clone(),
+            cause.level.clone().unwrap_or_default(),
+            format!("{:.1} s", cause.waited_seconds),
+            format!("{:.0} %", cause.share * 100.0),
+            cause.waits.to_string(),
+            cause.table_name.clone().unwrap_or_default(),
+            cause.statement.clone().unwrap_or_default(),
+        ]);
+    }
+    for number in [2, 3, 4] {
+        if let Some(column) = table.column_mut(number) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cause() -> Line {
+        let (level, table_name) = (Some("default".into()), Some("ks.t".into()));
+        let (why, statement) = ("disk".into(), Some("SELECT v FROM ks.t WHERE k = ?".into()));
+        Line::from((1, why, level, 31.25, 0.75, 7, table_name, statement, "reads".into()))
+    }
+
+    #[test]
+    fn address_without_port_gets_the_usual_one() {
+        assert_eq!(with_port("db1"), "db1:9042");
+        assert_eq!(with_port("db1:7000"), "db1:7000");
+        assert_eq!(with_port("[::1]"), "[::1]:9042");
+        assert_eq!(with_port("[::1]:7000"), "[::1]:7000");
+    }
+
+    #[test]
+    fn causes_are_a_line_each() {
+        let text = table(&[cause()]).to_string();
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[0], ["why", "level", "waited", "share", "waits", "table", "statement"]);
+        assert_eq!(lines[1][..8], ["disk", "default", "31.2", "s", "75", "%", "7", "ks.t"]);
+        assert_eq!(lines.len(), 2);
+    }
+
+    #[test]
+    fn json_holds_verdict_and_causes() {
+        let verdict = Line { rank: 0, explanation: "disk: 75 %".into(), ..cause() };
+        let report = report(&verdict, &[cause()]);
+        assert_eq!((&report["verdict"], &report["why"]), (&json!("disk: 75 %"), &json!("disk")));
+        assert_eq!(report["causes"][0]["statement"], "SELECT v FROM ks.t WHERE k = ?");
+        assert_eq!(report["causes"][0]["waited_seconds"], 31.25);
+    }
+}
