@@ -30,6 +30,7 @@ pub mod time_slice;
 pub mod timer;
 pub mod value;
 pub mod var_long;
+pub mod wait_note;
 
 #[cfg(test)]
 mod testing;
@@ -61,3 +62,4 @@ pub use time_slice::{TIME_SLICE, TimeSlice, YieldNow};
 pub use timer::{ThreadTimer, Timer, Wait};
 pub use uuid::Uuid;
 pub use value::{DataType, Value};
+pub use wait_note::{WaitNote, note_wait, take_wait_note};

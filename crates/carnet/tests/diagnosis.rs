@@ -1,19 +1,20 @@
 //! What statements wait for is added to the diagnosis at their end.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use carnet::Db;
 use carnet::admission::{
     AdmissionLimits, Arrived, Class, GateLimits, Level, Permit, Request, Workload,
 };
-use carnet::base::{Clock, Moment, WallTime};
+use carnet::base::{Clock, Moment, Stepped, WaitNote, WallTime, note_wait};
 use carnet::diagnosis::{Named, Why};
+use carnet::storage::disk::sim::SimDisk;
+use carnet::{Builder, Db, Durability, block_on};
 
 /// A clock that stands until it is set.
 #[derive(Default)]
@@ -35,13 +36,18 @@ impl Clock for Standing {
     }
 }
 
-fn db() -> (Db, Arc<Standing>) {
+fn builder() -> (Builder, Arc<Standing>) {
     let shed_after = Duration::from_secs(60);
     let gate = GateLimits { running_max: 1, queue_max: 9, queue_bytes_max: 1 << 20, shed_after };
     let clock = Arc::new(Standing::default());
     let builder = Db::builder().clock(Arc::clone(&clock) as Arc<dyn Clock>);
     let limits = AdmissionLimits { statements: gate, system: gate };
-    (builder.admission(limits).in_memory(), clock)
+    (builder.admission(limits), clock)
+}
+
+fn db() -> (Db, Arc<Standing>) {
+    let (builder, clock) = builder();
+    (builder.in_memory(), clock)
 }
 
 fn arrive(db: &Db) -> Arrived {
@@ -109,6 +115,60 @@ fn waits_count_also_where_they_are_cancelled() {
     let largest = report.bottleneck().unwrap();
     assert_eq!((largest.why, &*largest.level, largest.waits), (Why::Disk, "default", 1));
     assert_eq!(largest.named.as_ref().unwrap().table(), "ks.t");
+}
+
+#[test]
+fn noted_waits_are_told_from_the_usual_one() {
+    let (db, clock) = db();
+    let permit = admitted(&db);
+    let mut notes = [Some(WaitNote::Throttle), Some(WaitNote::Throttle), None].into_iter();
+    let commit = poll_fn(|_| {
+        let Some(note) = notes.next() else { return Poll::Ready(()) };
+        note.into_iter().for_each(note_wait);
+        Poll::Pending
+    });
+    {
+        let mut waiting = pin!(permit.wait_for(Why::Log, commit));
+        let mut poll = || waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        for millis in [30, 40, 500] {
+            note_wait(WaitNote::Memory); // of another future, before the poll
+            assert!(poll().is_pending());
+            clock.pass(millis);
+        }
+        assert!(poll().is_ready());
+    }
+    clock.pass(7);
+    drop(permit);
+    let waited = [Why::Throttle, Why::Log, Why::Memory].map(|why| waited(&db, why));
+    assert_eq!(waited, [70, 500, 0]);
+}
+
+/// Nothing is flushed until the workers are stepped.
+#[test]
+fn commit_that_the_engine_holds_back_is_throttled() {
+    let (builder, clock) = builder();
+    let workers = Stepped::default();
+    let builder = builder.spawn(Arc::new(workers.clone())).durability(Durability::None);
+    let db = builder.flush_bytes(64 << 10).open_on(Arc::new(SimDisk::new(1))).unwrap();
+    let table = db.raw("t").unwrap();
+    for key in 0_u32..100 {
+        let permit = Arc::new(admitted(&db));
+        let tx = block_on(db.transaction().permit(Arc::clone(&permit)).begin_async()).unwrap();
+        block_on(table.put(&tx, key.to_be_bytes(), vec![0; 70 << 10])).unwrap();
+        let mut commit = Box::pin(tx.commit());
+        let mut poll = || commit.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if poll().is_ready() {
+            continue;
+        }
+        clock.pass(30);
+        workers.settle();
+        assert!(matches!(poll(), Poll::Ready(Ok(_))));
+        drop(commit);
+        drop((tx, permit));
+        assert_eq!((waited(&db, Why::Throttle), waited(&db, Why::Log)), (30, 0));
+        return;
+    }
+    panic!("the engine held no writer back");
 }
 
 #[test]

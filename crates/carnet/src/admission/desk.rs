@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use carnet_base::{Clock, Moment, Result, Signal, Spawn, Step, Worker};
+use carnet_base::{Clock, Moment, Result, Signal, Spawn, Step, Worker, take_wait_note};
 
 use super::gate::Gate;
 use super::level::{Level, LevelId, Workload};
@@ -301,14 +301,17 @@ impl Permit {
         self.waits.add(Why::Cpu, self.desk.clock.now().since(self.admitted));
     }
 
-    /// Waits for something, and counts the time unless it is there at once.
+    /// Waits for something, and counts the time unless it is there at once: for `why`, or for what
+    /// lower layers [note](carnet_base::wait_note) while it is pending.
     pub async fn wait_for<F: Future>(&self, why: Why, future: F) -> F::Output {
         let mut future = pin!(future);
         let mut waiting = Counting { permit: self, why, since: None };
         poll_fn(|context| {
+            // Another future may have left one.
+            let _ = take_wait_note();
             let polled = future.as_mut().poll(context);
-            if polled.is_pending() && waiting.since.is_none() {
-                waiting.since = Some(self.desk.clock.now());
+            if polled.is_pending() {
+                waiting.wait(take_wait_note().map_or(why, Why::from));
             }
             polled
         })
@@ -361,10 +364,28 @@ struct Counting<'p> {
     since: Option<Moment>,
 }
 
+impl Counting<'_> {
+    /// Counts the time from now on for a reason.
+    fn wait(&mut self, why: Why) {
+        if self.since.is_some() && self.why == why {
+            return;
+        }
+        let now = self.permit.desk.clock.now();
+        self.count(now);
+        (self.why, self.since) = (why, Some(now));
+    }
+
+    fn count(&mut self, now: Moment) {
+        if let Some(since) = self.since.take() {
+            self.permit.waits.add(self.why, now.since(since));
+        }
+    }
+}
+
 impl Drop for Counting<'_> {
     fn drop(&mut self) {
-        if let Some(since) = self.since {
-            self.permit.waits.add(self.why, self.permit.desk.clock.now().since(since));
+        if self.since.is_some() {
+            self.count(self.permit.desk.clock.now());
         }
     }
 }

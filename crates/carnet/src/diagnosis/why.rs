@@ -1,5 +1,7 @@
 //! What statements wait for.
 
+use carnet_base::WaitNote;
+
 /// What a statement waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Why {
@@ -19,6 +21,15 @@ pub enum Why {
     Lock,
     /// Its client, which has not taken the answers before.
     Socket,
+}
+
+impl From<WaitNote> for Why {
+    fn from(note: WaitNote) -> Self {
+        match note {
+            WaitNote::Memory => Self::Memory,
+            WaitNote::Throttle => Self::Throttle,
+        }
+    }
 }
 
 impl Why {

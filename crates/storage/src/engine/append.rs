@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use carnet_base::{Error, ErrorKind, Result, Timestamp, block_on};
+use carnet_base::{Error, ErrorKind, Result, Timestamp, WaitNote, block_on, note_wait};
 
 use super::publication::{Publication, RING};
 use super::space::Work;
@@ -255,10 +255,10 @@ impl Engine {
     /// `Unavailable` if the store has stopped or the disk is full.
     pub async fn ready(&self, bytes: usize) -> Result<()> {
         let core = &*self.core;
-        core.while_space(|context| core.poll_room(context)).await??;
+        core.while_space(|context| noted(core.poll_room(context))).await??;
         core.while_space(|context| core.publication.poll_room(context)).await?;
-        core.while_space(|context| core.flush_throttle.poll(bytes, context)).await?;
-        core.while_space(|context| core.compaction_throttle.poll(bytes, context)).await?;
+        core.while_space(|context| noted(core.flush_throttle.poll(bytes, context))).await?;
+        core.while_space(|context| noted(core.compaction_throttle.poll(bytes, context))).await?;
         core.publication.check()
     }
 }
@@ -399,4 +399,12 @@ impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
         self.0.stop(self.1);
     }
+}
+
+/// Notes that a writer waits because flush or compaction is behind.
+fn noted<T>(polled: Poll<T>) -> Poll<T> {
+    if polled.is_pending() {
+        note_wait(WaitNote::Throttle);
+    }
+    polled
 }

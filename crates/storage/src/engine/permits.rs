@@ -19,6 +19,8 @@ use std::pin::Pin;
 
 use std::task::{Context, Poll, Waker};
 
+use carnet_base::{WaitNote, note_wait};
+
 use crate::sync::{Mutex, lock};
 
 /// Limits, current usage and queue.
@@ -138,6 +140,7 @@ impl<'a> Future for Take<'a> {
                 }
             }
         }
+        note_wait(WaitNote::Memory);
         Poll::Pending
     }
 }
@@ -161,7 +164,7 @@ impl Drop for Take<'_> {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::{Rng, SeededRng};
+    use carnet_base::{Rng, SeededRng, take_wait_note};
 
     use super::*;
 
@@ -179,6 +182,7 @@ mod tests {
         let mut large = Box::pin(permits.take(1000));
         let mut small = Box::pin(permits.take(10));
         assert!(poll(&mut large).is_none() && poll(&mut small).is_none());
+        assert_eq!(take_wait_note(), Some(WaitNote::Memory));
         assert_eq!(permits.in_use(), (1, 60, 2));
         drop(first);
         assert!(poll(&mut small).is_none(), "it came behind the large one");

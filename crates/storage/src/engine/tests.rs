@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use carnet_base::{
     Error, ErrorKind, KeyRange, Moment, PartitionKey, Rng, SeededRng, Spawn, Step, SystemClock,
-    TableId, ThreadSpawn, WallTime, Worker, block_on,
+    TableId, ThreadSpawn, WaitNote, WallTime, Worker, block_on, take_wait_note,
 };
 
 use super::*;
@@ -424,6 +424,7 @@ fn writers_wait_while_memtables_wait() {
     let mut ready = std::pin::pin!(engine.ready(100));
     let mut context = Context::from_waker(Waker::noop());
     assert!(ready.as_mut().poll(&mut context).is_pending());
+    assert_eq!(take_wait_note(), Some(WaitNote::Throttle), "a write stall");
     workers.step(0);
     workers.step(1);
     assert!(matches!(ready.as_mut().poll(&mut context), Poll::Ready(Ok(()))));
@@ -443,6 +444,7 @@ fn writers_are_throttled_before_they_must_wait() {
     assert!(is_ready(), "nothing waits");
     drop(reserve(&engine, 20).insert());
     assert!(!is_ready(), "one memtable waits, and only one more may");
+    assert_eq!(take_wait_note(), Some(WaitNote::Throttle));
     engine.core.flush_throttle.refill(150);
     assert!(is_ready() && is_ready() && !is_ready(), "as much as was flushed");
     workers.step(0);
@@ -487,6 +489,7 @@ fn slot_waiters_get_the_stop_error() {
     let mut ready = std::pin::pin!(engine.ready(100));
     let mut context = Context::from_waker(Waker::noop());
     assert!(ready.as_mut().poll(&mut context).is_pending());
+    assert_eq!(take_wait_note(), None, "it waits for the log");
     disk.fail_at(disk.operations() + 1, std::io::ErrorKind::Other);
     assert_eq!(workers.step(0), Step::Done);
     assert!(matches!(ready.as_mut().poll(&mut context), Poll::Ready(Err(_))));

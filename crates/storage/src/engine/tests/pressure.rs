@@ -1,6 +1,8 @@
 //! Write throttling: writers are slowed to the pace of compaction, and released when it has caught
 //! up or failed; and tiered compaction in an engine.
 
+use carnet_base::{WaitNote, take_wait_note};
+
 use super::*;
 use crate::compaction::policy::Config;
 use crate::options::CompactionStyle;
@@ -19,7 +21,11 @@ fn flush_tables(engine: &Engine, from: u64, count: u64) {
 
 fn is_ready(engine: &Engine, bytes: usize) -> bool {
     let mut ready = std::pin::pin!(engine.ready(bytes));
-    match ready.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    let _ = take_wait_note();
+    let polled = ready.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let note = polled.is_pending().then_some(WaitNote::Throttle);
+    assert_eq!(take_wait_note(), note, "a writer that is held back is throttled");
+    match polled {
         Poll::Ready(outcome) => outcome.map(|()| true).unwrap(),
         Poll::Pending => false,
     }
