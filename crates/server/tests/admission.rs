@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use carnet::admission::{AdmissionLimits, Class, GateLimits, Workload};
 use carnet::base::{Clock, SystemClock};
+use carnet::diagnosis::Why;
 use carnet::levels::{DEFAULT, Setting};
 use carnet::{Db, Durability};
 use carnet_cql::system::NodeInfo;
@@ -195,6 +196,24 @@ fn large_answers_wait_as_requests() {
     assert!(bytes <= (12 + threads) * BLOB_BYTES, "{bytes} bytes of answers were made");
     let streams: BTreeSet<_> = (0..REQUESTS).map(|_| client.receive().stream).collect();
     assert_eq!(streams.len(), usize::try_from(REQUESTS).unwrap());
+}
+
+#[test]
+fn unread_answers_are_waited_for_at_the_socket() {
+    const REQUESTS: i16 = 40;
+    const BLOB_BYTES: usize = 1 << 20;
+    let db = Db::builder().admission(AdmissionLimits::of_server(2)).in_memory();
+    let toy = Toy::behind(db.clone(), Workload::Interactive);
+    let made = Arc::clone(&toy.blob_bytes);
+    let server = Running::of(toy, Limits::default(), None);
+    let mut client = server.client(4);
+    (0..REQUESTS).for_each(|stream| client.query(stream, &format!("blob {BLOB_BYTES}")));
+    server.eventually("answers are made", |_| made.load(Ordering::Relaxed) >= BLOB_BYTES);
+    pause(Duration::from_millis(100));
+    (0..REQUESTS).for_each(|_| assert_eq!(client.receive().opcode, RESULT));
+    let totals = db.admission().unwrap().diagnosis().totals();
+    let waited = totals.iter().map(|(_, totals)| totals.waited[Why::Socket as usize]);
+    assert!(waited.sum::<Duration>() > Duration::ZERO, "{totals:?}");
 }
 
 #[test]

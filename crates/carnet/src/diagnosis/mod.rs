@@ -23,6 +23,8 @@ mod waits;
 mod why;
 
 #[cfg(test)]
+mod log_tests;
+#[cfg(test)]
 mod model_tests;
 
 use std::fmt::Write as _;

@@ -1,8 +1,9 @@
 //! The diagnosis of a queueing model with an injected fault.
 //!
 //! 48 clients send a statement, wait for its answer, and think. A statement is admitted, and passes the
-//! stations cpu, memory, disk, lock and log, each with a number of servers and a queue. From a random
-//! moment on one of them is slow, or the gate narrow.
+//! stations cpu, memory, disk, lock, throttle and log, each with a number of servers and a queue. From a
+//! random moment on one of them is slow, the gate narrow, or the clients slow to read their answers, for
+//! which their next statements wait before they are admitted.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -25,7 +26,7 @@ struct Station {
     is_device: bool,
 }
 
-fn stations() -> [Station; 5] {
+fn stations() -> [Station; 6] {
     let station =
         |why, servers, mean, is_device| Station { why, free_at: vec![0; servers], mean, is_device };
     [
@@ -33,6 +34,7 @@ fn stations() -> [Station; 5] {
         station(Why::Memory, 2, 20, false),
         station(Why::Disk, 4, 100, true),
         station(Why::Lock, 1, 10, false),
+        station(Why::Throttle, 1, 10, false),
         station(Why::Log, 2, 100, true),
     ]
 }
@@ -40,6 +42,8 @@ fn stations() -> [Station; 5] {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Arrive,
+    /// Its client has read the answers before.
+    Queue,
     Enter(usize),
     /// It has its turn at the lock, and its permit again.
     Locked {
@@ -65,7 +69,7 @@ struct Model {
     permits: usize,
     running: usize,
     queue: VecDeque<usize>,
-    stations: [Station; 5],
+    stations: [Station; 6],
     statements: Vec<Statement>,
     events: BinaryHeap<Reverse<(u64, usize, Step)>>,
     history: History,
@@ -75,7 +79,8 @@ impl Model {
     fn new(seed: u64, fault: Why) -> Self {
         let mut rng = SeededRng::new(seed);
         let (fault_at, slower) = (rng.below(END / 2), 30 + rng.below(40));
-        let slower = if fault == Why::Lock || fault == Why::Memory { slower * 8 } else { slower };
+        let is_short = matches!(fault, Why::Lock | Why::Memory | Why::Throttle | Why::Socket);
+        let slower = if is_short { slower * 8 } else { slower };
         Self {
             events: (0..CLIENTS).map(|of| Reverse((rng.below(20_000), of, Step::Arrive))).collect(),
             rng,
@@ -100,8 +105,9 @@ impl Model {
                 self.permits = 1;
             }
             match step {
-                Step::Arrive => {
-                    self.statements[of] = Statement { arrived: now, ..Statement::default() };
+                Step::Arrive => self.arrive(now, of),
+                Step::Queue => {
+                    self.statements[of].arrived = now;
                     self.queue.push_back(of);
                 }
                 Step::Enter(at) => self.enter(now, of, at),
@@ -114,6 +120,16 @@ impl Model {
             self.admit(now);
         }
         self.history.report(moment(END))
+    }
+
+    /// A client takes 10 µs for its answers, unless it is slow.
+    fn arrive(&mut self, now: u64, of: usize) {
+        let is_slow = self.fault == Why::Socket && now >= self.fault_at;
+        let mean = 10 * if is_slow { self.slower } else { 1 };
+        let unread = mean / 2 + self.rng.below(mean);
+        self.statements[of] = Statement::default();
+        self.statements[of].waits.add(Why::Socket, Duration::from_micros(unread));
+        self.events.push(Reverse((now + unread, of, Step::Queue)));
     }
 
     fn admit(&mut self, now: u64) {
@@ -171,7 +187,7 @@ fn moment(micros: u64) -> Moment {
 
 #[test]
 fn injected_fault_is_named_in_most_seeds() {
-    for fault in [Why::Gate, Why::Cpu, Why::Memory, Why::Disk, Why::Lock, Why::Log] {
+    for fault in Why::ALL {
         let named = |seed| Model::new(seed, fault).run().bottleneck().map(|cause| cause.why);
         let wrong: Vec<_> = (0..40)
             .map(|seed| (seed, named(seed)))

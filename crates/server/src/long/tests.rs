@@ -1,7 +1,10 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use carnet_base::{SystemClock, TIME_SLICE};
+use carnet::Db;
+use carnet::admission::{AdmissionLimits, Arrived, Class, Level, Request};
+use carnet::diagnosis::Why;
+use carnet_base::{Moment, SystemClock, TIME_SLICE, WallTime};
 
 use super::*;
 
@@ -140,6 +143,53 @@ fn waiting_statement_gives_its_turn_to_others() {
             waiting.await;
         }
     });
+}
+
+/// A clock that stands until it is set.
+#[derive(Default)]
+struct Standing(AtomicU64);
+
+impl Clock for Standing {
+    fn now(&self) -> Moment {
+        Moment(Duration::from_millis(self.0.load(Ordering::Relaxed)))
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(0)
+    }
+}
+
+#[test]
+fn wait_for_a_turn_is_counted_as_cpu() {
+    let clock = Arc::new(Standing::default());
+    let pass = |millis| _ = clock.0.fetch_add(millis, Ordering::Relaxed);
+    let builder = Db::builder().clock(Arc::clone(&clock) as Arc<dyn Clock>);
+    let db = builder.admission(AdmissionLimits::of_server(1)).in_memory();
+    let admission = db.admission().unwrap();
+    let (level, class, workload) = (&Level::default(), Class::Read, Workload::Interactive);
+    let request = Request { level, class, workload, bytes: 1, deadline: None };
+    let Ok(Arrived::Admitted(permit)) = admission.arrive(request) else { panic!("there is room") };
+    let (turns, metrics) = (Arc::new(Turns::new(1)), Arc::new(Metrics::default()));
+    let meter = Meter { clock: Arc::clone(&clock) as Arc<dyn Clock>, metrics };
+    let in_turns =
+        |work: Work<()>, permit| InTurns::new(work, Duration::ZERO, permit, &turns, meter.clone());
+    let yields = Box::pin(async {
+        loop {
+            yield_now().await;
+        }
+    });
+    let (mut hog, mut late) =
+        (in_turns(yields, None), in_turns(Box::pin(async {}), Some(Arc::new(permit))));
+    let mut context = Context::from_waker(std::task::Waker::noop());
+    assert!(Pin::new(&mut hog).poll(&mut context).is_pending());
+    assert!(Pin::new(&mut late).poll(&mut context).is_pending(), "the hog has the only turn");
+    pass(30);
+    assert!(Pin::new(&mut hog).poll(&mut context).is_pending());
+    pass(12);
+    assert!(Pin::new(&mut late).poll(&mut context).is_ready());
+    drop(late);
+    let [(_, totals)] = &admission.diagnosis().totals()[..] else { panic!("there is one level") };
+    assert_eq!(totals.waited[Why::Cpu as usize], Duration::from_millis(42));
 }
 
 #[test]
