@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use carnet::admission::Arrived;
+use carnet::admission::{Admission, Arrived};
 use carnet_base::Moment;
 use carnet_cql::Grant;
 
@@ -146,6 +146,11 @@ pub trait Backend: Send + Sync + 'static {
     /// Returns the memory that parts of the backend hold, by their names, in bytes.
     fn memory(&self) -> Vec<(&'static str, usize)> {
         Vec::new()
+    }
+
+    /// Returns the admission, of which the server shows what it refused.
+    fn admission(&self) -> Option<&Admission> {
+        None
     }
 
     /// Appends figures of the backend's own to those of the server, in Prometheus' text format.

@@ -21,6 +21,7 @@ use crate::backend::{Answer, Backend, Client, Outcome};
 use crate::disk_figures;
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
+use crate::metrics::label_value as label;
 use crate::others::Others;
 use crate::protocol::peek::Peek;
 use crate::protocol::request::{Batch, BatchKind, BatchStatement, QueryParams};
@@ -197,6 +198,10 @@ impl Backend for CqlBackend {
         memory
     }
 
+    fn admission(&self) -> Option<&Admission> {
+        self.executor.db().admission()
+    }
+
     fn append_metrics(&self, out: &mut String) {
         let db = self.executor.db();
         let (statements, bytes) = self.executor.prepared_size();
@@ -248,31 +253,14 @@ fn append_timeouts(out: &mut String, executor: &Executor) {
     }
 }
 
-/// Returns a name as the value of a label.
-fn label(name: &str) -> String {
-    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
 /// Appends the figures of admission, by class and level.
 #[expect(clippy::cast_precision_loss, reason = "figures of a monitor are floats")]
 fn append_admission(out: &mut String, admission: &Admission) {
     type Figure = fn(&Figures) -> f64;
-    let figures: [(&str, &str, &str, Figure); 7] = [
+    let figures: [(&str, &str, &str, Figure); 5] = [
         ("running", "gauge", "Statements that run.", |of| of.running as f64),
         ("waiting", "gauge", "Statements that wait for their admission.", |of| of.waiting as f64),
         ("admitted_total", "counter", "Statements that were admitted.", |of| of.admitted as f64),
-        (
-            "shed_overloaded_total",
-            "counter",
-            "Statements that were refused because more arrived than could be done.",
-            |of| of.shed_overloaded as f64,
-        ),
-        (
-            "shed_deadline_total",
-            "counter",
-            "Statements that were refused because they would have been late.",
-            |of| of.shed_deadline as f64,
-        ),
         (
             "throttled_total",
             "counter",

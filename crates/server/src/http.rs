@@ -31,6 +31,7 @@ use crate::backend::Backend;
 use crate::connection::Shared;
 use crate::listener::pause_after;
 use crate::metrics::append_memory;
+use crate::{process_figures, shed_figures};
 
 const CONNECTIONS_MAX: usize = 64;
 const CONNECTIONS_PER_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
@@ -96,6 +97,8 @@ fn reply<B: Backend>(shared: &Shared<B>, draining: bool, path: &str) -> Reply {
             ];
             memory.extend(shared.backend.memory());
             append_memory(&mut body, &memory);
+            process_figures::append(&mut body);
+            shed_figures::append(&mut body, &shared.metrics, shared.backend.admission());
             shared.backend.append_metrics(&mut body);
             let content_type = "text/plain; version=0.0.4; charset=utf-8";
             Reply { status: "200 OK", content_type, body }

@@ -60,8 +60,10 @@ pub mod listener;
 mod long;
 pub mod metrics;
 mod others;
+mod process_figures;
 pub mod protocol;
 mod refusals;
+mod shed_figures;
 mod wait_figures;
 
 pub use auth::{Authenticator, hash_password};

@@ -133,7 +133,7 @@ pub struct Metrics {
     pub statements_long: Counter,
     /// Requests that were refused unread, as too many bytes were in flight.
     pub requests_shed: Counter,
-    /// Queries that were refused because answers held most of their memory.
+    /// Queries without an admission that were refused because answers held most of their memory.
     pub requests_shed_by_answers: Counter,
     /// Connections that were closed because they did not read their answers while these held much.
     pub connections_stalled: Counter,
@@ -254,12 +254,6 @@ impl Metrics {
         let help = "Bytes of requests that are not answered yet.";
         let bytes = i64::try_from(request_bytes).unwrap_or(i64::MAX);
         gauge(out, "carnet_server_request_bytes_in_flight", help, bytes);
-        let help = "Requests refused unread, as too many bytes were in flight.";
-        counter(out, "carnet_server_requests_shed_total", help, &self.requests_shed);
-
-        let help = "Queries refused because answers held most of their memory.";
-        let count = &self.requests_shed_by_answers;
-        counter(out, "carnet_server_requests_shed_by_answers_total", help, count);
         let help =
             "Connections closed because they did not read answers while these held much memory.";
         counter(out, "carnet_server_connections_stalled_total", help, &self.connections_stalled);
@@ -289,6 +283,11 @@ pub(crate) fn append_memory(out: &mut String, memory: &[(&str, usize)]) {
     for (owner, bytes) in memory {
         line(out, &format!("{name}{{owner=\"{owner}\"}}"), bytes);
     }
+}
+
+/// Returns a name as the value of a label.
+pub(crate) fn label_value(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 fn label(opcode: Opcode) -> String {

@@ -324,6 +324,16 @@ impl Permit {
         self.is_of_use.store(true, Ordering::Relaxed);
     }
 
+    /// Takes that the statement is refused, as there is no memory for its answer.
+    pub fn refused_for_memory(&self) {
+        let mut state = self.desk.lock();
+        if let Some(named) = state.figures.get_mut(&self.pass.lane.level) {
+            named.figures.shed_memory += 1;
+        }
+        drop(state);
+        self.desk.diagnosis.complain("was refused", self.desk.clock.now());
+    }
+
     /// Takes that the statement has timed out.
     pub fn timed_out(&self) {
         self.desk.diagnosis.complain("timed out", self.desk.clock.now());

@@ -187,6 +187,8 @@ pub struct Figures {
     pub shed_overloaded: u64,
     /// Statements that were refused because of their deadline.
     pub shed_deadline: u64,
+    /// Statements that were refused after their admission, as there was no memory for their answers.
+    pub shed_memory: u64,
     /// Batch statements that waited, and would have been refused as interactive ones.
     pub throttled: u64,
     /// Time that admitted and refused statements have waited.
@@ -201,6 +203,7 @@ impl Figures {
             admitted: self.admitted + other.admitted,
             shed_overloaded: self.shed_overloaded + other.shed_overloaded,
             shed_deadline: self.shed_deadline + other.shed_deadline,
+            shed_memory: self.shed_memory + other.shed_memory,
             throttled: self.throttled + other.throttled,
             waited: self.waited + other.waited,
         }

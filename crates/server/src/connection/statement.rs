@@ -114,7 +114,10 @@ fn check_answers<B: Backend>(
     if !is_query || !is_full {
         return Ok(permit);
     }
-    shared.metrics.requests_shed_by_answers.add(1);
+    match &permit {
+        Some(permit) => permit.refused_for_memory(),
+        None => shared.metrics.requests_shed_by_answers.add(1),
+    }
     let (ms, mib) = (RETRY_AFTER.as_millis(), used >> 20);
     Err(Failure::new(
         FailureKind::Overloaded { retry_after: RETRY_AFTER },

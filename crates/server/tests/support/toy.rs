@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carnet::Db;
-use carnet::admission::{Arrived, Class, Level, Request, Workload};
+use carnet::admission::{Admission, Arrived, Class, Level, Request, Workload};
 use carnet_base::{Clock, DataType, Moment, SystemClock, TIME_SLICE, YieldNow, murmur3};
 use carnet_cql::Grant;
 use carnet_server::protocol::peek::Peek;
@@ -256,6 +256,10 @@ impl Backend for Toy {
         let deadline = is_late.then_some(now);
         let request = Request { level, class, workload, bytes, deadline };
         Ok(Some(admission.arrive(request)?))
+    }
+
+    fn admission(&self) -> Option<&Admission> {
+        self.admission.as_ref().and_then(|(db, _)| db.admission())
     }
 
     async fn query(

@@ -1,0 +1,47 @@
+//! Memory of the process, on `/metrics`.
+
+use std::fmt::Write as _;
+use std::fs;
+
+/// Appends the memory of the process that is in RAM, where the system says it (Linux).
+pub(crate) fn append(out: &mut String) {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if let Some(bytes) = resident_bytes(&status) {
+        let name = "carnet_process_resident_bytes";
+        let _ = writeln!(
+            out,
+            "# HELP {name} Memory of the process that is in RAM.\n# TYPE {name} gauge\n{name} {bytes}"
+        );
+    }
+}
+
+/// Reads the resident set size of a process' status, which is given in KiB.
+fn resident_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1 << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resident_memory_is_read_in_kib() {
+        let status = "Name:\tcarnet\nVmPeak:\t 9 kB\nVmRSS:\t  123456 kB\nThreads:\t3\n";
+        assert_eq!(resident_bytes(status), Some(123_456 << 10));
+        for wrong in ["", "VmRSS:\t", "VmRSS:\t 12 MB", "VmRSS:\t -1 kB"] {
+            assert_eq!(resident_bytes(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn process_shows_its_resident_memory() {
+        let mut out = String::new();
+        append(&mut out);
+        let value =
+            out.lines().find_map(|line| line.strip_prefix("carnet_process_resident_bytes "));
+        assert!(value.unwrap().parse::<u64>().unwrap() > 1 << 20, "{out}");
+    }
+}
