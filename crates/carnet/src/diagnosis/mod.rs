@@ -115,7 +115,7 @@ fn lines(report: &Report) -> String {
         let (waited, waits) = (cause.waited.as_secs_f64(), cause.waits);
         let _ = write!(out, "\n  {why} {share:.0} % {waited:.1} s {waits} waits, level {level}");
         if let Some(named) = &cause.named {
-            let _ = write!(out, ", most by {}: {}", named.table(), named.statement());
+            let _ = write!(out, ", most by {named}");
         }
     }
     out

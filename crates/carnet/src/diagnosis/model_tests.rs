@@ -276,4 +276,6 @@ fn names_are_cut_to_a_line() {
     let named = Named::new("ks.\"a\nb\"", &"é\r".repeat(1_000));
     assert!(named.statement().len() <= 160 && !named.statement().contains('\r'));
     assert_eq!(named.table(), "ks.\"a b\"");
+    assert_eq!(Named::new("ks.t", "SELECT 1").to_string(), "ks.t: SELECT 1");
+    assert_eq!(Named::new("", "SELECT 1").to_string(), "SELECT 1");
 }

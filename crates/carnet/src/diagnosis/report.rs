@@ -91,7 +91,7 @@ impl Report {
             why.name()
         );
         if let Some(named) = named {
-            let _ = write!(verdict, ", most by {}: {}", named.table(), named.statement());
+            let _ = write!(verdict, ", most by {named}");
         }
         verdict
     }

@@ -1,5 +1,6 @@
 //! What one statement has waited for.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,5 +84,14 @@ impl Named {
     #[must_use]
     pub fn statement(&self) -> &str {
         &self.statement
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.table.is_empty() {
+            write!(f, "{}: ", self.table)?;
+        }
+        f.write_str(&self.statement)
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use carnet::admission::Permit;
 use carnet::diagnosis::Named;
 
+use super::selects_of;
 use crate::ast::{Batch, Statement, TableName, Write};
 use crate::lexer::{Lexer, TokenKind};
 
@@ -41,11 +42,16 @@ pub(super) fn name(statement: &Statement, keyspace: Option<&str>) -> Named {
     Named::new(&table.unwrap_or_default(), &without_values(&text.0))
 }
 
+/// Returns the first table that a statement changes, or else reads.
 fn table_of(statement: &Statement) -> Option<&TableName> {
     match statement {
         Statement::Select(select) => Some(&select.from),
         Statement::Write(write) => Some(write.table()),
         Statement::Batch(Batch { writes, .. }) => writes.first().map(Write::table),
+        Statement::Transaction(transaction) => {
+            let written = transaction.writes().map(Write::table).next();
+            written.or_else(|| selects_of(transaction).map(|select| &select.from).next())
+        }
         Statement::Truncate(table) => Some(table),
         _ => None,
     }
@@ -100,6 +106,15 @@ mod tests {
         assert_eq!(same.statement(), "SELECT v FROM t WHERE k = ? AND c IN (?, ?)");
         assert_eq!(named("SELECT v FROM t WHERE k = 8 AND c IN ('', '1')"), same);
         assert_eq!(named("INSERT INTO o.t (k) VALUES (0x00)").table(), "o.t");
+    }
+
+    #[test]
+    fn transactions_have_the_name_of_a_table() {
+        let read = "LET a = (SELECT v FROM read WHERE k = 1); ";
+        let write = "UPDATE o.written SET v = a.v WHERE k = 1; ";
+        let table = |body: &str| named(&format!("BEGIN TRANSACTION {body} COMMIT TRANSACTION"));
+        assert_eq!(table(&format!("{read} {write}")).table(), "o.written");
+        assert_eq!(table(&format!("{read} SELECT a.v;")).table(), "ks.read");
     }
 
     #[test]
