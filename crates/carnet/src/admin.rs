@@ -1,5 +1,5 @@
-//! What is done to a store as a whole, for its own process or for another one through the
-//! [`control`](crate::control) door.
+//! Maintenance of a store, for this process or for another one through the
+//! [`control`](crate::control) socket.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::backup::{self, Backup, Progress, RealVault, refuse_inside_database};
 use crate::control::{Done, Owner, Request};
 use crate::stores::AnyStore;
 
-/// The version of this program, as labels of backups name it.
+/// Version of this program, for the labels of backups.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
 impl Owner for AnyStore {
@@ -35,7 +35,7 @@ fn back_up(
 ) -> Result<Done> {
     if !dest.is_absolute() {
         return Err(Error::invalid(format!(
-            "{} is a relative path, which means another place in another process",
+            "{} is a relative path; give an absolute one, which means the same in every process",
             dest.display()
         )));
     }
@@ -62,7 +62,7 @@ fn local<'a>(store: &'a AnyStore, what: &str) -> Result<&'a LocalStore> {
     }
 }
 
-/// Takes a backup; an error of `tell` gives it up.
+/// Takes a backup; an error of `tell` aborts it.
 pub(crate) fn take(
     store: &AnyStore,
     dest: &Path,

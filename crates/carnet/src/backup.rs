@@ -1,5 +1,5 @@
-//! Backups: what there is, checking it, and making databases of it. [`Db::backup`](crate::Db::backup)
-//! takes them; `docs/backup.md` says what lies where.
+//! Backups: listing, checking and restoring them. [`Db::backup`](crate::Db::backup) takes them;
+//! `docs/backup.md` describes their files.
 
 use std::io;
 use std::path::Path;
@@ -16,42 +16,45 @@ use carnet_store_local::LocalStore;
 
 use crate::db::{AsOf, LAYOUT};
 
-/// Which backup, and up to where.
+/// Selection of a backup to restore, and the point in time to restore to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Which {
-    /// The backup of that commit; the newest where it is `None`.
+    /// Commit that identifies the backup; the newest backup if `None`.
     pub backup: Option<Timestamp>,
-    /// Leave out what committed after this; nothing where it is `None`. A wall time is known to
-    /// about a second, an old one less exactly.
+    /// Excludes commits after this point; none if `None`. Wall times have a precision of about a
+    /// second, old ones less.
     pub as_of: Option<AsOf>,
 }
 
-/// Lists the finished backups in a directory of backups by their commits, the oldest first.
+/// Lists the finished backups in a directory of backups, in ascending order of their commits.
 ///
 /// # Errors
 ///
-/// `Invalid` where there is no such directory, `Unavailable` where it cannot be read.
+/// `Invalid` if the directory does not exist, `Unavailable` if it cannot be read.
 pub fn list(dest: impl AsRef<Path>) -> Result<Vec<Label>> {
     stored::list(&vault(dest.as_ref())?)
 }
 
-/// Removes all but the newest `keep` backups; returns how many went.
+/// Removes all but the newest `keep` backups; returns how many it removed.
 ///
 /// # Errors
 ///
-/// As [`list`]; `Unavailable` where a backup is being taken there.
+/// Same as [`list`]; `Unavailable` if a backup into the directory is in progress.
 pub fn keep_newest(dest: impl AsRef<Path>, keep: usize) -> Result<usize> {
     stored::keep_newest(&vault(dest.as_ref())?, keep)
 }
 
-/// Makes a database in an empty directory of a backup, and checks every byte of it.
+/// Restores a backup into an empty directory, and checks every byte of it.
 ///
 /// # Errors
 ///
-/// `Invalid` where there is no such backup, the directory is not empty or lies among the backups,
-/// or `as_of` lies after the backup; `TooOld` where compaction had forgotten what `as_of` saw; `Corrupted`, naming the file;
-/// `Unsupported`, `Unavailable`. The directory cannot be opened then, and the restore can be run
-/// again.
+/// - `Invalid` if the backup does not exist, `directory` is not empty or lies in a directory of
+///   backups, or `as_of` is later than the backup.
+/// - `TooOld` if the state at `as_of` was garbage-collected before the backup.
+/// - `Corrupted`, with the file.
+/// - `Unsupported`, `Unavailable`.
+///
+/// After an error the directory cannot be opened as a database; the restore can be repeated.
 pub fn restore(
     dest: impl AsRef<Path>,
     directory: impl AsRef<Path>,
@@ -60,11 +63,11 @@ pub fn restore(
     restore_with(dest, directory, which, |_| {})
 }
 
-/// As [`restore`], telling how far it has come.
+/// Like [`restore`], but reports its progress.
 ///
 /// # Errors
 ///
-/// As [`restore`].
+/// Same as [`restore`].
 pub fn restore_with(
     dest: impl AsRef<Path>,
     directory: impl AsRef<Path>,
@@ -96,7 +99,7 @@ pub fn restore_with(
     LocalStore::restore(&from, &to, as_of, TableOptionsOf::all(LAYOUT), &mut rng, tell)
 }
 
-/// Refuses a directory of backups that is, or lies in, the directory of a database or of a backup.
+/// Refuses a backup directory that is, or lies in, the directory of a database or of a backup.
 pub(crate) fn refuse_inside_database(dest: &Path) -> Result<()> {
     let Some(around) = place::database_around(dest).map_err(|error| unresolved(dest, error))?
     else {
@@ -110,7 +113,7 @@ pub(crate) fn refuse_inside_database(dest: &Path) -> Result<()> {
     )))
 }
 
-/// Refuses a new database that would lie in a directory of backups.
+/// Refuses a new database inside a directory of backups.
 fn refuse_among_backups(directory: &Path, dest: &Path) -> Result<()> {
     if !place::is_within(directory, dest).map_err(|error| unresolved(directory, error))? {
         return Ok(());
@@ -131,7 +134,7 @@ fn disk(path: &Path) -> Result<Arc<dyn Disk>> {
     Ok(Arc::new(RealDisk::open_with(path, Backend::Inline, Arc::new(ThreadSpawn))?))
 }
 
-/// Opens a directory of backups that is there.
+/// Opens an existing directory of backups.
 fn vault(dest: &Path) -> Result<RealVault> {
     if !dest.is_dir() {
         return Err(Error::invalid(format!("{} is not a directory", dest.display())));

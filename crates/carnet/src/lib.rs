@@ -1,8 +1,8 @@
 //! Carnet: a transactional wide-column database.
 //!
-//! Order lives in one small place, a commit table, so that everything else may be written in any
-//! order; readers still get strictly serializable transactions. This crate is what an application
-//! uses: open a [`Db`], make tables, run transactions.
+//! Order is kept in one small place, the commit table, so that data can be written in any order;
+//! readers still get strictly serializable transactions. This crate is the API for applications:
+//! open a [`Db`], create tables, run transactions.
 //!
 //! ```
 //! use carnet::{Db, Key, abort, record};
@@ -26,7 +26,7 @@
 //!     accounts.put(tx, &Key((2,), ()), &Account { owner: "Bob".into(), balance: 0 })
 //! })?;
 //!
-//! // Runs again by itself when somebody else changes one of the accounts meanwhile.
+//! // Retried automatically if another transaction changes one of the accounts meanwhile.
 //! db.transact(|tx| {
 //!     let mut ada = accounts.get(tx, &Key((1,), ()))?.ok_or_else(|| abort!("no such account"))?;
 //!     let mut bob = accounts.get(tx, &Key((2,), ()))?.ok_or_else(|| abort!("no such account"))?;
@@ -46,10 +46,10 @@
 //! # }
 //! ```
 //!
-//! * [`Db::transact`] and [`Db::run`] run a closure as a transaction, again when it conflicts.
+//! * [`Db::transact`] and [`Db::run`] run a closure as a transaction and retry it on conflicts.
 //! * [`Db::snapshot`] is a read-only view that never conflicts.
 //! * [`Table`] holds typed rows, [`RawTable`] ordered byte keys.
-//! * An [`Error`]'s [kind](ErrorKind) says what the caller can do.
+//! * The [kind](ErrorKind) of an [`Error`] determines how a caller can react.
 
 mod admin;
 pub mod admission;
@@ -80,7 +80,7 @@ pub use db::{
 pub use table::{Key, RawTable, Record, Table};
 pub use tx::{Handle, PointHandle, Snapshot, SyncTx, Tx, WriteHandle};
 
-/// Makes the error with which a transaction's code gives it up; takes what `format!` takes.
+/// Makes an error with which a closure aborts its transaction. Takes the arguments of `format!`.
 ///
 /// ```
 /// let error = carnet::abort!("account {} is empty", 7);

@@ -1,4 +1,4 @@
-//! The stores that a [`Db`](crate::Db) can lie on, behind one type.
+//! The stores of a [`Db`](crate::Db), behind one type.
 
 use std::sync::Arc;
 
@@ -11,8 +11,9 @@ use carnet_store_local::LocalStore;
 
 use crate::cluster::AnyCluster;
 
-/// One of the stores. An enum, since a trait whose methods return futures makes no trait object.
-/// Clones are the same one, each alone in its cache line when it is counted.
+/// One of the stores. An enum, because traits with methods that return futures are not object-safe.
+/// Clones share the store; each clone fills a cache line, so that threads do not contend for its
+/// reference count.
 #[derive(Clone)]
 #[repr(align(64))]
 pub(crate) enum AnyStore {
@@ -58,7 +59,7 @@ impl CellStore for AnyStore {
         match self {
             Self::Local(store) => store.page(context, request).await,
             Self::Memory(store) => store.page(context, request).await,
-            // What is decided there a page of it does not say.
+            // A page carries no commit decisions, which reads over a cluster need.
             Self::Cluster(_) => Ok(None),
         }
     }
@@ -115,7 +116,8 @@ impl CommitLog for AnyStore {
 }
 
 impl AnyStore {
-    /// Makes room for the cells of tables that a transaction is about to create.
+    /// Creates the cluster tables for the cells of new tables, before the creating transaction
+    /// commits.
     pub(crate) async fn create_tables(&self, tables: &[TableId]) -> Result<()> {
         let Self::Cluster(store) = self else { return Ok(()) };
         for table in tables {

@@ -1,9 +1,9 @@
-//! Transactions as the façade hands them out: one handle for asynchronous code, one for
-//! synchronous code, and a read-only snapshot.
+//! Transaction handles of the façade: one for asynchronous code, one for synchronous code, and a
+//! read-only snapshot.
 //!
-//! Every call that touches data is written once, against [`Handle`]: on a [`Tx`] it returns a
-//! future, on a [`SyncTx`] or a [`Snapshot`] the result itself. A read of one row is written against
-//! [`PointHandle`]: a [`Db`] is one as well.
+//! Every call that accesses data is written once, against [`Handle`]: on a [`Tx`] it returns a
+//! future, on a [`SyncTx`] or a [`Snapshot`] the result itself. A single-row read is written
+//! against [`PointHandle`], which [`Db`] implements too.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -25,9 +25,9 @@ use crate::db::{Db, Near};
 use crate::diagnosis::Why;
 use crate::stores::AnyStore;
 
-/// A transaction for asynchronous code. Cheap to clone: clones are handles of the same one.
+/// Transaction for asynchronous code. Cloning is cheap: all clones share one transaction.
 ///
-/// When the last handle is dropped before a commit, the transaction is rolled back.
+/// The transaction is rolled back when its last handle is dropped without a commit.
 #[derive(Clone)]
 pub struct Tx {
     transaction: Transaction<AnyStore>,
@@ -37,15 +37,14 @@ pub struct Tx {
 struct Shared {
     near: Arc<Near>,
     yield_now: Option<YieldNow>,
-    /// What its statement runs by.
+    /// Admission permit of the statement that the transaction runs for.
     permit: Option<Arc<Permit>>,
     changes_schema: AtomicBool,
-    /// Tables that it creates.
+    /// Tables that the transaction creates.
     created: Mutex<Vec<TableId>>,
-    /// The last error that running the transaction again would get over, whatever its code made
-    /// of it.
+    /// The last retryable error of a call, even if the body has ignored it.
     retryable: Mutex<Option<ErrorKind>>,
-    /// When it committed, if it did.
+    /// Commit timestamp, once committed.
     committed: OnceLock<Timestamp>,
 }
 
@@ -68,22 +67,22 @@ impl Tx {
         Self { transaction, shared }
     }
 
-    /// Begins a time slice for work in the transaction that may never wait; `None` where
-    /// [`TransactionOptions::yield_now`](crate::TransactionOptions::yield_now) said nothing.
+    /// Begins a time slice for work that may never wait; `None` if
+    /// [`TransactionOptions::yield_now`](crate::TransactionOptions::yield_now) is not set.
     #[must_use]
     pub fn time_slice(&self) -> Option<TimeSlice<'_>> {
         let Shared { near, yield_now, .. } = &*self.shared;
         Some(TimeSlice::begin(&*near.clock, (*yield_now)?))
     }
 
-    /// Returns the snapshot: the transaction sees every commit up to here, and none after.
+    /// Returns the snapshot timestamp: the transaction sees exactly the commits up to it.
     #[must_use]
     pub fn read_timestamp(&self) -> Timestamp {
         self.transaction.read_timestamp()
     }
 
-    /// Returns the start, which names the transaction for [`crate::Db::outcome`]; a read-only
-    /// one has none.
+    /// Returns the start timestamp, which identifies the transaction for [`crate::Db::outcome`];
+    /// `None` for a read-only transaction.
     #[must_use]
     pub fn start_timestamp(&self) -> Option<Timestamp> {
         self.transaction.start_timestamp()
@@ -95,20 +94,21 @@ impl Tx {
         self.transaction.isolation()
     }
 
-    /// Reads a cell. Most callers want a [`crate::Table`] or a [`crate::RawTable`] instead.
+    /// Reads a cell. Most callers use a [`crate::Table`] or a [`crate::RawTable`] instead.
     ///
     /// # Errors
     ///
-    /// `Invalid` when the transaction has ended; `Unavailable` or `Corrupted` as the store's.
+    /// `Invalid` if the transaction has ended; `Unavailable` or `Corrupted` from the store.
     pub async fn get_cell(&self, key: &CellKey) -> Result<Option<Entry>> {
         self.note(self.wait_for(Why::Disk, self.transaction.get(key)).await)
     }
 
-    /// Reads many cells, in the order of the keys: over a cluster with few requests.
+    /// Reads several cells, and returns them in the order of the keys. Needs few requests over a
+    /// cluster.
     ///
     /// # Errors
     ///
-    /// As [`Tx::get_cell`].
+    /// Same as [`Tx::get_cell`].
     pub async fn get_cells(&self, keys: &[CellKey]) -> Result<Vec<Option<Entry>>> {
         self.note(self.wait_for(Why::Disk, self.transaction.get_many(keys)).await)
     }
@@ -117,7 +117,7 @@ impl Tx {
     ///
     /// # Errors
     ///
-    /// As [`Tx::get_cell`].
+    /// Same as [`Tx::get_cell`].
     pub async fn range_cells(
         &self,
         range: &KeyRange,
@@ -127,8 +127,9 @@ impl Tx {
         self.note(self.wait_for(Why::Disk, self.transaction.range(range, reverse, limit)).await)
     }
 
-    /// Takes the end of a page out of the read set: the caller of [`Tx::range_cells`] looked at
-    /// nothing behind the cell `last` of the page, which left `resume` of `range`.
+    /// Removes the end of a page from the read set, for a caller of [`Tx::range_cells`] that looked
+    /// at no cell after `last`. `range` and `resume` are the range of that call and the rest that
+    /// it returned.
     ///
     /// # Errors
     ///
@@ -143,8 +144,8 @@ impl Tx {
         self.transaction.narrow_range(range, resume, reverse, last)
     }
 
-    /// Takes the last cells of a [`Tx::get_cells`] out of the read set: its caller did not look at
-    /// them.
+    /// Removes the last cells of a [`Tx::get_cells`] from the read set, for a caller that did not
+    /// look at them.
     ///
     /// # Errors
     ///
@@ -153,7 +154,7 @@ impl Tx {
         self.transaction.forget_cells(keys)
     }
 
-    /// As [`Tx::range_cells`], of cells that are lent, where that spares work.
+    /// Like [`Tx::range_cells`], but returns borrowed cells; `None` if that would save no work.
     pub(crate) async fn page(
         &self,
         range: &KeyRange,
@@ -167,14 +168,14 @@ impl Tx {
     ///
     /// # Errors
     ///
-    /// `Invalid` when the transaction has ended, only reads, or has grown too large.
+    /// `Invalid` if the transaction has ended, is read-only, or has grown too large.
     pub fn put_cell(&self, key: CellKey, payload: Bytes) -> Result<()> {
         self.note_schema(key.table());
         self.transaction.put(key, payload)
     }
 
-    /// As [`Tx::put_cell`], of a cell that is copied, and makes the commit depend on another, whose
-    /// hash is known.
+    /// Like [`Tx::put_cell`], but copies the cell, and makes the commit depend on another cell,
+    /// given by its hash.
     pub(crate) fn put_guarded(&self, guarded: CellHash, cell: &CellBuilder) -> Result<()> {
         self.note_schema(cell.key().table());
         self.transaction.put_guarded(guarded, cell.key(), cell.value())
@@ -184,13 +185,13 @@ impl Tx {
     ///
     /// # Errors
     ///
-    /// As [`Tx::put_cell`].
+    /// Same as [`Tx::put_cell`].
     pub fn delete_cell(&self, key: CellKey) -> Result<()> {
         self.note_schema(key.table());
         self.transaction.delete(key)
     }
 
-    /// Deletes every cell of a table that the transaction takes out of the catalogue.
+    /// Deletes all cells of a table that the transaction drops from the catalogue.
     pub(crate) fn drop_cells(&self, table: TableId) -> Result<()> {
         self.transaction.drop_table(table)
     }
@@ -213,17 +214,17 @@ impl Tx {
         self.transaction.guard_range(range)
     }
 
-    /// Commits, and returns the timestamp at which the writes are visible.
+    /// Commits, and returns the timestamp at which the writes become visible.
     ///
-    /// Dropping the future leaves a commit that was decided in force.
+    /// Dropping the future does not undo a commit that was decided.
     ///
     /// # Errors
     ///
-    /// `Conflict` or `TooOld`: nothing was written, run the transaction again. `Unknown`: ask
-    /// [`crate::Db::outcome`].
+    /// `Conflict` or `TooOld`: nothing was written; run the transaction again. `Unknown`: call
+    /// [`crate::Db::outcome`] for the outcome.
     pub async fn commit(&self) -> Result<Timestamp> {
         if self.changes_schema() {
-            // Whoever finds the table in the catalogue can use it at once.
+            // Create tables first: a transaction that finds one in the catalogue uses it at once.
             let created = self.created();
             self.note(self.transaction.store().create_tables(&created).await)?;
         }
@@ -231,12 +232,12 @@ impl Tx {
         Ok(*self.shared.committed.get_or_init(|| committed))
     }
 
-    /// Gives the transaction up.
+    /// Rolls the transaction back.
     pub fn rollback(&self) {
         self.transaction.rollback();
     }
 
-    /// The snapshot as the cache of schemas wants to know it.
+    /// Returns the snapshot as a key of the schema cache.
     pub(crate) fn schema_at(&self) -> SchemaAt {
         SchemaAt { read: self.read_timestamp(), changed: self.transaction.schema_timestamp() }
     }
@@ -245,12 +246,12 @@ impl Tx {
         &self.shared.near.schemas
     }
 
-    /// Tells whether the transaction has written to the catalogue.
+    /// Returns `true` if the transaction has written to the catalogue.
     pub(crate) fn changes_schema(&self) -> bool {
         self.shared.changes_schema.load(Ordering::Acquire)
     }
 
-    /// Notes that the transaction creates a table.
+    /// Records that the transaction creates a table.
     pub(crate) fn creates_table(&self, table: TableId) {
         self.shared.created.lock().unwrap_or_else(PoisonError::into_inner).push(table);
     }
@@ -265,23 +266,23 @@ impl Tx {
         }
     }
 
-    /// As [`Tx::guard_cell`], for a cell whose hash is known.
+    /// Like [`Tx::guard_cell`], for a cell given by its hash.
     pub(crate) fn guard_hash(&self, cell: CellHash) -> Result<()> {
         self.transaction.guard_hash(cell)
     }
 
-    /// Returns when the transaction committed, if it did.
+    /// Returns the commit timestamp, if the transaction has committed.
     pub(crate) fn committed(&self) -> Option<Timestamp> {
         self.shared.committed.get().copied()
     }
 
-    /// Tells whether the transaction has committed.
+    /// Returns `true` if the transaction has committed.
     pub(crate) fn is_committed(&self) -> bool {
         self.shared.committed.get().is_some()
     }
 
-    /// Returns a cell that other transactions wait for, of those that a commit would change or
-    /// depend on.
+    /// Returns a cell that the commit would change or depend on and that other transactions wait
+    /// for.
     pub(crate) fn blocking(&self, contention: &Contention, turns: &Turns) -> Option<CellHash> {
         if contention.places() == 0 {
             return None;
@@ -289,12 +290,12 @@ impl Tx {
         self.transaction.with_cells(|cells| contention.blocking(turns, cells))
     }
 
-    /// Tells whether a call failed in a way that running the transaction again gets over.
+    /// Returns the kind of the last retryable error of a call, if any.
     pub(crate) fn retryable(&self) -> Option<ErrorKind> {
         *self.shared.retryable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the store, and counts the time for the statement that the transaction runs for.
+    /// Waits for the store, and accounts the wait to the statement that the transaction runs for.
     async fn wait_for<T>(&self, why: Why, future: impl Future<Output = T>) -> T {
         match &self.shared.permit {
             Some(permit) => permit.wait_for(why, future).await,
@@ -314,7 +315,7 @@ impl Tx {
     }
 }
 
-/// A transaction for synchronous code. Its calls wait on the calling thread.
+/// Transaction for synchronous code. Its calls block the calling thread.
 #[derive(Clone)]
 pub struct SyncTx(Tx);
 
@@ -327,12 +328,12 @@ impl SyncTx {
     ///
     /// # Errors
     ///
-    /// As [`Tx::commit`].
+    /// Same as [`Tx::commit`].
     pub fn commit(&self) -> Result<Timestamp> {
         block_on(self.0.commit())
     }
 
-    /// Gives the transaction up.
+    /// Rolls the transaction back.
     pub fn rollback(&self) {
         self.0.rollback();
     }
@@ -344,7 +345,7 @@ impl SyncTx {
     }
 }
 
-/// A read-only view of one moment. It never blocks, never aborts and never retries.
+/// Read-only snapshot. It never blocks writers, aborts or retries.
 #[derive(Clone)]
 pub struct Snapshot(Tx);
 
@@ -353,7 +354,7 @@ impl Snapshot {
         Self(tx)
     }
 
-    /// Returns the moment: every commit up to here is visible, and none after.
+    /// Returns the snapshot timestamp: exactly the commits up to it are visible.
     #[must_use]
     pub fn read_timestamp(&self) -> Timestamp {
         self.0.read_timestamp()
@@ -374,36 +375,36 @@ mod sealed {
     impl Sealed for super::Db {}
 }
 
-/// What a single row is read through: a [`Handle`], or a [`Db`] where the read stands by itself.
+/// Handle for reading a single row: a [`Handle`], or a [`Db`] for an independent read.
 pub trait PointHandle: sealed::Sealed {
-    /// What a call returns: the result itself, or a future of it.
+    /// Return type of a call: the result itself, or a future of it.
     type Out<'a, T: Send + 'a>;
 
-    /// Returns what is read from.
+    /// Returns the source of the read.
     #[doc(hidden)]
     fn source(&self) -> Source<'_>;
 
-    /// Runs a call the way this handle does.
+    /// Runs a call in the way of this handle.
     fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> Self::Out<'a, T>;
 
-    /// Makes a call that may need no wait; `None` where it would, and where calls are lazy, which then
-    /// is not made.
+    /// Tries a call that may complete without waiting; `None` if it would have to wait. A lazy
+    /// handle returns `None` without calling it.
     #[doc(hidden)]
     fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<Self::Out<'a, T>>;
 }
 
-/// What a [`PointHandle`] reads from.
+/// Source of a [`PointHandle`]'s reads.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub enum Source<'a> {
-    /// What a transaction sees.
+    /// The state that a transaction sees.
     Tx(&'a Tx),
-    /// What was committed last.
+    /// The newest committed state.
     Db(&'a Db),
 }
 
 impl<'a> Source<'a> {
-    /// Returns the transaction, or begins a snapshot.
+    /// Returns the given transaction, or begins a snapshot.
     pub(crate) async fn tx(self) -> Result<Through<'a>> {
         match self {
             Self::Tx(tx) => Ok(Through::Given(tx)),
@@ -412,7 +413,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The transaction that a single row is read through.
+/// The transaction through which a single row is read.
 pub(crate) enum Through<'a> {
     Given(&'a Tx),
     Begun(Tx),
@@ -429,13 +430,13 @@ impl Deref for Through<'_> {
     }
 }
 
-/// What data is read through: a [`Tx`], a [`SyncTx`] or a [`Snapshot`].
+/// Handle for reading data: a [`Tx`], a [`SyncTx`] or a [`Snapshot`].
 pub trait Handle: PointHandle + Clone {
     /// Returns the transaction.
     fn tx(&self) -> &Tx;
 }
 
-/// What data is written through: a [`Tx`] or a [`SyncTx`].
+/// Handle for writing data: a [`Tx`] or a [`SyncTx`].
 pub trait WriteHandle: Handle {}
 
 impl PointHandle for Tx {
@@ -454,7 +455,7 @@ impl PointHandle for Tx {
     }
 }
 
-/// A synchronous handle: its calls wait on the calling thread.
+/// Implements the handle of synchronous code, whose calls block the calling thread.
 macro_rules! waits {
     ($handle:ty, $self:ident => $source:expr) => {
         impl PointHandle for $handle {

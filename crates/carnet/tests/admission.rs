@@ -1,4 +1,4 @@
-//! Permits, and those that wait for them.
+//! Admission permits and the queue for them.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::cell::Cell;
@@ -57,7 +57,7 @@ fn permit_passes_to_the_next() {
     drop(permit);
     let Poll::Ready(Ok(permit)) = poll(&mut second) else { panic!("it is its turn") };
     assert!(poll(&mut third).is_pending());
-    // Admitted and given up before it ran.
+    // Admitted, but dropped before it ran.
     drop(permit);
     drop(third);
     let figures = admission.figures(Class::Write);
@@ -65,7 +65,7 @@ fn permit_passes_to_the_next() {
     drop(admitted(admission));
 }
 
-/// A clock that stands until it is set.
+/// A clock that is set by the test.
 #[derive(Default)]
 struct Standing(AtomicU64);
 
@@ -79,7 +79,7 @@ impl Clock for Standing {
     }
 }
 
-/// It was admitted, waited for its turn, and was cancelled.
+/// A statement that was admitted and waited for its turn, but was cancelled before it ran.
 #[test]
 fn statement_that_never_ran_costs_its_level_nothing() {
     let shed_after = Duration::from_secs(60);
@@ -151,7 +151,7 @@ fn overload_is_refused_with_a_time() {
     let ErrorKind::Overloaded { retry_after } = error.kind() else { panic!("{error}") };
     assert!(retry_after >= Duration::from_millis(10), "{error}");
     assert!(error.to_string().contains("try again after"), "{error}");
-    // Nothing arrives and nothing ends: the ticker refuses.
+    // Without arrivals and completions, the ticker refuses waiting statements.
     let error = block_on(newest).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Overloaded { .. }));
     drop(permit);
@@ -183,7 +183,7 @@ fn threads_share_permits() {
     assert_eq!((figures.running, figures.waiting, figures.admitted), (0, 0, 3_200));
 }
 
-/// The second waits for its turn behind the first, whose body waits for the test.
+/// The second transaction waits for its turn behind the first, whose body waits for the test.
 #[test]
 fn waiting_for_a_turn_holds_no_permit() {
     let db = db(2, 4);
@@ -195,7 +195,7 @@ fn waiting_for_a_turn_holds_no_permit() {
             runs.set(runs.get() + 1);
             table.get(&tx, "hot").await?;
             if runs.get() == 1 {
-                // Its first attempt loses.
+                // The first attempt loses.
                 db.transact(|tx| table.put(tx, "hot", "other"))?;
             } else {
                 poll_fn(|_| if is_released.get() { Poll::Ready(()) } else { Poll::Pending }).await;

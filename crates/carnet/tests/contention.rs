@@ -1,4 +1,4 @@
-//! Many transactions that change one row, and ranges of which the caller needed the beginning.
+//! Contention: many transactions that change one row, and read sets of ranges read in part.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -32,8 +32,8 @@ async fn yield_times(mut times: u32) {
     .await;
 }
 
-/// Adds one to a row, yielding between the read and the commit, so that all have read before one
-/// commits.
+/// Adds one to a row. It yields between the read and the commit, so that all transactions have read
+/// before the first one commits.
 async fn add_one(db: &Db, table: &RawTable) -> carnet::Result<()> {
     db.run(|tx| async move {
         let before = table.get(&tx, "hot").await?;
@@ -61,9 +61,10 @@ fn join_all<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T
     outputs
 }
 
-/// Without turns each round has one winner, and the last of 200 needs more than 64 attempts.
+/// Without turns each round has one winner, and the last of 200 transactions needs more than 64
+/// attempts.
 #[test]
-fn hot_row_serves_all_in_turn() {
+fn hot_row_serves_transactions_in_turn() {
     for (store, db, _dir) in databases() {
         let table = db.raw("counters").unwrap();
         let futures = (0..200).map(|_| Box::pin(add_one(&db, &table)) as _).collect();
@@ -73,7 +74,8 @@ fn hot_row_serves_all_in_turn() {
     }
 }
 
-/// Transactions that lose another cell each time share a queue: one of them runs at a time.
+/// Transactions that lose a different cell each time share a queue, which runs one of them at a
+/// time.
 #[test]
 fn one_of_the_losers_runs_at_a_time() {
     let db = Db::builder().in_memory();
@@ -103,14 +105,14 @@ fn one_of_the_losers_runs_at_a_time() {
     assert!(first.as_mut().poll(&mut context).is_pending());
     assert_eq!(runs[0].get(), 5);
     assert!(second.as_mut().poll(&mut context).is_pending());
-    assert_eq!(runs[1].get(), 4, "it waits for the first");
+    assert_eq!(runs[1].get(), 4, "the second waits for the first");
     is_released.set(true);
     assert!(first.as_mut().poll(&mut context).is_ready());
     assert!(second.as_mut().poll(&mut context).is_ready());
     assert_eq!(runs[1].get(), 5);
 }
 
-/// All takers of a queue's head commit, although the head is another cell each time.
+/// All transactions that take the head of a queue commit, although each commit moves the head.
 #[test]
 fn takers_of_a_moving_head_are_all_served() {
     const TAKERS: u8 = 100;
@@ -160,7 +162,7 @@ fn threads_take_turns_at_a_hot_row() {
 }
 
 /// Versions of the embedded store are ordered by commit: a transaction that read nothing is never
-/// refused, at any isolation level, and the later commit wins whichever began first.
+/// refused, at any isolation level, and the later commit wins even if it began first.
 #[test]
 fn blind_writes_do_not_conflict() {
     let dir = tempfile::tempdir().unwrap();
@@ -190,7 +192,7 @@ fn blind_writes_do_not_conflict() {
     assert_eq!(table.get(&db, "hot").unwrap().as_deref(), Some(&b"blind"[..]), "after recovery");
 }
 
-/// Whatever order a store keeps versions in, a commit that it acknowledges is what readers see.
+/// Readers see an acknowledged commit whatever the order in which the store keeps versions.
 #[test]
 fn acknowledged_blind_write_is_seen() {
     for (store, db, _dir) in databases() {
@@ -204,7 +206,7 @@ fn acknowledged_blind_write_is_seen() {
     }
 }
 
-/// A transaction depends on the rows that it took from an iterator, and on nothing behind them.
+/// A transaction depends on the rows that an iterator returned, and on no row after them.
 #[test]
 fn dropped_iterator_bounds_the_read_set() {
     for (store, db, _dir) in databases() {

@@ -1,8 +1,8 @@
-//! Transfers on a simulated disk that loses power at a sync: every acknowledged transfer is there
-//! afterwards, none is half there, and the sum holds.
+//! Transfers on a simulated disk that loses power at a sync: afterwards every acknowledged transfer
+//! is present, none is present in part, and the sum of balances is unchanged.
 //!
-//! Each seed draws the workload, the sync at which the power goes, and which of the unsynced
-//! writes survive. Replay one with `CARNET_SEED=n cargo test -p carnet --test crash`; run more with
+//! The seed determines the workload, the sync at which the power fails, and which unsynced writes
+//! survive. Replay one with `CARNET_SEED=n cargo test -p carnet --test crash`; run more with
 //! `CARNET_CRASH_SEEDS=n`.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
@@ -85,7 +85,7 @@ impl Bank {
         drive(&self.workers, async { self.db.transaction().begin_async().await })
     }
 
-    /// Moves money between two accounts and writes the transfer down, up to the commit.
+    /// Moves money between two accounts and records the transfer, but does not commit.
     async fn transfer(&self, tx: &Tx, number: i64, from: i32, to: i32, amount: i64) -> Result<()> {
         for (id, change) in [(from, -amount), (to, amount)] {
             let key = Key((id,), ());
@@ -97,7 +97,7 @@ impl Bank {
         self.transfers.put(tx, &key, &Transfer { from, to, amount }).await
     }
 
-    /// Checks that the books balance; returns the numbers of the transfers that are there.
+    /// Checks the sum of balances; returns the numbers of the recorded transfers.
     fn audit(&self) -> Result<std::result::Result<Vec<i64>, String>> {
         let snapshot = self.db.snapshot()?;
         let mut balances: BTreeMap<i32, i64> = (0..ACCOUNTS).map(|id| (id, BALANCE)).collect();
@@ -112,7 +112,7 @@ impl Bank {
         let found = found
             .map(|row| row.map(|(key, account)| (key.0.0, account.balance)))
             .collect::<Result<BTreeMap<i32, i64>>>()?;
-        // Power may have gone before the accounts were there.
+        // The power may have failed before the accounts were written.
         if found.is_empty() && numbers.is_empty() {
             return Ok(Ok(numbers));
         }
@@ -123,7 +123,7 @@ impl Bank {
     }
 }
 
-/// Runs transfers of several clients at once until they are done or the disk fails; returns the
+/// Runs transfers of several concurrent clients until all are done or the disk fails; returns the
 /// acknowledged ones.
 fn run(bank: &Bank, rng: &mut SeededRng, first: u64) -> Vec<i64> {
     let mut acknowledged = Vec::new();
@@ -166,12 +166,12 @@ fn run(bank: &Bank, rng: &mut SeededRng, first: u64) -> Vec<i64> {
     acknowledged
 }
 
-/// Runs one seed; says what is wrong, if anything.
+/// Runs one seed; returns the first violation, if any.
 fn check(seed: u64, durability: Durability, break_disk: impl Fn(&SimDisk)) -> Option<String> {
     let mut rng = SeededRng::new(seed);
     let disk = SimDisk::new(rng.next_u64());
     let flush_bytes = if rng.chance(500) { 2_000 } else { 1 << 20 };
-    // The bank is there before trouble begins, in most runs.
+    // In most runs the accounts exist before the first fault.
     let early = rng.chance(100);
     let power_goes = |rng: &mut SeededRng| disk.halt_at_sync(disk.syncs() + 1 + rng.below(30));
     if early {
@@ -203,7 +203,7 @@ fn check(seed: u64, durability: Durability, break_disk: impl Fn(&SimDisk)) -> Op
     {
         return Some(format!("transfer {lost} was acknowledged, and is lost"));
     }
-    // It goes on working: the money can be moved again.
+    // The recovered database works: more transfers commit.
     let mut again = SeededRng::new(seed);
     if !found.is_empty() {
         run(&bank, &mut again, 10_000);
@@ -223,7 +223,7 @@ fn seeds() -> Vec<u64> {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
+fn acknowledged_transfers_survive_whole() {
     for seed in seeds() {
         if let Some(wrong) = check(seed, Durability::Always, |_| {}) {
             panic!(
@@ -235,7 +235,7 @@ fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
 }
 
 #[test]
-fn without_fsync_transfers_may_be_lost_and_never_in_part() {
+fn lost_transfers_are_lost_whole_without_fsync() {
     for seed in seeds() {
         if let Some(wrong) = check(seed, Durability::None, |_| {}) {
             panic!(
@@ -246,17 +246,18 @@ fn without_fsync_transfers_may_be_lost_and_never_in_part() {
     }
 }
 
-/// The check itself is checked: a disk that ignores the log's fsync must be found out.
+/// Tests the check itself: it must detect a disk that ignores the log's fsync.
 #[test]
-fn a_dropped_fsync_is_caught() {
+fn ignored_fsync_is_detected() {
     let lie = |disk: &SimDisk| disk.lie_about_syncs("wal-");
     let caught = (0..SEEDS).filter(|seed| check(*seed, Durability::Always, lie).is_some()).count();
-    assert!(caught > 0, "{SEEDS} seeds, and none noticed that the log is never synced");
+    assert!(caught > 0, "none of {SEEDS} seeds detected that the log is never synced");
 }
 
-/// A commit whose acknowledgement was lost says so, and its start tells its outcome later.
+/// A commit whose acknowledgement is lost fails with `Unknown`; its start timestamp gives the
+/// outcome.
 #[test]
-fn a_commit_whose_sync_failed_is_unknown_and_its_outcome_can_be_asked_for() {
+fn failed_sync_makes_commit_unknown_until_recovery() {
     let mut outcomes = Vec::new();
     for seed in 0..20 {
         let mut rng = SeededRng::new(seed);

@@ -1,4 +1,4 @@
-//! What statements wait for is added to the diagnosis at their end.
+//! Waits of statements are added to the diagnosis when the statement ends.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::future::{Future, pending, poll_fn};
@@ -16,7 +16,7 @@ use carnet::diagnosis::{Named, Why};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Builder, Db, Durability, block_on};
 
-/// A clock that stands until it is set.
+/// A clock that is set by the test.
 #[derive(Default)]
 struct Standing(AtomicU64);
 
@@ -61,14 +61,14 @@ fn admitted(db: &Db) -> Permit {
     permit
 }
 
-/// Returns how many milliseconds statements have waited for a reason.
+/// Returns the total wait of statements for a reason, in milliseconds.
 fn waited(db: &Db, why: Why) -> u128 {
     let totals = db.admission().unwrap().diagnosis().totals();
     totals.iter().map(|(_, totals)| totals.waited[why as usize].as_millis()).sum()
 }
 
 #[test]
-fn wait_at_the_gate_and_for_a_thread_are_told_apart() {
+fn gate_and_thread_waits_are_distinguished() {
     let (db, clock) = db();
     let first = admitted(&db);
     let Arrived::Waits(mut place) = arrive(&db) else { panic!("there is no room") };
@@ -80,7 +80,7 @@ fn wait_at_the_gate_and_for_a_thread_are_told_apart() {
     let Poll::Ready(Ok(permit)) = Pin::new(&mut place).poll(&mut context) else { panic!() };
     clock.pass(3);
     permit.begin();
-    assert_eq!(waited(&db, Why::Gate), 0, "it has not ended");
+    assert_eq!(waited(&db, Why::Gate), 0, "the statement has not ended");
     drop(permit);
     assert_eq!((waited(&db, Why::Gate), waited(&db, Why::Cpu)), (7, 8));
 }
@@ -96,7 +96,7 @@ fn statement_that_gives_up_has_waited() {
 }
 
 #[test]
-fn waits_count_also_where_they_are_cancelled() {
+fn cancelled_waits_are_counted() {
     let (db, clock) = db();
     let permit = admitted(&db);
     permit.waits().name(|| Named::new("ks.t", "SELECT"));
@@ -172,7 +172,7 @@ fn commit_that_the_engine_holds_back_is_throttled() {
 }
 
 #[test]
-fn work_without_an_answer_in_time_is_wasted() {
+fn work_past_the_deadline_counts_as_wasted() {
     let (db, _) = db();
     let wasted = || -> u128 {
         let totals = db.admission().unwrap().diagnosis().totals();

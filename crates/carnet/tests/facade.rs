@@ -1,4 +1,4 @@
-//! The façade as an application uses it, on each store.
+//! The public API on each store.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -16,7 +16,7 @@ use carnet::{
 };
 
 record! {
-    /// A row with a column that may be null.
+    /// A row with a nullable column.
     #[derive(Clone, Debug, PartialEq)]
     struct Reading {
         celsius: f64,
@@ -33,12 +33,12 @@ record! {
 
 type Readings = Key<(String,), (i64, i32)>;
 
-/// A process over a cluster in memory.
+/// Opens a process of a database over a cluster in memory.
 fn process(cluster: &Arc<MemoryCluster>, network: &LocalNetwork, name: &str) -> Db {
     let address = Address::new(name).unwrap();
     let (network, at) = (network.clone(), address.clone());
     let listening = network.clone();
-    // On a busy machine nobody takes over meanwhile: that would abort what is under way.
+    // A long lease: a takeover on a busy machine would abort transactions.
     let lease = LeaseOptions { timeout: Duration::from_secs(600), ..LeaseOptions::default() };
     let options = SequencerOptions { lease, ..SequencerOptions::default() };
     let listen = |handler: &_| listening.listen(at, handler);
@@ -49,8 +49,8 @@ fn network() -> LocalNetwork {
     LocalNetwork::new(Arc::new(WorkerTasks::new("network", &ThreadSpawn)))
 }
 
-/// Runs a test on the memory store, on the embedded one, and on a cluster, near its leader and far
-/// from it; the guard keeps the directory.
+/// Runs a test on the memory store, on the embedded store, and on a cluster, in the leader process
+/// and in another process. The guard keeps the directory.
 fn on_each_store(test: impl Fn(Db)) {
     test(Db::builder().in_memory());
     test(process(&Arc::default(), &network(), "alone"));
@@ -74,7 +74,7 @@ fn key(sensor: &str, time: i64) -> Readings {
 }
 
 #[test]
-fn rows_come_back_as_they_were_put() {
+fn rows_round_trip() {
     on_each_store(|db| {
         let table = db.table::<Readings, Reading>("lab.readings").unwrap();
         db.transact(|tx| {
@@ -93,7 +93,7 @@ fn rows_come_back_as_they_were_put() {
 }
 
 #[test]
-fn ranges_run_both_ways_in_pages_and_can_be_resumed() {
+fn ranges_page_and_resume_in_both_directions() {
     on_each_store(|db| {
         let table = db.table::<Readings, Reading>("readings").unwrap();
         for sensor in ["a", "b"] {
@@ -126,7 +126,7 @@ fn ranges_run_both_ways_in_pages_and_can_be_resumed() {
 }
 
 #[test]
-fn a_transaction_sees_its_own_writes_in_ranges() {
+fn ranges_contain_own_writes() {
     on_each_store(|db| {
         let table = db.raw("t").unwrap();
         db.transact(|tx| {
@@ -192,7 +192,7 @@ fn concurrent_transfers_keep_the_sum() {
 }
 
 #[test]
-fn asynchronous_code_retries_as_well() {
+fn asynchronous_transactions_are_retried() {
     on_each_store(|db| {
         let counter = db.raw("counter").unwrap();
         let done = Arc::new(AtomicU32::new(0));
@@ -223,7 +223,7 @@ fn asynchronous_code_retries_as_well() {
 }
 
 #[test]
-fn isolation_levels_differ_by_what_they_check() {
+fn isolation_levels_check_different_conflicts() {
     on_each_store(|db| {
         let table = db.raw("doctors").unwrap();
         for (isolation, refused) in
@@ -246,7 +246,7 @@ fn isolation_levels_differ_by_what_they_check() {
 }
 
 #[test]
-fn outcomes_name_every_end_of_a_transaction() {
+fn outcome_is_known_for_every_transaction() {
     on_each_store(|db| {
         let table = db.raw("t").unwrap();
         let tx = db.begin().unwrap();
@@ -265,7 +265,7 @@ fn outcomes_name_every_end_of_a_transaction() {
 }
 
 #[test]
-fn a_change_of_schema_and_a_write_under_the_old_one_never_both_commit() {
+fn schema_change_conflicts_with_write_under_old_schema() {
     on_each_store(|db| {
         let table = db.table::<Key<(i64,)>, Account>("accounts").unwrap();
         let writer = db.transaction().isolation(Isolation::Snapshot).begin().unwrap();
@@ -279,7 +279,7 @@ fn a_change_of_schema_and_a_write_under_the_old_one_never_both_commit() {
         }))
         .unwrap();
         assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::Conflict);
-        // The record does not know the new column, and still writes and reads its own.
+        // The record lacks the new column, but still writes and reads its own columns.
         db.transact(|tx| table.put(tx, &Key((1,), ()), &Account { balance: 2 })).unwrap();
         let found = table.get(&db.snapshot().unwrap(), &Key((1,), ())).unwrap();
         assert_eq!(found, Some(Account { balance: 2 }));
@@ -287,7 +287,7 @@ fn a_change_of_schema_and_a_write_under_the_old_one_never_both_commit() {
 }
 
 #[test]
-fn tables_of_other_types_are_refused_by_name() {
+fn mismatched_table_types_are_refused() {
     on_each_store(|db| {
         db.table::<Key<(i64,)>, Account>("accounts").unwrap();
         let error = db.table::<Key<(String,)>, Account>("accounts").err().unwrap();
@@ -299,7 +299,7 @@ fn tables_of_other_types_are_refused_by_name() {
 }
 
 #[test]
-fn a_deadline_ends_a_transaction() {
+fn deadline_ends_a_transaction() {
     on_each_store(|db| {
         let Some(_) = db.metrics() else { return };
         let table = db.raw("t").unwrap();
@@ -310,7 +310,7 @@ fn a_deadline_ends_a_transaction() {
 }
 
 #[test]
-fn a_change_of_schema_by_another_process_is_seen_at_once() {
+fn schema_change_by_another_process_is_seen() {
     let (cluster, network) = (Arc::default(), network());
     let one = process(&cluster, &network, "one");
     let other = process(&cluster, &network, "other");
@@ -319,9 +319,9 @@ fn a_change_of_schema_by_another_process_is_seen_at_once() {
     let old = other.snapshot().unwrap();
     assert_eq!(theirs.get(&old, "k").unwrap().as_deref(), Some(&b"before"[..]));
     block_on(one.run(|tx| async move { catalog::truncate_table(&tx, "main", "t").await })).unwrap();
-    // Under the old schema this would be written where nobody looks any more.
+    // Under the old schema this would write to the dropped table.
     other.transact(|tx| theirs.put(tx, "k", "after")).unwrap();
-    // And a third one knows no old schema.
+    // A third process has no cached schema.
     let third = process(&cluster, &network, "third");
     for (db, table) in [(&one, &mine), (&third, &third.raw("t").unwrap())] {
         let new = db.snapshot().unwrap();
@@ -331,7 +331,7 @@ fn a_change_of_schema_by_another_process_is_seen_at_once() {
 }
 
 #[test]
-fn a_change_of_schema_is_seen_under_a_leader_who_has_not_seen_it() {
+fn schema_change_is_seen_under_a_new_leader() {
     let (cluster, network) = (Arc::default(), network());
     let one = process(&cluster, &network, "one");
     let other = process(&cluster, &network, "other");
@@ -348,9 +348,9 @@ fn a_change_of_schema_is_seen_under_a_leader_who_has_not_seen_it() {
 }
 
 #[test]
-fn whoever_leaves_is_followed_at_once() {
+fn leaving_leader_is_replaced_at_once() {
     let (cluster, network) = (Arc::default(), network());
-    // Their leases run out after ten minutes.
+    // The leases would run for ten minutes.
     let first = process(&cluster, &network, "first");
     let second = process(&cluster, &network, "second");
     let table = first.raw("t").unwrap();
@@ -363,13 +363,13 @@ fn whoever_leaves_is_followed_at_once() {
 }
 
 #[test]
-fn a_url_of_a_store_that_is_not_built_says_so() {
+fn unsupported_store_url_is_refused() {
     let error = Db::open("s3://bucket").err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
 #[test]
-fn everything_is_there_after_a_restart() {
+fn data_survives_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     let start = {
@@ -389,18 +389,18 @@ fn everything_is_there_after_a_restart() {
         assert_eq!(table.get(&snapshot, &key("a", 1)).unwrap(), Some(reading(1)));
         assert!(matches!(db.outcome(start).unwrap(), Outcome::Committed(_)));
         let tx = db.begin().unwrap();
-        assert!(tx.as_async().start_timestamp().unwrap() > start, "no start is used twice");
+        assert!(tx.as_async().start_timestamp().unwrap() > start, "no start is reused");
         db.transact(|tx| table.put(tx, &key("a", 2), &reading(2))).unwrap();
     }
 }
 
 #[test]
-fn a_start_is_never_handed_out_twice_across_restarts() {
+fn start_timestamps_are_unique_across_restarts() {
     let dir = tempfile::tempdir().unwrap();
     let mut last = None;
     for _ in 0..4 {
         let db = Db::open(dir.path().join("db")).unwrap();
-        // Nothing is committed: only the bound on disk tells what was handed out.
+        // Nothing commits: only the bound on disk shows which starts were issued.
         for _ in 0..10 {
             let start = db.begin().unwrap().as_async().start_timestamp();
             assert!(start > last, "{start:?} after {last:?}");
@@ -410,7 +410,7 @@ fn a_start_is_never_handed_out_twice_across_restarts() {
 }
 
 #[test]
-fn a_page_keeps_to_its_limit_whatever_the_transaction_wrote() {
+fn page_limit_holds_with_own_writes() {
     on_each_store(|db| {
         let table = carnet::base::TableId(2_000);
         let cell = |n: u8| CellKey::new(table, &PartitionKey::new("p"), [n]);
@@ -446,7 +446,7 @@ fn a_page_keeps_to_its_limit_whatever_the_transaction_wrote() {
 }
 
 #[test]
-fn a_transaction_sees_its_own_second_change_of_a_schema() {
+fn transaction_sees_its_second_schema_change() {
     on_each_store(|db| {
         block_on(db.run(|tx| async move {
             catalog::create_keyspace(&tx, &KeyspaceSchema::local("ks")).await?;
@@ -464,7 +464,7 @@ fn a_transaction_sees_its_own_second_change_of_a_schema() {
 }
 
 #[test]
-fn a_body_that_commits_by_itself_has_committed() {
+fn body_may_commit_the_transaction() {
     on_each_store(|db| {
         let table = db.raw("t").unwrap();
         db.transact(|tx| {
@@ -476,9 +476,9 @@ fn a_body_that_commits_by_itself_has_committed() {
     });
 }
 
-/// What a body makes of an error does not matter: whether the transaction can run again does.
+/// Whether a transaction is retried does not depend on the error that its body returns.
 #[test]
-fn a_body_that_hides_a_conflict_is_run_again() {
+fn hidden_conflict_is_retried() {
     #[derive(Debug)]
     struct Mine;
     impl From<Error> for Mine {
@@ -505,7 +505,7 @@ fn a_body_that_hides_a_conflict_is_run_again() {
 }
 
 #[test]
-fn changes_of_schema_conflict_with_each_other() {
+fn schema_changes_conflict() {
     on_each_store(|db| {
         block_on(async {
             db.run(|tx| async move {
@@ -525,11 +525,11 @@ fn changes_of_schema_conflict_with_each_other() {
     });
 }
 
-/// What a table's handle remembers of one database must not be taken for true in another.
+/// A cached schema of one database must not be used for another.
 #[test]
-fn a_handle_of_another_database_finds_its_own_table_of_that_name() {
+fn table_handle_works_with_another_database() {
     let (one, other) = (Db::builder().in_memory(), Db::builder().in_memory());
-    // The same names get other ids there, after as many changes of schema.
+    // Tables of the same names get other ids there, after the same number of schema changes.
     one.raw("t").unwrap();
     for db in [&other, &one] {
         db.raw("first").unwrap();
@@ -541,10 +541,10 @@ fn a_handle_of_another_database_finds_its_own_table_of_that_name() {
     assert_eq!((&read(&one)[..], &read(&other)[..]), (&b"one"[..], &b"other"[..]));
 }
 
-/// Dropped and emptied tables give their space back, and nobody sees their cells but those who
-/// looked before.
+/// The space of dropped and truncated tables is reclaimed, and only earlier snapshots see their
+/// cells.
 #[test]
-fn dropped_tables_give_their_space_back() {
+fn space_of_dropped_tables_is_reclaimed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     let db =
@@ -581,19 +581,19 @@ fn dropped_tables_give_their_space_back() {
         .filter(|entry| entry.file_name().to_string_lossy().ends_with(".sst"))
         .map(|entry| entry.metadata().unwrap().len())
         .sum();
-    assert!(bytes < 20_000, "{bytes} bytes of tables hold what nobody can see");
+    assert!(bytes < 20_000, "{bytes} bytes of tables hold invisible cells");
     assert_eq!(count(&kept, &db.snapshot().unwrap()), 1);
 }
 
 #[test]
-fn reads_that_bypass_the_cache_leave_it_as_it_was() {
+fn bypassing_reads_do_not_fill_the_cache() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path().join("db")).unwrap();
     let table = db.raw("t").unwrap();
     db.transact(|tx| (0..2000_u32).try_for_each(|n| table.put(tx, n.to_be_bytes(), [7; 100])))
         .unwrap();
     db.flush().unwrap();
-    // The schema and the index are read by all of them.
+    // All of the reads need the schema and the index.
     table.get(&db.snapshot().unwrap(), "none").unwrap();
     let cached = || db.metrics().unwrap().cache_bytes;
     let before = cached();
@@ -613,10 +613,9 @@ fn reads_that_bypass_the_cache_leave_it_as_it_was() {
     assert!(cached() > before);
 }
 
-/// A snapshot of an earlier life of the process sees the schema of its time; what is begun
-/// afterwards sees the newest one.
+/// A snapshot from before a restart sees the schema of its time; a new transaction sees the newest.
 #[test]
-fn a_snapshot_from_before_the_restart_does_not_bring_an_old_schema_back() {
+fn old_snapshot_does_not_revive_old_schema() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     let open = || Db::builder().durability(Durability::None).open(&path).unwrap();
@@ -638,10 +637,9 @@ fn a_snapshot_from_before_the_restart_does_not_bring_an_old_schema_back() {
     assert_eq!(table.get(&snapshot, "new").unwrap().as_deref(), Some(&b"value"[..]));
 }
 
-/// What compaction has taken away from a snapshot stays away: a later life of the process has to
-/// refuse it as well.
+/// A snapshot whose versions were compacted away is refused after restarts too.
 #[test]
-fn a_snapshot_that_was_swept_is_refused_after_a_restart_too() {
+fn swept_snapshot_is_refused_after_restart() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     let open = || {
@@ -663,7 +661,7 @@ fn a_snapshot_that_was_swept_is_refused_after_a_restart_too() {
         Err(error) => assert_eq!(error.kind(), ErrorKind::TooOld),
         Ok(earlier) => {
             let found = block_on(table.get(&earlier, "k")).unwrap();
-            assert_eq!(found.as_deref(), Some(&b"old"[..]), "not what that snapshot saw");
+            assert_eq!(found.as_deref(), Some(&b"old"[..]), "the snapshot reads another version");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Transactions that are left alone, through the façade: what they hold back is given up.
+//! Idle timeouts of transactions: what an idle transaction holds back is released.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -31,7 +31,7 @@ struct Bed {
 }
 
 impl Bed {
-    /// Writers may be left alone for 80 seconds, snapshots for 800.
+    /// Idle timeouts: 80 seconds for writers, 800 for snapshots.
     fn new() -> Self {
         let (clock, workers) = (ManualClock::default(), Stepped::default());
         let db = Db::builder()
@@ -55,7 +55,7 @@ impl Bed {
 }
 
 #[test]
-fn what_is_left_alone_ends_with_a_clear_error_and_what_it_held_back_goes() {
+fn idle_transaction_ends_and_releases_versions() {
     let bed = Bed::new();
     let table = bed.db.raw("t").unwrap();
     bed.db.transact(|tx| table.put(tx, "k", [0])).unwrap();
@@ -82,7 +82,7 @@ fn what_is_left_alone_ends_with_a_clear_error_and_what_it_held_back_goes() {
 }
 
 #[test]
-fn a_closure_that_dawdles_is_not_run_again() {
+fn idle_closure_is_not_retried() {
     let bed = Bed::new();
     let table = bed.db.raw("t").unwrap();
     let runs = AtomicU64::new(0);
@@ -93,6 +93,6 @@ fn a_closure_that_dawdles_is_not_run_again() {
         table.put(tx, "k", [2])
     });
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Timeout);
-    assert_eq!(runs.load(Ordering::SeqCst), 1, "it would dawdle again");
+    assert_eq!(runs.load(Ordering::SeqCst), 1, "it would be idle again");
     assert_eq!(table.get(&bed.db.snapshot().unwrap(), "k").unwrap(), None);
 }

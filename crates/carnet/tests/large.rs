@@ -1,5 +1,5 @@
-//! Large transactions: what is too much for memory goes to files of their own, and nobody can tell
-//! but by the memory.
+//! Large transactions: writes that exceed the memory limit are spilled to private files, without
+//! any other visible effect.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -55,9 +55,9 @@ fn read(table: &RawTable, snapshot: &carnet::Snapshot) -> Model {
     rows.map(|row| row.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect()
 }
 
-/// Puts, deletions, reads and scans either way, over what was there, against a map.
+/// Compares puts, deletions, reads and scans in both directions, over existing data, with a map.
 #[test]
-fn a_transaction_sees_what_it_has_spilled() {
+fn transaction_sees_its_spilled_writes() {
     for seed in 0..8 {
         println!("seed {seed}");
         let mut rng = SeededRng::new(seed);
@@ -92,22 +92,22 @@ fn a_transaction_sees_what_it_has_spilled() {
         }
         drop(tx);
         assert_eq!(read(&table, &db.snapshot().unwrap()), model);
-        assert_eq!(read(&table, &old), before, "an older snapshot sees nothing of it");
+        assert_eq!(read(&table, &old), before, "an older snapshot sees none of it");
         drop(old);
         db.transact(|tx| table.put(tx, "zz", "later")).unwrap();
         model.insert(b"zz".to_vec(), b"later".to_vec());
         db.compact().unwrap();
         assert_eq!(read(&table, &db.snapshot().unwrap()), model);
-        assert_eq!(tables(&disk), 1, "nothing private is left");
+        assert_eq!(tables(&disk), 1, "the private files are removed");
         drop((table, db));
         let (db, table) = open(&disk, 4000).unwrap();
-        assert_eq!(read(&table, &db.snapshot().unwrap()), model, "nor is anything lost");
+        assert_eq!(read(&table, &db.snapshot().unwrap()), model, "no write is lost");
     }
 }
 
-/// One large transaction, and the process or the machine ends at each operation of the disk.
+/// Runs one large transaction, and ends the process or the machine at each disk operation.
 #[test]
-fn all_of_it_survives_or_nothing() {
+fn large_transaction_is_atomic_across_crashes() {
     let attempt = |disk: &SimDisk| -> Result<()> {
         let (db, table) = open(disk, 3_000)?;
         db.transact(|tx| table.put(tx, "a", "small"))?;
@@ -117,7 +117,7 @@ fn all_of_it_survives_or_nothing() {
     let whole = SimDisk::new(7);
     attempt(&whole).unwrap();
     let operations = whole.operations();
-    assert!(operations > 40, "{operations} operations show little");
+    assert!(operations > 40, "only {operations} operations");
     let mut outcomes = [0, 0];
     for at in 1..=operations {
         let mut rng = SeededRng::new(at);
@@ -136,7 +136,7 @@ fn all_of_it_survives_or_nothing() {
             .count();
         let is_there = there > 100;
         outcomes[usize::from(is_there)] += 1;
-        // "a" and "b" are two of its cells, and written by others before and after it.
+        // "a" and "b" are two of its cells, written by other transactions before and after it.
         let others = [&b"a"[..], b"b"].map(|key| table.get(&snapshot, key).unwrap());
         match there {
             0 => assert!(others[1].is_none(), "at {at}: what came later is there"),
@@ -150,14 +150,14 @@ fn all_of_it_survives_or_nothing() {
 }
 
 #[test]
-fn conflicts_are_found_both_ways() {
+fn conflicts_are_found_in_both_orders() {
     let (db, table) = open(&SimDisk::new(1), 3_000).unwrap();
     let fill = |tx: &SyncTx| (0..200_u8).try_for_each(|at| table.put(tx, [at], [at; 100]));
     let (large, small) = (db.begin().unwrap(), db.begin().unwrap());
     fill(&large).unwrap();
     table.put(&small, [100], "").unwrap();
     small.commit().unwrap();
-    assert_eq!(large.commit().unwrap_err().kind(), ErrorKind::Conflict, "it was second");
+    assert_eq!(large.commit().unwrap_err().kind(), ErrorKind::Conflict, "it committed second");
     let (large, writer, reader) = (db.begin().unwrap(), db.begin().unwrap(), db.begin().unwrap());
     let blind = db.begin().unwrap();
     fill(&large).unwrap();
@@ -176,10 +176,10 @@ fn conflicts_are_found_both_ways() {
     assert_eq!(table.get(&db, [102]).unwrap().as_deref(), Some(&[102; 100][..]));
 }
 
-/// More cells than the conflict state lists: whoever began before is refused, whoever begins
-/// after is not.
+/// A commit with more cells than the conflict state can list: a transaction that began before it is
+/// refused, one that begins after it is not.
 #[test]
-fn a_commit_that_cannot_be_listed_refuses_older_writers() {
+fn unlisted_commit_refuses_older_writers() {
     let disk = SimDisk::new(1);
     let (db, table) = open(&disk, 1 << 20).unwrap();
     let older = db.begin().unwrap();
@@ -198,7 +198,7 @@ fn a_commit_that_cannot_be_listed_refuses_older_writers() {
     }
     db.transact(|tx| table.put(tx, "elsewhere", "")).unwrap();
     drop(twin);
-    // The last of its cells is checked, too.
+    // The last of its cells is checked too.
     let large = db.begin().unwrap();
     for cell in 0..150_000_u32 {
         table.put(&large, cell.to_be_bytes(), "").unwrap();
@@ -207,11 +207,11 @@ fn a_commit_that_cannot_be_listed_refuses_older_writers() {
     assert_eq!(large.commit().unwrap_err().kind(), ErrorKind::Conflict);
     drop(large);
     db.compact().unwrap();
-    assert_eq!(tables(&disk), 1, "what it had spilled is gone");
+    assert_eq!(tables(&disk), 1, "the private files are removed");
 }
 
 #[test]
-fn tables_are_not_dropped_beside_so_much() {
+fn tables_are_not_dropped_beside_spilled_writes() {
     let (db, _) = open(&SimDisk::new(1), 1_000).unwrap();
     let table = db.raw("large.t").unwrap();
     let tx = db.begin().unwrap();

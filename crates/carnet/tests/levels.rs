@@ -1,4 +1,4 @@
-//! Service levels of a database: that they survive it, and that other processes see them.
+//! Service levels are durable, and other processes see them.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::sync::Arc;
@@ -58,7 +58,8 @@ fn refused_change_leaves_nothing_behind() {
     assert_eq!(twice.unwrap_err().kind(), ErrorKind::AlreadyExists);
 }
 
-/// Each reads the set and writes what it made of it: without a conflict one would undo the other.
+/// Each transaction reads the set and writes a changed one: without a conflict, one change would be
+/// lost.
 #[test]
 fn concurrent_changes_conflict_at_every_isolation_level() {
     for isolation in [Isolation::Snapshot, Isolation::Serializable, Isolation::StrictSerializable] {
@@ -79,7 +80,7 @@ fn concurrent_changes_conflict_at_every_isolation_level() {
         let mut ids: Vec<u64> = known.iter().map(|level| level.level.id.0).collect();
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!(ids.len(), 22, "each has an id of its own");
+        assert_eq!(ids.len(), 22, "each level has its own id");
         block_on(db.refresh_levels()).unwrap();
         assert_eq!(db.levels(), known);
     }

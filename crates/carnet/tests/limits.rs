@@ -1,4 +1,4 @@
-//! Limits through the façade: at each of them all is well, one beyond is an error that names it.
+//! Limits of the public API: a value at the limit is accepted, one beyond it fails with its name.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -21,7 +21,7 @@ const SMALL: TransactionLimits = TransactionLimits {
     memory_bytes: 64 << 20,
 };
 
-/// Runs a test in memory, and on a directory, where all that fits is there after a flush.
+/// Runs a test in memory and on a directory. In the directory, accepted data must survive a flush.
 fn with_databases(limits: TransactionLimits, test: impl Fn(&Db)) {
     test(&Db::builder().transaction_limits(limits).in_memory());
     let dir = tempfile::tempdir().unwrap();
@@ -39,7 +39,7 @@ fn refused<T>(result: Result<T>, words: &[&str]) {
 }
 
 #[test]
-fn keys_and_values() {
+fn key_and_value_sizes_are_limited() {
     with_databases(TransactionLimits::default(), |db| {
         let table = db.raw("t").unwrap();
         let (key, value) = (vec![7; CLUSTERING_KEY_BYTES_MAX], vec![9; VALUE_BYTES_MAX]);
@@ -64,7 +64,7 @@ fn keys_and_values() {
 }
 
 #[test]
-fn partition_keys() {
+fn partition_key_size_is_limited() {
     with_databases(TransactionLimits::default(), |db| {
         let table = db.table::<Key<(String,)>, Row>("rows").unwrap();
         let put = |len: usize| {
@@ -77,7 +77,7 @@ fn partition_keys() {
 }
 
 #[test]
-fn cells_of_a_transaction() {
+fn transaction_cells_are_limited() {
     with_databases(SMALL, |db| {
         let table = db.raw("t").unwrap();
         let tx = db.begin().unwrap();
@@ -89,15 +89,19 @@ fn cells_of_a_transaction() {
         refused(table.delete(&tx, [50]), &["51 cells"]);
         tx.commit().unwrap();
         let snapshot = db.snapshot().unwrap();
-        assert_eq!(table.range::<_, &[u8]>(&snapshot, ..).count(), 50, "what fits is committed");
+        assert_eq!(
+            table.range::<_, &[u8]>(&snapshot, ..).count(),
+            50,
+            "cells within the limit are committed"
+        );
     });
 }
 
 #[test]
-fn bytes_of_a_transaction() {
+fn transaction_bytes_are_limited() {
     with_databases(SMALL, |db| {
         let table = db.raw("t").unwrap();
-        // A raw table's cell key: table, token, an empty partition key's length, the key.
+        // Size of a raw table's cell key: table, token, length of the empty partition key, key.
         let key_bytes = 4 + 8 + 2 + 1;
         let fits = vec![0; 10_000 - key_bytes];
         db.transact(|tx| table.put(tx, "k", &fits)).unwrap();
@@ -106,7 +110,7 @@ fn bytes_of_a_transaction() {
             db.transact(|tx| table.put(tx, "k", &larger)),
             &["10001 bytes", "at most 10000", "split it"],
         );
-        // What is written over counts no more.
+        // Overwritten values no longer count.
         db.transact(|tx| (0..100).try_for_each(|_| table.put(tx, "k", &fits))).unwrap();
     });
 }
@@ -119,7 +123,7 @@ fn read(table: &RawTable, tx: &carnet::SyncTx, cells: usize) -> Result<()> {
 }
 
 #[test]
-fn the_read_set() {
+fn read_set_is_limited() {
     with_databases(SMALL, |db| {
         let table = db.raw("t").unwrap();
         // 2,000 bytes hold 250 cells, one of which is the table's schema.
@@ -128,7 +132,7 @@ fn the_read_set() {
             db.transact(|tx| read(&table, tx, 250)),
             &["2008 bytes", "at most 2000", "a snapshot"],
         );
-        // Nobody relies on what a snapshot reads.
+        // A snapshot has no read set.
         db.transaction()
             .isolation(Isolation::Snapshot)
             .transact(|tx| read(&table, tx, 999))
@@ -142,7 +146,7 @@ fn the_read_set() {
             let mut rows = if reverse { rows.rev() } else { rows };
             rows.try_fold(0, |count, row| row.map(|_| count + 1))
         };
-        // Forty pages are one range, either way.
+        // Forty pages form one range, in either direction.
         assert_eq!(db.transact(|tx| scan(tx, false)).unwrap(), 40);
         assert_eq!(db.transact(|tx| scan(tx, true)).unwrap(), 40);
     });

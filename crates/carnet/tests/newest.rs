@@ -1,4 +1,4 @@
-//! Single reads through the database itself: of what was committed last, without a snapshot.
+//! Single reads through the database: of the newest committed version, without a snapshot.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -20,7 +20,7 @@ carnet::record! {
 
 type Accounts = Table<Key<(i64,), (String,)>, Account>;
 
-/// Databases of every kind that there is without a server.
+/// Databases of each kind that needs no server.
 fn each(run: impl Fn(&Db)) {
     run(&Db::builder().in_memory());
     run(&on_disk(Db::builder()));
@@ -31,7 +31,7 @@ fn on_disk(builder: Builder) -> Db {
 }
 
 #[test]
-fn what_was_committed_last_is_read() {
+fn newest_commit_is_read() {
     each(|db| {
         let raw = db.raw("raw").unwrap();
         let accounts: Accounts = db.table("accounts").unwrap();
@@ -65,7 +65,7 @@ fn what_was_committed_last_is_read() {
 }
 
 #[test]
-fn a_change_of_the_schema_is_seen() {
+fn schema_change_is_seen() {
     each(|db| {
         let put = |table: &RawTable, value: &str| {
             db.transact(|tx| table.put(tx, "a", value)).unwrap();
@@ -74,7 +74,7 @@ fn a_change_of_the_schema_is_seen() {
         put(&table, "before");
         assert_eq!(table.get(db, "a").unwrap().as_deref(), Some(&b"before"[..]));
 
-        // It goes on under another id, of which only the other handle has heard.
+        // The table continues under another id, which only the other handle knows.
         carnet::block_on(db.run(|tx| async move { catalog::truncate_table(&tx, "ks", "t").await }))
             .unwrap();
         put(&db.raw("ks.t").unwrap(), "after");
@@ -87,10 +87,10 @@ fn a_change_of_the_schema_is_seen() {
     });
 }
 
-/// Each commit raises one number, nothing is retained, memtables are small, and files are rewritten all
-/// the time: no read may see less than was acknowledged, or nothing.
+/// Each commit increments one number; nothing is retained, memtables are small, and files are
+/// rewritten all the time. No read may miss an acknowledged commit.
 #[test]
-fn no_read_falls_behind_what_was_acknowledged() {
+fn reads_never_miss_acknowledged_commits() {
     const COMMITS: u64 = 3_000;
     let db = on_disk(Db::builder().retention(Duration::ZERO).flush_bytes(4 << 10));
     let table = db.raw("t").unwrap();
@@ -106,7 +106,7 @@ fn no_read_falls_behind_what_was_acknowledged() {
                     let least = acknowledged.load(Ordering::Acquire);
                     let found = table.get(&db, "n").unwrap().expect("it is never deleted");
                     let found = u64::from_be_bytes(found[..].try_into().unwrap());
-                    assert!(found >= least, "{found}, and {least} was acknowledged");
+                    assert!(found >= least, "read {found}, but {least} was acknowledged");
                 }
             });
         }

@@ -1,4 +1,4 @@
-//! Ranges read in every way that there is: all see the same.
+//! All ways to read a range return the same rows.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -39,7 +39,7 @@ fn write(rng: &mut SeededRng, table: &RawTable, tx: &SyncTx, expected: &mut Expe
     }
 }
 
-/// Reads a range by turns of iterator, lent cells and pages.
+/// Reads a range, alternating between iterator, borrowed cells and pages.
 macro_rules! mixed {
     ($rng:expr, $rows:expr) => {{
         let (rng, mut rows): (&mut SeededRng, RawRows<_>) = ($rng, $rows);
@@ -65,13 +65,16 @@ macro_rules! mixed {
                 }
             }
         }
-        assert!(rows.next().is_none() && rows.next_lent().is_none(), "the end is the end");
+        assert!(
+            rows.next().is_none() && rows.next_lent().is_none(),
+            "a read that ended stays ended"
+        );
         found
     }};
 }
 
 #[test]
-fn every_way_to_read_a_range_finds_the_same() {
+fn all_ways_to_read_a_range_agree() {
     for seed in 0..200 {
         let rng = &mut SeededRng::new(seed);
         let db = match rng.chance(500) {
@@ -116,7 +119,7 @@ fn every_way_to_read_a_range_finds_the_same() {
 }
 
 #[test]
-fn a_range_that_was_lent_is_checked_for_phantoms() {
+fn borrowed_range_is_checked_for_phantoms() {
     let db = Db::builder().open_on(Arc::new(SimDisk::new(1))).unwrap();
     let table = db.raw("t").unwrap();
     db.transact(|tx| table.put(tx, "a", "1")).unwrap();
@@ -145,7 +148,8 @@ type Place = (Token, i64, i64);
 
 const SENSORS: u64 = 12;
 
-/// Writes a few readings, and cells that are none: of static columns, and of rows without anything.
+/// Writes a few readings, and cells that are not rows: of static columns, and of rows without
+/// content.
 fn record(
     rng: &mut SeededRng,
     (db, table): (&Db, &Readings),
@@ -192,7 +196,7 @@ fn record(
     }
 }
 
-/// Reads rows by turns of iterator, lent rows and pages.
+/// Reads rows, alternating between iterator, borrowed rows and pages.
 macro_rules! mixed_rows {
     ($rng:expr, $table:expr, $rows:expr) => {{
         let (rng, table): (&mut SeededRng, &Readings) = ($rng, $table);
@@ -231,13 +235,16 @@ macro_rules! mixed_rows {
                 }
             }
         }
-        assert!(rows.next().is_none() && rows.next_lent().is_none(), "the end is the end");
+        assert!(
+            rows.next().is_none() && rows.next_lent().is_none(),
+            "a read that ended stays ended"
+        );
         found
     }};
 }
 
 #[test]
-fn every_way_to_read_rows_finds_the_same() {
+fn all_ways_to_read_rows_agree() {
     for seed in 0..200 {
         let rng = &mut SeededRng::new(seed);
         let db = match rng.chance(500) {
@@ -267,7 +274,7 @@ fn every_way_to_read_rows_finds_the_same() {
                 _ => Bound::Excluded(token),
             }
         };
-        // The wrong way round as often as not.
+        // Half of the ranges have start and end swapped.
         let tokens = (bound(rng), bound(rng));
         let (page, reverse) = (1 + usize::try_from(rng.below(8)).unwrap(), rng.chance(500));
         let in_range = |expected: &BTreeMap<Place, Reading>| {
@@ -297,7 +304,7 @@ fn every_way_to_read_rows_finds_the_same() {
 }
 
 #[test]
-fn a_read_goes_on_at_its_resume_key_and_nowhere_else() {
+fn read_resumes_at_its_resume_key() {
     let db = Db::builder().in_memory();
     let table: Readings = db.table("t").unwrap();
     db.transact(|tx| {
@@ -307,7 +314,7 @@ fn a_read_goes_on_at_its_resume_key_and_nowhere_else() {
     let mut rows = table.scan(&db.snapshot().unwrap()).page(4);
     assert_eq!(rows.next().unwrap().unwrap().1.value, 0);
     let resume = rows.resume().unwrap();
-    // What is left of the page that was begun lies before it.
+    // The unread rest of the current page lies before it.
     let values = rows.resume_from(resume).map(|row| row.unwrap().1.value);
     assert_eq!(values.collect::<Vec<_>>(), [4, 5, 6, 7, 8, 9]);
 }

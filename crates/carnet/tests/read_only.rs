@@ -1,4 +1,4 @@
-//! Databases opened for reading only.
+//! Databases opened read-only.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
@@ -11,7 +11,7 @@ fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
         .unwrap()
         .map(|entry| entry.unwrap())
         .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
-        // It names the process that has the directory.
+        // The lock file names the process that holds the directory.
         .filter(|(name, _)| name != "LOCK")
         .collect();
     files.sort();
@@ -19,7 +19,7 @@ fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn a_database_is_read_without_a_change_to_its_files() {
+fn read_only_database_changes_no_file() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("data");
     let db = Db::builder().control(true).open(&path).unwrap();
@@ -40,13 +40,13 @@ fn a_database_is_read_without_a_change_to_its_files() {
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     assert!(refused.to_string().contains("for reading only"), "{refused}");
     assert_eq!(db.compact().unwrap_err().kind(), ErrorKind::Invalid);
-    assert!(db.raw("no such table").is_err(), "it would have to be made");
-    assert!(Db::open(&path).is_err(), "a reader holds the directory, too");
+    assert!(db.raw("no such table").is_err(), "the table would have to be created");
+    assert!(Db::open(&path).is_err(), "a reader holds the directory too");
     db.close().unwrap();
     drop((stock, db));
     assert_eq!(contents(&path), before);
 
-    // Its tables would have the numbers of others that the next writer makes.
+    // Its table would get the number of one that the next writer creates.
     let db = Db::builder().read_only(true).open(&path).unwrap();
     assert_eq!(db.backup(root.path().join("copied")).unwrap_err().kind(), ErrorKind::Invalid);
     drop(db);

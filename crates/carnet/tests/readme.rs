@@ -1,4 +1,4 @@
-//! README's program, run as it is printed.
+//! Runs README's program as printed.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::env;
@@ -11,9 +11,9 @@ mod program {
     }
 }
 
-/// The only test of its process, which it moves to another directory.
+/// The only test of its process, because it changes the working directory.
 #[test]
-fn the_printed_program_runs_again_and_again() {
+fn printed_program_runs_repeatedly() {
     let readme = include_str!("../../../README.md");
     let printed = readme.split("```rust\n").nth(1).unwrap().split("```").next().unwrap();
     assert_eq!(printed, include_str!("readme/program.rs"), "README prints another program");

@@ -1,4 +1,4 @@
-//! On which thread what has to come from disk is read.
+//! Threads on which disk reads run.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -14,7 +14,7 @@ fn key(row: usize) -> String {
     format!("{row:06}")
 }
 
-/// Opens a database of rows that lie in many blocks, none of which is in memory.
+/// Opens a database whose rows lie in many blocks, none of them in memory.
 fn cold() -> (SimDisk, Db, RawTable) {
     let disk = SimDisk::new(1);
     let db = Db::builder().open_on(Arc::new(disk.clone())).unwrap();
@@ -27,7 +27,7 @@ fn cold() -> (SimDisk, Db, RawTable) {
     (disk, db, table)
 }
 
-/// Runs something; returns how often the disk was read, and how often of these on this thread.
+/// Runs a closure; returns the number of disk reads, and the number of those on this thread.
 fn reads(disk: &SimDisk, run: impl FnOnce()) -> (u64, u64) {
     let count = || (disk.count(Kind::Read), disk.reads_on_caller());
     let before = count();
@@ -37,7 +37,7 @@ fn reads(disk: &SimDisk, run: impl FnOnce()) -> (u64, u64) {
 }
 
 #[test]
-fn gets_and_pages_of_synchronous_handles_are_read_on_their_thread() {
+fn synchronous_reads_stay_on_the_calling_thread() {
     let (disk, db, table) = cold();
     let snapshot = db.snapshot().unwrap();
     let tx = db.begin().unwrap();
@@ -63,7 +63,7 @@ fn gets_and_pages_of_synchronous_handles_are_read_on_their_thread() {
 }
 
 #[test]
-fn what_is_awaited_together_is_read_elsewhere() {
+fn concurrent_reads_run_on_other_threads() {
     let (disk, db, table) = cold();
     let snapshot = block_on(db.snapshot_async()).unwrap();
     let none_here = |what: &str, run: &dyn Fn()| {
@@ -86,7 +86,7 @@ fn what_is_awaited_together_is_read_elsewhere() {
     assert_eq!(keys.len(), ROWS);
     drop((snapshot, table, db));
 
-    // Whoever waits for one thing alone may still ask for many at once.
+    // A caller that waits for a single future may still issue many reads at once.
     let db = Db::builder().open_on(Arc::new(disk.clone())).unwrap();
     let snapshot = block_on(db.snapshot_async()).unwrap();
     let some: Vec<CellKey> = keys.into_iter().step_by(100).collect();

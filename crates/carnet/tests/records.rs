@@ -1,4 +1,4 @@
-//! A row is the same bytes however it was written, and the same record however it is read.
+//! All ways to write a row produce the same bytes, and all ways to read it produce the same record.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -19,7 +19,7 @@ carnet::record! {
     }
 }
 
-// The same columns in another order: not that of their ids.
+// The same columns, not in the order of their ids.
 carnet::record! {
     struct Crossed {
         flag: Option<bool>,
@@ -29,7 +29,7 @@ carnet::record! {
     }
 }
 
-/// As [`Straight`], with the least that a record needs.
+/// Like [`Straight`], but with only the required methods of a record.
 struct ByHand(Straight);
 
 impl Record for ByHand {
@@ -70,7 +70,7 @@ fn cells(db: &Db) -> Vec<(CellKey, Entry)> {
 }
 
 #[test]
-fn every_way_of_writing_makes_the_same_bytes() {
+fn all_ways_to_write_make_the_same_bytes() {
     for row in rows() {
         let db = Db::builder().in_memory();
         let straight: Rows<Straight> = db.table("t").unwrap();
@@ -108,7 +108,7 @@ fn every_way_of_writing_makes_the_same_bytes() {
 }
 
 #[test]
-fn bytes_that_are_no_row_are_refused() {
+fn malformed_rows_are_refused() {
     let db = Db::builder().in_memory();
     let table: Rows<Straight> = db.table("t").unwrap();
     let key = Key((1,), ());
@@ -137,17 +137,17 @@ fn bytes_that_are_no_row_are_refused() {
             assert_eq!(error.kind(), ErrorKind::Corrupted, "{wrong:?}: {error}");
         }
     }
-    // A row without a marker and without columns is none.
+    // A cell without a marker and without columns is not a row.
     let nothing = [&whole[..2], &[0, 0][..]].concat();
     db.transact(|tx| tx.as_async().put_cell(cell.clone(), nothing.clone().into())).unwrap();
     assert_eq!(table.get(&db.snapshot().unwrap(), &key).unwrap(), None);
 }
 
 #[test]
-fn a_put_relies_on_the_schema_that_it_was_made_by() {
+fn put_depends_on_its_schema() {
     let db = Db::builder().in_memory();
     let table: Rows<Straight> = db.table("t").unwrap();
-    // From the second one on the schema is known without a read.
+    // From the second row on, the schema is cached.
     db.transact(|tx| table.put(tx, &Key((1,), ()), &rows()[0])).unwrap();
     let tx = db.begin().unwrap();
     table.put(&tx, &Key((2,), ()), &rows()[0]).unwrap();

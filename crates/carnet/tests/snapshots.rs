@@ -1,5 +1,5 @@
-//! Snapshots that outlive the process: a later life serves them if all that they saw is there, and
-//! says `TooOld` otherwise.
+//! Snapshots after a restart: served if all their versions still exist, refused with `TooOld`
+//! otherwise.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -43,7 +43,8 @@ fn seen(db: &Db, table: &RawTable, read: Timestamp) -> Result<Option<String>> {
     Ok(value.map(|value| String::from_utf8(value.to_vec()).unwrap()))
 }
 
-/// Writes 0, 1, 2, … over each other, in so many lives, and returns the snapshots that saw them.
+/// Writes 0, 1, 2, … over each other, one per process lifetime, and returns the snapshots that saw
+/// them.
 fn lives(lives: &[End], durability: Durability) -> (SimDisk, Vec<Timestamp>) {
     let mut disk = SimDisk::new(1);
     let mut snapshots = Vec::new();
@@ -62,7 +63,7 @@ fn lives(lives: &[End], durability: Durability) -> (SimDisk, Vec<Timestamp>) {
 }
 
 #[test]
-fn a_snapshot_of_an_earlier_life_sees_what_it_saw() {
+fn old_snapshot_reads_the_same_after_restart() {
     use End::{Closed, Killed};
     for (durability, ends) in [
         (Durability::Always, vec![Closed, Closed]),
@@ -79,9 +80,9 @@ fn a_snapshot_of_an_earlier_life_sees_what_it_saw() {
     }
 }
 
-/// The last commits may be lost then, and a later life's commits hide that they are.
+/// The last commits may be lost, and later commits hide the loss.
 #[test]
-fn without_syncs_no_snapshot_survives_a_crash() {
+fn unsynced_snapshot_is_refused_after_crash() {
     for durability in [Durability::None, Durability::Interval(Duration::from_secs(1))] {
         let (disk, snapshots) = lives(&[End::Closed, End::Killed, End::Closed], durability);
         let (db, table) = open(&disk, durability, Duration::from_secs(3600));
@@ -94,16 +95,16 @@ fn without_syncs_no_snapshot_survives_a_crash() {
             }
         }
         drop(db);
-        // Nor does a process that syncs bring back what one that did not has lost.
+        // A later process that syncs does not bring back data that an earlier one lost.
         let (disk, snapshots) = lives(&[End::Killed], durability);
         let (db, table) = open(&disk, Durability::Always, Duration::from_secs(3600));
         assert_eq!(seen(&db, &table, snapshots[2]).unwrap_err().kind(), ErrorKind::TooOld);
     }
 }
 
-/// What compaction took away stays away, however the process ends.
+/// Versions that were compacted away stay refused, whichever way the process ends.
 #[test]
-fn a_snapshot_below_the_mark_is_refused_by_every_later_life() {
+fn snapshot_below_watermark_stays_refused() {
     for how in [End::Closed, End::Killed] {
         let disk = SimDisk::new(1);
         let (db, table) = open(&disk, Durability::Always, Duration::ZERO);
@@ -126,9 +127,9 @@ fn a_snapshot_below_the_mark_is_refused_by_every_later_life() {
     }
 }
 
-/// 24 MB are written over what a snapshot sees, through memtables of 1 MB.
+/// Overwrites a snapshot's data with 24 MB, through memtables of 1 MB.
 #[test]
-fn a_long_snapshot_sees_what_it_saw_beside_heavy_writes() {
+fn long_snapshot_is_stable_under_heavy_writes() {
     const KEYS: u32 = 200;
     let builder = Db::builder().durability(Durability::None).retention(Duration::ZERO);
     let db = builder.flush_bytes(1 << 20).open_on(Arc::new(SimDisk::new(1))).unwrap();
@@ -165,9 +166,9 @@ fn a_long_snapshot_sees_what_it_saw_beside_heavy_writes() {
     assert!(bytes < 2 * 1024 * u64::from(KEYS), "{bytes} bytes are left");
 }
 
-/// Long keys, so that a few hundred commits are more than what is kept to check writers against.
+/// Keys are long, so that a few hundred commits exceed the memory for conflict checks.
 #[test]
-fn an_old_writer_is_refused_and_an_old_reader_is_not() {
+fn old_writer_is_refused_but_old_reader_served() {
     let db = Db::builder().in_memory();
     let table = db.raw("t").unwrap();
     db.transact(|tx| table.put(tx, "k", "old")).unwrap();

@@ -1,20 +1,20 @@
-//! Parsed schemas, and whether one that was read before may be used without reading it again.
+//! Cache of parsed schemas, with validity intervals of snapshots.
 //!
-//! A version never changes, so that what was parsed from it is never stale. Whether it is still
-//! the *newest* version at a snapshot is another question. Most transactions answer it without a
-//! read: who hands snapshots out sees every commit, and says since when no table of the system has
-//! changed.
+//! A version never changes, so that its parsed form is never stale. Whether it is still the
+//! *newest* version at a snapshot is a separate question. Most transactions answer it without a
+//! read: the component that issues snapshots sees every commit, and returns with each snapshot the
+//! last change of any system table.
 //!
 //! ```text
 //!   a version was the newest at snapshots   from ──── through
-//!   it is at R where   from ≤ R ≤ through   nothing hides it for a while and then does not
+//!   it is at R where   from ≤ R ≤ through   no other version in between
 //!                or    schema(R) ≤ through < R   nothing changed since
 //! ```
 //!
-//! So it is over a cluster, where other processes change schemas, too: their commits go to the same
-//! leader, and a new one takes the beginning of its term for the last change. The commit still
-//! depends on the schema's cell: a change that comes between R and the commit conflicts, whichever
-//! way the schema was found.
+//! The same holds over a cluster, where other processes change schemas too: their commits go
+//! through the same leader, and a new leader takes the beginning of its term for the last change.
+//! The commit still depends on the schema's cell: a change between R and the commit conflicts,
+//! whether the schema was cached or read.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,39 +25,39 @@ use carnet_txn::Entry;
 
 use super::schema::TableSchema;
 
-/// More tables than this are parsed anew each time.
+/// Maximum number of cached schemas. The cache is cleared when it is full.
 const TABLES_MAX: usize = 4096;
 
-/// Tells the caches of several databases in one process apart.
+/// Number of caches created. Distinguishes the caches of several databases in one process.
 static CACHES: AtomicU64 = AtomicU64::new(0);
 
-/// Parsed schemas. See the module's essay.
+/// Parsed schemas. See the module documentation.
 pub(crate) struct SchemaCache {
     id: u64,
     parsed: Mutex<HashMap<String, Tables>>,
 }
 
-/// A keyspace's tables by name.
+/// Tables of a keyspace by name.
 type Tables = HashMap<String, Parsed>;
 
 struct Parsed {
-    /// Names the version of the cell.
+    /// Start timestamp of the cell's version.
     start: Timestamp,
     schema: Arc<TableSchema>,
-    /// The cell.
+    /// Hash of the cell.
     cell: CellHash,
     newest: Newest,
 }
 
-/// A snapshot, and since when no table of the system has changed up to there. That may lie above
-/// the snapshot: then nothing is known.
+/// A snapshot, with the timestamp of the last change of a system table. If `changed` lies above
+/// `read`, it says nothing about the snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SchemaAt {
     pub(crate) read: Timestamp,
     pub(crate) changed: Timestamp,
 }
 
-/// Snapshots at which a version was found to be the newest.
+/// Range of snapshots at which a version was found to be the newest.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
     from: Timestamp,
@@ -76,11 +76,11 @@ impl Newest {
     }
 }
 
-/// A schema that was found, and when it may be used again without a look at the cache.
+/// A cached schema, with the snapshots at which it can be used without looking it up again.
 #[derive(Clone)]
 pub(crate) struct Pin {
     pub(crate) schema: Arc<TableSchema>,
-    /// The schema's cell.
+    /// Hash of the schema's cell.
     pub(crate) cell: CellHash,
     cache: u64,
     newest: Newest,
@@ -91,7 +91,7 @@ impl SchemaCache {
         Self { id: CACHES.fetch_add(1, Ordering::Relaxed), parsed: Mutex::default() }
     }
 
-    /// Returns the schema that is the newest at a snapshot, where that is known.
+    /// Returns the newest schema at a snapshot, if the cache knows it.
     pub(crate) fn find(&self, keyspace: &str, name: &str, snapshot: SchemaAt) -> Option<Pin> {
         let parsed = self.lock();
         let found = parsed.get(keyspace)?.get(name)?;
@@ -103,12 +103,12 @@ impl SchemaCache {
         })
     }
 
-    /// Tells whether a schema that was found before is the newest at a snapshot.
+    /// Returns `true` if a pinned schema is the newest at a snapshot.
     pub(crate) fn is_current(&self, pin: &Pin, snapshot: SchemaAt) -> bool {
         pin.cache == self.id && pin.newest.is_at(snapshot)
     }
 
-    /// Parses what was the newest at a snapshot.
+    /// Parses the newest version at a snapshot and caches it.
     pub(crate) fn parse(
         &self,
         (keyspace, name): (&str, &str),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_used_until_a_table_of_the_system_changes() {
+    fn schema_is_cached_until_system_table_changes() {
         let cache = SchemaCache::new();
         assert!(!knows(&cache, 12, 5));
         read(&cache, 5, 12);
@@ -174,7 +174,7 @@ mod tests {
             (20, 8, true),
             (20, 12, true),
             (20, 13, false),
-            // A change that is not published yet.
+            // A change that is not yet published.
             (12, 30, true),
             (11, 8, false),
         ] {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_of_another_database_is_none() {
+    fn pin_of_another_database_is_not_current() {
         let (cache, other) = (SchemaCache::new(), SchemaCache::new());
         read(&cache, 5, 12);
         let snapshot = SchemaAt { read: at(12), changed: at(5) };

@@ -1,7 +1,7 @@
-//! The catalogue: what keyspaces and tables there are.
+//! Catalogue of keyspaces and tables.
 //!
-//! It is data like any other, in tables of the system's own, so that a change of schema is a
-//! transaction, survives like one, and is seen by a snapshot only if the snapshot is later:
+//! The catalogue is stored in system tables as ordinary cells. So a schema change is a transaction,
+//! is as durable as one, and is visible only to later snapshots:
 //!
 //! ```text
 //! system table    partition key    clustering key   payload
@@ -9,15 +9,15 @@
 //! tables          keyspace name    table name       TableSchema, JSON
 //! versions        (empty)          "schema"         empty: its version names the schema's state
 //!                                  "next_table"     the next table id, 4 bytes big-endian
-//! levels          service levels, and to whom they are attached: see [`crate::levels`]
+//! levels          service levels and their attachments: see [`crate::levels`]
 //! ```
 //!
 //! * Every transaction that uses a table uses the table's schema as of its own snapshot, read or
-//!   known since (`cache`), and *depends* on its cell, at every isolation level: a change of schema
-//!   and a write under the old one never both commit.
-//! * Every change of schema writes the `schema` cell, so that changes conflict with each other.
-//! * Table ids and column ids are never used again: a dropped table's cells are unreachable. They
-//!   are not reclaimed yet.
+//!   cached (`cache`), and *depends* on its cell at every isolation level: a schema change and a
+//!   write under the old schema never both commit.
+//! * Every schema change writes the `schema` cell, so that schema changes conflict with each other.
+//! * Table ids and column ids are never reused. Dropping a table deletes its cells, which snapshots
+//!   taken before can still read.
 
 mod cache;
 mod schema;
@@ -35,12 +35,12 @@ pub use schema::{ColumnKind, ColumnSchema, KeyspaceSchema, Order, TableKind, Tab
 
 use crate::tx::Tx;
 
-// Ids 1, 6 and 7 are the commit tables of the embedded store, id 5 its table of wall times.
+// Ids 1, 6 and 7 are the commit tables of the embedded store; id 5 is its wall-clock map.
 const KEYSPACES: TableId = TableId(2);
 const TABLES: TableId = TableId(3);
 const VERSIONS: TableId = TableId(4);
 pub(crate) const LEVELS: TableId = TableId(8);
-/// Those that every database has.
+/// System tables that every database has.
 pub(crate) const TABLES_OF_THE_SYSTEM: [TableId; 4] = [KEYSPACES, TABLES, VERSIONS, LEVELS];
 
 const PAGE: PageLimit = PageLimit::cells(1000);
@@ -50,31 +50,32 @@ pub(crate) fn system_cell(table: TableId, partition: &str, clustering: &str) -> 
     CellKey::new(table, &partition, clustering)
 }
 
-/// Finds a keyspace.
+/// Returns a keyspace, or `None` if it does not exist.
 ///
 /// # Errors
 ///
-/// As [`Tx::get_cell`].
+/// Same as [`Tx::get_cell`].
 pub async fn keyspace(tx: &Tx, name: &str) -> Result<Option<KeyspaceSchema>> {
     let key = system_cell(KEYSPACES, "", name);
     tx.get_cell(&key).await?.map(|entry| KeyspaceSchema::decode(name, &entry.payload)).transpose()
 }
 
-/// Lists the keyspaces by name.
+/// Lists the keyspaces in ascending order of name.
 ///
 /// # Errors
 ///
-/// As [`Tx::get_cell`].
+/// Same as [`Tx::get_cell`].
 pub async fn keyspaces(tx: &Tx) -> Result<Vec<KeyspaceSchema>> {
     let cells = all_cells(tx, KEYSPACES, "").await?;
     cells.iter().map(|(name, payload)| KeyspaceSchema::decode(name, payload)).collect()
 }
 
-/// Adds a keyspace.
+/// Creates a keyspace.
 ///
 /// # Errors
 ///
-/// `AlreadyExists`, `Invalid` for a name that is too long or empty; else as [`Tx::put_cell`].
+/// `AlreadyExists`; `Invalid` for an empty name or one that is too long; otherwise the same as
+/// [`Tx::put_cell`].
 pub async fn create_keyspace(tx: &Tx, schema: &KeyspaceSchema) -> Result<()> {
     schema::check_name("keyspace", &schema.name)?;
     if keyspace(tx, &schema.name).await?.is_some() {
@@ -86,26 +87,26 @@ pub async fn create_keyspace(tx: &Tx, schema: &KeyspaceSchema) -> Result<()> {
     alter_keyspace(tx, schema)
 }
 
-/// Writes a keyspace's options anew.
+/// Replaces the options of a keyspace.
 ///
 /// # Errors
 ///
-/// As [`Tx::put_cell`].
+/// Same as [`Tx::put_cell`].
 pub fn alter_keyspace(tx: &Tx, schema: &KeyspaceSchema) -> Result<()> {
     touch(tx)?;
     tx.put_cell(system_cell(KEYSPACES, "", &schema.name), schema.encode())
 }
 
-/// Removes a keyspace and its tables.
+/// Drops a keyspace and its tables.
 ///
 /// # Errors
 ///
-/// `Invalid` when it is not there; else as [`Tx::put_cell`].
+/// `Invalid` if it does not exist; otherwise the same as [`Tx::put_cell`].
 pub async fn drop_keyspace(tx: &Tx, name: &str) -> Result<()> {
     if keyspace(tx, name).await?.is_none() {
         return Err(no_keyspace(name));
     }
-    // A table that is created meanwhile conflicts: both write the schema's cell.
+    // A concurrent CREATE TABLE conflicts, because both write the `schema` cell.
     for table in tables(tx, name).await? {
         tx.delete_cell(system_cell(TABLES, name, &table.name))?;
         tx.drop_cells(table.id)?;
@@ -114,13 +115,14 @@ pub async fn drop_keyspace(tx: &Tx, name: &str) -> Result<()> {
     tx.delete_cell(system_cell(KEYSPACES, "", name))
 }
 
-/// Finds a table. The transaction depends on what it finds, at every isolation level.
+/// Returns a table, or `None` if it does not exist. The transaction depends on the result at every
+/// isolation level.
 ///
 /// # Errors
 ///
-/// As [`Tx::get_cell`].
+/// Same as [`Tx::get_cell`].
 pub async fn table(tx: &Tx, keyspace: &str, name: &str) -> Result<Option<Arc<TableSchema>>> {
-    // A transaction that changes schemas itself reads what it wrote.
+    // The cache does not hold the uncommitted schema changes of this transaction.
     if !tx.changes_schema()
         && let Some(pin) = tx.schemas().find(keyspace, name, tx.schema_at())
     {
@@ -130,7 +132,7 @@ pub async fn table(tx: &Tx, keyspace: &str, name: &str) -> Result<Option<Arc<Tab
     let key = system_cell(TABLES, keyspace, name);
     tx.guard_cell(&key)?;
     let Some(entry) = tx.get_cell(&key).await? else { return Ok(None) };
-    // What this transaction wrote itself may change again under the same start.
+    // The transaction may change its own version again under the same start timestamp.
     if Some(entry.start) == tx.start_timestamp() {
         return TableSchema::decode(keyspace, name, &entry.payload)
             .map(|table| Some(Arc::new(table)));
@@ -139,22 +141,22 @@ pub async fn table(tx: &Tx, keyspace: &str, name: &str) -> Result<Option<Arc<Tab
     tx.schemas().parse((keyspace, name), key.hash(), &entry, read).map(Some)
 }
 
-/// Lists a keyspace's tables by name.
+/// Lists the tables of a keyspace in ascending order of name.
 ///
 /// # Errors
 ///
-/// As [`Tx::get_cell`].
+/// Same as [`Tx::get_cell`].
 pub async fn tables(tx: &Tx, keyspace: &str) -> Result<Vec<TableSchema>> {
     let cells = all_cells(tx, TABLES, keyspace).await?;
     cells.iter().map(|(name, payload)| TableSchema::decode(keyspace, name, payload)).collect()
 }
 
-/// Adds a table under a fresh id, and returns it as it was stored.
+/// Creates a table with a new id, and returns the stored schema.
 ///
 /// # Errors
 ///
-/// `AlreadyExists`; `Invalid` when the keyspace is not there or the columns make no table; else
-/// as [`Tx::put_cell`].
+/// `AlreadyExists`; `Invalid` if the keyspace does not exist or the columns do not form a valid
+/// table; otherwise the same as [`Tx::put_cell`].
 pub async fn create_table(tx: &Tx, mut schema: TableSchema) -> Result<TableSchema> {
     schema.check()?;
     if keyspace(tx, &schema.keyspace).await?.is_none() {
@@ -172,22 +174,22 @@ pub async fn create_table(tx: &Tx, mut schema: TableSchema) -> Result<TableSchem
     Ok(schema)
 }
 
-/// Writes a table's schema anew. The caller has raised its version and kept its ids.
+/// Replaces a table's schema. The caller has incremented its version and kept its ids.
 ///
 /// # Errors
 ///
-/// `Invalid` when the columns make no table; else as [`Tx::put_cell`].
+/// `Invalid` if the columns do not form a valid table; otherwise the same as [`Tx::put_cell`].
 pub fn alter_table(tx: &Tx, schema: &TableSchema) -> Result<()> {
     schema.check()?;
     touch(tx)?;
     tx.put_cell(system_cell(TABLES, &schema.keyspace, &schema.name), schema.encode())
 }
 
-/// Removes a table and its cells. Snapshots taken before still see them.
+/// Drops a table and its cells. Snapshots taken before still see them.
 ///
 /// # Errors
 ///
-/// `Invalid` when it is not there; else as [`Tx::put_cell`].
+/// `Invalid` if it does not exist; otherwise the same as [`Tx::put_cell`].
 pub async fn drop_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
     let found = table(tx, keyspace, name).await?;
     let schema = found.ok_or_else(|| no_table(keyspace, name))?;
@@ -196,11 +198,11 @@ pub async fn drop_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
     tx.drop_cells(schema.id)
 }
 
-/// Empties a table: it goes on under a fresh id, and the cells under the old one are deleted.
+/// Truncates a table: gives it a new id, and deletes the cells under the old one.
 ///
 /// # Errors
 ///
-/// `Invalid` when it is not there; else as [`Tx::put_cell`].
+/// `Invalid` if it does not exist; otherwise the same as [`Tx::put_cell`].
 pub async fn truncate_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
     let found = table(tx, keyspace, name).await?;
     let schema = found.ok_or_else(|| no_table(keyspace, name))?;
@@ -212,29 +214,29 @@ pub async fn truncate_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
     alter_table(tx, &schema)
 }
 
-/// Returns a timestamp that differs whenever the schema does.
+/// Returns a timestamp that changes with every schema change.
 ///
 /// # Errors
 ///
-/// As [`Tx::get_cell`].
+/// Same as [`Tx::get_cell`].
 pub async fn version(tx: &Tx) -> Result<Timestamp> {
     let entry = tx.get_cell(&system_cell(VERSIONS, "", "schema")).await?;
     Ok(entry.map_or(Timestamp::ZERO, |entry| entry.start))
 }
 
-/// The error for a keyspace that is not there.
+/// Makes the error for a keyspace that does not exist.
 #[must_use]
 pub fn no_keyspace(name: &str) -> Error {
     Error::invalid(format!("keyspace {name} does not exist"))
 }
 
-/// The error for a table that is not there.
+/// Makes the error for a table that does not exist.
 #[must_use]
 pub fn no_table(keyspace: &str, name: &str) -> Error {
     Error::invalid(format!("table {keyspace}.{name} does not exist"))
 }
 
-/// Changes of schema conflict with each other here.
+/// Writes the `schema` cell, so that concurrent schema changes conflict.
 fn touch(tx: &Tx) -> Result<()> {
     tx.put_cell(system_cell(VERSIONS, "", "schema"), Bytes::new())
 }
@@ -250,14 +252,13 @@ async fn next_table_id(tx: &Tx) -> Result<TableId> {
             u32::from_be_bytes(bytes)
         }
     };
-    let next = id.checked_add(1).ok_or_else(|| {
-        Error::unsupported("more than 4 billion tables in the life of a database")
-    })?;
+    let next =
+        id.checked_add(1).ok_or_else(|| Error::unsupported("all 4 billion table ids are used"))?;
     tx.put_cell(key, Bytes::copy_from_slice(&next.to_be_bytes()))?;
     Ok(TableId(id))
 }
 
-/// Reads the cells of a partition of the catalogue, by name.
+/// Reads all cells of a catalogue partition, in ascending order of name.
 pub(crate) async fn all_cells(
     tx: &Tx,
     table: TableId,

@@ -1,4 +1,4 @@
-//! What the catalogue says about a keyspace and a table, and how that is stored.
+//! Schemas of keyspaces and tables, and their stored form.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,47 +9,46 @@ pub use carnet_base::key::Order;
 
 use super::check_key_type;
 
-/// The format of the JSON in the catalogue's cells.
+/// Format version of the JSON in the catalogue's cells.
 const FORMAT: u32 = 1;
-/// As in Cassandra.
+/// Maximum length of a keyspace or table name, as in Cassandra.
 const NAME_BYTES_MAX: usize = 48;
 
-/// A keyspace.
+/// Schema of a keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyspaceSchema {
-    /// Its name.
+    /// Name of the keyspace.
     pub name: String,
-    /// The replication options, kept as they were given: a database on one machine does not
-    /// replicate.
+    /// Replication options as given. A database on one machine ignores them.
     pub replication: BTreeMap<String, String>,
-    /// The `durable_writes` option, kept as it was given.
+    /// The `durable_writes` option as given.
     pub durable_writes: bool,
 }
 
-/// A table.
+/// Schema of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSchema {
-    /// Its id, never used again.
+    /// Table id, never reused.
     pub id: TableId,
-    /// The keyspace that it is in.
+    /// Name of the keyspace.
     pub keyspace: String,
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// Counts its changes.
+    /// Number of the schema version, incremented by each change.
     pub version: u32,
-    /// What kind of table it is.
+    /// Kind of the table.
     pub kind: TableKind,
-    /// Its columns: partition key, clustering key, static and regular ones.
+    /// Columns of all kinds: partition key, clustering key, static and regular.
     pub columns: Vec<ColumnSchema>,
-    /// The smallest column id that was never used.
+    /// Smallest column id that was never used.
     pub next_column: u16,
-    /// The id that drivers know it by.
+    /// Table id in the CQL protocol.
     pub uuid: Uuid,
-    /// The options it was created with, as text.
+    /// Options of CREATE TABLE, as text.
     pub options: BTreeMap<String, String>,
 }
 
-/// What kind of table it is.
+/// Kind of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TableKind {
@@ -59,34 +58,35 @@ pub enum TableKind {
     Raw,
 }
 
-/// A column.
+/// Schema of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnSchema {
-    /// Its id within the table, never used again.
+    /// Column id within the table, never reused.
     pub id: ColumnId,
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Its type.
+    /// CQL type of the column.
     pub data_type: DataType,
-    /// What part of a row it is.
+    /// Kind of the column.
     pub kind: ColumnKind,
 }
 
-/// What part of a row a column is.
+/// Kind of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     /// Part of the partition key.
     Partition,
-    /// Part of the clustering key, in that order.
+    /// Part of the clustering key, with its order.
     Clustering(Order),
     /// One value for the whole partition.
     Static,
-    /// An ordinary column.
+    /// A regular column.
     Regular,
 }
 
 impl TableSchema {
-    /// Describes a table without columns. Its id is given when it is created.
+    /// Makes the schema of a table without columns. [`create_table`](super::create_table) assigns
+    /// its id.
     #[must_use]
     pub fn new(keyspace: &str, name: &str, kind: TableKind, uuid: Uuid) -> Self {
         Self {
@@ -102,33 +102,33 @@ impl TableSchema {
         }
     }
 
-    /// Returns the columns of the partition key, in their order.
+    /// Returns the columns of the partition key, in key order.
     pub fn partition_key(&self) -> impl Iterator<Item = &ColumnSchema> {
         self.columns.iter().filter(|column| column.kind == ColumnKind::Partition)
     }
 
-    /// Returns the columns of the clustering key, in their order.
+    /// Returns the columns of the clustering key, in key order.
     pub fn clustering_key(&self) -> impl Iterator<Item = &ColumnSchema> {
         self.columns.iter().filter(|column| matches!(column.kind, ColumnKind::Clustering(_)))
     }
 
-    /// Returns the columns that a row image holds.
+    /// Returns the regular columns.
     pub fn regular(&self) -> impl Iterator<Item = &ColumnSchema> {
         self.columns.iter().filter(|column| column.kind == ColumnKind::Regular)
     }
 
-    /// Returns the columns that a partition's static image holds.
+    /// Returns the static columns.
     pub fn statics(&self) -> impl Iterator<Item = &ColumnSchema> {
         self.columns.iter().filter(|column| column.kind == ColumnKind::Static)
     }
 
-    /// Finds a column.
+    /// Returns the column with a name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<&ColumnSchema> {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// Returns the orders of the clustering key's columns.
+    /// Returns the orders of the clustering columns, in key order.
     #[must_use]
     pub fn clustering_orders(&self) -> Vec<Order> {
         let order = |column: &ColumnSchema| match column.kind {
@@ -138,11 +138,11 @@ impl TableSchema {
         self.columns.iter().filter_map(order).collect()
     }
 
-    /// Adds a column under a fresh id. The caller raises the version.
+    /// Adds a column with a new id. The caller increments the version.
     ///
     /// # Errors
     ///
-    /// `Invalid` when the table has as many columns as it can ever have.
+    /// `Invalid` if the table has used all its column ids.
     pub fn add_column(&mut self, name: &str, data_type: DataType, kind: ColumnKind) -> Result<()> {
         let id = ColumnId(self.next_column);
         self.next_column = self.next_column.checked_add(1).ok_or_else(|| {
@@ -160,7 +160,7 @@ impl TableSchema {
                 return Err(Error::invalid("a column's name is empty"));
             }
             if !names.insert(&column.name) {
-                return Err(Error::invalid(format!("column {} is there twice", column.name)));
+                return Err(Error::invalid(format!("column {} is defined twice", column.name)));
             }
             if matches!(column.kind, ColumnKind::Clustering(_)) {
                 check_key_type(&column.name, column.data_type)?;
@@ -171,8 +171,8 @@ impl TableSchema {
         }
         if self.statics().next().is_some() && self.clustering_key().next().is_none() {
             return Err(Error::invalid(format!(
-                "table {} has static columns and no clustering key: there is one row in a \
-                 partition, so make them regular columns",
+                "table {} has static columns and no clustering key: each partition has one \
+                 row, so make them regular columns",
                 self.name
             )));
         }
@@ -198,7 +198,9 @@ impl TableSchema {
         let stored: StoredTable = decode(&what, bytes)?;
         let columns = stored.columns.into_iter().map(StoredColumn::parse).collect::<Option<_>>();
         let (Some(columns), Ok(uuid)) = (columns, stored.uuid.parse()) else {
-            return Err(Error::corrupted(format!("{what} names a type that there is not")));
+            return Err(Error::corrupted(format!(
+                "{what} has an unknown type or a malformed UUID"
+            )));
         };
         Ok(Self {
             id: TableId(stored.id),
@@ -215,7 +217,7 @@ impl TableSchema {
 }
 
 impl KeyspaceSchema {
-    /// Describes a keyspace as it is made for tables of an application on one machine.
+    /// Makes the schema of a keyspace on one machine.
     #[must_use]
     pub fn local(name: &str) -> Self {
         let replication = [("class", "SimpleStrategy"), ("replication_factor", "1")];

@@ -1,4 +1,4 @@
-//! Backups of a database over a cluster, as the façade takes and restores them.
+//! Backups of a database over a cluster: taking and restoring them.
 
 use std::sync::Arc;
 
@@ -14,50 +14,51 @@ use super::open::cql_options;
 use super::store::Call;
 use super::url::ClusterUrl;
 
-/// The version of this program, as labels of backups name it.
+/// Version of this program, for the labels of backups.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
-/// A backup that has begun: from here to its [end](ClusterBackup::finish) the tables of the cluster
-/// may be copied by its own tools, each replica and each table at a moment of its own.
+/// A backup in progress. Until [`finish`](ClusterBackup::finish) the cluster's own tools may copy
+/// the tables, each replica and each table at a different time.
 ///
-/// Whoever drops it leaves the sweep held for about a minute.
+/// If it is dropped, garbage collection stays paused for about a minute.
 pub struct ClusterBackup(pub(crate) Box<dyn AnyBackup>);
 
 impl ClusterBackup {
-    /// Returns B: what commits up to it is in the backup, and nothing later.
+    /// Returns the backup's commit B: the backup contains exactly the commits up to B.
     #[must_use]
     pub fn commit(&self) -> Timestamp {
         self.0.commit()
     }
 
-    /// Says that the backup lives: to be called every [`RENEW_EVERY`]. It blocks the calling thread.
+    /// Renews the backup's hold on garbage collection. Call it every [`RENEW_EVERY`]. It blocks the
+    /// calling thread.
     ///
     /// # Errors
     ///
-    /// `Conflict` where the sweep is not held any more: the backup cannot succeed. `Unavailable`: the
-    /// next call tries again.
+    /// `Conflict` if the hold was lost: the backup cannot succeed. `Unavailable`: the next call
+    /// retries.
     pub fn renew(&self) -> Result<()> {
         block_on(self.0.renew())
     }
 
-    /// Ends the backup once the copy has ended. The label is what a restore needs beside the copy;
-    /// `store` says in it where the database was, for people.
+    /// Ends the backup after the copy is complete. A restore needs the returned label in addition
+    /// to the copy. `store` is stored in the label, as a description of the source for operators.
     ///
     /// # Errors
     ///
-    /// `Conflict` where the sweep was not held all the time, or the commit table was migrated
-    /// meanwhile: the copy is no backup. `Unavailable`.
+    /// `Conflict` if the hold was lost at any time, or the commit table was migrated meanwhile: the
+    /// copy is not a valid backup. `Unavailable`.
     pub fn finish(self, store: &str) -> Result<Label> {
         block_on(self.0.finish(store))
     }
 
-    /// Ends the backup without one.
+    /// Aborts the backup.
     pub fn give_up(self) {
         block_on(self.0.give_up());
     }
 }
 
-/// A backup over any cluster.
+/// Object-safe variant of [`Backup`].
 pub(crate) trait AnyBackup: Send + Sync {
     fn commit(&self) -> Timestamp;
     fn renew(&self) -> Call<'_, Result<()>>;
@@ -83,14 +84,14 @@ impl<C: Cluster> AnyBackup for Backup<C> {
     }
 }
 
-/// Makes a database of a copy that was put back into a cluster's tables, before any process is
-/// started on them. It blocks the calling thread.
+/// Restores a database from a copy that the cluster's tools have put back into its tables. Call it
+/// before any process uses these tables. It blocks the calling thread.
 ///
 /// # Errors
 ///
-/// `Invalid` where the tables are not the copy that the label is of, or were in use since: nothing
-/// was changed. `Unavailable` where a process leads, or a replica is away: run it again, no process
-/// leads before it has ended. `Corrupted`.
+/// `Invalid` if the tables do not match the label, or were used since: nothing was changed.
+/// `Unavailable` if a process leads or a replica is down: run the restore again; no process can
+/// lead before it has finished. `Corrupted`.
 pub fn restore(
     url: &ClusterUrl,
     label: &Label,

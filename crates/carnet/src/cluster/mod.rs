@@ -1,15 +1,15 @@
-//! A database over a cluster: what names one, and what opens it.
+//! Databases over a cluster: their URLs, and opening them.
 //!
 //! ```text
-//!   Db::open("cassandra://…") ──▶ url    what it says        pure
+//!   Db::open("cassandra://…") ──▶ url    parses it         pure
 //!                             ──▶ open   connects, listens
 //!                             ──▶ store  ClusterLog, boxed   one type for all clusters
-//!                             ──▶ backup what surrounds a copy of the cluster's tables
-//!   carnet import             ──▶ table  a table that others own, which is only read
+//!                             ──▶ backup begins and ends backups by the cluster's tools
+//!   carnet import             ──▶ table  an existing table of the cluster, read-only
 //! ```
 //!
-//! `docs/cassandra.md` is for whoever operates the cluster. [`crate::Builder::open_cluster`] takes
-//! any other cluster and network, such as [`MemoryCluster`] and [`LocalNetwork`] in tests.
+//! `docs/cassandra.md` is the guide for operators of the cluster. [`crate::Builder::open_cluster`]
+//! accepts any other cluster and network, such as [`MemoryCluster`] and [`LocalNetwork`] in tests.
 
 pub mod backup;
 mod open;

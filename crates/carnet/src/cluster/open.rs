@@ -20,7 +20,7 @@ use super::store::{AnyCluster, ClusterStore};
 use super::url::{ClusterUrl, Peers, Secret};
 use crate::catalog;
 
-/// Connects to the cluster that a URL names, listens where it says, and waits for a leader.
+/// Connects to the cluster of a URL, listens on the address in it, and waits for a leader.
 pub(crate) async fn connect(
     url: &ClusterUrl,
     retention: Duration,
@@ -45,7 +45,7 @@ pub(crate) async fn connect(
     open(cluster, network, address, doors, settings, |_| (), requests).await
 }
 
-/// Says how to reach a cluster, with the password.
+/// Returns the options for connecting to a cluster, with the password read from its file.
 pub(super) fn cql_options(url: &ClusterUrl) -> Result<CqlOptions> {
     let mut options = url.cql.clone();
     if let (Some(path), Some(credentials)) = (&url.password_file, &mut options.credentials) {
@@ -54,7 +54,7 @@ pub(super) fn cql_options(url: &ClusterUrl) -> Result<CqlOptions> {
     Ok(options)
 }
 
-/// Opens a database over a cluster, as a process that `listen` connects to an address.
+/// Opens a database over a cluster, as a process at `address`; `listen` connects its handler.
 pub(crate) async fn open<C: Cluster, T: Transport>(
     cluster: Arc<C>,
     network: T,
@@ -68,7 +68,8 @@ pub(crate) async fn open<C: Cluster, T: Transport>(
     let log = ClusterLog::open(cluster, network, address, doors, &mut rng, options, make_order());
     listen(&log.handler());
     let store = ClusterStore { log, requests };
-    // Whoever is given a database may expect that it answers; and P is known from here on.
+    // Wait for a leader, so that an opened database answers. This also sets the published timestamp
+    // P.
     let context = Context::unbounded();
     store.end(store.begin(&context, BeginKind::ReadOnly).await?);
     for table in catalog::TABLES_OF_THE_SYSTEM {
@@ -77,7 +78,7 @@ pub(crate) async fn open<C: Cluster, T: Transport>(
     Ok(Box::new(store))
 }
 
-/// A process's doors: a thread for time, and one for what nobody waits for.
+/// Makes the environment of a process: a timer thread, and a worker thread for background tasks.
 pub(crate) fn doors(clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Doors {
     let tasks: Arc<dyn Tasks> = Arc::new(WorkerTasks::new("carnet-sequencer", spawn));
     let timer = Arc::new(ThreadTimer::new(Arc::clone(clock), spawn));
@@ -85,7 +86,8 @@ pub(crate) fn doors(clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Doors {
 }
 
 fn make_order() -> MakeOrder {
-    // What earlier leaders released is asked for at the commit table, not taken up again.
+    // The new leader reads outcomes of earlier leaders from the commit table instead of restoring
+    // them.
     Arc::new(|first: Timestamp| Box::new(Sequencer::resuming(Life { first, swept: first })))
 }
 

@@ -1,7 +1,7 @@
-//! Any cluster behind one type.
+//! Clusters of any type behind one object-safe trait.
 //!
-//! Its calls are boxed: beside a round trip that costs nothing, and the futures of the embedded
-//! store stay as small as they are.
+//! Its calls are boxed: the cost is negligible compared with a network round trip, and the futures
+//! of the embedded store stay small.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,12 +17,12 @@ use carnet_store_cql::{RequestCounters, Requests};
 
 use super::backup::AnyBackup;
 
-/// A call on its way.
+/// A boxed call in progress.
 pub(super) type Call<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// [`CellStore`] and [`CommitLog`], of which there can be objects.
+/// Object-safe variant of [`CellStore`] and [`CommitLog`].
 pub(crate) trait AnyCluster: Send + Sync + 'static {
-    /// As [`ClusterLog::kept`].
+    /// See [`ClusterLog::kept`].
     fn kept(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Option<Version>>>;
     fn get<'a>(
         &'a self,
@@ -67,31 +67,32 @@ pub(crate) trait AnyCluster: Send + Sync + 'static {
         commit: Timestamp,
     ) -> Call<'a, Result<WallTime>>;
     fn swept<'a>(&'a self, context: &'a Context) -> Call<'a, Result<Timestamp>>;
-    /// Makes room for the cells of a table that a transaction is about to create.
+    /// Creates the cluster table for the cells of a new table, before the creating transaction
+    /// commits.
     fn create_table(&self, table: TableId) -> Call<'_, Result<()>>;
-    /// Deletes what nobody sees any more and the retention does not keep, if this process leads.
+    /// Garbage-collects versions past the retention, if this process leads.
     fn sweep(&self) -> Call<'_, Result<()>>;
     fn migrate(&self, to: Encoding) -> Call<'_, Result<Option<Timestamp>>>;
-    /// Leaves the lead to others, if this process has it.
+    /// Gives up the lease, if this process leads.
     fn leave(&self) -> Call<'_, ()>;
-    /// As [`ClusterLog::announce`].
+    /// See [`ClusterLog::announce`].
     fn announce(&self, what: Bytes) -> Call<'_, Result<()>>;
-    /// As [`ClusterLog::withdraw`].
+    /// See [`ClusterLog::withdraw`].
     fn withdraw(&self);
-    /// As [`ClusterLog::announced`].
+    /// See [`ClusterLog::announced`].
     fn announced(&self) -> Vec<Bytes>;
-    /// Begins a backup of that name.
+    /// Begins a backup with an id.
     fn begin_backup(&self, id: u64) -> Call<'_, Result<Box<dyn AnyBackup>>>;
-    /// Tells whether this process leads, as far as it knows.
+    /// Returns `true` if this process leads, as far as it knows.
     fn is_leading(&self) -> bool;
-    /// Returns what the cluster was asked for, where it is one of CQL.
+    /// Returns the request counters of a CQL cluster.
     fn requests(&self) -> Option<Requests>;
 }
 
-/// A cluster, and this process's part of the database on it.
+/// A cluster, with this process's share of the database on it.
 pub(crate) struct ClusterStore<C: Cluster, T: Transport> {
     pub(crate) log: ClusterLog<C, T>,
-    /// What counts the requests to the cluster, where it is one of CQL.
+    /// Request counters of a CQL cluster.
     pub(crate) requests: Option<Arc<RequestCounters>>,
 }
 
@@ -239,10 +240,10 @@ mod tests {
         size_of::<F>()
     }
 
-    /// Each call is a box, which is filled by copying: what is rare is in boxes of its own. They had
-    /// all been 29 KB, most of what was copied in a sixth of the time of clients' threads.
+    /// Each call is boxed, and filling the box copies the future: rare, large parts must be boxed
+    /// themselves.
     #[test]
-    fn what_asks_the_leader_alone_is_a_small_future() {
+    fn leader_calls_are_small_futures() {
         assert!(bytes_of(<Log as CommitLog>::begin) < 4 << 10);
         assert!(bytes_of(<Log as CommitLog>::outcome) < 4 << 10);
     }

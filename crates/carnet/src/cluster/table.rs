@@ -1,4 +1,4 @@
-//! `cassandra://user:password@host/keyspace.table?option=value&…`: a table that others own.
+//! `cassandra://user:password@host/keyspace.table?option=value&…`: a table of another application.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use carnet_store_cql::{CqlOptions, ForeignCluster};
 use super::open::read_secret;
 use super::url::{Reach, wrong};
 
-/// Those of a database's [options](super::OPTIONS) that say how to reach a cluster.
+/// Those of a database's [options](super::OPTIONS) that concern the connection to the cluster.
 const OPTIONS_OF_REACH: [&str; 9] = [
     "local_dc",
     "consistency",
@@ -22,7 +22,7 @@ const OPTIONS_OF_REACH: [&str; 9] = [
     "threads",
 ];
 
-/// A table of a cluster, as a URL names it. Shown without its secrets.
+/// A table of a cluster, named by a URL. Its `Debug` and `Display` forms omit secrets.
 #[derive(Clone, Debug)]
 pub struct TableUrl {
     cql: CqlOptions,
@@ -32,11 +32,11 @@ pub struct TableUrl {
 }
 
 impl TableUrl {
-    /// Reads a URL. Names are as the cluster stores them: without quotes, in their own case.
+    /// Parses a URL. Names are case-sensitive and unquoted, as the cluster stores them.
     ///
     /// # Errors
     ///
-    /// `Invalid`, saying what is wrong with it and never a password.
+    /// `Invalid` with the reason, which never contains a password.
     pub fn parse(text: &str) -> Result<Self> {
         let (Reach { mut cql, password_file }, given) = Reach::parse(text)?;
         given.nothing_left(|name| OPTIONS_OF_REACH.contains(&name))?;
@@ -66,8 +66,8 @@ impl TableUrl {
     ///
     /// # Errors
     ///
-    /// `Invalid` for options that cannot be; `Unavailable` where no node answers, or the file with
-    /// the password cannot be read.
+    /// `Invalid` for invalid options; `Unavailable` if no node answers or the password file cannot
+    /// be read.
     pub async fn connect(&self) -> Result<ForeignCluster> {
         let mut options = self.cql.clone();
         if let (Some(path), Some(credentials)) = (&self.password_file, &mut options.credentials) {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_names_a_table() {
+    fn url_names_a_table() {
         let url = TableUrl::parse(
             "cassandra://ann:s3cret@h1:9043,h2/Shop.Orders?local_dc=dc1&consistency=local_quorum\
              &ca=/tls/ca.pem&request_timeout=9s&threads=2",
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn malformed_url_is_explained() {
         for (url, why) in [
             ("cassandra://h/shop", "a table is missing"),
             ("cassandra://h/shop.", "a table is missing"),
@@ -115,7 +115,7 @@ mod tests {
             ("cassandra://h", "a keyspace is missing"),
             ("postgres://h/shop.orders", "cassandra://"),
             ("cassandra://h/shop.orders?consistency=one", "would miss"),
-            ("cassandra://ann:s3cret@h/shop.orders?colour=red", "there is no option"),
+            ("cassandra://ann:s3cret@h/shop.orders?colour=red", "unknown option"),
         ] {
             let error = error(url);
             assert!(error.contains(why) && !error.contains("s3cret"), "{url}: {error}");
@@ -123,9 +123,9 @@ mod tests {
     }
 
     #[test]
-    fn options_of_a_database_mean_nothing_to_a_table() {
+    fn database_options_are_refused_for_tables() {
         let error = error("cassandra://h/shop.orders?replication=1");
-        assert!(error.contains("no option \"replication\""), "{error}");
+        assert!(error.contains("unknown option \"replication\""), "{error}");
         for (name, what) in OPTIONS {
             assert_eq!(error.contains(what), OPTIONS_OF_REACH.contains(name), "{name}: {error}");
         }

@@ -1,4 +1,4 @@
-//! The side of whoever asks.
+//! Client side of the control socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,12 +10,12 @@ use super::protocol::{Answer, Done, LINE_BYTES_MAX, Progress, Request};
 use super::socket;
 use crate::db::Builder;
 
-/// Asks the process that has a directory open; `None` where none listens there.
+/// Sends a request to the process that has a directory open; `None` if none listens there.
 ///
 /// # Errors
 ///
-/// What that process says; `Unavailable` where it goes away before it has answered, or the
-/// caller may not ask it.
+/// The error of that process; `Unavailable` if it goes away before it replies, or the caller has no
+/// permission to connect.
 pub fn ask(
     directory: &Path,
     request: &Request,
@@ -23,11 +23,13 @@ pub fn ask(
 ) -> Result<Option<Done>> {
     let failed = |error: io::Error| {
         let path = directory.join(socket::NAME);
-        Error::unavailable(format!("cannot ask through {}", path.display())).with_source(error)
+        Error::unavailable(format!("cannot send a request through {}", path.display()))
+            .with_source(error)
     };
     let Some(mut stream) = socket::connect(directory).map_err(failed)? else { return Ok(None) };
     let line = request.encode()?;
-    // One that is refused at once is answered before it was heard.
+    // A server that refuses the connection replies without reading the request, so a failed write
+    // is no error yet.
     let sent = stream.write_all(&line);
     let mut answers = BufReader::new(stream);
     loop {
@@ -40,8 +42,8 @@ pub fn ask(
             Ok(None) => {
                 sent.map_err(failed)?;
                 return Err(Error::unavailable(format!(
-                    "the process that had {} open went away before it answered: see whether it \
-                     was done, and ask again",
+                    "the process that had {} open exited before it replied; check whether the \
+                     request was carried out, and repeat it if not",
                     directory.display()
                 )));
             }
@@ -50,12 +52,12 @@ pub fn ask(
     }
 }
 
-/// Carries a request out: opens the directory for it, or asks the process that has it open.
+/// Carries out a request: opens the directory itself, or asks the process that has it open.
 ///
 /// # Errors
 ///
-/// As [`Builder::open`] and [`ask`]. Where a process has the directory and listens to nobody, the
-/// error says what to do about it.
+/// Same as [`Builder::open`] and [`ask`]. If a process has the directory open without a control
+/// socket, the error says what to do.
 pub fn carry_out(
     builder: Builder,
     directory: &Path,
@@ -76,21 +78,21 @@ pub fn carry_out(
     };
     ask(directory, request, tell)?.ok_or_else(|| {
         Error::unavailable(format!(
-            "{in_use}; nor can that process be asked, it has no control socket: `carnet serve` \
-             and `carnet stress` make one, and so does a program that opens the database with \
+            "{in_use}; that process cannot be asked because it has no control socket: `carnet serve` \
+             and `carnet stress` have one, and so has a program that opens the database with \
              Builder::control"
         ))
     })
 }
 
-/// Reads a line; `None` at the end.
+/// Reads a line; `None` at the end of the stream.
 fn next(answers: &mut BufReader<UnixStream>) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     answers.by_ref().take(LINE_BYTES_MAX as u64 + 1).read_until(b'\n', &mut line)?;
     match line.pop() {
         Some(b'\n') => Ok(Some(line)),
         Some(_) if line.len() >= LINE_BYTES_MAX => {
-            Err(io::Error::new(io::ErrorKind::InvalidData, "an answer that does not end"))
+            Err(io::Error::new(io::ErrorKind::InvalidData, "a reply is too long"))
         }
         _ => Ok(None),
     }

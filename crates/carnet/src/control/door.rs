@@ -1,4 +1,4 @@
-//! The owner's side: a thread that listens, and one for each request.
+//! Server side of the control socket: one listener thread, and one thread per request.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -15,18 +15,18 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::protocol::{Answer, Done, LINE_BYTES_MAX, Progress, Request};
 use super::socket;
 
-/// So many requests are carried out at once; whoever comes then is told to come back.
+/// Maximum number of concurrent requests; further ones are refused as `Overloaded`.
 const REQUESTS_MAX: usize = 4;
 
-/// A request is sent, and each line of the answer taken, within this time.
+/// Timeout for receiving a request, and for sending each line of the reply.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the operating system has no room for a connection, the door waits this long.
+/// Pause after the operating system refuses a connection for lack of resources.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Who carries requests out.
+/// Carries out requests.
 pub(crate) trait Owner: Send + Sync + 'static {
-    /// Carries a request out; an error of `tell` gives it up where that can be done.
+    /// Carries out a request; an error of `tell` aborts it if that is possible.
     fn carry_out(
         &self,
         request: &Request,
@@ -34,12 +34,12 @@ pub(crate) trait Owner: Send + Sync + 'static {
     ) -> Result<Done>;
 }
 
-/// A door that is open. It is closed when it is dropped.
+/// An open control socket. Dropping it closes the socket.
 pub(crate) struct Door {
     directory: PathBuf,
     socket: socket::Identity,
     shared: Arc<Shared>,
-    /// Written to when the door closes: the listener waits for it as well.
+    /// Wakes the listener, which polls the other end, when the socket closes.
     wake: UnixStream,
     listener: Option<WorkerHandle>,
 }
@@ -53,7 +53,7 @@ struct Shared {
 }
 
 impl Door {
-    /// Opens the door of a directory whose lock the caller holds.
+    /// Opens the control socket of a directory; the caller holds the directory's lock.
     pub(crate) fn open(
         directory: &Path,
         spawn: &Arc<dyn Spawn>,
@@ -84,13 +84,13 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::Release);
-        // If it cannot be woken it has ended.
+        // A failure means that the listener has ended.
         let _ = self.wake.write_all(&[0]);
         if let Some(listener) = self.listener.take() {
             listener.join();
         }
         if let Err(error) = socket::remove(&self.directory, self.socket) {
-            tracing::warn!(%error, "the control socket is left behind");
+            tracing::warn!(%error, "cannot remove the control socket");
         }
         let requests = std::mem::take(&mut *self.shared.requests());
         requests.into_iter().for_each(WorkerHandle::join);
@@ -114,7 +114,7 @@ struct Listener {
 }
 
 impl Worker for Listener {
-    /// Waits in the kernel, not for its signal: a connection rings none.
+    /// Blocks in `poll` instead of on its signal, because a connection does not wake a signal.
     fn step(&mut self) -> Step {
         let mut awaited =
             [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&self.woken, PollFlags::IN)];
@@ -138,7 +138,7 @@ impl Worker for Listener {
                 Step::Again
             }
             Err(error) => {
-                tracing::warn!(%error, "the control socket takes no connection");
+                tracing::warn!(%error, "cannot accept a connection on the control socket");
                 Step::Idle(Some(PAUSE))
             }
         }
@@ -154,14 +154,15 @@ impl Listener {
         if before >= REQUESTS_MAX {
             let busy = Error::new(
                 ErrorKind::Overloaded { retry_after: PATIENCE },
-                format!("the database carries out {REQUESTS_MAX} requests already: come back"),
+                format!("the database is running {REQUESTS_MAX} requests already; try again later"),
             );
             connection.answer(Answer::Failed(busy));
             return;
         }
         let handle = shared.spawn.spawn("carnet-request", Signal::new(), Box::new(connection));
         let mut requests = shared.requests();
-        // Joining those that are through takes no time.
+        // If this request is the only one, all earlier threads have ended, and joining them does
+        // not block.
         if shared.running.load(Ordering::Acquire) <= 1 {
             let ended = std::mem::take(&mut *requests);
             ended.into_iter().for_each(WorkerHandle::join);
@@ -170,7 +171,7 @@ impl Listener {
     }
 }
 
-/// Counts a request for as long as it is carried out.
+/// Counts a request while it runs.
 struct Admitted(Arc<Shared>);
 
 impl Drop for Admitted {
@@ -181,7 +182,7 @@ impl Drop for Admitted {
 
 struct Connection {
     stream: UnixStream,
-    /// Whoever asked does not listen any more. What was asked for is done all the same.
+    /// Whether the client has stopped reading. Its request runs on all the same.
     is_gone: bool,
     admitted: Admitted,
 }
@@ -199,29 +200,32 @@ impl Worker for Connection {
 
 impl Connection {
     fn serve(&mut self) -> Result<Done> {
-        let lost = |error: io::Error| Error::unavailable("no request came").with_source(error);
+        let lost =
+            |error: io::Error| Error::unavailable("no request was received").with_source(error);
         self.stream.set_nonblocking(false).map_err(lost)?;
         self.stream.set_write_timeout(Some(PATIENCE)).map_err(lost)?;
         let request = Request::decode(&read_line(&mut self.stream).map_err(lost)?)?;
-        tracing::info!(?request, "asked through the control socket");
+        tracing::info!(?request, "request on the control socket");
         let (owner, shared) = (Arc::clone(&self.admitted.0.owner), Arc::clone(&self.admitted.0));
         owner.carry_out(&request, &mut |progress| {
             if shared.is_closed() {
-                return Err(Error::unavailable("the database was closed before it was done"));
+                return Err(Error::unavailable(
+                    "the database was closed before the request was complete",
+                ));
             }
             self.answer(Answer::Progress(*progress));
             Ok(())
         })
     }
 
-    /// Sends a line, unless one was not taken before: each would be waited for.
+    /// Sends a line, unless an earlier one failed: each further one could block until its timeout.
     fn answer(&mut self, answer: Answer) {
         if self.is_gone {
             return;
         }
         match answer.encode() {
             Ok(line) => self.is_gone = self.stream.write_all(&line).is_err(),
-            Err(error) => tracing::warn!(%error, "an answer could not be written down"),
+            Err(error) => tracing::warn!(%error, "cannot encode a reply of the control socket"),
         }
     }
 }
@@ -231,7 +235,8 @@ fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
     let (mut line, mut piece) = (Vec::new(), [0; 1024]);
     let begun = SystemClock.now();
     loop {
-        // All pieces together have so long: one that comes now and then would hold the door open.
+        // The timeout covers all pieces together: a client that sends slowly must not hold a slot
+        // forever.
         let left = PATIENCE.saturating_sub(SystemClock.now().since(begun));
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
@@ -249,7 +254,7 @@ fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
         }
         line.extend_from_slice(&piece[..read]);
         if line.len() > LINE_BYTES_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a line that does not end"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a line is too long"));
         }
     }
 }

@@ -1,9 +1,10 @@
-//! The control door: how another program asks the process that has a database open.
+//! Control socket: requests of other programs to the process that has a database open.
 //!
-//! A directory belongs to one process. `carnet backup`, `carnet compact` and `carnet migrate`
-//! have to reach that process, be it a server, `carnet stress` or anybody's own program, and be it
-//! on a machine where no port is free. So the door is a socket of the file system in the directory
-//! itself, `CONTROL`: whoever may write to it may ask, which is the user that opened the database.
+//! A directory belongs to one process. `carnet backup`, `carnet compact` and `carnet migrate` have
+//! to reach that process, which may be a server, `carnet stress` or any embedding program, even on
+//! a machine without a free port. So the control server listens on a Unix socket in the directory
+//! itself, `CONTROL`. A client needs write permission for it, which only the user that opened the
+//! database has.
 //!
 //! ```text
 //!  carnet backup DIR DEST ──▶ opens DIR itself
@@ -14,25 +15,25 @@
 //!               {"done":{"backup":{…}}}   or   {"failed":{"kind":"invalid","message":"…"}}
 //! ```
 //!
-//! `protocol` is lines to requests and back, bounded and without I/O; `socket` is where a socket
-//! lies; `door` is the owner's side, `client` the other. A request is one connection.
-//! Answers come as fast as they are read; a client that goes away does not end what it has asked
-//! for.
+//! `protocol` encodes and decodes the lines, bounded and without I/O; `socket` creates and finds
+//! the socket; `door` is the server, `client` the client. Each connection carries one request.
+//! Progress is sent as fast as the client reads it; a request runs on when its client goes away.
 //!
 //! # Why it is off by default in the library
 //!
-//! It starts a thread and makes a file. A program that embeds a database and is the only one to
-//! administer it needs neither; [`Builder::control`](crate::Builder::control) asks for them.
+//! It needs a thread and a file. A program that embeds a database and is the only one to administer
+//! it needs neither; [`Builder::control`](crate::Builder::control) turns it on.
 //!
 //! # Invariants
 //!
-//! 1. A socket is only ever made by whoever holds the directory's lock: one that is there before
-//!    is left over, and is replaced.
-//! 2. There is no moment at which somebody else may connect: the socket is made in a directory
-//!    that nobody else may enter, and moved when its permissions are 0600.
-//! 3. What a client sends is bounded, in bytes and in time until it is sent, and so are clients.
-//! 4. The door is closed before its database: no request is begun after, and one that is under way
-//!    is given up or waited for.
+//! 1. Only the holder of the directory's lock creates a socket: an existing one is left over from a
+//!    killed process, and is replaced.
+//! 2. At no time can another user connect: the socket is created in a temporary directory with mode
+//!    0700, and moved after its own mode is 0600.
+//! 3. Requests are bounded in bytes and in time to receive them; the number of clients is bounded
+//!    too.
+//! 4. The socket is closed before its database: no request begins afterwards, and a running one is
+//!    aborted or waited for.
 
 mod client;
 mod door;

@@ -1,4 +1,4 @@
-//! Lines of JSON: requests to the owner of a database, and its answers.
+//! JSON lines of the control protocol: requests and replies.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,78 +6,78 @@ use std::time::Duration;
 use carnet_base::{Encoding, Error, ErrorKind, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// The version that each request begins with.
+/// Version of the protocol, the first field of each request.
 const VERSION: u32 = 1;
 
-/// The longest line, its end included. A path is at most 4096 bytes.
+/// Maximum length of a line, including its end. A path has at most 4096 bytes.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// What the owner of a database is asked for.
+/// Request to the process that has a database open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Request {
     /// Take a backup.
     Backup {
-        /// The directory of backups, as an absolute path.
+        /// Directory of backups, as an absolute path.
         dest: PathBuf,
-        /// Remove all but so many of the newest ones afterwards.
+        /// Number of newest backups to keep; older ones are removed afterwards.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         keep: Option<usize>,
     },
-    /// Rewrite all files into as few as there can be.
+    /// Run a full compaction.
     Compact {},
-    /// Let another encoding of the commit table begin.
+    /// Switch to another encoding of the commit table.
     Migrate {
-        /// Its number.
+        /// Version number of the encoding.
         to: u8,
     },
 }
 
-/// What came of a request.
+/// Result of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Done {
-    /// A backup was taken.
+    /// Result of [`Request::Backup`].
     Backup {
-        /// Its directory in the directory of backups.
+        /// Name of the backup's directory in the directory of backups.
         name: String,
-        /// Every commit up to it is in it.
+        /// Newest commit of the backup.
         commit: u64,
-        /// How many files it has.
+        /// Number of files.
         files: u64,
-        /// Their bytes.
+        /// Total size of the files in bytes.
         bytes: u64,
-        /// How many of them an earlier backup had already.
+        /// Number of files shared with earlier backups.
         shared_files: u64,
-        /// The bytes of those.
+        /// Size of the shared files in bytes.
         shared_bytes: u64,
-        /// How many older backups were removed.
+        /// Number of older backups that were removed.
         removed: u64,
     },
-    /// Files were compacted.
+    /// Result of [`Request::Compact`].
     Compact {
-        /// Tables before.
+        /// Number of tables before.
         tables_before: u64,
-        /// Their bytes.
+        /// Size of the tables before, in bytes.
         bytes_before: u64,
-        /// Tables after.
+        /// Number of tables after.
         tables_after: u64,
-        /// Their bytes.
+        /// Size of the tables after, in bytes.
         bytes_after: u64,
     },
-    /// Another encoding has begun, or had already.
+    /// Result of [`Request::Migrate`].
     Migrate {
-        /// The first start that is written in it; `None` where it was the last one before.
+        /// First start timestamp in the new encoding; `None` if the table used it already.
         first: Option<u64>,
     },
 }
 
-/// How far it has come, in bytes.
+/// Progress of a request in bytes.
 pub(super) type Progress = carnet_storage::backup::Progress;
 
-/// A line of the owner.
+/// One line of a reply.
 #[derive(Debug)]
 pub(super) enum Answer {
     Progress(Progress),
@@ -107,7 +107,7 @@ struct Failure {
 }
 
 impl Request {
-    /// The encoding that a migration leads to.
+    /// Returns the encoding with a version number.
     pub(crate) fn encoding(to: u8) -> Result<Encoding> {
         Encoding::of_version(to).ok_or_else(|| {
             Error::unsupported(format!("encoding v{to} of the commit table; there are v1 to v3"))
@@ -116,17 +116,17 @@ impl Request {
 
     pub(super) fn encode(&self) -> Result<Vec<u8>> {
         let request = serde_json::to_value(self)
-            .map_err(|error| Error::invalid("a path that is no UTF-8").with_source(error))?;
+            .map_err(|error| Error::invalid("a path is not UTF-8").with_source(error))?;
         line(&Envelope { version: VERSION, request })
     }
 
     pub(super) fn decode(line: &[u8]) -> Result<Self> {
-        let wrong = |error| Error::invalid("a request that makes no sense").with_source(error);
+        let wrong = |error| Error::invalid("the request is malformed").with_source(error);
         let Envelope { version, request } = serde_json::from_slice(line).map_err(wrong)?;
         if version != VERSION {
             return Err(Error::unsupported(format!(
-                "version {version} of requests; the process that has the database takes version \
-                 {VERSION}: use the program of its version"
+                "protocol version {version}; the process that has the database open supports version \
+                 {VERSION}: use the `carnet` program of its version"
             )));
         }
         serde_json::from_value(request).map_err(wrong)
@@ -149,7 +149,8 @@ impl Answer {
 
     pub(super) fn decode(line: &[u8]) -> Result<Self> {
         let line = serde_json::from_slice(line).map_err(|error| {
-            Error::unsupported("what the process that has the database answers").with_source(error)
+            Error::unsupported("the reply of the process that has the database open")
+                .with_source(error)
         })?;
         Ok(match line {
             Line::Progress { bytes, bytes_total } => {
@@ -165,10 +166,10 @@ impl Answer {
 
 fn line(value: &impl Serialize) -> Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)
-        .map_err(|error| Error::invalid("it cannot be written down").with_source(error))?;
+        .map_err(|error| Error::invalid("the line cannot be encoded").with_source(error))?;
     line.push(b'\n');
     if line.len() > LINE_BYTES_MAX {
-        return Err(Error::invalid("it takes more than a line may have"));
+        return Err(Error::invalid("the line is too long"));
     }
     Ok(line)
 }
@@ -184,7 +185,7 @@ const KINDS: [(&str, ErrorKind); 8] = [
     ("corrupted", ErrorKind::Corrupted),
 ];
 
-/// After so long whoever was refused for want of room may come back.
+/// Retry delay of a refused request.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 fn name_of(kind: ErrorKind) -> &'static str {

@@ -1,4 +1,5 @@
-//! Where a database's socket lies, however long the way there is.
+//! Creates and finds the control socket of a database, also under paths longer than a socket
+//! address.
 #![expect(clippy::disallowed_methods, reason = "a socket is no file of the database")]
 
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -8,25 +9,25 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// The socket's name in the database's directory.
+/// File name of the socket in the database's directory.
 pub(super) const NAME: &str = "CONTROL";
-/// The directory in which it is made.
-const NURSERY: &str = "CONTROL.tmp";
+/// Temporary directory in which the socket is created.
+const TEMPORARY: &str = "CONTROL.tmp";
 const NEW: &str = "socket";
 
-/// The longest path that every system takes for a socket.
+/// Maximum length of a socket path that every system accepts.
 const PATH_BYTES_MAX: usize = 100;
 
-/// A directory by a short name.
+/// A directory under a path short enough for a socket address.
 struct Short {
     path: PathBuf,
-    /// What the short name means, for as long as this lives.
+    /// Keeps the `/proc/self/fd` path valid.
     _directory: Option<File>,
 }
 
 impl Short {
     fn of(directory: &Path) -> io::Result<Self> {
-        let longest = directory.join(NURSERY).join(NEW);
+        let longest = directory.join(TEMPORARY).join(NEW);
         if longest.as_os_str().len() <= PATH_BYTES_MAX {
             return Ok(Self { path: directory.to_path_buf(), _directory: None });
         }
@@ -36,9 +37,9 @@ impl Short {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
-                    "the path is too long for a socket: name the directory by one of at most {} \
-                     bytes, from where it is",
-                    PATH_BYTES_MAX - NURSERY.len() - NEW.len() - 2
+                    "the path is too long for a socket; give a relative path of at most {} \
+                     bytes to the directory",
+                    PATH_BYTES_MAX - TEMPORARY.len() - NEW.len() - 2
                 ),
             ));
         }
@@ -46,7 +47,7 @@ impl Short {
     }
 }
 
-/// Device and inode of a socket's file.
+/// Device and inode of the socket file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity(u64, u64);
 
@@ -57,39 +58,39 @@ impl Identity {
     }
 }
 
-/// Makes the socket; one that is there is replaced. The caller holds the directory's lock.
+/// Creates the socket, replacing an existing one. The caller holds the directory's lock.
 pub(super) fn listen(directory: &Path) -> io::Result<(UnixListener, Identity)> {
     let short = Short::of(directory)?;
-    let nursery = short.path.join(NURSERY);
-    remove_nursery(&nursery)?;
-    DirBuilder::new().mode(0o700).create(&nursery)?;
-    let new = nursery.join(NEW);
+    let temporary = short.path.join(TEMPORARY);
+    remove_temporary(&temporary)?;
+    DirBuilder::new().mode(0o700).create(&temporary)?;
+    let new = temporary.join(NEW);
     let listener = UnixListener::bind(&new)?;
     fs::set_permissions(&new, Permissions::from_mode(0o600))?;
     let identity = Identity::of(&new)?;
     fs::rename(&new, short.path.join(NAME))?;
-    fs::remove_dir(&nursery)?;
+    fs::remove_dir(&temporary)?;
     Ok((listener, identity))
 }
 
-/// A process that was killed may have left one.
-fn remove_nursery(nursery: &Path) -> io::Result<()> {
+/// Removes the temporary directory that a killed process may have left.
+fn remove_temporary(temporary: &Path) -> io::Result<()> {
     let gone = |result: io::Result<()>| match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
     };
-    gone(fs::remove_file(nursery.join(NEW)))?;
-    gone(fs::remove_dir(nursery))
+    gone(fs::remove_file(temporary.join(NEW)))?;
+    gone(fs::remove_dir(temporary))
 }
 
-/// Removes the socket. The caller still holds the directory's lock; where another directory took
-/// its place, the socket there is another process's and stays.
+/// Removes the socket. The caller still holds the directory's lock. If another directory has taken
+/// its path, the socket there belongs to another process and stays.
 pub(super) fn remove(directory: &Path, ours: Identity) -> io::Result<()> {
     let path = directory.join(NAME);
     if Identity::of(&path)? == ours { fs::remove_file(path) } else { Ok(()) }
 }
 
-/// Connects to whoever listens; `None` where nobody does.
+/// Connects to the listening process; `None` if there is none.
 pub(super) fn connect(directory: &Path) -> io::Result<Option<UnixStream>> {
     let short = Short::of(directory)?;
     match UnixStream::connect(short.path.join(NAME)) {

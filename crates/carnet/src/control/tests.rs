@@ -1,4 +1,4 @@
-//! The door, from outside: what clients may send, and what becomes of those who do not behave.
+//! Tests of the control socket from outside, with valid, malformed and slow clients.
 #![expect(clippy::disallowed_methods, reason = "clients that do not keep to the protocol")]
 
 use std::io::{Read, Write};
@@ -27,7 +27,7 @@ fn requests() -> [Request; 4] {
 }
 
 #[test]
-fn requests_come_back_from_their_lines() {
+fn requests_round_trip() {
     for request in requests() {
         let line = request.encode().unwrap();
         assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);
@@ -54,7 +54,7 @@ fn requests_come_back_from_their_lines() {
 }
 
 #[test]
-fn errors_keep_their_kind_and_their_sentence() {
+fn errors_keep_kind_and_message() {
     let wait = Duration::from_secs(1);
     for kind in [
         ErrorKind::Invalid,
@@ -98,7 +98,7 @@ fn random_and_changed_lines_never_panic() {
     assert!(Answer::decode(&deep).is_err());
 }
 
-/// Counts compactions, and makes a backup last until it is given up.
+/// Counts compactions; a backup runs until it is aborted.
 #[derive(Default)]
 struct Fake {
     compacted: AtomicU64,
@@ -143,10 +143,10 @@ fn open(directory: &Path) -> (Door, Arc<Fake>) {
 }
 
 #[test]
-fn a_request_is_carried_out_and_answered() {
+fn request_is_carried_out_and_answered() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_none(), "nobody is there");
+    assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_none(), "no process listens");
     let (door, fake) = open(dir);
     let mode = std::fs::metadata(dir.join(socket::NAME)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -165,12 +165,12 @@ fn a_request_is_carried_out_and_answered() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_replaced() {
+fn leftover_socket_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     drop(socket::listen(dir).unwrap());
     assert!(dir.join(socket::NAME).exists());
-    assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_none(), "nobody listens there");
+    assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_none(), "no process listens");
     std::fs::create_dir(dir.join("CONTROL.tmp")).unwrap();
     std::fs::write(dir.join("CONTROL.tmp/socket"), "").unwrap();
     let (_door, _) = open(dir);
@@ -191,7 +191,7 @@ fn socket_of_another_directory_stays() {
 }
 
 #[test]
-fn a_directory_may_lie_deeper_than_a_sockets_path_can_be_long() {
+fn long_directory_paths_are_supported() {
     let dir = tempfile::tempdir().unwrap();
     let deep = dir.path().join("d".repeat(120)).join("e".repeat(120));
     std::fs::create_dir_all(&deep).unwrap();
@@ -202,7 +202,7 @@ fn a_directory_may_lie_deeper_than_a_sockets_path_can_be_long() {
 }
 
 #[test]
-fn whoever_does_not_behave_is_sent_away_and_others_are_served() {
+fn malformed_and_silent_clients_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let (_door, fake) = open(dir);
@@ -224,10 +224,10 @@ fn whoever_does_not_behave_is_sent_away_and_others_are_served() {
         let bytes: Vec<u8> = (0..len).map(|_| rng.next_u64().to_le_bytes()[0]).collect();
         answer_to(&bytes);
     }
-    // Some say nothing, as many as are served at once; they are not waited for for long.
+    // Silent clients take all slots, but only until their timeout.
     let silent: Vec<_> = (0..4).map(|_| connect()).collect();
     let busy = loop {
-        // Until all four are admitted.
+        // Retry until all four are admitted.
         if let Err(error) = ask(dir, &Request::Compact {}, |_| {}) {
             break error;
         }
@@ -240,7 +240,7 @@ fn whoever_does_not_behave_is_sent_away_and_others_are_served() {
 }
 
 #[test]
-fn whoever_sends_a_byte_now_and_then_is_sent_away() {
+fn slow_client_is_disconnected() {
     let dir = tempfile::tempdir().unwrap();
     let (_door, _) = open(dir.path());
     let mut stream = UnixStream::connect(dir.path().join(socket::NAME)).unwrap();
@@ -248,11 +248,11 @@ fn whoever_sends_a_byte_now_and_then_is_sent_away() {
         Signal::new().wait(Some(Duration::from_millis(500)));
         stream.write_all(b" ").is_ok()
     };
-    assert!((0..40).any(|_| !send()), "it is listened to for twenty seconds");
+    assert!((0..40).any(|_| !send()), "the server listened for twenty seconds");
 }
 
 #[test]
-fn closing_gives_up_what_is_under_way() {
+fn closing_aborts_running_requests() {
     let dir = tempfile::tempdir().unwrap();
     let begun = Arc::new(Barrier::new(2));
     let fake = Fake { begun: Some(Arc::clone(&begun)), ..Fake::default() };
@@ -271,7 +271,7 @@ fn closing_gives_up_what_is_under_way() {
 }
 
 #[test]
-fn the_owner_of_a_database_is_asked_and_nobody_else() {
+fn only_the_database_owner_is_asked() {
     let dir = tempfile::tempdir().unwrap();
     let (data, backups) = (dir.path().join("data"), dir.path().join("backups"));
     let request = Request::Backup { dest: backups.clone(), keep: None };

@@ -1,12 +1,12 @@
-//! Running a transaction again where it conflicts.
+//! Retries of conflicting transactions.
 //!
-//! The first conflict sends a transaction into the queue of the cell that it lost
-//! ([`carnet_txn::Contention`]); there it runs again when its turn comes. A transaction that loses
-//! although it is its turn, to one that takes no part in the queue, backs off.
+//! On its first conflict a transaction joins the queue of the cell that it lost
+//! ([`carnet_txn::Contention`]), and runs again when its turn comes. A transaction that has its
+//! turn can still lose to one outside the queue; then it backs off.
 //!
-//! Transactions that take the head of a queue lose another cell each time: the head moves. After
-//! [`LOSSES_MAX`] conflicts a transaction waits in one more queue, which all that keep losing share.
-//! One of them runs at a time, so that it competes with newcomers alone.
+//! Transactions that take the head of a queue table lose another cell each time, because the head
+//! moves. After [`LOSSES_MAX`] conflicts a transaction waits in one common queue of repeated
+//! losers. One transaction of that queue runs at a time, and competes only with newcomers.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -22,40 +22,40 @@ use super::Db;
 use crate::admission::Permit;
 use crate::tx::Tx;
 
-/// Maximum time that a transaction waits for its turn, where no deadline comes earlier; then it runs
-/// out of turn. A transaction that stands first and does nothing must not block the others for good.
+/// Maximum wait for a turn, if no deadline comes earlier; afterwards the transaction runs out of
+/// turn. Without this limit an idle transaction at the head of the queue would block the others.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Number of conflicts after which a transaction joins the queue of those that keep losing.
+/// Number of conflicts after which a transaction joins the queue of repeated losers.
 const LOSSES_MAX: u32 = 4;
 
-/// The queue of the transactions that keep losing. It comes behind all cells.
+/// Key of the queue of repeated losers. It sorts after the keys of all cells.
 const LOSERS: CellHash = CellHash(u64::MAX);
 
-/// The attempts of one transaction.
+/// Retry state of one transaction.
 pub(super) struct Again<'db> {
     db: &'db Db,
     backoff: Backoff,
     turns: Turns,
     deadline: Option<Moment>,
-    /// Number of conflicts.
+    /// Number of conflicts so far.
     losses: u32,
-    /// It waits for no turn: it has waited for as long as it may.
+    /// Whether the transaction waits for no further turn, because an earlier wait hit its limit.
     is_impatient: bool,
     permit: Option<Arc<Permit>>,
 }
 
-/// How an attempt ended.
+/// Outcome of one attempt.
 pub(super) enum Finished<T, E> {
     Done(Result<T, E>),
     Retry(Lost<E>),
 }
 
-/// An attempt that failed in a way that another one gets over, whatever the body made of that.
+/// A retryable failure of an attempt, with the error that the body made of it.
 pub(super) struct Lost<E> {
     kind: ErrorKind,
     cell: Option<CellHash>,
-    /// It was not tried, because others wait for the cell.
+    /// Whether the commit was skipped because other transactions wait for the cell.
     is_blocked: bool,
     error: E,
 }
@@ -79,20 +79,20 @@ impl<'db> Again<'db> {
             turns: Turns::new(Arc::clone(&db.inner.contention)),
             deadline: context.deadline(),
             losses: 0,
-            // One that may run once only takes its chance.
+            // A transaction with a single attempt does not queue.
             is_impatient: attempts_max <= 1,
             permit,
         }
     }
 
-    /// Commits an attempt whose body returned a value, and gives up one whose body failed.
+    /// Commits the attempt if its body succeeded, and rolls it back if the body failed.
     pub(super) async fn finish<T, E: From<Error>>(
         &self,
         tx: &Tx,
         result: Result<T, E>,
     ) -> Finished<T, E> {
         match result {
-            // The body may have committed by itself.
+            // The body may have committed the transaction itself.
             result if tx.is_committed() => Finished::Done(result),
             Ok(value) => {
                 if let Some(cell) = self.blocking(tx) {
@@ -105,7 +105,7 @@ impl<'db> Again<'db> {
                 match tx.commit().await {
                     Ok(_) => Finished::Done(Ok(value)),
                     Err(error) if error.kind().is_retryable() => Finished::Retry(Lost::new(error)),
-                    // Its own commit failed, and it went on.
+                    // The body may have committed itself, failed, and ignored the error.
                     Err(error) => retry_or_fail(tx, error.into()),
                 }
             }
@@ -123,12 +123,11 @@ impl<'db> Again<'db> {
         tx.blocking(&self.db.inner.contention, &self.turns)
     }
 
-    /// Waits for a turn at the cell that was lost; returns for how long to back off before the next
-    /// attempt.
+    /// Waits for a turn at the lost cell; returns how long to back off before the next attempt.
     ///
     /// # Errors
     ///
-    /// That of the last attempt, where it was the last that the transaction may make.
+    /// The error of the last attempt, if no further attempt is allowed.
     pub(super) async fn wait<E>(&mut self, lost: Lost<E>) -> Result<Option<Duration>, E> {
         let is_new = lost.cell.filter(|cell| !self.is_impatient && !self.turns.holds(*cell));
         if lost.is_blocked {
@@ -139,7 +138,7 @@ impl<'db> Again<'db> {
         }
         let Some(backoff) = self.backoff(lost.kind) else { return Err(lost.error) };
         self.losses += 1;
-        // To join the queue of a cell it would have to leave that of the losers.
+        // To join the queue of a cell, the transaction would have to leave the queue of losers.
         let Some(cell) = is_new.filter(|_| !self.turns.holds(LOSERS)) else {
             return Ok(Some(backoff));
         };
@@ -148,9 +147,9 @@ impl<'db> Again<'db> {
         Ok((!has_turn).then_some(backoff))
     }
 
-    /// Draws the wait before the next attempt; `None` where there is none, or no time for it. A statement
-    /// that was admitted does not try again where there is no room: waiting for it would be a queue
-    /// behind the gate, which the gate does not see.
+    /// Draws the wait before the next attempt; `None` if no attempt or no time is left. An
+    /// admitted statement is not retried while the store is overloaded: such retries would form a
+    /// queue behind the admission gate that the gate cannot see.
     fn backoff(&mut self, kind: ErrorKind) -> Option<Duration> {
         if self.permit.is_some() && matches!(kind, ErrorKind::Overloaded { .. }) {
             return None;
@@ -160,7 +159,7 @@ impl<'db> Again<'db> {
         self.deadline.is_none_or(|deadline| deadline.since(now) > wait).then_some(wait)
     }
 
-    /// Waits for a turn; returns `false` where it takes too long.
+    /// Waits for a turn; returns `false` if the wait hits its limit.
     async fn take_turn(&mut self, cell: CellHash) -> bool {
         let _paused = self.permit.as_deref().map(Permit::pause);
         let left = self.deadline.map(|deadline| deadline.since(self.db.inner.clock.now()));
@@ -189,7 +188,7 @@ fn blocked() -> Error {
     )
 }
 
-/// Returns the output of a future, or `None` once the limit has passed.
+/// Returns the output of a future, or `None` if the limit completes first.
 async fn before<T>(limit: impl Future<Output = ()>, future: impl Future<Output = T>) -> Option<T> {
     let (mut limit, mut future) = (pin!(limit), pin!(future));
     poll_fn(|context| match future.as_mut().poll(context) {

@@ -1,4 +1,4 @@
-//! Backups of a database, and what else is done to one as a whole while it is in use.
+//! Backups, migrations of the commit table, and requests of the control socket.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::backup::{Backup, Progress};
 use crate::control::{Done, Owner, Request};
 
 impl Db {
-    /// Takes a backup to a directory of backups, which is made if it is not there: every commit
-    /// that was acknowledged before this call is in it, and those up to the one that names it. It
-    /// blocks the calling thread; transactions go on. Tables that an earlier backup there has are
-    /// shared with it.
+    /// Takes a backup into a directory of backups, which is created if it does not exist. The
+    /// backup contains every commit acknowledged before this call, and all commits up to the one
+    /// in its label. The call blocks its thread; transactions continue. Table files of an earlier
+    /// backup in the directory are shared with it.
     ///
     /// ```
     /// # fn main() -> carnet::Result<()> {
@@ -38,19 +38,20 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// `Invalid` where the directory holds backups of another database, or lies in a database;
-    /// `Corrupted`, naming the file and the place, where a table is damaged: older backups stay
-    /// then; `Unavailable` where another backup is being taken there, a disk fails, or the store
-    /// has stopped; `Unsupported` for a database in memory.
+    /// - `Invalid` if the directory holds backups of another database, or lies in a database.
+    /// - `Corrupted`, with file and offset, if a table is damaged; older backups are kept.
+    /// - `Unavailable` if another backup into the directory is running, a disk fails, or the store
+    ///   has stopped.
+    /// - `Unsupported` for a database in memory.
     pub fn backup(&self, dest: impl AsRef<Path>) -> Result<Backup> {
         self.backup_with(dest, |_| {})
     }
 
-    /// As [`Db::backup`], telling how far it has come.
+    /// Like [`Db::backup`], but reports its progress.
     ///
     /// # Errors
     ///
-    /// As [`Db::backup`].
+    /// Same as [`Db::backup`].
     pub fn backup_with(
         &self,
         dest: impl AsRef<Path>,
@@ -62,9 +63,10 @@ impl Db {
         })
     }
 
-    /// Lets another encoding of the commit table begin, while transactions run: nothing is copied
-    /// and nobody waits. Returns the first start timestamp that is written in it; `None` where it
-    /// is the last one already. Over a cluster the starts up to there are used up first.
+    /// Switches the commit table to another encoding while transactions run, without copying data
+    /// or blocking. Returns the first start timestamp written in the new encoding; `None` if the
+    /// table uses it already. Over a cluster, the start timestamps below that one are used up
+    /// first.
     ///
     /// # Errors
     ///
@@ -82,8 +84,8 @@ impl Db {
         self.inner.store.carry_out(request, tell)
     }
 
-    /// Returns where each encoding of the commit table begins, rising; nothing for a database in
-    /// memory, which has no commit table.
+    /// Returns where each encoding of the commit table begins, in ascending order; empty for a
+    /// database in memory, which has no commit table.
     #[must_use]
     pub fn commit_encodings(&self) -> Vec<(Timestamp, Encoding)> {
         admin::encodings(&self.inner.store)

@@ -25,11 +25,11 @@ use crate::control::Door;
 use crate::levels::LevelCache;
 use crate::stores::AnyStore;
 
-/// For how long what was visible can be read again, unless told otherwise.
+/// Default time for which past states stay readable.
 pub const DEFAULT_RETENTION: Duration = Duration::from_secs(600);
 
-/// Filters over cells: a raw table is one partition, and filters over partitions say nothing of
-/// its keys.
+/// Table options of the façade. Filters cover cells: a raw table is one partition, so that a
+/// filter over partitions could not exclude any of its keys.
 pub(crate) const LAYOUT: TableOptions = TableOptions {
     block_bytes: 4 << 10,
     index_page_bytes: 4 << 10,
@@ -38,7 +38,7 @@ pub(crate) const LAYOUT: TableOptions = TableOptions {
     filter: FilterKind::Cells,
 };
 
-/// How often a transaction runs at most, the first time included, unless told otherwise.
+/// Default maximum number of attempts of a transaction, the first one included.
 pub const DEFAULT_ATTEMPTS_MAX: u32 = 64;
 /// Settings of a database, and the components it is made of.
 pub struct Builder {
@@ -77,7 +77,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Sets the isolation level of transactions that do not ask for another.
+    /// Sets the default isolation level of transactions.
     ///
     /// Default: [`Isolation::StrictSerializable`].
     #[must_use]
@@ -86,18 +86,18 @@ impl Builder {
         self
     }
 
-    /// Sets what an acknowledgement promises.
+    /// Sets when a commit is acknowledged.
     ///
-    /// Default: [`Durability::Always`]. The others are faster and may lose the last commits, but
-    /// never parts of one and never one before another, when the machine (not merely the process)
-    /// dies.
+    /// Default: [`Durability::Always`]. The other levels are faster, and may lose the last commits
+    /// when the machine (not only the process) crashes: always whole commits, and never an earlier
+    /// one without the later ones.
     #[must_use]
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.storage.durability = durability;
         self
     }
 
-    /// Sets how flush, compaction and backups share the disk and the processors with reads and writes.
+    /// Sets how flush, compaction and backups share disk and processors with reads and writes.
     ///
     /// Default: [`IoOptions::default`].
     #[must_use]
@@ -106,7 +106,7 @@ impl Builder {
         self
     }
 
-    /// Sets how often a transaction runs at most, the first time included.
+    /// Sets the maximum number of attempts of a transaction, the first one included.
     ///
     /// Default: [`DEFAULT_ATTEMPTS_MAX`].
     #[must_use]
@@ -115,17 +115,17 @@ impl Builder {
         self
     }
 
-    /// Sets how much memory the storage engine may take for writes that are gathered, for its
-    /// cache and for reads from disk, all together.
+    /// Sets the memory budget of the storage engine in bytes: memtables, cache and reads from disk
+    /// together.
     ///
-    /// Default: 512 MiB. How it is divided: `docs/memory.md`.
+    /// Default: 512 MiB. `docs/memory.md` shows how it is divided.
     #[must_use]
     pub const fn memory_bytes(mut self, memory_bytes: usize) -> Self {
         self.storage.memory_bytes = memory_bytes;
         self
     }
 
-    /// Sets how many bytes of versions are gathered in memory before they become a file.
+    /// Sets the size in bytes at which a memtable is flushed to a file.
     ///
     /// Default: a part of [`Builder::memory_bytes`], 64 MiB of the default.
     #[must_use]
@@ -134,7 +134,7 @@ impl Builder {
         self
     }
 
-    /// Sets how many bytes of blocks, index pages and filters are kept in memory.
+    /// Sets the size in bytes of the cache of blocks, index pages and filters.
     ///
     /// Default: a part of [`Builder::memory_bytes`], 64 MiB of the default.
     #[must_use]
@@ -143,14 +143,14 @@ impl Builder {
         self
     }
 
-    /// Sets how the cells of all tables are laid out in files that are written from now on.
+    /// Sets the layout of cells in table files that are written from now on, for all tables.
     #[must_use]
     pub fn table_options(mut self, options: TableOptions) -> Self {
         self.storage.table_options = TableOptionsOf::all(options);
         self
     }
 
-    /// Sets how files are compacted.
+    /// Sets the compaction style.
     ///
     /// Default: leveled.
     #[must_use]
@@ -159,8 +159,8 @@ impl Builder {
         self
     }
 
-    /// Sets how many threads compact files at most. While one keeps up with the writers, one does;
-    /// [`Db::compact`] works on its caller's alone.
+    /// Sets the maximum number of compaction threads. Only one works while it keeps up with the
+    /// writers; [`Db::compact`] works on its caller's thread.
     ///
     /// Default: 3.
     #[must_use]
@@ -169,9 +169,8 @@ impl Builder {
         self
     }
 
-    /// Sets for how long what was visible can be read again, by the next page of a read for
-    /// instance. Older versions are dropped when files are compacted, unless a snapshot that is
-    /// still in use can see them.
+    /// Sets for how long past states stay readable, for example for the next page of a read.
+    /// Compaction drops older versions unless an open snapshot can see them.
     ///
     /// Default: [`DEFAULT_RETENTION`].
     #[must_use]
@@ -180,7 +179,7 @@ impl Builder {
         self
     }
 
-    /// Sets how large a transaction may grow.
+    /// Sets the maximum size of a transaction.
     ///
     /// Default: [`TransactionLimits::default`](crate::TransactionLimits::default). All limits are
     /// in `docs/limits.md`.
@@ -190,19 +189,19 @@ impl Builder {
         self
     }
 
-    /// Sets how long a transaction that may write can be left alone. It is rolled back then, at
-    /// most a quarter of that time later, and later calls on it fail with `Timeout`. A call that is
-    /// on its way keeps it, however long it takes.
+    /// Sets the idle timeout of transactions that may write. An idle transaction is rolled back,
+    /// at most a quarter of the timeout late, and later calls on it fail with `Timeout`. A call
+    /// that is in progress keeps the transaction alive, however long it takes.
     ///
-    /// Default: ten minutes. `Duration::MAX` keeps such transactions for as long as they have a
-    /// handle: each keeps in memory what was committed since, as far as there is room.
+    /// Default: ten minutes. `Duration::MAX` keeps such transactions until their last handle is
+    /// dropped: each keeps the later commits in memory, as far as there is room.
     #[must_use]
     pub const fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle.writer = timeout;
         self
     }
 
-    /// Sets after how long an open transaction that keeps the sweep from going on is named in a
+    /// Sets the age at which an open transaction that blocks garbage collection is reported in a
     /// warning, once.
     ///
     /// Default: ten minutes.
@@ -212,7 +211,7 @@ impl Builder {
         self
     }
 
-    /// As [`Builder::idle_timeout`], for transactions that only read. Each keeps versions on disk
+    /// Like [`Builder::idle_timeout`], but for read-only transactions. Each keeps versions on disk
     /// that compaction would drop otherwise.
     ///
     /// Default: one hour.
@@ -222,40 +221,41 @@ impl Builder {
         self
     }
 
-    /// Sets how a new database writes its commit table; one that was there goes on as it did, until
-    /// it is told otherwise by [`Db::migrate`].
+    /// Sets the commit-table encoding of a new database. An existing database keeps its encoding
+    /// until [`Db::migrate`] changes it.
     ///
-    /// Default: [`Encoding::V2`]. [`Encoding::V3`] takes a byte more for each entry, to tell an
-    /// abort from a commit; a database in one process writes no aborts.
+    /// Default: [`Encoding::V2`]. [`Encoding::V3`] takes one byte more per entry, to distinguish
+    /// aborts from commits; a database in one process writes no aborts.
     #[must_use]
     pub const fn commit_encoding(mut self, encoding: Encoding) -> Self {
         self.commit_encoding = encoding;
         self
     }
 
-    /// Sets whether other programs of this user may ask this process to take a backup, to compact
-    /// or to migrate, as `carnet backup` and its like do: by the socket `CONTROL` in the directory.
+    /// Sets whether other programs of this user can send commands such as `carnet backup` to this
+    /// process by the socket `CONTROL` in the directory: backup, compact, migrate.
     ///
-    /// Default: no. It takes a thread and a file. [`control`](crate::control) tells more.
+    /// Default: no. The socket needs a thread and a file. See [`control`](crate::control).
     #[must_use]
     pub const fn control(mut self, control: bool) -> Self {
         self.control = control;
         self
     }
 
-    /// Sets whether the database is opened for reading only: from a full disk or a read-only mount for
-    /// instance. It has to be there, none of its files is changed, and commits that write are refused
-    /// with `Invalid`. What recovery would write takes memory, at most about twice the log.
+    /// Sets whether the database is opened read-only, for example from a full disk or a read-only
+    /// mount. It must exist; none of its files is changed, and commits that write fail with
+    /// `Invalid`. Data that recovery would write to files stays in memory, at most about twice the
+    /// log.
     ///
-    /// Default: no. A database over a cluster cannot be opened so.
+    /// Default: no. A database over a cluster cannot be opened read-only.
     #[must_use]
     pub const fn read_only(mut self, read_only: bool) -> Self {
         self.storage.read_only = read_only;
         self
     }
 
-    /// Limits how many statements run at a time: [`Db::admission`] is asked for each then, as
-    /// `carnet serve` does. Transactions of the Rust API are not counted.
+    /// Limits the number of statements that run at a time. Callers such as `carnet serve` then ask
+    /// [`Db::admission`] for each statement. Transactions of the Rust API are not counted.
     ///
     /// Default: no limits.
     #[must_use]
@@ -271,23 +271,24 @@ impl Builder {
         self
     }
 
-    /// Replaces what runs background work.
+    /// Replaces the spawner of background work.
     #[must_use]
     pub fn spawn(mut self, spawn: Arc<dyn Spawn>) -> Self {
         self.spawn = spawn;
         self
     }
 
-    /// Opens the database in a directory, or makes one there; or over a cluster, by a URL such as
-    /// `cassandra://user:password@host1,host2:9042/keyspace?listen=10.0.0.1:9044&secret_file=…`,
-    /// whose options are [`OPTIONS`](crate::cluster::OPTIONS).
+    /// Opens the database in a directory, and creates it if it does not exist. A URL such as
+    /// `cassandra://user:password@host1,host2:9042/keyspace?listen=10.0.0.1:9044&secret_file=…`
+    /// opens a database over a cluster; its options are [`OPTIONS`](crate::cluster::OPTIONS).
     ///
     /// # Errors
     ///
-    /// `Unavailable` when another process holds the directory or it cannot be read or written,
-    /// `Corrupted` when its files are not what was written, `Invalid` for a URL that is wrong or where
-    /// there is no database to be opened for reading only,
-    /// `Unsupported` for one of a store that is not built yet; else as [`Builder::open_url`].
+    /// - `Unavailable` if another process holds the directory, or it cannot be read or written.
+    /// - `Corrupted` if its files are damaged.
+    /// - `Invalid` for a malformed URL, or if a database to be opened read-only does not exist.
+    /// - `Unsupported` for the URL of a store that is not built yet.
+    /// - Otherwise the same as [`Builder::open_url`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         let path = path.as_ref();
         match path.to_str() {
@@ -311,11 +312,11 @@ impl Builder {
         self.open_on(Arc::new(disk))
     }
 
-    /// Opens the database on a disk of the caller's, such as the simulated one.
+    /// Opens the database on the caller's disk, such as the simulated one.
     ///
     /// # Errors
     ///
-    /// As [`Builder::open`].
+    /// Same as [`Builder::open`].
     pub fn open_on(self, disk: Arc<dyn Disk>) -> Result<Db> {
         let directory = self.control_of(&*disk)?;
         let store = LocalStore::open(
@@ -335,16 +336,16 @@ impl Builder {
         Ok(self.finish(store, door.transpose()?))
     }
 
-    /// Makes a database in memory. Nothing survives it; it is for tests.
+    /// Creates a database in memory, for tests. Its data is lost when it is dropped.
     #[must_use]
     pub fn in_memory(self) -> Db {
-        // It keeps versions by their starts.
+        // The memory store orders versions by their start timestamps.
         let order = Sequencer::resuming(Life::default());
         let store = MemoryStore::with_clock(Box::new(order), Arc::clone(&self.clock));
         self.finish(Arc::new(AnyStore::Memory(Arc::new(store))), None)
     }
 
-    /// Refuses to open a database that has no files of its own for reading only.
+    /// Fails if the database is to be opened read-only but has no files of its own.
     pub(super) fn refuse_read_only(&self) -> Result<()> {
         if self.storage.read_only {
             return Err(Error::unsupported("a database over a cluster, opened for reading only"));
@@ -352,7 +353,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Returns the directory whose control door is to be opened.
+    /// Returns the directory in which to open the control socket, if there is to be one.
     fn control_of(&self, disk: &dyn Disk) -> Result<Option<PathBuf>> {
         match (self.control && !self.storage.read_only, disk.directory()) {
             (false, _) => Ok(None),
@@ -387,7 +388,7 @@ impl Builder {
     }
 }
 
-/// Makes the rules of the local store, whose versions are ordered by their commits.
+/// Makes the commit order of the local store, which orders versions by commit timestamps.
 fn order(life: Life) -> Box<dyn CommitOrder> {
     Box::new(Sequencer::resuming(life).with_version_order(VersionOrder::Commit))
 }

@@ -1,4 +1,4 @@
-//! Databases over a cluster, as the façade opens and leaves them.
+//! Databases over a cluster: opening, leaving, announcements and backups.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::cluster::{
 use crate::stores::AnyStore;
 
 impl Builder {
-    /// Opens a database over a cluster that a URL names, as [`Builder::open`] does.
+    /// Opens the database over the cluster that a URL names; see [`Builder::open`].
     ///
-    /// Settings of the storage engine (durability, memory, files) mean nothing there.
+    /// Settings of the storage engine (durability, memory, files) have no effect.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the cluster cannot be reached, does not take the keyspace, or no
-    /// process leads in time; `Corrupted` where its tables are not Carnet's.
+    /// `Unavailable` if the cluster cannot be reached, refuses the keyspace, or no process leads
+    /// in time; `Corrupted` if its tables are not Carnet's.
     pub async fn open_url(self, url: &ClusterUrl) -> Result<Db> {
         self.refuse_read_only()?;
         let store =
@@ -27,8 +27,9 @@ impl Builder {
         Ok(self.finish(Arc::new(AnyStore::Cluster(Arc::from(store))), None))
     }
 
-    /// Opens a database over a cluster and a network of the caller's, such as those in memory, as
-    /// a process that others reach at an address. `listen` connects what answers them to it.
+    /// Opens a database over the caller's cluster and network, such as those in memory. `address`
+    /// is where other processes reach this one; `listen` connects the handler of their requests to
+    /// it.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -57,7 +58,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::open_url`].
+    /// Same as [`Builder::open_url`].
     pub fn open_cluster<C: Cluster, T: Transport>(
         self,
         cluster: Arc<C>,
@@ -75,23 +76,23 @@ impl Builder {
 }
 
 impl Db {
-    /// Leaves the database to the other processes over its cluster: where this one leads, the
-    /// next takes over at once instead of after the lease. Calls fail from then on. An embedded
-    /// database has no others, and is closed when its last handle is dropped.
+    /// Leaves the cluster: if this process leads, the next leader takes over at once instead of
+    /// after the lease. Later calls fail. Has no effect on an embedded database, which is closed
+    /// when its last handle is dropped.
     pub async fn leave(&self) {
         if let AnyStore::Cluster(store) = &*self.inner.store {
             store.leave().await;
         }
     }
 
-    /// Tells the other processes of a database over a cluster something of this one, until it tells
-    /// something else, [withdraws](Self::withdraw) it or [leaves](Self::leave): where it serves
-    /// clients, for instance. Waits for an answer of the leader, for two seconds at most. An embedded
-    /// database has no others.
+    /// Sends an announcement to the other processes of a database over a cluster, for example the
+    /// address at which this process serves clients. It replaces the previous one, and holds until
+    /// [`withdraw`](Self::withdraw) or [`leave`](Self::leave). Waits for the leader's reply, at
+    /// most two seconds. Has no effect on an embedded database.
     ///
     /// # Errors
     ///
-    /// `Invalid` for more than a kilobyte, or nothing.
+    /// `Invalid` for an empty announcement, or one above one kilobyte.
     pub fn announce(&self, what: impl Into<Bytes>) -> Result<()> {
         match &*self.inner.store {
             AnyStore::Cluster(store) => block_on(store.announce(what.into())),
@@ -99,15 +100,16 @@ impl Db {
         }
     }
 
-    /// Takes back what was [announced](Self::announce), without waiting for anybody.
+    /// Withdraws the [announcement](Self::announce), without waiting for a reply.
     pub fn withdraw(&self) {
         if let AnyStore::Cluster(store) = &*self.inner.store {
             store.withdraw();
         }
     }
 
-    /// Returns what all processes of a database over a cluster announce, this one among them, as it
-    /// was told last: who dies is gone after seconds. Nothing before this one announces something.
+    /// Returns the latest known announcements of all processes of a database over a cluster,
+    /// including this one. A crashed process disappears after some seconds. Empty until this
+    /// process announces something.
     #[must_use]
     pub fn announced(&self) -> Vec<Bytes> {
         match &*self.inner.store {
@@ -116,9 +118,9 @@ impl Db {
         }
     }
 
-    /// Begins a backup of a database over a cluster. It does not copy anything: the cluster's own
-    /// tools do, while transactions go on, until [`ClusterBackup::finish`]. Nothing that the copy
-    /// needs is swept meanwhile, whichever process leads. `docs/cassandra.md` tells how.
+    /// Begins a backup of a database over a cluster. The call copies nothing: the cluster's own
+    /// tools do, until [`ClusterBackup::finish`]; transactions continue. Garbage collection keeps
+    /// all data that the copy needs, even if the leader changes. See `docs/cassandra.md`.
     ///
     /// ```
     /// # fn main() -> carnet::Result<()> {
@@ -140,8 +142,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// `Unavailable` where no process leads, or another backup is under way, which takes a minute to
-    /// find out; `Unsupported` for a database elsewhere, of which [`Db::backup`] takes backups.
+    /// `Unavailable` if no process leads or another backup is in progress, which takes up to a
+    /// minute to detect; `Unsupported` for other stores, which [`Db::backup`] backs up.
     pub fn begin_cluster_backup(&self) -> Result<ClusterBackup> {
         match &*self.inner.store {
             AnyStore::Cluster(store) => {
@@ -154,8 +156,8 @@ impl Db {
         }
     }
 
-    /// Returns how many requests this process has sent to its cluster; a database elsewhere has
-    /// none.
+    /// Returns the number of requests that this process has sent to its cluster; `None` for other
+    /// stores.
     #[must_use]
     pub fn cluster_requests(&self) -> Option<Requests> {
         match &*self.inner.store {
@@ -164,7 +166,7 @@ impl Db {
         }
     }
 
-    /// Tells whether this process leads the database: an embedded one always does.
+    /// Returns `true` if this process leads the database; always `true` for an embedded one.
     #[must_use]
     pub fn is_leading(&self) -> bool {
         match &*self.inner.store {

@@ -1,4 +1,4 @@
-//! Who holds the sweep back.
+//! Open transactions that block garbage collection.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use carnet_txn::{Label, OpenTransaction};
 
 use super::Db;
 
-/// An open transaction. While it is open, the sweep takes nothing that its snapshot can see.
+/// An open transaction. While it is open, garbage collection keeps all versions that its snapshot
+/// can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its snapshot.
+    /// Timestamp of its snapshot.
     pub read: Timestamp,
-    /// Its start, where it may write.
+    /// Start timestamp, if the transaction may write.
     pub start: Option<Timestamp>,
-    /// Since when it is open, or a little before: to an eighth of the time after which it is
-    /// rolled back when nobody calls it.
+    /// When it was opened, or slightly earlier: by at most an eighth of its idle timeout.
     pub since: WallTime,
-    /// Who runs it, where that was [said](super::TransactionOptions::label).
+    /// Client that runs it, if set by [`label`](super::TransactionOptions::label).
     pub label: Option<Label>,
 }
 
 impl Db {
-    /// Lists the transactions and snapshots of this handle and its clones that are open, the oldest
-    /// snapshots first.
+    /// Lists the open transactions and snapshots of this handle and its clones, the oldest
+    /// snapshot first.
     #[must_use]
     pub fn holders(&self) -> Vec<Holder> {
         let (now, wall) = (self.inner.clock.now(), self.wall_time());
@@ -37,8 +37,8 @@ impl Db {
         self.inner.idle.open().into_iter().map(holder).collect()
     }
 
-    /// Returns the transaction whose snapshot is the oldest: the one that holds the sweep back, if
-    /// any does. While it is open the sweep mark does not pass its snapshot.
+    /// Returns the open transaction with the oldest snapshot. While it is open, the GC watermark
+    /// does not pass its snapshot.
     #[must_use]
     pub fn oldest_snapshot(&self) -> Option<Holder> {
         self.holders().into_iter().next()

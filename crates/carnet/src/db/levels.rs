@@ -9,15 +9,15 @@ use crate::levels::{self, Levels};
 use crate::tx::Tx;
 
 impl Db {
-    /// Returns the service levels as this process knows them: those of its last change or
-    /// [look](Self::refresh_levels), whichever is later.
+    /// Returns the service levels as this process last read or changed them; see
+    /// [`refresh_levels`](Self::refresh_levels).
     #[must_use]
     pub fn levels(&self) -> Arc<Levels> {
         self.inner.levels.get()
     }
 
-    /// Changes the service levels in a transaction. The next statements of this process run by them;
-    /// those of other processes over a cluster once these look again.
+    /// Changes the service levels in a transaction. The next statements of this process use them;
+    /// other processes over a cluster use them after their next refresh.
     ///
     /// ```
     /// # fn main() -> carnet::Result<()> {
@@ -35,26 +35,27 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// The closure's, or those of [`Db::run`].
+    /// The closure's errors, or those of [`Db::run`].
     pub async fn change_levels<T>(&self, change: impl Fn(&mut Levels) -> Result<T>) -> Result<T> {
         self.transaction().change_levels(change).await
     }
 
-    /// Looks whether another process changed the service levels.
+    /// Reloads the service levels if another process has changed them.
     ///
     /// # Errors
     ///
-    /// As [`Db::snapshot`]; `Corrupted` where they cannot be read. The levels that were known stay.
+    /// Same as [`Db::snapshot`]; `Corrupted` if a record cannot be decoded. The cached levels are
+    /// kept.
     pub async fn refresh_levels(&self) -> Result<()> {
         let tx = self.snapshot_async().await?;
         self.refresh_levels_by(&tx).await
     }
 
-    /// As [`Db::refresh_levels`], by a snapshot that the caller has taken just now.
+    /// Like [`Db::refresh_levels`], but reads from the caller's snapshot, which must be recent.
     ///
     /// # Errors
     ///
-    /// As [`Db::refresh_levels`].
+    /// Same as [`Db::refresh_levels`].
     pub async fn refresh_levels_by(&self, tx: &Tx) -> Result<()> {
         let at = tx.schema_at();
         if !self.inner.levels.is_current(at) {
@@ -65,11 +66,11 @@ impl Db {
 }
 
 impl TransactionOptions<'_> {
-    /// As [`Db::change_levels`], with an error type of the caller's own.
+    /// Like [`Db::change_levels`], but with the caller's own error type.
     ///
     /// # Errors
     ///
-    /// As [`Db::change_levels`].
+    /// Same as [`Db::change_levels`].
     pub async fn change_levels<T, E: From<Error>>(
         self,
         change: impl Fn(&mut Levels) -> Result<T, E>,

@@ -1,4 +1,4 @@
-//! The database: opening it, and the ways to run a transaction.
+//! Database handle: opening, maintenance, and the ways to run a transaction.
 
 mod again;
 mod backup;
@@ -41,8 +41,8 @@ pub use holders::Holder;
 pub use options::TransactionOptions;
 pub use time::AsOf;
 
-/// A database. Cheap to clone: clones are handles of the same one, which is closed when the last
-/// is dropped.
+/// Handle of a database. Cloning is cheap: all clones share one database, which is closed when the
+/// last clone is dropped.
 ///
 /// ```
 /// # fn main() -> carnet::Result<()> {
@@ -57,7 +57,7 @@ pub use time::AsOf;
 ///     stock.put(tx, "pears", "5")
 /// })?;
 ///
-/// // A transaction that is given up leaves nothing behind.
+/// // An aborted transaction has no effect.
 /// let refused = db.transact(|tx| -> carnet::Result<()> {
 ///     stock.delete(tx, "apples")?;
 ///     Err(abort!("no, keep them"))
@@ -74,7 +74,7 @@ pub struct Db {
 }
 
 struct Inner {
-    /// Closed before the store: fields are dropped in their order.
+    /// Declared before `store`: fields drop in order, and the control socket closes first.
     _door: Option<Door>,
     store: Arc<AnyStore>,
     near: Box<[Arc<Near>]>,
@@ -91,36 +91,37 @@ struct Inner {
 }
 
 impl Db {
-    /// Opens the database in a directory, or makes one there, with default settings.
+    /// Opens the database in a directory with default settings, and creates it if it does not
+    /// exist.
     ///
     /// # Errors
     ///
-    /// As [`Builder::open`].
+    /// Same as [`Builder::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::builder().open(path)
     }
 
-    /// Returns the settings to open a database with.
+    /// Returns a builder with the default settings.
     #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// Runs a transaction, again as long as it conflicts, and commits it.
+    /// Runs a transaction and commits it; retries it when it conflicts.
     ///
-    /// The closure may run several times: it should have no effect but through the transaction.
-    /// When it fails, the transaction is rolled back and the error returned; [`abort!`](crate::abort)
-    /// makes an error for that. For errors of the caller's own there is
-    /// [`TransactionOptions::try_transact`].
+    /// The closure may run several times: it must have no effects except through the transaction.
+    /// If it returns an error, the transaction is rolled back and the error is returned;
+    /// [`abort!`](crate::abort) makes an error for this purpose. For the caller's own error type,
+    /// use [`TransactionOptions::try_transact`].
     ///
     /// # Errors
     ///
-    /// The closure's, or those of [`Tx::commit`].
+    /// The closure's errors, or those of [`Tx::commit`].
     pub fn transact<T>(&self, body: impl Fn(&SyncTx) -> Result<T>) -> Result<T> {
         self.transaction().try_transact(body)
     }
 
-    /// As [`Db::transact`], for asynchronous code.
+    /// Async variant of [`Db::transact`].
     ///
     /// ```
     /// # fn main() -> carnet::Result<()> {
@@ -141,7 +142,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As [`Db::transact`].
+    /// Same as [`Db::transact`].
     pub async fn run<T, F>(&self, body: impl Fn(Tx) -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,
@@ -149,20 +150,20 @@ impl Db {
         self.transaction().try_run(body).await
     }
 
-    /// Returns what statements are to be asked for their admission; `None` where
-    /// [`Builder::admission`] did not ask for one.
+    /// Returns the admission gate that each statement has to pass, or `None` if
+    /// [`Builder::admission`] was not set.
     #[must_use]
     pub fn admission(&self) -> Option<&Admission> {
         self.inner.admission.as_ref()
     }
 
-    /// Returns the settings of one transaction.
+    /// Returns a builder for the settings of one transaction.
     pub fn transaction(&self) -> TransactionOptions<'_> {
         TransactionOptions::of(self)
     }
 
-    /// Begins a transaction that the caller commits, and runs again where it conflicts. It is rolled
-    /// back when nothing is called on it for [`Builder::idle_timeout`].
+    /// Begins a transaction. The caller commits it, and retries it when it conflicts. The
+    /// transaction is rolled back after [`Builder::idle_timeout`] without a call.
     ///
     /// # Errors
     ///
@@ -171,8 +172,8 @@ impl Db {
         self.transaction().begin()
     }
 
-    /// Takes a read-only view of this moment. It is given up when nothing is called on it for
-    /// [`Builder::snapshot_idle_timeout`].
+    /// Takes a read-only snapshot of the current state. It is released after
+    /// [`Builder::snapshot_idle_timeout`] without a call.
     ///
     /// # Errors
     ///
@@ -181,48 +182,49 @@ impl Db {
         block_on(self.snapshot_async()).map(Snapshot::new)
     }
 
-    /// As [`Db::snapshot`], for asynchronous code: the transaction refuses writes.
+    /// Async variant of [`Db::snapshot`]: the transaction refuses writes.
     ///
     /// # Errors
     ///
-    /// As [`Db::snapshot`].
+    /// Same as [`Db::snapshot`].
     pub async fn snapshot_async(&self) -> Result<Tx> {
         self.transaction().snapshot_async(None).await
     }
 
-    /// Takes up a read-only view again that was taken before, by [`Tx::read_timestamp`]: for the
-    /// next page of a read that spans several calls, for instance.
+    /// Reopens an earlier snapshot by its [`Tx::read_timestamp`], for example to read the next
+    /// page of a read that spans several calls.
     ///
     /// # Errors
     ///
-    /// `Invalid` for a timestamp ahead of the last commit; `TooOld` where the retention is over, or
-    /// the database has ended otherwise than by closing it since, with a durability other than
-    /// [`Durability::Always`]; else as [`Db::snapshot`].
+    /// - `Invalid` for a timestamp above the last commit.
+    /// - `TooOld` if the retention of the timestamp is over, or if the database has crashed since,
+    ///   with a durability other than [`Durability::Always`].
+    /// - Otherwise the same as [`Db::snapshot`].
     pub async fn snapshot_at(&self, read: Timestamp) -> Result<Tx> {
         self.transaction().snapshot_async(Some(read)).await
     }
 
-    /// Tells what became of the transaction that started at a timestamp: the one that an
-    /// `Unknown` error names, for instance.
+    /// Returns the outcome of the transaction with a start timestamp, for example the one that an
+    /// `Unknown` error names.
     ///
     /// # Errors
     ///
-    /// `Unknown` where that was longer ago than the [retention](Builder::retention), and is not
-    /// known any more; `Unavailable`, `Corrupted`.
+    /// `Unknown` if the transaction is older than the [retention](Builder::retention) and its
+    /// outcome was discarded; `Unavailable`, `Corrupted`.
     pub fn outcome(&self, start: Timestamp) -> Result<Outcome> {
         block_on(self.outcome_async(start))
     }
 
-    /// As [`Db::outcome`], for asynchronous code.
+    /// Async variant of [`Db::outcome`].
     ///
     /// # Errors
     ///
-    /// As [`Db::outcome`].
+    /// Same as [`Db::outcome`].
     pub async fn outcome_async(&self, start: Timestamp) -> Result<Outcome> {
         self.inner.store.outcome(&Context::unbounded(), start).await
     }
 
-    /// Reads a cell as it was committed last; `None` where that takes a snapshot.
+    /// Reads the newest committed version of a cell; `None` if this store needs a snapshot for it.
     pub(crate) fn newest(&self, key: CellKeyRef<'_>) -> Option<Result<Newest>> {
         match &*Near::of_thread(&self.inner.near).store {
             AnyStore::Local(store) => {
@@ -236,14 +238,14 @@ impl Db {
         &Near::of_thread(&self.inner.near).schemas
     }
 
-    /// Returns the largest timestamp such that every commit up to it is visible.
+    /// Returns the largest timestamp up to which every commit is visible.
     #[must_use]
     pub fn published(&self) -> Timestamp {
         self.inner.store.published()
     }
 
-    /// Returns the embedded store, for the simulator: nothing in it may block, as a backup does that
-    /// waits for its flush.
+    /// Returns the embedded store, for the simulator. The simulator must not call anything that
+    /// blocks, such as a backup, which waits for its flush.
     #[doc(hidden)]
     #[must_use]
     pub fn local_store(&self) -> Option<&LocalStore> {
@@ -253,7 +255,7 @@ impl Db {
         }
     }
 
-    /// Writes what is gathered in memory to files.
+    /// Flushes the memtables to files.
     ///
     /// # Errors
     ///
@@ -261,21 +263,21 @@ impl Db {
     pub fn flush(&self) -> Result<()> {
         match &*self.inner.store {
             AnyStore::Local(store) => store.flush(),
-            // Nothing is gathered here.
+            // These stores have no memtables.
             AnyStore::Memory(_) | AnyStore::Cluster(_) => Ok(()),
         }
     }
 
-    /// Rewrites all files into as few as there can be, and drops versions that nobody can see
-    /// any more. It blocks the calling thread, for long in a large database; reads and writes go
-    /// on beside it. Over a cluster, whose files are its own, such versions are deleted, by the
-    /// process that leads alone: nothing until it has led for as long as the
+    /// Runs a full compaction: rewrites all files into as few as possible, and drops versions that
+    /// no snapshot can see. It blocks the calling thread, for a long time in a large database;
+    /// reads and writes continue. Over a cluster, which owns its files, the leader deletes such
+    /// versions instead, and deletes none before it has led for the
     /// [retention](Builder::retention).
     ///
     /// # Errors
     ///
-    /// `Unavailable` when the store has stopped or another process leads, `Corrupted` where a file
-    /// is damaged.
+    /// `Unavailable` when the store has stopped or another process leads, `Corrupted` if a file is
+    /// damaged.
     pub fn compact(&self) -> Result<()> {
         match &*self.inner.store {
             AnyStore::Local(store) => store.compact(),
@@ -284,14 +286,14 @@ impl Db {
         }
     }
 
-    /// Ends writing: everything pending is written and synced, and every handle refuses writes from
-    /// then on. Dropping the last handle does the same, but keeps errors to the log. Only the first
-    /// call does anything; over a cluster and in memory there is nothing to end.
+    /// Stops writing: all pending writes are written and synced, and every handle refuses later
+    /// writes. Dropping the last handle does the same, but only logs errors. Only the first call
+    /// has an effect; over a cluster and in memory the call has none.
     ///
     /// # Errors
     ///
-    /// `Unavailable` when the store has stopped before or stops now: the next opening finds what
-    /// was acknowledged.
+    /// `Unavailable` if the store has stopped already or stops during the call: the next opening
+    /// recovers all acknowledged commits.
     pub fn close(&self) -> Result<()> {
         match &*self.inner.store {
             AnyStore::Local(store) => store.close(),
@@ -299,11 +301,11 @@ impl Db {
         }
     }
 
-    /// Checks that the embedded store takes writes. A cluster is not asked.
+    /// Checks that the embedded store accepts writes. A cluster is not checked.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where it does not, with the cause.
+    /// `Unavailable` with the cause, if it refuses them.
     pub fn check_writable(&self) -> Result<()> {
         match &*self.inner.store {
             AnyStore::Local(store) => store.check_writable(),
@@ -311,8 +313,8 @@ impl Db {
         }
     }
 
-    /// Returns what is wrong with the embedded store although it takes reads and writes, a sentence
-    /// each: a damaged file that compaction leaves alone, for instance.
+    /// Returns problems that do not stop reads and writes, one sentence each: for example a
+    /// damaged file that compaction skips.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         match &*self.inner.store {
@@ -321,7 +323,8 @@ impl Db {
         }
     }
 
-    /// Returns counters of the storage engine; a database in memory or over a cluster has none.
+    /// Returns the metrics of the storage engine; `None` for a database in memory or over a
+    /// cluster.
     #[must_use]
     pub fn metrics(&self) -> Option<Metrics> {
         match &*self.inner.store {
@@ -330,8 +333,8 @@ impl Db {
         }
     }
 
-    /// Returns what each class of the I/O scheduler did, in the order of
-    /// [`IoClass::NAMES`]; `None` where nothing is scheduled.
+    /// Returns the totals of each class of the I/O scheduler, in the order of [`IoClass::NAMES`];
+    /// `None` if the store has no I/O scheduler.
     #[must_use]
     pub fn io_totals(&self) -> Option<[IoTotals; IoClass::KINDS]> {
         match &*self.inner.store {

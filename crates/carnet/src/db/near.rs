@@ -1,4 +1,4 @@
-//! What every transaction holds on to, counted apart for threads.
+//! Per-thread handles of the shared state that every transaction holds.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use carnet_base::{Clock, stripe};
 use crate::catalog::SchemaCache;
 use crate::stores::AnyStore;
 
-/// Threads count in places of their own, as far as these reach.
+/// Number of handles; more threads than this share them.
 const PLACES: usize = 64;
 
-/// The store and the cache of schemas, counted once for each place.
+/// One thread's handles of the store, the schema cache and the clock.
 ///
-/// Each transaction counts both up and down. Counts that all threads shared, or that lay in one cache
-/// line, would pass from core to core at each of them.
+/// Each transaction increments and decrements these reference counts. Shared counts, or counts in
+/// one cache line, would move between cores on every transaction.
 #[repr(align(64))]
 pub(crate) struct Near {
     pub(super) store: Arc<AnyStore>,
@@ -22,7 +22,7 @@ pub(crate) struct Near {
 }
 
 impl Near {
-    /// Makes one for each place.
+    /// Makes a handle for each slot.
     pub(super) fn of_all(
         store: &AnyStore,
         schemas: &Arc<SchemaCache>,
@@ -35,7 +35,7 @@ impl Near {
         (0..PLACES).map(near).collect()
     }
 
-    /// The one of the calling thread.
+    /// Returns the handle of the calling thread.
     pub(super) fn of_thread(all: &[Arc<Self>]) -> &Arc<Self> {
         &all[stripe(all.len())]
     }

@@ -1,4 +1,4 @@
-//! One transaction's settings, and running it again where it conflicts.
+//! Settings of one transaction, and its retry loops.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::near::Near;
 use crate::admission::Permit;
 use crate::tx::{SyncTx, Tx};
 
-/// Settings of one transaction. Made by [`Db::transaction`].
+/// Settings of one transaction, made by [`Db::transaction`].
 #[derive(Clone)]
 #[must_use = "settings do nothing until a transaction runs with them"]
 pub struct TransactionOptions<'db> {
@@ -50,57 +50,57 @@ impl<'db> TransactionOptions<'db> {
         self
     }
 
-    /// Sets how often the transaction runs at most, the first time included.
+    /// Sets the maximum number of attempts, the first one included.
     pub const fn attempts_max(mut self, attempts_max: u32) -> Self {
         self.attempts_max = attempts_max;
         self
     }
 
-    /// Sets how long reads and the commit may take, all attempts together.
+    /// Sets the timeout of reads and the commit, over all attempts together.
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Sets the moment until which reads and the commit may take, all attempts together. Beside a
-    /// [timeout](Self::timeout) the earlier of the two counts.
+    /// Sets the deadline of reads and the commit, over all attempts together. With a
+    /// [timeout](Self::timeout) as well, the earlier of the two applies.
     pub fn deadline(mut self, deadline: impl Into<Option<Moment>>) -> Self {
         self.deadline = deadline.into();
         self
     }
 
-    /// Takes the permit that the transaction runs by, so that it can be paused while the transaction
-    /// waits for its turn at a hot cell.
+    /// Sets the admission permit that the transaction runs by. The permit is paused while the
+    /// transaction waits for its turn at a hot cell.
     pub fn permit(mut self, permit: impl Into<Option<Arc<Permit>>>) -> Self {
         self.permit = permit.into();
         self
     }
 
-    /// Sets how long work in the transaction yields to other tasks: see [`Tx::time_slice`].
+    /// Sets how long work in the transaction yields to other tasks; see [`Tx::time_slice`].
     pub fn yield_now(mut self, yield_now: impl Into<Option<YieldNow>>) -> Self {
         self.yield_now = yield_now.into();
         self
     }
 
-    /// Has the transaction's reads leave the cache as it was: for large scans whose blocks nobody
-    /// will ask for again soon.
+    /// Sets whether reads bypass the cache: for large scans whose blocks will not be read again
+    /// soon.
     pub const fn bypass_cache(mut self, bypass: bool) -> Self {
         self.bypass_cache = bypass;
         self
     }
 
-    /// Says who runs the transaction, for [`Db::holders`] and for the warning that names whoever
-    /// holds the sweep back.
+    /// Sets a label of the client that runs the transaction, for [`Db::holders`] and for the
+    /// warning about transactions that block garbage collection.
     pub fn label(mut self, label: impl Into<Option<Label>>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// As [`Db::snapshot`], and as [`Db::snapshot_at`] with a timestamp.
+    /// Like [`Db::snapshot`], or like [`Db::snapshot_at`] if a timestamp is given.
     ///
     /// # Errors
     ///
-    /// As these.
+    /// Same as those methods.
     pub async fn snapshot_async(&self, at: Option<Timestamp>) -> Result<Tx> {
         self.begin_kind(at.map_or(BeginKind::ReadOnly, BeginKind::ReadOnlyAt)).await
     }
@@ -109,34 +109,34 @@ impl<'db> TransactionOptions<'db> {
     ///
     /// # Errors
     ///
-    /// As [`Db::begin`].
+    /// Same as [`Db::begin`].
     pub fn begin(&self) -> Result<SyncTx> {
         block_on(self.begin_async()).map(SyncTx::new)
     }
 
-    /// As [`TransactionOptions::begin`], for asynchronous code.
+    /// Async variant of [`TransactionOptions::begin`].
     ///
     /// # Errors
     ///
-    /// As [`Db::begin`].
+    /// Same as [`Db::begin`].
     pub async fn begin_async(&self) -> Result<Tx> {
         self.begin_kind(BeginKind::ReadWrite).await
     }
 
-    /// As [`Db::transact`].
+    /// Like [`Db::transact`], with these settings.
     ///
     /// # Errors
     ///
-    /// As [`Db::transact`].
+    /// Same as [`Db::transact`].
     pub fn transact<T>(&self, body: impl Fn(&SyncTx) -> Result<T>) -> Result<T> {
         self.try_transact(body)
     }
 
-    /// As [`Db::run`].
+    /// Like [`Db::run`], with these settings.
     ///
     /// # Errors
     ///
-    /// As [`Db::run`].
+    /// Same as [`Db::run`].
     pub async fn run<T, F>(&self, body: impl Fn(Tx) -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,
@@ -144,11 +144,11 @@ impl<'db> TransactionOptions<'db> {
         self.try_run(body).await
     }
 
-    /// As [`Db::transact`], with an error type of the caller's own.
+    /// Like [`Db::transact`], but with the caller's own error type.
     ///
     /// # Errors
     ///
-    /// The closure's, or those of [`Tx::commit`].
+    /// The closure's errors, or those of [`Tx::commit`].
     pub fn try_transact<T, E: From<Error>>(
         &self,
         body: impl Fn(&SyncTx) -> Result<T, E>,
@@ -162,7 +162,7 @@ impl<'db> TransactionOptions<'db> {
                 Finished::Done(result) => return result,
                 Finished::Retry(lost) => lost,
             };
-            // Nothing of it may hold the snapshot back while it waits.
+            // Drop the handle first: it would hold the snapshot open during the wait.
             drop(tx);
             if let Some(wait) = block_on(again.wait(lost))? {
                 Signal::new().wait(Some(wait));
@@ -170,11 +170,11 @@ impl<'db> TransactionOptions<'db> {
         }
     }
 
-    /// As [`Db::run`], with an error type of the caller's own.
+    /// Like [`Db::run`], but with the caller's own error type.
     ///
     /// # Errors
     ///
-    /// The closure's, or those of [`Tx::commit`].
+    /// The closure's errors, or those of [`Tx::commit`].
     pub async fn try_run<T, E, F>(&self, body: impl Fn(Tx) -> F) -> Result<T, E>
     where
         E: From<Error>,
@@ -189,7 +189,7 @@ impl<'db> TransactionOptions<'db> {
                 Finished::Done(result) => return result,
                 Finished::Retry(lost) => lost,
             };
-            // Nothing of it may hold the snapshot back while it waits.
+            // Drop the handle first: it would hold the snapshot open during the wait.
             drop(tx);
             if let Some(wait) = again.wait(lost).await? {
                 self.db.inner.timer.wait(wait).await;

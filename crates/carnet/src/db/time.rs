@@ -1,4 +1,4 @@
-//! Wall times: the way from commits to them and back, and reads of what was.
+//! Wall times: their mapping to commits, and time-travel reads (`AS OF`).
 
 use carnet_base::{Error, ErrorKind, Moment, Result, Timestamp, WallTime, block_on};
 use carnet_store::{BeginKind, CommitLog, Context};
@@ -6,12 +6,12 @@ use carnet_store::{BeginKind, CommitLog, Context};
 use super::{Db, TransactionOptions};
 use crate::tx::{Snapshot, Tx};
 
-/// A moment of the past.
+/// A moment in the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsOf {
-    /// Every commit up to a timestamp is visible, and none after.
+    /// The state after all commits up to a timestamp.
     Timestamp(Timestamp),
-    /// As [`Db::timestamp_at`] says of a wall time.
+    /// The state at a wall time, mapped by [`Db::timestamp_at`].
     Wall(WallTime),
 }
 
@@ -28,65 +28,64 @@ impl From<WallTime> for AsOf {
 }
 
 impl Db {
-    /// Reads the clock of the database by which deadlines count.
+    /// Returns the current time of the database's clock, to which deadlines refer.
     #[must_use]
     pub fn now(&self) -> Moment {
         self.inner.clock.now()
     }
 
-    /// Reads the wall clock of the database.
+    /// Returns the current wall time of the database's clock.
     #[must_use]
     pub fn wall_time(&self) -> WallTime {
         self.inner.clock.wall()
     }
 
-    /// Returns the newest commit that was visible at a wall time, to about a second: what was
-    /// committed in the second before may be left out, what was committed later never is in it.
+    /// Returns the newest commit that was visible at a wall time, with a precision of about a
+    /// second: commits of the second before may be missing; later commits are never included.
     ///
-    /// What is old is known less exactly: an hour ago to two seconds, yesterday to a minute.
+    /// The precision falls with age: two seconds for an hour ago, a minute for yesterday.
     ///
     /// # Errors
     ///
-    /// `Invalid` for a time ahead of the database's clock, `TooOld` for one of which nothing is
-    /// known any more, or was when it was written.
+    /// `Invalid` for a time ahead of the database's clock; `TooOld` if the database has no record
+    /// of that time, or no longer has one.
     pub fn timestamp_at(&self, wall: WallTime) -> Result<Timestamp> {
         block_on(self.timestamp_at_async(wall))
     }
 
-    /// As [`Db::timestamp_at`], for asynchronous code.
+    /// Async variant of [`Db::timestamp_at`].
     ///
     /// # Errors
     ///
-    /// As [`Db::timestamp_at`].
+    /// Same as [`Db::timestamp_at`].
     pub async fn timestamp_at_async(&self, wall: WallTime) -> Result<Timestamp> {
         self.inner.store.timestamp_at(&Context::unbounded(), wall).await
     }
 
-    /// Returns when a commit became visible: about a second before it did at most, and never
-    /// after. Old commits are known less exactly, as for [`Db::timestamp_at`].
+    /// Returns the wall time at which a commit became visible: at most about a second too early,
+    /// and never too late. The precision falls with age, as for [`Db::timestamp_at`].
     ///
-    /// Of two commits the later one never has the earlier wall time, whatever the machine's clock
-    /// did.
+    /// A later commit never gets an earlier wall time, even if the machine's clock was set back.
     ///
     /// # Errors
     ///
-    /// `Invalid` for a timestamp ahead of the last commit, `TooOld` for one of which nothing is
-    /// known any more.
+    /// `Invalid` for a timestamp above the last commit; `TooOld` if the database no longer has a
+    /// record of that time.
     pub fn wall_time_of(&self, commit: Timestamp) -> Result<WallTime> {
         block_on(self.wall_time_of_async(commit))
     }
 
-    /// As [`Db::wall_time_of`], for asynchronous code.
+    /// Async variant of [`Db::wall_time_of`].
     ///
     /// # Errors
     ///
-    /// As [`Db::wall_time_of`].
+    /// Same as [`Db::wall_time_of`].
     pub async fn wall_time_of_async(&self, commit: Timestamp) -> Result<WallTime> {
         self.inner.store.wall_time_of(&Context::unbounded(), commit).await
     }
 
-    /// Takes a read-only view of a moment of the past, which goes back as far as the
-    /// [retention](crate::Builder::retention) does.
+    /// Takes a read-only snapshot of a past state, which must lie within the
+    /// [retention](crate::Builder::retention).
     ///
     /// ```
     /// # fn main() -> carnet::Result<()> {
@@ -103,47 +102,46 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// `Invalid` for a moment that is not over; `TooOld` for one that the sweep has gone past,
-    /// naming how far it has come; `Unavailable` when the store has stopped.
+    /// `Invalid` for a moment in the future; `TooOld` if it is below the GC watermark, which the
+    /// error names; `Unavailable` when the store has stopped.
     pub fn snapshot_as_of(&self, at: impl Into<AsOf>) -> Result<Snapshot> {
         self.transaction().snapshot_as_of(at)
     }
 
-    /// As [`Db::snapshot_as_of`], for asynchronous code: the transaction refuses writes.
+    /// Async variant of [`Db::snapshot_as_of`]: the transaction refuses writes.
     ///
     /// # Errors
     ///
-    /// As [`Db::snapshot_as_of`].
+    /// Same as [`Db::snapshot_as_of`].
     pub async fn snapshot_as_of_async(&self, at: impl Into<AsOf>) -> Result<Tx> {
         self.transaction().snapshot_as_of_async(at).await
     }
 
-    /// Returns the sweep mark: what a snapshot at or above it sees is all there, an older one is
-    /// refused.
+    /// Returns the GC watermark: snapshots at or above it are complete, older ones are refused.
     ///
     /// # Errors
     ///
-    /// `Unavailable`, `Unsupported` where the store keeps none.
+    /// `Unavailable`; `Unsupported` if the store keeps no watermark.
     pub async fn swept(&self) -> Result<Timestamp> {
         self.inner.store.swept(&Context::unbounded()).await
     }
 }
 
 impl TransactionOptions<'_> {
-    /// As [`Db::snapshot_as_of`].
+    /// Like [`Db::snapshot_as_of`], with these settings.
     ///
     /// # Errors
     ///
-    /// As [`Db::snapshot_as_of`].
+    /// Same as [`Db::snapshot_as_of`].
     pub fn snapshot_as_of(&self, at: impl Into<AsOf>) -> Result<Snapshot> {
         block_on(self.snapshot_as_of_async(at)).map(Snapshot::new)
     }
 
-    /// As [`Db::snapshot_as_of_async`].
+    /// Like [`Db::snapshot_as_of_async`], with these settings.
     ///
     /// # Errors
     ///
-    /// As [`Db::snapshot_as_of`].
+    /// Same as [`Db::snapshot_as_of`].
     pub async fn snapshot_as_of_async(&self, at: impl Into<AsOf>) -> Result<Tx> {
         let at = match at.into() {
             AsOf::Timestamp(at) => at,
@@ -158,13 +156,13 @@ impl TransactionOptions<'_> {
     }
 }
 
-/// Says how far the sweep has come, as people tell the time.
+/// Adds the GC watermark and its wall time to the error.
 #[cold]
 async fn too_old(db: &Db, at: Timestamp, error: Error) -> Error {
     let Ok(mark) = db.swept().await else { return error };
     let Ok(wall) = db.wall_time_of_async(mark).await else { return error };
     let message = format!(
-        "what was visible at {at} may be swept: the sweep has come to {mark}, which was at {wall}"
+        "the state at {at} may be garbage-collected: the GC watermark is {mark}, committed at {wall}"
     );
     Error::new(ErrorKind::TooOld, message).with_source(error)
 }

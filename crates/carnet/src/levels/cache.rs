@@ -1,4 +1,4 @@
-//! What a process knows of the levels.
+//! Cached service levels of a process.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,10 +8,10 @@ use carnet_base::Timestamp;
 use super::set::Levels;
 use crate::catalog::SchemaAt;
 
-/// The levels as of the newest snapshot at which they were read or changed.
+/// The service levels as of the newest snapshot at which they were read or changed.
 pub(crate) struct LevelCache {
     levels: ArcSwap<Levels>,
-    /// The snapshot; `None` before the first.
+    /// Timestamp of that snapshot; `None` before the first read.
     known: Mutex<Option<Timestamp>>,
 }
 
@@ -24,13 +24,13 @@ impl LevelCache {
         self.levels.load_full()
     }
 
-    /// Returns `true` if nothing changed between what is known and a snapshot.
+    /// Returns `true` if the cached levels are current at a snapshot.
     pub(crate) fn is_current(&self, at: SchemaAt) -> bool {
         let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.is_some_and(|known| at.read <= known || at.changed <= known)
     }
 
-    /// Takes the levels of a snapshot, unless those of a later one are known.
+    /// Stores the levels of a snapshot, unless those of a later one are cached.
     pub(crate) fn offer(&self, at: Timestamp, levels: Levels) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.is_none_or(|known| known <= at) {

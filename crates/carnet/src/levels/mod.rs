@@ -1,18 +1,19 @@
-//! Service levels: by which limits the statements of a user run.
+//! Service levels: limits and options of the statements of a user.
 //!
 //! ```text
 //!   CREATE, ALTER, ATTACH … ─▶ Db::change_levels ─ transaction ─▶ rows of the catalogue
-//!                                     │                              │ other processes look
+//!                                     │                              │ refresh by other processes
 //!   statement ─ user ─▶ Db::levels ◀──┴──────────────────────────────┘
 //!                           └─▶ Effective: admission::Level, timeout, workload
 //! ```
 //!
-//! [`Levels`] decides and does no I/O; `rows` is how it is stored, `cache` what a process knows of it.
-//! A change is a transaction, as every change of the catalogue is. The process that made it runs its
-//! next statement by it; the others do as soon as they [look](crate::Db::refresh_levels).
+//! [`Levels`] decides and does no I/O; `rows` is the stored form, `cache` the copy of a process. A
+//! change is a transaction, like every change of the catalogue. The process that made it applies it
+//! to its next statement; the others apply it after their next
+//! [refresh](crate::Db::refresh_levels).
 //!
-//! A statement is admitted before it reads anything. It runs by the levels that its process knows,
-//! and not by those of its snapshot.
+//! A statement is admitted before it reads anything. So it runs by the levels that its process has
+//! cached, and not by those of its snapshot.
 
 mod cache;
 mod rows;

@@ -1,4 +1,4 @@
-//! The levels as cells of the catalogue.
+//! Service levels as cells of the catalogue.
 //!
 //! ```text
 //! table of levels   partition key   clustering key   payload
@@ -7,7 +7,7 @@
 //!                   ""              "next"           StoredNext, JSON
 //! ```
 //!
-//! Every change writes the last one, so that changes conflict with each other.
+//! Every change writes the `next` row, so that changes conflict with each other.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::catalog::{self, LEVELS};
 use crate::tx::Tx;
 
 const FORMAT: u32 = 1;
-/// Maximum size of a payload.
+/// Maximum size of a payload in bytes.
 const PAYLOAD_BYTES_MAX: usize = 1 << 10;
 
 const LEVELS_PARTITION: &str = "levels";
@@ -65,24 +65,24 @@ struct StoredNext {
     id: u64,
 }
 
-/// A row of the table of levels.
+/// A row of the table of service levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Row {
-    /// A level.
+    /// Row of a service level.
     Level {
-        /// Its id.
+        /// Id of the level.
         id: LevelId,
-        /// Its options.
+        /// Options of the level.
         options: ServiceLevel,
     },
-    /// The name of the level that is attached to a user.
+    /// Row of a user: the name of the attached level.
     User(String),
-    /// The next id.
+    /// The next unused id.
     Next(u64),
 }
 
 impl Row {
-    /// Encodes a row.
+    /// Encodes the row.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         match self {
@@ -92,11 +92,11 @@ impl Row {
         }
     }
 
-    /// Decodes a level.
+    /// Decodes the row of a level.
     ///
     /// # Errors
     ///
-    /// `Corrupted`, or `Unsupported` for a later format.
+    /// `Corrupted`; `Unsupported` for a later format.
     pub fn decode_level(bytes: &[u8]) -> Result<Self> {
         let stored: Stored = read(bytes)?;
         let id = LevelId(stored.id);
@@ -105,11 +105,11 @@ impl Row {
         Ok(Self::Level { id, options })
     }
 
-    /// Decodes what is attached to a user.
+    /// Decodes the row of a user.
     ///
     /// # Errors
     ///
-    /// As [`Row::decode_level`].
+    /// Same as [`Row::decode_level`].
     pub fn decode_user(bytes: &[u8]) -> Result<Self> {
         let StoredUser { level, .. } = read(bytes)?;
         check_name("service level", &level, NAME_BYTES_MAX)
@@ -117,11 +117,11 @@ impl Row {
         Ok(Self::User(level))
     }
 
-    /// Decodes the next id.
+    /// Decodes the row of the next id.
     ///
     /// # Errors
     ///
-    /// As [`Row::decode_level`].
+    /// Same as [`Row::decode_level`].
     pub fn decode_next(bytes: &[u8]) -> Result<Self> {
         read(bytes).map(|StoredNext { id, .. }| Self::Next(id))
     }
@@ -171,7 +171,7 @@ fn json(stored: &impl Serialize) -> Bytes {
 }
 
 fn corrupted() -> Error {
-    Error::corrupted("a service level of the catalogue cannot be read")
+    Error::corrupted("a service level in the catalogue cannot be decoded")
 }
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
@@ -186,17 +186,17 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     let Format { format } = serde_json::from_slice(bytes).map_err(unreadable)?;
     if format != FORMAT {
         return Err(Error::unsupported(format!(
-            "a service level of the catalogue has format {format}, written by a later version of Carnet"
+            "a service level in the catalogue has format {format}, written by a later version of Carnet"
         )));
     }
     serde_json::from_slice(bytes).map_err(unreadable)
 }
 
-/// Reads all levels, as a transaction sees them.
+/// Reads all levels at a transaction's snapshot.
 ///
 /// # Errors
 ///
-/// As [`Tx::get_cell`]; `Corrupted` for rows that are not levels'.
+/// Same as [`Tx::get_cell`]; `Corrupted` for malformed rows.
 pub(crate) async fn load(tx: &Tx) -> Result<Levels> {
     let mut levels = Levels::default();
     if let Some(next) = tx.get_cell(&catalog::system_cell(LEVELS, "", NEXT)).await?
@@ -224,11 +224,11 @@ pub(crate) async fn load(tx: &Tx) -> Result<Levels> {
     Ok(levels)
 }
 
-/// Writes the difference of two sets of levels.
+/// Writes the difference between two sets of levels.
 ///
 /// # Errors
 ///
-/// As [`Tx::put_cell`].
+/// Same as [`Tx::put_cell`].
 pub(crate) fn write(tx: &Tx, old: &Levels, new: &Levels) -> Result<()> {
     let level = |name: &str| catalog::system_cell(LEVELS, LEVELS_PARTITION, name);
     let user = |name: &str| catalog::system_cell(LEVELS, USERS_PARTITION, name);
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_read_as_they_were_written() {
+    fn rows_round_trip() {
         let options = ServiceLevel {
             timeout: Some(Duration::from_millis(1500)),
             workload_type: Some(Workload::Batch),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_other_formats_and_values_are_refused() {
+    fn unknown_formats_and_values_are_refused() {
         let later = br#"{"format":2,"id":2,"shares":1,"burst":7}"#;
         let error = Row::decode_level(later).unwrap_err();
         assert!(error.to_string().contains("later version"), "{error}");
@@ -289,9 +289,9 @@ mod tests {
         assert!(Row::decode_user(long.as_bytes()).is_err());
     }
 
-    /// What `fuzz/fuzz_targets/levels.rs` does, with bytes from a seed.
+    /// Seeded variant of `fuzz/fuzz_targets/levels.rs`.
     #[test]
-    fn hostile_rows_are_refused_or_written_alike() {
+    fn mutated_rows_fail_or_round_trip() {
         let seed = 33;
         let mut rng = SeededRng::new(seed);
         let whole = Row::Level { id: LevelId(2), options: ServiceLevel::default() }.encode();

@@ -7,24 +7,24 @@ use carnet_base::{Error, Result};
 
 use crate::admission::{LevelLimits, SHARES_DEFAULT, Workload};
 
-/// Options of the statements of a level. An option that is not set is the server's.
+/// Options of a service level. An option that is not set takes the server's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceLevel {
     /// Timeout of a statement, in whole milliseconds.
     pub timeout: Option<Duration>,
-    /// How statements are treated under overload; `None` where each statement decides.
+    /// Handling of statements under overload; `None` if each statement decides.
     pub workload_type: Option<Workload>,
-    /// Weight among the levels, from 1 to 1000.
+    /// Weight relative to other levels, from 1 to 1000.
     pub shares: u32,
-    /// Maximum number of statements of a class that run at a time.
+    /// Maximum number of running statements per class.
     pub max_concurrency: Option<usize>,
-    /// Maximum number of statements of a class that wait.
+    /// Maximum number of queued statements per class.
     pub max_queue: Option<usize>,
     /// Maximum time in the queue under overload, in whole milliseconds.
     pub shed_after: Option<Duration>,
-    /// Bytes of memory of a statement from which on it is warned of.
+    /// Memory of a statement in bytes above which a warning is logged.
     pub memory_soft: Option<u64>,
-    /// Bytes of memory at which a statement ends.
+    /// Memory of a statement in bytes above which the statement fails.
     pub memory_hard: Option<u64>,
 }
 
@@ -46,21 +46,21 @@ impl Default for ServiceLevel {
 /// An option of a level and its value; `None` resets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// `timeout`.
+    /// The option `timeout`.
     Timeout(Option<Duration>),
-    /// `workload_type`.
+    /// The option `workload_type`.
     WorkloadType(Option<Workload>),
-    /// `shares`.
+    /// The option `shares`.
     Shares(Option<u32>),
-    /// `max_concurrency`.
+    /// The option `max_concurrency`.
     MaxConcurrency(Option<usize>),
-    /// `max_queue`.
+    /// The option `max_queue`.
     MaxQueue(Option<usize>),
-    /// `shed_after`.
+    /// The option `shed_after`.
     ShedAfter(Option<Duration>),
-    /// `memory_soft`.
+    /// The option `memory_soft`.
     MemorySoft(Option<u64>),
-    /// `memory_hard`.
+    /// The option `memory_hard`.
     MemoryHard(Option<u64>),
 }
 
@@ -80,7 +80,7 @@ impl Setting {
         }
     }
 
-    /// Returns the value as text; `None` where it is not set.
+    /// Returns the value as text; `None` if the option is not set.
     #[must_use]
     pub fn value(&self) -> Option<String> {
         match self {
@@ -98,7 +98,7 @@ impl Setting {
 }
 
 impl ServiceLevel {
-    /// Sets an option, or resets it.
+    /// Sets or resets an option.
     pub const fn set(&mut self, setting: Setting) {
         match setting {
             Setting::Timeout(timeout) => self.timeout = timeout,
@@ -128,11 +128,11 @@ impl ServiceLevel {
         ]
     }
 
-    /// Checks the values.
+    /// Checks the values of all options.
     ///
     /// # Errors
     ///
-    /// `Invalid`, naming the option.
+    /// `Invalid`, with the name of the option.
     pub fn check(&self) -> Result<()> {
         if !(1..=SHARES_DEFAULT).contains(&self.shares) {
             return Err(Error::invalid(format!(
@@ -155,7 +155,7 @@ impl ServiceLevel {
         }
     }
 
-    /// Returns the limits of the level at the gates.
+    /// Returns the level's limits at the admission gate.
     #[must_use]
     pub const fn limits(&self) -> LevelLimits {
         LevelLimits {
@@ -166,8 +166,8 @@ impl ServiceLevel {
         }
     }
 
-    /// Returns the level of a user to whom both levels are granted: of every number the smaller one,
-    /// a set option before one that is not, and batch before interactive.
+    /// Merges two levels of the same user: the smaller value of every number, a set option before
+    /// an unset one, and batch before interactive.
     #[must_use]
     pub fn merge(&self, other: &Self) -> Self {
         let workload = |workload| match workload {
@@ -188,12 +188,12 @@ impl ServiceLevel {
     }
 }
 
-/// Returns the smaller of what is set.
+/// Returns the smaller of the values that are set.
 fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     one.into_iter().chain(other).min()
 }
 
-/// Maximum of a time: what a signed number of nanoseconds holds, as durations of CQL do.
+/// Maximum of a time option, that of a CQL duration in nanoseconds.
 const TIME_MAX: Duration = Duration::from_nanos(i64::MAX as u64);
 
 fn check_time(name: &str, time: Option<Duration>) -> Result<()> {
@@ -209,7 +209,7 @@ fn check_time(name: &str, time: Option<Duration>) -> Result<()> {
     Ok(())
 }
 
-/// A time in whole milliseconds, as CQL writes durations.
+/// A time in whole milliseconds, in the notation of CQL durations.
 struct Shown(Duration);
 
 impl fmt::Display for Shown {

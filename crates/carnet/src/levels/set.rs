@@ -1,4 +1,4 @@
-//! The levels of a database, and to which users they are attached.
+//! The set of service levels of a database, and their attachments to users.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,31 +8,32 @@ use carnet_base::{Error, ErrorKind, Result};
 use super::service_level::{ServiceLevel, Setting};
 use crate::admission::{Level, LevelId};
 
-/// The level of users to whom no other is attached.
+/// Name of the level of users without an attached level.
 pub const DEFAULT: &str = "default";
-/// The level of what drivers need to connect: queries of system tables, and PREPARE.
+/// Name of the level of statements that drivers need to connect: queries of system tables, and
+/// PREPARE.
 pub const DRIVER: &str = "driver";
-/// Shares of [`DRIVER`] unless they are altered.
+/// Default shares of [`DRIVER`].
 const DRIVER_SHARES: u32 = 200;
 
 /// Maximum number of levels, [`DEFAULT`] and [`DRIVER`] included.
 pub const LEVELS_MAX: usize = 32;
-/// Maximum number of users to whom levels are attached.
+/// Maximum number of users with an attached level.
 pub const ATTACHED_MAX: usize = 10_000;
-/// Maximum length of a level's name.
+/// Maximum length of a level's name in bytes.
 pub const NAME_BYTES_MAX: usize = 48;
-/// Maximum length of a user's name.
+/// Maximum length of a user's name in bytes.
 pub const USER_BYTES_MAX: usize = 255;
 
-/// The first id of a level that was created.
+/// Smallest id of a created level.
 const ID_FIRST: u64 = 2;
 
-/// A level as statements run by it.
+/// A level as applied to statements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effective {
-    /// What the gates know of it.
+    /// Id, name and limits for the admission gate.
     pub level: Level,
-    /// Its options.
+    /// Options of the level.
     pub options: ServiceLevel,
 }
 
@@ -41,17 +42,17 @@ pub struct Effective {
 pub struct EffectiveOption {
     /// The option with its value.
     pub setting: Setting,
-    /// The level that it comes from.
+    /// Name of the level that sets it.
     pub level: Arc<str>,
 }
 
-/// The levels of a database, and to which users they are attached.
+/// The service levels of a database, and their attachments to users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels {
     pub(super) levels: BTreeMap<Arc<str>, Arc<Effective>>,
-    /// Names of levels by users.
+    /// Names of attached levels by user.
     pub(super) attached: BTreeMap<String, Arc<str>>,
-    /// No id is used again: figures are kept by it.
+    /// Next id. Ids are never reused, because metrics are kept by id.
     pub(super) next_id: u64,
 }
 
@@ -73,11 +74,11 @@ impl Levels {
         self.levels.insert(name, Arc::new(Effective { level, options }));
     }
 
-    /// Adds a level.
+    /// Creates a level.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists`; `Invalid` for a name or a value that cannot be, or one level too many.
+    /// `AlreadyExists`; `Invalid` for an invalid name or value, or above [`LEVELS_MAX`] levels.
     pub fn create(&mut self, name: &str, settings: &[Setting]) -> Result<()> {
         check_name("service level", name, NAME_BYTES_MAX)?;
         if self.get(name).is_some() {
@@ -96,27 +97,27 @@ impl Levels {
         Ok(())
     }
 
-    /// Sets and resets options of a level; the others stay as they are.
+    /// Sets and resets options of a level; other options keep their values.
     ///
     /// # Errors
     ///
-    /// `Invalid` where it is not there, or for a value that cannot be.
+    /// `Invalid` if the level does not exist, or for an invalid value.
     pub fn alter(&mut self, name: &str, settings: &[Setting]) -> Result<()> {
         let old = self.get(name).ok_or_else(|| no_level(name))?;
         let (id, options) = (old.level.id, with(old.options, settings)?);
         if name == DRIVER && options.timeout.is_some() {
-            // The statement that resets it runs by this level, too.
+            // A timeout would also apply to the statement that resets it.
             return Err(Error::invalid(format!("The {DRIVER} service level has no timeout")));
         }
         self.keep(id, name, options);
         Ok(())
     }
 
-    /// Removes a level, and takes it from the users to whom it is attached.
+    /// Drops a level, and detaches it from all users.
     ///
     /// # Errors
     ///
-    /// `Invalid` where it is not there, or is one that always exists.
+    /// `Invalid` if the level does not exist or is built in.
     pub fn drop(&mut self, name: &str) -> Result<()> {
         if matches!(name, DEFAULT | DRIVER) {
             return Err(Error::invalid(format!("The {name} service level cannot be dropped")));
@@ -126,11 +127,11 @@ impl Levels {
         Ok(())
     }
 
-    /// Attaches a level to a user, in the place of the one that was attached before.
+    /// Attaches a level to a user, replacing an attached one.
     ///
     /// # Errors
     ///
-    /// `Invalid` where it is not there or is [`DRIVER`], or for one user too many.
+    /// `Invalid` if the level does not exist or is [`DRIVER`], or above [`ATTACHED_MAX`] users.
     pub fn attach(&mut self, name: &str, user: &str) -> Result<()> {
         check_name("user", user, USER_BYTES_MAX)?;
         if name == DRIVER {
@@ -140,7 +141,7 @@ impl Levels {
         let level = Arc::clone(&level.level.name);
         if self.attached.len() >= ATTACHED_MAX && !self.attached.contains_key(user) {
             return Err(Error::invalid(format!(
-                "service levels are attached to {ATTACHED_MAX} users already, and to no more: \
+                "service levels are attached to {ATTACHED_MAX} users already, the maximum: \
                  detach some"
             )));
         }
@@ -148,48 +149,48 @@ impl Levels {
         Ok(())
     }
 
-    /// Takes its level from a user; does nothing where it has none.
+    /// Detaches the level of a user, if there is one.
     pub fn detach(&mut self, user: &str) {
         self.attached.remove(user);
     }
 
-    /// Finds a level.
+    /// Returns the level with a name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<Effective>> {
         self.levels.get(name)
     }
 
-    /// Returns every level, by name.
+    /// Returns all levels in ascending order of name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Effective>> {
         self.levels.values()
     }
 
-    /// Returns the name of the level that is attached to a user.
+    /// Returns the name of a user's attached level.
     #[must_use]
     pub fn attached(&self, user: &str) -> Option<&Arc<str>> {
         self.attached.get(user)
     }
 
-    /// Returns every user to whom a level is attached, with the level's name.
+    /// Returns all users with an attached level, with the level's name.
     pub fn attachments(&self) -> impl Iterator<Item = (&str, &Arc<str>)> {
         self.attached.iter().map(|(user, level)| (user.as_str(), level))
     }
 
-    /// Returns the level that [`DRIVER`] names.
+    /// Returns the [`DRIVER`] level.
     #[must_use]
     pub fn driver(&self) -> Arc<Effective> {
         self.built_in(DRIVER)
     }
 
-    /// Returns the level by which the statements of a user run, to whom several names are granted:
-    /// its own, and once there are roles, theirs. Where none of them has a level, [`DEFAULT`].
+    /// Returns the merged level of a user, given the user's name (and, in future, role names);
+    /// [`DEFAULT`] if none of them has an attached level.
     #[must_use]
     pub fn effective(&self, names: &[&str]) -> Arc<Effective> {
         let mut levels = self.levels_of(names);
         let Some(first) = levels.next() else { return self.built_in(DEFAULT) };
         let mut merged = Arc::clone(first);
         for next in levels {
-            // The gates count it with the level of the fewest shares.
+            // The merged level counts under the id of the level with the fewest shares.
             let options = merged.options.merge(&next.options);
             let fewer = if next.options.shares < merged.options.shares { next } else { &merged };
             let level = Level { limits: options.limits(), ..fewer.level.clone() };
@@ -198,8 +199,8 @@ impl Levels {
         merged
     }
 
-    /// Returns the options of the [effective](Self::effective) level that are set, with the levels that
-    /// they come from.
+    /// Returns the set options of the [effective](Self::effective) level, each with the level that
+    /// sets it.
     #[must_use]
     pub fn effective_options(&self, names: &[&str]) -> Vec<EffectiveOption> {
         let effective = self.effective(names);
@@ -230,7 +231,7 @@ fn with(mut options: ServiceLevel, settings: &[Setting]) -> Result<ServiceLevel>
     Ok(options)
 }
 
-/// Returns the error for a level that is not there.
+/// Makes the error for a level that does not exist.
 #[must_use]
 pub fn no_level(name: &str) -> Error {
     Error::invalid(format!("Service Level {name} doesn't exist."))
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_level_is_detached_and_its_id_not_used_again() {
+    fn dropped_level_is_detached_and_id_not_reused() {
         let mut levels = Levels::default();
         levels.create("gold", &[]).unwrap();
         levels.attach("gold", "ann").unwrap();

@@ -1,4 +1,4 @@
-//! A page of cells: lent where the store lends them, otherwise shared.
+//! One page of cells of a range read: borrowed if the store supports it, otherwise shared.
 
 use carnet_base::{Bytes, CellKey, CellKeyRef, Cells, KeyRange, Result};
 use carnet_store::PageLimit;
@@ -6,11 +6,11 @@ use carnet_txn::Entry;
 
 use crate::tx::Tx;
 
-/// A page of a range.
+/// One fetched page of a range.
 #[derive(Default)]
 pub(super) struct Fetched {
     cells: PageCells,
-    /// The read that a writer's transaction has remembered.
+    /// Read-set entry of this page, in a transaction that may write.
     read: Option<Box<Remembered>>,
 }
 
@@ -32,7 +32,7 @@ struct Remembered {
 }
 
 impl Fetched {
-    /// Reads a page, and returns the rest of the range behind it.
+    /// Reads a page; returns it with the unread rest of the range.
     pub(super) async fn read(
         tx: &Tx,
         range: &KeyRange,
@@ -52,14 +52,15 @@ impl Fetched {
         Ok((Self { cells, read }, resume))
     }
 
-    /// Takes the cells behind the first `looked_at` out of the transaction's read set. A page of
-    /// which nothing was looked at stays there.
+    /// Removes the cells after the first `looked_at` from the transaction's read set. If no cell
+    /// was looked at, the whole page stays in the read set.
     pub(super) fn leave(&self, tx: &Tx, looked_at: usize) {
         if let Some(read) = &self.read
             && looked_at < self.len()
             && let Some((last, _)) = looked_at.checked_sub(1).and_then(|at| self.lend(at))
         {
-            // It fails where the transaction has ended: then nothing is left to be narrowed.
+            // An error means that the transaction has ended, and then the read set does not
+            // matter.
             let _ =
                 tx.narrow_range(&read.range, read.resume.as_ref(), read.reverse, &last.to_key());
         }
@@ -72,7 +73,7 @@ impl Fetched {
         }
     }
 
-    /// Lends a cell and its payload.
+    /// Returns a cell's key and payload, borrowed from the page.
     pub(super) fn lend(&self, at: usize) -> Option<(CellKeyRef<'_>, &[u8])> {
         match &self.cells {
             PageCells::Lent(cells) => cells.get(at).map(|cell| (cell.key, cell.payload)),
@@ -82,7 +83,7 @@ impl Fetched {
         }
     }
 
-    /// Returns a cell's clustering key and payload, which share the page's memory.
+    /// Returns a cell's clustering key and payload, sharing the page's memory.
     pub(super) fn share(&self, at: usize) -> Option<(Bytes, Bytes)> {
         match &self.cells {
             PageCells::Lent(cells) => {

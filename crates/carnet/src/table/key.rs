@@ -12,37 +12,37 @@ use super::scalar::Scalar;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key<P, C = ()>(pub P, pub C);
 
-/// A tuple of scalars that is part of a key: none to four of them.
+/// A tuple of zero to four scalars that is part of a key.
 pub trait KeyTuple: Sized + Send {
-    /// Their types.
+    /// CQL types of the scalars.
     const TYPES: &'static [DataType];
 
-    /// Returns them as values.
+    /// Returns the scalars as CQL values.
     fn to_values(&self) -> Vec<Value>;
 
-    /// Appends them as a partition key in Cassandra's own serialization: one alone as it is,
-    /// several each with its length before it and a zero byte behind.
+    /// Appends the partition key in Cassandra's serialization: a single scalar as it is; several
+    /// scalars each with a two-byte length before it and a zero byte after it.
     fn put_partition(&self, out: &mut BytesMut);
 
-    /// Takes them from values.
+    /// Converts CQL values to the tuple.
     ///
     /// # Errors
     ///
-    /// `Invalid` when they are of other types or another number.
+    /// `Invalid` if the number of values or a type is wrong.
     fn from_values(values: Vec<Value>) -> Result<Self>;
 
-    /// Takes them from a partition key that [`KeyTuple::put_partition`] appended.
+    /// Decodes a partition key that [`KeyTuple::put_partition`] wrote.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where the bytes are none.
+    /// `Corrupted` if the bytes do not decode.
     fn take_partition(key: &[u8]) -> Result<Self> {
         Self::from_values(partition::decode(Self::TYPES, key)?)
     }
 }
 
-/// Appends one of several components of a partition key. One that is too long makes the key too
-/// long, whatever its length says.
+/// Appends one of several components of a partition key. A component above 64 KiB gets a wrong
+/// length, but the whole key is then too long and refused.
 fn put_component(out: &mut BytesMut, component: &impl Scalar) {
     let at = out.len();
     out.put_u16(0);
@@ -74,7 +74,7 @@ macro_rules! key_tuple {
             }
 
             fn take_partition(key: &[u8]) -> Result<Self> {
-                // The only part is the key as it is.
+                // A single component is stored without framing.
                 if let [_] = Self::TYPES && !key.is_empty() {
                     return Ok(($($name::take(key)?,)*));
                 }
@@ -85,7 +85,7 @@ macro_rules! key_tuple {
             fn from_values(values: Vec<Value>) -> Result<Self> {
                 let count = values.len();
                 let mut values = values.into_iter();
-                let wrong = || Error::invalid(format!("a key of {count} values, not of {}", Self::TYPES.len()));
+                let wrong = || Error::invalid(format!("key has {count} values, expected {}", Self::TYPES.len()));
                 let tuple = ($($name::from_value(values.next().ok_or_else(wrong)?)?,)*);
                 if values.next().is_some() { Err(wrong()) } else { Ok(tuple) }
             }
@@ -99,17 +99,17 @@ key_tuple!(A, B);
 key_tuple!(A, B, C);
 key_tuple!(A, B, C, D);
 
-/// What a typed table is keyed by: always a [`Key`] of two tuples.
+/// Key type of a typed table: always a [`Key`] of two tuples.
 pub trait TableKey: Sized + Send + 'static {
-    /// The partition key.
+    /// Type of the partition key.
     type Partition: KeyTuple;
-    /// The clustering key.
+    /// Type of the clustering key.
     type Clustering: KeyTuple;
 
-    /// Takes the key apart.
+    /// Returns the partition key and the clustering key.
     fn parts(&self) -> (&Self::Partition, &Self::Clustering);
 
-    /// Puts a key together.
+    /// Makes a key of its two parts.
     fn from_parts(partition: Self::Partition, clustering: Self::Clustering) -> Self;
 }
 
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_key_is_put_as_its_values_are_encoded_and_taken_again() {
+    fn partition_key_round_trips_and_matches_encoder() {
         same(&(7_i32,));
         same(&("text".to_owned(),));
         same(&(vec![0_u8, 255],));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_partition_key_is_not_taken() {
+    fn malformed_partition_key_is_refused() {
         for key in [&b""[..], &[0; 3], &[0; 5]] {
             let error = <(i32,)>::take_partition(key).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupted, "{key:?}");

@@ -1,4 +1,4 @@
-//! What a table's handle makes of the table's schema, kept from call to call.
+//! Cached schema of a table handle.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use carnet_base::{Bytes, CellBuilder, CellHash, Result};
 use crate::catalog::{self, Pin, SchemaAt, TableSchema};
 use crate::tx::{Source, Tx};
 
-/// A table by name, and a view of its schema.
+/// A table by name, with a cached view of its schema.
 ///
-/// Every row that is written asks for the view: as long as no schema changes that takes no lock
-/// and writes to no memory that other threads read.
+/// Every row write reads the view: while no schema changes, this takes no lock and writes to no
+/// shared memory.
 pub(super) struct Lens<T> {
     pub(super) keyspace: String,
     pub(super) name: String,
@@ -22,15 +22,16 @@ pub(super) struct Lens<T> {
 struct Held<T> {
     view: T,
     schema: Arc<TableSchema>,
-    /// `None` where the schema was not settled when it was read.
+    /// `None` if the schema could still change when it was read.
     pin: Option<Pin>,
 }
 
-/// A view that is being used.
+/// A borrowed view.
 pub(super) struct View<T>(Guard<Option<Arc<Held<T>>>>);
 
 impl<T> View<T> {
-    /// Makes it one that may be kept: a thread borrows but few without counting.
+    /// Makes a view that can be held for long: each thread has only a few borrow slots of
+    /// `arc_swap`.
     pub(super) fn kept(self) -> Self {
         Self(Guard::from_inner(Guard::into_inner(self.0)))
     }
@@ -50,8 +51,8 @@ impl<T> Lens<T> {
         Self { keyspace, name, held: ArcSwapOption::empty() }
     }
 
-    /// Returns the view of the schema at a transaction's snapshot where that is known without a
-    /// read, and the hash of the cell that the commit is to depend on.
+    /// Returns the view of the schema at a transaction's snapshot, with the hash of the cell that
+    /// the commit has to depend on; `None` if the cached view is not current.
     pub(super) fn current(&self, tx: &Tx) -> Option<(View<T>, CellHash)> {
         let held = self.held.load();
         let pin = held.as_ref()?.pin.as_ref()?;
@@ -62,8 +63,8 @@ impl<T> Lens<T> {
         Some((View(held), cell))
     }
 
-    /// Reads a cell that was committed last, where that takes neither a snapshot nor another look at
-    /// the schema; makes something of its payload and of the view of the schema at that moment.
+    /// Reads the newest committed version of a cell and applies `make` to the view and its
+    /// payload. `None` if this needs a snapshot, or if the cached view is not current.
     #[inline]
     pub(super) fn newest<R>(
         &self,
@@ -75,7 +76,7 @@ impl<T> Lens<T> {
         let held = self.held.load();
         let Held { view, pin, .. } = &**held.as_ref()?;
         let pin = pin.as_ref()?;
-        // What the view is too old to make is tried again with the one of a snapshot.
+        // If this view cannot build the key, the caller retries with the view of a snapshot.
         let cell = cell(view).ok()?;
         let newest = match db.newest(cell.key())? {
             Ok(newest) => newest,
@@ -94,7 +95,7 @@ impl<T> Lens<T> {
         make: impl Fn(&TableSchema) -> Result<T> + Send,
     ) -> Result<View<T>> {
         if let Some((view, cell)) = self.current(tx) {
-            // What only reads commits nothing that could depend on the schema.
+            // A read-only transaction has no commit that could depend on the schema.
             if tx.start_timestamp().is_some() {
                 tx.guard_hash(cell)?;
             }

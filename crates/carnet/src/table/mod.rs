@@ -1,7 +1,7 @@
-//! Tables as an application sees them: typed rows, and raw bytes.
+//! Tables of the Rust API: typed rows, and raw bytes.
 //!
 //! A [`Table`] maps a Rust type to the columns of a catalogue table, so that CQL sees the same
-//! rows; a [`RawTable`] is ordered byte keys in one partition.
+//! rows. A [`RawTable`] holds ordered byte keys in one partition.
 
 mod fetched;
 mod key;
@@ -19,10 +19,10 @@ pub use rows::{LentRow, Resume, Rows};
 pub use scalar::Scalar;
 pub use typed::Table;
 
-/// The keyspace of tables that are named without one.
+/// Keyspace of table names without a keyspace.
 pub const DEFAULT_KEYSPACE: &str = "main";
 
-/// Splits `keyspace.table`, or names a table of [`DEFAULT_KEYSPACE`].
+/// Splits `keyspace.table`; a name without a keyspace belongs to [`DEFAULT_KEYSPACE`].
 fn split_name(name: &str) -> (&str, &str) {
     name.split_once('.').unwrap_or((DEFAULT_KEYSPACE, name))
 }

@@ -1,4 +1,4 @@
-//! Raw tables: ordered byte keys and byte strings, as users of an ordered key-value store expect.
+//! Raw tables: byte strings under ordered byte keys, as in an ordered key-value store.
 
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -19,13 +19,13 @@ use crate::catalog::{TableKind, TableSchema};
 use crate::db::Db;
 use crate::tx::{Handle, PointHandle, Snapshot, SyncTx, Tx, WriteHandle};
 
-/// A value is copied together with its key up to this length.
+/// Maximum length of a value that is copied into one buffer with its key.
 const SMALL_BYTES: usize = 16 << 10;
 
-/// Cells in one read to the store, unless told otherwise.
+/// Default number of cells per read from the store.
 const DEFAULT_PAGE_CELLS: usize = 100;
 
-/// A table of byte strings under ordered byte keys. It is one partition.
+/// A table of byte strings under ordered byte keys, stored as one partition.
 ///
 /// ```
 /// # fn main() -> carnet::Result<()> {
@@ -57,20 +57,21 @@ impl fmt::Debug for RawTable {
 }
 
 impl Db {
-    /// Opens a table of ordered byte keys, and makes it, and its keyspace, where it is not there.
+    /// Opens a table of ordered byte keys; creates the table and its keyspace if they do not
+    /// exist.
     ///
     /// # Errors
     ///
-    /// `Invalid` when the name is no name, or that of a table of rows.
+    /// `Invalid` if the name is malformed or names a table of rows.
     pub fn raw(&self, name: &str) -> Result<RawTable> {
         block_on(self.raw_async(name))
     }
 
-    /// As [`Db::raw`], for asynchronous code.
+    /// Async variant of [`Db::raw`].
     ///
     /// # Errors
     ///
-    /// As [`Db::raw`].
+    /// Same as [`Db::raw`].
     pub async fn raw_async(&self, name: &str) -> Result<RawTable> {
         let (keyspace, name) = split_name(name);
         ensure(self, keyspace, name, &|uuid| {
@@ -84,16 +85,16 @@ impl Db {
 }
 
 impl RawTable {
-    /// Reads the bytes under a key: through a transaction or a snapshot as they are there, through a
-    /// [`Db`] as they were committed last.
+    /// Reads the value of a key: through a transaction or snapshot its version there, through a
+    /// [`Db`] the newest committed version.
     ///
-    /// A read through a [`Db`] stands by itself, and waits on the calling thread: two of them may see
-    /// different moments, and one within a transaction is no part of it. What belongs together is
-    /// read through a transaction or a [snapshot](Db::snapshot).
+    /// Each read through a [`Db`] is independent and blocks the calling thread: two such reads may
+    /// see different states, and one made inside a transaction is not part of it. Read related
+    /// keys through a transaction or a [snapshot](Db::snapshot).
     ///
     /// # Errors
     ///
-    /// As [`Tx::get_cell`].
+    /// Same as [`Tx::get_cell`].
     pub fn get<'a, H: PointHandle>(
         &'a self,
         handle: &'a H,
@@ -115,11 +116,11 @@ impl RawTable {
         })
     }
 
-    /// Puts bytes under a key.
+    /// Writes the value of a key.
     ///
     /// # Errors
     ///
-    /// As [`Tx::put_cell`].
+    /// Same as [`Tx::put_cell`].
     pub fn put<'a, H: WriteHandle>(
         &'a self,
         handle: &'a H,
@@ -128,7 +129,7 @@ impl RawTable {
     ) -> H::Out<'a, Result<()>> {
         let (key, value, tx) = (key.as_ref(), value.as_ref(), handle.tx());
         let put = H::at_once(|| {
-            // A large one is copied once, into memory of its own.
+            // A large value is copied only once, into its own buffer.
             let (id, schema) = self.lens.current(tx).filter(|_| value.len() <= SMALL_BYTES)?;
             let mut cell = CellBuilder::of(*id, &partition(), key);
             cell.payload().extend_from_slice(value);
@@ -141,11 +142,11 @@ impl RawTable {
         H::run(async move { tx.put_cell(cell(self.id(tx).await?), value) })
     }
 
-    /// Deletes a key, whether it is there or not.
+    /// Deletes a key; not an error if the key does not exist.
     ///
     /// # Errors
     ///
-    /// As [`Tx::delete_cell`].
+    /// Same as [`Tx::delete_cell`].
     pub fn delete<'a, H: WriteHandle>(
         &'a self,
         handle: &'a H,
@@ -155,7 +156,7 @@ impl RawTable {
         H::run(async move { tx.delete_cell(cell(self.id(tx).await?)) })
     }
 
-    /// Reads the keys of a range, in their order.
+    /// Reads the keys of a range in ascending order.
     pub fn range<H: Handle, B: AsRef<[u8]>>(
         &self,
         handle: &H,
@@ -166,7 +167,7 @@ impl RawTable {
         RawRows::new(handle.clone(), self.clone(), bounds)
     }
 
-    /// Reads the keys that begin with a prefix, in their order.
+    /// Reads the keys with a prefix in ascending order.
     pub fn prefix<H: Handle>(&self, handle: &H, prefix: impl AsRef<[u8]>) -> RawRows<H> {
         let prefix = prefix.as_ref();
         let bounds = if prefix.is_empty() {
@@ -195,7 +196,7 @@ fn partition() -> PartitionKey {
     PartitionKey::with_token(Token::MIN, Bytes::new())
 }
 
-/// Copies a key once, before the table is known.
+/// Copies the key before the table is known, so that no future borrows it.
 fn cell(key: &[u8]) -> impl FnOnce(TableId) -> CellKey + Send + use<> {
     CellKey::of_some_table(&partition(), key)
 }
@@ -212,7 +213,7 @@ pub struct RawRows<H: Handle> {
     reverse: bool,
     page_cells: usize,
     fetched: Fetched,
-    /// Number of cells of the page that were handed out.
+    /// Number of cells of the page that were returned.
     handed: usize,
 }
 
@@ -235,23 +236,24 @@ impl<H: Handle> RawRows<H> {
         }
     }
 
-    /// Reads from the last key to the first.
+    /// Reverses the order: from the last key to the first.
     pub fn rev(mut self) -> Self {
         self.reverse = !self.reverse;
         self
     }
 
-    /// Sets how many cells are read at a time; at least 1.
+    /// Sets the number of cells per read from the store, at least 1.
     pub fn page(mut self, cells: usize) -> Self {
         self.page_cells = cells.max(1);
         self
     }
 
-    /// Reads the next page, or returns what is left of one that was begun; an empty one is the end.
+    /// Returns the rest of a partly returned page, or reads the next one; an empty page is the
+    /// end.
     ///
     /// # Errors
     ///
-    /// As [`Tx::range_cells`].
+    /// Same as [`Tx::range_cells`].
     pub fn next_page(&mut self) -> H::Out<'_, Result<Vec<(Bytes, Bytes)>>>
     where
         H: Send,
@@ -263,7 +265,7 @@ impl<H: Handle> RawRows<H> {
         })
     }
 
-    /// Fetches the next page, unless there is something left of the last one.
+    /// Fetches the next page if the current one is used up.
     async fn fetch(&mut self) -> Result<()> {
         while self.handed == self.fetched.len() {
             let tx = self.handle.tx();
@@ -286,7 +288,7 @@ impl<H: Handle> RawRows<H> {
         Ok(())
     }
 
-    /// Takes the next cell's place.
+    /// Returns the index of the next cell in the page, and moves past it.
     fn advance(&mut self) -> Option<Result<usize>> {
         if self.handed == self.fetched.len()
             && let Err(error) = block_on_one(self.fetch())
@@ -314,7 +316,7 @@ impl<H: Handle> RawRows<H> {
 }
 
 impl<H: Handle> Drop for RawRows<H> {
-    /// The transaction depends on the cells that were handed out, and on nothing behind them.
+    /// Narrows the transaction's read set to the cells that were returned.
     fn drop(&mut self) {
         self.fetched.leave(self.handle.tx(), self.handed);
     }
@@ -323,8 +325,8 @@ impl<H: Handle> Drop for RawRows<H> {
 macro_rules! lends {
     ($handle:ty) => {
         impl RawRows<$handle> {
-            /// Returns the next key and its bytes, as [`Iterator::next`] does, but lends them until
-            /// the next ones are asked for: that spares two counts of references for each.
+            /// Like [`Iterator::next`], but borrows the key and its value until the next call.
+            /// This saves two reference counts per cell.
             ///
             /// ```
             /// # fn main() -> carnet::Result<()> {
@@ -342,7 +344,7 @@ macro_rules! lends {
             ///
             /// # Errors
             ///
-            /// As [`Tx::range_cells`]; it ends with it.
+            /// Same as [`Tx::range_cells`]; the iteration ends after an error.
             pub fn next_lent(&mut self) -> Option<Result<(&[u8], &[u8])>> {
                 self.lend_cell()
             }

@@ -1,10 +1,11 @@
-//! Rust structs that are rows.
+//! Rust structs that map to rows.
 
 use carnet_base::{DataType, Error, Result, RowColumns, RowWriter, Value};
 
 use super::scalar::{Scalar, stored};
 
-/// A struct that is the columns of a row outside its key. Made by [`record!`](crate::record).
+/// A struct whose fields are the non-key columns of a row. Implemented by
+/// [`record!`](crate::record).
 pub trait Record: Sized + Send + 'static {
     /// Names and types of the columns.
     const COLUMNS: &'static [(&'static str, DataType)];
@@ -12,7 +13,7 @@ pub trait Record: Sized + Send + 'static {
     /// Returns a value for each column, `None` for null.
     fn to_columns(&self) -> Vec<Option<Value>>;
 
-    /// Writes a value, or null, for each column, in their order.
+    /// Writes a value or null for each column, in column order.
     fn put_columns(&self, row: &mut RowWriter<'_>) {
         for value in self.to_columns() {
             match value {
@@ -22,18 +23,18 @@ pub trait Record: Sized + Send + 'static {
         }
     }
 
-    /// Takes a value for each column.
+    /// Converts column values to the struct.
     ///
     /// # Errors
     ///
-    /// `Invalid` when a column that cannot be null is, or a value is of another type.
+    /// `Invalid` if a column that must not be null is null, or a value has the wrong type.
     fn from_columns(columns: Vec<Option<Value>>) -> Result<Self>;
 
-    /// Reads a value, or null, for each column, in their order.
+    /// Decodes a value or null for each column, in column order.
     ///
     /// # Errors
     ///
-    /// As [`Record::from_columns`]; `Corrupted` where what is stored is none.
+    /// Same as [`Record::from_columns`]; `Corrupted` if a stored value does not decode.
     fn take_columns(row: &mut RowColumns<'_>) -> Result<Self> {
         let value = |(_, data_type): &(&str, DataType)| {
             row.take()?.map(|bytes| stored(data_type, bytes)).transpose()
@@ -42,29 +43,29 @@ pub trait Record: Sized + Send + 'static {
     }
 }
 
-/// A field of a record: a scalar, or an `Option` of one for a column that may be null.
+/// A field of a record: a scalar, or an `Option` of a scalar for a nullable column.
 pub trait Field: Sized + Send {
-    /// The column's type.
+    /// CQL type of the column.
     const TYPE: DataType;
 
-    /// Returns the column's value.
+    /// Returns the column's value, `None` for null.
     fn to_column(&self) -> Option<Value>;
 
     /// Writes the column's value, or null.
     fn put_column(&self, row: &mut RowWriter<'_>);
 
-    /// Takes the value of the column of that name.
+    /// Converts the value of the column `name`.
     ///
     /// # Errors
     ///
-    /// As [`Record::from_columns`].
+    /// Same as [`Record::from_columns`].
     fn from_column(name: &str, value: Option<Value>) -> Result<Self>;
 
-    /// Takes the value of the column of that name as Cassandra serializes it.
+    /// Decodes the value of the column `name`, in Cassandra's serialization.
     ///
     /// # Errors
     ///
-    /// As [`Record::take_columns`].
+    /// Same as [`Record::take_columns`].
     fn take_column(name: &str, value: Option<&[u8]>) -> Result<Self>;
 }
 
@@ -115,11 +116,11 @@ fn is_null(column: &str) -> Error {
     Error::invalid(format!("column {column} is null; make the field an Option"))
 }
 
-/// Declares a struct whose fields are the columns of a row outside its key.
+/// Declares a struct whose fields are the non-key columns of a row.
 ///
 /// ```
 /// carnet::record! {
-///     /// What a sensor said.
+///     /// A measurement of a sensor.
 ///     #[derive(Debug, PartialEq)]
 ///     pub struct Reading {
 ///         pub celsius: f64,

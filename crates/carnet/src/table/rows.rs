@@ -1,4 +1,4 @@
-//! Rows of a range, read page by page.
+//! Range reads of typed rows, page by page.
 
 use std::marker::PhantomData;
 
@@ -13,12 +13,12 @@ use super::record::Record;
 use super::typed::{Mapping, Span, Table};
 use crate::tx::{Handle, Snapshot, SyncTx, Tx};
 
-/// Rows in one read to the store, unless told otherwise.
+/// Default number of rows per read from the store.
 const DEFAULT_PAGE_ROWS: usize = 100;
 
-/// Where to go on reading a range: what [`Rows::resume`] returned.
+/// Position at which to resume a range read, returned by [`Rows::resume`].
 ///
-/// It is good for as long as the transaction or snapshot that read the range.
+/// Valid as long as the transaction or snapshot that read the range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resume(KeyRange);
 
@@ -33,7 +33,7 @@ pub struct Rows<H: Handle, K: TableKey, V> {
     progress: Progress,
     reverse: bool,
     page_rows: usize,
-    /// The page that rows are handed out of; the progress lies behind it.
+    /// Page from which rows are returned; `progress` is the position after it.
     page: Option<Page>,
 }
 
@@ -43,14 +43,14 @@ enum Progress {
     End,
 }
 
-/// Cells that were fetched, of which some were looked at.
+/// A fetched page, and the position of the next cell in it.
 struct Page {
     mapping: View<Mapping>,
     cells: Fetched,
     next: usize,
 }
 
-/// A row on loan. It is decoded as far as it is asked for.
+/// A borrowed row, decoded on demand.
 pub struct LentRow<'a, K, V> {
     mapping: &'a Mapping,
     cell: CellKeyRef<'a>,
@@ -59,20 +59,20 @@ pub struct LentRow<'a, K, V> {
 }
 
 impl<'a, K: TableKey, V: Record> LentRow<'a, K, V> {
-    /// Reads the key.
+    /// Decodes the key.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where what is stored is none.
+    /// `Corrupted` if the stored key does not decode.
     pub fn key(&self) -> Result<K> {
         self.mapping.key(self.cell)
     }
 
-    /// Reads the record.
+    /// Decodes the record.
     ///
     /// # Errors
     ///
-    /// As [`Record::take_columns`].
+    /// Same as [`Record::take_columns`].
     pub fn record(&self) -> Result<V> {
         let row = RowReader::new(self.payload)?;
         self.mapping.record(row, || Bytes::copy_from_slice(self.payload))
@@ -82,26 +82,27 @@ impl<'a, K: TableKey, V: Record> LentRow<'a, K, V> {
         Ok((self.key()?, self.record()?))
     }
 
-    /// Returns the partition key as Cassandra serializes it: the bytes of its only column, or each
-    /// column's behind two bytes of length, with a zero byte at its end.
+    /// Returns the partition key in Cassandra's serialization: a single column as it is; several
+    /// columns each with a two-byte length before it and a zero byte after it.
     #[must_use]
     pub fn partition_key(&self) -> &'a [u8] {
         self.cell.partition()
     }
 
-    /// Returns the value of a column of the record as Cassandra serializes it; `None` is null.
+    /// Returns a column of the record in Cassandra's serialization; `None` if it is null.
     ///
     /// # Errors
     ///
-    /// `Invalid` where the record has no column of that name; `Corrupted` where what is stored is
-    /// no row, as far as that column.
+    /// `Invalid` if the record has no such column; `Corrupted` if the stored row does not decode
+    /// up to that column.
     pub fn column(&self, name: &str) -> Result<Option<&'a [u8]>> {
         RowReader::new(self.payload)?.find(self.mapping.column::<V>(name)?)
     }
 }
 
 impl Page {
-    /// Reads the next page of a range, unless that has ended; says how it goes on behind it.
+    /// Reads the next page of a range and returns the progress after it; `None` at the end of the
+    /// range.
     async fn read<K: TableKey, V: Record>(
         tx: &Tx,
         table: &Table<K, V>,
@@ -123,7 +124,7 @@ impl Page {
         Ok(Some((Self { mapping, cells, next: 0 }, progress)))
     }
 
-    /// Takes the next cell that has a row.
+    /// Returns the index of the next cell that holds a row, and moves past it.
     #[inline]
     fn advance(&mut self) -> Result<Option<usize>> {
         while let Some((cell, payload)) = self.cells.lend(self.next) {
@@ -136,13 +137,13 @@ impl Page {
         Ok(None)
     }
 
-    /// Lends the row in a cell that has one.
+    /// Returns the row in a cell, which must hold one.
     fn lend<K, V>(&self, at: usize) -> Option<LentRow<'_, K, V>> {
         let (cell, payload) = self.cells.lend(at)?;
         Some(LentRow { mapping: &self.mapping, cell, payload, types: PhantomData })
     }
 
-    /// Copies the rows that were not taken.
+    /// Decodes the remaining rows of the page.
     fn copy<K: TableKey, V: Record>(&self, rows: &mut Vec<(K, V)>) -> Result<()> {
         for at in self.next..self.cells.len() {
             if let Some(row) = self.lend(at)
@@ -167,27 +168,27 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
         }
     }
 
-    /// Reads from the last row to the first; said before the first row is asked for.
+    /// Reverses the order: from the last row to the first. Call it before reading the first row.
     pub fn rev(mut self) -> Self {
         self.reverse = !self.reverse;
         self
     }
 
-    /// Sets how many rows are read at a time; at least 1.
+    /// Sets the number of rows per read from the store, at least 1.
     pub fn page(mut self, rows: usize) -> Self {
         self.page_rows = rows.max(1);
         self
     }
 
-    /// Goes on where an earlier read of the same range, in the same direction, stopped.
+    /// Resumes where an earlier read of the same range, in the same direction, stopped.
     pub fn resume_from(mut self, resume: Resume) -> Self {
         self.progress = Progress::Rest(resume.0);
         self.page = None;
         self
     }
 
-    /// Returns where to go on after the pages fetched so far; `None` at the end and before the
-    /// first page.
+    /// Returns the position after the pages fetched so far; `None` at the end and before the first
+    /// page.
     #[must_use]
     pub fn resume(&self) -> Option<Resume> {
         match &self.progress {
@@ -196,11 +197,12 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
         }
     }
 
-    /// Reads the next page, or returns what is left of one that was begun; an empty one is the end.
+    /// Returns the rest of a partly returned page, or reads the next one; an empty page is the
+    /// end.
     ///
     /// # Errors
     ///
-    /// As [`crate::Tx::range_cells`].
+    /// Same as [`crate::Tx::range_cells`].
     pub fn next_page(&mut self) -> H::Out<'_, Result<Vec<(K, V)>>>
     where
         H: Send,
@@ -217,7 +219,8 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
                 return Ok(rows);
             }
         }
-        // The progress moves with the rows that are returned: an error in between loses none.
+        // `progress` moves together with the returned rows, so that an error in between loses no
+        // row.
         let mut reached = None;
         loop {
             let from = reached.as_ref().unwrap_or(&self.progress);
@@ -236,7 +239,8 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
         }
     }
 
-    /// Takes the place of the next row in the page, which is another one where that has ended.
+    /// Returns the index of the next row in the page; fetches the next page if this one is used
+    /// up.
     fn advance(&mut self) -> Result<Option<usize>> {
         loop {
             if let Some(page) = &mut self.page
@@ -275,7 +279,7 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
 }
 
 impl<H: Handle, K: TableKey, V> Drop for Rows<H, K, V> {
-    /// The transaction depends on the rows that were taken, and on nothing behind them.
+    /// Narrows the transaction's read set to the rows that were returned.
     fn drop(&mut self) {
         if let Some(page) = &self.page {
             page.cells.leave(self.handle.tx(), page.next);
@@ -286,8 +290,8 @@ impl<H: Handle, K: TableKey, V> Drop for Rows<H, K, V> {
 macro_rules! waits {
     ($handle:ty) => {
         impl<K: TableKey, V: Record> Rows<$handle, K, V> {
-            /// Returns the next row, as [`Iterator::next`] does, but lends it until the next one is
-            /// asked for: what of it is not looked at is not decoded, and not copied once more.
+            /// Like [`Iterator::next`], but borrows the row until the next call: columns that the
+            /// caller does not read are neither decoded nor copied.
             ///
             /// ```
             /// # carnet::record! { pub struct Line { pub text: String, pub n: i64 } }
@@ -311,8 +315,9 @@ macro_rules! waits {
             ///
             /// # Errors
             ///
-            /// As [`Tx::range_cells`]; `Invalid` where the schema does not fit the table any more, or the
-            /// range makes no sense; `Corrupted` where what is stored is no row. It ends with it.
+            /// Same as [`Tx::range_cells`]; `Invalid` if the schema no longer fits the table or
+            /// the range is malformed; `Corrupted` if a stored row does not decode. The iteration
+            /// ends after an error.
             pub fn next_lent(&mut self) -> Option<Result<LentRow<'_, K, V>>> {
                 self.lend_row()
             }

@@ -1,44 +1,44 @@
-//! Rust types that are CQL scalars.
+//! Rust types that map to CQL scalar types.
 
 use std::net::IpAddr;
 
 use bytes::{BufMut, BytesMut};
 use carnet_base::{BigInt, Bytes, DataType, Error, Result, Uuid, Value, WallTime};
 
-/// A Rust type that is a CQL scalar.
+/// A Rust type that maps to a CQL scalar type.
 pub trait Scalar: Sized + Send {
-    /// The CQL type.
+    /// CQL type of the values.
     const TYPE: DataType;
 
-    /// Returns the CQL value.
+    /// Converts to a CQL value.
     fn to_value(&self) -> Value;
 
-    /// Appends the value as Cassandra serializes it.
+    /// Appends the value in Cassandra's serialization.
     fn put(&self, out: &mut BytesMut) {
         self.to_value().serialize_into(out);
     }
 
-    /// Takes a CQL value of [`Scalar::TYPE`].
+    /// Converts from a CQL value of [`Scalar::TYPE`].
     ///
     /// # Errors
     ///
-    /// `Invalid` when the value is of another type.
+    /// `Invalid` if the value has another type.
     fn from_value(value: Value) -> Result<Self>;
 
-    /// Takes a value as Cassandra serializes it.
+    /// Decodes a value from Cassandra's serialization.
     ///
     /// # Errors
     ///
-    /// `Corrupted` where the bytes are none of [`Scalar::TYPE`].
+    /// `Corrupted` if the bytes are not a value of [`Scalar::TYPE`].
     fn take(bytes: &[u8]) -> Result<Self> {
         Self::from_value(stored(&Self::TYPE, bytes)?)
     }
 }
 
-/// Takes a value that is stored.
+/// Decodes a stored value.
 pub(super) fn stored(data_type: &DataType, bytes: &[u8]) -> Result<Value> {
     data_type.deserialize(bytes).map_err(|error| {
-        Error::corrupted(format!("what is stored is no {data_type}")).with_source(error)
+        Error::corrupted(format!("a stored value is not a valid {data_type}")).with_source(error)
     })
 }
 
@@ -63,7 +63,7 @@ macro_rules! scalar {
                 match value {
                     Value::$variant(inner) => Ok($from(inner)),
                     other => Err(Error::invalid(format!(
-                        "a value of type {} where {} was expected",
+                        "value has type {}, expected {}",
                         other.data_type(),
                         DataType::$variant
                     ))),
@@ -94,7 +94,7 @@ scalar!(
     <[u8]>::to_vec
 );
 scalar!(BigInt, Varint, BigInt::clone, BigInt::from);
-// CQL's timestamp counts milliseconds: the rest of a wall time is cut off.
+// CQL timestamps count milliseconds: the microseconds of a wall time are dropped.
 scalar!(WallTime, Timestamp, |time: &WallTime| time.millis(), |millis: i64| WallTime(
     millis.saturating_mul(1000)
 ));

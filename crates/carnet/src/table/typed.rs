@@ -22,7 +22,7 @@ use crate::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 use crate::db::Db;
 use crate::tx::{Handle, PointHandle, Tx, WriteHandle};
 
-/// A table of typed rows: keys `K`, a [`Key`](crate::Key) of two tuples, and records `V`.
+/// A table of typed rows with keys `K`, a [`Key`](crate::Key) of two tuples, and records `V`.
 ///
 /// Made by [`Db::table`]. It is a description, not a connection: clone it, and use it with any
 /// transaction of the same database.
@@ -31,17 +31,17 @@ pub struct Table<K, V> {
     types: PhantomData<fn() -> (K, V)>,
 }
 
-/// How a schema maps to `K` and `V`.
+/// Mapping of a table schema to `K` and `V`.
 pub(super) struct Mapping {
-    /// The schema's version.
+    /// Version of the schema.
     version: u32,
     pub(super) table: TableId,
     orders: Vec<Order>,
     pub(super) has_clustering: bool,
     columns: Vec<ColumnId>,
-    /// The table has columns that the record does not know: they are kept when it is written.
+    /// Whether the table has columns that the record lacks. A write keeps their values.
     has_others: bool,
-    /// The columns of a record are in the order of their ids.
+    /// Whether the record's columns are in ascending order of column id.
     is_in_order: bool,
 }
 
@@ -52,25 +52,25 @@ impl<K, V> Clone for Table<K, V> {
 }
 
 impl Db {
-    /// Opens a table of typed rows, and makes it, and its keyspace, where it is not there.
+    /// Opens a table of typed rows; creates the table and its keyspace if they do not exist.
     ///
-    /// `name` is `table` or `keyspace.table`; without one the keyspace is
-    /// [`DEFAULT_KEYSPACE`](crate::table::DEFAULT_KEYSPACE). New key columns are called `p1`,
-    /// `p2` … and `c1`, `c2` …; in a table that is there already, made by CQL for instance, only
-    /// their types must fit.
+    /// `name` is `table` or `keyspace.table`; the default keyspace is
+    /// [`DEFAULT_KEYSPACE`](crate::table::DEFAULT_KEYSPACE). Key columns of a new table are named
+    /// `p1`, `p2` … and `c1`, `c2` …. In an existing table, for example one made by CQL, only the
+    /// types of the key columns must match.
     ///
     /// # Errors
     ///
-    /// `Invalid` when a table of that name has other key types or lacks a column of the record.
+    /// `Invalid` if an existing table has other key types or lacks a column of the record.
     pub fn table<K: TableKey, V: Record>(&self, name: &str) -> Result<Table<K, V>> {
         block_on(self.table_async(name))
     }
 
-    /// As [`Db::table`], for asynchronous code.
+    /// Async variant of [`Db::table`].
     ///
     /// # Errors
     ///
-    /// As [`Db::table`].
+    /// Same as [`Db::table`].
     pub async fn table_async<K: TableKey, V: Record>(&self, name: &str) -> Result<Table<K, V>> {
         let (keyspace, name) = split_name(name);
         ensure(self, keyspace, name, &|uuid| new_schema::<K, V>(keyspace, name, uuid)).await?;
@@ -80,7 +80,7 @@ impl Db {
     }
 }
 
-/// Makes a table and its keyspace where they are not there.
+/// Creates a table and its keyspace if they do not exist.
 pub(super) async fn ensure(
     db: &Db,
     keyspace: &str,
@@ -126,16 +126,16 @@ fn new_schema<K: TableKey, V: Record>(
 }
 
 impl<K: TableKey, V: Record> Table<K, V> {
-    /// Reads a row: through a transaction or a snapshot as it is there, through a [`Db`] as it was
-    /// committed last.
+    /// Reads a row: through a transaction or snapshot its version there, through a [`Db`] the
+    /// newest committed version.
     ///
-    /// A read through a [`Db`] stands by itself, and waits on the calling thread: two of them may see
-    /// different moments, and one within a transaction is no part of it. What belongs together is
-    /// read through a transaction or a [snapshot](Db::snapshot).
+    /// Each read through a [`Db`] is independent and blocks the calling thread: two such reads may
+    /// see different states, and one made inside a transaction is not part of it. Read related rows
+    /// through a transaction or a [snapshot](Db::snapshot).
     ///
     /// # Errors
     ///
-    /// As [`Tx::get_cell`]; `Invalid` when the table's schema no longer fits the types.
+    /// Same as [`Tx::get_cell`]; `Invalid` when the table's schema no longer fits the types.
     pub fn get<'a, H: PointHandle>(
         &'a self,
         handle: &'a H,
@@ -157,11 +157,11 @@ impl<K: TableKey, V: Record> Table<K, V> {
         })
     }
 
-    /// Writes a row, whole: what was there is replaced.
+    /// Writes a whole row: all columns of the record are replaced.
     ///
     /// # Errors
     ///
-    /// As [`Tx::put_cell`]; `Invalid` when the table's schema no longer fits the types.
+    /// Same as [`Tx::put_cell`]; `Invalid` when the table's schema no longer fits the types.
     pub fn put<'a, H: WriteHandle>(
         &'a self,
         handle: &'a H,
@@ -193,11 +193,11 @@ impl<K: TableKey, V: Record> Table<K, V> {
         })
     }
 
-    /// Deletes a row, whether it is there or not.
+    /// Deletes a row; not an error if the row does not exist.
     ///
     /// # Errors
     ///
-    /// As [`Table::put`].
+    /// Same as [`Table::put`].
     pub fn delete<'a, H: WriteHandle>(&'a self, handle: &'a H, key: &K) -> H::Out<'a, Result<()>> {
         let parts = Parts::of(key);
         let tx = handle.tx();
@@ -207,7 +207,7 @@ impl<K: TableKey, V: Record> Table<K, V> {
         })
     }
 
-    /// Reads the rows of a partition whose clustering keys lie in a range, in their order.
+    /// Reads the rows of a partition whose clustering keys lie in a range, in clustering order.
     pub fn range<H: Handle>(
         &self,
         handle: &H,
@@ -228,11 +228,12 @@ impl<K: TableKey, V: Record> Table<K, V> {
         Rows::new(handle.clone(), self.clone(), Span::Table)
     }
 
-    /// Reads the rows whose partitions' tokens lie in a range: partitions in token order, rows in
-    /// clustering order. A range whose ends are the wrong way round is empty: it does not go around the
-    /// ring of tokens.
+    /// Reads the rows of all partitions whose tokens lie in a range: partitions in token order,
+    /// rows in clustering order. A range with start after end is empty: ranges do not wrap around
+    /// the token ring.
     ///
-    /// Tokens are spread evenly, so that several threads or processes can read a table in parts:
+    /// Tokens are distributed evenly, so that several threads or processes can scan parts of a
+    /// table:
     ///
     /// ```
     /// # carnet::record! { pub struct Row { pub n: i64 } }
@@ -260,7 +261,7 @@ impl<K: TableKey, V: Record> Table<K, V> {
         Rows::new(handle.clone(), self.clone(), Span::Tokens { lower, upper })
     }
 
-    /// Computes the token of a partition, which says where it stands in a scan.
+    /// Computes the token of a partition, which determines its position in a scan.
     ///
     /// # Errors
     ///
@@ -274,15 +275,15 @@ impl<K: TableKey, V: Record> Table<K, V> {
     }
 }
 
-/// The rows that are asked for, before the schema is known.
+/// The requested rows, before the schema is known.
 pub(super) enum Span {
     Table,
     Tokens { lower: Bound<Token>, upper: Bound<Token> },
     Partition { partition: Vec<Value>, lower: Bound<Vec<Value>>, upper: Bound<Vec<Value>> },
 }
 
-/// A key, serialized as far as that goes without the schema, so that no future holds the
-/// caller's.
+/// A key, encoded as far as possible without the schema, so that no future borrows the caller's
+/// key.
 struct Parts {
     key: CellKeyBuilder,
     clustering: Vec<Value>,
@@ -345,7 +346,7 @@ impl Mapping {
         })
     }
 
-    /// Tells whether a record can be written column by column.
+    /// Returns `true` if a record can be encoded column by column.
     const fn is_plain(&self) -> bool {
         self.is_in_order && !self.has_others && self.columns.len() <= RowWriter::COLUMNS_MAX
     }
@@ -359,7 +360,7 @@ impl Mapping {
         key.end(self.table, |out| key::encode_into(out, &clustering, &self.orders))
     }
 
-    /// A cell whose payload are the bytes of [`Mapping::image`], without a detour.
+    /// Builds the cell with the payload of [`Mapping::image`], without the intermediate image.
     fn plain<V: Record>(&self, parts: Parts, record: &V) -> Result<CellBuilder> {
         let mut cell = self.begin(parts)?;
         record.put_columns(&mut RowWriter::new(cell.payload(), self.version, &self.columns));
@@ -413,7 +414,7 @@ impl Mapping {
         row.map(|row| self.record(row, || payload.clone())).transpose()
     }
 
-    /// Reads a record; `owned` is asked for the row's bytes where it is not read where it lies.
+    /// Decodes a record. Calls `owned` for the row's bytes only if it cannot decode them in place.
     pub(super) fn record<V: Record>(
         &self,
         row: RowReader<'_>,
@@ -436,14 +437,14 @@ impl Mapping {
         V::from_columns(columns)
     }
 
-    /// Tells whether a cell holds a live row: that of the static columns does not.
+    /// Returns `true` if a cell holds a live row. A cell of static columns does not.
     #[inline]
     pub(super) fn has_row(&self, cell: CellKeyRef<'_>, payload: &[u8]) -> Result<bool> {
         let is_static = self.has_clustering && cell.clustering().is_empty();
         Ok(!is_static && RowReader::exists(payload)?)
     }
 
-    /// Reads the key of a row.
+    /// Decodes the key of a row.
     pub(super) fn key<K: TableKey>(&self, cell: CellKeyRef<'_>) -> Result<K> {
         let partition = K::Partition::take_partition(cell.partition())?;
         let clustering = key::decode(cell.clustering(), K::Clustering::TYPES, &self.orders)?;
@@ -451,7 +452,7 @@ impl Mapping {
         Ok(K::from_parts(partition, clustering))
     }
 
-    /// Finds a column of the record by its name.
+    /// Returns the id of a column of the record.
     #[inline]
     pub(super) fn column<V: Record>(&self, name: &str) -> Result<ColumnId> {
         let at = V::COLUMNS.iter().position(|(column, _)| *column == name);

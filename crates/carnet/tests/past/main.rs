@@ -1,4 +1,4 @@
-//! What was: wall times of commits, reads of the past, and the sweep that takes it away.
+//! Time travel: wall times of commits, reads of the past, and garbage collection.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 

@@ -1,4 +1,4 @@
-//! What the sweep takes, and what it leaves.
+//! Effects of garbage collection on entries and versions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::world::{SECOND, World, put};
 
 const RETENTION: Duration = Duration::from_secs(100);
 
-/// Commits; returns S and C.
+/// Commits a write; returns its start and commit timestamps.
 fn commit(db: &Db, table: &RawTable, key: &str) -> (Timestamp, Timestamp) {
     let tx = db.begin().unwrap();
     table.put(&tx, key, vec![b'x'; 100]).unwrap();
@@ -24,7 +24,7 @@ fn abort(db: &Db, table: &RawTable) -> Timestamp {
     tx.as_async().start_timestamp().unwrap()
 }
 
-/// Bytes of tables, and of tables with nothing in them but what is there.
+/// Returns the bytes of the tables, and the bytes of tables with only the live data.
 fn bytes(db: &Db, table: &RawTable) -> (u64, u64) {
     let fresh = Db::builder().open_on(Arc::new(SimDisk::new(2))).unwrap();
     let copy = fresh.raw("t").unwrap();
@@ -43,7 +43,7 @@ fn bytes(db: &Db, table: &RawTable) -> (u64, u64) {
 }
 
 #[test]
-fn entries_go_below_the_mark_and_who_asks_is_told() {
+fn entries_below_watermark_are_removed() {
     let world = World::default();
     let mut disk = SimDisk::new(1);
     let (mut known, mut aborted) = (Vec::new(), Vec::new());
@@ -55,7 +55,7 @@ fn entries_go_below_the_mark_and_who_asks_is_told() {
         }
         for _ in 0..2 {
             let (mut gone, mut there) = (0, 0);
-            // It may rise while outcomes are asked for.
+            // The watermark may rise between these calls.
             let swept = || carnet::block_on(db.swept()).unwrap();
             for ((start, commit), _) in &known {
                 match db.outcome(*start) {
@@ -84,10 +84,10 @@ fn entries_go_below_the_mark_and_who_asks_is_told() {
     }
 }
 
-/// What a crash lost has aborted, and what it did not has committed: the sweep mark rises then, but
-/// no entry was deleted.
+/// After a crash, lost commits have the outcome aborted and others committed. The watermark rises,
+/// but no entry is deleted.
 #[test]
-fn after_a_crash_that_lost_commits_outcomes_are_known() {
+fn outcomes_are_known_after_lost_commits() {
     let world = World::default();
     let disk = SimDisk::new(1);
     let open = |disk: &SimDisk| {
@@ -114,9 +114,9 @@ fn after_a_crash_that_lost_commits_outcomes_are_known() {
     world.close(db, table);
 }
 
-/// A snapshot in use holds back what it sees, and the entries above it.
+/// An open snapshot keeps its versions and the commit-table entries above it.
 #[test]
-fn an_open_snapshot_keeps_entries_and_versions() {
+fn open_snapshot_keeps_entries_and_versions() {
     let world = World::default();
     let disk = SimDisk::new(1);
     let (db, table) = world.open(&disk, RETENTION);
@@ -134,9 +134,9 @@ fn an_open_snapshot_keeps_entries_and_versions() {
     world.close(db, table);
 }
 
-/// Whoever holds the sweep back is named, with the time since when he does.
+/// The oldest open transaction that blocks garbage collection is reported, with its age.
 #[test]
-fn who_holds_the_sweep_back_is_named() {
+fn oldest_open_transaction_is_reported() {
     let world = World::default();
     world.pass(1000 * SECOND);
     let disk = SimDisk::new(1);
@@ -158,16 +158,20 @@ fn who_holds_the_sweep_back_is_named() {
     assert_eq!((oldest.read, oldest.start, oldest.label), (read, None, Some(who)));
     assert_eq!(oldest.since, begun);
     db.compact().unwrap();
-    assert_eq!(carnet::block_on(db.swept()).unwrap(), read, "the mark does not pass it");
+    assert_eq!(carnet::block_on(db.swept()).unwrap(), read, "the watermark does not pass it");
     drop(report);
     assert_eq!(db.oldest_snapshot().unwrap().read, writer.as_async().read_timestamp());
     writer.rollback();
-    assert_eq!(db.oldest_snapshot(), None, "what has ended holds nothing, though it has a handle");
+    assert_eq!(
+        db.oldest_snapshot(),
+        None,
+        "an ended transaction holds nothing, even with a handle"
+    );
     world.close(db, table);
 }
 
 #[test]
-fn overwriting_takes_no_more_than_twice_the_live_data_after_a_sweep() {
+fn space_after_gc_is_twice_the_live_data() {
     let world = World::default();
     let disk = SimDisk::new(1);
     let (db, table) = world.open(&disk, RETENTION);
@@ -176,7 +180,7 @@ fn overwriting_takes_no_more_than_twice_the_live_data_after_a_sweep() {
     }
     db.flush().unwrap();
     let (before, live) = bytes(&db, &table);
-    assert!(before > 10 * live, "there is something to sweep: {before} bytes for {live}");
+    assert!(before > 10 * live, "{before} bytes for {live} live ones");
     db.compact().unwrap();
     assert!(bytes(&db, &table).0 > 10 * live, "all of it is within the retention");
     world.pass(200 * SECOND);
@@ -186,9 +190,9 @@ fn overwriting_takes_no_more_than_twice_the_live_data_after_a_sweep() {
     world.close(db, table);
 }
 
-/// When nobody writes any more nothing is flushed that would make compaction look: the keeper does.
+/// Without writes no flush triggers compaction; the wall-clock worker triggers it.
 #[test]
-fn an_idle_database_is_swept_by_itself() {
+fn idle_database_is_garbage_collected() {
     let world = World::default();
     let disk = SimDisk::new(1);
     let (db, table) = world.open(&disk, RETENTION);
@@ -200,7 +204,7 @@ fn an_idle_database_is_swept_by_itself() {
     world.pass(90 * SECOND);
     assert!(bytes(&db, &table).0 > 5 * live, "it is within the retention");
     world.pass(120 * SECOND);
-    // Compaction works in a thread of its own, at its own pace.
+    // Compaction runs in its own thread, at its own pace.
     let swept = (0..2_000).any(|_| {
         std::thread::yield_now();
         carnet::base::Signal::new().wait(Some(Duration::from_millis(5)));
@@ -208,6 +212,6 @@ fn an_idle_database_is_swept_by_itself() {
     });
     assert!(swept, "{} bytes for {live}", bytes(&db, &table).0);
     world.pass(2 * SECOND);
-    assert_eq!(world.keep(), None, "and then there is nothing more to be looked for");
+    assert_eq!(world.keep(), None, "and then the worker has no more work");
     world.close(db, table);
 }

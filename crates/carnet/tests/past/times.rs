@@ -1,4 +1,4 @@
-//! When commits were: known both ways, across restarts, crashes and clocks that jump.
+//! Wall times of commits, across restarts, crashes and clock jumps.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use carnet::{AsOf, Db, ErrorKind, RawTable, Timestamp, WallTime, block_on};
 
 use crate::world::{SECOND, World, put};
 
-/// Commits with the wall times at which they were acknowledged.
+/// Commits with the wall times of their acknowledgements.
 type Commits = Vec<(Timestamp, WallTime)>;
 
 fn commit_some(world: &World, db: &Db, table: &RawTable, pauses: &[i64]) -> Commits {
@@ -21,7 +21,7 @@ fn commit_some(world: &World, db: &Db, table: &RawTable, pauses: &[i64]) -> Comm
     commits
 }
 
-/// Each commit is known to a second, both ways.
+/// Checks that each commit maps to its wall time and back, to a second.
 fn check(db: &Db, commits: &Commits) {
     for (commit, wall) in commits {
         let known = db.wall_time_of(*commit).unwrap();
@@ -32,7 +32,7 @@ fn check(db: &Db, commits: &Commits) {
             found >= *commit,
             "{commit} at {wall}: only {found} is seen after more than a second"
         );
-        // What is seen at a time had been committed by then.
+        // The state at a wall time contains only commits up to that time.
         let seen = db.timestamp_at(*wall).unwrap();
         let later = commits.iter().find(|(other, at)| other <= &seen && at > wall);
         assert_eq!(later, None, "seen at {wall}");
@@ -43,7 +43,7 @@ const PAUSES: [i64; 9] =
     [SECOND / 10, SECOND / 3, 10 * SECOND, 0, 0, SECOND, 3600 * SECOND, SECOND / 2, 2 * SECOND];
 
 #[test]
-fn a_commit_is_known_to_a_second_also_around_pauses() {
+fn commit_times_are_exact_to_a_second() {
     let world = World::default();
     world.pass(1_000 * SECOND);
     let disk = SimDisk::new(1);
@@ -59,7 +59,7 @@ fn a_commit_is_known_to_a_second_also_around_pauses() {
 }
 
 #[test]
-fn what_was_known_is_known_after_a_crash_and_a_restart() {
+fn commit_times_survive_crash_and_restart() {
     let world = World::default();
     let mut disk = SimDisk::new(1);
     let mut commits = Commits::new();
@@ -83,7 +83,7 @@ fn what_was_known_is_known_after_a_crash_and_a_restart() {
 }
 
 #[test]
-fn a_backup_knows_the_last_commit_before_a_pause() {
+fn backup_includes_last_commit_before_pause() {
     let dir = tempfile::tempdir().unwrap();
     let backups = dir.path().join("backups");
     let world = World::default();
@@ -96,12 +96,12 @@ fn a_backup_knows_the_last_commit_before_a_pause() {
     db.backup(&backups).unwrap();
     let which = Which { as_of: Some(AsOf::Wall(quiet)), ..Which::default() };
     let restored = backup::restore(&backups, dir.path().join("restored"), &which).unwrap();
-    assert_eq!(restored.commit, last, "half an hour later it was there");
+    assert_eq!(restored.commit, last, "the commit existed half an hour later");
     world.close(db, table);
 }
 
 #[test]
-fn wall_times_never_decrease_though_the_clock_jumps() {
+fn wall_times_never_decrease() {
     let world = World::default();
     world.pass(3_600 * SECOND);
     let mut disk = SimDisk::new(1);
@@ -124,7 +124,7 @@ fn wall_times_never_decrease_though_the_clock_jumps() {
 }
 
 #[test]
-fn a_refused_commit_leaves_its_point_to_the_next() {
+fn refused_commit_leaves_its_point_to_next() {
     let world = World::default();
     let disk = SimDisk::new(1);
     let (db, table) = world.open(&disk, Duration::from_secs(1_000_000));
@@ -133,7 +133,7 @@ fn a_refused_commit_leaves_its_point_to_the_next() {
     let loser = db.begin().unwrap();
     table.get(&loser, "k").unwrap();
     table.put(&loser, "k", "loser").unwrap();
-    // It writes the point of the pause, and the keeper asks for another one.
+    // It writes the point of the pause, and the worker requests another one.
     put(&db, &table, "b");
     world.pass(5 * SECOND);
     assert_eq!(loser.commit().unwrap_err().kind(), ErrorKind::Conflict);
@@ -145,9 +145,9 @@ fn a_refused_commit_leaves_its_point_to_the_next() {
     world.close(db, table);
 }
 
-/// A restart neither forgets what is within the retention nor keeps what is not.
+/// Across restarts, points within the retention are kept and older ones are dropped.
 #[test]
-fn the_retention_goes_on_across_restarts() {
+fn retention_continues_across_restarts() {
     let world = World::default();
     let mut disk = SimDisk::new(1);
     let retention = Duration::from_secs(100);
@@ -173,10 +173,10 @@ fn the_retention_goes_on_across_restarts() {
     }
 }
 
-/// What was visible can be read for as long as the retention says; then the error says how far back
-/// one can go, as people tell the time.
+/// The state of a moment is readable for the retention; then the error names the oldest readable
+/// wall time.
 #[test]
-fn what_was_is_read_until_the_sweep_goes_past_it() {
+fn past_state_is_readable_until_garbage_collected() {
     let world = World::default();
     world.pass(1_000 * SECOND);
     let disk = SimDisk::new(1);
@@ -212,7 +212,7 @@ fn what_was_is_read_until_the_sweep_goes_past_it() {
 }
 
 #[test]
-fn who_asks_for_what_nobody_knows_is_told_so() {
+fn unknown_wall_times_are_refused() {
     let world = World::default();
     world.pass(1_000 * SECOND);
     let disk = SimDisk::new(1);
@@ -220,7 +220,11 @@ fn who_asks_for_what_nobody_knows_is_told_so() {
     let commit = put(&db, &table, "v");
     let ahead = db.timestamp_at(WallTime(world.wall().0 + 1)).unwrap_err();
     assert_eq!(ahead.kind(), ErrorKind::Invalid);
-    assert_eq!(db.timestamp_at(world.wall()).unwrap(), commit, "now is what is visible");
+    assert_eq!(
+        db.timestamp_at(world.wall()).unwrap(),
+        commit,
+        "the present state is the visible one"
+    );
     assert_eq!(db.timestamp_at(WallTime(0)).unwrap_err().kind(), ErrorKind::TooOld);
     let next = commit.checked_add(1).unwrap();
     assert_eq!(db.wall_time_of(next).unwrap_err().kind(), ErrorKind::Invalid);

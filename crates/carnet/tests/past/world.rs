@@ -1,4 +1,4 @@
-//! A database whose time is set by hand.
+//! A database with a manual clock.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use carnet::{Builder, Db, RawTable, Timestamp, WallTime};
 
 pub(crate) const SECOND: i64 = 1_000_000;
 
-/// A clock that is set, and the keeper of wall times, which is stepped by hand.
+/// A manual clock, and the wall-clock worker, which is stepped manually.
 #[derive(Clone, Default)]
 pub(crate) struct World {
     time: Arc<Mutex<(Duration, i64)>>,
     keeper: Arc<Mutex<Option<Box<dyn Worker>>>>,
-    /// The worker that tells transactions the time, roughly.
+    /// The worker of the coarse clock of transactions.
     idle: Arc<Mutex<Option<Box<dyn Worker>>>>,
 }
 
@@ -51,7 +51,7 @@ impl World {
         (db, table)
     }
 
-    /// Lets time pass, the keeper at work four times a second.
+    /// Advances the clock, running the worker four times a second.
     pub(crate) fn pass(&self, micros: i64) {
         let mut left = micros;
         while left > 0 {
@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    /// Lets the keeper do a piece; returns when it wants to be called again.
+    /// Runs one step of the worker; returns when it wants to run again.
     pub(crate) fn keep(&self) -> Option<Duration> {
         match self.keeper.lock().unwrap().as_mut()?.step() {
             Step::Idle(again) => again,

@@ -14,7 +14,7 @@ fn main() -> carnet::Result<()> {
         accounts.put(tx, &Key((1,), ()), &Account { owner: "Ada".into(), balance: 100 })?;
         accounts.put(tx, &Key((2,), ()), &Account { owner: "Bob".into(), balance: 0 })
     })?;
-    // Runs again by itself when another transaction changes one of the accounts meanwhile.
+    // Retried automatically if another transaction changes one of the accounts meanwhile.
     db.transact(|tx| {
         let missing = || abort!("no such account");
         let mut ada = accounts.get(tx, &Key((1,), ()))?.ok_or_else(missing)?;
@@ -24,7 +24,7 @@ fn main() -> carnet::Result<()> {
         accounts.put(tx, &Key((1,), ()), &ada)?;
         accounts.put(tx, &Key((2,), ()), &bob)
     })?;
-    // A single read through the database sees what was committed last.
+    // A single read through the database sees the newest committed version.
     let ada = accounts.get(&db, &Key((1,), ()))?;
     println!("Ada has {}", ada.map_or(0, |ada| ada.balance));
     // A snapshot never blocks, never conflicts and never retries.
